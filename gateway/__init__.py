@@ -1,0 +1,3 @@
+"""Meshgate: one event mesh for five small messaging protocols, routed by Spark Structured Streaming."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,280 @@
+"""What `meshgate keys` does to the trust store's file: new keys, rotation with overlap, revocation, and the list.
+
+Keys are never taken out: a revoked one ends now, so that a replay of the log still judges old packets as it did.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+from gateway.auth import trust_file
+from gateway.auth.keyring import GatewayIdentity, Key
+from gateway.auth.trust_document import changing
+from gateway.auth.verification import ED25519_KEY_BYTES, HMAC_BYTES, public_of
+
+KINDS = ("hmac", "ed25519", "encryption")
+FIRST_GATEWAY_KEY_ID = "000000ff"
+DEFAULT_OVERLAP = timedelta(days=7)
+"""How long an old key goes on holding after a rotation: a device that sleeps gets its new key when it wakes."""
+
+_Data = dict[str, Any]
+
+
+class KeyAdminError(Exception):
+    """What was asked for cannot be done; the message names the node or key."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewKey:
+    """A key just made. `secrets` by kind go into the device: the private half of ed25519 is kept nowhere else."""
+
+    node: str
+    key_id: str
+    public: str | None = None
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ListedKey:
+    """What may be shown of a key."""
+
+    node: str
+    key_id: str
+    gateway: bool
+    hmac: bool
+    ed25519: str | None
+    encryption: bool
+    default: bool
+    not_before: str | None
+    not_after: str | None
+    state: str
+
+
+def new_key(
+    path: Path,
+    node: str | None = None,
+    *,
+    kinds: Collection[str] = ("hmac",),
+    key_id: str | None = None,
+    public: str | None = None,
+    default: bool | None = None,
+    not_before: datetime | None = None,
+    not_after: datetime | None = None,
+) -> NewKey:
+    """Adds a key to a node, which is made up if none is named. `public`: of a pair that was made elsewhere.
+
+    `default`: for packets that name no key; by itself a node's first key is.
+    """
+    name = str(uuid4()) if node is None else _node(node)
+    with changing(path) as data:
+        keys = _keys(data, name, create=True)
+        chosen = _free_key_id(keys) if key_id is None else key_id.lower()
+        if chosen in keys:
+            raise KeyAdminError(f"node {name} has a key {chosen} already")
+        made, entry = _make(name, chosen, kinds, public)
+        times = {"not_before": not_before, "not_after": not_after}
+        if not keys if default is None else default:
+            entry["default"] = True
+        keys[chosen] = entry | {which: _time_text(time) for which, time in times.items() if time is not None}
+    return made
+
+
+def rotate_key(
+    path: Path,
+    node: str,
+    *,
+    now: datetime,
+    key_id: str | None = None,
+    public: str | None = None,
+    overlap: timedelta = DEFAULT_OVERLAP,
+) -> NewKey:
+    """A new key like the node's key of that id (else its latest that holds), which goes on holding for `overlap`."""
+    name = _node(node)
+    old = _existing(path, name, key_id, now)
+    with changing(path) as data:
+        keys = _keys(data, name)
+        entry = keys[_spelt(keys, old)]
+        made, new_entry = _make(name, _free_key_id(keys), [kind for kind in KINDS if kind in entry], public)
+        keys[made.key_id] = new_entry | ({"default": True} if old.default else {})
+        _end(entry, old, now + overlap)
+    return made
+
+
+def revoke_key(path: Path, node: str, key_id: str, *, now: datetime) -> None:
+    """The key holds no more from now on."""
+    name = _node(node)
+    old = _existing(path, name, key_id, now)
+    with changing(path) as data:
+        keys = _keys(data, name)
+        entry = keys[_spelt(keys, old)]
+        entry.pop("default", None)
+        if old.not_before is not None and old.not_before > trust_file.microseconds(now):
+            entry["not_before"] = _time_text(now)
+        _end(entry, old, now)
+
+
+def ensure_identity(path: Path, node: str | None = None) -> GatewayIdentity:
+    """The gateway's own keys, made if the file has none (and the file, if there is none)."""
+    identity = _load(path).identity
+    if identity is not None:
+        return identity
+    made = GatewayIdentity(
+        UUID(_node(node)).bytes if node else uuid4().bytes,
+        bytes.fromhex(FIRST_GATEWAY_KEY_ID),
+        secrets.token_bytes(ED25519_KEY_BYTES),
+    )
+    _write_identity(path, made)
+    return made
+
+
+def rotate_identity(path: Path) -> NewKey:
+    """New keys for the gateway, in force as soon as its parts have re-read the file. Without overlap: it signs with
+    one key, and its receivers must be told of the new one."""
+    old = _load(path).identity
+    if old is None:
+        raise KeyAdminError(f"{path} has no entry for the gateway")
+    seed = secrets.token_bytes(ED25519_KEY_BYTES)
+    hmac = None if old.hmac is None else secrets.token_bytes(HMAC_BYTES)
+    key_id = (int.from_bytes(old.key_id, "big") + 1) % 2**32
+    made = GatewayIdentity(old.node, key_id.to_bytes(len(old.key_id), "big"), seed, hmac)
+    _write_identity(path, made)
+    shared = {} if hmac is None else {"hmac": hmac.hex()}
+    return NewKey(str(UUID(bytes=made.node)), made.key_id.hex(), public_of(seed).hex(), shared)
+
+
+def list_keys(path: Path, now: datetime) -> list[ListedKey]:
+    """All keys, the gateway's first, without their secrets."""
+    trust, at = trust_file.load(path), trust_file.microseconds(now)
+    listed = [] if trust.identity is None else [_listed_identity(trust.identity)]
+    for node, keys in sorted(trust.keys.nodes.items()):
+        listed += [_listed(node, key, at) for _, key in sorted(keys.items())]
+    return listed
+
+
+def _listed_identity(identity: GatewayIdentity) -> ListedKey:
+    own = Key(identity.key_id, hmac=identity.hmac, ed25519=public_of(identity.ed25519_private))
+    return _listed(identity.node, own, 0, gateway=True)
+
+
+def _listed(node: bytes, key: Key, at: int, *, gateway: bool = False) -> ListedKey:
+    return ListedKey(
+        node=str(UUID(bytes=node)),
+        key_id=key.key_id.hex(),
+        gateway=gateway,
+        hmac=key.hmac is not None,
+        ed25519=None if key.ed25519 is None else key.ed25519.hex(),
+        encryption=key.encryption is not None,
+        default=key.default,
+        not_before=_shown(key.not_before),
+        not_after=_shown(key.not_after),
+        state="valid" if key.valid_at(at) else "expired" if _is_over(key, at) else "not yet valid",
+    )
+
+
+def _is_over(key: Key, at: int) -> bool:
+    return key.not_after is not None and key.not_after <= at
+
+
+def _shown(time: int | None) -> str | None:
+    return None if time is None else _time_text(trust_file.EPOCH + timedelta(microseconds=time))
+
+
+def _time_text(time: datetime) -> str:
+    """Whole seconds, rounded down: what ends now has ended."""
+    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _load(path: Path) -> trust_file.Trust:
+    return trust_file.load(path) if path.exists() else trust_file.Trust()
+
+
+def _node(text: str) -> str:
+    try:
+        return str(UUID(text))
+    except ValueError:
+        raise KeyAdminError(f"{text} is no node: expected a UUID") from None
+
+
+def _keys(data: _Data, node: str, *, create: bool = False) -> _Data:
+    """The keys of a node, as they stand in the file."""
+    nodes: _Data = data.get("nodes") or {}
+    data["nodes"] = nodes
+    spelt = next((name for name in nodes if str(UUID(name)) == node), node)
+    if spelt not in nodes and not create:
+        raise KeyAdminError(f"no node {node} in the trust store")
+    entry = nodes.get(spelt) or {}
+    nodes[spelt] = entry
+    entry["keys"] = keys = entry.get("keys") or {}
+    return keys
+
+
+def _spelt(keys: _Data, key: Key) -> str:
+    return next(name for name in keys if bytes.fromhex(name) == key.key_id)
+
+
+def _existing(path: Path, node: str, key_id: str | None, now: datetime) -> Key:
+    """The node's key of that id, else the one it should be using now."""
+    keys = _load(path).keys.nodes.get(UUID(node).bytes)
+    if keys is None:
+        raise KeyAdminError(f"no node {node} in the trust store")
+    if key_id is None:
+        at = trust_file.microseconds(now)
+        holding = [key for key in keys.values() if key.valid_at(at)]
+        found = max(holding, key=lambda key: (key.default, key.key_id), default=None)
+    else:
+        found = next((key for key in keys.values() if key.key_id.hex() == key_id.lower()), None)
+    if found is None:
+        raise KeyAdminError(f"node {node} has no key {key_id or 'that holds now'}")
+    return found
+
+
+def _free_key_id(keys: _Data) -> str:
+    """After the highest there is: an id that a device may still know is not given out again."""
+    highest = max((int(name, 16) for name in keys), default=0)
+    if highest == 2**32 - 1:
+        raise KeyAdminError("no key id after ffffffff: name one")
+    return f"{highest + 1:08x}"
+
+
+def _make(node: str, key_id: str, kinds: Collection[str], public: str | None) -> tuple[NewKey, _Data]:
+    """The key as its owner sees it, and its entry in the file."""
+    unknown = set(kinds) - set(KINDS)
+    if unknown or not kinds:
+        raise KeyAdminError(f"a key is one or more of {', '.join(KINDS)}")
+    made = {kind: secrets.token_hex(_SECRET_BYTES[kind]) for kind in KINDS if kind in kinds}
+    entry = dict(made)
+    if public is not None:
+        made.pop("ed25519", None)
+        entry["ed25519"] = public
+    elif "ed25519" in made:
+        entry["ed25519"] = public_of(bytes.fromhex(made["ed25519"])).hex()
+    return NewKey(node, key_id, entry.get("ed25519"), made), entry
+
+
+_SECRET_BYTES = {"hmac": HMAC_BYTES, "ed25519": ED25519_KEY_BYTES, "encryption": trust_file.ENCRYPTION_KEY_BYTES}
+
+
+def _end(entry: _Data, key: Key, time: datetime) -> None:
+    """Its end comes no later than that time; an earlier one stays."""
+    if key.not_after is None or key.not_after > trust_file.microseconds(time):
+        entry["not_after"] = _time_text(time)
+
+
+def _write_identity(path: Path, identity: GatewayIdentity) -> None:
+    own = {
+        "node": str(UUID(bytes=identity.node)),
+        "key_id": identity.key_id.hex(),
+        "ed25519_private": identity.ed25519_private.hex(),
+    }
+    if identity.hmac is not None:
+        own["hmac"] = identity.hmac.hex()
+    with changing(path) as data:
+        others = {name: value for name, value in data.items() if name != trust_file.GATEWAY}
+        data.clear()
+        data |= {trust_file.GATEWAY: own} | others

@@ -1,0 +1,97 @@
+"""The trust store as long-running parts hold it: the keys in force, re-read when the file changes.
+
+A change holds within about a second. A file that cannot be used changes nothing: the keys read last stay in force, and
+`error` says what is wrong with it, until it is mended.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from gateway.auth import trust_file
+from gateway.auth.keyring import GatewayIdentity, KeyRing
+from gateway.config.faults import ConfigError
+
+INTERVAL_SECONDS = 1.0
+"""Looking costs one `stat` per file; a change must hold within 10 s in every part."""
+
+_Stamp = tuple[int, int, int] | None
+
+
+class TrustStore:
+    """`clock` gives seconds, monotonic. Raises ConfigError when there is nothing usable to begin with."""
+
+    def __init__(
+        self,
+        path: Path,
+        clock: Callable[[], float],
+        environment: Mapping[str, str] = os.environ,
+        *,
+        entry: str = trust_file.GATEWAY,
+    ) -> None:
+        self._path = path
+        self._clock = clock
+        self._environment = environment
+        self._entry = entry
+        self.error: str | None = None
+        self._looked_at = clock()
+        self._stamps = _stamps([path])
+        self._trust = self._load()
+        self._stamps = self._stamp_all(self._stamps[0])
+
+    @property
+    def keys(self) -> KeyRing:
+        return self._trust.keys
+
+    @property
+    def identity(self) -> GatewayIdentity | None:
+        return self._trust.identity
+
+    def changed(self) -> bool:
+        """Whether other keys are in force than at the last call; looks at the files at most once a second."""
+        now = self._clock()
+        if now - self._looked_at < INTERVAL_SECONDS:
+            return False
+        self._looked_at = now
+        stamps = _stamps(self._files())
+        # A broken file is read again each time: what mends it may be a file that it names.
+        if stamps == self._stamps and self.error is None:
+            return False
+        self._stamps = stamps
+        return self._reload()
+
+    def _reload(self) -> bool:
+        try:
+            trust = self._load()
+        except ConfigError as broken:
+            self.error = str(broken)
+            return False
+        self.error = None
+        different, self._trust = trust != self._trust, trust
+        self._stamps = self._stamp_all(self._stamps[0])
+        return different
+
+    def _load(self) -> trust_file.Trust:
+        return trust_file.load(self._path, self._environment, entry=self._entry)
+
+    def _files(self) -> list[Path]:
+        return [self._path, *self._trust.files]
+
+    def _stamp_all(self, own: _Stamp) -> list[_Stamp]:
+        """`own` was taken before the file was read, so that a change in between is seen next time."""
+        return [own, *_stamps(self._trust.files)]
+
+
+def _stamps(files: Iterable[Path]) -> list[_Stamp]:
+    return [_stamp(path) for path in files]
+
+
+def _stamp(path: Path) -> _Stamp:
+    """The inode tells the switched link of a mounted Secret, whose time may stay equal."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino, found.st_size

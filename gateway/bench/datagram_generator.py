@@ -1,0 +1,103 @@
+"""Datagrams as they fall due: all made beforehand, one `send` each, on sockets that are connected."""
+
+from __future__ import annotations
+
+import socket
+import time
+
+from gateway.bench.child import Orders, Stopwatch, settle_memory
+from gateway.bench.marker import Marker, probe_of
+from gateway.bench.messages import Go, Place, Probe, Ready, Sent
+from gateway.bench.pace import PROBE_SECONDS, due_now, now_ns, pause
+from gateway.bench.packets import PacketTemplate, first_message_id
+from gateway.bench.room import check_memory
+from gateway.bench.schedule import Schedule
+from gateway.bench.sockets import datagram_socket
+from gateway.bench.work import Work
+
+FRAME_OVERHEAD_BYTES = 48
+"""Of a bytes object and its place in a list."""
+
+
+def generate_datagrams(orders: Orders, work: Work, place: Place) -> None:
+    generator = DatagramGenerator(work, place)
+    generator.prepare()
+    settle_memory()
+    orders.say(Ready())
+    orders.wait(Probe)
+    attempt = 0
+    while not orders.comes_within(PROBE_SECONDS):
+        generator.probe(attempt)
+        attempt += 1
+    go = orders.wait(Go)
+    orders.say(generator.send_all(Schedule(go.start, work.rate, work.total)))
+
+
+class DatagramGenerator:
+    def __init__(self, work: Work, place: Place) -> None:
+        self._work = work
+        self._sockets = [datagram_socket(place.address) for _ in range(work.sessions)]
+        first_id, marker = first_message_id(time.time_ns()), Marker(work.run)
+        self._templates = [
+            PacketTemplate(place.keys[session % len(place.keys)].signer, work.subject, work.size, marker, first_id)
+            for session in range(work.sessions)
+        ]
+        self._frames: list[bytes] = []
+        self._refused = 0
+
+    def prepare(self) -> None:
+        """Each frame says that it was made when it will be due. Session by session, so that one key is in use."""
+        work = self._work
+        check_memory(work.total * (work.size + FRAME_OVERHEAD_BYTES))
+        begins, rate = int(time.time()), work.rate
+        frames = [b""] * work.total
+        for session, template in enumerate(self._templates):
+            packet = template.packet
+            for index in range(session, work.total, work.sessions):
+                frames[index] = packet(index, begins + int(index / rate))
+        self._frames = frames
+
+    def probe(self, attempt: int) -> None:
+        now = int(time.time())
+        for session, template in enumerate(self._templates):
+            packet = template.packet(probe_of(session, attempt, self._work.sessions), now)
+            self._send(self._sockets[session], packet)
+
+    def send_all(self, schedule: Schedule) -> Sent:
+        watch, sent, total = Stopwatch(), 0, schedule.total
+        while sent < total:
+            now = now_ns()
+            due = due_now(schedule, sent, now)
+            if due <= sent:
+                time.sleep(pause(schedule, sent, now))
+                continue
+            watch.woke(now - schedule.due(sent))
+            self._burst(sent, due)
+            sent = due
+        outcomes = {"refused": self._refused} if self._refused else {}
+        return Sent(sent, now_ns(), watch.late, watch.cpu_seconds, outcomes)
+
+    def flat_out(self, seconds: float) -> tuple[int, float]:
+        """All frames again and again, with no schedule: how many, and in how much processor time."""
+        watch, sent, until = Stopwatch(), 0, now_ns() + int(seconds * 1e9)
+        while now_ns() < until:
+            self._burst(0, len(self._frames))
+            sent += len(self._frames)
+        return sent, watch.cpu_seconds
+
+    def _burst(self, start: int, end: int) -> None:
+        frames, sockets = self._frames, self._sockets
+        count = len(sockets)
+        for index in range(start, end):
+            try:
+                sockets[index % count].send(frames[index])
+            except ConnectionRefusedError:
+                self._refused += 1
+                self._send(sockets[index % count], frames[index])
+
+    def _send(self, sock: socket.socket, packet: bytes) -> None:
+        """A refusal is of an earlier datagram, and this one is then not sent."""
+        try:
+            sock.send(packet)
+        except ConnectionRefusedError:
+            self._refused += 1

@@ -1,0 +1,52 @@
+"""What the edge itself says about the frames of a run: where some are missing, it tells those it never took."""
+
+from __future__ import annotations
+
+import urllib.request
+from collections.abc import Mapping
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from gateway.config.address import HostPort
+
+ANSWER_SECONDS = 2.0
+COUNTED = {
+    "meshgate_received_frames_total": "received",
+    "meshgate_udp_kernel_dropped_total": "kernel_dropped",
+    "meshgate_rejected_frames_total": "rejected",
+    "meshgate_egress_delivered_total": "delivered",
+}
+_DETAILS = ("reason", "outcome")
+
+
+def read(management: HostPort | None) -> dict[str, float]:
+    """By name, over all listeners; nothing where there is no edge that answers."""
+    if management is None:
+        return {}
+    try:
+        with urllib.request.urlopen(f"http://{management}/metrics", timeout=ANSWER_SECONDS) as answer:
+            return counts(answer.read().decode())
+    except OSError:
+        return {}
+
+
+def counts(exposition: str) -> dict[str, float]:
+    """
+    >>> counts('# TYPE meshgate_rejected_frames counter\\nmeshgate_rejected_frames_total{reason="overload"} 3.0\\n')
+    {'rejected overload': 3.0}
+    """
+    found: dict[str, float] = {}
+    for family in text_string_to_metric_families(exposition):
+        for sample in family.samples:
+            if sample.name in COUNTED:
+                name = " ".join(
+                    (COUNTED[sample.name], *(sample.labels[one] for one in _DETAILS if one in sample.labels))
+                )
+                found[name] = found.get(name, 0.0) + sample.value
+    return found
+
+
+def difference(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, int]:
+    """What was added meanwhile; what was not is left out."""
+    grown = {name: int(value - before.get(name, 0.0)) for name, value in after.items()}
+    return {name: count for name, count in sorted(grown.items()) if count}

@@ -1,0 +1,41 @@
+"""Exact quantiles: the value that was measured at a rank, never one between two, and of all values, not of buckets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+Floats: TypeAlias = np.ndarray[tuple[int], np.dtype[np.float64]]
+
+NAMED = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99_9": 0.999}
+CURVE = (0.0, *(n / 20 for n in range(1, 20)), 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9999, 0.99999, 1.0)
+"""What the plot shows: closer together where the tail is."""
+_EPSILON = 1e-9
+"""What binary fractions add to a product such as 0.999 * 1000."""
+
+
+def rank(count: int, quantile: float) -> int:
+    """The index, in sorted order, of the least value that so large a part of all values does not exceed.
+
+    >>> [rank(100, quantile) for quantile in (0.0, 0.5, 0.99, 0.991, 1.0)]
+    [0, 49, 98, 99, 99]
+    """
+    return max(math.ceil(quantile * count - _EPSILON) - 1, 0)
+
+
+def named(ordered: Floats) -> dict[str, float | None]:
+    """p50 to p99.9, the largest, and the mean; None where there is nothing to measure."""
+    if not len(ordered):
+        return dict.fromkeys((*NAMED, "max", "mean"))
+    found = {name: round(float(ordered[rank(len(ordered), quantile)]), 3) for name, quantile in NAMED.items()}
+    return {**found, "max": round(float(ordered[-1]), 3), "mean": round(float(ordered.mean()), 3)}
+
+
+def curve(ordered: Floats, quantiles: Sequence[float] = CURVE) -> list[tuple[float, float]]:
+    """Quantile and value, as far into the tail as there are values to tell two quantiles apart."""
+    count = len(ordered)
+    known = [one for one in quantiles if count and (one == 1.0 or count * (1 - one) >= 1 - _EPSILON)]
+    return [(one, round(float(ordered[rank(count, one)]), 3)) for one in known]

@@ -1,0 +1,196 @@
+"""A run as a document, for programs and for the next run to be compared with; and the document as text for people."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from gateway.bench.accounting import MS_NS, latency, latency_curve, timeline
+from gateway.bench.compare import lines
+from gateway.bench.measure import Measured
+from gateway.bench.quantiles import rank
+from gateway.bench.schedule import SECOND_NS
+
+VERSION = 1
+REACHED = 0.99
+"""A generator that offers less than this part of what was asked for is reported as too slow."""
+
+Document = dict[str, Any]
+
+
+def document(measured: Measured) -> Document:
+    """Everything that was measured; times in milliseconds, costs in microseconds of processor time a frame sent."""
+    found: Document = {
+        "version": VERSION,
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": {"cores": os.cpu_count(), "load_average_before": round(measured.load_average, 2)},
+        "work": {**asdict(measured.work), "sign": str(measured.work.sign)},
+        "per_second": _rates(measured),
+        "frames": _frames(measured),
+        "latency_ms": latency(measured.account),
+        "cpu": _cpu(measured),
+        "memory_mib": _memory(measured),
+        "outcomes": dict(measured.sent.outcomes),
+        "edge": dict(measured.edge),
+        "tool": _tool(measured),
+        "curve": latency_curve(measured.account),
+        "timeline": timeline(measured.account),
+    }
+    return found | {"warnings": list(_warnings(found))}
+
+
+def _rates(measured: Measured) -> Document:
+    """`offered`: what was handed to the sockets, over the time it took. `achieved`: what one subscriber got, over the
+    time from its first frame to its last, if that is longer: a mesh that is slow but keeps up achieves what is offered.
+    """
+    work, account = measured.work, measured.account
+    frames = measured.schedule.total - work.first_measured
+    sending = max((measured.sent.ended - measured.began) / SECOND_NS, frames / work.rate)
+    receiving = max((account.last - account.first) / SECOND_NS, sending)
+    subscribers = max(account.expected // frames, 1)
+    return {
+        "asked": work.rate,
+        "offered": round(frames / sending, 1),
+        "achieved": round(account.received / subscribers / receiving, 1),
+        "delivered": round(account.received / receiving, 1),
+    }
+
+
+def _frames(measured: Measured) -> Document:
+    account = measured.account
+    return {
+        "sent": measured.schedule.total - measured.work.first_measured,
+        "expected": account.expected,
+        "received": account.received,
+        "lost": account.lost,
+        "duplicates": account.duplicates,
+        "disordered": account.disordered,
+        "warm_up_lost": account.warm_up_lost,
+    }
+
+
+def _cpu(measured: Measured) -> Document:
+    frames = measured.schedule.total - measured.work.first_measured
+    end = max(measured.sent.ended, measured.schedule.start + measured.account.last)
+    seconds = max((end - measured.began) / SECOND_NS, 1e-9)
+    us = {part: round(usage.cpu_seconds * 1e6 / frames, 2) for part, usage in measured.usage.items()}
+    cores = {part: round(usage.cpu_seconds / seconds, 3) for part, usage in measured.usage.items()}
+    total = sum(usage.cpu_seconds for usage in measured.usage.values())
+    if not us:
+        return {}
+    return {
+        "us_per_frame": {**us, "total": round(total * 1e6 / frames, 2)},
+        "cores": {**cores, "total": round(total / seconds, 3)},
+    }
+
+
+def _memory(measured: Measured) -> Document:
+    return {
+        part: {"first": round(usage.first_mib), "last": round(usage.last_mib), "most": round(usage.most_mib)}
+        for part, usage in measured.usage.items()
+    }
+
+
+def _tool(measured: Measured) -> Document:
+    """What the measuring itself cost and did: a run in which it was late, or dropped frames, says little of a mesh."""
+    late = np.sort(np.frombuffer(measured.sent.late, dtype=np.int64)) / MS_NS
+    ranks = {"p50": 0.5, "p99": 0.99, "max": 1.0}
+    return {
+        "late_ms": {name: round(float(late[rank(len(late), part)]), 3) for name, part in ranks.items()},
+        "generator_cpu_seconds": round(measured.sent.cpu_seconds, 3),
+        "receiver_cpu_seconds": round(sum(one.cpu_seconds for one in measured.collected), 3),
+        "receiver_kernel_dropped": sum(one.kernel_dropped for one in measured.collected),
+    }
+
+
+def _warnings(found: Document) -> Iterable[str]:
+    rates, frames, tool = found["per_second"], found["frames"], found["tool"]
+    if rates["offered"] < REACHED * rates["asked"]:
+        yield f"the generator offered {rates['offered']:,.0f}/s of the {rates['asked']:,.0f}/s asked for"
+    if tool["receiver_kernel_dropped"]:
+        yield f"{tool['receiver_kernel_dropped']:,} datagrams came and were lost at the receiver of this tool"
+    if frames["warm_up_lost"]:
+        yield f"{frames['warm_up_lost']:,} frames of the warm-up were lost too"
+    if found["outcomes"].get("undeliverable"):
+        yield f"{found['outcomes']['undeliverable']:,} publications were refused"
+    if frames["lost"]:
+        refused = [f"{count:,} {name}" for name, count in found["edge"].items() if name.startswith(("rej", "kernel"))]
+        if refused:
+            yield f"the edge did not take: {', '.join(refused)}"
+
+
+def text(found: Mapping[str, Any]) -> str:
+    """The document for people, in some ten lines."""
+    return "\n".join((*_head(found), *_latency(found), *_costs(found), *_notes(found)))
+
+
+def _head(found: Mapping[str, Any]) -> Iterable[str]:
+    work, rates, frames = found["work"], found["per_second"], found["frames"]
+    what = f"{work['size']} bytes" + (f", {work['sign']}" if work["origin"] == "emm" else "")
+    way = f"{work['origin']} → {work['target']}" + (f" → {work['origin']}" if work["request"] else "")
+    far = _many(work["fan_out"], "server" if work["request"] else "subscriber")
+    ends = f"{_many(work['sessions'], 'session')} → {far}"
+    yield f"{way}   {what}, {ends}, {work['seconds']:g} s after {work['warm_up']:g} s of warm-up"
+    each = f"   delivered {rates['delivered']:,.0f}/s" if work["fan_out"] > 1 and not work["request"] else ""
+    asked, offered, achieved = (f"{name} {rates[name]:,.0f}/s" for name in ("asked", "offered", "achieved"))
+    yield _line("rate", f"{asked}   {offered}   {achieved}{each}")
+    parts = ("lost", "duplicates", "disordered")
+    yield _line("frames", f"{frames['expected']:,}   " + "   ".join(f"{name} {frames[name]:,}" for name in parts))
+
+
+def _latency(found: Mapping[str, Any]) -> Iterable[str]:
+    parts = found["latency_ms"]
+    shown = (f"{name.replace('_', '.')} {_number(value)}" for name, value in parts.items())
+    yield _line("latency ms", "   ".join(shown))
+
+
+def _costs(found: Mapping[str, Any]) -> Iterable[str]:
+    if found["cpu"]:
+        us, cores = found["cpu"]["us_per_frame"], found["cpu"]["cores"]
+        yield _line("cpu µs/frame", "   ".join(f"{part} {_number(value)}" for part, value in us.items()))
+        yield _line("cores", "   ".join(f"{part} {value:.2f}" for part, value in cores.items()))
+    if found["memory_mib"]:
+        memory = (f"{part} {one['first']}→{one['last']}" for part, one in found["memory_mib"].items())
+        yield _line("memory MiB", "   ".join(memory))
+
+
+def _notes(found: Mapping[str, Any]) -> Iterable[str]:
+    if found["outcomes"]:
+        yield _line("outcomes", "   ".join(f"{name} {count:,}" for name, count in sorted(found["outcomes"].items())))
+    late = found["tool"]["late_ms"]
+    yield _line("tool", f"late ms p50 {_number(late['p50'])}   p99 {_number(late['p99'])}   max {_number(late['max'])}")
+    if "flat_out" in found:
+        fast = found["flat_out"]
+        yield _line("flat out", f"{fast['per_second']:,} packets/s   {fast['per_core_second']:,} in a second of a core")
+    if "compared" in found:
+        yield from (_line("compared", row) for row in lines(found["compared"]))
+    for warning in found["warnings"]:
+        yield _line("warning", warning)
+
+
+def _line(name: str, rest: str) -> str:
+    return f"{name:<14}{rest}"
+
+
+def _many(count: int, noun: str) -> str:
+    """
+    >>> _many(1, "session"), _many(2, "session")
+    ('1 session', '2 sessions')
+    """
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
+def _number(value: float | None) -> str:
+    """Three digits that count, and no more.
+
+    >>> [_number(value) for value in (None, 0.1234, 5.0, 12.345, 1234.5)]
+    ['-', '0.12', '5.00', '12.3', '1,234']
+    """
+    if value is None:
+        return "-"
+    return f"{value:.2f}" if abs(value) < 10 else f"{value:.1f}" if abs(value) < 100 else f"{value:,.0f}"

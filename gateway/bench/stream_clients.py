@@ -1,0 +1,151 @@
+"""Clients of the stream protocols that do no more with a frame than a run needs.
+
+They are the clients of `gateway.client`, session, carrier and all: handshake, acknowledgements and keepalive are the
+protocol's own. What is left out is what makes events of frames.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import selectors
+import ssl
+from collections import Counter
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeVar
+
+from gateway.bench.arrivals import Arrivals
+from gateway.bench.messages import Place, TlsFiles
+from gateway.client import Answer, Asked, StreamClient, UnreachableError
+from gateway.client.carriers import tls_context
+from gateway.client.connecting import CONNECT_SECONDS, FRAME_BYTES, SERVE_SECONDS, client_options
+from gateway.client.stream import OnEvent
+from gateway.config.address import Address, parse_address
+from gateway.content import JSON
+from gateway.event import Event
+from gateway.protocols import protocols
+from gateway.protocols.session import Action, Delivered, Delivery, FramesReceived, SessionSettings
+
+OPENING = 64
+"""Sessions that are opened at once: a listener's backlog is not what is measured."""
+SELECTED_SOCKETS = 256
+"""Up to so many the loop waits with `select`, whose timeout counts in microseconds; that of `epoll` would round each
+sleep of the schedule up to the next millisecond."""
+
+ClientT = TypeVar("ClientT", bound="BenchClient")
+
+
+class BenchClient(StreamClient):
+    """`arrivals` is given what comes by subscription."""
+
+    arrivals: Arrivals | None = None
+    takes_frames = False
+
+
+class Publisher(BenchClient):
+    """Deliveries are made beforehand, and put when they are due."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.outcomes: Counter[str] = Counter()
+
+    def prepared(self, subject: str, body: bytes) -> Delivery:
+        return self._translator.event(subject, body, JSON)
+
+    def put(self, delivery: Delivery) -> None:
+        """Raises EndedError where there is no session any more."""
+        self._check_open()
+        self._driver.deliver(delivery)
+
+    async def writable(self) -> None:
+        await self._driver.writable()
+
+    def _delivered(self, delivered: Delivered) -> None:
+        self.outcomes[str(delivered.outcome)] += 1
+        super()._delivered(delivered)
+
+
+class Subscriber(BenchClient):
+    """Once `takes_frames`, what comes is searched as it is; no event is made of it."""
+
+    def _act(self, action: Action) -> None:
+        if self.takes_frames and self.arrivals is not None and isinstance(action, FramesReceived):
+            if action.tag is not None:
+                self._driver.logged(action.tag)
+            self.arrivals.take(action.data)
+        else:
+            super()._act(action)
+
+
+async def open_clients(kind: type[ClientT], place: Place, count: int) -> list[ClientT]:
+    """Raises UnreachableError."""
+    room = asyncio.Semaphore(OPENING)
+
+    async def one() -> ClientT:
+        async with room:
+            return await open_client(kind, place)
+
+    return await asyncio.gather(*(one() for _ in range(count)))
+
+
+async def open_client(kind: type[ClientT], place: Place, on_event: OnEvent | None = None) -> ClientT:
+    """Raises UnreachableError."""
+    spec, address = protocols()[place.protocol], parse_address(place.address)
+    settings = SessionSettings(
+        token=os.urandom,
+        dialled=True,
+        frame_bytes=FRAME_BYTES,
+        handshake_seconds=CONNECT_SECONDS,
+        request_timeout_seconds=SERVE_SECONDS,
+        message_transport=address.is_websocket,
+    )
+    client = kind(spec, client_options(spec, {}), settings, str(address), on_event)
+    try:
+        async with asyncio.timeout(CONNECT_SECONDS):
+            await client.begin(address, _context(address, place.tls), None)
+    except TimeoutError:
+        raise UnreachableError(str(address), f"no session within {CONNECT_SECONDS:g} s") from None
+    return client
+
+
+def _context(address: Address, files: TlsFiles) -> ssl.SSLContext | None:
+    return tls_context(files.ca, files.cert, files.key) if address.has_tls else None
+
+
+async def open_subscribers(place: Place, subject: str, arrivals: Sequence[Arrivals]) -> list[Subscriber]:
+    """Subscribed, with the mesh's acknowledgement. Raises UnreachableError, RefusedError, NoAnswerError."""
+    room = asyncio.Semaphore(OPENING)
+    by_event = protocols()[place.protocol].calls_may_be_events
+
+    async def one(noting: Arrivals) -> Subscriber:
+        async with room:
+            client = await open_client(Subscriber, place, _noting(noting))
+            client.arrivals = noting
+            await client.subscribe(subject)
+            # A call that may be an event has to be understood, for its session is told that no answer is owed.
+            client.takes_frames = not by_event
+            return client
+
+    return await asyncio.gather(*(one(noting) for noting in arrivals))
+
+
+def _noting(arrivals: Arrivals) -> Callable[[Event], None]:
+    def take(event: Event) -> None:
+        arrivals.take(event.body)
+
+    return take
+
+
+async def echo(asked: Asked) -> Answer:
+    """The server's side of a measured request."""
+    return Answer(body=asked.body, content_type=asked.content_type)
+
+
+async def close_all(clients: Sequence[StreamClient]) -> None:
+    await asyncio.gather(*(client.close() for client in clients), return_exceptions=True)
+
+
+def run_loop(talk: Coroutine[Any, Any, None], sockets: int) -> None:
+    selector = selectors.SelectSelector() if sockets <= SELECTED_SOCKETS else selectors.DefaultSelector()
+    with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selector)) as runner:
+        runner.run(talk)

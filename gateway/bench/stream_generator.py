@@ -1,0 +1,103 @@
+"""Events of the stream protocols as they fall due, by turns over many sessions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+
+from gateway.bench.child import Orders, Stopwatch, settle_memory
+from gateway.bench.marker import Marker, probe_of
+from gateway.bench.messages import Go, Place, Probe, Ready, Sent
+from gateway.bench.pace import PROBE_SECONDS, due_now, now_ns, pause
+from gateway.bench.room import check_memory
+from gateway.bench.schedule import Schedule
+from gateway.bench.stream_clients import Publisher, close_all, open_clients, run_loop
+from gateway.bench.work import Work
+from gateway.protocols.session import Delivery
+
+FRAME_OVERHEAD_BYTES = 640
+"""Of a delivery and its names, with room: 256 bytes were measured for yamp, 523 for wolpertinger."""
+CONFIRM_SECONDS = 5.0
+"""For the last publications to be confirmed, where the protocol confirms."""
+LOOK_SECONDS = 0.02
+
+
+def generate_events(orders: Orders, work: Work, place: Place) -> None:
+    run_loop(_generate(orders, work, place), work.sessions)
+
+
+async def _generate(orders: Orders, work: Work, place: Place) -> None:
+    clients = await open_clients(Publisher, place, work.sessions)
+    generator = StreamGenerator(work, clients)
+    generator.prepare()
+    settle_memory()
+    orders.say(Ready())
+    await orders.wait_async(Probe)
+    go = asyncio.create_task(orders.wait_async(Go))
+    attempt = 0
+    while not go.done():
+        generator.probe(attempt)
+        attempt += 1
+        await asyncio.wait((go,), timeout=PROBE_SECONDS)
+    orders.say(await generator.send_all(Schedule(go.result().start, work.rate, work.total)))
+    await close_all(clients)
+
+
+class StreamGenerator:
+    def __init__(self, work: Work, clients: Sequence[Publisher]) -> None:
+        self._work = work
+        self._clients = clients
+        self._marker = Marker(work.run)
+        self._frames: list[Delivery] = []
+
+    def prepare(self) -> None:
+        work = self._work
+        check_memory(work.total * (work.size + FRAME_OVERHEAD_BYTES))
+        self._frames = [self._frame(index, index % work.sessions) for index in range(work.total)]
+
+    def _frame(self, index: int, session: int) -> Delivery:
+        return self._clients[session].prepared(self._work.subject, self._marker.body(index, self._work.size))
+
+    def probe(self, attempt: int) -> None:
+        for session, client in enumerate(self._clients):
+            client.put(self._frame(probe_of(session, attempt, self._work.sessions), session))
+
+    async def send_all(self, schedule: Schedule) -> Sent:
+        """A session whose peer takes no more holds the others back too: what is sent late counts from when it was due,
+        and nothing piles up here that the mesh has not taken."""
+        watch, sent, total = Stopwatch(), 0, schedule.total
+        for client in self._clients:
+            client.outcomes.clear()
+        while sent < total:
+            now = now_ns()
+            due = due_now(schedule, sent, now)
+            if due <= sent:
+                await asyncio.sleep(pause(schedule, sent, now))
+                continue
+            watch.woke(now - schedule.due(sent))
+            self._burst(sent, due)
+            sent = due
+            await asyncio.sleep(0)  # the burst is written at the end of this turn of the loop
+            for client in self._clients:
+                await client.writable()
+        ended = now_ns()
+        return Sent(sent, ended, watch.late, watch.cpu_seconds, await self._outcomes(sent))
+
+    async def _outcomes(self, sent: int) -> Counter[str]:
+        """Probes that are confirmed late are among them, so there may be more than there were frames."""
+        deadline = asyncio.get_running_loop().time() + CONFIRM_SECONDS
+        while (found := self._counted()).total() < sent:
+            if asyncio.get_running_loop().time() > deadline:
+                break
+            await asyncio.sleep(LOOK_SECONDS)
+        return found
+
+    def _counted(self) -> Counter[str]:
+        return sum((client.outcomes for client in self._clients), Counter[str]())
+
+    def _burst(self, start: int, end: int) -> None:
+        clients, frames = self._clients, self._frames
+        count = len(clients)
+        for index in range(start, end):
+            clients[index % count].put(frames[index])

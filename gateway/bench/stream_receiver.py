@@ -1,0 +1,56 @@
+"""Subscribers and servers of the stream protocols."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from gateway.bench.arrivals import Arrivals
+from gateway.bench.child import Orders, Stopwatch, settle_memory
+from gateway.bench.marker import Marker
+from gateway.bench.messages import Collected, Expect, Go, Place, Probed, Ready
+from gateway.bench.quiet import LOOK_SECONDS, Quiet
+from gateway.bench.stream_clients import BenchClient, close_all, echo, open_clients, open_subscribers, run_loop
+from gateway.bench.work import Work
+
+
+def receive_events(orders: Orders, work: Work, place: Place, subscribers: int) -> None:
+    run_loop(_receive(orders, work, place, subscribers), subscribers)
+
+
+async def _receive(orders: Orders, work: Work, place: Place, subscribers: int) -> None:
+    marker = Marker(work.run)
+    arrivals = [Arrivals(marker, work.sessions) for _ in range(subscribers)]
+    clients = await open_subscribers(place, work.subject, arrivals)
+    orders.say(Ready())
+    go = asyncio.create_task(orders.wait_async(Go))
+    await _until(lambda: len(arrivals[0].probed) == work.sessions or go.done())
+    orders.say(Probed())
+    await go
+    settle_memory()
+    watch = Stopwatch()
+    expect = await orders.wait_async(Expect)
+    await _until(Quiet(arrivals, expect).is_over)
+    orders.say(Collected(tuple(one.noted() for one in arrivals), watch.cpu_seconds))
+    await close_all(clients)
+
+
+async def _until(is_over: Callable[[], bool]) -> None:
+    while not is_over():  # noqa: ASYNC110 - whoever notes an arrival does nothing besides
+        await asyncio.sleep(LOOK_SECONDS)
+
+
+def serve_requests(orders: Orders, work: Work, place: Place, servers: int) -> None:
+    run_loop(_serve(orders, work, place, servers), servers)
+
+
+async def _serve(orders: Orders, work: Work, place: Place, servers: int) -> None:
+    """What is measured is measured by who asks: here is nothing to note."""
+    clients = await open_clients(BenchClient, place, servers)
+    await asyncio.gather(*(client.serve(work.subject, echo) for client in clients))
+    orders.say(Ready())
+    await orders.wait_async(Go)
+    watch = Stopwatch()
+    await orders.wait_async(Expect)
+    orders.say(Collected((), watch.cpu_seconds))
+    await close_all(clients)

@@ -1,0 +1,5 @@
+"""`python -m gateway.cli`: the command, by a given interpreter."""
+
+from gateway.cli import main
+
+main()

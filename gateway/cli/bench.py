@@ -1,0 +1,189 @@
+"""`meshgate bench`: load for a mesh, and what became of it."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from gateway.auth.trust_store import TrustStore
+from gateway.bench.alone import flat_out, measure_alone
+from gateway.bench.children import BenchError
+from gateway.bench.compare import compared, read
+from gateway.bench.keys import AUTO, bench_keys, for_signing, unsigned_keys
+from gateway.bench.machine import roots_of
+from gateway.bench.marker import RUN_DIGITS, Marker
+from gateway.bench.measure import PROBE_SECONDS, READY_SECONDS, WAIT_SECONDS, Setup, measure
+from gateway.bench.messages import Place, TlsFiles
+from gateway.bench.packets import PacketTemplate
+from gateway.bench.plot import svg
+from gateway.bench.report import Document, document, text
+from gateway.bench.room import check_sockets
+from gateway.bench.work import Sign, Work, WorkError
+from gateway.cli.console import Output, UnavailableError, show
+from gateway.cli.options import common_options
+from gateway.cli.peer_options import Peer, note
+from gateway.client import KeyNotFoundError, PacketKey, find_key
+from gateway.client.packet_key import trusting
+from gateway.config import Config
+from gateway.protocols import protocols
+
+_protocol = click.Choice(sorted(protocols()))
+_file = click.Path(exists=True, dir_okay=False, path_type=Path)
+_new_file = click.Path(dir_okay=False, path_type=Path)
+_many = click.IntRange(min=1)
+_positive = click.FloatRange(min=0, min_open=True)
+
+
+@click.command("bench")
+@click.option("--from", "origin", type=_protocol, default="emm", show_default=True, help="What publishes, or asks.")
+@click.option("--to", "target", type=_protocol, default="emm", show_default=True, help="What subscribes, or answers.")
+@click.option("--request", is_flag=True, help="Requests and their answers, instead of events.")
+@click.option("--rate", type=_positive, default=1_000.0, show_default=True, help="Frames a second, all together.")
+@click.option("--seconds", type=_positive, default=8.0, show_default=True, help="How long is measured.")
+@click.option("--warm-up", type=click.FloatRange(min=0), default=2.0, show_default=True, help="Seconds before that.")
+@click.option("--size", type=_many, default=200, show_default=True, help="Bytes: of an emm packet, else of a body.")
+@click.option("--sign", type=click.Choice([one.value for one in Sign]), default=Sign.HMAC.value, show_default=True,
+              help="What proves emm packets.")  # fmt: skip
+@click.option("--key", default=AUTO, show_default=True, metavar="KEY",
+              help="What signs them: `auto` puts a node for each session into the trust store until the run ends; "
+              "else as for `pub`: a file, NODE/KEY_ID, `gateway`.")  # fmt: skip
+@click.option("--sessions", type=_many, default=16, show_default=True, help="That publish, or ask, by turns.")
+@click.option("--fan-out", type=_many, default=1, show_default=True, help="Sessions that each get all, or servers.")
+@click.option("--receivers", type=_many, default=1, show_default=True, help="Processes that these are spread over.")
+@click.option("--wait", "wait_seconds", type=_positive, default=WAIT_SECONDS, show_default=True,
+              help="Seconds after the last frame was sent to wait for those missing.")  # fmt: skip
+@click.option("--from-address", metavar="ADDRESS", help="HOST:PORT or a url.  [default: the configuration's listener]")
+@click.option("--to-address", metavar="ADDRESS", help="Likewise.")
+@click.option("--tls-ca", type=_file, metavar="FILE", help="Who signed the mesh's certificate (PEM); uses TLS.")
+@click.option("--tls-cert", type=_file, metavar="FILE", help="Our certificate (PEM).")
+@click.option("--tls-key", type=_file, metavar="FILE", help="Its private key (PEM).")
+@click.option("--plot", type=_new_file, metavar="FILE", help="Draw the latencies there (SVG).")
+@click.option("--compare", type=_file, metavar="LAST.json", help="Show this run as ratios of that one.")
+@click.option("--save", type=_new_file, metavar="FILE", help="Write the document there too, for a later --compare.")
+@click.option("--self", "alone", is_flag=True, help="Without a mesh: what the tool itself can do, and adds.")
+@common_options
+def command(
+    config_file: str | None, output: Output, sign: str, key: str, receivers: int, wait_seconds: float,
+    from_address: str | None, to_address: str | None, tls_ca: Path | None, tls_cert: Path | None, tls_key: Path | None,
+    plot: Path | None, compare: Path | None, save: Path | None, alone: bool, **asked: object,
+) -> None:  # fmt: skip
+    """Send load at a fixed rate through the mesh, and show how long each frame took and what it cost.
+
+    A frame's latency counts from when it was due, also where it was sent late. Without addresses the load goes through
+    the mesh of the configuration, whose processes are watched for what they cost.
+    """
+    run = secrets.token_hex(RUN_DIGITS // 2)
+    work = Work(run=run, sign=Sign(sign), **asked)  # type: ignore[arg-type]
+    ends = Ends(config_file, from_address, to_address, tls_ca, tls_cert, tls_key)
+    try:
+        work.check()
+        check_sockets(work.sessions + work.fan_out)
+        last = None if compare is None else read(compare)
+        if alone:
+            found = _alone(work, wait_seconds)
+        else:
+            with _keys(work, key, ends.config) as (ours, theirs):
+                found = document(measure(work, ends.setup(work, ours, theirs, receivers, wait_seconds), note))
+    except WorkError as wrong:
+        raise click.UsageError(str(wrong)) from None
+    except BenchError as failed:
+        raise UnavailableError(str(failed)) from None
+    if last is not None:
+        found["compared"] = compared(found, last)
+    if plot is not None:
+        plot.write_text(svg(found))
+    if save is not None:
+        save.write_text(json.dumps(found) + "\n")
+    show(found, output, text(found))
+
+
+def _alone(work: Work, wait_seconds: float) -> Document:
+    if (work.origin, work.target, work.fan_out) != ("emm", "emm", 1):
+        raise WorkError("--self: from emm to one subscriber of emm")
+    return {**document(measure_alone(work, wait_seconds, note)), "flat_out": flat_out(work, note)}
+
+
+@dataclass(frozen=True)
+class Ends:
+    """Where the load goes in and comes out."""
+
+    config_file: str | None
+    from_address: str | None
+    to_address: str | None
+    tls_ca: Path | None
+    tls_cert: Path | None
+    tls_key: Path | None
+
+    @property
+    def config(self) -> Config | None:
+        return self._peer("emm", None).config()
+
+    def setup(
+        self, work: Work, ours: list[PacketKey], theirs: list[PacketKey], receivers: int, wait_seconds: float
+    ) -> Setup:
+        if ours:
+            PacketTemplate(ours[0].signer, work.subject, work.size, Marker(work.run), 0)
+        origin = self._place(work.origin, self.from_address, ours)
+        target = self._place(work.target, self.to_address, theirs)
+        config = self.config if self.from_address is None and self.to_address is None else None
+        if config is None:
+            return Setup(origin=origin, target=target, receivers=receivers, wait_seconds=wait_seconds)
+        return Setup(
+            origin=origin,
+            target=target,
+            receivers=receivers,
+            wait_seconds=wait_seconds,
+            roots=roots_of(config.state_dir / "state" / "running.json"),
+            edge=config.edge.management,
+        )
+
+    def _place(self, protocol: str, where: str | None, keys: list[PacketKey]) -> Place:
+        address = self._peer(protocol, where).address()
+        if protocols()[protocol].session is None and address.scheme != "udp":
+            raise WorkError(f"{address}: {protocol} is measured over udp:// alone")
+        files = (None if path is None else str(path) for path in (self.tls_ca, self.tls_cert, self.tls_key))
+        return Place(protocol, str(address), tuple(keys), TlsFiles(*files))
+
+    def _peer(self, protocol: str, where: str | None) -> Peer:
+        return Peer(
+            config_file=self.config_file, via=protocol, to=where, key=None, tls=False, tls_ca=self.tls_ca,
+            tls_cert=self.tls_cert, tls_key=self.tls_key, tls_server_name=None, protocol_options={},
+        )  # fmt: skip
+
+
+@contextmanager
+def _keys(work: Work, name: str, config: Config | None) -> Iterator[tuple[list[PacketKey], list[PacketKey]]]:
+    """For the sessions that publish, and for those that subscribe; none where the protocol has none."""
+    publishing = work.sessions if work.is_signed else 0
+    subscribing = work.fan_out if work.target == "emm" else 0
+    unsigned = unsigned_keys(work.sessions) if work.origin == "emm" and not work.is_signed else []
+    if not publishing + subscribing:
+        yield unsigned, []
+    elif name != AUTO:
+        key = _named(name, config)
+        if subscribing > 1:
+            raise WorkError(f"--fan-out {work.fan_out}: a node of emm has one lease; choose --key auto")
+        yield unsigned or [for_signing(key, work.sign)] * min(publishing, 1), [key] * subscribing
+    elif config is None:
+        raise WorkError("--key: without a configuration there is no trust store to put keys into; name a key")
+    else:
+        seconds = READY_SECONDS + PROBE_SECONDS + 2 * (work.warm_up + work.seconds)
+        with bench_keys(config.trust, publishing + subscribing, seconds, datetime.now(UTC)) as keys:
+            yield unsigned or [for_signing(key, work.sign) for key in keys[:publishing]], keys[publishing:]
+
+
+def _named(name: str, config: Config | None) -> PacketKey:
+    store = TrustStore(config.trust, time.monotonic, entry=config.identity.key) if config is not None else None
+    identity = None if store is None else store.identity
+    try:
+        return find_key(name, None if store is None else trusting(store.keys, identity), identity)
+    except KeyNotFoundError as wrong:
+        raise WorkError(f"--key: {wrong}") from None

@@ -1,0 +1,95 @@
+"""Bodies on the command line: as arguments, from standard input, and shown again."""
+
+from __future__ import annotations
+
+import base64
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from gateway.content import BINARY, JSON, TEXT, from_json
+from gateway.reasons import Rejected
+
+Verb = TypeVar("Verb", bound=Callable[..., Any])
+
+
+def subject_argument(verb: Verb) -> Verb:
+    """`subject: str`."""
+    return click.argument("subject", callback=_not_empty)(verb)
+
+
+def _not_empty(context: click.Context, argument: click.Parameter, given: str) -> str:
+    """Nobody can subscribe to it."""
+    if not given:
+        raise click.BadParameter("a subject is not empty", context, argument)
+    return given
+
+
+def body_options(verb: Verb) -> Verb:
+    """`body: str | None` and `content_type: str | None`, for `read_body`."""
+    verb = click.option("--content-type", metavar="TYPE", help="Of the body.  [default: JSON if it is, else text]")(
+        verb
+    )
+    return click.argument("body", required=False)(verb)
+
+
+def read_body(body: str | None, content_type: str | None) -> tuple[bytes, str]:
+    """The body and its type. `-` is standard input."""
+    data = sys.stdin.buffer.read() if body == "-" else (body or "").encode(errors="surrogateescape")
+    return data, guessed_type(data) if content_type is None else content_type
+
+
+def guessed_type(body: bytes) -> str:
+    """
+    >>> guessed_type(b'{"celsius": 81}'), guessed_type(b"warm"), guessed_type(b"\\xff"), guessed_type(b"")
+    ('application/json', 'text/plain', 'application/octet-stream', '')
+    """
+    if not body:
+        return ""
+    try:
+        from_json(body)
+        return JSON
+    except Rejected:
+        return TEXT if _is_text(body) else BINARY
+
+
+def _is_text(body: bytes) -> bool:
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def body_fields(body: bytes) -> dict[str, str]:
+    """
+    >>> body_fields(b"81"), body_fields(b"\\xff")
+    ({'body': '81'}, {'body_base64': '/w=='})
+    """
+    try:
+        return {"body": body.decode()}
+    except UnicodeDecodeError:
+        return {"body_base64": base64.b64encode(body).decode()}
+
+
+def body_text(body: bytes) -> str:
+    """
+    >>> body_text(b"81"), body_text(b"\\xff\\x00")
+    ('81', '0xff00')
+    """
+    try:
+        return body.decode()
+    except UnicodeDecodeError:
+        return f"0x{body.hex()}"
+
+
+def write_body(body: bytes) -> None:
+    """Text ends its line; anything else goes out as it is, for a pipe."""
+    try:
+        click.echo(body.decode())
+    except UnicodeDecodeError:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(body)
+        sys.stdout.buffer.flush()

@@ -1,0 +1,133 @@
+"""What verbs print: tables and JSON to standard output, one-line errors to standard error, and the exit codes."""
+
+from __future__ import annotations
+
+import json
+import logging
+import traceback
+from collections.abc import Iterable, Mapping, Sequence
+from enum import IntEnum, StrEnum
+from typing import Any
+
+import click
+
+from gateway.errors import SetupError
+
+GAP = "  "
+
+
+class Exit(IntEnum):
+    """As in sysexits.h, and 128 + SIGINT."""
+
+    OK = 0
+    FAILURE = 1
+    USAGE = 2
+    UNAVAILABLE = 69
+    CONFIG = 78
+    INTERRUPTED = 130
+
+
+class Output(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+
+
+class CommandError(Exception):
+    """The verb cannot do what it was asked to; the message names the setting or peer at fault."""
+
+    code = Exit.FAILURE
+
+
+class UnavailableError(CommandError):
+    """What the verb talks to does not answer."""
+
+    code = Exit.UNAVAILABLE
+
+
+def show(value: Any, output: Output, text: str) -> None:
+    """One result: a JSON document, or its text."""
+    click.echo(json.dumps(value, ensure_ascii=False, default=str) if output is Output.JSON else text)
+
+
+def show_table(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], output: Output) -> None:
+    """A list that is complete: one JSON array with all that is known, or the columns side by side."""
+    rows = list(rows)
+    if output is Output.JSON:
+        click.echo(json.dumps(rows, ensure_ascii=False, default=str))
+        return
+    lines = [list(columns), *([cell(row.get(column)) for column in columns] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for at, line in enumerate(lines):
+        text = GAP.join(part.ljust(width) for part, width in zip(line, widths, strict=True)).rstrip()
+        click.echo(click.style(text, bold=True) if at == 0 else text)
+
+
+def show_line(value: Mapping[str, Any], output: Output, text: str) -> None:
+    """One of a stream of results: a line of JSON, or a line of text, at once."""
+    click.echo(json.dumps(value, ensure_ascii=False, default=str) if output is Output.JSON else printable(text))
+
+
+def cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return printable(", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value))
+
+
+def printable(text: str) -> str:
+    """What peers send must not steer the terminal.
+
+    >>> printable("ok \\x1b[31m")
+    'ok \\\\x1b[31m'
+    """
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
+
+
+def complain(message: str) -> None:
+    click.echo(f"meshgate: {message}", err=True)
+
+
+def report(failed: Exception) -> Exit | int:
+    """Tells why a verb failed, one line for each fault, and gives its exit code."""
+    if isinstance(failed, click.UsageError):
+        return _usage(failed)
+    if isinstance(failed, click.Abort):
+        return Exit.INTERRUPTED
+    if isinstance(failed, click.ClickException):
+        complain(failed.format_message())
+        return failed.exit_code
+    if isinstance(failed, CommandError):
+        complain(str(failed))
+        return failed.code
+    if isinstance(failed, SetupError):
+        complain(str(failed))
+        return Exit.UNAVAILABLE
+    # Known by its faults and not by its type, so that a verb that reads no configuration never imports the models.
+    faults = getattr(failed, "faults", None)
+    if faults:
+        for fault in faults:
+            complain(str(fault))
+        return Exit.CONFIG
+    return _unexpected(failed)
+
+
+def _usage(failed: click.UsageError) -> int:
+    if isinstance(failed, click.exceptions.NoArgsIsHelpError):
+        failed.show()
+        return failed.exit_code
+    complain(failed.format_message())
+    if failed.ctx is not None:
+        complain(f"try {failed.ctx.command_path} --help")
+    return failed.exit_code
+
+
+def _unexpected(failed: Exception) -> Exit:
+    """The operating system's refusals speak for themselves; anything else is a mistake of ours, shown with -v."""
+    if isinstance(failed, OSError) and failed.strerror:
+        complain(f"{failed.filename}: {failed.strerror}" if failed.filename else failed.strerror)
+    else:
+        complain(f"internal: {type(failed).__name__}: {' '.join(str(failed).split())} (-v shows where)")
+    if logging.getLogger().isEnabledFor(logging.INFO):
+        click.echo("".join(traceback.format_exception(failed)), err=True)
+    return Exit.FAILURE

@@ -1,0 +1,38 @@
+"""Events and answers as lines: for people, and as JSON for programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gateway.cli.bodies import body_fields, body_text
+from gateway.client import Answer
+from gateway.cloud_event import rfc3339
+from gateway.event import Event
+
+
+def event_fields(event: Event) -> dict[str, Any]:
+    """What a receiver knows of an event; what its protocol does not say is left out."""
+    said = {
+        "node": event.node,
+        "message_id": event.message_id,
+        "correlation": event.correlation,
+        "headers": dict(event.headers),
+        "urgent": event.urgent,
+        "sent_at": "" if event.sent_at is None else rfc3339(event.sent_at),
+    }
+    known = {name: value for name, value in said.items() if value}
+    return {
+        "subject": event.subject,
+        "kind": event.kind.value,
+        **body_fields(event.body),
+        "content_type": event.content_type,
+        **known,
+    }
+
+
+def event_line(event: Event) -> str:
+    return f"{event.subject}  {body_text(event.body)}"
+
+
+def answer_fields(answer: Answer) -> dict[str, Any]:
+    return {"kind": answer.kind.value, **body_fields(answer.body), "content_type": answer.content_type}

@@ -1,0 +1,61 @@
+"""`meshgate graph`: the running topology."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+
+from gateway.cli.console import Output, show
+from gateway.cli.graph_text import as_dot, as_mermaid
+from gateway.cli.options import common_options, read_config
+from gateway.cli.part_options import edges_option, router_option
+from gateway.config.address import HostPort
+from gateway.errors import SetupError
+from gateway.history.topics import History
+from gateway.live.exposition import read_samples
+from gateway.live.parts import Part, edge_parts, router_part
+from gateway.live.peers import connected
+from gateway.live.standing import standing
+from gateway.live.topology import EdgeNow, topology
+
+MODES = {1.0: "real time", 0.0: "micro-batch"}
+
+
+@click.command("graph")
+@click.option("--format", "form", type=click.Choice(["dot", "mermaid"]), default="dot", show_default=True)
+@click.option(
+    "--peers", "most_peers", type=click.IntRange(min=0), default=20, show_default=True,
+    help="So many of each listener one by one; the others are one box.",
+)  # fmt: skip
+@edges_option
+@router_option
+@common_options
+def command(
+    config_file: str | None, output: Output, form: str, most_peers: int, edges: tuple[HostPort, ...],
+    router: HostPort | None,
+) -> None:  # fmt: skip
+    """Draw the mesh as it runs: peers and what they want, listeners, edges, topics, lanes.
+
+    \b
+    meshgate graph | dot -Tsvg > mesh.svg
+    meshgate graph --format mermaid          # for a page in Markdown
+
+    A router that does not answer is drawn dashed.
+    """
+    config = read_config(config_file)
+    now = [EdgeNow(edge.json("/config"), connected([edge])) for edge in edge_parts(config, edges)]
+    with History(config) as history:
+        interests = standing(history)
+    graph = topology(config, now, interests, _modes(router_part(config, router)), most_peers)
+    lines = as_dot(graph, config.mesh) if form == "dot" else as_mermaid(graph)
+    show(asdict(graph), output, "\n".join(lines))
+
+
+def _modes(router: Part) -> dict[str, str]:
+    """Of the lanes, by name; none where the router does not answer."""
+    try:
+        samples = read_samples(router.text("/metrics"))
+    except SetupError:
+        return {}
+    return {one.labels["lane"]: MODES[one.value] for one in samples if one.name == "meshgate_lane_realtime"}

@@ -1,0 +1,51 @@
+"""`meshgate init`: a configuration to begin with."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from uuid import UUID
+
+import click
+
+from gateway.auth.key_admin import ensure_identity
+from gateway.cli.console import CommandError, Output, show
+from gateway.cli.options import logging_options, output_option
+from gateway.config import write_default
+from gateway.config.default import FILE_NAME
+from gateway.config.model import MESH_NAME
+
+TRUST_NAME = "keys.yaml"
+
+
+def _mesh_name(context: click.Context, option: click.Parameter, mesh: str) -> str:
+    if not re.fullmatch(MESH_NAME, mesh):
+        raise click.BadParameter("expected letters, digits and -, at most 63", context, option)
+    return mesh
+
+
+@click.command("init")
+@click.option("-c", "--config", "config_file", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--dir", "directory", metavar="DIR", type=click.Path(file_okay=False, path_type=Path), default=Path())
+@click.option("--mesh", default="demo", show_default=True, callback=_mesh_name, help="The prefix of every topic.")
+@click.option("--force", is_flag=True, help="Overwrite a configuration that is there. Keys are never overwritten.")
+@output_option
+@logging_options
+def command(config_file: Path | None, directory: Path, mesh: str, force: bool, output: Output) -> None:
+    """Write a commented configuration that listens on loopback, and the gateway's keys beside it.
+
+    To ./meshgate.yaml, unless FILE or DIR says otherwise.
+    """
+    path = config_file or directory / FILE_NAME
+    if path.exists() and not force:
+        raise CommandError(f"{path} is there already: --force overwrites it")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    trust = path.parent / TRUST_NAME
+    # Keys first: where there are some already, the configuration takes their node.
+    node = UUID(bytes=ensure_identity(trust).node)
+    write_default(path.parent, name=path.name, mesh=mesh, node=node, overwrite=force)
+    show(
+        {"config": str(path), "trust": str(trust), "node": str(node)},
+        output,
+        f"wrote {path}; the gateway's keys are in {trust}\nnext: meshgate up -c {path}",
+    )

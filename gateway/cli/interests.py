@@ -1,0 +1,44 @@
+"""`meshgate interests`: who wants what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from gateway.cli.console import Output, show_table
+from gateway.cli.options import common_options, config_group, read_config
+from gateway.history.topics import History
+from gateway.interests import Verb
+from gateway.live.peers import is_anonymous
+from gateway.live.standing import Wanted, interest_row, standing
+
+COLUMNS = ("verb", "pattern", "group", "subscriber", "protocol", "listener", "node", "expires")
+
+
+@config_group("interests")
+def command() -> None:
+    """Who wants what: subscriptions, and subjects that are served."""
+
+
+@command.command("list")
+@click.option("--verb", type=click.Choice([one.value for one in Verb]), default=None, help="Only these.")
+@click.option("--subject", default="", metavar="SUBJECT", help="Only who would get an event of this subject.")
+@click.option("--protocol", default="", metavar="NAME", help="Only what is wanted over this protocol.")
+@click.option("--node", default="", metavar="NODE", help="Only what this node wants.")
+@click.option("--subscriber", default="", metavar="ID", help="Only of this session, or of what outlives sessions.")
+@common_options
+def list_(config_file: str | None, output: Output, verb: str | None, **wanted: str) -> None:
+    """List them by their patterns, from the mesh's own record of them.
+
+    A subscriber is a session (`meshgate peers show` tells of it), or what outlives its sessions: `emm:NODE`, whose
+    hello was a lease until `expires`, and `node:NODE@LISTENER`, which is owed what it misses.
+    """
+    chosen = Wanted(verb=verb or "", **wanted)
+    with History(read_config(config_file)) as history:
+        found = [interest_row(one) for one in standing(history) if chosen.passes(one)]
+    show_table(found if output is Output.JSON else map(_row, found), COLUMNS, output)
+
+
+def _row(interest: dict[str, Any]) -> dict[str, Any]:
+    return interest | ({"node": None} if is_anonymous(interest["node"] or "") else {})

@@ -1,0 +1,59 @@
+"""Logs on standard error: a line for each thing that happened, as text for people or as JSON for collectors."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+
+from gateway.cli.console import printable
+
+LEVELS = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
+"""From -q (0) over the default (1) to -vv (3)."""
+DEFAULT_LEVEL = 1
+
+CHATTY = ("kafka", "py4j", "websockets", "quic", "slixmpp")
+"""Libraries whose information is about themselves; heard from -vv on."""
+
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+def _time(record: logging.LogRecord) -> str:
+    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class TextFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        fields = "".join(f" {name}={value}" for name, value in _fields(record).items())
+        line = printable(f"{_time(record)} {record.levelname.lower()} {record.name}: {record.getMessage()}{fields}")
+        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+
+
+class JsonFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": _time(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **_fields(record),
+        }
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+def _fields(record: logging.LogRecord) -> dict[str, object]:
+    """What was given as `extra`."""
+    return {name: value for name, value in vars(record).items() if name not in _STANDARD}
+
+
+def set_up(verbosity: int, log_format: str) -> None:
+    """`verbosity`: how often -v was given, less how often -q."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
+    at = min(max(DEFAULT_LEVEL + verbosity, 0), len(LEVELS) - 1)
+    logging.basicConfig(level=LEVELS[at], handlers=[handler], force=True)
+    for library in CHATTY:
+        logging.getLogger(library).setLevel(max(LEVELS[at], logging.WARNING) if at < len(LEVELS) - 1 else logging.DEBUG)

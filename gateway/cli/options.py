@@ -1,0 +1,126 @@
+"""Options that verbs share. A verb takes them as decorators and gets their values by the names said here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from gateway.cli import logs
+from gateway.cli.console import Output
+
+if TYPE_CHECKING:
+    from gateway.config import Config
+
+Verb = TypeVar("Verb", bound=Callable[..., Any])
+
+
+def config_option(verb: Verb) -> Verb:
+    """`config_file: str | None`, for `read_config`."""
+    return click.option(
+        "-c",
+        "--config",
+        "config_file",
+        metavar="FILE",
+        type=click.Path(dir_okay=False),
+        help="The configuration.  [default: ./meshgate.yaml, else ./mesh/meshgate.yaml]",
+    )(verb)
+
+
+def config_group(name: str) -> Callable[[Callable[..., Any]], click.Group]:
+    """A verb that has verbs of its own: takes -c before them too, for whichever follows."""
+
+    def for_all(context: click.Context, _option: click.Parameter, given: str | None) -> None:
+        if given is not None and isinstance(context.command, click.Group):
+            context.default_map = {verb: {"config_file": given} for verb in context.command.commands}
+
+    def decorate(function: Callable[..., Any]) -> click.Group:
+        group = click.group(name)(function)
+        group.params.append(
+            click.Option(
+                ["-c", "--config"], metavar="FILE", type=click.Path(dir_okay=False), expose_value=False,
+                callback=for_all, help="The configuration, for any of the verbs below.",
+            )
+        )  # fmt: skip
+        return group
+
+    return decorate
+
+
+def dir_option(verb: Verb) -> Verb:
+    """`state_dir: Path | None`, for `read_config`."""
+    return click.option(
+        "--dir",
+        "state_dir",
+        metavar="DIR",
+        type=click.Path(file_okay=False, path_type=Path),
+        help="Where state is kept.  [default: the configuration's folder]",
+    )(verb)
+
+
+def output_option(verb: Verb) -> Verb:
+    """`output: Output`."""
+    return click.option(
+        "--output",
+        type=click.Choice([output.value for output in Output]),
+        default=Output.TEXT.value,
+        show_default=True,
+        callback=lambda _context, _option, value: Output(value),
+        help="Text for people or JSON for programs.",
+    )(verb)
+
+
+def logging_options(verb: Verb) -> Verb:
+    """-v, -q, --log-format. They pass nothing: the log is set up before the verb runs."""
+    for option in (
+        click.option("-v", "verbose", count=True, expose_value=False, callback=_louder, help="More log; -vv: most."),
+        click.option("-q", "quiet", count=True, expose_value=False, callback=_quieter, help="Errors only."),
+        click.option(
+            "--log-format",
+            type=click.Choice(["text", "json"]),
+            default="text",
+            show_default=True,
+            expose_value=False,
+            callback=_format,
+            help="How log lines are written, to standard error.",
+        ),
+    ):
+        verb = option(verb)
+    return verb
+
+
+def common_options(verb: Verb) -> Verb:
+    """What nearly every verb takes: `config_file`, `output`, and the log's."""
+    return config_option(output_option(logging_options(verb)))
+
+
+def read_config(config_file: str | None, state_dir: Path | None = None) -> Config:
+    """Raises ConfigError, which ends the program with 78. Imported late: not every verb reads a configuration."""
+    from gateway.config import find_config, load
+
+    return load(find_config(config_file), state_dir=state_dir)
+
+
+_LOUDNESS, _FORMAT = "gateway.cli.loudness", "gateway.cli.format"
+
+
+def _louder(context: click.Context, _option: click.Parameter, count: int) -> None:
+    _set_up(context, loudness=count)
+
+
+def _quieter(context: click.Context, _option: click.Parameter, count: int) -> None:
+    _set_up(context, loudness=-count)
+
+
+def _format(context: click.Context, _option: click.Parameter, log_format: str) -> None:
+    _set_up(context, log_format=log_format)
+
+
+def _set_up(context: click.Context, *, loudness: int = 0, log_format: str | None = None) -> None:
+    """Each of the three options adds what it knows, in whatever order they were given."""
+    meta = context.meta
+    meta[_LOUDNESS] = meta.get(_LOUDNESS, 0) + loudness
+    meta[_FORMAT] = log_format or meta.get(_FORMAT, "text")
+    logs.set_up(meta[_LOUDNESS], meta[_FORMAT])

@@ -1,0 +1,41 @@
+"""Options of the verbs that ask the parts of a running mesh: where their management addresses are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+from pydantic_core import PydanticCustomError
+
+from gateway.config.address import HostPort, parse_host_port
+
+Verb = TypeVar("Verb", bound=Callable[..., Any])
+
+
+class Address(click.ParamType[HostPort]):
+    name = "HOST:PORT"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> HostPort:
+        try:
+            return parse_host_port(value)
+        except PydanticCustomError as wrong:
+            self.fail(f"{value}: {wrong.message()}", param, ctx)
+
+
+def edges_option(verb: Verb) -> Verb:
+    """`edges: tuple[HostPort, ...]`, for `edge_parts`."""
+    return click.option(
+        "--edge",
+        "edges",
+        type=Address(),
+        multiple=True,
+        help="The management address of an edge; may be repeated.  [default: edge.management]",
+    )(verb)
+
+
+def router_option(verb: Verb) -> Verb:
+    """`router: HostPort | None`, for `router_part`."""
+    return click.option(
+        "--router", type=Address(), help="The management address of the router.  [default: router.management]"
+    )(verb)

@@ -1,0 +1,246 @@
+"""Options of the verbs that speak to a mesh as one of its peers: which protocol, where, and how it is secured."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import ssl
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, fields, replace
+from functools import wraps
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from pydantic import ValidationError
+
+from gateway.auth.keyring import GatewayIdentity, KeyRing
+from gateway.auth.trust_store import TrustStore
+from gateway.cli.console import CommandError, UnavailableError
+from gateway.cli.options import config_option, logging_options, read_config
+from gateway.client import (
+    ClientError,
+    DatagramClient,
+    KeyNotFoundError,
+    PacketKey,
+    RefusedError,
+    StreamClient,
+    TlsFiles,
+    connect_emm,
+    find_key,
+    open_client,
+)
+from gateway.client.address import peer_address
+from gateway.client.carriers import tls_context
+from gateway.client.packet_key import trusting
+from gateway.client.staying import stay
+from gateway.config import Config, Listener
+from gateway.config.address import Address
+from gateway.config.faults import ConfigError
+from gateway.config.loading import DEFAULT_PATHS
+from gateway.config.source import read_source
+from gateway.protocols import protocols
+from gateway.protocols.spec import ProtocolSpec
+from gateway.reasons import Rejected
+
+Verb = TypeVar("Verb", bound=Callable[..., Any])
+ResultT = TypeVar("ResultT")
+
+DEFAULT_PROTOCOL = "yamp"
+PASSWORD_VARIABLE = "MESHGATE_PASSWORD"  # noqa: S105 - its name
+SPOKEN_SCHEMES = frozenset({"tcp", "tls", "ws", "wss", "udp", "quic"})
+
+
+@dataclass(frozen=True)
+class Peer:
+    """What the options say."""
+
+    config_file: str | None
+    via: str
+    to: str | None
+    key: str | None
+    tls: bool
+    tls_ca: Path | None
+    tls_cert: Path | None
+    tls_key: Path | None
+    tls_server_name: str | None
+    protocol_options: dict[str, Any]
+    password_file: Path | None = None
+
+    @property
+    def spec(self) -> ProtocolSpec[Any]:
+        return protocols()[self.via]
+
+    def config(self) -> Config | None:
+        """The configuration, if one is named or found. Raises ConfigError."""
+        if self.config_file is None and not any(path.is_file() for path in DEFAULT_PATHS):
+            return None
+        return read_config(self.config_file)
+
+    def address(self) -> Address:
+        """As named; else the configuration's first listener of the protocol; else the protocol's own port here."""
+        wants_tls = self.tls or self.tls_ca is not None or self.tls_cert is not None
+        if self.to is not None:
+            return peer_address(self.spec, self.to, tls=wants_tls, password=self._password())
+        config = self.config()
+        for listener in config.listeners if config is not None else ():
+            if self._fits(listener, wants_tls):
+                return replace(listener.address, at=listener.address.at.reachable)
+        return peer_address(self.spec, "127.0.0.1", tls=wants_tls)
+
+    def _fits(self, listener: Listener, wants_tls: bool) -> bool:
+        address = listener.address
+        return (
+            listener.protocol == self.via
+            and address.scheme in SPOKEN_SCHEMES
+            and address.port != 0
+            and (address.has_tls or not wants_tls)
+        )
+
+    def open_stream(self, url: str | None = None) -> Awaitable[StreamClient]:
+        """Raises UnreachableError."""
+        address = self.address() if url is None else peer_address(self.spec, url)
+        return open_client(
+            self.via,
+            address,
+            options=self.protocol_options,
+            tls=self._context() if address.has_tls else None,
+            server_name=self.tls_server_name,
+        )
+
+    def _password(self) -> str:
+        """Never an argument of its own: what stands in those, every user of the machine can read."""
+        if self.password_file is None:
+            return os.environ.get(PASSWORD_VARIABLE, "")
+        try:
+            return self.password_file.read_text().rstrip("\r\n")
+        except (OSError, UnicodeDecodeError) as failed:
+            raise CommandError(f"--password-file: {failed}") from None
+
+    def _context(self) -> ssl.SSLContext:
+        try:
+            return tls_context(self.tls_ca, self.tls_cert, self.tls_key)
+        except (OSError, ValueError) as failed:
+            raise CommandError(f"--tls-ca, --tls-cert, --tls-key: {failed}") from None
+
+    # -- emm -----------------------------------------------------------------------------------------------------
+
+    @property
+    def is_emm(self) -> bool:
+        return self.spec.session is None
+
+    def connect_emm(self, *, verify: bool = False) -> AbstractAsyncContextManager[DatagramClient]:
+        """Signs with --key, else as the gateway where a configuration is found, else not at all."""
+        config = self.config()
+        store = TrustStore(config.trust, time.monotonic, entry=config.identity.key) if config is not None else None
+        identity = None if store is None else store.identity
+        keys = None if store is None else trusting(store.keys, identity)
+        if verify and keys is None:
+            raise CommandError("--verify needs a trust store: name a configuration with -c")
+        tls = TlsFiles(self.tls_ca, self.tls_cert, self.tls_key, self.tls_server_name)
+        key = self._packet_key(keys, identity)
+        return connect_emm(str(self.address()), key=key, keys=keys, verify=verify, tls=tls)
+
+    def _packet_key(self, keys: KeyRing | None, identity: GatewayIdentity | None) -> PacketKey | None:
+        if self.key is None:
+            return None if identity is None else PacketKey.of(identity)
+        try:
+            return find_key(self.key, keys, identity)
+        except KeyNotFoundError as wrong:
+            raise CommandError(f"--key: {wrong}") from None
+
+    def check_options(self, **of_emm: object) -> None:
+        """Refuses what another protocol than the chosen one takes; by the options' names."""
+        named = [name for name, given in {**of_emm, "key": self.key}.items() if given]
+        if named and not self.is_emm:
+            raise click.UsageError(f"--{named[0].replace('_', '-')} is of emm, and {self.via} has nothing like it")
+
+    def check_sessions(self) -> None:
+        """For verbs of requests."""
+        if self.is_emm:
+            raise click.UsageError("emm has no requests: choose another protocol with --via")
+        self.check_options()
+
+    # -- protocols with sessions -----------------------------------------------------------------------------------
+
+    async def use_stream(
+        self, use: Callable[[StreamClient], Awaitable[ResultT]], *, reconnect: bool = False
+    ) -> ResultT:
+        return await stay(self.open_stream, use, reconnect=reconnect)
+
+
+_NAMES = tuple(field.name for field in fields(Peer))
+
+
+def peer_options(verb: Verb) -> Verb:
+    """`peer: Peer`; and the log's options, and -c."""
+
+    @wraps(verb)
+    def with_peer(**given: Any) -> Any:
+        return verb(peer=Peer(**{name: given.pop(name) for name in _NAMES}), **given)
+
+    path = click.Path(exists=True, dir_okay=False, path_type=Path)
+    decorated: Any = with_peer
+    for option in reversed((
+        click.option("--via", type=click.Choice(sorted(protocols())), default=DEFAULT_PROTOCOL, show_default=True,
+                     help="The protocol to speak."),
+        click.option("--to", metavar="ADDRESS",
+                     help="HOST:PORT or a url; behind an XMPP server xmpp://USER@HOST/COMPONENT.  "
+                     "[default: the configuration's first listener, else the own port here]"),
+        click.option("--key", metavar="KEY", help="What packets are signed with: a file of `keys new --output json`, "
+                     "NODE/KEY_ID of the trust store, or `gateway`.  [default with -c: gateway]"),
+        click.option("--tls", is_flag=True, help="Use TLS (emm: QUIC) where --to has no scheme."),
+        click.option("--tls-ca", type=path, metavar="FILE", help="Who signed the peer's certificate (PEM)."),
+        click.option("--tls-cert", type=path, metavar="FILE", help="Our certificate (PEM)."),
+        click.option("--tls-key", type=path, metavar="FILE", help="Its private key (PEM)."),
+        click.option("--tls-server-name", metavar="NAME", help="The name in the peer's certificate."),
+        click.option("--password-file", type=path, metavar="FILE", help="The password of the user in an xmpp:// url.  "
+                     f"[default: ${PASSWORD_VARIABLE}]"),
+        click.option("-o", "protocol_options", metavar="NAME=VALUE", multiple=True, callback=_protocol_options,
+                     help="An option of the protocol, as a listener has it: -o formats=[msgpack]; with ${NAME} and "
+                     "${file:PATH} put in, for secrets."),
+        config_option,
+        logging_options,
+    )):  # fmt: skip
+        decorated = option(decorated)
+    return decorated  # type: ignore[no-any-return]
+
+
+def _protocol_options(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> dict[str, Any]:
+    chosen: dict[str, Any] = {}
+    for one in given:
+        name, equals, value = one.partition("=")
+        if not equals:
+            raise click.BadParameter(f"{one} is not NAME=VALUE", context, option)
+        try:
+            source = read_source(value, name, Path())
+        except ConfigError:
+            raise click.BadParameter(f"the value of {name} is no YAML", context, option) from None
+        for fault in source.faults:
+            raise click.BadParameter(f"{name}: {fault.expected}", context, option)
+        chosen[name] = source.data
+    return chosen
+
+
+def note(text: str) -> None:
+    """For people, beside the output; -q silences it."""
+    if logging.getLogger().isEnabledFor(logging.WARNING):
+        click.echo(text, err=True)
+
+
+def run(talk: Coroutine[Any, Any, ResultT]) -> ResultT:
+    """Runs it; whatever stands between us and the peer ends in one line that names the peer."""
+    try:
+        return asyncio.run(talk)
+    except RefusedError as refused:
+        raise CommandError(str(refused)) from None
+    except ClientError as failed:
+        raise UnavailableError(str(failed)) from None
+    except Rejected as refused:
+        raise CommandError(f"it cannot be said in this protocol: {refused}") from None
+    except ValidationError as wrong:
+        first = wrong.errors(include_url=False)[0]
+        raise CommandError(f"-o {'.'.join(map(str, first['loc']))}: {first['msg']}") from None

@@ -1,0 +1,62 @@
+"""`meshgate pub`: publish an event."""
+
+from __future__ import annotations
+
+import asyncio
+
+import click
+
+from gateway.cli.bodies import body_options, read_body, subject_argument
+from gateway.cli.console import Output, show
+from gateway.cli.options import output_option
+from gateway.cli.peer_options import Peer, peer_options, run
+from gateway.client import NoAnswerError, StreamClient, Wrapping
+from gateway.client.packets import ALGORITHMS
+
+PUBLISH_SECONDS = 30.0
+SENT = "sent"
+"""What became of a datagram, as far as anybody knows."""
+
+
+@click.command("pub")
+@subject_argument
+@body_options
+@click.option("-n", "--count", type=click.IntRange(min=1), default=1, show_default=True, help="How often.")
+@click.option("--timeout", type=float, default=PUBLISH_SECONDS, show_default=True, help="Seconds to be confirmed in.")
+@click.option("--urgent", is_flag=True, help="emm: with the urgent flag.")
+@click.option("--compress", is_flag=True, help="emm: with a gzipped body, which is binary then.")
+@click.option("--encrypt", type=click.Choice(sorted(ALGORITHMS)), help="emm: encrypted, likewise.")
+@output_option
+@peer_options
+def command(
+    peer: Peer, subject: str, body: str | None, content_type: str | None, count: int, timeout: float,
+    urgent: bool, compress: bool, encrypt: str | None, output: Output,
+) -> None:  # fmt: skip
+    """Publish an event on SUBJECT. BODY may be `-` for standard input.
+
+    Ends when the peer has confirmed it, where its protocol confirms.
+    """
+    peer.check_options(urgent=urgent, compress=compress, encrypt=encrypt)
+    data, named = read_body(body, content_type)
+
+    async def publish(client: StreamClient) -> str:
+        outcome = ""
+        try:
+            async with asyncio.timeout(timeout):
+                for _ in range(count):
+                    outcome = await client.publish(subject, data, named)
+        except TimeoutError:
+            raise NoAnswerError(client.peer, f"{subject} was not confirmed within {timeout:g} s") from None
+        return outcome
+
+    async def send() -> str:
+        wrapping = Wrapping(urgent, compress, ALGORITHMS[encrypt] if encrypt else None)
+        async with peer.connect_emm() as client:
+            for _ in range(count):
+                await client.publish(subject, data, named, wrapping)
+        return SENT
+
+    outcome = run(send() if peer.is_emm else peer.use_stream(publish))
+    told = {"subject": subject, "count": count, "bytes": len(data), "content_type": named, "outcome": outcome}
+    times = f" {count} times" if count > 1 else ""
+    show(told, output, f"published {subject}{times}: {len(data)} bytes, {outcome}")

@@ -1,0 +1,134 @@
+"""`meshgate rejected`: what was refused, why, and sending it through again."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable
+from dataclasses import asdict
+from datetime import datetime
+from itertools import islice
+from typing import Any, TypeVar
+
+import click
+
+from gateway.cli.audit import microseconds
+from gateway.cli.console import CommandError, Output, show, show_table
+from gateway.cli.keys import moment
+from gateway.cli.options import common_options, config_group, read_config
+from gateway.cli.trace import EventId, printable_lines
+from gateway.cloud_event import rfc3339
+from gateway.egress import Position
+from gateway.history.rejections import Filter, Rejection, rejections
+from gateway.history.topics import History
+from gateway.history.way import ROUTED_SECONDS, SECOND, SKEW_SECONDS
+from gateway.reasons import Reason
+
+Verb = TypeVar("Verb", bound=Callable[..., Any])
+COLUMNS = ("at", "event_id", "reason", "stage", "protocol", "peer", "node", "bytes", "detail")
+STAGES = ("log", "decode", "match", "deliver")
+
+
+def filter_options(verb: Verb) -> Verb:
+    """`chosen: Filter`, `start`, `end`."""
+    for option in reversed((
+        click.option("--reason", "reasons", type=click.Choice([one.value for one in Reason]), multiple=True,
+                     metavar="SLUG", help="Only what was refused for this; may be repeated."),
+        click.option("--stage", "stages", type=click.Choice(STAGES), multiple=True, help="Where it was refused."),
+        click.option("--event-id", "event_ids", type=EventId(), multiple=True, help="Only this frame."),
+        click.option("--protocol", default="", metavar="NAME", help="Only frames of this protocol."),
+        click.option("--node", default="", metavar="NODE", help="Only frames of this node."),
+        click.option("--from", "start", type=moment, metavar="TIME", help="RFC 3339, or relative (-1h)."),
+        click.option("--to", "end", type=moment, metavar="TIME", help="As --from."),
+    )):  # fmt: skip
+        verb = option(verb)
+    return verb
+
+
+@config_group("rejected")
+def command() -> None:
+    """Frames that were refused, and events that could not be delivered."""
+
+
+@command.command("list")
+@filter_options
+@click.option("-n", "--limit", type=click.IntRange(min=1), default=50, show_default=True, help="The newest so many.")
+@common_options
+def list_(
+    config_file: str | None, output: Output, limit: int, start: datetime | None, end: datetime | None, **wanted: Any
+) -> None:
+    """List them, the newest first."""
+    with History(read_config(config_file)) as history:
+        found = rejections(history, _filter(**wanted), microseconds(start), microseconds(end))
+        show_table([_row(one) for one in islice(found, limit)], COLUMNS, output)
+
+
+@command.command("show")
+@click.argument("event_id", type=EventId())
+@common_options
+def show_(config_file: str | None, output: Output, event_id: Position) -> None:
+    """Show one of them with its bytes."""
+    with History(read_config(config_file)) as history:
+        found = _of_frame(history, event_id)
+    if not found:
+        raise CommandError(f"{event_id.event_id} was not refused, or that is no longer kept")
+    show(
+        [{**_row(one), "frame": one.frame.hex()} for one in found],
+        output,
+        printable_lines("\n\n".join(map(_text, found))),
+    )
+
+
+@command.command("redrive")
+@filter_options
+@click.option("--all", "everything", is_flag=True, help="All that is kept; without it, say which.")
+@click.option("--dry-run", is_flag=True, help="Only tell what would be done.")
+@common_options
+def redrive(
+    config_file: str | None, output: Output, everything: bool, dry_run: bool,
+    start: datetime | None, end: datetime | None, **wanted: Any,
+) -> None:  # fmt: skip
+    """Send frames through again: those that today's keys, rules and code accept.
+
+    A frame keeps its id, and is judged as received when it was; it goes to whoever wants it now and has not got it.
+    Requests, answers and subscriptions are over and are left alone, and so is what its sender has repeated since.
+    """
+    from streaming_jobs.replay.redrive import redrive as send_again
+
+    chosen = _filter(**wanted)
+    if not everything and chosen == Filter() and start is None:
+        raise click.UsageError("which? --event-id, --reason, --stage, --protocol, --node or --from say it, or --all")
+    config = read_config(config_file)
+    with History(config) as history:
+        found = list(rejections(history, chosen, microseconds(start), microseconds(end)))
+        done = send_again(config, history, found, dry_run=dry_run)
+    rows = [{"event_id": one.event_id, "put_in_as": one.place or None, "left_alone": one.why or None} for one in done]
+    show_table(rows, ("event_id", "put_in_as", "left_alone"), output)
+
+
+def _filter(
+    reasons: tuple[str, ...], stages: tuple[str, ...], event_ids: tuple[Position, ...], protocol: str, node: str
+) -> Filter:
+    names = frozenset(one.event_id for one in event_ids)
+    return Filter(names, frozenset(reasons), frozenset(stages), protocol, node)
+
+
+def _of_frame(history: History, event_id: Position) -> list[Rejection]:
+    """Around the time it was logged; else, where its raw record is gone or it was refused much later, anywhere."""
+    chosen = Filter(frozenset({event_id.event_id}))
+    logged = history.record("raw", event_id.partition, event_id.offset)
+    if logged is not None:
+        since = logged.logged_at - SKEW_SECONDS * SECOND
+        if found := list(rejections(history, chosen, since, since + ROUTED_SECONDS * SECOND)):
+            return found
+    return list(rejections(history, chosen, None, None))
+
+
+def _row(one: Rejection) -> dict[str, Any]:
+    said = {name: value for name, value in asdict(one).items() if name != "frame"}
+    return {**said, "at": rfc3339(one.at), "bytes": len(one.frame)}
+
+
+def _text(one: Rejection) -> str:
+    lines = [f"{name:<10}{value}" for name, value in _row(one).items() if value not in ("", None)]
+    dump = textwrap.wrap(one.frame.hex(" "), width=16 * 3)
+    return "\n".join([*lines, *(f"{16 * at:08x}  {line}" for at, line in enumerate(dump))])

@@ -1,0 +1,53 @@
+"""`meshgate req`: ask, and wait for the answer."""
+
+from __future__ import annotations
+
+import logging
+
+import click
+
+from gateway.cli.bodies import body_options, body_text, read_body, subject_argument, write_body
+from gateway.cli.console import CommandError, Exit, Output, printable, show
+from gateway.cli.events import answer_fields
+from gateway.cli.options import output_option
+from gateway.cli.peer_options import Peer, peer_options, run
+from gateway.client import Answer, StreamClient
+from gateway.client.stream import REQUEST_SECONDS
+from gateway.event import Event
+
+
+@click.command("req")
+@subject_argument
+@body_options
+@click.option("--timeout", type=float, default=REQUEST_SECONDS, show_default=True,
+              help="Seconds without an answer, or progress, to give up after.")  # fmt: skip
+@click.option("--progress", is_flag=True, help="Show progress, on standard error.  [with -v too]")
+@output_option
+@peer_options
+def command(
+    peer: Peer, subject: str, body: str | None, content_type: str | None, timeout: float, progress: bool,
+    output: Output,
+) -> int:  # fmt: skip
+    """Ask on SUBJECT and print the answer. BODY may be `-` for standard input. Ctrl-C cancels the request.
+
+    An error that is answered ends with exit code 1 and its code.
+    """
+    peer.check_sessions()
+    data, named = read_body(body, content_type)
+    heard = _show_progress if progress or logging.getLogger().isEnabledFor(logging.INFO) else None
+
+    async def ask(client: StreamClient) -> Answer:
+        return await client.request(subject, data, named, timeout=timeout, on_progress=heard)
+
+    answer = run(peer.use_stream(ask))
+    if output is Output.JSON:
+        show(answer_fields(answer), output, "")
+    elif answer.ok:
+        write_body(answer.body)
+    else:
+        raise CommandError(printable(f"{subject}: {answer.code}: {answer.message}"))
+    return Exit.OK if answer.ok else Exit.FAILURE
+
+
+def _show_progress(event: Event) -> None:
+    click.echo(printable(f"progress  {body_text(event.body)}".rstrip()), err=True)

@@ -1,0 +1,45 @@
+"""`meshgate router`: the stream engine's job, in the foreground."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterable
+
+import click
+
+from gateway.cli.options import config_option, logging_options, read_config
+from streaming_jobs.router.job import Router
+
+
+@click.command()
+@config_option
+@click.option("--master", metavar="URL", help="The Spark master.  [default: local, with the cores the lanes need]")
+@click.option(
+    "--conf",
+    "settings",
+    metavar="NAME=VALUE",
+    multiple=True,
+    callback=lambda _context, _option, given: _settings(given),
+    help="A Spark setting, as spark-submit takes it; may be given many times.",
+)
+@click.option(
+    "--accept-loss",
+    is_flag=True,
+    help="Go on although records of the raw log are gone that were not routed: told in the log, and by `audit`.",
+)
+@logging_options
+def command(config_file: str | None, master: str | None, settings: dict[str, str], accept_loss: bool) -> None:
+    """The router on Spark: decodes, authenticates, deduplicates and routes what the edges log."""
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    Router(read_config(config_file), master, settings, accepts_loss=accept_loss).run(stop)
+
+
+def _settings(given: Iterable[str]) -> dict[str, str]:
+    pairs = [setting.partition("=") for setting in given]
+    for name, equals, _ in pairs:
+        if not (name.startswith("spark.") and equals):
+            raise click.BadParameter(f"expected spark.NAME=VALUE, got {name}")
+    return {name: value for name, _, value in pairs}

@@ -1,0 +1,139 @@
+"""`meshgate rules`: streaming Spark SQL whose results are events."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+import click
+
+from gateway.cli.bodies import body_text
+from gateway.cli.console import CommandError, Exit, Output, printable, show_line
+from gateway.cli.options import common_options, config_group, config_option, logging_options, read_config
+from gateway.cli.peer_options import note
+from gateway.config import ConfigError
+
+if TYPE_CHECKING:
+    from gateway.config.settings import RuleSettings
+    from gateway.raw_log.mesh_frames import RuleEvent
+
+
+@config_group("rules")
+def command() -> None:
+    """Rules: streaming Spark SQL over the table `events`; each row found is a new event."""
+
+
+@command.command("run")
+@click.option("--master", metavar="URL", help="The Spark master.  [default: local[2]]")
+@click.option("--ready-file", type=click.Path(path_type=Path), help="Exists for as long as all rules run.")
+@config_option
+@logging_options
+def run(config_file: str | None, master: str | None, ready_file: Path | None) -> None:
+    """Run the configuration's rules, and follow its changes."""
+    from streaming_jobs.rules.job import RulesJob
+
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    RulesJob(read_config(config_file), master, ready_file).run(stop)
+
+
+@command.command("check")
+@common_options
+def check(config_file: str | None, output: Output) -> int:
+    """Compile every rule, without running any (`validate` does the same, and more)."""
+    from streaming_jobs.rules.faults import rule_faults
+
+    config = read_config(config_file)
+    if not config.rules:
+        note(f"{config.path.name} has no rules")
+        return Exit.OK
+    if faults := rule_faults(config):
+        raise ConfigError(faults)
+    for rule in config.rules:
+        show_line({"rule": rule.name, "valid": True}, output, f"{rule.name}: good")
+    return Exit.OK
+
+
+@command.command("test")
+@click.argument("events", type=click.File("r"))
+@click.option("--rule", "name", metavar="NAME", help="Only this one.")
+@click.option("--rules", "rules_file", type=click.Path(dir_okay=False, exists=True), help="Rules from another file.")
+@common_options
+def test(events: TextIO, name: str | None, rules_file: str | None, config_file: str | None, output: Output) -> None:
+    """Try rules on recorded EVENTS (a file of JSON lines, or `-`) and show what they would find.
+
+    `meshgate tap --at events --format json` records such lines. Every window of time is closed at the end of the file.
+    """
+    from streaming_jobs.rules.recorded import RecordedError, read_recorded
+
+    rules = [rule for rule in _rules(config_file, rules_file) if name in (None, rule.name)]
+    if not rules:
+        raise CommandError(f"there is no rule {name}" if name else "there are no rules")
+    try:
+        recorded = read_recorded(events)
+    except RecordedError as wrong:
+        raise CommandError(f"{events.name}: {wrong}") from None
+    note(f"{len(rules)} rules over {len(recorded)} events")
+    count = 0
+    for found in _try(rules, recorded):
+        count += 1
+        _show(found, output)
+    note(f"{count} found")
+
+
+@command.command("examples")
+def examples() -> None:
+    """Print rules to begin with, as they stand in a configuration."""
+    click.echo(_examples().read_text().rstrip())
+
+
+def _examples() -> Path:
+    return Path(str(resources.files("streaming_jobs.rules"))) / "examples.yaml"
+
+
+def _rules(config_file: str | None, rules_file: str | None) -> list[RuleSettings]:
+    """Of the configuration; or of a file that holds rules and nothing else, such as the examples."""
+    if rules_file is None:
+        return list(read_config(config_file).rules)
+    from gateway.config import parse
+
+    text = Path(rules_file).read_text()
+    indented = "\n".join(f"  {line}" for line in text.splitlines())
+    return list(parse(f"mesh: rules\nrules:\n{indented}\n", Path(rules_file)).rules)
+
+
+def _try(rules: list[RuleSettings], recorded: list[tuple[object, ...]]) -> list[RuleEvent]:
+    from pyspark.errors import PySparkException
+
+    from streaming_jobs.events_table import SETTINGS
+    from streaming_jobs.rules.check import check_rules, explain
+    from streaming_jobs.rules.trying import try_rules
+    from streaming_jobs.spark import BRIEF_JVM, start_spark, stop_spark
+
+    spark = start_spark("meshgate-rules-test", "local[2]", SETTINGS, jvm_options=BRIEF_JVM)
+    try:
+        if faults := check_rules(spark, rules).faults:
+            told = [f"rule {rules[place].name}: {why}" for place, why in sorted(faults.items())]
+            raise CommandError("; ".join(told))
+        return list(try_rules(spark, rules, recorded))
+    except PySparkException as failed:
+        raise CommandError(explain(failed)) from None
+    finally:
+        stop_spark(spark)
+
+
+def _show(found: RuleEvent, output: Output) -> None:
+    said = {"rule": found.rule, "subject": found.subject, "body": found.body, "content_type": found.content_type}
+    more = {"origin": found.origin, "encoding": found.encoding}
+    body = body_text(found.body.encode())
+    show_line(
+        {**said, **{name: value for name, value in more.items() if value}},
+        output,
+        printable(f"{found.rule}: {found.subject}  {body}" + (f"  (from {found.origin})" if found.origin else "")),
+    )
+    sys.stdout.flush()

@@ -1,0 +1,156 @@
+"""`meshgate serve`: answer requests with a command."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from asyncio.subprocess import PIPE, Process
+from contextlib import suppress
+
+import click
+
+from gateway.cli.bodies import guessed_type
+from gateway.cli.console import CommandError, Output, show_line
+from gateway.cli.events import answer_fields
+from gateway.cli.options import output_option
+from gateway.cli.peer_options import Peer, note, peer_options, run
+from gateway.client import Answer, Asked, StreamClient
+from gateway.content import BINARY
+
+FAILED = "failed"
+"""The code of the error that a failing command is."""
+PARALLEL = 8
+"""Commands at once; who asks meanwhile waits for one to end."""
+LINE_BYTES = 1_048_576
+"""The longest line of progress: as much as the largest frame."""
+
+
+@click.command("serve")
+@click.argument("pattern")
+@click.argument("line", metavar="-- CMD...", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.option("--content-type", metavar="TYPE", help="Of the answers.  [default: JSON if it is, else text]")
+@click.option("-n", "--count", type=click.IntRange(min=1), help="End after so many requests.")
+@click.option("--parallel", type=click.IntRange(min=1), default=PARALLEL, show_default=True, help="Commands at once.")
+@click.option("--progress-lines", metavar="PREFIX", help="Lines of output that begin so are progress, said at once.")
+@click.option("--reconnect", is_flag=True, help="Come back when the session ends, and serve again.")
+@output_option
+@peer_options
+def command(
+    peer: Peer, pattern: str, line: tuple[str, ...], content_type: str | None, count: int | None, parallel: int,
+    progress_lines: str | None, reconnect: bool, output: Output,
+) -> None:  # fmt: skip
+    """Run CMD for each request whose subject matches PATTERN: its input is the request's body, its output the answer.
+
+    CMD finds the subject in MESHGATE_SUBJECT and the body's type in MESHGATE_CONTENT_TYPE. If it fails, the answer is
+    an error with the last line it wrote to standard error. A request that is cancelled ends its command. With
+    --output json each answer is a line.
+    """
+    peer.check_sessions()
+    if shutil.which(line[0]) is None:
+        raise CommandError(f"there is no command {line[0]}")
+    servant = Servant(line, content_type, progress_lines, parallel, count, output)
+
+    async def serve(client: StreamClient) -> None:
+        await client.serve(pattern, servant.answer)
+        note(f"serving {pattern} at {client.peer}")
+        await servant.until_enough(client)
+
+    run(peer.use_stream(serve, reconnect=reconnect))
+
+
+class Servant:
+    """Answers with what its command says, over as many sessions as it takes."""
+
+    def __init__(
+        self, line: tuple[str, ...], content_type: str | None, progress: str | None, parallel: int, count: int | None,
+        output: Output = Output.TEXT,
+    ) -> None:  # fmt: skip
+        self._line = line
+        self._content_type = content_type
+        self._progress = None if progress is None else progress.encode()
+        self._room = asyncio.Semaphore(parallel)
+        self._left = count
+        self._output_form = output
+        self._enough = asyncio.Event()
+
+    async def until_enough(self, client: StreamClient) -> None:
+        """Raises EndedError where the session ends first."""
+        enough = asyncio.ensure_future(self._enough.wait())
+        ended = asyncio.ensure_future(client.wait_ended())
+        try:
+            await asyncio.wait((enough, ended), return_when=asyncio.FIRST_COMPLETED)
+            if not enough.done():
+                await ended
+        finally:
+            enough.cancel()
+            ended.cancel()
+
+    async def answer(self, asked: Asked) -> Answer:
+        async with self._room:
+            answer = await self._run(asked)
+        if self._output_form is Output.JSON:
+            show_line({"subject": asked.subject, **answer_fields(answer)}, self._output_form, "")
+        if self._left is not None:
+            self._left -= 1
+            if self._left <= 0:
+                self._enough.set()
+        return answer
+
+    async def _run(self, asked: Asked) -> Answer:
+        told = {"MESHGATE_SUBJECT": asked.subject, "MESHGATE_CONTENT_TYPE": asked.content_type}
+        process = await asyncio.create_subprocess_exec(
+            *self._line, stdin=PIPE, stdout=PIPE, stderr=PIPE, limit=LINE_BYTES, env=os.environ | told
+        )
+        try:
+            output, complaints, _ = await asyncio.gather(
+                self._output(process, asked), _stream(process.stderr).read(), _feed(process, asked.body)
+            )
+            code = await process.wait()
+        except BaseException:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+            raise
+        return self._answer_of(output) if code == 0 else failure(code, complaints)
+
+    async def _output(self, process: Process, asked: Asked) -> bytes:
+        stdout = _stream(process.stdout)
+        if self._progress is None:
+            return await stdout.read()
+        kept = []
+        async for line in stdout:
+            if line.startswith(self._progress):
+                body = line.removeprefix(self._progress).strip()
+                asked.progress(body, guessed_type(body))
+            else:
+                kept.append(line)
+        return b"".join(kept)
+
+    def _answer_of(self, output: bytes) -> Answer:
+        content_type = guessed_type(output) if self._content_type is None else self._content_type
+        return Answer(body=output if content_type == BINARY else output.removesuffix(b"\n"), content_type=content_type)
+
+
+def failure(code: int, complaints: bytes) -> Answer:
+    """
+    >>> failure(3, b"looking\\nnot found\\n").message, failure(-9, b"").message
+    ('not found', 'killed by signal 9')
+    """
+    lines = complaints.decode(errors="replace").strip().splitlines()
+    ended = f"exit code {code}" if code > 0 else f"killed by signal {-code}"
+    return Answer.error(FAILED, lines[-1] if lines else ended)
+
+
+async def _feed(process: Process, body: bytes) -> None:
+    """A command need not read its input."""
+    assert process.stdin is not None  # noqa: S101 - it is a pipe
+    with suppress(ConnectionError):
+        process.stdin.write(body)
+        await process.stdin.drain()
+    process.stdin.close()
+
+
+def _stream(pipe: asyncio.StreamReader | None) -> asyncio.StreamReader:
+    assert pipe is not None  # noqa: S101 - it is a pipe
+    return pipe

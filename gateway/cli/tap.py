@@ -1,0 +1,107 @@
+"""`meshgate tap`: live frames as they pass."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import datetime
+
+import click
+from kafka import KafkaConsumer, TopicPartition
+
+from gateway.cli.console import Output, UnavailableError, printable
+from gateway.cli.keys import moment
+from gateway.cli.options import common_options, read_config
+from gateway.cli.peer_options import note
+from gateway.config import Config
+from gateway.live.glimpse import consumer_of, record_of
+from gateway.live.rows import FILTERS, ROWS, Filter, Row, as_hex, as_json, as_text, rows_of
+from gateway.protocols import protocols
+from gateway.raw_log.mesh_frames import MESH
+from gateway.reasons import Reason, Rejected
+from gateway.subjects import check_pattern
+
+POLL_SECONDS = 0.5
+FETCH_BYTES = 1024 * 1024
+"""Of a partition at a time: here everything is wanted."""
+
+
+def _pattern(context: click.Context, option: click.Parameter, given: str) -> str:
+    try:
+        return ".".join(check_pattern(given)) if given else ""
+    except Rejected as wrong:
+        raise click.BadParameter(f"{given}: {wrong.detail}", context, option) from None
+
+
+@click.command("tap")
+@click.option("--at", type=click.Choice(list(ROWS)), default="events", show_default=True, help="Where to look.")
+@click.option(
+    "--protocol", type=click.Choice([*sorted(protocols()), MESH]),
+    help="Only frames of this protocol.",
+)  # fmt: skip
+@click.option("--node", default="", metavar="NODE", help="Only what comes from this node.")
+@click.option("--subject", default="", metavar="PATTERN", callback=_pattern, help="Only subjects that match.")
+@click.option(
+    "--reason", type=click.Choice([one.value for one in Reason]), metavar="SLUG",
+    help="Only what was refused for this.",
+)  # fmt: skip
+@click.option("-n", "--limit", type=click.IntRange(min=1), help="End after so many.")
+@click.option("--from", "start", type=moment, metavar="TIME", help="RFC 3339, or relative (-5m).  [default: now]")
+@click.option("--format", "form", type=click.Choice(["text", "json", "hex"]), help="[default: as --output]")
+@common_options
+def command(
+    config_file: str | None, output: Output, at: str, limit: int | None, start: datetime | None, form: str | None,
+    **wanted: str | None,
+) -> None:  # fmt: skip
+    """Show frames as they pass through the mesh, without disturbing it.
+
+    \b
+    raw       as received, before anybody has judged them
+    events    what was accepted
+    rejected  what was refused, and why
+    egress    what goes out, to whom
+    """
+    chosen = {name: value for name, value in wanted.items() if value}
+    if others := sorted(chosen.keys() - FILTERS[at]):
+        known = ", ".join(f"--{name}" for name in sorted(FILTERS[at]))
+        raise click.UsageError(f"--{others[0]} says nothing at {at}: what is there can be chosen by {known}")
+    rows = tap(read_config(config_file), at, start, Filter(**chosen))
+    for count, row in enumerate(rows, start=1):
+        click.echo(line_of(row, form or output.value))
+        if count == limit:
+            return
+
+
+def line_of(row: Row, form: str) -> str:
+    if form == "json":
+        return json.dumps(as_json(row), ensure_ascii=False)
+    if form == "hex":
+        return "\n".join(printable(line) for line in as_hex(row).splitlines())
+    return printable(as_text(row))
+
+
+def tap(config: Config, at: str, start: datetime | None, chosen: Filter) -> Iterator[Row]:
+    """Rows as they come, without end."""
+    topic = f"{config.mesh}.{at}"
+    with consumer_of(config, max_partition_fetch_bytes=FETCH_BYTES) as consumer:
+        _place(consumer, topic, start)
+        note(f"tapping {topic}")
+        while True:
+            for records in consumer.poll(timeout_ms=int(POLL_SECONDS * 1000)).values():
+                for record in records:
+                    yield from rows_of(at, record_of(record), chosen)
+
+
+def _place(consumer: KafkaConsumer, topic: str, start: datetime | None) -> None:
+    found = consumer.partitions_for_topic(topic)
+    if not found:
+        raise UnavailableError(f"there is no topic {topic}: has this mesh run yet?")
+    partitions = [TopicPartition(topic, number) for number in sorted(found)]
+    consumer.assign(partitions)
+    ends = consumer.end_offsets(partitions)
+    places = ends
+    if start is not None:
+        at = consumer.offsets_for_times({partition: int(start.timestamp() * 1000) for partition in partitions})
+        places = {one: at[one].offset if at.get(one) else ends[one] for one in partitions}
+    for partition, offset in places.items():
+        consumer.seek(partition, offset)

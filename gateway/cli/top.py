@@ -1,0 +1,126 @@
+"""`meshgate top`: rates, latencies, lags and rejections, refreshed."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+from gateway.cli.console import Output, UnavailableError, show_line
+from gateway.cli.options import common_options, read_config
+from gateway.cli.part_options import edges_option, router_option
+from gateway.cli.top_text import painted, plain, screen
+from gateway.cloud_event import rfc3339
+from gateway.config.address import HostPort
+from gateway.live.looking import Looking, telling
+from gateway.live.parts import edge_parts, router_part
+from gateway.live.subjects import told
+from gateway.live.watching import Watching
+
+SUBJECTS_TOLD = 20
+LEAST_SECONDS = 0.2
+ENTER, LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
+"""The terminal's other screen, without a cursor; and back to what was there."""
+HOME, REST_OF_LINE, REST_OF_SCREEN = "\x1b[H", "\x1b[K", "\x1b[J"
+
+
+@click.command("top")
+@click.option(
+    "--interval", type=click.FloatRange(min=LEAST_SECONDS), default=2.0, show_default=True, metavar="SECONDS",
+    help="Between two looks.",
+)  # fmt: skip
+@click.option("-n", "--count", type=click.IntRange(min=1), help="End after so many screens.")
+@click.option("--once", is_flag=True, help="One screen, as with -n 1.")
+@edges_option
+@router_option
+@common_options
+def command(
+    config_file: str | None, output: Output, interval: float, count: int | None, once: bool,
+    edges: tuple[HostPort, ...], router: HostPort | None,
+) -> None:  # fmt: skip
+    """Show what flows through the mesh now, until Ctrl-C.
+
+    Rates and latencies are those between two looks at the metrics of the edges and the router; the busiest subjects are
+    of a sample of the events. A part that goes away is named, and shown again when it is back. Where the output is no
+    terminal, each screen follows the one before.
+    """
+    config = read_config(config_file)
+    parts = [*edge_parts(config, edges), router_part(config, router)]
+    looking = Looking({f"{part.setting} {part.address}": telling(part) for part in parts})
+    first = looking.look()
+    if len(first["missing"]) == len(parts):
+        raise UnavailableError("; ".join(first["missing"].values()))
+    watching = Watching(config, lambda: frozenset({"events"}))
+    watching.start()
+    try:
+        with _stopped() as stop, _drawing(output) as draw:
+            for _ in _turns(stop, interval, 1 if once else count):
+                draw(document(config.mesh, looking.look(), watching))
+    finally:
+        watching.stop()
+
+
+def document(mesh: str, flow: dict[str, Any], watching: Watching) -> dict[str, Any]:
+    """What one screen shows."""
+    events = flow["stages"]["events"]["per_second"]
+    return {
+        "mesh": mesh,
+        "at": rfc3339(time.time_ns() // 1_000),
+        "trouble": watching.trouble,
+        **flow,
+        "subjects": told(watching.subjects.busiest(SUBJECTS_TOLD), events),
+    }
+
+
+def _turns(stop: threading.Event, interval: float, count: int | None) -> Iterator[int]:
+    turn = 0
+    while turn != count and not stop.wait(interval):
+        turn += 1
+        yield turn
+
+
+@contextmanager
+def _stopped() -> Iterator[threading.Event]:
+    """Set by Ctrl-C and SIGTERM, for the terminal has to be left as it was."""
+    stop = threading.Event()
+    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _drawing(output: Output) -> Iterator[Callable[[dict[str, Any]], None]]:
+    if output is Output.JSON or not sys.stdout.isatty():
+        yield lambda said: _print(said, output)
+        return
+    sys.stdout.write(ENTER)
+    try:
+        yield _paint
+    finally:
+        sys.stdout.write(LEAVE)
+        sys.stdout.flush()
+
+
+def _print(said: dict[str, Any], output: Output) -> None:
+    if output is Output.JSON:
+        show_line(said, output, "")
+    else:
+        click.echo("\n".join(plain(screen(said))) + "\n")
+
+
+def _paint(said: dict[str, Any]) -> None:
+    """Over what is there, line by line, so that nothing flickers; what the terminal has no room for is left out."""
+    room = shutil.get_terminal_size()
+    lines = (painted(line, room.columns) for line in screen(said)[: room.lines - 1])
+    sys.stdout.write(HOME + "".join(f"{line}{REST_OF_LINE}\r\n" for line in lines) + REST_OF_SCREEN)
+    sys.stdout.flush()

@@ -1,0 +1,52 @@
+"""`meshgate topics`: the mesh's topics, as a deployment needs them made, grown and checked."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from gateway.cli.console import Exit, Output, complain, show_table
+from gateway.cli.options import common_options, config_group, read_config
+from gateway.topics import TopicState, ensure_topics, grow_topics, topic_states
+
+COLUMNS = ("topic", "partitions", "wanted", "replication", "fits")
+
+
+@config_group("topics")
+def command() -> None:
+    """The mesh's topics: kafka.partitions and kafka.topics of the configuration against what Kafka has."""
+
+
+@command.command("create")
+@common_options
+def create(config_file: str | None, output: Output) -> None:
+    """Create the topics that are missing. Fails when one that is there does not fit."""
+    config = read_config(config_file)
+    ensure_topics(config)
+    _show(topic_states(config), output)
+
+
+@command.command("grow")
+@common_options
+def grow(config_file: str | None, output: Output) -> None:
+    """Give topics the partitions that the configuration wants; create those that are missing.
+
+    Partitions never shrink. Growing the raw topic moves nodes to other partitions: restart the router, then the edges,
+    with the same configuration.
+    """
+    config = read_config(config_file)
+    for was in grow_topics(config):
+        complain(f"{was.topic}: {was.partitions} -> {was.wanted} partitions")
+    _show(topic_states(config), output)
+
+
+@command.command("describe")
+@common_options
+def describe(config_file: str | None, output: Output) -> Exit:
+    """What there is against what is wanted. Fails when something is missing or does not fit."""
+    states = topic_states(read_config(config_file))
+    _show(states, output)
+    return Exit.OK if all(state.fits for state in states) else Exit.FAILURE
+
+
+def _show(states: list[TopicState], output: Output) -> None:
+    show_table([asdict(state) | {"fits": state.fits} for state in states], COLUMNS, output)

@@ -1,0 +1,70 @@
+"""`meshgate trace`: one frame's whole way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from gateway.cli.console import CommandError, Output, printable, show
+from gateway.cli.options import common_options, read_config
+from gateway.cli.trace_text import way_as_json, way_as_text
+from gateway.config import Config
+from gateway.egress import Position
+from gateway.history.frame import NotFoundError, find_frame
+from gateway.history.places import position_of
+from gateway.history.topics import History
+from gateway.history.way import Way, way_of
+
+
+class EventId(click.ParamType[Position]):
+    name = "EVENT_ID"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Position:
+        try:
+            return value if isinstance(value, Position) else position_of(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+@click.command("trace")
+@click.argument("event_id", type=EventId())
+@click.option(
+    "--look-back",
+    "seconds",
+    type=click.FloatRange(min=0),
+    default=1.5,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to look for what a repeat repeats.",
+)
+@common_options
+def command(config_file: str | None, output: Output, event_id: Position, seconds: float) -> None:
+    """Show one frame's whole way, from the topics alone: received, judged, sent on, and what became of that.
+
+    EVENT_ID is <raw partition>-<offset>-<index>, as it stands in ce_id of an event or event_id of a refusal.
+    """
+    config = read_config(config_file)
+    with History(config) as history:
+        try:
+            way = way_of(history, config, find_frame(history, event_id))
+        except NotFoundError as missing:
+            raise CommandError(str(missing)) from None
+        key, repeats = _repeated(history, config, way, seconds)
+    show(way_as_json(way, key, repeats), output, printable_lines(way_as_text(way, key, repeats)))
+
+
+def _repeated(history: History, config: Config, way: Way, seconds: float) -> tuple[str | None, str | None]:
+    """The key by which a repeat of it is known today; and what it repeats itself, if nothing else became of it."""
+    from streaming_jobs.judging.judge import Judge
+    from streaming_jobs.judging.repeats import Repeats
+
+    repeats = Repeats(history, Judge.of_today(config), way.logged, config.replay_window_seconds)
+    if way.event is not None or way.refusals or repeats.key is None:
+        return repeats.key, None
+    earlier = list(repeats.earlier(seconds))
+    return repeats.key, earlier[-1] if earlier else ""
+
+
+def printable_lines(text: str) -> str:
+    return "\n".join(map(printable, text.splitlines()))

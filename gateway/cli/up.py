@@ -1,0 +1,47 @@
+"""`meshgate up`: a whole mesh on this machine."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from pathlib import Path
+
+import click
+
+from gateway.auth.key_admin import ensure_identity
+from gateway.cli.options import config_option, dir_option, logging_options
+from gateway.config import Config, find_config, load
+from gateway.config.default import FILE_NAME, write_default
+from gateway.embedded.mesh import LocalMesh
+
+DEFAULT_DIR = Path("mesh")
+
+
+@click.command()
+@config_option
+@dir_option
+@click.option("--accept-loss", is_flag=True, help="As for `meshgate router`, at its first start.")
+@logging_options
+def command(config_file: str | None, state_dir: Path | None, accept_loss: bool) -> None:
+    """A whole mesh on this machine: a real Kafka, one edge, and the router on local Spark.
+
+    Without a configuration it writes a commented one into DIR (default ./mesh), with keys. Ctrl-C ends everything in
+    order; the next `up` goes on from the state in DIR.
+    """
+    config = _configuration(config_file, state_dir)
+    ensure_identity(config.trust, str(config.identity.node) if config.identity.node else None)
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    LocalMesh(config, click.echo, ["--accept-loss"] if accept_loss else []).run(stop)
+
+
+def _configuration(config_file: str | None, state_dir: Path | None) -> Config:
+    if config_file is not None:
+        return load(find_config(config_file), state_dir=state_dir)
+    folder = state_dir or DEFAULT_DIR
+    path = folder / FILE_NAME
+    if not path.exists():
+        write_default(folder)
+        click.echo(f"wrote {path}")
+    return load(path)

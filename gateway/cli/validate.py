@@ -1,0 +1,76 @@
+"""`meshgate validate`: is this configuration good?"""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import asdict
+from uuid import UUID
+
+import click
+
+from gateway.auth.trust_file import load as load_trust
+from gateway.cli.console import Exit, Output, show
+from gateway.cli.options import common_options
+from gateway.cli.peer_options import note
+from gateway.config import Config, ConfigError, Fault, check_files, find_config, load
+
+
+@click.command("validate")
+@common_options
+@click.option("--skip-files", is_flag=True, help="Do not look for the certificates and keys it names.")
+@click.option("--skip-rules", is_flag=True, help="Do not compile its rules, which starts Spark for some seconds.")
+def command(config_file: str | None, output: Output, skip_files: bool, skip_rules: bool) -> int:
+    """Check a configuration and tell every fault with its place and what was expected (exit code 78)."""
+    try:
+        config = load(find_config(config_file))
+        faults = [] if skip_files else [*check_files(config), *_trust_faults(config)]
+        faults += [] if skip_rules else _rule_faults(config)
+        if faults:
+            raise ConfigError(faults)
+    except ConfigError as faulty:
+        if output is Output.TEXT:
+            raise
+        show({"valid": False, "faults": [asdict(fault) for fault in faulty.faults]}, output, "")
+        return Exit.CONFIG
+    show({"valid": True, "faults": []}, output, _summary(config))
+    return Exit.OK
+
+
+def _trust_faults(config: Config) -> list[Fault]:
+    """The trust store is a file of its own, and the two must mean one node."""
+    if not config.trust.is_file():
+        return []
+    try:
+        trust = load_trust(config.trust, entry=config.identity.key)
+    except ConfigError as faulty:
+        return faulty.faults
+    node, entry = config.identity.node, config.identity.key
+    if trust.identity is None:
+        return [Fault(str(config.path), "identity.key", f"the trust store has no entry {entry}: init makes it")]
+    if node is not None and trust.identity.node != node.bytes:
+        own = UUID(bytes=trust.identity.node)
+        return [Fault(str(config.path), "identity.node", f"the trust store's {entry} is node {own}")]
+    return []
+
+
+def _rule_faults(config: Config) -> list[Fault]:
+    """Rules are compiled where there is a Spark to ask: an image without one must be able to check all the rest."""
+    if not config.rules:
+        return []
+    if importlib.util.find_spec("pyspark") is None:
+        note("the rules were not compiled: there is no Spark here")
+        return []
+    from streaming_jobs.rules.faults import rule_faults
+
+    return rule_faults(config)
+
+
+def _summary(config: Config) -> str:
+    counts = {
+        "listeners": config.listeners,
+        "links": config.peers,
+        "permissions": config.permissions,
+        "rules": config.rules,
+    }
+    told = ", ".join(f"{len(entries)} {name}" for name, entries in counts.items())
+    return f"{config.path.name}: valid: mesh {config.mesh}, {told}"

@@ -1,0 +1,89 @@
+"""From an address to a client whose session is open."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from gateway.client.address import peer_address
+from gateway.client.errors import UnreachableError
+from gateway.client.stream import OnEvent, StreamClient
+from gateway.config.address import Address
+from gateway.protocols import protocols
+from gateway.protocols.session import SessionSettings
+from gateway.protocols.spec import Options, ProtocolSpec
+
+CONNECT_SECONDS = 10.0
+SERVE_SECONDS = 3600.0
+"""A request we serve is its requester's to give up on, not ours; this only bounds what was forgotten about."""
+FRAME_BYTES = 1_048_576
+
+
+@asynccontextmanager
+async def connect(
+    protocol: str, where: str, port: int | None = None, *, password: str = "", **settings: Any
+) -> AsyncIterator[StreamClient]:
+    """A client whose session is open. `where`: a host, `host:port`, or a url. `settings`: as of `open_client`.
+
+    `password`: of the user in an `xmpp://` url. Raises UnreachableError.
+    """
+    address = peer_address(protocols()[protocol], where, port, tls=settings.get("tls") is not None, password=password)
+    client = await open_client(protocol, address, **settings)
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+async def open_client(
+    protocol: str,
+    address: Address,
+    *,
+    options: Mapping[str, Any] | None = None,
+    tls: ssl.SSLContext | None = None,
+    server_name: str | None = None,
+    frame_bytes: int = FRAME_BYTES,
+    connect_seconds: float = CONNECT_SECONDS,
+    on_event: OnEvent | None = None,
+) -> StreamClient:
+    """Goes where the peer sends it, once. `on_event` is given each event as it comes, instead of `events()`.
+
+    Raises UnreachableError.
+    """
+    spec = protocols()[protocol]
+
+    async def dial(where: Address) -> StreamClient:
+        session_settings = SessionSettings(
+            token=os.urandom,
+            dialled=True,
+            frame_bytes=frame_bytes,
+            handshake_seconds=connect_seconds,
+            request_timeout_seconds=SERVE_SECONDS,
+            message_transport=where.keeps_messages,
+        )
+        client = StreamClient(spec, client_options(spec, options or {}), session_settings, str(where), on_event)
+        try:
+            async with asyncio.timeout(connect_seconds):
+                await client.begin(where, tls, server_name)
+        except TimeoutError:
+            raise UnreachableError(str(where), f"no session within {connect_seconds:g} s") from None
+        return client
+
+    try:
+        return await dial(address)
+    except UnreachableError as refused:
+        if refused.redirect_url is None:
+            raise
+        elsewhere = peer_address(spec, refused.redirect_url)
+    return await dial(elsewhere)
+
+
+def client_options(spec: ProtocolSpec[Any], given: Mapping[str, Any]) -> Options:
+    """The protocol's options as a client wants them: named subjects and kinds wherever the envelope can carry them."""
+    wanted = {"envelope": "always"} if "envelope" in spec.options.model_fields else {}
+    options: Options = spec.options.model_validate(wanted | dict(given))
+    return options

@@ -1,0 +1,131 @@
+"""The packets a client of emm sends, and what it makes of those it gets. Pure: no socket, no clock of its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gateway.auth.keyring import KEY_IDENTIFIER_BYTES, KeyRing
+from gateway.client.packet_key import PacketKey
+from gateway.content import BINARY
+from gateway.event import Auth, Event, Kind
+from gateway.protocols.emm import codec, rules
+from gateway.protocols.emm.frames import HELLO_SUBJECT, MESSAGE_ID_BYTES, Algorithm, EventType, Field, FieldType
+from gateway.protocols.emm.judge import Verdict, judge
+from gateway.protocols.emm.mapping import MICROSECONDS, draft_of, event_of
+from gateway.protocols.emm.options import EmmOptions
+from gateway.protocols.emm.sealing import Metadata, compress, seal
+from gateway.protocols.spec import Env
+from gateway.raw_log.frames import RawFrame, Source
+from gateway.reasons import Reason, Rejected
+from gateway.wire import U64
+
+NONCE_BYTES = 12
+ALGORITHMS = {algorithm.label: algorithm for algorithm in Algorithm}
+
+
+@dataclass(frozen=True, slots=True)
+class Wrapping:
+    """How an event goes out. What is compressed or encrypted is a binary body: its content type is not said."""
+
+    urgent: bool = False
+    compress: bool = False
+    encrypt: Algorithm | None = None
+
+
+PLAIN = Wrapping()
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What the mesh answered a hello with. `more`: how many patterns it subscribed to that it did not name."""
+
+    lease_seconds: float
+    subscribed: frozenset[str]
+    more: int = 0
+
+
+class PacketWriter:
+    """`key` is None for a sender that proves nothing. `token(n)` gives n random bytes, `clock` microseconds.
+
+    Message ids count up from a random one: 4 random bytes each would repeat within the window all too soon.
+    """
+
+    def __init__(self, key: PacketKey | None, token: Callable[[int], bytes], clock: Callable[[], int]) -> None:
+        self._key = key
+        self._token = token
+        self._clock = clock
+        self._last_id = int.from_bytes(token(MESSAGE_ID_BYTES), "big")
+
+    def event(self, subject: str, body: bytes, content_type: str, wrapping: Wrapping = PLAIN) -> bytes:
+        """Raises Rejected (too_large, untranslatable, unknown_key)."""
+        wrapped = wrapping.compress or wrapping.encrypt is not None
+        event = Event(
+            id="", kind=Kind.EVENT, subject=subject, protocol="client", listener="", edge="", session="", peer="",
+            node="", received_at=self._clock(), content_type=BINARY if wrapped else content_type, body=body,
+            urgent=wrapping.urgent,
+        )  # fmt: skip
+        draft, _ = draft_of(event, self._message_id())
+        if wrapping.compress:
+            draft = compress(draft)
+        if wrapping.encrypt is not None:
+            draft = self._sealed(draft, wrapping.encrypt)
+        return self._encode(draft)
+
+    def hello(self, patterns: Sequence[str]) -> bytes:
+        """The full list of what is wanted: it replaces the one before."""
+        said = json.dumps({"subscribe": list(patterns)}, ensure_ascii=False, separators=(",", ":")).encode()
+        return self._encode(self._presence(EventType.HELLO, Field(FieldType.BINARY, said)))
+
+    def heartbeat(self) -> bytes:
+        now = U64.pack(self._clock() // MICROSECONDS)
+        return self._encode(self._presence(EventType.HEARTBEAT, Field(FieldType.TIMESTAMP, now)))
+
+    def _presence(self, event_type: EventType, said: Field) -> codec.Draft:
+        return codec.Draft(self._message_id(), self._clock() // MICROSECONDS, (said,), event_type)
+
+    def _message_id(self) -> bytes:
+        self._last_id = (self._last_id + 1) % (1 << 8 * MESSAGE_ID_BYTES)
+        return self._last_id.to_bytes(MESSAGE_ID_BYTES, "big")
+
+    def _sealed(self, draft: codec.Draft, algorithm: Algorithm) -> codec.Draft:
+        if self._key is None or self._key.encryption is None:
+            raise Rejected(Reason.UNKNOWN_KEY, "the key has no part for encryption")
+        key_id = self._key.signer.key_id
+        identifier = None if key_id is None else key_id.rjust(KEY_IDENTIFIER_BYTES, b"\0")
+        return seal(draft, Metadata(algorithm, self._token(NONCE_BYTES), identifier), self._key.encryption)
+
+    def _encode(self, draft: codec.Draft) -> bytes:
+        return codec.encode(draft, None if self._key is None else self._key.signer)
+
+
+class PacketReader:
+    """`keys`: whom to believe, and what opens encrypted bodies; without any, all is taken as it says it is."""
+
+    def __init__(self, keys: KeyRing | None, *, verify: bool) -> None:
+        self._env = Env(keys or KeyRing())
+        self._verify = verify
+        self._options = EmmOptions(encryption="pass" if keys is None else "open")
+
+    def read(self, packet: bytes, peer: str, now: int) -> Event:
+        """Raises Rejected."""
+        raw = RawFrame(packet, Source("emm", "", "client", 1, peer=peer), now)
+        if self._verify:
+            decoded, verdict = judge(packet, now, self._options, self._env)
+        else:
+            decoded, verdict = codec.decode(packet), Verdict(Auth.NONE)
+            rules.check(decoded)
+        return event_of(decoded, verdict, raw, "", self._options, self._env)
+
+
+def grant_of(event: Event) -> Grant | None:
+    """What the mesh granted, if this is its answer to a hello and not somebody's own hello."""
+    if event.subject != HELLO_SUBJECT:
+        return None
+    try:
+        said: Any = json.loads(event.body)
+        return Grant(float(said["lease_seconds"]), frozenset(said["subscribed"]), int(said.get("more", 0)))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None

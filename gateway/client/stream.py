@@ -1,0 +1,273 @@
+"""One client for every protocol that has sessions: the protocol's own session, dialled, and its own mapping.
+
+    publish, request, answer ──► Translator ──► Driver ──► session ──► carrier
+    carrier ──► session ──► frames ──► Translator ──► an event, a request to serve, or an answer to one of ours
+
+Invariants
+1. Whatever was begun ends: a request in its answer or an error, a publication in its outcome, also when the session
+   ends first.
+2. What the peer sends counts as durable at once: a client has no log.
+3. A request of the peer is answered once: by its handler, by what the handler raised, or with `no_responder`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import ssl
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from gateway.client.driver import Driver, why
+from gateway.client.errors import EndedError, NoAnswerError, RefusedError, UndeliveredError, UnreachableError
+from gateway.client.inbox import Inbox
+from gateway.client.open_requests import OnProgress, OpenRequests
+from gateway.client.serving import Handler, Servants
+from gateway.client.translation import Answer, Translator
+from gateway.config.address import Address
+from gateway.content import JSON
+from gateway.event import Event, Kind
+from gateway.protocols.session import (
+    Action,
+    Delivered,
+    Delivery,
+    FramesReceived,
+    Opened,
+    Outcome,
+    RequestsAbandoned,
+    SessionSettings,
+    Terminated,
+)
+from gateway.protocols.spec import Options, ProtocolSpec
+from gateway.reasons import MeshError, Rejected
+
+CONTROL_SECONDS = 30.0
+"""For the mesh to acknowledge a subscription: it must stand in every partition of the log first."""
+REQUEST_SECONDS = 30.0
+
+OnEvent = Callable[[Event], None]
+
+
+class StreamClient:
+    """Made by `connect`."""
+
+    def __init__(
+        self, spec: ProtocolSpec[Any], options: Options, settings: SessionSettings, peer: str, on_event: OnEvent | None
+    ) -> None:
+        if spec.session is None:
+            raise UnreachableError(peer, f"{spec.name} has no sessions")
+        self.peer = peer
+        self._loop = asyncio.get_running_loop()
+        self._spec = spec
+        self._driver = Driver(spec.session(settings, options), peer, self._act, text=spec.text_messages)
+        self._translator = Translator(spec, options, peer, secrets.token_hex(8), lambda: time.time_ns() // 1000)
+        self._inbox = Inbox(self._driver.pause_reading, self._driver.resume_reading)
+        self._on_event = on_event or self._inbox.put
+        self._servants = Servants(self._answer)
+        self._requests = OpenRequests()
+        self._sent: dict[str, asyncio.Future[Delivered]] = {}
+        self._ready: asyncio.Future[None] = self._loop.create_future()
+        self._ended: EndedError | None = None
+        self._closing = False
+
+    async def begin(self, address: Address, tls: ssl.SSLContext | None, server_name: str | None) -> None:
+        """Called once, first: returns when the session is open. Raises UnreachableError."""
+        opened = False
+        try:
+            await self._driver.dial(address, tls, server_name)
+            await self._ready
+            opened = True
+        except EndedError as ended:
+            # A server that misses our certificate says so in an alert, which not every TLS library gets out in time.
+            hint = " (does it ask for a certificate?)" if address.has_tls and ended.reason == "eof" else ""
+            raise UnreachableError(self.peer, ended.why + hint, ended.redirect_url) from ended
+        finally:
+            if not opened:
+                self._ready.cancel()
+                await self._driver.abort()
+
+    async def close(self) -> None:
+        """Says goodbye. `events()` ends; what is open besides fails with EndedError."""
+        self._closing = True
+        await self._driver.close()
+
+    # -- publishing and asking ---------------------------------------------------------------------------------
+
+    def post(self, subject: str, body: bytes = b"", content_type: str = "") -> asyncio.Future[Delivered]:
+        """Publishes and does not wait: the future tells what became of it, and never raises.
+
+        Raises Rejected where the protocol has no form for it, EndedError where there is no session any more.
+        """
+        self._check_open()
+        delivery = self._translator.event(subject, body, content_type)
+        told: asyncio.Future[Delivered] = self._loop.create_future()
+        self._sent[delivery.event_id] = told
+        self._driver.deliver(delivery)
+        return told
+
+    async def publish(self, subject: str, body: bytes = b"", content_type: str = "") -> Outcome:
+        """Publishes, and waits until the peer has confirmed it, where its protocol confirms.
+
+        Raises UndeliveredError, and what `post` raises.
+        """
+        await self._driver.writable()
+        delivered = await self.post(subject, body, content_type)
+        if delivered.outcome is Outcome.UNDELIVERABLE:
+            raise self._ended or UndeliveredError(self.peer, f"{subject} was not taken: {delivered.detail}")
+        return delivered.outcome
+
+    async def request(
+        self,
+        subject: str,
+        body: bytes = b"",
+        content_type: str = "",
+        *,
+        timeout: float = REQUEST_SECONDS,  # noqa: ASYNC109 - progress prolongs it
+        on_progress: OnProgress | None = None,
+    ) -> Answer:
+        """Asks and waits. An error is an answer too; `timeout` seconds without an answer or progress are not.
+
+        Cancelling the task that waits cancels the request. Raises NoAnswerError, EndedError, Rejected.
+        """
+        self._check_open()
+        delivery = self._translator.request(subject, body, content_type, progressive=on_progress is not None)
+        self._driver.deliver(delivery)
+        try:
+            return await self._requests.answer(delivery.event_id, timeout, on_progress)
+        except TimeoutError:
+            self._cancel(delivery)
+            raise NoAnswerError(self.peer, f"no answer on {subject} within {timeout:g} s") from None
+        except asyncio.CancelledError:
+            self._cancel(delivery)
+            raise
+
+    def _cancel(self, request: Delivery) -> None:
+        """Said to the peer where its protocol can say so; what it answers, nobody waits for."""
+        if self._ended is None:
+            self._driver.deliver(self._translator.cancel(request))
+
+    # -- interests ---------------------------------------------------------------------------------------------
+
+    async def subscribe(self, pattern: str, group: str | None = None) -> None:
+        """Acknowledged when this returns: each event that the mesh receives from now on comes. Raises RefusedError."""
+        await self._control("mesh.subscribe", pattern, group)
+
+    async def unsubscribe(self, pattern: str, group: str | None = None) -> None:
+        await self._control("mesh.unsubscribe", pattern, group)
+
+    async def serve(self, pattern: str, handler: Handler) -> None:
+        """Requests that match are given to the handler, each in a task of its own. Raises RefusedError."""
+        self._servants.add(pattern, handler)
+        try:
+            await self._control("mesh.serve", pattern)
+        except BaseException:
+            self._servants.remove(pattern)
+            raise
+
+    async def unserve(self, pattern: str) -> None:
+        await self._control("mesh.unserve", pattern)
+        self._servants.remove(pattern)
+
+    async def _control(self, subject: str, pattern: str, group: str | None = None) -> None:
+        said = {"subject": pattern} | ({"group": group} if group else {})
+        answer = await self.request(subject, json.dumps(said).encode(), JSON, timeout=CONTROL_SECONDS)
+        if not answer.ok:
+            raise RefusedError(self.peer, answer.code, answer.message)
+
+    async def wait_ended(self) -> None:
+        """Raises EndedError when the session ends; returns when `close` ended it."""
+        await self._driver.left()
+        if not self._closing:
+            self._check_open()
+
+    def events(self) -> AsyncIterator[Event]:
+        """What comes by subscription, in order. Raises EndedError when the session ends, unless by `close`."""
+        return self._inbox
+
+    # -- what the session does ---------------------------------------------------------------------------------
+
+    def _act(self, action: Action) -> None:
+        match action:
+            case FramesReceived(tag=tag, replies=replies):
+                if tag is not None:
+                    self._driver.logged(tag)
+                asked = [reply.request for reply in replies]
+                for event in self._translator.events(action):
+                    self._take(event, asked)
+            case Delivered():
+                self._delivered(action)
+            case Opened(facts):
+                self._translator.agreed(dict(facts))
+                if not self._ready.done():
+                    self._ready.set_result(None)
+            case RequestsAbandoned(replies, error):
+                asked = [reply.request for reply in replies]
+                self._abandoned(asked, error, "the peer cannot answer this request any more")
+            case Terminated(reason, detail):
+                self._terminated(reason, detail)
+
+    def _take(self, event: Event | Rejected, asked: list[str]) -> None:
+        """A frame that says nothing we understand may still be the answer to something."""
+        if isinstance(event, Rejected):
+            self._answered(asked, Answer.error(event.reason, event.detail))
+        elif event.kind is Kind.PROGRESS:
+            for request in asked:
+                self._requests.heard(request, event)
+        elif event.kind.answers:
+            self._answered(asked, Answer(event.kind, event.body, event.content_type, event.headers))
+        elif event.kind is Kind.REQUEST:
+            self._asked(event)
+        elif event.kind is Kind.CANCEL:
+            self._servants.cancel(event.correlation)
+        else:
+            self._on_event(event)
+
+    def _delivered(self, delivered: Delivered) -> None:
+        delivery = delivered.delivery
+        if (told := self._sent.pop(delivery.event_id, None)) is not None and not told.done():
+            told.set_result(delivered)
+        elif delivery.kind is Kind.REQUEST and delivered.outcome is Outcome.UNDELIVERABLE:
+            self._abandoned([delivery.event_id], MeshError.UNDELIVERABLE, delivered.detail)
+
+    def _abandoned(self, asked: list[str], error: MeshError, why: str) -> None:
+        """Where the session is over, what ended it says more."""
+        if not self._driver.closed:
+            self._answered(asked, Answer.error(error, why))
+
+    def _answered(self, asked: list[str], answer: Answer) -> None:
+        for request in asked:
+            self._requests.answered(request, answer)
+
+    def _asked(self, request: Event) -> None:
+        if self._servants.take(request):
+            return
+        if self._spec.calls_may_be_events:
+            self._driver.deliver(self._translator.no_answer(request))
+            self._on_event(request)
+        else:
+            self._answer(request, Answer.error(MeshError.NO_RESPONDER, f"{request.subject} is not served here"))
+
+    def _answer(self, request: Event, answer: Answer) -> None:
+        if self._driver.closed:
+            return
+        try:
+            delivery = self._translator.answer(request, answer)
+        except Rejected as refused:
+            said = Answer.error(MeshError.INTERNAL, f"the answer has no form here: {refused.reason}")
+            delivery = self._translator.answer(request, said)
+        self._driver.deliver(delivery)
+
+    def _terminated(self, reason: str, detail: str) -> None:
+        lost_by = self._driver.lost_by
+        ended = self._ended = EndedError(self.peer, reason, detail or (why(lost_by) if lost_by else ""))
+        if not self._ready.done():
+            self._ready.set_exception(ended)
+        self._requests.fail(ended)
+        self._servants.stop()
+        self._inbox.end(None if self._closing else ended)
+
+    def _check_open(self) -> None:
+        if self._ended is not None:
+            raise self._ended

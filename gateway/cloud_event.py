@@ -1,0 +1,115 @@
+"""Events as records of the `events` topic: CloudEvents 1.0 in Kafka's binary mode.
+
+What the specification has a name for stands under it; what only the mesh knows stands in extensions `mesh…`, so that a
+reader gets the whole event back (`read`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from functools import lru_cache
+
+from gateway.event import Auth, Event, Kind
+
+Headers = list[tuple[str, bytes]]
+SPEC_VERSION = b"1.0"
+TYPE_PREFIX = "meshgate."
+_TYPES = {kind: f"{TYPE_PREFIX}{kind}".encode() for kind in Kind}
+
+
+def headers(event: Event, mesh: str) -> Headers:
+    """The record's headers; what is empty is left out. What all events of one sender share is made once."""
+    sender = (
+        mesh, event.protocol, event.node or event.peer, event.auth, event.listener, event.edge, event.session,
+        event.key_id, event.node, event.peer,
+    )  # fmt: skip
+    given: Headers = [
+        ("ce_id", event.id.encode()),
+        ("ce_type", _TYPES[event.kind]),
+        ("ce_subject", event.subject.encode()),
+        ("ce_time", rfc3339(event.received_at).encode()),
+        *_of_sender(*sender),
+    ]
+    if event.content_type:
+        given.append(("content-type", event.content_type.encode()))
+    if event.message_id:
+        given.append(("ce_meshmessageid", event.message_id.encode()))
+    if event.correlation:
+        given.append(("ce_meshcorrelation", event.correlation.encode()))
+    if event.urgent:
+        given.append(("ce_meshurgent", b"true"))
+    if event.sent_at is not None:
+        given.append(("ce_meshsentat", rfc3339(event.sent_at).encode()))
+    if event.headers:
+        given.append(("ce_meshheaders", json.dumps(dict(event.headers)).encode()))
+    return given
+
+
+@lru_cache(maxsize=65_536)
+def _of_sender(
+    mesh: str, protocol: str, name: str, auth: Auth, listener: str, edge: str, session: str, key_id: str, node: str,
+    peer: str,
+) -> tuple[tuple[str, bytes], ...]:  # fmt: skip
+    named = {
+        "ce_source": f"/mesh/{mesh}/{protocol}/{name}",
+        "ce_partitionkey": name,
+        "ce_meshauth": auth.value,
+        "ce_meshprotocol": protocol,
+        "ce_meshlistener": listener,
+        "ce_meshedge": edge,
+        "ce_meshsession": session,
+        "ce_meshkey": key_id,
+        "ce_meshnode": node,
+        "ce_meshpeer": peer,
+    }
+    return (("ce_specversion", SPEC_VERSION), *((name, value.encode()) for name, value in named.items() if value))
+
+
+def read(record_headers: Iterable[tuple[str, bytes]], body: bytes) -> Event:
+    """The event in a record of the `events` topic."""
+    given = {name: value.decode() for name, value in record_headers}
+    return Event(
+        id=given["ce_id"],
+        kind=Kind(given["ce_type"].removeprefix(TYPE_PREFIX)),
+        subject=given["ce_subject"],
+        protocol=given.get("ce_meshprotocol", ""),
+        listener=given.get("ce_meshlistener", ""),
+        edge=given.get("ce_meshedge", ""),
+        session=given.get("ce_meshsession", ""),
+        peer=given.get("ce_meshpeer", ""),
+        node=given.get("ce_meshnode", ""),
+        received_at=microseconds(given["ce_time"]),
+        message_id=given.get("ce_meshmessageid", ""),
+        correlation=given.get("ce_meshcorrelation", ""),
+        content_type=given.get("content-type", ""),
+        body=body,
+        headers=json.loads(given.get("ce_meshheaders", "{}")),
+        urgent=given.get("ce_meshurgent") == "true",
+        sent_at=microseconds(given["ce_meshsentat"]) if "ce_meshsentat" in given else None,
+        auth=Auth(given.get("ce_meshauth", "none")),
+        key_id=given.get("ce_meshkey", ""),
+    )
+
+
+def rfc3339(at_us: int) -> str:
+    """
+    >>> rfc3339(1_759_190_400_000_001)
+    '2025-09-30T00:00:00.000001Z'
+    """
+    seconds, fraction = divmod(at_us, 1_000_000)
+    try:
+        return f"{_whole_seconds(seconds)}.{fraction:06}Z"
+    except (OverflowError, ValueError, OSError):  # a peer may claim any time
+        return "9999-12-31T23:59:59.999999Z"
+
+
+@lru_cache(maxsize=1_024)
+def _whole_seconds(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def microseconds(text: str) -> int:
+    moment = datetime.fromisoformat(text)
+    return int(moment.replace(microsecond=0).timestamp()) * 1_000_000 + moment.microsecond

@@ -1,0 +1,131 @@
+"""Addresses as they stand in a configuration: `scheme://host:port` for peers, `host:port` for our own services."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+MAX_PORT = 65_535
+LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with, not bound to
+WILDCARD_HOSTS = frozenset(LOOPBACK)
+
+DATAGRAM_SCHEMES = frozenset({"udp", "quic"})
+TLS_SCHEMES = frozenset({"tls", "wss", "quic"})
+WEBSOCKET_SCHEMES = frozenset({"ws", "wss"})
+MESSAGE_SCHEMES = WEBSOCKET_SCHEMES | {"xmpp"}
+COMPONENT_SCHEMES = frozenset({"xmpp"})
+"""Where a listener is a part of somebody else's server: it goes to the address, and binds nothing."""
+PROXIED_SCHEMES = frozenset({"tcp", "tls", "ws", "wss"})
+"""Where a load balancer can put a PROXY protocol header before the peer's first byte."""
+
+_HOST = r"(?P<host>\[[0-9A-Fa-f:.%a-z]+\]|[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?)"
+_HOST_PORT = re.compile(rf"{_HOST}:(?P<port>\d{{1,5}})")
+_URL = re.compile(rf"(?P<scheme>[a-z]+)://{_HOST}:(?P<port>\d{{1,5}})(?P<path>/[^\s?#]*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class HostPort:
+    """`host` of an IPv6 address is without its brackets. Port 0 lets the system choose."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def reachable(self) -> HostPort:
+        """Where this machine finds what listens everywhere."""
+        return HostPort(LOOPBACK.get(self.host, self.host), self.port)
+
+    def clashes(self, other: HostPort) -> bool:
+        """Both cannot be bound at once (for one transport)."""
+        one_host = self.host == other.host or bool({self.host, other.host} & WILDCARD_HOSTS)
+        return one_host and self.port == other.port != 0
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a listener listens or a link connects. Only WebSockets have a path."""
+
+    scheme: str
+    at: HostPort
+    path: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.at}{self.path}"
+
+    @property
+    def host(self) -> str:
+        return self.at.host
+
+    @property
+    def port(self) -> int:
+        return self.at.port
+
+    @property
+    def is_datagram(self) -> bool:
+        """Binds a UDP port."""
+        return self.scheme in DATAGRAM_SCHEMES
+
+    @property
+    def has_tls(self) -> bool:
+        return self.scheme in TLS_SCHEMES
+
+    @property
+    def is_websocket(self) -> bool:
+        return self.scheme in WEBSOCKET_SCHEMES
+
+    @property
+    def keeps_messages(self) -> bool:
+        """What is one message when it is sent is one when it is received."""
+        return self.scheme in MESSAGE_SCHEMES
+
+    @property
+    def is_bound(self) -> bool:
+        return self.scheme not in COMPONENT_SCHEMES
+
+    def clashes(self, other: Address) -> bool:
+        return self.is_bound and other.is_bound and self.is_datagram == other.is_datagram and self.at.clashes(other.at)
+
+
+def parse_host_port(text: Any) -> HostPort:
+    """`host:port`, `[ipv6]:port`."""
+    if isinstance(text, HostPort):
+        return text
+    found = _HOST_PORT.fullmatch(text) if isinstance(text, str) else None
+    if found is None or int(found["port"]) > MAX_PORT:
+        raise PydanticCustomError("host_port", "expected host:port with a port up to 65535")
+    return HostPort(found["host"].strip("[]"), int(found["port"]))
+
+
+def parse_address(text: Any) -> Address:
+    """`scheme://host:port`; with a path for WebSockets."""
+    if isinstance(text, Address):
+        return text
+    found = _URL.fullmatch(text) if isinstance(text, str) else None
+    if found is None or int(found["port"]) > MAX_PORT:
+        raise PydanticCustomError("address", "expected scheme://host:port, such as tcp://127.0.0.1:5040")
+    at = HostPort(found["host"].strip("[]"), int(found["port"]))
+    address = Address(found["scheme"], at, found["path"] or "")
+    if address.path and not address.is_websocket:
+        raise PydanticCustomError("address", "expected scheme://host:port: only ws:// and wss:// have a path")
+    return address
+
+
+HostPortField = Annotated[
+    HostPort,
+    BeforeValidator(parse_host_port),
+    PlainSerializer(str, return_type=str),
+    WithJsonSchema({"type": "string", "pattern": r"^\S+:\d{1,5}$"}),
+]
+AddressField = Annotated[
+    Address,
+    BeforeValidator(parse_address),
+    PlainSerializer(str, return_type=str),
+    WithJsonSchema({"type": "string", "pattern": r"^[a-z]+://\S+:\d{1,5}(/\S*)?$"}),
+]

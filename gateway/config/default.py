@@ -1,0 +1,52 @@
+"""The commented configuration that `init` writes, and `up` where there is none: every protocol, on loopback."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from uuid import UUID, uuid4
+
+from gateway.protocols import protocols
+
+FILE_NAME = "meshgate.yaml"
+LOOPBACK = "127.0.0.1"
+_PLAIN_SCHEMES = ("udp", "tcp")
+_MESH, _NODE, _LISTENERS = "mesh: demo ", "00000000-0000-4000-8000-000000000000", "  - LISTENERS\n"
+
+
+def write_default(
+    directory: Path,
+    *,
+    name: str = FILE_NAME,
+    mesh: str = "demo",
+    node: UUID | None = None,
+    overwrite: bool = False,
+) -> Path:
+    """Writes the file and returns its path. Raises FileExistsError unless told to overwrite."""
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / name
+    with path.open("w" if overwrite else "x", encoding="utf-8") as file:
+        file.write(default_text(mesh, node or uuid4()))
+    return path
+
+
+def default_text(mesh: str, node: UUID) -> str:
+    template = files(__package__).joinpath("default.yaml").read_text(encoding="utf-8")
+    padded = f"mesh: {mesh} ".ljust(len(_MESH))
+    return template.replace(_MESH, padded).replace(_NODE, str(node)).replace(_LISTENERS, "".join(_listeners()))
+
+
+def _listeners() -> Iterator[str]:
+    """Each protocol at its default port; a WebSocket beside it, one port further, for browsers."""
+    taken = {spec.default_port for spec in protocols().values()}
+    for name, spec in sorted(protocols().items(), key=lambda item: item[1].default_port):
+        scheme = next((scheme for scheme in _PLAIN_SCHEMES if scheme in spec.transports), None)
+        if scheme is not None:
+            yield _listener(name, name, scheme, spec.default_port)
+        if "ws" in spec.transports and spec.default_port + 1 not in taken:
+            yield _listener(f"{name}-ws", name, "ws", spec.default_port + 1)
+
+
+def _listener(name: str, protocol: str, scheme: str, port: int) -> str:
+    return f"  - {{name: {name}, protocol: {protocol}, listen: {scheme}://{LOOPBACK}:{port}}}\n"

@@ -1,0 +1,252 @@
+"""Kafka as the mesh uses it: where it is, how clients prove themselves, and what each topic keeps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, Field, SecretStr, model_validator
+from pydantic_core import PydanticCustomError
+
+from gateway.config.address import HostPort, HostPortField, parse_host_port
+from gateway.config.section import Bytes, Count, Milliseconds, RelativePath, Seconds, Section
+
+EMBEDDED = "embedded"
+TopicName = Literal["raw", "events", "rejected", "egress", "deliveries", "interests"]
+COMPACTED: frozenset[TopicName] = frozenset({"interests"})
+COMPACTED_PARTITIONS = 1
+"""Not `kafka.partitions`: in a topic that grows, a key moves to another partition, and what it was last said to be
+stays behind for ever. So a compacted topic keeps the number it was made with."""
+RETENTION_HOURS: dict[TopicName, float] = {
+    "raw": 7 * 24,
+    "events": 7 * 24,
+    "rejected": 30 * 24,
+    "egress": 24,
+    "deliveries": 7 * 24,
+}
+"""The raw log and what was made of it are kept equally long, or `audit` could not compare them; refusals longer, for
+they wait for a person; egress only has to outlive an edge's restart."""
+
+EMBEDDED_SHARES: dict[TopicName, float] = {
+    "raw": 0.5, "events": 0.25, "rejected": 0.05, "egress": 0.1, "deliveries": 0.1,
+}  # fmt: skip
+"""Of `kafka.embedded_bytes`. An event takes about half of its frame's container; what is compacted stays small."""
+SEGMENTS = 8
+"""Of a partition whose size is bounded, at least: only whole segments are deleted, and the open one never."""
+SEGMENT_BYTES = range(2**20, 64 * 2**20)
+"""Not smaller than Kafka allows; not larger than the embedded broker's own."""
+
+RECONNECT_MILLISECONDS = 1_000
+"""A broker that is back is found at most so much later. kafka-python's own limit is 30 s: a short absence would last as
+long again. A try costs a connection that is refused."""
+
+# With three copies one broker may be away without stopping the mesh: the least that `acks=all` makes durable.
+CLUSTER_REPLICATION, CLUSTER_MIN_INSYNC = 3, 2
+
+
+def _bootstrap(text: str) -> str:
+    if text != EMBEDDED:
+        for part in text.split(","):
+            parse_host_port(part.strip())
+    return text
+
+
+class KafkaSecurity(Section):
+    """How clients reach a Kafka that asks who they are. Files are PEM."""
+
+    protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
+    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
+    username: str | None = None
+    password: SecretStr | None = None
+    ca: RelativePath | None = None
+    """Who signed the brokers' certificates; without it, whom the system trusts."""
+    cert: RelativePath | None = None
+    key: RelativePath | None = None
+    key_password: SecretStr | None = None
+    check_hostname: bool = True
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if self.uses_sasl and (self.username is None or self.password is None):
+            raise PydanticCustomError("sasl", "{protocol} needs username and password", {"protocol": self.protocol})
+        if (self.cert is None) != (self.key is None):
+            raise PydanticCustomError("tls", "cert and key belong together")
+        return self
+
+    @property
+    def uses_tls(self) -> bool:
+        return self.protocol.endswith("SSL")
+
+    @property
+    def uses_sasl(self) -> bool:
+        return self.protocol.startswith("SASL")
+
+    def client_settings(self) -> dict[str, Any]:
+        """Keyword arguments of kafka-python's clients."""
+        settings: dict[str, Any] = {"security_protocol": self.protocol}
+        if self.uses_sasl:
+            settings |= {
+                "sasl_mechanism": self.mechanism,
+                "sasl_plain_username": self.username,
+                "sasl_plain_password": _reveal(self.password),
+            }
+        if self.uses_tls:
+            settings |= {
+                "ssl_check_hostname": self.check_hostname,
+                "ssl_cafile": _text(self.ca),
+                "ssl_certfile": _text(self.cert),
+                "ssl_keyfile": _text(self.key),
+                "ssl_password": _reveal(self.key_password),
+            }
+        return {name: value for name, value in settings.items() if value is not None}
+
+    def spark_options(self) -> dict[str, str]:
+        """Options of Spark's Kafka source and sink. Reads the PEM files: the Java client takes their text."""
+        options: dict[str, str] = {"kafka.security.protocol": self.protocol}
+        if self.uses_sasl:
+            options |= {"kafka.sasl.mechanism": self.mechanism, "kafka.sasl.jaas.config": self._jaas()}
+        if self.uses_tls:
+            options |= self._java_tls()
+        return options
+
+    def _jaas(self) -> str:
+        scram = self.mechanism.startswith("SCRAM")
+        package = "org.apache.kafka.common.security"
+        module = f"{package}.scram.ScramLoginModule" if scram else f"{package}.plain.PlainLoginModule"
+        user, password = _quoted(self.username or ""), _quoted(_reveal(self.password) or "")
+        return f"{module} required username={user} password={password};"
+
+    def _java_tls(self) -> dict[str, str]:
+        options: dict[str, str] = {}
+        if not self.check_hostname:
+            options["kafka.ssl.endpoint.identification.algorithm"] = ""
+        if self.ca is not None:
+            options |= {"kafka.ssl.truststore.type": "PEM", "kafka.ssl.truststore.certificates": self.ca.read_text()}
+        if self.cert is not None and self.key is not None:
+            options |= {
+                "kafka.ssl.keystore.type": "PEM",
+                "kafka.ssl.keystore.certificate.chain": self.cert.read_text(),
+                "kafka.ssl.keystore.key": self.key.read_text(),
+            }
+            if self.key_password is not None:
+                options["kafka.ssl.key.password"] = self.key_password.get_secret_value()
+        return options
+
+
+def _reveal(secret: SecretStr | None) -> str | None:
+    return None if secret is None else secret.get_secret_value()
+
+
+def _text(path: object) -> str | None:
+    return None if path is None else str(path)
+
+
+def _quoted(text: str) -> str:
+    """A JAAS string literal."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+class Producer(Section):
+    """The edges' producers. It is idempotent and waits for all in-sync replicas always: that is no setting."""
+
+    compression: Literal["zstd", "lz4", "gzip", "none"] = "zstd"
+    """zstd halves the raw log for 0.5 µs a frame."""
+    batch_bytes: Bytes = 524_288
+    """Throughput is at most partitions × batch / round trip; 256 KiB to 1 MiB measured best."""
+    linger_milliseconds: Milliseconds = 0
+    """Records are packed before they reach the producer: waiting again would only add latency."""
+    request_timeout_seconds: Seconds = 30
+
+
+class TopicSettings(Section):
+    """What differs from the defaults for one topic. Sizes are per partition, as Kafka counts them."""
+
+    partitions: Count | None = None
+    retention_hours: Annotated[float, Field(gt=0)] | None = None
+    retention_bytes: Bytes | None = None
+    segment_bytes: Bytes | None = None
+    replication: Count | None = None
+    min_insync_replicas: Count | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPlan:
+    """A topic as it is to be created. `settings` are Kafka's own topic settings."""
+
+    partitions: int
+    replication: int
+    settings: dict[str, str]
+
+
+class KafkaSettings(Section):
+    bootstrap: Annotated[str, AfterValidator(_bootstrap)] = EMBEDDED
+    """`embedded` (a broker of our own), or host:port,host:port."""
+    listen: HostPortField = HostPort("127.0.0.1", 9092)
+    """Of the embedded broker."""
+    partitions: Count = 4
+    """Of the raw topic: the unit of scaling. Can only grow."""
+    replication: Count | None = None
+    """Copies of each topic; by default 1 on the embedded broker, else 3."""
+    min_insync_replicas: Count | None = None
+    """Copies that must have a frame before it is acknowledged; by default 1 on the embedded broker, else 2."""
+    message_bytes: Bytes = 4_194_304
+    """The largest record. A record must hold the largest frame with what stands beside it."""
+    security: KafkaSecurity = KafkaSecurity()
+    embedded_bytes: Bytes | None = 8 * 2**30
+    """What the embedded broker's topics may take on its disk, together: the oldest goes first, however young. A cluster
+    has disks of its own, and limits per topic."""
+    producer: Producer = Producer()
+    topics: dict[TopicName, TopicSettings] = Field(default_factory=dict)
+
+    @property
+    def is_embedded(self) -> bool:
+        return self.bootstrap == EMBEDDED
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Where clients begin: host:port,host:port."""
+        return str(self.listen) if self.is_embedded else self.bootstrap
+
+    def client_settings(self) -> dict[str, Any]:
+        """Keyword arguments that every kafka-python client takes."""
+        return {
+            "bootstrap_servers": self.bootstrap_servers.split(","),
+            "reconnect_backoff_max_ms": RECONNECT_MILLISECONDS,
+            **self.security.client_settings(),
+        }
+
+    def spark_options(self) -> dict[str, str]:
+        """Options that Spark's Kafka source and sink both take."""
+        return {"kafka.bootstrap.servers": self.bootstrap_servers, **self.security.spark_options()}
+
+    def topic(self, name: TopicName) -> TopicPlan:
+        own = self.topics.get(name, TopicSettings())
+        replication = own.replication or self.replication or (1 if self.is_embedded else CLUSTER_REPLICATION)
+        least = own.min_insync_replicas or self.min_insync_replicas or (1 if self.is_embedded else CLUSTER_MIN_INSYNC)
+        settings = {"min.insync.replicas": str(min(least, replication)), "max.message.bytes": str(self.message_bytes)}
+        partitions = COMPACTED_PARTITIONS if name in COMPACTED else self.partitions
+        count = own.partitions or partitions
+        return TopicPlan(count, replication, settings | _kept(name, own, self._bound(name, own, count)))
+
+    def _bound(self, name: TopicName, own: TopicSettings, partitions: int) -> int | None:
+        """How large one partition may get."""
+        if own.retention_bytes is not None or not self.is_embedded or self.embedded_bytes is None:
+            return own.retention_bytes
+        return int(self.embedded_bytes * EMBEDDED_SHARES.get(name, 0.0) / partitions) or None
+
+
+def _kept(name: TopicName, own: TopicSettings, bound: int | None) -> dict[str, str]:
+    kept: dict[str, str] = {}
+    if name in COMPACTED:
+        kept["cleanup.policy"] = "compact"
+    else:
+        hours = own.retention_hours if own.retention_hours is not None else RETENTION_HOURS[name]
+        kept |= {"cleanup.policy": "delete", "retention.ms": str(round(hours * 3_600_000))}
+    segment = own.segment_bytes
+    if bound is not None:
+        kept["retention.bytes"] = str(bound)
+        segment = segment or min(max(bound // SEGMENTS, SEGMENT_BYTES.start), SEGMENT_BYTES.stop)
+    if segment is not None:
+        kept["segment.bytes"] = str(segment)
+    return kept

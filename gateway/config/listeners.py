@@ -1,0 +1,259 @@
+"""Listeners and links: keys that all of them take, limits that may stand in any, and the protocol's own options.
+
+In a file the three kinds stand side by side. Here they are told apart by name: what is a field below is common, what is
+a field of `Limits` is a limit, and all else belongs to the protocol, whose `Options` says what it takes. So adding a
+protocol edits nothing here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self, TypeVar
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field, SecretStr, SerializeAsAny, ValidationInfo, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+
+from gateway.config.address import PROXIED_SCHEMES, Address, AddressField
+from gateway.config.section import Name, Pattern, RelativePath, Section
+from gateway.config.settings import Limits
+from gateway.protocols import protocols
+from gateway.protocols.spec import Options
+
+_ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/\s]+")
+
+_DOMAIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
+
+SPLIT = ("limits", "options")
+"""Fields that hold keys which stand in the listener itself."""
+
+
+class ListenTls(Section):
+    """Files are PEM, and are read again when they change."""
+
+    cert: RelativePath
+    key: RelativePath
+    client_ca: RelativePath | None = None
+    """Makes a client certificate compulsory."""
+    node_from: Literal["san", "cn"] = "san"
+    """What of the peer's certificate names its node: the first URI, else the first DNS name; or the common name."""
+
+
+class ConnectTls(Section):
+    """Files are PEM, and are read again when they change."""
+
+    ca: RelativePath | None = None
+    """Who signed the peer's certificate; without it, whom the system trusts."""
+    cert: RelativePath | None = None
+    key: RelativePath | None = None
+    server_name: str | None = None
+    """The name the peer's certificate must hold, where it is not the host connected to."""
+    node_from: Literal["san", "cn"] = "san"
+
+
+def _domain(name: str) -> str:
+    if not _DOMAIN.fullmatch(name):
+        raise PydanticCustomError("domain", "expected the domain of a component, such as mesh.example.org")
+    return name
+
+
+class XmppComponent(Section):
+    """What the listener is to the XMPP server at its address: an external component (XEP-0114)."""
+
+    domain: Annotated[str, AfterValidator(_domain)]
+    """Peers write to this domain, or to any name in it."""
+    secret: SecretStr
+    """What the server asks for. The connection has no TLS of its own: the server belongs on the same host."""
+
+
+TlsT = TypeVar("TlsT", ListenTls | None, ConnectTls | None)
+
+
+class Endpoint(Section):
+    """What listeners and links have in common."""
+
+    name: Name
+    protocol: str
+    subscribe: tuple[Pattern, ...] = ()
+    """Subscribed for each session from its handshake to its end."""
+    serve: tuple[Pattern, ...] = ()
+    """Served by each session from its handshake to its end."""
+    limits: dict[str, Any] = Field(default_factory=dict)
+    """Those that stand here; all others are the mesh's."""
+    options: SerializeAsAny[Options] = Field(default_factory=dict, validate_default=True)
+
+    @property
+    def address(self) -> Address:
+        raise NotImplementedError
+
+    def for_router(self) -> Self:
+        """Without the secrets that only its own connections have a use for."""
+        return self.model_copy(update={"options": self.options.for_router()})
+
+    def limits_over(self, mesh: Limits) -> Limits:
+        """The mesh's limits, with those that stand in this listener."""
+        return mesh.model_copy(update=self.limits)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _split(cls, given: Any) -> Any:
+        if not isinstance(given, Mapping):
+            return given
+        common = {name: value for name, value in given.items() if name in cls.model_fields and name not in SPLIT}
+        limits = {name: value for name, value in given.items() if name in Limits.model_fields}
+        options = {name: value for name, value in given.items() if name not in common and name not in limits}
+        return common | {"limits": limits, "options": options}
+
+    @field_validator("protocol")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        if name not in protocols():
+            known = ", ".join(sorted(protocols()))
+            raise PydanticCustomError("protocol", "expected one of the protocols {known}", {"known": known})
+        return name
+
+    @field_validator("limits", mode="plain")
+    @classmethod
+    def _said_here(cls, given: Any) -> dict[str, Any]:
+        return Limits.model_validate(given).model_dump(exclude_unset=True)
+
+    @field_validator("options", mode="plain")
+    @classmethod
+    def _of_protocol(cls, given: Any, info: ValidationInfo) -> Any:
+        if isinstance(given, Options):
+            return given
+        spec = protocols().get(info.data.get("protocol", ""))
+        return Options() if spec is None else spec.options.model_validate(given, context=info.context)
+
+
+def _origin(text: str) -> str:
+    """As browsers send it; `null` is what a page from a file sends."""
+    if text not in ("*", "null") and not _ORIGIN.fullmatch(text):
+        raise PydanticCustomError("origin", "expected scheme://host[:port], null, or *")
+    return text.lower()
+
+
+def _hostname(url: str) -> str | None:
+    """None where it has none, or is no address at all: both headers are a peer's."""
+    try:
+        return urlsplit(url).hostname
+    except ValueError:
+        return None
+
+
+def _carried(address: Address, protocol: str | None) -> Address:
+    """A scheme the protocol runs over. Nothing to say while the protocol itself is at fault."""
+    spec = protocols().get(protocol or "")
+    if spec is not None and address.scheme not in spec.transports:
+        schemes = ", ".join(f"{scheme}://" for scheme in sorted(spec.transports))
+        raise PydanticCustomError(
+            "scheme", "expected one of {schemes}: that is what {protocol} runs over",
+            {"schemes": schemes, "protocol": protocol},
+        )  # fmt: skip
+    return address
+
+
+class Listener(Endpoint):
+    listen: AddressField
+    tls: ListenTls | None = Field(default=None, validate_default=True)
+    xmpp: XmppComponent | None = Field(default=None, validate_default=True)
+    proxy_protocol: bool = Field(default=False, validate_default=True)
+    """Each connection begins with a PROXY protocol v2 header, which names the peer behind a load balancer."""
+    origins: tuple[Annotated[str, AfterValidator(_origin)], ...] | None = None
+    """Pages whose scripts may open a WebSocket here, `scheme://host[:port]`, or `*` for all; by default those that came
+    from the host they connect to. Any page that a user visits could else speak to a mesh the user's machine reaches."""
+
+    @property
+    def address(self) -> Address:
+        return self.listen
+
+    def for_router(self) -> Self:
+        router = super().for_router()
+        if router.xmpp is None:
+            return router
+        return router.model_copy(update={"xmpp": router.xmpp.model_copy(update={"secret": SecretStr("")})})
+
+    def lets_in(self, origin: str | None, host: str) -> bool:
+        """A WebSocket with this Origin header, opened to this Host header. Without an Origin it is no browser's."""
+        if origin is None:
+            return True
+        if self.origins is None:
+            page = _hostname(origin)
+            return page is not None and page == _hostname(f"//{host}")
+        return "*" in self.origins or origin.lower() in self.origins
+
+    @field_validator("listen")
+    @classmethod
+    def _transport(cls, address: Address, info: ValidationInfo) -> Address:
+        if address.port == 0 and not address.is_bound:
+            raise PydanticCustomError("listen", "expected the port where the server waits for its components")
+        return _carried(address, info.data.get("protocol"))
+
+    @field_validator("tls")
+    @classmethod
+    def _fitting(cls, tls: ListenTls | None, info: ValidationInfo) -> ListenTls | None:
+        address = info.data.get("listen")
+        if address is not None and address.has_tls and tls is None:
+            raise PydanticCustomError("tls", "{scheme}:// needs tls: {cert, key}", {"scheme": address.scheme})
+        return _only_with_tls(tls, address)
+
+    @field_validator("xmpp")
+    @classmethod
+    def _component(cls, xmpp: XmppComponent | None, info: ValidationInfo) -> XmppComponent | None:
+        address = info.data.get("listen")
+        if address is not None and (address.scheme == "xmpp") != (xmpp is not None):
+            said = "xmpp:// needs xmpp: {domain, secret}" if xmpp is None else "only xmpp:// is a component of a server"
+            raise PydanticCustomError("xmpp", "{said}", {"said": said})
+        return xmpp
+
+    @field_validator("proxy_protocol")
+    @classmethod
+    def _proxied(cls, wanted: bool, info: ValidationInfo) -> bool:
+        address = info.data.get("listen")
+        if wanted and address is not None and address.scheme not in PROXIED_SCHEMES:
+            raise PydanticCustomError("proxy_protocol", "{scheme}:// has no PROXY header", {"scheme": address.scheme})
+        return wanted
+
+    @field_validator("origins")
+    @classmethod
+    def _browsers(cls, origins: tuple[str, ...] | None, info: ValidationInfo) -> tuple[str, ...] | None:
+        address = info.data.get("listen")
+        if origins and address is not None and not address.is_websocket:
+            raise PydanticCustomError("origins", "only ws:// and wss:// have an origin")
+        return origins
+
+
+class Link(Endpoint):
+    """A peer that the edge dials and keeps."""
+
+    connect: AddressField
+    tls: ConnectTls | None = None
+
+    @property
+    def address(self) -> Address:
+        return self.connect
+
+    @field_validator("connect")
+    @classmethod
+    def _transport(cls, address: Address, info: ValidationInfo) -> Address:
+        if address.port == 0:
+            raise PydanticCustomError("connect", "expected a port from 1 to 65535")
+        if not address.is_bound:
+            raise PydanticCustomError("connect", "xmpp:// is a listener's: its peers come by themselves")
+        return _carried(address, info.data.get("protocol"))
+
+    @field_validator("tls")
+    @classmethod
+    def _fitting(cls, tls: ConnectTls | None, info: ValidationInfo) -> ConnectTls | None:
+        if tls is not None and (tls.cert is None) != (tls.key is None):
+            raise PydanticCustomError("tls", "cert and key belong together")
+        return _only_with_tls(tls, info.data.get("connect"))
+
+
+def _only_with_tls(tls: TlsT, address: Address | None) -> TlsT:
+    if tls is not None and address is not None and not address.has_tls:
+        raise PydanticCustomError(
+            "tls", "{scheme}:// has no TLS: drop this, or use another scheme", {"scheme": address.scheme}
+        )
+    return tls

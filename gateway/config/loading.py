@@ -1,0 +1,123 @@
+"""From a file to a `Config`, or to everything that is wrong with it.
+
+Three readers look at one text: YAML with its references, the models, and the checks of settings against each other.
+All their faults are told at once, so that nobody mends a file one line at a time.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from gateway.config.checks import check_together
+from gateway.config.faults import ConfigError, Fault
+from gateway.config.listeners import SPLIT
+from gateway.config.model import Config
+from gateway.config.schema import known_keys
+from gateway.config.section import FILES, FOLDER, PATH, STATE
+from gateway.config.source import Place, Source, path_text, read_source
+
+DEFAULT_PATHS = (Path("meshgate.yaml"), Path("mesh/meshgate.yaml"))
+"""Where a configuration is looked for when none is named; the second is where `up` writes one."""
+
+
+def find_config(explicit: str | None = None) -> Path:
+    """Raises ConfigError where there is none."""
+    if explicit is not None:
+        return Path(explicit)
+    for path in DEFAULT_PATHS:
+        if path.is_file():
+            return path
+    looked = " or ".join(map(str, DEFAULT_PATHS))
+    raise ConfigError([Fault(str(DEFAULT_PATHS[0]), "", f"no {looked} here: name one with -c, or write one with init")])
+
+
+def load(
+    path: Path | str, environment: Mapping[str, str] = os.environ, *, state_dir: Path | str | None = None
+) -> Config:
+    """Raises ConfigError. `state_dir`: where relative paths of state start, if not from the file's folder."""
+    path = Path(path)
+    try:
+        text = path.read_text()
+    except OSError as failed:
+        raise ConfigError([Fault(str(path), "", f"cannot read it: {failed.strerror}")]) from None
+    except UnicodeDecodeError:
+        raise ConfigError([Fault(str(path), "", "cannot read it: no UTF-8")]) from None
+    return parse(text, path, environment, state_dir=state_dir)
+
+
+def parse(
+    text: str, path: Path, environment: Mapping[str, str] = os.environ, *, state_dir: Path | str | None = None
+) -> Config:
+    """As `load`, with the file's text given. Raises ConfigError."""
+    folder = path.absolute().parent
+    source = read_source(text, str(path), folder, environment)
+    config: Config | None = None
+    try:
+        config = Config.model_validate(
+            source.data,
+            context={
+                PATH: path.absolute(),
+                FILES: source.files,
+                FOLDER: folder,
+                STATE: folder if state_dir is None else Path(state_dir).absolute(),
+            },
+        )
+    except ValidationError as invalid:
+        _tell(invalid, source)
+    check_together(source)
+    if config is None or source.faults:
+        raise ConfigError(sorted(source.faults, key=lambda fault: fault.line or 0))
+    return config
+
+
+def _tell(invalid: ValidationError, source: Source) -> None:
+    """One fault per place: the branches of a union all complain, and a value that could not be put in has been told."""
+    expected: dict[Place, list[str]] = {}
+    for error in invalid.errors(include_url=False, include_context=False, include_input=False):
+        place = _place(error["loc"], source.data)
+        expected.setdefault(place, []).append(_expectation(error, place, source))
+    told = {fault.path for fault in source.faults}
+    for place, wanted in expected.items():
+        if path_text(place) not in told:
+            source.fault(place, "; or ".join(dict.fromkeys(wanted)))
+
+
+def _place(loc: Iterable[str | int], data: Any) -> Place:
+    """pydantic's location without what is no part of the file: our own fields, and the names of union branches."""
+    place: list[str | int] = []
+    steps = [step for step in loc if step != "[key]"]
+    if len(steps) > 2 and steps[0] in ("listeners", "peers") and steps[2] in SPLIT:
+        del steps[2]
+    for at, step in enumerate(steps):
+        if isinstance(data, Mapping) and (step in data or at == len(steps) - 1):
+            place.append(str(step))
+            data = data.get(step)
+        elif isinstance(data, list | tuple) and isinstance(step, int):
+            place.append(step)
+            data = data[step] if step < len(data) else None
+    return tuple(place)
+
+
+def _expectation(error: Mapping[str, Any], place: Place, source: Source) -> str:
+    match error["type"]:
+        case "extra_forbidden":
+            return _unknown(place, source.data)
+        case "missing":
+            return "is missing"
+        case "model_type" | "dict_type":
+            return "expected keys and values"
+    message: str = error["msg"]
+    return message.replace("Input should be", "expected").replace("Value error, ", "")
+
+
+def _unknown(place: Place, data: Any) -> str:
+    known = known_keys(place[:-1], data)
+    close = difflib.get_close_matches(str(place[-1]), known, n=1)
+    hint = f"did you mean {close[0]}?" if close else f"expected one of {', '.join(sorted(known))}"
+    return f"unknown key: {hint}" if known else "unknown key"

@@ -1,0 +1,110 @@
+"""The whole configuration of a mesh. One file says it for every part; each takes what it needs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import Field, PrivateAttr
+
+from gateway.config.kafka import KafkaSettings, TopicName
+from gateway.config.listeners import Endpoint, Link, Listener
+from gateway.config.section import FILES, PATH, STATE, RelativePath, Section, WholeSeconds
+from gateway.config.settings import (
+    EdgeSettings,
+    Identity,
+    Limits,
+    PermissionSettings,
+    RouterSettings,
+    RuleSettings,
+)
+from gateway.permissions import Permissions
+from gateway.protocols.spec import Options
+
+MESH_NAME = r"^[A-Za-z0-9][A-Za-z0-9-]{0,62}$"
+"""No `.` and `_`: Kafka takes them for each other in metric names, and a `.` ends the mesh's name in a topic's."""
+
+
+class Config(Section):
+    mesh: Annotated[str, Field(pattern=MESH_NAME)]
+    """Prefix of every topic."""
+    identity: Identity = Identity()
+    kafka: KafkaSettings = KafkaSettings()
+    edge: EdgeSettings = EdgeSettings()
+    listeners: tuple[Listener, ...] = ()
+    peers: tuple[Link, ...] = ()
+    trust: RelativePath = Field(default="keys.yaml", validate_default=True)
+    permissions: tuple[PermissionSettings, ...] = ()
+    """The first that matches decides; without any, all may do everything but publish and serve under `mesh.`."""
+    rules: tuple[RuleSettings, ...] = ()
+    limits: Limits = Limits()
+    replay_window_seconds: WholeSeconds = 300
+    clock_skew_seconds: WholeSeconds = 120
+    request_timeout_seconds: WholeSeconds = 30
+    router: RouterSettings = Field(default_factory=dict, validate_default=True)
+
+    _path: Path = PrivateAttr(default=Path("meshgate.yaml"))
+    _files: tuple[Path, ...] = PrivateAttr(default=())
+    _state: Path = PrivateAttr(default=Path())
+
+    def model_post_init(self, context: Any, /) -> None:
+        if context:
+            self._path = context[PATH]
+            self._files = tuple(context[FILES])
+            self._state = context[STATE]
+
+    @property
+    def path(self) -> Path:
+        """The file this was read from."""
+        return self._path
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """All that was read: a change of any of them is a change of the configuration."""
+        return (self._path, *self._files)
+
+    @property
+    def state_dir(self) -> Path:
+        """Where parts keep what must outlive them; the file's folder unless `--dir` said otherwise."""
+        return self._state
+
+    @property
+    def edge_ordinal(self) -> int:
+        return self.edge.ordinal
+
+    def topic(self, name: TopicName) -> str:
+        """
+        >>> Config(mesh="demo").topic("raw")
+        'demo.raw'
+        """
+        return f"{self.mesh}.{name}"
+
+    @property
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        """Listeners and links: one name space, since a frame is recorded under the name of what it came by."""
+        return (*self.listeners, *self.peers)
+
+    def for_router(self) -> Self:
+        """What decides about frames: the secrets of connections stay with the edge that holds them."""
+        listeners = tuple(listener.for_router() for listener in self.listeners)
+        return self.model_copy(
+            update={"listeners": listeners, "peers": tuple(link.for_router() for link in self.peers)}
+        )
+
+    def endpoint(self, name: str) -> Endpoint:
+        """Raises KeyError."""
+        for endpoint in self.endpoints:
+            if endpoint.name == name:
+                return endpoint
+        raise KeyError(name)
+
+    def listener_options(self, name: str) -> Options:
+        """The protocol's options of a listener or link."""
+        return self.endpoint(name).options
+
+    def listener_limits(self, name: str) -> Limits:
+        """The mesh's limits, with those of this listener or link."""
+        return self.endpoint(name).limits_over(self.limits)
+
+    def judge(self) -> Permissions:
+        return Permissions(tuple(settings.rule() for settings in self.permissions))

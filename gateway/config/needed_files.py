@@ -1,0 +1,33 @@
+"""Files that a configuration names and that must be there when a part starts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from gateway.config.faults import Fault
+from gateway.config.model import Config
+
+
+def check_files(config: Config) -> list[Fault]:
+    """Apart from `load`, for a configuration is also read where its certificates are not mounted."""
+    return [
+        Fault(str(config.path), setting, f"cannot read {path}")
+        for setting, path in _named(config)
+        if path is not None and not (path.is_file() and os.access(path, os.R_OK))
+    ]
+
+
+def _named(config: Config) -> Iterator[tuple[str, Path | None]]:
+    yield "trust", config.trust
+    for name in ("ca", "cert", "key"):
+        yield f"kafka.security.{name}", getattr(config.kafka.security, name)
+    for at, listener in enumerate(config.listeners):
+        if listener.tls is not None:
+            for name in ("cert", "key", "client_ca"):
+                yield f"listeners[{at}].tls.{name}", getattr(listener.tls, name)
+    for at, link in enumerate(config.peers):
+        if link.tls is not None:
+            for name in ("ca", "cert", "key"):
+                yield f"peers[{at}].tls.{name}", getattr(link.tls, name)

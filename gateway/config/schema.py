@@ -1,0 +1,106 @@
+"""The JSON Schema of a configuration, for editors and for hints about unknown keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.json_schema import JsonSchemaMode, models_json_schema
+
+from gateway.config.listeners import SPLIT, Link, Listener
+from gateway.config.model import Config
+from gateway.config.settings import Limits
+from gateway.config.source import Place
+from gateway.protocols import protocols
+
+Schema = dict[str, Any]
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_MODE: JsonSchemaMode = "validation"
+_REFERENCE: Schema = {"type": "string", "pattern": r"\$\{"}
+_NOT_TEXT = frozenset({"integer", "number", "boolean"})
+
+
+@cache
+def json_schema() -> Schema:
+    """Draft 2020-12, with each protocol's own options in its listeners and links."""
+    specs = sorted(protocols().items())
+    models: list[type[BaseModel]] = [Config, *(spec.options for _, spec in specs)]
+    refs, top = models_json_schema([(model, _MODE) for model in models], by_alias=True)
+    definitions: Schema = top["$defs"]
+    for model in (Listener, Link):
+        own = [_endpoint(definitions, model.__name__, name, refs[spec.options, _MODE]) for name, spec in specs]
+        definitions[model.__name__] = {"title": model.__name__, "oneOf": own}
+    root = definitions.pop("Config")
+    whole: Schema = {"$schema": DIALECT, **root, "title": "meshgate.yaml", "$defs": definitions}
+    allowed: Schema = _with_references(whole)
+    return allowed
+
+
+def _endpoint(definitions: Schema, kind: str, protocol: str, options: Schema) -> Schema:
+    """One kind of listener: common keys, limits and options side by side."""
+    common = definitions[kind]
+    keys = {name: value for name, value in common["properties"].items() if name not in SPLIT}
+    limits = definitions[Limits.__name__]["properties"]
+    own = definitions[options["$ref"].rsplit("/", 1)[-1]]
+    return {
+        "title": f"{protocol} {kind.lower()}",
+        "type": "object",
+        "properties": own.get("properties", {}) | limits | keys | {"protocol": {"const": protocol}},
+        "required": [name for name in common["required"] if name not in SPLIT] + own.get("required", []),
+        "additionalProperties": False,
+    }
+
+
+def _with_references(node: Any) -> Any:
+    """`${ENV}` may stand for any value, so wherever a number may stand, such a text may too."""
+    if isinstance(node, list):
+        return [_with_references(item) for item in node]
+    if not isinstance(node, Mapping):
+        return node
+    inner = {key: _with_references(value) for key, value in node.items()}
+    return {"anyOf": [inner, _REFERENCE]} if inner.get("type") in _NOT_TEXT else inner
+
+
+def known_keys(place: Place, data: Any) -> list[str]:
+    """The keys that may stand in the section at `place`."""
+    schemas = [json_schema()]
+    for step in place:
+        data = _at(data, step)
+        schemas = [inner for schema in schemas for inner in _inside(schema, step)]
+        schemas = [leaf for schema in schemas for leaf in _leaves(schema) if _speaks_of(leaf, data)]
+    return [key for schema in schemas for key in schema.get("properties", {})]
+
+
+def _at(data: Any, step: str | int) -> Any:
+    if isinstance(data, Mapping):
+        return next((value for key, value in data.items() if str(key) == str(step)), None)
+    return data[step] if isinstance(data, list) and isinstance(step, int) and step < len(data) else None
+
+
+def _inside(schema: Schema, step: str | int) -> Iterator[Schema]:
+    if isinstance(step, int):
+        found = schema.get("items")
+    else:
+        found = schema.get("properties", {}).get(step) or schema.get("additionalProperties")
+    if isinstance(found, dict):
+        yield found
+
+
+def _leaves(schema: Schema) -> Iterator[Schema]:
+    """The schema with references followed and alternatives told apart."""
+    if "$ref" in schema:
+        schema = json_schema()["$defs"][schema["$ref"].rsplit("/", 1)[-1]]
+    branches = schema.get("oneOf") or schema.get("anyOf")
+    if branches is None:
+        yield schema
+    else:
+        for branch in branches:
+            yield from _leaves(branch)
+
+
+def _speaks_of(schema: Schema, data: Any) -> bool:
+    """A listener's schema is for its own protocol alone."""
+    wanted = schema.get("properties", {}).get("protocol", {}).get("const")
+    return wanted is None or (isinstance(data, Mapping) and data.get("protocol") in (wanted, None))

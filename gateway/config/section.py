@@ -1,0 +1,62 @@
+"""What every section of a configuration is made of: closed models, and field types that carry their unit's bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
+from pydantic_core import PydanticCustomError
+
+from gateway.reasons import Rejected
+from gateway.subjects import check_pattern
+
+PATH, FILES, FOLDER, STATE = "path", "files", "folder", "state"
+"""Keys of pydantic's validation context: the file read, those put into it, and where relative paths and those of
+state start."""
+
+
+class Section(BaseModel):
+    """Unknown keys are errors: a misspelt limit must not silently be no limit."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
+
+
+def _from(start: str) -> Callable[[Path, ValidationInfo], Path]:
+    def resolve(path: Path, info: ValidationInfo) -> Path:
+        folder = (info.context or {}).get(start)
+        return path if folder is None else Path(folder) / path
+
+    return resolve
+
+
+def _pattern(text: str) -> str:
+    try:
+        check_pattern(text)
+    except Rejected as refused:
+        raise PydanticCustomError("pattern", "expected a subject pattern: {why}", {"why": refused.detail}) from None
+    return text
+
+
+def _no_bool(value: Any) -> Any:
+    """YAML's `yes` is a truth value, and Python would take it for the number 1."""
+    if isinstance(value, bool):
+        raise PydanticCustomError("number", "expected a number, got a truth value")
+    return value
+
+
+def _text(value: Any) -> Any:
+    """A name written as a bare number (`name: 17`) means its text."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+RelativePath = Annotated[Path, AfterValidator(_from(FOLDER))]
+StatePath = Annotated[Path, AfterValidator(_from(STATE))]
+Pattern = Annotated[str, AfterValidator(_pattern)]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$"), BeforeValidator(_text)]
+Count = Annotated[int, Field(ge=1), BeforeValidator(_no_bool)]
+Bytes = Annotated[int, Field(ge=1), BeforeValidator(_no_bool)]
+Seconds = Annotated[float, Field(gt=0), BeforeValidator(_no_bool)]
+WholeSeconds = Annotated[int, Field(ge=1), BeforeValidator(_no_bool)]
+Milliseconds = Annotated[float, Field(ge=0), BeforeValidator(_no_bool)]

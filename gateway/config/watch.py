@@ -1,0 +1,158 @@
+"""A configuration that follows its file.
+
+A change is taken whole or not at all. Either the new file is good and differs only in what a running part can take
+over, or the old configuration stays and somebody is told why: half a change would be a configuration that nobody wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from gateway.config.faults import ConfigError, Fault
+from gateway.config.listeners import Listener
+from gateway.config.loading import load
+from gateway.config.model import Config
+
+INTERVAL_SECONDS = 1.0
+"""A change must hold within 10 s; looking costs one `stat` per file."""
+
+RELOADED = (
+    "peers",
+    "permissions",
+    "rules",
+    "limits",
+    "request_timeout_seconds",
+    "edge.redirect_url",
+    "edge.graceful_shutdown_limit_seconds",
+)
+"""What running parts take over. All else is fixed in a socket, a topic, a checkpoint or a plan."""
+BOUND = ("protocol", "listen", "proxy_protocol")
+"""What is fixed in a listener's socket; its policies are not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reloaded:
+    config: Config
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The file is good, but what differs needs a restart; the old configuration stays."""
+
+    settings: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"not reloaded: a change of {', '.join(self.settings)} needs a restart"
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """The file cannot be used; the old configuration stays."""
+
+    faults: tuple[Fault, ...]
+
+    def __str__(self) -> str:
+        return f"not reloaded: {'; '.join(map(str, self.faults))}"
+
+
+Change = Reloaded | Refused | Broken
+_Stamp = tuple[int, int, int] | None
+
+
+class ConfigWatch:
+    """`clock` gives seconds, monotonic. The inode tells a mounted Secret's switched link, whose time may stay equal.
+
+    `part`: what of a configuration is kept.
+    """
+
+    def __init__(
+        self, config: Config, clock: Callable[[], float], part: Callable[[Config], Config] = lambda whole: whole
+    ) -> None:
+        self._part = part
+        self.config = part(config)
+        self._clock = clock
+        self._looked_at = clock()
+        self._stamps = _stamps(config)
+        self._told: Change | None = None
+
+    def poll(self) -> Change | None:
+        """What has changed since it was last told; looks at most once a second."""
+        now = self._clock()
+        if now - self._looked_at < INTERVAL_SECONDS:
+            return None
+        self._looked_at = now
+        # A broken file is read again each time: what mends it may be a file that it names and that was not there.
+        if _stamps(self.config) == self._stamps and not isinstance(self._told, Broken):
+            return None
+        return self._read()
+
+    def reread(self) -> Change | None:
+        """Whatever the file's time says: for SIGHUP."""
+        self._told = None
+        return self._read()
+
+    def _read(self) -> Change | None:
+        # Stamped before it is read: a change in between is seen next time.
+        self._stamps = _stamps(self.config)
+        change = self._change()
+        if change is None or change == self._told:
+            self._told = change
+            return None
+        self._told = change
+        if isinstance(change, Reloaded):
+            self.config = change.config
+            self._stamps = _stamps(self.config)
+        return change
+
+    def _change(self) -> Change | None:
+        try:
+            new = self._part(load(self.config.path, state_dir=self.config.state_dir))
+        except ConfigError as broken:
+            return Broken(tuple(broken.faults))
+        if new == self.config:
+            return None
+        fixed = restart_needed(self.config, new)
+        return Refused(tuple(fixed)) if fixed else Reloaded(new)
+
+
+def restart_needed(old: Config, new: Config) -> list[str]:
+    """The settings that differ and that no running part takes over."""
+    changed = [path for path in _changed(old, new, "") if not path.startswith("listeners")]
+    fixed = [path for path in changed if not any(path == own or path.startswith(f"{own}.") for own in RELOADED)]
+    return [*fixed, *_rebound(old, new)]
+
+
+def _changed(old: Any, new: Any, path: str) -> Iterator[str]:
+    if isinstance(old, BaseModel) and type(old) is type(new):
+        for name in type(old).model_fields:
+            yield from _changed(getattr(old, name), getattr(new, name), f"{path}.{name}" if path else name)
+    elif old != new:
+        yield path
+
+
+def _rebound(old: Config, new: Config) -> Iterator[str]:
+    before: dict[str, Listener] = {listener.name: listener for listener in old.listeners}
+    after: dict[str, Listener] = {listener.name: listener for listener in new.listeners}
+    for name in sorted(before.keys() ^ after.keys()):
+        yield f"listeners ({name} is {'new' if name in after else 'gone'})"
+    for name in sorted(before.keys() & after.keys()):
+        for key in BOUND:
+            if getattr(before[name], key) != getattr(after[name], key):
+                yield f"{key} of listener {name}"
+
+
+def _stamps(config: Config) -> list[_Stamp]:
+    return [_stamp(path) for path in config.files]
+
+
+def _stamp(path: Path) -> _Stamp:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino, found.st_size

@@ -1,0 +1,197 @@
+"""Every listener and link of this edge: opened at the start, kept to the configuration in force, closed at the end."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from prometheus_client import Gauge
+
+from gateway.config import Config, Endpoint, Link, Listener
+from gateway.edge.links import LinkKeeper
+from gateway.edge.listeners import StreamListener
+from gateway.edge.metrics import EdgeMetrics
+from gateway.edge.sessions import Sessions
+from gateway.edge.tls import TlsContext
+from gateway.edge.udp import UdpListener
+from gateway.errors import SetupError
+from gateway.protocols import protocols
+
+if TYPE_CHECKING:
+    from gateway.edge.quic import QuicListener
+    from gateway.edge.quic_tls import QuicContext
+    from gateway.edge.xmpp import XmppListener
+
+log = logging.getLogger(__name__)
+
+ContextT = TypeVar("ContextT")
+
+
+class Secured(Protocol[ContextT]):
+    """A listener whose certificates may be replaced."""
+
+    listener: Listener
+    secured: ContextT
+
+
+class Endpoints:
+    """`datagrams`: the listeners that send to addresses, by name."""
+
+    def __init__(self, sessions: Sessions, metrics: EdgeMetrics) -> None:
+        self._sessions = sessions
+        self._metrics = metrics
+        self._streams: dict[str, StreamListener] = {}
+        self._links: dict[str, LinkKeeper] = {}
+        self._leaving: list[LinkKeeper] = []
+        self._quic: dict[str, QuicListener] = {}
+        self._xmpp: dict[str, XmppListener] = {}
+        self.datagrams: dict[str, UdpListener | QuicListener] = {}
+
+    async def open(self, config: Config) -> None:
+        """Binds and dials. Raises SetupError."""
+        for listener in config.listeners:
+            scheme = listener.address.scheme
+            if scheme == "udp":
+                self._open_udp(listener)
+            elif scheme == "quic":
+                self._open_quic(listener)
+            elif scheme == "xmpp":
+                self._open_xmpp(listener)
+            else:
+                await self._open_stream(listener)
+        for link in config.peers:
+            self._open_link(link)
+
+    def _open_udp(self, listener: Listener) -> None:
+        sessions, limits = self._sessions, self._sessions.limits(listener.name)
+        spec, metrics = protocols()[listener.protocol], self._metrics.of(listener)
+        udp = UdpListener(sessions.edge, sessions.epoch, listener, spec, sessions.publisher, metrics, limits)
+        self.datagrams[listener.name] = udp
+        udp.start()
+
+    def _open_quic(self, listener: Listener) -> None:
+        """Imported late: few edges listen so."""
+        from gateway.edge.quic import QuicListener
+
+        sessions, limits, context = self._sessions, self._sessions.limits(listener.name), self._quic_context(listener)
+        spec, metrics = protocols()[listener.protocol], self._metrics.of(listener)
+        quic = QuicListener(
+            sessions.edge, sessions.epoch, listener, spec, sessions.publisher, metrics, limits, context
+        )  # fmt: skip
+        self.datagrams[listener.name] = self._quic[listener.name] = quic
+        quic.start()
+
+    def _open_xmpp(self, listener: Listener) -> None:
+        """Imported late, likewise."""
+        from gateway.edge.xmpp import XmppListener
+
+        xmpp = self._xmpp[listener.name] = XmppListener(listener, self._sessions, self._metrics.of(listener))
+        xmpp.start()
+
+    async def _open_stream(self, listener: Listener) -> None:
+        stream = StreamListener(listener, self._sessions, self._context(listener), self._metrics.of(listener))
+        await stream.bind()
+        self._streams[listener.name] = stream
+
+    def _open_link(self, link: Link) -> None:
+        keeper = LinkKeeper(link, self._sessions, self._context(link), self._metrics.of(link))
+        self._links[link.name] = keeper
+        keeper.start()
+
+    def _context(self, endpoint: Endpoint) -> TlsContext | None:
+        return self._read(TlsContext, endpoint) if endpoint.address.has_tls else None
+
+    def _quic_context(self, endpoint: Endpoint) -> QuicContext:
+        from gateway.edge.quic_tls import QuicContext
+
+        return self._read(QuicContext, endpoint)
+
+    def _read(self, kind: Callable[[Endpoint, Gauge], ContextT], endpoint: Endpoint) -> ContextT:
+        try:
+            return kind(endpoint, self._metrics.certificate_expiry(endpoint.name))
+        except (OSError, ValueError) as error:
+            raise SetupError(f"{endpoint.name}: the files of `tls` are of no use: {error}") from error
+
+    def port(self, name: str) -> int:
+        """Where a listener is bound: the system chooses where the configuration says 0."""
+        stream = self._streams.get(name)
+        return stream.port if stream is not None else self.datagrams[name].port
+
+    # -- while it runs -----------------------------------------------------------------------------------------
+
+    def use(self, config: Config) -> None:
+        """A new configuration whose sockets are the same: policies, and links."""
+        self._sessions.use(config)
+        for name, udp in self.datagrams.items():
+            udp.use(self._sessions.limits(name))
+        for listener in config.listeners:
+            if (stream := self._streams.get(listener.name)) is not None:
+                _change(stream, listener, self._context)
+            if (quic := self._quic.get(listener.name)) is not None:
+                _change(quic, listener, self._quic_context)
+            if (xmpp := self._xmpp.get(listener.name)) is not None:
+                xmpp.use(listener)
+        wanted = {link.name: link for link in config.peers}
+        for name, keeper in list(self._links.items()):
+            if name not in wanted or _differs(keeper.link, wanted[name]):
+                log.info("link %s is %s", name, "changed" if name in wanted else "gone")
+                self._leaving.append(self._links.pop(name))
+                keeper.leave()
+        for name, link in wanted.items():
+            if name not in self._links:
+                self._try_link(link)
+
+    def _try_link(self, link: Link) -> None:
+        try:
+            self._open_link(link)
+        except SetupError as error:
+            log.warning("%s; it is not dialled", error)
+
+    def refresh_tls(self) -> None:
+        """Takes over certificates that have changed. Reads files: called in a thread."""
+        held: list[TlsContext | None] = [one.secured for one in self._streams.values()]
+        held += [one.secured for one in self._links.values()]
+        held += [one.secured for one in self._quic.values()]
+        for context in held:
+            if context is not None:
+                context.refresh()
+
+    def count_kernel_drops(self) -> None:
+        for udp in self.datagrams.values():
+            udp.count_kernel_drops()
+
+    # -- the end -----------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Nobody new; sessions go on."""
+        for stream in self._streams.values():
+            stream.close()
+        for keeper in self._links.values():
+            keeper.stop()
+        for udp in self.datagrams.values():
+            udp.stop()
+        for xmpp in self._xmpp.values():
+            xmpp.close()
+
+    @property
+    def are_gone(self) -> bool:
+        """No socket of a session is left, not even one that is closing."""
+        keepers: Sequence[LinkKeeper | XmppListener] = (
+            *self._links.values(), *self._leaving, *self._xmpp.values()
+        )  # fmt: skip
+        return not any(stream.places for stream in self._streams.values()) and all(one.is_gone for one in keepers)
+
+
+def _change(held: Secured[ContextT], listener: Listener, make: Callable[[Listener], ContextT]) -> None:
+    if listener.tls != held.listener.tls:
+        try:
+            held.secured = make(listener)
+        except SetupError as error:
+            log.warning("%s; its old ones stay", error)
+    held.listener = listener
+
+
+def _differs(one: Link, other: Link) -> bool:
+    """In more than its limits, which need no other connection."""
+    return one.model_copy(update={"limits": {}}) != other.model_copy(update={"limits": {}})

@@ -1,0 +1,22 @@
+"""Faults of our own, where they are caught so that one peer's input cannot cost another's."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+TRACEBACK_SECONDS = 10.0
+"""At most one traceback in so many seconds: what a peer can cause it can cause again, a thousand times a second."""
+
+
+class Faults:
+    def __init__(self, log: logging.Logger) -> None:
+        self._log = log
+        self._last = -TRACEBACK_SECONDS
+
+    def tell(self, doing: str) -> None:
+        """Of the exception that is being handled."""
+        now = time.monotonic()
+        if now - self._last >= TRACEBACK_SECONDS:
+            self._last = now
+            self._log.exception("internal error while %s", doing)

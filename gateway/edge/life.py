@@ -1,0 +1,219 @@
+"""One life of an edge: an epoch, from its announcement in the raw log to the last commit."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable
+
+from kafka.errors import KafkaError
+
+from gateway.config import Config
+from gateway.edge.delivery import Ends
+from gateway.edge.dispatch import Dispatch, Past
+from gateway.edge.endpoints import Endpoints
+from gateway.edge.handover import Handovers
+from gateway.edge.kafka_clients import Clients
+from gateway.edge.ledger import Ledger
+from gateway.edge.metrics import EdgeMetrics
+from gateway.edge.outcomes import KnownOutcomes, OutcomeLog
+from gateway.edge.owed import Later, Owed
+from gateway.edge.publisher import RawPublisher
+from gateway.edge.sessions import Sessions, patience
+from gateway.edge.tickets import Tickets
+from gateway.edge.udp import UdpListener
+from gateway.egress import Confirm, Egress, Position
+from gateway.errors import SetupError
+from gateway.lag import Lag
+from gateway.raw_log import mesh_frames
+from gateway.raw_log.frames import ReplyAddress, Source
+from gateway.raw_log.mesh_frames import MESH, DeliveryConfirmed, EdgeStarted, RequestsAbandoned
+
+log = logging.getLogger(__name__)
+
+FIRST_ACKNOWLEDGEMENT_SECONDS = 30.0
+FLUSH_SECONDS = 10.0
+
+
+class Life:
+    """`begin`, then `tick` once a second, then `drain`; `end` in any case. Raises SetupError where it cannot begin."""
+
+    def __init__(self, config: Config, metrics: EdgeMetrics, clients: Clients) -> None:
+        self._config = config
+        self._metrics = metrics
+        self._clients = clients
+        self._begun = contextlib.AsyncExitStack()
+        self._closed = False
+        self.has_begun = False
+        self.epoch = 0
+        self._egress = Lag()
+        self._egress_age_seconds = 0.0
+
+    publisher: RawPublisher
+    sessions: Sessions
+    endpoints: Endpoints
+
+    async def begin(self) -> None:
+        config, edge, clients = self._config, self._config.edge.id, self._clients
+        await asyncio.to_thread(clients.prepare, config)
+        self._producer = await asyncio.to_thread(clients.producer, config)
+        self._begun.push_async_callback(asyncio.to_thread, self._producer.close, FLUSH_SECONDS)
+        self._reader = await asyncio.to_thread(clients.reader, config)
+        self._begun.push_async_callback(asyncio.to_thread, self._reader.stop)
+        resumption = self._reader.resumption
+        self.epoch = max(time.time_ns() // 1_000_000, resumption.epoch + 1)
+        self._make_publisher(edge)
+        known = KnownOutcomes()
+        if resumption.epoch:
+            known = await asyncio.to_thread(clients.look_back, config, resumption)
+        self.sessions = Sessions(config, edge, self.epoch, self.publisher, self._metrics)
+        self.endpoints = Endpoints(self.sessions, self._metrics)
+        self._begun.callback(self.sessions.abort)
+        self._begun.callback(self._close_datagrams)
+        self._begun.callback(self._close)
+        self._make_ways_out(Past(self._reader.end, resumption.sessions_to, known))
+        self._watch()
+        await self._announce()
+        if not resumption.epoch:  # killed before its first commit, this life would leave no trace of what it owes
+            await asyncio.to_thread(self._reader.commit_now, self._ledger.checkpoint(time.time_ns() // 1_000_000))
+        await self.endpoints.open(config)
+        self._reader.start(self._dispatch.take, self._failed)
+        if resumption.epoch:
+            self._abandoning = asyncio.create_task(self._abandon_left_open())
+            self._begun.callback(self._abandoning.cancel)
+        self.has_begun = True
+        log.info("edge %s is ready, epoch %x", edge, self.epoch)
+
+    def _make_publisher(self, edge: str) -> None:
+        config = self._config
+        self.publisher = RawPublisher(
+            self._producer, config.topic("raw"), config.kafka.topic("raw").partitions, edge, self.epoch,
+            config.edge.record, config.limits.in_flight_bytes, self._metrics.produced,
+        )  # fmt: skip
+
+    def _make_ways_out(self, past: Past) -> None:
+        config, loop = self._config, asyncio.get_running_loop()
+        self._ledger = Ledger(self.epoch, self._reader.resumption.checkpoint)
+        self._outcomes = OutcomeLog(config, self._producer, self._ledger, self._failed)
+        ends = self.sessions.ends = Ends(self._outcomes, self._metrics)
+        later: Later = loop.call_later
+        self._owed = self.sessions.owed = Owed(
+            ends.end_owed, lambda name: patience(self._config, name), loop.time, later,
+            node_bytes=config.limits.queue_bytes, total_bytes=config.limits.in_flight_bytes,
+        )  # fmt: skip
+        tickets: Tickets[tuple[int, Egress]] = Tickets(self.publisher.partitions)
+        handovers = Handovers(self._owed, self.publisher, self._source(), self._ledger, loop.time)
+        self._dispatch = Dispatch(
+            config.edge.id, self.epoch, self._ledger, ends, self._owed, handovers, tickets, self.sessions.find,
+            self.endpoints.datagrams, self._abandon, self._confirm, lambda: self._config.request_timeout_seconds,
+            self._reader.taken, past,
+        )  # fmt: skip
+
+    def _watch(self) -> None:
+        self._metrics.watch(
+            in_flight_bytes=lambda: self.publisher.in_flight_bytes,
+            queue_frames=lambda: self.sessions.pending + len(self._owed),
+            egress_lag=lambda: self._reader.lag(self._ledger.handled_to),
+            egress_age=lambda: self._egress_age_seconds,
+            open_requests=self.sessions.open_requests,
+        )
+
+    async def _announce(self) -> None:
+        """A new epoch, in every raw partition: whatever sessions this edge had before are over."""
+        frame = mesh_frames.encode(EdgeStarted())
+        for partition in range(self.publisher.partitions):
+            self.publisher.add_run(partition, self._source(), frame, (len(frame),))
+        if not await self.publisher.drained(FIRST_ACKNOWLEDGEMENT_SECONDS):
+            servers = self._config.kafka.bootstrap_servers
+            raise SetupError(f"kafka {servers} acknowledged nothing in {FIRST_ACKNOWLEDGEMENT_SECONDS:.0f} s")
+
+    def _source(self) -> Source:
+        return Source(MESH, "", self._config.edge.id, self.epoch)
+
+    def _abandon(self, reply: ReplyAddress) -> None:
+        """Who asked hears at once that nobody will answer."""
+        frame = mesh_frames.encode(RequestsAbandoned())
+        partition = self.publisher.partition_of(reply.request.encode())
+        self.publisher.add_run(partition, self._source(), frame, (len(frame),), replies=(reply,))
+
+    async def _abandon_left_open(self) -> None:
+        """Of what earlier lives were asked. Nobody waits for it here."""
+        try:
+            for reply in await asyncio.to_thread(self._clients.left_open, self._config, self.epoch):
+                self._abandon(reply)
+        except KafkaError as error:
+            log.warning("requests to earlier sessions end by their timeouts: %s", type(error).__name__)
+
+    def _confirm(self, confirm: Confirm, position: Position, failed: bool, durable: Callable[[], None]) -> None:
+        """Into the partition that the event itself stands in. If it is not taken, this edge is at its end anyway."""
+        frame = mesh_frames.encode(DeliveryConfirmed(confirm.edge, confirm.ticket, position.part, failed))
+
+        def settled(accepted: bool) -> None:
+            if accepted:
+                durable()
+
+        self.publisher.add_run(position.partition, self._source(), frame, (len(frame),), settled=settled)
+
+    def _failed(self, error: BaseException) -> None:
+        if not self.publisher.failed.done():
+            self.publisher.failed.set_result(error)
+
+    # -- while it lasts ----------------------------------------------------------------------------------------
+
+    def use(self, config: Config) -> None:
+        self._config = config
+        self.publisher.use(config.limits.in_flight_bytes)
+        self.endpoints.use(config)
+
+    def tick(self) -> None:
+        self._reader.commit(self._ledger.checkpoint(time.time_ns() // 1_000_000))
+        self._owed.expire()
+        self._dispatch.expire()
+        self._look_at_egress()
+        self.endpoints.count_kernel_drops()
+
+    def _look_at_egress(self) -> None:
+        handled_to = self._ledger.handled_to
+        end = handled_to + self._reader.lag(handled_to)
+        self._egress_age_seconds = self._egress.observe(time.monotonic(), end, self._ledger.ended_to)
+
+    # -- the end -----------------------------------------------------------------------------------------------
+
+    async def drain(self, redirect_url: str | None, seconds: float) -> None:
+        """Nobody new; goodbye to all, in their protocols' words; then what is under way."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        self._close()
+        await self.sessions.drain(redirect_url, seconds)
+        await self.publisher.drained(max(deadline - loop.time(), 1.0))
+        await _until(lambda: self.endpoints.are_gone, deadline)
+        self._dispatch.stop()
+        self._close_datagrams()
+        self._outcomes.flush()
+        with contextlib.suppress(KafkaError):  # what was too late is open, and found again
+            await asyncio.to_thread(self._producer.flush, FLUSH_SECONDS)
+        await asyncio.sleep(0)  # what the flush has settled is told to the ledger
+        self.tick()
+
+    async def end(self) -> None:
+        """Whatever has begun is let go, and nothing more is said to anybody. After a drain nothing is lost by it."""
+        await self._begun.aclose()
+
+    def _close_datagrams(self) -> None:
+        """Sockets that still sent what the router wrote, for as long as any of it was handled."""
+        for one in self.endpoints.datagrams.values():
+            if isinstance(one, UdpListener):
+                one.close()
+
+    def _close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self.endpoints.close()
+
+
+async def _until(condition: Callable[[], bool], deadline: float) -> None:
+    loop = asyncio.get_running_loop()
+    while not condition() and loop.time() < deadline:  # noqa: ASYNC110 - sockets end one by one, and tell others
+        await asyncio.sleep(0.02)

@@ -1,0 +1,124 @@
+"""Listeners of streams: TCP and WebSockets, with TLS or without."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from typing import Protocol
+
+from gateway.config import Endpoint, Limits, Listener
+from gateway.edge.arrival import Arrival
+from gateway.edge.carrier import Carrier
+from gateway.edge.connection import Connection
+from gateway.edge.metrics import ListenerMetrics, Standing
+from gateway.edge.peer import Peer
+from gateway.edge.stream import StreamCarrier
+from gateway.edge.tls import TlsContext, node_of
+from gateway.edge.websocket import WebSocketCarrier, check_of, serving
+from gateway.errors import SetupError
+from gateway.event import Auth
+from gateway.protocols import protocols
+
+log = logging.getLogger(__name__)
+
+BACKLOG = 1_024
+"""Connections the kernel holds for us; a thousand that arrive in one turn of the loop are not turned away."""
+
+
+class Sessions(Protocol):
+    """What makes sessions, as listeners and links see it."""
+
+    def connect(self, endpoint: Endpoint, carrier: Carrier, peer: Peer) -> Connection: ...
+    def limits(self, name: str) -> Limits:
+        """In force at present."""
+
+
+class StreamListener:
+    """`listener` and `secured` may be replaced: what is bound stays, and new sessions get other policies. `places`: how
+    many connections there are, from the first byte of their arrival to the last of their leaving."""
+
+    def __init__(
+        self, listener: Listener, sessions: Sessions, tls: TlsContext | None, metrics: ListenerMetrics
+    ) -> None:
+        self.listener = listener
+        self.secured = tls
+        self._spec = protocols()[listener.protocol]
+        if self._spec.session is None:
+            raise SetupError(f"listener {listener.name}: {listener.protocol} has no sessions")
+        self._sessions = sessions
+        self._metrics = metrics
+        self.places = 0
+        self._closed = False
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def bind(self) -> None:
+        """Raises SetupError."""
+        address = self.listener.address
+        loop = asyncio.get_running_loop()
+        try:
+            self._server = await loop.create_server(lambda: Arrival(self), address.host, address.port, backlog=BACKLOG)
+        except OSError as error:
+            raise SetupError(f"listener {self.listener.name}: cannot listen on {address}: {error.strerror}") from error
+        self._port: int = self._server.sockets[0].getsockname()[1]
+        log.info("listening on %s", address)
+
+    @property
+    def port(self) -> int:
+        return self._port
+
+    def close(self) -> None:
+        """Nobody new; who is connected stays."""
+        self._closed = True
+        if self._server is not None:
+            self._server.close()
+
+    # -- for arrivals ------------------------------------------------------------------------------------------
+
+    @property
+    def proxied(self) -> bool:
+        return self.listener.proxy_protocol
+
+    @property
+    def tls(self) -> ssl.SSLContext | None:
+        return self.secured.context if self.secured is not None else None
+
+    @property
+    def handshake_seconds(self) -> float:
+        return self._sessions.limits(self.listener.name).handshake_seconds
+
+    def enter(self) -> Standing | None:
+        standing = Standing(self._metrics)
+        if self._closed or self.places >= self._sessions.limits(self.listener.name).connections:
+            standing.ended("drain" if self._closed else "overload")
+            standing.gone()
+            return None
+        self.places += 1
+        return standing
+
+    def leave(self) -> None:
+        self.places -= 1
+
+    def keep(self, task: asyncio.Task[None]) -> None:
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def carrier(self, standing: Standing, address: str, deadline: float) -> Carrier:
+        if not self.listener.address.is_websocket:
+            return StreamCarrier(self, standing, address, deadline)
+        protocol = serving(self._spec.name, self._sessions.limits(self.listener.name).frame_bytes)
+        check = check_of(self.listener)
+        return WebSocketCarrier(self, standing, address, deadline, protocol, text=self._spec.text_messages, check=check)
+
+    # -- for carriers ------------------------------------------------------------------------------------------
+
+    def begin(self, carrier: Carrier) -> Connection:
+        node = ""
+        if self.secured is not None and carrier.tls is not None:
+            node = node_of(carrier.tls.getpeercert(), self.secured.node_from)
+        peer = Peer(carrier.address, node, Auth.TLS if node else Auth.NONE)
+        return self._sessions.connect(self.listener, carrier, peer)
+
+    def left(self, carrier: Carrier) -> None:  # noqa: ARG002 - one place is like another
+        self.leave()

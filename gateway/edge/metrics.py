@@ -1,0 +1,192 @@
+"""What an edge counts. Names are fixed (gateway/docs/metrics.md); labels come from closed sets, never a peer or a node.
+
+A series exists from the start for each listener, so that a rate never begins with a jump. What is a state rather than
+a count is looked at when it is asked for, and costs nothing until then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+
+from gateway import __version__
+from gateway.config import Config, Endpoint
+from gateway.protocols.actions import REQUEST_ENDS
+from gateway.protocols.session import Outcome
+from gateway.reasons import Reason
+
+EDGE = ("mesh", "edge")
+BY_LISTENER = ("listener", "protocol")
+LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+
+class EdgeMetrics:
+    def __init__(self, config: Config, registry: CollectorRegistry) -> None:
+        self.registry = registry
+        self._common = {"mesh": config.mesh, "edge": config.edge.id}
+        self._listeners: dict[tuple[str, str], ListenerMetrics] = {}
+        self._open_requests: Callable[[str], float] = _none
+
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(f"meshgate_{name}", text, (*EDGE, *labels), registry=registry)
+
+        def gauge(name: str, text: str, *labels: str) -> Gauge:
+            return Gauge(f"meshgate_{name}", text, (*EDGE, *labels), registry=registry)
+
+        def histogram(name: str, text: str, *labels: str) -> Histogram:
+            return Histogram(f"meshgate_{name}", text, (*EDGE, *labels), buckets=LATENCY_BUCKETS, registry=registry)
+
+        self.received_frames = counter("received_frames", "Frames the sockets gave", *BY_LISTENER)
+        self.received_bytes = counter("received_bytes", "Bytes the sockets gave", *BY_LISTENER)
+        self.accepted_frames = counter("accepted_frames", "Frames logged on all in-sync replicas", *BY_LISTENER)
+        self.rejected_frames = counter("rejected_frames", "Frames refused at the edge", *BY_LISTENER, "reason")
+        self.kernel_dropped = counter("udp_kernel_dropped", "Datagrams the kernel dropped", *BY_LISTENER)
+        self.connections = gauge("connections", "Connections now", *BY_LISTENER, "state")
+        self.opened = counter("connections_opened", "Connections accepted or dialled", *BY_LISTENER)
+        self.closed = counter("connections_closed", "Connections that ended", *BY_LISTENER, "reason")
+        self.ack_seconds = histogram("ack_duration_seconds", "From receipt to acknowledgement", *BY_LISTENER)
+        self._produce_seconds = histogram("produce_duration_seconds", "From a record's closing to its acknowledgement")
+        self._in_flight_bytes = gauge("in_flight_bytes", "Received and not yet acknowledged by Kafka")
+        self._queue_frames = gauge("egress_queue_frames", "Deliveries not yet written or confirmed")
+        self.delivered = counter("egress_delivered", "Deliveries by their end", *BY_LISTENER, "outcome")
+        self._egress_lag = gauge("egress_lag_records", "Records of this edge's egress partition not yet handled")
+        self._egress_age = gauge("egress_age_seconds", "Of the oldest delivery without an outcome, owed ones aside")
+        self.requests_in_flight = gauge("requests_in_flight", "Requests of peers that are open", *BY_LISTENER)
+        self.requests = counter("requests", "Requests of peers that ended", *BY_LISTENER, "outcome")
+        self._end_to_end = histogram("end_to_end_duration_seconds", "From receipt at an edge to delivery", "from", "to")
+        self._expiry = gauge("certificate_expiry_timestamp_seconds", "When a certificate ends", "listener")
+        build = Gauge("meshgate_build_info", "The build", ("version", *EDGE), registry=registry)
+        build.labels(version=__version__, **self._common).set(1)
+        ProcessCollector(registry=registry)
+        self.produced = self._produce_seconds.labels(**self._common).observe
+        self._end_to_end_of = cache(self._find_end_to_end)
+        for endpoint in config.endpoints:
+            self.of(endpoint)
+
+    def of(self, endpoint: Endpoint) -> ListenerMetrics:
+        return self.of_name(endpoint.name, endpoint.protocol)
+
+    def of_name(self, listener: str, protocol: str) -> ListenerMetrics:
+        """`listener` is "" for deliveries whose session is gone, and with it what it came by."""
+        known = self._listeners.get((listener, protocol))
+        if known is None:
+            labels = {**self._common, "listener": listener, "protocol": protocol}
+            known = self._listeners[listener, protocol] = ListenerMetrics(self, labels)
+            known.watch_requests(lambda: self._open_requests(listener))
+        return known
+
+    def certificate_expiry(self, listener: str) -> Gauge:
+        return self._expiry.labels(**self._common, listener=listener)
+
+    def observe_end_to_end(self, origin: str, to: str, seconds: float) -> None:
+        self._end_to_end_of(origin, to).observe(max(seconds, 0.0))
+
+    def _find_end_to_end(self, origin: str, to: str) -> Histogram:
+        return self._end_to_end.labels(**self._common, **{"from": origin, "to": to})
+
+    def watch(
+        self, *, in_flight_bytes: Callable[[], float], queue_frames: Callable[[], float],
+        egress_lag: Callable[[], float], egress_age: Callable[[], float], open_requests: Callable[[str], float],
+    ) -> None:  # fmt: skip
+        """Where to look for what is a state. `open_requests` is asked by the listener's name."""
+        self._in_flight_bytes.labels(**self._common).set_function(in_flight_bytes)
+        self._queue_frames.labels(**self._common).set_function(queue_frames)
+        self._egress_lag.labels(**self._common).set_function(egress_lag)
+        self._egress_age.labels(**self._common).set_function(egress_age)
+        self._open_requests = open_requests
+
+
+class ListenerMetrics:
+    """The series of one listener or link, found once."""
+
+    def __init__(self, metrics: EdgeMetrics, labels: dict[str, str]) -> None:
+        self._labels = labels
+        self.received_frames = metrics.received_frames.labels(**labels)
+        self.received_bytes = metrics.received_bytes.labels(**labels)
+        self._accepted = metrics.accepted_frames.labels(**labels)
+        self._ack_seconds = metrics.ack_seconds.labels(**labels)
+        self.kernel_dropped = metrics.kernel_dropped.labels(**labels)
+        self.opened = metrics.opened.labels(**labels)
+        self._requests_in_flight = metrics.requests_in_flight.labels(**labels)
+        self._rejected = cache(lambda reason: metrics.rejected_frames.labels(**labels, reason=reason))
+        self._closed = cache(lambda reason: metrics.closed.labels(**labels, reason=reason))
+        self._delivered = cache(lambda outcome: metrics.delivered.labels(**labels, outcome=outcome))
+        self._requests = cache(lambda outcome: metrics.requests.labels(**labels, outcome=outcome))
+        self.in_state = cache(lambda state: metrics.connections.labels(**labels, state=state))
+        for reason in Reason:
+            self._rejected(reason.value)
+        for outcome in Outcome:
+            self._delivered(str(outcome))
+        for ended in REQUEST_ENDS:
+            self._requests(ended)
+        for state in Standing.STATES:
+            self.in_state(state)
+
+    def accepted(self, frames: int, seconds: float) -> None:
+        """Durable, so long after they were received."""
+        self._accepted.inc(frames)
+        self._ack_seconds.observe(seconds)
+
+    def refused(self, reason: str) -> None:
+        """A frame that was received, and goes no further."""
+        self.received_frames.inc()
+        self.rejected(reason)
+
+    def rejected(self, reason: str, count: int = 1) -> None:
+        self._rejected(str(reason)).inc(count)
+
+    def closed(self, reason: str) -> None:
+        self._closed(str(reason)).inc()
+
+    def delivered(self, outcome: str) -> None:
+        self._delivered(str(outcome)).inc()
+
+    def request_ended(self, outcome: str) -> None:
+        self._requests(outcome).inc()
+
+    def watch_requests(self, open_requests: Callable[[], float]) -> None:
+        self._requests_in_flight.set_function(open_requests)
+
+
+class Standing:
+    """Counts one connection from its acceptance to the end of its transport, under the state it is in.
+
+    Each that was opened is closed once, for one reason.
+    """
+
+    STATES = ("handshake", "open", "closing")
+
+    def __init__(self, metrics: ListenerMetrics) -> None:
+        self._metrics = metrics
+        self._state = "handshake"
+        self._reason = ""
+        metrics.opened.inc()
+        metrics.in_state(self._state).inc()
+
+    def opened(self) -> None:
+        self._move("open")
+
+    def ended(self, reason: str) -> None:
+        """The first reason is the one that counts."""
+        if not self._reason:
+            self._reason = str(reason)
+            self._metrics.closed(self._reason)
+            self._move("closing")
+
+    def gone(self) -> None:
+        """The transport is no more."""
+        self.ended("eof")
+        self._move("")
+
+    def _move(self, state: str) -> None:
+        if self._state:
+            self._metrics.in_state(self._state).dec()
+        self._state = state
+        if state:
+            self._metrics.in_state(state).inc()
+
+
+def _none(_: str) -> float:
+    return 0.0

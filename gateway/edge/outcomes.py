@@ -1,0 +1,166 @@
+"""What became of each delivery: into `deliveries`, many to a record. What could not be delivered: into `rejected`."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol
+
+from kafka import KafkaConsumer, TopicPartition
+
+from gateway import deliveries
+from gateway.config import Config
+from gateway.deliveries import DeliveryOutcome
+from gateway.edge.ledger import Ledger, Resumption
+from gateway.reasons import Rejected
+
+FLUSH_SECONDS = 0.05
+OUTCOMES_PER_RECORD = 1_000
+
+OWED_KEY = b"owed"
+"""Of records with outcomes of owed deliveries, so that a start that looks far back for them reads no others."""
+CLOCK_STEP_MS = 10_000
+"""How far this host's clock may have been set back between two starts."""
+LOOK_BACK_SECONDS = 60.0
+
+
+class Producer(Protocol):
+    def send(self, topic: str, value: bytes, **settings: Any) -> Any: ...
+
+
+def partition_of(config: Config) -> int:
+    """Where this edge writes its outcomes: one partition, so that it need not read all of them back."""
+    return config.edge_ordinal % config.kafka.topic("deliveries").partitions
+
+
+class OutcomeLog:
+    """Lives in the event loop. `failed` is told when Kafka will not take an outcome at all."""
+
+    def __init__(
+        self, config: Config, producer: Producer, ledger: Ledger, failed: Callable[[BaseException], None]
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._producer = producer
+        self._ledger = ledger
+        self._failed = failed
+        self._edge = config.edge.id
+        self._deliveries, self._rejected = config.topic("deliveries"), config.topic("rejected")
+        self._partition = partition_of(config)
+        self._rows: dict[bool, list[DeliveryOutcome]] = {False: [], True: []}
+        self._offsets: dict[bool, list[int]] = {False: [], True: []}
+        self._flush_is_due = False
+
+    def add(self, row: DeliveryOutcome, offset: int, *, owed: bool = False) -> None:
+        """`offset`: of the egress record, which was opened in the ledger for this."""
+        self._rows[owed].append(row)
+        self._offsets[owed].append(offset)
+        if not self._flush_is_due:
+            self._flush_is_due = True
+            self._loop.call_later(FLUSH_SECONDS, self.flush)
+        if len(self._rows[owed]) >= OUTCOMES_PER_RECORD:
+            self._write(owed)
+
+    def reject(self, row: DeliveryOutcome, frame: bytes, headers: dict[str, str], offset: int, *, owed: bool) -> None:
+        """What could not be delivered can be looked at, and sent through again."""
+        said = {"reason": "undeliverable", "stage": "deliver", "detail": row.detail, "event_id": row.event_id} | headers
+        encoded = [(name, value.encode()) for name, value in said.items()]
+        self._ledger.open(offset, owed=owed)
+        self._send(self._rejected, frame, [offset], owed, headers=encoded)
+
+    def flush(self) -> None:
+        self._flush_is_due = False
+        for owed in self._rows:
+            self._write(owed)
+
+    def _write(self, owed: bool) -> None:
+        rows, self._rows[owed] = self._rows[owed], []
+        offsets, self._offsets[owed] = self._offsets[owed], []
+        if rows:
+            value, key = deliveries.encode(self._edge, rows), OWED_KEY if owed else None
+            self._send(self._deliveries, value, offsets, owed, key=key, partition=self._partition)
+
+    def _send(self, topic: str, value: bytes, offsets: list[int], owed: bool, **settings: Any) -> None:
+        try:
+            future = self._producer.send(topic, value=value, **settings)
+        except Exception as error:
+            self._failed(error)
+        else:
+            future.add_both(partial(self._sent, offsets, owed))
+
+    def _sent(self, offsets: list[int], owed: bool, result: object) -> None:
+        """In the producer's thread."""
+        self._loop.call_soon_threadsafe(self._settle, offsets, owed, result)
+
+    def _settle(self, offsets: list[int], owed: bool, result: object) -> None:
+        if isinstance(result, BaseException):
+            self._failed(result)
+            return
+        for offset in offsets:
+            self._ledger.settle(offset, owed=owed)
+
+
+class KnownOutcomes:
+    """Outcomes that an earlier life of this edge has written, for records that are read again."""
+
+    def __init__(self) -> None:
+        self._known: set[tuple[str, int, str]] = set()
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def clear(self) -> None:
+        self._known.clear()
+
+    def add(self, row: DeliveryOutcome) -> None:
+        self._known.add((row.event_id, row.part, row.destination))
+
+    def take(self, event_id: str, part: int, destination: str) -> bool:
+        """Whether it is known. It will not be asked for again, and is forgotten."""
+        key = event_id, part, destination
+        known = key in self._known
+        self._known.discard(key)
+        return known
+
+
+def look_back(config: Config, resumption: Resumption) -> KnownOutcomes:
+    """Reads `deliveries` from the time of what was committed. Blocks. Raises KafkaError, TimeoutError."""
+    known = KnownOutcomes()
+    partition = TopicPartition(config.topic("deliveries"), partition_of(config))
+    since = min(resumption.checkpoint.at_ms, resumption.sessions_ms) - CLOCK_STEP_MS
+    consumer = KafkaConsumer(**config.kafka.client_settings(), enable_auto_commit=False)
+    try:
+        consumer.assign([partition])
+        end = consumer.end_offsets([partition])[partition]
+        found = consumer.offsets_for_times({partition: max(since, 0)})[partition]
+        if found is None or found.offset >= end:
+            return known
+        consumer.seek(partition, found.offset)
+        _read(consumer, partition, end, known, config.edge.id, resumption.sessions_ms - CLOCK_STEP_MS)
+    finally:
+        consumer.close()
+    return known
+
+
+def _read(
+    consumer: Any, partition: TopicPartition, end: int, known: KnownOutcomes, edge: str, all_from_ms: int
+) -> None:
+    deadline = time.monotonic() + LOOK_BACK_SECONDS
+    while consumer.position(partition) < end:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{partition.topic} could not be read back within {LOOK_BACK_SECONDS:.0f} s")
+        for record in consumer.poll(timeout_ms=500).get(partition, ()):
+            if record.key != OWED_KEY and record.timestamp < all_from_ms:
+                continue
+            _add_rows(known, record.value, edge)
+
+
+def _add_rows(known: KnownOutcomes, value: bytes, edge: str) -> None:
+    try:
+        writer, rows = deliveries.decode(value)
+    except Rejected:
+        return  # of another version: what it says is lost on us, and its deliveries are judged as open
+    if writer == edge:
+        for row in rows:
+            known.add(row)

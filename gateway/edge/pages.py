@@ -1,0 +1,47 @@
+"""On the management address: who is connected, how an operator ends a session, and a peer that runs in a browser."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterable, Mapping
+from http import HTTPStatus
+from importlib.resources import files
+
+from gateway.edge.connection import Connection
+from gateway.management import Answer
+
+
+class PeersPage:
+    """Asked from the management's threads: what is read there is read at once, what is done is done in the loop."""
+
+    def __init__(self, sessions: Callable[[], Iterable[Connection]], loop: asyncio.AbstractEventLoop) -> None:
+        self._sessions = sessions
+        self._loop = loop
+
+    def show(self, query: Mapping[str, str]) -> Answer:
+        """`GET /peers`, all; `?session=ID`, that one."""
+        wanted = query.get("session")
+        shown = [one.describe() for one in self._sessions() if wanted in (None, one.source.session_id)]
+        return _json(HTTPStatus.OK, shown)
+
+    def command(self, below: str) -> Answer:
+        """`POST /peers/ID/kick`: the peer hears a goodbye in its protocol's words, and the connection ends."""
+        session, _, verb = below.partition("/")
+        found = next((one for one in self._sessions() if one.source.session_id == session), None)
+        if found is None or verb != "kick":
+            missing = "no such session here" if found is None else "the only command is kick"
+            return _json(HTTPStatus.NOT_FOUND, {"error": missing})
+        self._loop.call_soon_threadsafe(found.leave, "kicked")
+        return _json(HTTPStatus.ACCEPTED, {"kicked": session})
+
+
+def example(query: Mapping[str, str]) -> Answer:  # noqa: ARG001 - the page itself looks at it
+    """`GET /example`, `?to=ws://HOST:PORT&subscribe=PATTERN`: a page that a listener lets in without any `origins`,
+    for it comes from the host that it connects to."""
+    page = (files(__package__) / "browser_example.html").read_bytes()
+    return Answer(HTTPStatus.OK, "text/html; charset=utf-8", page)
+
+
+def _json(status: int, value: object) -> Answer:
+    return Answer(status, "application/json", json.dumps(value).encode())

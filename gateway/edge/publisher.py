@@ -1,0 +1,309 @@
+"""Frames into the raw log: packed into records, bounded in memory, acknowledged when all in-sync replicas have them.
+
+A record of a raw partition closes when nothing of that partition is on its way to Kafka (idle: at once), else when it
+is full, or old, or what was on its way has been acknowledged: so an idle mesh waits for nothing and a busy one packs
+as many frames as arrive in a round trip; a very busy one, as many as a record may hold.
+
+kafka-python bounds no memory, so this does: what is received and not acknowledged counts as in flight, and when that is
+too much listeners are told to stop (TCP is not read, UDP drops the newest and counts).
+
+Invariants
+1. What was added is settled once: accepted when Kafka has it, or not when Kafka says that it never will.
+2. Runs of one partition are settled in the order they were added.
+3. An error that is about one record refuses that record. Any other means that this producer is of no more use; then
+   `failed` is set, and the process ends and is started again: what was not acknowledged was never promised.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+from zlib import crc32
+
+from kafka.errors import (
+    CorruptRecordError,
+    InvalidRecordError,
+    InvalidTimestampError,
+    MessageSizeTooLargeError,
+    RecordListTooLargeError,
+)
+
+from gateway.config.settings import RecordSettings
+from gateway.raw_log.container import ContainerBuilder
+from gateway.raw_log.frames import Again, RawFrame, ReplyAddress, Source
+
+log = logging.getLogger(__name__)
+
+RESUME_SHARE = 0.5
+"""Listeners that stopped go on when so much of the bound is free again; less would flap."""
+FRAME_BYTES = 14
+"""What a record keeps of a frame beside its bytes: its length, its source's number, its time."""
+RUN_BYTES = 256
+"""What the one who waits for a run costs here. Without it a million frames of one byte would weigh a megabyte."""
+BUSY_FRAMES = 32
+"""So many within one round trip, and the record may fill up, or grow old: a record costs what a hundred frames cost."""
+RUN_FRAMES = 8_192
+"""Longer runs are cut: a record holds 65,535 frames at most."""
+
+OF_ONE_RECORD = (
+    CorruptRecordError,
+    InvalidRecordError,
+    InvalidTimestampError,
+    MessageSizeTooLargeError,
+    RecordListTooLargeError,
+)
+
+Settled = Callable[[bool], None]
+"""Whether Kafka has the run."""
+
+
+class Producer(Protocol):
+    """Of kafka-python's producer, what is used here."""
+
+    def send(self, topic: str, value: bytes, *, partition: int) -> Any: ...
+
+
+class Tally(Hashable, Protocol):
+    """Counts datagrams, for which nobody waits one by one."""
+
+    def settled(self, frames: int, seconds: float, accepted: bool) -> None: ...
+
+
+@dataclass(slots=True)
+class _Partition:
+    builder: ContainerBuilder
+    waiting: list[Settled] = field(default_factory=list)
+    tallies: dict[Tally, int] = field(default_factory=dict)
+    weight: int = 0
+    opened_at: float = 0.0
+    records_in_flight: int = 0
+    scheduled: bool = False
+
+
+@dataclass(slots=True)
+class _Sent:
+    """A record on its way. `weight`: what it counts as in flight."""
+
+    partition: int
+    frames: int
+    weight: int
+    waiting: list[Settled]
+    tallies: dict[Tally, int]
+    opened_at: float
+    sent_at: float
+
+
+class RawPublisher:
+    """Lives in the event loop; the producer's own thread only hands results over.
+
+    `observe` is told how long each record took. `is_full` and `in_flight_bytes` may be read from any thread.
+    """
+
+    def __init__(
+        self, producer: Producer, topic: str, partitions: int, edge: str, epoch: int, limits: RecordSettings,
+        bound_bytes: int, observe: Callable[[float], None],
+    ) -> None:  # fmt: skip
+        self._loop = asyncio.get_running_loop()
+        self._producer = producer
+        self._topic = topic
+        self._limits = limits
+        self._bound = bound_bytes
+        self._observe = observe
+        self._linger = limits.linger_milliseconds / 1000
+        self._partitions = [_Partition(ContainerBuilder(edge, epoch)) for _ in range(partitions)]
+        self._done: deque[tuple[_Sent, BaseException | None]] = deque()
+        self._awake = False
+        self._probed = 0
+        self._probing = False
+        self._stop: Callable[[], None] = _nothing
+        self._go: Callable[[], None] = _nothing
+        self._empty = asyncio.Event()
+        self.failed: asyncio.Future[BaseException] = self._loop.create_future()
+        self.in_flight_bytes = 0
+        self.is_full = False
+        self.last_acknowledged = 0.0
+
+    @property
+    def partitions(self) -> int:
+        return len(self._partitions)
+
+    def partition_of(self, key: bytes) -> int:
+        """Where frames with this key go: one node's frames always meet in one partition."""
+        return crc32(key) % len(self._partitions)
+
+    def when_full(self, stop: Callable[[], None], go: Callable[[], None]) -> None:
+        """Called when the bound is reached, and when in-flight bytes have fallen well below it."""
+        self._stop, self._go = stop, go
+
+    def use(self, bound_bytes: int) -> None:
+        self._bound = bound_bytes
+        self._weigh(0)
+
+    # -- frames in ---------------------------------------------------------------------------------------------
+
+    def add(self, partition: int, source: Source, received_at: int, frame: bytes, tally: Tally) -> None:
+        """One datagram."""
+        self.add_many(partition, (source,), received_at, (frame,), tally)
+
+    def add_many(
+        self, partition: int, sources: Sequence[Source], received_at: int, frames: Sequence[bytes], tally: Tally
+    ) -> None:
+        """Datagrams of a source each, received at once."""
+        into, most = self._partitions[partition], self._limits.frames
+        while frames:
+            room = max(most - len(into.builder), 1)
+            some, frames = frames[:room], frames[room:]
+            some_sources, sources = sources[:room], sources[room:]
+            before = into.builder.size
+            into.builder.add_many(some_sources, received_at, some)
+            into.tallies[tally] = into.tallies.get(tally, 0) + len(some)
+            self._added(into, partition, into.builder.size - before + FRAME_BYTES * len(some))
+
+    def add_run(
+        self,
+        partition: int,
+        source: Source,
+        data: bytes,
+        lengths: tuple[int, ...],
+        *,
+        replies: tuple[ReplyAddress, ...] = (),
+        settled: Settled | None = None,
+    ) -> None:
+        """Frames of one source, side by side, received now."""
+        while len(lengths) > RUN_FRAMES:
+            size = sum(lengths[:RUN_FRAMES])
+            self.add_run(partition, source, data[:size], lengths[:RUN_FRAMES], replies=replies)
+            data, lengths = data[size:], lengths[RUN_FRAMES:]
+        into = self._partitions[partition]
+        into.builder.add_run(source, time.time_ns() // 1000, data, lengths, replies)
+        if settled is not None:
+            into.waiting.append(settled)
+        self._added(into, partition, len(data) + FRAME_BYTES * len(lengths) + RUN_BYTES)
+
+    def add_again(self, partition: int, frame: RawFrame, again: Again) -> None:
+        """What is known by the id of another frame."""
+        into = self._partitions[partition]
+        into.builder.add_again(frame, again)
+        self._added(into, partition, len(frame.data) + FRAME_BYTES + RUN_BYTES)
+
+    def _added(self, into: _Partition, partition: int, weight: int) -> None:
+        into.weight += weight
+        self._weigh(weight)
+        if not into.scheduled:
+            self._schedule(into, partition)
+        if len(into.builder) >= self._limits.frames or into.builder.size >= self._limits.bytes:
+            self._close(partition)
+
+    def probe(self) -> None:
+        """A record without frames, so that a silent edge knows whether Kafka acknowledges; one at a time, and each
+        partition in its turn."""
+        if not self._probing and not self.in_flight_bytes:
+            self._probing = True
+            self._probed = (self._probed + 1) % len(self._partitions)
+            self._send(self._probed, self._partitions[self._probed])
+
+    def flush(self) -> None:
+        """Closes every record now."""
+        for partition in range(len(self._partitions)):
+            self._close(partition)
+
+    async def drained(self, seconds: float) -> bool:
+        """Everything is settled, within so many seconds."""
+        self.flush()
+        if self.in_flight_bytes:
+            self._empty.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._empty.wait(), seconds)
+        return not self.in_flight_bytes
+
+    # -- closing records ---------------------------------------------------------------------------------------
+
+    def _schedule(self, into: _Partition, partition: int) -> None:
+        """The first frame of a record: it goes at the end of this turn of the loop, or when it may no longer wait."""
+        into.scheduled = True
+        into.opened_at = self._loop.time()
+        if into.records_in_flight == 0:
+            self._loop.call_soon(self._close, partition)
+        else:
+            self._loop.call_later(self._linger, self._close_if_old, partition, into.opened_at)
+
+    def _close_if_old(self, partition: int, opened_at: float) -> None:
+        if self._partitions[partition].opened_at == opened_at:
+            self._close(partition)
+
+    def _close(self, partition: int) -> None:
+        of = self._partitions[partition]
+        if len(of.builder):
+            self._send(partition, of)
+
+    def _send(self, partition: int, of: _Partition) -> None:
+        frames, opened_at = len(of.builder), of.opened_at
+        sent = _Sent(partition, frames, of.weight, of.waiting, of.tallies, opened_at, self._loop.time())
+        of.waiting, of.tallies, of.weight, of.scheduled, of.opened_at = [], {}, 0, False, 0.0
+        of.records_in_flight += 1
+        try:
+            future = self._producer.send(self._topic, value=of.builder.build(), partition=partition)
+        except Exception as error:  # a record too large; or a producer that is at its end
+            self._sent(sent, error)
+        else:
+            future.add_both(self._sent, sent)
+
+    def _weigh(self, added: int) -> None:
+        self.in_flight_bytes += added
+        if not self.is_full and self.in_flight_bytes >= self._bound:
+            self.is_full = True
+            self._stop()
+        elif self.is_full and self.in_flight_bytes <= self._bound * RESUME_SHARE:
+            self.is_full = False
+            self._go()
+
+    # -- results, from the producer's thread -------------------------------------------------------------------
+
+    def _sent(self, sent: _Sent, result: object) -> None:
+        error = result if isinstance(result, BaseException) else None
+        self._done.append((sent, error))
+        if not self._awake:
+            self._awake = True
+            self._loop.call_soon_threadsafe(self._settle)
+
+    def _settle(self) -> None:
+        self._awake = False  # before the queue is emptied: what is appended from here on wakes us again
+        while self._done:
+            sent, error = self._done.popleft()
+            self._settle_one(sent, error)
+        if not self.in_flight_bytes:
+            self._empty.set()
+
+    def _settle_one(self, sent: _Sent, error: BaseException | None) -> None:
+        of = self._partitions[sent.partition]
+        of.records_in_flight -= 1
+        if not sent.frames:
+            self._probing = False
+        self._weigh(-sent.weight)
+        now = self._loop.time()
+        if error is None:
+            self.last_acknowledged = time.time()
+            self._observe(now - sent.sent_at)
+        else:
+            self._refused(sent, error)
+        for tally, frames in sent.tallies.items():
+            tally.settled(frames, now - sent.opened_at, error is None)
+        for settled in sent.waiting:
+            settled(error is None)
+        if of.records_in_flight == 0 and 0 < len(of.builder) < BUSY_FRAMES:
+            self._close(sent.partition)
+
+    def _refused(self, sent: _Sent, error: BaseException) -> None:
+        log.error("a record of %d frames could not be logged: %s", sent.frames, type(error).__name__)
+        if not isinstance(error, OF_ONE_RECORD) and not self.failed.done():
+            self.failed.set_result(error)
+
+
+def _nothing() -> None:
+    pass

@@ -1,0 +1,128 @@
+"""One edge, as a process runs it: its life, its health, and a configuration that it follows."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from gateway.config import Config, ConfigWatch, Reloaded, redacted
+from gateway.edge.connection import Connection
+from gateway.edge.kafka_clients import Clients, KafkaClients
+from gateway.edge.life import Life
+from gateway.edge.metrics import EdgeMetrics
+from gateway.edge.pages import PeersPage, example
+from gateway.errors import SetupError
+from gateway.live.exposition import samples_in
+from gateway.live.page import LivePage
+from gateway.management import Management
+
+log = logging.getLogger(__name__)
+
+TICK_SECONDS = 1.0
+PROBE_SECONDS = 5.0
+"""An edge that nobody sends anything asks Kafka this often whether it still acknowledges: one empty record."""
+READY_SECONDS = 15.0
+"""Ready means that something was acknowledged so lately."""
+
+
+class Edge:
+    """`run` serves until `stop` is set. Raises SetupError."""
+
+    def __init__(self, config: Config, clients: Clients | None = None) -> None:
+        self.config = config
+        self._watch = ConfigWatch(config, time.monotonic)
+        self._registry = CollectorRegistry()
+        self.life = Life(config, EdgeMetrics(config, self._registry), clients or KafkaClients())
+        self._live = LivePage(lambda: self.config, lambda: samples_in(self._registry), self._sessions)
+        self._reread = asyncio.Event()
+        self.management_port = 0
+        self.is_draining = False
+
+    async def run(self, stop: asyncio.Event) -> None:
+        management = self._management()
+        self.management_port = management.port
+        management.start()
+        try:
+            await self.life.begin()
+            await self._serve(stop)
+        finally:
+            await self.life.end()
+            self._live.stop()
+            management.stop()
+
+    def reload(self) -> None:
+        """Reads the configuration again, whatever its files' times say."""
+        self._reread.set()
+
+    async def _serve(self, stop: asyncio.Event) -> None:
+        loop = asyncio.get_running_loop()
+        ticking, stopped = loop.create_task(self._tick()), loop.create_task(stop.wait())
+        failed = self.life.publisher.failed
+        waited: set[asyncio.Future[Any]] = {ticking, stopped, failed}
+        await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+        for task in (ticking, stopped):
+            task.cancel()
+        if failed.done():
+            raise SetupError(f"this edge and kafka are at odds, and it begins anew: {type(failed.result()).__name__}")
+        self.is_draining = True
+        config = self.config
+        await self.life.drain(config.edge.redirect_url, config.edge.graceful_shutdown_limit_seconds)
+
+    # -- once a second -----------------------------------------------------------------------------------------
+
+    async def _tick(self) -> None:
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._reread.wait(), TICK_SECONDS)
+            self.life.tick()
+            if time.time() - self.life.publisher.last_acknowledged > PROBE_SECONDS:
+                self.life.publisher.probe()
+            await self._follow_files()
+
+    async def _follow_files(self) -> None:
+        """A change holds within a few seconds; what cannot be taken over is told in one line."""
+        look = self._watch.reread if self._reread.is_set() else self._watch.poll
+        self._reread.clear()
+        change = await asyncio.to_thread(look)
+        await asyncio.to_thread(self.life.endpoints.refresh_tls)
+        if isinstance(change, Reloaded):
+            self.config = change.config
+            self.life.use(change.config)
+            log.info("the configuration has changed and is in force")
+        elif change is not None:
+            log.warning("%s", change)
+
+    # -- health ------------------------------------------------------------------------------------------------
+
+    def _management(self) -> Management:
+        peers = PeersPage(self._sessions, asyncio.get_running_loop())
+        return Management(
+            self.config.edge.management,
+            self._registry,
+            started=self._missing_at_start,
+            ready=self._missing,
+            config=lambda: redacted(self.config),
+            pages={"/peers": peers.show, "/example": example},
+            commands={"/peers/": peers.command},
+            browsed=self._live.pages(),
+        )
+
+    def _sessions(self) -> Iterable[Connection]:
+        return self.life.sessions if self.life.has_begun else ()
+
+    def _missing_at_start(self) -> dict[str, str]:
+        return {} if self.life.has_begun else {"listeners": "not bound yet"}
+
+    def _missing(self) -> dict[str, str]:
+        missing = self._missing_at_start()
+        if self.is_draining:
+            missing["draining"] = "this edge is going away"
+        if self.life.has_begun and time.time() - self.life.publisher.last_acknowledged > READY_SECONDS:
+            missing["kafka"] = "no produce was acknowledged lately"
+        return missing

@@ -1,0 +1,188 @@
+"""The sessions of this edge: made for carriers, known by number, ended."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Iterator
+
+from gateway.config import Config, Endpoint, Limits, Link
+from gateway.edge.carrier import Carrier
+from gateway.edge.connection import Connection, Terms
+from gateway.edge.delivery import Ends, HandedDelivery, Receiver
+from gateway.edge.metrics import EdgeMetrics
+from gateway.edge.owed import Owed
+from gateway.edge.peer import Peer
+from gateway.edge.publisher import RawPublisher
+from gateway.event import Auth
+from gateway.protocols import protocols
+from gateway.protocols.session import Delivered, Session, SessionSettings
+from gateway.raw_log.frames import durable_parts
+
+log = logging.getLogger(__name__)
+
+LINK_REDELIVER_SECONDS = 300
+"""How long a link's peer is owed what it missed, where its protocol can redeliver and the link says nothing else."""
+QUIET_SECONDS = 5.0
+"""When draining: how long a session may go on with what is under way before it hears the goodbye."""
+LOOK_SECONDS = 0.01
+
+
+class Sessions:
+    """`owed` and `ends` are set before the first session is made: they need what is made from here."""
+
+    owed: Owed
+    ends: Ends
+
+    def __init__(self, config: Config, edge: str, epoch: int, publisher: RawPublisher, metrics: EdgeMetrics) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._config = config
+        self.edge = edge
+        self.epoch = epoch
+        self.publisher = publisher
+        self._metrics = metrics
+        self._open: dict[int, Connection] = {}
+        self._arriving: set[Connection] = set()
+        self._next_number = 1
+        publisher.when_full(self._hold, self._release)
+
+    def __iter__(self) -> Iterator[Connection]:
+        """May be asked from any thread."""
+        yield from list(self._open.values())
+
+    def find(self, number: int) -> Connection | None:
+        return self._open.get(number)
+
+    def named(self, session_id: str) -> Connection | None:
+        return next((one for one in self if one.source.session_id == session_id), None)
+
+    def open_requests(self, listener: str) -> int:
+        return sum(one.session.open_requests for one in self if one.source.listener == listener)
+
+    @property
+    def pending(self) -> int:
+        """Deliveries that sessions have been given and that have no end yet."""
+        return sum(one.pending for one in self)
+
+    # -- for listeners and links -------------------------------------------------------------------------------
+
+    def limits(self, name: str) -> Limits:
+        """Of a listener or link; one that is gone from the configuration has the mesh's."""
+        try:
+            return self._config.listener_limits(name)
+        except KeyError:
+            return self._config.limits
+
+    def connect(self, endpoint: Endpoint, carrier: Carrier, peer: Peer) -> Connection:
+        session = self._session(endpoint, carrier)
+        proven = peer.auth is Auth.TLS or isinstance(endpoint, Link)
+        terms = Terms(
+            endpoint.name,
+            self.limits(endpoint.name),
+            endpoint.subscribe,
+            endpoint.serve,
+            redeliver_seconds(endpoint) if proven else 0,
+        )
+        connection = Connection(self, session, carrier, peer, terms, self._metrics.of(endpoint))
+        self._arriving.add(connection)
+        return connection
+
+    def _session(self, endpoint: Endpoint, carrier: Carrier) -> Session:
+        spec = protocols()[endpoint.protocol]
+        settings = SessionSettings(
+            token=os.urandom,
+            dialled=isinstance(endpoint, Link),
+            frame_bytes=self.limits(endpoint.name).frame_bytes,
+            handshake_seconds=max(carrier.deadline - self._loop.time(), 0.0),
+            request_timeout_seconds=self._config.request_timeout_seconds,
+            message_transport=endpoint.address.keeps_messages,
+        )
+        if spec.session is None:
+            raise TypeError(f"{spec.name} has no sessions")
+        return spec.session(settings, endpoint.options)
+
+    # -- for connections ---------------------------------------------------------------------------------------
+
+    def opened(self, connection: Connection) -> int:
+        number, self._next_number = self._next_number, self._next_number + 1
+        self._arriving.discard(connection)
+        self._open[number] = connection
+        return number
+
+    def known(self, connection: Connection) -> None:
+        if connection.terms.redeliver_seconds:
+            self.owed.opened(connection)
+
+    def ended(self, connection: Connection) -> None:
+        self._arriving.discard(connection)
+        self._open.pop(connection.number, None)
+        if connection.terms.redeliver_seconds:
+            self.owed.closed(connection)
+
+    def delivered(self, connection: Connection, end: Delivered) -> None:
+        delivery = end.delivery
+        if not isinstance(delivery, HandedDelivery):
+            raise TypeError("a delivery that is none of this edge's")
+        if delivery.owed_to:
+            self.owed.delivered(connection, end)
+        else:
+            receiver = Receiver(connection.source.session_id, connection.source.listener, connection.source.node)
+            self.ends.end(delivery, receiver, end.outcome, end.detail)
+
+    # -- for all of them ---------------------------------------------------------------------------------------
+
+    def use(self, config: Config) -> None:
+        """Limits hold at once, everything else for new sessions."""
+        self._config = config
+        for connection in self._everyone():
+            connection.use(self.limits(connection.terms.listener))
+
+    def _everyone(self) -> list[Connection]:
+        return [*self._open.values(), *self._arriving]
+
+    def _hold(self) -> None:
+        """The raw log takes no more: nobody is read until it does."""
+        waiting = self.publisher.in_flight_bytes
+        log.warning("%d bytes wait for Kafka: sessions are not read, datagrams are dropped", waiting)
+        for connection in self._everyone():
+            connection.hold()
+
+    def _release(self) -> None:
+        log.warning("Kafka has caught up: sessions are read again")
+        for connection in self._everyone():
+            connection.release()
+
+    def abort(self) -> None:
+        """No goodbye."""
+        for connection in self._everyone():
+            connection.abort()
+
+    async def drain(self, redirect_url: str | None, seconds: float) -> None:
+        """Goodbye to all, in their protocols' words: to who has nothing under way at once, to the others when they are
+        done or have had their time."""
+        begun = self._loop.time()
+        patience = min(QUIET_SECONDS, seconds / 2)
+        while self._everyone():
+            elapsed = self._loop.time() - begun
+            if elapsed >= seconds:
+                log.warning("%d sessions had to be left behind", len(self._everyone()))
+                return
+            for connection in self._everyone():
+                if connection.is_quiet or elapsed >= patience:
+                    connection.leave("drain", redirect_url, seconds=seconds - elapsed)
+            await asyncio.sleep(LOOK_SECONDS)
+
+
+def redeliver_seconds(endpoint: Endpoint) -> int:
+    """How long a node of this listener or link is owed what it misses; 0 where its protocol cannot redeliver."""
+    seconds: int = getattr(endpoint.options, "redeliver_seconds", 0)
+    if isinstance(endpoint, Link) and "redeliver_seconds" in type(endpoint.options).model_fields:
+        return seconds if "redeliver_seconds" in endpoint.options.model_fields_set else LINK_REDELIVER_SECONDS
+    return seconds
+
+
+def patience(config: Config, durable_name: str) -> float:
+    """How long a node is waited for of which only the name is known."""
+    _, listener = durable_parts(durable_name)
+    return next((float(redeliver_seconds(one)) for one in config.endpoints if one.name == listener), 0.0)

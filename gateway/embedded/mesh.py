@@ -1,0 +1,194 @@
+"""`up`: every part of a mesh on this machine, kept running."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from gateway.auth.trust_store import TrustStore
+from gateway.config import Config
+from gateway.config.address import HostPort
+from gateway.config.watch import ConfigWatch, Reloaded
+from gateway.embedded.jars import ensure_jars, jar_set_is_cached
+from gateway.embedded.java import find_java
+from gateway.embedded.probe import emm_listener, send_probe
+from gateway.embedded.processes import Part, Processes
+from gateway.errors import SetupError
+
+START_SECONDS = 120.0
+"""For all parts together; a slow disk and a cold cache have been seen to take half of it."""
+WATCH_SECONDS = 0.1
+OTHERS_END_SECONDS = 60.0
+"""The router may write a class archive at its first end (5 s), the broker closes its segments (1 s)."""
+DEATHS_AT_START = 3
+"""A part that dies so often before it was ever ready will not come up: say why instead of trying on."""
+
+Say = Callable[[str], None]
+
+
+class LocalMesh:
+    """`say` gets one line for each thing that happens. `router_at_first`: options of the router's first start."""
+
+    def __init__(self, config: Config, say: Say, router_at_first: Sequence[str] = ()) -> None:
+        self._config = config
+        self._say = say
+        self._router_at_first = router_at_first
+        self._state = config.state_dir / "state"
+        self._processes = Processes(self._state / "running.json")
+        self._rules_ready = self._state / "rules.ready"
+        self._settings = ConfigWatch(config, time.monotonic)
+        self._begun = time.monotonic()
+
+    def run(self, stop: threading.Event) -> None:
+        """Brings everything up, says `ready`, and watches until `stop` is set. Ends all parts whatever happens."""
+        try:
+            self._state.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SetupError(f"cannot write {self._state}: {error.strerror}; give another folder with --dir") from error
+        try:
+            if left := self._processes.end_leftovers():
+                self._say(f"ended what an earlier run had left: {', '.join(left)}")
+            self._prepare()
+            self._start_parts(stop)
+            if not stop.is_set():
+                self._first_event(stop)
+            while not stop.wait(WATCH_SECONDS):
+                self._watch()
+        finally:
+            self._processes.end_all()
+
+    # -- coming up -----------------------------------------------------------------------------------------
+
+    def _prepare(self) -> None:
+        java = find_java()
+        self._done(f"java {java.version}", java.origin)
+        wanted = ["connector"] + (["broker"] if self._config.kafka.is_embedded else [])
+        for name in wanted:
+            if not jar_set_is_cached(name):
+                self._say(f"fetching the {name} jars, once for this user ...")
+            ensure_jars(name, java)
+        self._done("jars", ", ".join(wanted))
+
+    def _start_parts(self, stop: threading.Event) -> None:
+        """All at once: each waits for what it needs, and the slowest, Spark, begins at the beginning."""
+        config = self._config
+        parts = ["router", "edge"] + (["router-standby"] if config.router.standby else [])
+        if config.kafka.is_embedded:
+            parts.insert(0, "kafka")
+            _refuse_taken(config.kafka.listen, "kafka.listen")
+        _refuse_taken(config.edge.management, "edge.management")
+        _refuse_taken(config.router.management, "router.management")
+        for name in parts + self._rules():
+            self._processes.start(self._part(name))
+        if config.kafka.is_embedded:
+            self._wait("kafka", stop, lambda: _answers(config.kafka.listen), str(config.kafka.listen))
+        self._wait("edge", stop, lambda: _is_ready(config.edge.management), _addresses(config))
+        self._wait("router", stop, lambda: _is_ready(config.router.management), f"Spark, {config.router.mode}")
+        if config.rules:
+            self._wait("rules", stop, self._rules_ready.exists, f"{len(config.rules)} of them, on Spark too")
+
+    def _rules(self) -> list[str]:
+        """A Spark of their own is only started for rules that exist."""
+        self._rules_ready.unlink(missing_ok=True)
+        return ["rules"] if self._config.rules else []
+
+    def _part(self, name: str) -> Part:
+        verb = name.removesuffix("-standby")
+        arguments = [verb, "-c", str(self._config.path), "-v"]
+        if name == "rules":
+            arguments[1:1] = ["run", "--ready-file", str(self._rules_ready)]
+        if name == "kafka":
+            arguments += ["--dir", str(self._config.state_dir)]
+        limit = self._config.edge.graceful_shutdown_limit_seconds if name == "edge" else OTHERS_END_SECONDS
+        at_first = self._router_at_first if name == "router" else ()
+        return Part(name, arguments, self._state / "logs" / f"{name}.log", end_seconds=limit + 5, at_first=at_first)
+
+    def _wait(self, name: str, stop: threading.Event, is_up: Callable[[], bool], detail: str) -> None:
+        deadline = self._begun + START_SECONDS
+        while not stop.is_set() and not is_up():
+            if time.monotonic() > deadline:
+                raise SetupError(f"{name} did not come up in {START_SECONDS:.0f} s; see {self._log(name)}")
+            for part in self._processes.restart_dead():
+                if part.deaths >= DEATHS_AT_START:
+                    raise SetupError(f"{part.name} does not start: {part.last_words()}")
+            stop.wait(WATCH_SECONDS)
+        if not stop.is_set():
+            self._done(name, detail)
+
+    def _first_event(self, stop: threading.Event) -> None:
+        identity = TrustStore(self._config.trust, time.monotonic).identity
+        if identity is not None and emm_listener(self._config) is not None:
+            seconds = send_probe(self._config, identity, START_SECONDS, stop)
+            if seconds is None:
+                return
+            self._done("first event", f"signed, over UDP, through Kafka and Spark, and back in {seconds * 1000:.0f} ms")
+        self._say(f"ready  {_addresses(self._config)}")
+        for line in _to_try(self._config):
+            self._say(line)
+
+    def _done(self, what: str, detail: str) -> None:
+        self._say(f"{what:<12} {time.monotonic() - self._begun:6.1f} s  {detail}")
+
+    def _log(self, name: str) -> Path:
+        return self._state / "logs" / f"{name}.log"
+
+    # -- staying up ----------------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        for part in self._processes.restart_dead():
+            self._say(f"{part.name} ended and is started again: {part.last_words()}")
+        for part in self._processes.parts:
+            part.trim_log()
+        self._start_first_rules()
+
+    def _start_first_rules(self) -> None:
+        """Rules that come into the configuration later are followed by their part; it has to be there."""
+        changed = isinstance(self._settings.poll(), Reloaded)
+        if changed and self._settings.config.rules and all(part.name != "rules" for part in self._processes.parts):
+            self._processes.start(self._part("rules"))
+            self._say(f"rules are started: {len(self._settings.config.rules)}")
+
+
+def _answers(address: HostPort) -> bool:
+    import socket
+
+    try:
+        with socket.create_connection((address.host, address.port), timeout=1):
+            return True
+    except OSError:
+        return False
+
+
+def _refuse_taken(address: HostPort, setting: str) -> None:
+    """Found before anything is started: a port that is in use gives one line instead of three logs."""
+    if address.port and _answers(address):
+        raise SetupError(f"{setting}: {address} is in use by another process; stop it, or choose another port")
+
+
+def _is_ready(address: HostPort) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://{address}/healthz/ready", timeout=2) as response:
+            return bool(json.load(response)["status"] == "ok")
+    except (OSError, urllib.error.HTTPError, ValueError):
+        return False
+
+
+def _addresses(config: Config) -> str:
+    return "  ".join(f"{one.name} {one.address}" for one in config.listeners)
+
+
+def _to_try(config: Config) -> list[str]:
+    option = f"-c {config.path}" if config.path.parent.name != "mesh" else ""
+    verb = f"  meshgate {{}} {option}".rstrip()
+    return [
+        "try next:",
+        verb.format("sub 'temp.>'") + "                 # in another terminal",
+        verb.format("pub temp.kitchen '21.5' --via emm"),
+        verb.format("top"),
+        f"  http://{config.edge.management.reachable}/ in a browser: what flows, who is connected, what was refused",
+    ]

@@ -1,0 +1,183 @@
+"""Processes that one mesh is made of: started, watched, started again when they die, ended in order.
+
+What runs is written into the state folder with each process's start time, so that the next start can find what a killed
+supervisor has left behind, and never touches a process that merely has the same number by now.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gateway.errors import SetupError
+
+BACK_OFF_SECONDS = (0.0, 1.0, 2.0, 5.0, 10.0, 30.0)
+"""At once the first time, then slower; from the beginning again after a process has lived for `STEADY_SECONDS`."""
+STEADY_SECONDS = 60.0
+END_SECONDS = 10.0
+"""For a process that was asked to end and whose work has no limit of its own; then it is killed."""
+LOG_BYTES = 16 * 2**20
+"""Of a part's log; as much again of what was before."""
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(slots=True)
+class Part:
+    """One process. `end_seconds`: how long its orderly end may take. `at_first`: more arguments for its first start."""
+
+    name: str
+    arguments: Sequence[str]
+    log: Path
+    end_seconds: float = END_SECONDS
+    at_first: Sequence[str] = ()
+    process: subprocess.Popen[bytes] | None = None
+    started_at: float = 0.0
+    deaths: int = 0
+    start_again_at: float = 0.0
+
+    def start(self) -> None:
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab") as out:
+            self.process = subprocess.Popen(  # noqa: S603 - our own program
+                [sys.executable, "-m", "gateway.cli", *self.arguments, *self.at_first],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                process_group=0,  # Ctrl-C in the terminal is for us; we end them in order
+                preexec_fn=ends_with_parent(signal.SIGTERM),
+            )
+        self.started_at = time.monotonic()
+        self.at_first = ()
+
+    @property
+    def is_running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def trim_log(self) -> None:
+        """The process goes on writing at what is its end then; what it says in between is lost, a line or none."""
+        with contextlib.suppress(OSError):
+            if self.log.stat().st_size > LOG_BYTES:
+                shutil.copyfile(self.log, self.log.with_suffix(".log.old"))
+                os.truncate(self.log, 0)
+
+    def last_words(self) -> str:
+        """The last line of its log: why it ended, most likely."""
+        try:
+            lines = self.log.read_text(errors="replace").strip().splitlines()
+        except OSError:
+            return ""
+        return lines[-1][:500] if lines else ""
+
+    def end(self) -> None:
+        if self.process is None or self.process.poll() is not None:
+            return
+        self.process.terminate()
+        try:
+            self.process.wait(self.end_seconds)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+@dataclass(slots=True)
+class Processes:
+    """`record`: the file that says what runs."""
+
+    record: Path
+    parts: list[Part] = field(default_factory=list)
+
+    def start(self, part: Part) -> None:
+        self.parts.append(part)
+        part.start()
+        self._write()
+
+    def restart_dead(self) -> list[Part]:
+        """Starts again what has died and may; the parts that were found dead now."""
+        died = []
+        now = time.monotonic()
+        for part in self.parts:
+            if part.is_running:
+                continue
+            if part.process is not None:  # found dead just now
+                died.append(part)
+                part.deaths = 0 if now - part.started_at > STEADY_SECONDS else part.deaths
+                part.start_again_at = now + BACK_OFF_SECONDS[min(part.deaths, len(BACK_OFF_SECONDS) - 1)]
+                part.deaths += 1
+                part.process = None
+            if now >= part.start_again_at:
+                part.start()
+                self._write()
+        return died
+
+    def end_all(self) -> None:
+        """In the reverse order of their start: who depends on another goes first."""
+        for part in reversed(self.parts):
+            part.end()
+        self.record.unlink(missing_ok=True)
+
+    def _write(self) -> None:
+        running = [
+            {"name": part.name, "pid": part.process.pid, "started": start_time(part.process.pid)}
+            for part in self.parts
+            if part.process is not None
+        ]
+        temporary = self.record.with_suffix(".new")
+        me = {"supervisor": os.getpid(), "started": start_time(os.getpid())}
+        temporary.write_text(json.dumps({**me, "parts": running}))
+        temporary.replace(self.record)
+
+    def end_leftovers(self) -> list[str]:
+        """Ends what an earlier supervisor left running; names of what there was. Refuses while that one lives."""
+        try:
+            left = json.loads(self.record.read_text())
+        except (OSError, ValueError):
+            return []
+        if start_time(left["supervisor"]) == left["started"]:
+            raise SetupError(f"a mesh is running in {self.record.parent.parent} already (process {left['supervisor']})")
+        found = [part for part in left["parts"] if start_time(part["pid"]) == part["started"]]
+        for part in found:
+            _end(part["pid"], part["started"])
+        self.record.unlink(missing_ok=True)
+        return [part["name"] for part in found]
+
+
+def start_time(pid: int) -> int | None:
+    """In clock ticks since boot: with the number, it names a process for good. None if there is no such process."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    fields = stat.rpartition(")")[2].split()
+    return None if fields[0] == "Z" else int(fields[19])
+
+
+def _end(pid: int, started: int) -> None:
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+        deadline = time.monotonic() + END_SECONDS
+        while time.monotonic() < deadline:
+            if start_time(pid) != started:
+                return
+            time.sleep(0.05)
+
+
+def ends_with_parent(number: signal.Signals) -> Callable[[], None]:
+    """To be called in a new child: the kernel sends it this signal when the thread that started it ends, and with it
+    we, however that comes about."""
+    prctl = ctypes.CDLL(None).prctl  # found before the fork: afterwards nothing may be loaded
+
+    def ask() -> None:
+        prctl(_PR_SET_PDEATHSIG, number)
+
+    return ask

@@ -1,0 +1,91 @@
+"""The mesh's one event model; every protocol maps to it and from it (mesh.md, "The event")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+
+NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+
+MESH_ERROR_HEADER = "mesh-error"
+"""On an error of the mesh itself: its slug."""
+SERVED_BESIDE_HEADER = "served-beside"
+"""On `no_responder`: other subjects are served that differ in their last tokens only."""
+
+
+class Kind(StrEnum):
+    EVENT = "event"
+    REQUEST = "request"
+    RESPONSE = "response"
+    PROGRESS = "progress"
+    ERROR = "error"
+    CANCELLED = "cancelled"
+    CANCEL = "cancel"
+
+    @property
+    def ends_request(self) -> bool:
+        """A request is over for its requester once one of these has come."""
+        return self in _FINAL
+
+    @property
+    def answers(self) -> bool:
+        """Goes back to the requester instead of to those interested in the subject."""
+        return self in _ANSWERS
+
+
+_FINAL = frozenset({Kind.RESPONSE, Kind.ERROR, Kind.CANCELLED})
+_ANSWERS = _FINAL | {Kind.PROGRESS}
+
+
+class Auth(StrEnum):
+    """How the sender was proven."""
+
+    NONE = "none"
+    SESSION = "session"
+    TLS = "tls"
+    HMAC = "hmac"
+    ED25519 = "ed25519"
+    HMAC_ED25519 = "hmac+ed25519"
+
+
+@dataclass(slots=True)
+class Event:
+    """Not to be changed once made. (It is not `frozen`: one is made for each frame, at three times the cost then.)
+
+    `id` is `<partition>-<offset>-<index>` of its raw frame. Times are microseconds since the epoch.
+
+    `message_id` is the sender's own id of this frame; `correlation` names the request that an answer or a cancel
+    belongs to, in the words of the protocol it came by. `raw` is the frame as received, where the protocol can pass it
+    on verbatim so that its origin's signature still holds; it is no part of what the event says.
+    """
+
+    id: str
+    kind: Kind
+    subject: str
+    protocol: str
+    listener: str
+    edge: str
+    session: str
+    peer: str
+    node: str
+    received_at: int
+    message_id: str = ""
+    correlation: str = ""
+    content_type: str = ""
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=lambda: NO_HEADERS)
+    urgent: bool = False
+    sent_at: int | None = None
+    auth: Auth = Auth.NONE
+    key_id: str = ""
+    raw: bytes = field(default=b"", repr=False, compare=False)
+
+    @property
+    def text(self) -> str | None:
+        """The body if it is text."""
+        try:
+            return self.body.decode()
+        except UnicodeDecodeError:
+            return None

@@ -1,0 +1,64 @@
+"""The frames that were refused, and what could not be delivered, as the topic `rejected` tells of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from gateway.history.topics import History, Record
+
+DELIVER = "deliver"
+"""The stage of what was accepted and could not be delivered."""
+LOG = "log"
+"""The stage of what is no record of the raw log at all: there is no frame in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """`at`: when it was told, in microseconds. `again`: where the frame stood, if it had been put in again."""
+
+    event_id: str
+    reason: str
+    stage: str
+    detail: str
+    protocol: str
+    peer: str
+    node: str
+    listener: str
+    edge: str
+    at: int
+    again: str = ""
+    frame: bytes = field(default=b"", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Empty: any."""
+
+    event_ids: frozenset[str] = frozenset()
+    reasons: frozenset[str] = frozenset()
+    stages: frozenset[str] = frozenset()
+    protocol: str = ""
+    node: str = ""
+
+    def takes(self, rejection: Rejection) -> bool:
+        return (
+            (not self.event_ids or rejection.event_id in self.event_ids)
+            and (not self.reasons or rejection.reason in self.reasons)
+            and (not self.stages or rejection.stage in self.stages)
+            and self.protocol in ("", rejection.protocol)
+            and self.node in ("", rejection.node)
+        )
+
+
+def rejections(history: History, chosen: Filter, start: int | None, end: int | None) -> Iterator[Rejection]:
+    """The newest first. Times in microseconds; None is no bound."""
+    spans = history.between("rejected", start, end)
+    told = map(rejection, history.newest_first("rejected", spans))
+    return (one for one in told if chosen.takes(one))
+
+
+def rejection(record: Record) -> Rejection:
+    names = ("event_id", "reason", "stage", "detail", "protocol", "peer", "node", "listener", "edge")
+    said = {name: record.header(name) for name in names}
+    return Rejection(**said, at=record.logged_at, again=record.header("again"), frame=record.value or b"")

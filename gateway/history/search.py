@@ -1,0 +1,55 @@
+"""When to stop looking: what the router writes about a frame stands before what it writes about later ones.
+
+All frames of a raw partition leave the router in their order. So in each partition of a topic, once something about a
+later frame of the same raw partition has come, nothing more about this one will, but for the little by which writes of
+one batch overtake each other, and the repeats after a crash, which only say the same again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from gateway.egress import Position
+from gateway.history.topics import Record, Scan
+
+OVERTAKEN_US = 1_000_000
+"""By no more than this."""
+
+
+class Told(NamedTuple):
+    """What a record is about, and where the frame stands that it was written for. Both differ for a frame that was put
+    in again: it keeps the name of its first time. No place: this record stands in no order.
+    """
+
+    name: str
+    place: Position | None
+
+
+class Passed:
+    """Looks at one partition's positions, in the order they come, for the one that is searched."""
+
+    def __init__(self, wanted: Position) -> None:
+        self._wanted = (wanted.partition, wanted.offset, wanted.index)
+        self._passed_at: dict[int, int] = {}
+
+    def is_over(self, record: Record, position: Position | None) -> bool:
+        """`position`: of the raw frame that the record is about, if it is about one."""
+        if position is not None and position.partition == self._wanted[0]:
+            if (position.partition, position.offset, position.index) > self._wanted:
+                self._passed_at.setdefault(record.partition, record.logged_at)
+        passed_at = self._passed_at.get(record.partition)
+        return passed_at is not None and record.logged_at > passed_at + OVERTAKEN_US
+
+
+def about(scan: Scan, place: Position, name: str, told: Callable[[Record], Told | None]) -> Iterator[Record]:
+    """The records about an event (or a place) of this name that were written when the frame at `place` was routed;
+    stops in each partition when that has been passed.
+    """
+    passed = Passed(place)
+    for record in scan:
+        what = told(record)
+        if what is not None and what.name == name:
+            yield record
+        elif passed.is_over(record, what.place if what else None):
+            scan.leave(record.partition)

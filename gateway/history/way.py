@@ -1,0 +1,166 @@
+"""One frame's whole way, from the topics alone: each of them is searched only around the time it passed there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+from gateway import cloud_event, deliveries, egress
+from gateway.config import Config
+from gateway.config.kafka import TopicName
+from gateway.deliveries import DeliveryOutcome
+from gateway.egress import Egress, Group, Position
+from gateway.event import Event
+from gateway.history.frame import LoggedFrame
+from gateway.history.places import position_of
+from gateway.history.search import Told, about
+from gateway.history.topics import History, Record, Scan
+from gateway.raw_log.frames import session_id
+from gateway.reasons import Rejected
+
+SECOND = 1_000_000
+SKEW_SECONDS = 2
+"""Clocks of the edge, the router and us agree within this."""
+ROUTED_SECONDS = 600
+"""The longest that the router may have been away, for its outputs to be found."""
+ENDED_SECONDS = 120
+"""The longest from handing a frame to an edge to its outcome (three transmissions and a minute to spare)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    reason: str
+    stage: str
+    detail: str
+    at: int
+    frame: bytes = field(repr=False)
+    again: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """To one receiver; `outcome` is None until it is known."""
+
+    destination: str
+    part: int
+    kind: str
+    protocol: str
+    frame: bytes = field(repr=False)
+    sent_at: int
+    outcome: DeliveryOutcome | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    logged: LoggedFrame
+    event: Event | None
+    event_at: int
+    refusals: tuple[Refusal, ...]
+    sent: tuple[Sent, ...]
+
+
+def way_of(history: History, config: Config, logged: LoggedFrame) -> Way:
+    name = logged.raw.again.event_id if logged.raw.again else logged.position.event_id
+    search = _Search(history, logged, name)
+    event, event_at = search.event()
+    refusals = tuple(search.refusals())
+    sent = tuple(search.sent(_edge_prefix(config, logged)))
+    unsaid = [refusal.at for refusal in refusals if refusal.stage == "deliver"]
+    ended_from = min([one.sent_at for one in sent] + unsaid, default=0)
+    return Way(logged, event, event_at, refusals, tuple(search.with_outcomes(sent, ended_from)))
+
+
+def _edge_prefix(config: Config, logged: LoggedFrame) -> str:
+    """Edges differ in their ordinal alone, and `egress` knows them by that."""
+    known = logged.raw.source.edge or config.edge.id
+    return known.rstrip("0123456789")
+
+
+class _Search:
+    def __init__(self, history: History, logged: LoggedFrame, name: str) -> None:
+        self._history = history
+        self._logged = logged
+        self._place = logged.position
+        self._name = name
+
+    def event(self) -> tuple[Event | None, int]:
+        for record in about(self._around("events"), self._place, self._name, _event_told):
+            return cloud_event.read(record.headers, record.value or b""), record.logged_at
+        return None, 0
+
+    def refusals(self) -> Iterator[Refusal]:
+        """By the router. What an edge could not deliver is told by its outcome."""
+        for record in about(self._around("rejected"), self._place, self._place.event_id, _refusal_told):
+            reason, stage, detail = (record.header(name) for name in ("reason", "stage", "detail"))
+            yield Refusal(reason, stage, detail, record.logged_at, record.value or b"", record.header("again"))
+
+    def sent(self, edge_prefix: str) -> Iterator[Sent]:
+        for record in about(self._around("egress"), self._place, self._name, _egress_told):
+            written = egress.decode(record.value or b"")
+            for group in written.groups:
+                for destination in _receivers(written, group, f"{edge_prefix}{record.partition}"):
+                    part, kind = written.position.part, written.kind.value
+                    yield Sent(destination, part, kind, group.protocol, group.frame, record.logged_at)
+
+    def with_outcomes(self, sent: tuple[Sent, ...], ended_from: int) -> Iterator[Sent]:
+        """Looked for until each has one; `ended_from`: not before this."""
+        open_ = {(one.destination, one.part) for one in sent}
+        found: dict[tuple[str, int], DeliveryOutcome] = {}
+        if ended_from:
+            since = ended_from - SKEW_SECONDS * SECOND
+            spans = self._history.between("deliveries", since, since + ENDED_SECONDS * SECOND)
+            for outcome in self._outcomes(self._history.read("deliveries", spans)):
+                found.setdefault((outcome.destination, outcome.part), outcome)
+                if open_ and found.keys() >= open_:
+                    break
+        yield from (replace(one, outcome=found.get((one.destination, one.part))) for one in sent)
+        yield from (_never_sent(one) for key, one in found.items() if key not in open_)
+
+    def _outcomes(self, scan: Scan) -> Iterator[DeliveryOutcome]:
+        for record in scan:
+            with suppress(Rejected):
+                _, outcomes = deliveries.decode(record.value or b"")
+                yield from (one for one in outcomes if one.event_id == self._name)
+
+    def _around(self, name: TopicName) -> Scan:
+        since = self._logged.logged_at - SKEW_SECONDS * SECOND
+        return self._history.read(name, self._history.between(name, since, since + ROUTED_SECONDS * SECOND))
+
+
+def _event_told(record: Record) -> Told | None:
+    name = record.header("ce_id")
+    return Told(name, _position(name))
+
+
+def _refusal_told(record: Record) -> Told | None:
+    """By the place where the frame stood then. Edges, who name none of theirs, write when they know: in no order."""
+    place = record.header("again") or record.header("event_id")
+    in_order = record.header("stage") != "deliver" or record.header("edge")
+    return Told(place, _position(place)) if in_order else None
+
+
+def _egress_told(record: Record) -> Told | None:
+    try:
+        written = egress.decode(record.value or b"")
+    except Rejected:
+        return None
+    return Told(written.event_id, written.position.with_part(0))
+
+
+def _position(event_id: str) -> Position | None:
+    try:
+        return position_of(event_id)
+    except ValueError:
+        return None
+
+
+def _receivers(written: Egress, group: Group, edge: str) -> Iterator[str]:
+    yield from (session_id(edge, written.epoch, number) for number in group.sessions)
+    yield from (" ".join(address) for address in group.addresses)
+    yield from group.owed
+
+
+def _never_sent(outcome: DeliveryOutcome) -> Sent:
+    """The receiver's protocol has no form for it: it never went to an edge."""
+    return Sent(outcome.destination, outcome.part, "", "", b"", outcome.at, outcome)

@@ -1,0 +1,101 @@
+"""One interest: who wants what, where to send it, and how to encode it. Also the record of the compacted topic."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from gateway.raw_log.frames import NO_FACTS, Fact
+
+Position = tuple[int, int, int]
+"""Raw partition, offset and index of the frame that made a change."""
+
+
+class Verb(StrEnum):
+    SUBSCRIBE = "subscribe"
+    SERVE = "serve"
+
+
+class InterestKey(NamedTuple):
+    """What makes two interests the same one; as bytes, the key of its record in the compacted topic.
+
+    >>> InterestKey.from_bytes(InterestKey("edge-0.1.7", Verb.SERVE, "", "sum").to_bytes()).pattern
+    'sum'
+    """
+
+    subscriber: str
+    verb: Verb
+    group: str
+    pattern: str
+
+    def to_bytes(self) -> bytes:
+        """A JSON list: a pattern may hold any character, so no separator would be safe."""
+        return json.dumps(self, ensure_ascii=False, separators=(",", ":")).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> InterestKey:
+        subscriber, verb, group, pattern = json.loads(data)
+        return cls(subscriber, Verb(verb), group, pattern)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interest:
+    """`subscriber` is a session's id or a node that outlives its sessions (`emm:<uuid>`).
+
+    A destination is a session (`edge`, `epoch`, `session`) or, for datagrams, an `address` behind an edge's listener.
+    `expires_at` (µs since the epoch) ends a lease: compared with the receive time of the event, never with a clock, so
+    that a replay decides as it was decided then. `durable` interests outlive their edge's epoch; `left` is the session
+    at another edge that their node had before, where it has come back here and that is what changed last.
+    """
+
+    subscriber: str
+    verb: Verb
+    pattern: str
+    group: str = ""
+    edge: str
+    epoch: int
+    session: int = 0
+    address: str = ""
+    protocol: str
+    listener: str
+    facts: Mapping[str, Fact] = field(default_factory=lambda: NO_FACTS, hash=False)
+    node: str = ""
+    expires_at: int | None = None
+    durable: bool = False
+    left: str = ""
+    position: Position
+
+    @property
+    def key(self) -> InterestKey:
+        return InterestKey(self.subscriber, self.verb, self.group, self.pattern)
+
+    def alive_at(self, at_us: int) -> bool:
+        return self.expires_at is None or at_us < self.expires_at
+
+    def to_json(self) -> bytes:
+        return dump(interest_fields(self))
+
+    @classmethod
+    def from_json(cls, data: bytes) -> Interest:
+        return interest_from(json.loads(data))
+
+
+def interest_fields(interest: Interest) -> dict[str, Any]:
+    """Not `asdict`: it copies deeply, and a read-only mapping cannot be copied."""
+    return {entry.name: getattr(interest, entry.name) for entry in fields(interest)} | {"facts": dict(interest.facts)}
+
+
+def interest_from(values: dict[str, Any]) -> Interest:
+    return Interest(**{**values, "verb": Verb(values["verb"]), "position": position_from(values["position"])})
+
+
+def position_from(values: list[int]) -> Position:
+    partition, offset, index = values
+    return partition, offset, index
+
+
+def dump(values: dict[str, Any]) -> bytes:
+    return json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode()

@@ -1,0 +1,220 @@
+"""The interest table: changes in, destinations out.
+
+A worker keeps one for each raw partition it reads and applies every change where it stands in that partition's log.
+After a crash the log repeats changes, and a copy may have been filled from the compacted topic, which is ahead of the
+log and holds its records in no order between keys. So every interest has the position of the last change that made it
+what it is, and:
+
+Invariants
+1. A change older than an interest does nothing to that interest: repeats are harmless, and so is a copy that is ahead.
+   Changes that one frame made share a position: repeating all of them ends where the first time did.
+2. What ended stays ended: the positions of ends are remembered for a while, and an interest of an edge's earlier epoch
+   is not taken.
+3. A match depends on the table, the subject, the event's id and its receive time alone: no clock, no order of
+   insertion, no process-wide hash seed. A replay decides as it was decided then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+
+from gateway.interests.changes import Change, EndSession, NewEpoch, Put, Remove, Renew, SetFacts
+from gateway.interests.index import Found, Index
+from gateway.interests.interest import Interest, InterestKey, Position, Verb
+
+ENDS_REMEMBERED = 16_384
+"""Ends of interests and sessions, by which an older interest that comes again is known as a repeat. A router repeats at
+most what it did since its last commit (a minute in real time). An end that was forgotten is only late: the interest
+comes back for as long as the log takes to repeat its end too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What a change did: what was put (new or changed) and what was removed. False if it did nothing."""
+
+    put: tuple[Interest, ...] = ()
+    removed: tuple[Interest, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.put or self.removed)
+
+
+NOTHING = Applied()
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """Who gets an event: every plain subscriber, and one chosen member of each group that does not get it anyway.
+
+    `plain` is one and the same tuple for as long as nothing changes and no lease is over: what is derived from it may
+    be kept.
+    """
+
+    plain: tuple[Interest, ...]
+    chosen: tuple[Interest, ...]
+
+    def __iter__(self) -> Iterator[Interest]:
+        yield from self.plain
+        yield from self.chosen
+
+    def __len__(self) -> int:
+        return len(self.plain) + len(self.chosen)
+
+
+class InterestTable:
+    def __init__(self) -> None:
+        self._indexes = {verb: Index() for verb in Verb}
+        self._subscribers: dict[str, dict[InterestKey, Interest]] = {}
+        self._edges: dict[str, dict[InterestKey, Interest]] = {}
+        self._epochs: dict[str, int] = {}
+        self._ends: dict[InterestKey | str, Position] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Interest]:
+        for interests in self._subscribers.values():
+            yield from interests.values()
+
+    def of(self, subscriber: str) -> tuple[Interest, ...]:
+        return tuple(self._subscribers.get(subscriber, {}).values())
+
+    # -- matching ------------------------------------------------------------------------------------------------
+
+    def match(self, subject: str, verb: Verb, at_us: int, event_id: str) -> Matched:
+        found = _alive(self._indexes[verb].find(subject), at_us)
+        if not found.groups:
+            return Matched(found.plain, ())
+        chosen = {one.subscriber: one for one in (choose(members, event_id) for members in found.groups)}
+        for interest in found.plain:
+            chosen.pop(interest.subscriber, None)
+        return Matched(found.plain, tuple(chosen.values()))
+
+    def servers(self, subject: str, at_us: int) -> tuple[Interest, ...]:
+        """Each server of the subject once: whom a cancel goes to."""
+        found = _alive(self._indexes[Verb.SERVE].find(subject), at_us)
+        servers = {one.subscriber: one for members in (*found.groups, found.plain) for one in members}
+        return tuple(servers.values())
+
+    def server(self, subject: str, request_id: str, at_us: int) -> Interest | None:
+        """The one server of a request: the same one for a retry, as long as it is there."""
+        servers = self.servers(subject, at_us)
+        return choose(servers, request_id) if servers else None
+
+    def component_has_servers(self, prefix: str, at_us: int) -> bool:
+        """Someone serves subjects that begin with these tokens and go on."""
+        return any(interest.alive_at(at_us) for interest in self._indexes[Verb.SERVE].below(prefix))
+
+    # -- changing ------------------------------------------------------------------------------------------------
+
+    def apply(self, change: Change) -> Applied:
+        match change:
+            case Put(interest):
+                return self._put(interest)
+            case Remove(key, position):
+                named = self._subscribers.get(key.subscriber, {}).get(key)
+                return self._end([named] if named and not _before(position, named.position) else [], key, position)
+            case EndSession(subscriber, position):
+                return self._end(self._up_to(subscriber, position), subscriber, position)
+            case SetFacts(subscriber, facts, position):
+                standing = self._up_to(subscriber, position)
+                return self._replace([replace(one, facts=facts, position=position) for one in standing])
+            case Renew(subscriber, expires_at, position):
+                leased = [one for one in self._up_to(subscriber, position) if one.expires_at is not None]
+                return self._replace([replace(one, expires_at=expires_at, position=position) for one in leased])
+            case NewEpoch():
+                return self._begin_epoch(change)
+
+    def purge(self, before_us: int) -> Applied:
+        """Leases that were over at this time go. They match nothing anyway: this only frees their memory."""
+        return self._remove_all([interest for interest in self if not interest.alive_at(before_us)])
+
+    def _put(self, interest: Interest) -> Applied:
+        known = self._subscribers.get(interest.subscriber, {}).get(interest.key)
+        if self._is_of_the_past(interest) or self._is_over(interest):
+            return NOTHING
+        if known is not None and (known == interest or _before(interest.position, known.position)):
+            return NOTHING
+        # So that a copy that never saw the epoch begin refuses what is older, too.
+        self._epochs[interest.edge] = max(interest.epoch, self._epochs.get(interest.edge, -1))
+        return self._replace([interest])
+
+    def _end(self, interests: Iterable[Interest], what: InterestKey | str, position: Position) -> Applied:
+        known = self._ends.pop(what, position)
+        self._ends[what] = known if _before(position, known) else position
+        if len(self._ends) > ENDS_REMEMBERED:
+            del self._ends[next(iter(self._ends))]
+        return self._remove_all(interests)
+
+    def _up_to(self, subscriber: str, position: Position) -> list[Interest]:
+        return [interest for interest in self.of(subscriber) if not _before(position, interest.position)]
+
+    def _is_over(self, interest: Interest) -> bool:
+        ends = (self._ends.get(interest.key), self._ends.get(interest.subscriber))
+        return any(end is not None and _before(interest.position, end) for end in ends)
+
+    def _is_of_the_past(self, interest: Interest) -> bool:
+        return not interest.durable and interest.epoch < self._epochs.get(interest.edge, -1)
+
+    def _begin_epoch(self, change: NewEpoch) -> Applied:
+        self._epochs[change.edge] = max(change.epoch, self._epochs.get(change.edge, -1))
+        of_the_edge = self._edges.get(change.edge, {}).values()
+        return self._remove_all([interest for interest in of_the_edge if self._is_of_the_past(interest)])
+
+    def _replace(self, interests: Iterable[Interest]) -> Applied:
+        return Applied(put=tuple(interest for interest in interests if self._insert(interest)))
+
+    def _remove_all(self, interests: Iterable[Interest]) -> Applied:
+        removed = tuple(interests)
+        for interest in removed:
+            self._delete(interest)
+        return Applied(removed=removed)
+
+    def _insert(self, interest: Interest) -> bool:
+        key = interest.key
+        known = self._subscribers.get(interest.subscriber, {}).get(key)
+        if known == interest:
+            return False
+        if known is not None:
+            self._delete(known)
+        self._subscribers.setdefault(interest.subscriber, {})[key] = interest
+        self._edges.setdefault(interest.edge, {})[key] = interest
+        self._indexes[interest.verb].put(interest)
+        self._count += 1
+        return True
+
+    def _delete(self, interest: Interest) -> None:
+        key = interest.key
+        mine = self._subscribers[interest.subscriber]
+        del mine[key]
+        if not mine:
+            del self._subscribers[interest.subscriber]
+        del self._edges[interest.edge][key]
+        self._indexes[interest.verb].remove(interest)
+        self._count -= 1
+
+
+def choose(members: tuple[Interest, ...], name: str) -> Interest:
+    """One member by rendezvous hash: when a member goes, only what was its own goes to others.
+
+    A CRC would not do: it is linear, so the order of members would depend on the name's bits and not be fair.
+    """
+    return max(members, key=lambda member: blake2b(f"{name}\0{member.subscriber}".encode(), digest_size=8).digest())
+
+
+def _alive(found: Found, at_us: int) -> Found:
+    if found.first_expiry is None or at_us < found.first_expiry:
+        return found
+    groups = (tuple(one for one in members if one.alive_at(at_us)) for members in found.groups)
+    plain = tuple(one for one in found.plain if one.alive_at(at_us))
+    return Found(plain, tuple(members for members in groups if members))
+
+
+def _before(position: Position, last: Position) -> bool:
+    """Positions compare within one partition. When partitions are added a node may move to another: there, arrival
+    decides.
+    """
+    return position[0] == last[0] and position < last

@@ -1,0 +1,55 @@
+"""Follows who wants what, at a pace that disturbs nobody: from the start of the compacted topic, a little at a time."""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections.abc import Sequence
+from typing import ClassVar
+
+from kafka import KafkaConsumer, TopicPartition
+
+from gateway.config import Config
+from gateway.interests import Interest, InterestTable
+from gateway.interests.records import apply_record
+from gateway.live.kafka_thread import KafkaThread
+from gateway.live.standing import order
+
+RECORDS_PER_POLL = 500
+POLL_SECONDS = 0.25
+"""So 2,000 records a second at most, which take a fiftieth of a core."""
+MOST_INTERESTS = 20_000
+"""Held in memory: a mesh may have many more, and nobody reads them on a page. Beyond it, what comes is left out."""
+SHOWN_INTERESTS = 100
+
+
+class Following(KafkaThread):
+    """`shown`: the first of those that stand. `count`: of all that were read. `is_whole`: nothing was left out."""
+
+    consumer_settings: ClassVar = {"max_poll_records": RECORDS_PER_POLL, "auto_offset_reset": "earliest"}
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        self.shown: Sequence[Interest] = ()
+        self.count = 0
+        self.is_whole = False
+
+    def read(self, consumer: KafkaConsumer) -> None:
+        topic, table = self.config.topic("interests"), InterestTable()
+        partitions = [TopicPartition(topic, one) for one in sorted(consumer.partitions_for_topic(topic) or ())]
+        consumer.assign(partitions)
+        consumer.seek_to_beginning()
+        behind = consumer.end_offsets(partitions)  # of what stood before we came
+        while not self.stopping.wait(POLL_SECONDS):
+            polled = consumer.poll(timeout_ms=0)
+            for record in (one for records in polled.values() for one in records):
+                if record.value is None or len(table) < MOST_INTERESTS:
+                    apply_record(table, record.key, record.value)
+            behind = {one: end for one, end in behind.items() if consumer.position(one) < end}
+            self._show(table, not behind)
+
+    def _show(self, table: InterestTable, has_caught_up: bool) -> None:
+        now = time.time_ns() // 1_000
+        alive = [interest for interest in table if interest.alive_at(now)]
+        self.shown, self.count = heapq.nsmallest(SHOWN_INTERESTS, alive, key=order), len(alive)
+        self.is_whole = has_caught_up and len(table) < MOST_INTERESTS

@@ -1,0 +1,51 @@
+"""A thread that reads from Kafka for as long as it is wanted. Kafka may go away and come back."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+from kafka import KafkaConsumer
+from kafka.errors import KafkaError
+
+from gateway.config import Config
+from gateway.errors import SetupError
+from gateway.live.glimpse import consumer_of
+
+RETRY_SECONDS = 2.0
+STOP_SECONDS = 1.0
+
+
+class KafkaThread(ABC):
+    """`start`, then `stop` once. `trouble` says why nothing is read, while nothing is."""
+
+    consumer_settings: ClassVar[dict[str, Any]] = {}
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.trouble = ""
+        self.stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=type(self).__name__.lower(), daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """A thread that waits for Kafka is left to end by itself."""
+        self.stopping.set()
+        self._thread.join(STOP_SECONDS)
+
+    @abstractmethod
+    def read(self, consumer: KafkaConsumer) -> None:
+        """Until `stopping` is set; begins anew after each trouble."""
+
+    def _run(self) -> None:
+        while not self.stopping.is_set():
+            try:
+                with consumer_of(self.config, **self.consumer_settings) as consumer:
+                    self.trouble = ""
+                    self.read(consumer)
+            except (SetupError, KafkaError, OSError, ValueError) as gone:
+                self.trouble = str(gone) or type(gone).__name__
+                self.stopping.wait(RETRY_SECONDS)

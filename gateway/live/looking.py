@@ -1,0 +1,55 @@
+"""Looks at the parts' metrics, one after another."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from gateway.errors import SetupError
+from gateway.live.exposition import Sample, read_samples
+from gateway.live.flow import Look, Samples, flow, samples_of
+from gateway.live.parts import Part
+
+Tell = Callable[[], Iterable[Sample]]
+"""What a part's metrics say now. Raises SetupError."""
+
+
+def telling(part: Part) -> Tell:
+    return lambda: read_samples(part.text("/metrics"))
+
+
+class Looking:
+    """`tell`: by the part's name. A part that does not answer is missing from one look, and may be in the next."""
+
+    def __init__(self, tell: Mapping[str, Tell]) -> None:
+        self._tell = dict(tell)
+        self._last: Look | None = None
+        self._route: dict[str, float | None] | None = None
+
+    def look(self) -> dict[str, Any]:
+        """What has flowed since the look before (see `flow`); with all parts asked at once, for one may be slow."""
+        with ThreadPoolExecutor(max_workers=len(self._tell) or 1) as asking:
+            told = dict(zip(self._tell, asking.map(_ask, self._tell.values()), strict=True))
+        parts = {name: None if isinstance(one, str) else one for name, one in told.items()}
+        now = Look(time.time(), parts, {name: one for name, one in told.items() if isinstance(one, str)})
+        last, self._last = self._last, now
+        said = flow(last, now)
+        self._remember_route(said["latency"])
+        return said
+
+    def _remember_route(self, latency: dict[str, Any]) -> None:
+        """The router's way is measured a few times a minute: between two looks, the last of them holds."""
+        if latency["route"]["p50_seconds"] is not None:
+            self._route = latency["route"]
+        elif self._route is not None:
+            latency["route"] = self._route
+
+
+def _ask(tell: Tell) -> Samples | str:
+    """What it said, or why it said nothing."""
+    try:
+        return samples_of(tell())
+    except (SetupError, ValueError) as silent:
+        return str(silent)

@@ -1,0 +1,70 @@
+"""The parts of a running mesh, as their management addresses tell of them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException
+from typing import Any
+
+from gateway.config import Config
+from gateway.config.address import HostPort
+from gateway.errors import SetupError
+
+ANSWER_SECONDS = 5.0
+"""The management answers from threads of its own, so one that takes longer is not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """`name`: what it is to people. `setting`: what says where it is. Asking raises SetupError where it cannot tell."""
+
+    name: str
+    setting: str
+    address: HostPort
+
+    def json(self, path: str) -> Any:
+        return json.loads(self._found(path))
+
+    def text(self, path: str) -> str:
+        return self._found(path).decode()
+
+    def post(self, path: str) -> tuple[int, Any]:
+        """Status and answer: what it refuses is for the caller to tell."""
+        status, body = self._ask("POST", path)
+        return status, json.loads(body)
+
+    def _found(self, path: str) -> bytes:
+        status, body = self._ask("GET", path)
+        if status != HTTPStatus.OK:
+            raise SetupError(f"{self.setting} {self.address} has no {path}: is it {self.name} of this version?")
+        return body
+
+    def _ask(self, method: str, path: str) -> tuple[int, bytes]:
+        """Directly: what a proxy in the environment is for is elsewhere."""
+        connection = HTTPConnection(self.address.host, self.address.port, timeout=ANSWER_SECONDS)
+        try:
+            connection.request(method, path)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        except (OSError, HTTPException) as failed:
+            why = (failed.strerror if isinstance(failed, OSError) else None) or type(failed).__name__
+            raise SetupError(
+                f"{self.setting} {self.address} does not answer ({why}): is {self.name} running?"
+            ) from None
+        finally:
+            connection.close()
+
+
+def edge_parts(config: Config, given: tuple[HostPort, ...] = ()) -> list[Part]:
+    """The edges at the addresses given; else the one of the configuration."""
+    if given:
+        return [Part("an edge", "--edge", address.reachable) for address in given]
+    return [Part("the edge", "edge.management", config.edge.management.reachable)]
+
+
+def router_part(config: Config, given: HostPort | None = None) -> Part:
+    if given is not None:
+        return Part("the router", "--router", given.reachable)
+    return Part("the router", "router.management", config.router.management.reachable)

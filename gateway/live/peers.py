@@ -1,0 +1,43 @@
+"""Who is connected, over all edges that were asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+from urllib.parse import quote
+
+from gateway.cloud_event import rfc3339
+from gateway.live.parts import Part
+
+MICROSECONDS = 1_000_000
+
+Peer = dict[str, Any]
+"""As `/peers` tells it, with the edge that it is connected to, and times as everywhere else."""
+
+
+def connected(edges: Iterable[Part], session: str = "") -> list[Peer]:
+    """All, or the one with this session; by edge, then in the order in which they came."""
+    path = f"/peers?session={quote(session)}" if session else "/peers"
+    return [_peer(told) for edge in edges for told in edge.json(path)]
+
+
+def _peer(told: dict[str, Any]) -> Peer:
+    edge = edge_of(told["session"])
+    return {**told, "edge": edge, "connected_at": rfc3339(int(told["connected_at"] * MICROSECONDS))}
+
+
+def edge_of(session: str) -> str:
+    """
+    >>> edge_of("edge-0.19a1f.7")
+    'edge-0'
+    """
+    return session.rsplit(".", 2)[0]
+
+
+def is_anonymous(node: str) -> bool:
+    """Nothing has proven who it is: its name is made of its session's.
+
+    >>> is_anonymous("anon:edge-0:edge-0.19a1f.7"), is_anonymous("cn:plant-1")
+    (True, False)
+    """
+    return node.startswith("anon:")

@@ -1,0 +1,65 @@
+"""Who wants what now, as the compacted topic `interests` has it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from gateway.cloud_event import rfc3339
+from gateway.history.topics import History
+from gateway.interests import Interest, InterestTable
+from gateway.interests.records import apply_record
+from gateway.subjects import matches
+
+
+def standing(history: History) -> list[Interest]:
+    """In the order of their patterns. A lease that is over no longer stands, though its record may."""
+    table = InterestTable()
+    for record in history.read("interests", history.bounds("interests")):
+        if record.key is not None:
+            apply_record(table, record.key, record.value)
+    now = time.time_ns() // 1_000
+    alive = (interest for interest in table if interest.alive_at(now))
+    return sorted(alive, key=order)
+
+
+def order(interest: Interest) -> tuple[str, ...]:
+    return interest.verb, interest.pattern, interest.group, interest.subscriber
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is left empty lets everything pass. `subject`: who would get an event of it."""
+
+    verb: str = ""
+    subject: str = ""
+    protocol: str = ""
+    node: str = ""
+    subscriber: str = ""
+
+    def passes(self, interest: Interest) -> bool:
+        return (
+            self.verb in ("", interest.verb)
+            and (not self.subject or matches(interest.pattern, self.subject))
+            and self.protocol in ("", interest.protocol)
+            and self.node in ("", interest.node)
+            and self.subscriber in ("", interest.subscriber)
+        )
+
+
+def interest_row(interest: Interest) -> dict[str, Any]:
+    """For people and programs: without what only the router needs."""
+    return {
+        "verb": interest.verb.value,
+        "pattern": interest.pattern,
+        "group": interest.group or None,
+        "subscriber": interest.subscriber,
+        "protocol": interest.protocol,
+        "listener": interest.listener,
+        "edge": interest.edge,
+        "node": interest.node or None,
+        "address": interest.address or None,
+        "expires": None if interest.expires_at is None else rfc3339(interest.expires_at),
+        "durable": interest.durable,
+    }

@@ -1,0 +1,83 @@
+"""Watches topics on a thread of its own, lightly (see `glimpse`): the latest rows of each, and the busiest subjects."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from itertools import islice
+
+from kafka import KafkaConsumer
+
+from gateway.config import Config
+from gateway.config.kafka import TopicName
+from gateway.live.glimpse import Glimpse, Seen
+from gateway.live.kafka_thread import KafkaThread
+from gateway.live.rows import Filter, Record, Row, rows_of
+from gateway.live.subjects import Subjects
+
+INTERVAL_SECONDS = 1.0
+ROWS_KEPT = 100
+"""Of each topic: what a person can still read."""
+EVERYTHING = Filter()
+
+Names = Callable[[], frozenset[TopicName]]
+
+
+class Watching(KafkaThread):
+    """`names`: asked before each look, what is to be watched."""
+
+    def __init__(self, config: Config, names: Names) -> None:
+        super().__init__(config)
+        self._names = names
+        self._rows: dict[TopicName, deque[tuple[int, Row]]] = {}
+        self._numbers: dict[TopicName, int] = {}
+        self._first = time.time_ns() // 1_000_000  # whoever reads on from an earlier watch misses nothing
+        self._skipped: dict[TopicName, int] = {}
+        self._lock = threading.Lock()
+        self.subjects = Subjects()
+
+    def rows(self, name: TopicName, after: int = 0) -> list[tuple[int, Row]]:
+        """The latest, each with its number; those beyond `after`."""
+        with self._lock:
+            return [(number, row) for number, row in self._rows.get(name, ()) if number > after]
+
+    def skipped(self, name: TopicName) -> int:
+        """Records that passed since it is watched and were not looked at."""
+        with self._lock:
+            return self._skipped.get(name, 0)
+
+    # -- on its thread -------------------------------------------------------------------------------------------
+
+    def read(self, consumer: KafkaConsumer) -> None:
+        glimpse = Glimpse(self.config, consumer)
+        while not self.stopping.is_set():
+            glimpse.watch(self._names())
+            self.take(glimpse.look())
+            self.stopping.wait(INTERVAL_SECONDS)
+
+    def take(self, seen: Seen) -> None:
+        with self._lock:
+            for name, records in seen.records.items():
+                self._skipped[name] = self._skipped.get(name, 0) + seen.skipped.get(name, 0)
+                self._keep(name, newest_rows(name, records))
+            if "events" in seen.records:
+                self.subjects.add(filter(None, map(_subject, seen.records["events"])))
+
+    def _keep(self, name: TopicName, rows: Iterable[Row]) -> None:
+        kept = self._rows.setdefault(name, deque(maxlen=ROWS_KEPT))
+        for row in rows:
+            number = self._numbers[name] = self._numbers.get(name, self._first) + 1
+            kept.append((number, row))
+
+
+def newest_rows(name: TopicName, records: list[Record]) -> list[Row]:
+    """As many as are kept, the oldest of them first: a record of `raw` alone may hold hundreds."""
+    records = sorted(records, key=lambda one: one.timestamp_us, reverse=True)
+    newest_first = (row for record in records for row in reversed(list(rows_of(name, record, EVERYTHING))))
+    return list(islice(newest_first, ROWS_KEPT))[::-1]
+
+
+def _subject(record: Record) -> str:
+    return next((value.decode(errors="replace") for name, value in record.headers if name == "ce_subject"), "")

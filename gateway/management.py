@@ -1,0 +1,170 @@
+"""The management address of a part: health, metrics, version, configuration; and the commands that a part takes.
+Plain HTTP.
+
+It runs in threads of its own, so it answers while the data path is stuck; that is when one wants to look.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import threading
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import MappingProxyType
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, unquote
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+
+from gateway import __version__
+from gateway.config.address import HostPort
+from gateway.errors import SetupError
+
+REQUEST_SECONDS = 10  # a scraper that says nothing for so long is dropped
+POLL_SECONDS = 0.1
+"""How long `stop` may take at most."""
+
+Check = Callable[[], dict[str, str]]
+"""What is missing, by name; empty when all is well."""
+PRIVATE_DOMAINS = (".svc", ".svc.cluster.local", ".localhost")
+ALWAYS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
+
+
+class Answer(NamedTuple):
+    status: int
+    content_type: str
+    body: bytes
+    headers: Mapping[str, str] = MappingProxyType({})
+
+
+Page = Callable[[Mapping[str, str]], Answer]
+"""Takes the query."""
+Command = Callable[[str], Answer]
+"""A POST; takes what stands below its path."""
+
+
+class Management:
+    """Serves `/healthz/started|live|ready`, `/metrics`, `/version`, `/config`, and the pages and commands given.
+
+    `browsed`: pages that show browsers what peers have sent. They answer only under names that no stranger can give
+    out: else any site could have its own name lead here, and read along.
+    """
+
+    def __init__(
+        self,
+        address: HostPort,
+        registry: CollectorRegistry,
+        *,
+        started: Check,
+        ready: Check,
+        config: Callable[[], dict[str, Any]],
+        pages: Mapping[str, Page] | None = None,
+        commands: Mapping[str, Command] | None = None,
+        browsed: Mapping[str, Page] | None = None,
+    ) -> None:
+        self._registry = registry
+        self._checks = {"/healthz/started": started, "/healthz/ready": ready, "/healthz/live": dict}
+        self._config = config
+        self._pages = dict(pages or {})
+        self._commands = dict(commands or {})
+        self._browsed = dict(browsed or {})
+        try:
+            self._server = _Server((address.host, address.port), _handler(self))
+        except OSError as error:
+            raise SetupError(f"management address {address}: {error.strerror}; another process may use it") from error
+        self.port: int = self._server.server_address[1]
+        serve = self._server.serve_forever
+        self._thread = threading.Thread(target=serve, args=(POLL_SECONDS,), name="management", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def answer(self, path: str, accept: str, host: str) -> Answer:
+        route, _, query = path.partition("?")
+        if (check := self._checks.get(route)) is not None:
+            missing = check()
+            return _json(503 if missing else 200, {"status": "missing" if missing else "ok", "missing": missing})
+        if route == "/metrics":
+            encode, content_type = choose_encoder(accept)
+            return Answer(HTTPStatus.OK, content_type, encode(self._registry))
+        if route == "/version":
+            return _json(200, {"version": __version__})
+        if route == "/config":
+            return _json(200, self._config())
+        if (page := self._pages.get(route)) is not None:
+            return page(dict(parse_qsl(query)))
+        if (page := self._browsed.get(route)) is not None:
+            if not is_private(host):
+                return _json(403, {"error": f"this page answers to an address or to localhost, not to {host!r}"})
+            return page(dict(parse_qsl(query)))
+        return _json(404, {"error": "no such page"})
+
+    def obey(self, path: str, origin: str | None) -> Answer:
+        """`origin`: browsers put it on every POST, so any page that an operator looks at could send one."""
+        if origin is not None:
+            return _json(403, {"error": "commands are not taken from web pages"})
+        for route, command in self._commands.items():
+            if path.startswith(route):
+                return command(unquote(path.removeprefix(route)))
+        return _json(404, {"error": "no such command"})
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A scraper that went away is no news."""
+
+
+def _handler(management: Management) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        timeout = REQUEST_SECONDS
+
+        def do_GET(self) -> None:
+            headers = self.headers
+            self._answer(management.answer(self.path, headers.get("Accept", ""), headers.get("Host", "")))
+
+        def do_POST(self) -> None:
+            self._answer(management.obey(self.path, self.headers.get("Origin")))
+
+        def _answer(self, answer: Answer) -> None:
+            self.send_response(answer.status)
+            sizes = {"Content-Type": answer.content_type, "Content-Length": str(len(answer.body))}
+            for name, value in (sizes | ALWAYS | dict(answer.headers)).items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(answer.body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Scrapes are not logged."""
+
+    return Handler
+
+
+def is_private(host: str) -> bool:
+    """Of a Host header: an address, or a name that public DNS knows nothing of.
+
+    >>> [is_private(host) for host in ("127.0.0.1:9640", "[::1]:9640", "localhost:9640", "edge-0.edges.mesh.svc:9640")]
+    [True, True, True, True]
+    >>> [is_private(host) for host in ("", "evil.example.com:9640", "127.0.0.1.evil.example.com")]
+    [False, False, False]
+    """
+    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+    name = name.strip("[]").rstrip(".").lower()
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return name.endswith(PRIVATE_DOMAINS) or (name != "" and "." not in name)
+    return True
+
+
+def _json(status: int, value: Any) -> Answer:
+    return Answer(status, "application/json", json.dumps(value, default=str).encode())

@@ -1,0 +1,116 @@
+"""What a session asks of the edge, and what the edge gives it to deliver."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from gateway.event import Kind
+from gateway.raw_log.frames import NO_FACTS, Facts, ReplyAddress
+from gateway.reasons import MeshError, Reason
+
+
+class Outcome(StrEnum):
+    """What became of a delivery."""
+
+    CONFIRMED = "confirmed"
+    WRITTEN = "written"
+    UNDELIVERABLE = "undeliverable"
+    EXPIRED = "expired"
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The handshake is over; the session exists for the mesh. Comes again when a fact has changed."""
+
+    facts: Facts = field(default_factory=lambda: NO_FACTS)
+
+
+@dataclass(frozen=True, slots=True)
+class Identified:
+    """The protocol's own authentication proved who the peer is (comes after Opened)."""
+
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class FramesReceived:
+    """Whole frames, side by side in `data`, in order. `tag` is handed back by `logged` when all of them are durable.
+
+    `replies`: the requests that these frames answer.
+    """
+
+    data: bytes
+    lengths: tuple[int, ...]
+    tag: int | None = None
+    replies: tuple[ReplyAddress, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FrameRefused:
+    """Input the session refused and went on after (counted; not logged in `raw`)."""
+
+    reason: Reason
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """The end of one delivery. `refused`: the peer has said no, and would say it again."""
+
+    delivery: Delivery
+    outcome: Outcome
+    detail: str = ""
+    refused: bool = False
+
+
+REQUEST_ENDS = ("response", "error", "cancelled", "timeout", "late")
+"""How a request of the peer is over; `late` is said of an answer after that."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestEnded:
+    """`outcome`: one of REQUEST_ENDS."""
+
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True)
+class RequestsAbandoned:
+    """Requests delivered to the peer that it can no longer answer: their requesters are told at once."""
+
+    replies: tuple[ReplyAddress, ...]
+    error: MeshError = MeshError.UNDELIVERABLE
+
+
+@dataclass(frozen=True, slots=True)
+class Terminated:
+    """The session has ended. `reason` is a slug for the metric: a `Reason`, `bye`, `eof`, `peer_error`, `redirect`
+    (`detail` is where to), `drain`; or what else its connection ended for: `kicked`, `idle`, `not_logged`."""
+
+    reason: str
+    detail: str = ""
+
+
+Action = Opened | Identified | FramesReceived | FrameRefused | Delivered | RequestEnded | RequestsAbandoned | Terminated
+
+
+@dataclass(slots=True)
+class Delivery:
+    """A frame the router wrote for this session.
+
+    `stamps`: offsets where the session writes the id of its own connection. `reply`: who asked (kinds request and
+    cancel). `request`: this peer's own id of the request that an answer belongs to.
+    `event_id` and `part` name it among this session's deliveries.
+    """
+
+    event_id: str
+    kind: Kind
+    subject: str
+    frame: bytes
+    stamps: tuple[int, ...] = ()
+    reply: ReplyAddress | None = None
+    request: str = ""
+    origin: str = ""
+    received_at: int = 0
+    part: int = 0

@@ -1,0 +1,196 @@
+"""Packets ↔ the mesh's events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from types import MappingProxyType
+from uuid import UUID
+
+from gateway.auth.keyring import NODE_BYTES
+from gateway.content import BINARY, JSON
+from gateway.event import NO_HEADERS, Auth, Event, Kind
+from gateway.protocols.emm import codec
+from gateway.protocols.emm.body import content_of, fields_of
+from gateway.protocols.emm.frames import (
+    DATA_TYPES,
+    HEADER_BYTES,
+    HEARTBEAT_SUBJECT,
+    HELLO_SUBJECT,
+    PRESENCE_PREFIX,
+    SEALED_HEADER_BYTES,
+    EventType,
+    Field,
+    FieldType,
+    Flag,
+    Packet,
+)
+from gateway.protocols.emm.judge import Verdict, judge
+from gateway.protocols.emm.options import EmmOptions
+from gateway.protocols.emm.presence import capabilities
+from gateway.protocols.emm.sealing import Metadata, opened
+from gateway.protocols.emm.signing import Signer, message_id, signing_identity
+from gateway.protocols.spec import Encoded, Env, Target
+from gateway.raw_log.frames import RawFrame
+from gateway.reasons import Reason, Rejected
+
+MICROSECONDS = 1_000_000
+LATEST_SECONDS = (2**63 - 1) // MICROSECONDS
+"""The last second that a signed 64-bit count of microseconds, as the stream's columns have it, can hold."""
+
+_NODE_ID = FieldType.NODE_ID.value
+
+FOREIGN_KEY_HEADER = "emm-public-key"
+ENCRYPTED_HEADER = "encrypted"
+COMPRESSED_HEADER = "compressed"
+
+
+def to_event(raw: RawFrame, event_id: str, options: EmmOptions, env: Env, /) -> Event:
+    packet, verdict = judge(raw.data, raw.received_at, options, env)
+    return event_of(packet, verdict, raw, event_id, options, env)
+
+
+def event_of(packet: Packet, verdict: Verdict, raw: RawFrame, event_id: str, options: EmmOptions, env: Env) -> Event:
+    """Of a packet that has been judged, or whose receiver need not know who it comes from. Raises Rejected."""
+    subject, data = _subject_and_data(packet)
+    headers: dict[str, str] = {}
+    if packet.header.flags & Flag.ENCRYPTED and options.encryption == "pass":
+        headers |= _sealed_headers(packet)
+    else:
+        data = opened(packet, data, raw.received_at, env.keys, options.uncompressed_bytes)
+    if verdict.foreign_key:
+        headers[FOREIGN_KEY_HEADER] = verdict.foreign_key.hex()
+    content_type, body = content_of(data) if subject != HELLO_SUBJECT else _capabilities(data)
+    header, source = packet.header, raw.source
+    return Event(
+        id=event_id,
+        kind=Kind.EVENT,
+        subject=subject,
+        protocol=source.protocol,
+        listener=source.listener,
+        edge=source.edge,
+        session=source.session_id,
+        peer=source.peer,
+        node=node_text(packet.value(FieldType.NODE_ID) or b""),
+        received_at=raw.received_at,
+        message_id=header.message_id.hex(),
+        content_type=content_type,
+        body=body,
+        headers=MappingProxyType(headers) if headers else NO_HEADERS,
+        urgent=bool(header.flags & Flag.URGENT),
+        sent_at=sent_at(header.timestamp),
+        auth=verdict.auth,
+        key_id=verdict.key_id.hex(),
+        raw=raw.data,
+    )
+
+
+@lru_cache(maxsize=16_384)
+def node_text(node: bytes) -> str:
+    """A NODE ID in the canonical text of a UUID; nothing for none."""
+    return str(UUID(bytes=node)) if node else ""
+
+
+def sent_at(timestamp: int) -> int | None:
+    """What the peer claims, in microseconds; None for a time that no clock will show."""
+    return timestamp * MICROSECONDS if timestamp <= LATEST_SECONDS else None
+
+
+def _subject_and_data(packet: Packet) -> tuple[str, tuple[Field, ...]]:
+    """The subject, and the data fields that are the body."""
+    data = tuple(item for item in codec.join_values(packet.fields) if item.type in DATA_TYPES)
+    match packet.header.event_type:
+        case EventType.HELLO:
+            return HELLO_SUBJECT, data
+        case EventType.HEARTBEAT:
+            return HEARTBEAT_SUBJECT, data
+        case EventType.EVENT:
+            name = next(index for index, item in enumerate(data) if item.type == FieldType.STRING)
+            subject = data[name].value.decode()
+            check_name(subject)
+            return subject, data[:name] + data[name + 1 :]
+        case other:
+            return f"emm.type.{other}", data
+
+
+def check_name(name: str) -> None:
+    if not name:
+        raise Rejected(Reason.MISSING_FIELD, "an empty event name")
+    if name[: len(PRESENCE_PREFIX)].lower().replace("/", ".") == PRESENCE_PREFIX:
+        raise Rejected(Reason.FORBIDDEN, "the name of a hello or heartbeat on an event")
+
+
+def _capabilities(data: tuple[Field, ...]) -> tuple[str, bytes]:
+    """Of a hello: its first binary field, whatever else it says."""
+    blob = next(item.value for item in data if item.type == FieldType.BINARY)
+    return BINARY if capabilities(blob) is None else JSON, blob
+
+
+def _sealed_headers(packet: Packet) -> Mapping[str, str]:
+    """All that opens the ciphertext but the key, for receivers that speak another protocol."""
+    metadata = Metadata.of(packet)
+    headers = {
+        ENCRYPTED_HEADER: metadata.algorithm.label,
+        "encrypted-nonce": metadata.nonce.hex(),
+        "encrypted-header": packet.raw[:SEALED_HEADER_BYTES].hex(),
+    }
+    if metadata.key_identifier is not None:
+        headers["encrypted-key"] = metadata.key_identifier.hex()
+    if packet.header.flags & Flag.COMPRESSED:
+        headers[COMPRESSED_HEADER] = "gzip"
+    return headers
+
+
+def from_event(event: Event, _target: Target, options: EmmOptions, env: Env, /) -> Encoded:
+    """emm carries events and nothing else."""
+    if event.kind is Kind.REQUEST:
+        raise Rejected(Reason.NO_RESPONDER, "an emm peer answers no requests")
+    if event.kind is not Kind.EVENT:
+        return Encoded(b"", losses=(event.kind.value,))
+    if event.protocol == "emm" and event.raw and _goes_verbatim(event, options):
+        return Encoded(event.raw)
+    identity = signing_identity(env.identity)
+    draft, losses = draft_of(event, message_id(event.id, identity, b"event"))
+    return Encoded(codec.encode(draft, Signer.of(identity)), losses=losses)
+
+
+def _goes_verbatim(event: Event, options: EmmOptions) -> bool:
+    """A ciphertext does so always: it is bound to the header it came with, and its key to the node."""
+    return options.forward == "verbatim" or ENCRYPTED_HEADER in event.headers
+
+
+def draft_of(event: Event, message_id: bytes) -> tuple[codec.Draft, tuple[str, ...]]:
+    """The packet that says what the event says, and what of the event it cannot say."""
+    fields, losses = fields_of(event)
+    draft = codec.Draft(
+        message_id=message_id,
+        timestamp=event.received_at // MICROSECONDS,
+        fields=(Field(FieldType.STRING, event.subject.encode()), *fields),
+        flags=Flag.URGENT if event.urgent else 0,
+    )
+    return draft, losses
+
+
+def dedup_key(event: Event, _options: EmmOptions, /) -> str | None:
+    """(NODE ID, Message ID), for the whole mesh. What does not prove the node it names is keyed apart, so that it can
+    never burn the id of a packet that does."""
+    if not event.node:
+        return None
+    if event.auth is Auth.NONE:
+        return f"none:{event.node}:{event.message_id}"
+    if event.headers and FOREIGN_KEY_HEADER in event.headers:
+        return f"{event.headers[FOREIGN_KEY_HEADER]}:{event.node}:{event.message_id}"
+    return f"{event.node}:{event.message_id}"
+
+
+def partition_key(raw: bytes, /) -> bytes:
+    """The NODE ID that a datagram claims. Called for every datagram an edge receives, so it only walks."""
+    position = HEADER_BYTES
+    last = len(raw) - NODE_BYTES - 2
+    while position <= last:
+        kind, size = raw[position], raw[position + 1]
+        position += 2
+        if kind == _NODE_ID:
+            return raw[position : position + NODE_BYTES] if size == NODE_BYTES else b""
+        position += size
+    return b""

@@ -1,0 +1,72 @@
+"""Hello: what a node says it wants, and what the mesh answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gateway.event import Event
+from gateway.protocols.emm import codec
+from gateway.protocols.emm.frames import EventType, Field, FieldType
+from gateway.protocols.emm.signing import Signer, message_id, signing_identity
+from gateway.protocols.spec import Env
+from gateway.reasons import Reason, Rejected
+
+_MICROSECONDS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """A node's full list: it replaces the one before."""
+
+    subscribe: tuple[str, ...] = ()
+    serve: tuple[str, ...] = ()
+
+
+def capabilities(body: bytes) -> Capabilities | None:
+    """What a hello asks for; None where its capabilities are a blob of the node's own."""
+    try:
+        said = json.loads(body.decode())
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(said, dict) or not said.keys() & {"subscribe", "serve"}:
+        return None
+    subscribe, serve = _patterns(said.get("subscribe", [])), _patterns(said.get("serve", []))
+    return None if subscribe is None or serve is None else Capabilities(subscribe, serve)
+
+
+def _patterns(said: Any) -> tuple[str, ...] | None:
+    if not isinstance(said, list) or not all(isinstance(item, str) for item in said):
+        return None
+    return tuple(said)
+
+
+def hello_reply(event: Event, lease_seconds: int, subscribed: Sequence[str], env: Env) -> bytes:
+    """The mesh's own hello in answer to one: byte for byte the same for the same event.
+
+    As many of the patterns as a packet holds; `more` counts the others.
+    """
+    for shown in range(len(subscribed), 0, -1):
+        try:
+            return _hello(event, lease_seconds, subscribed[:shown], len(subscribed) - shown, env)
+        except Rejected as refused:
+            if refused.reason is not Reason.TOO_LARGE:
+                raise
+    return _hello(event, lease_seconds, (), len(subscribed), env)
+
+
+def _hello(event: Event, lease_seconds: int, shown: Sequence[str], more: int, env: Env) -> bytes:
+    identity = signing_identity(env.identity)
+    said: dict[str, Any] = {"lease_seconds": lease_seconds, "subscribed": list(shown)}
+    if more:
+        said["more"] = more
+    body = json.dumps(said, ensure_ascii=False, separators=(",", ":")).encode()
+    draft = codec.Draft(
+        message_id=message_id(event.id, identity, b"hello"),
+        timestamp=event.received_at // _MICROSECONDS,
+        fields=(Field(FieldType.BINARY, body),),
+        event_type=EventType.HELLO,
+    )
+    return codec.encode(draft, Signer.of(identity))

@@ -1,0 +1,144 @@
+"""What a packet must hold to be taken for one (4.2, 6.3), before any key is looked at. Each function is one rule."""
+
+from __future__ import annotations
+
+import json
+
+from gateway.content import MAX_DEPTH, from_json
+from gateway.protocols.emm.codec import decode_fields, join_values
+from gateway.protocols.emm.frames import (
+    MAX_FIELDS,
+    SINGLETONS,
+    SUB_VALUE_BYTES,
+    TAG_TYPES,
+    VALUE_BYTES,
+    Algorithm,
+    EventType,
+    Field,
+    FieldType,
+    Flag,
+    Packet,
+    SubType,
+)
+from gateway.reasons import Reason, Rejected
+from gateway.wire import Reader, decode_utf8
+
+_NONCE_FIELD: dict[int, SubType] = {Algorithm.AES_256_GCM: SubType.IV, Algorithm.CHACHA20_POLY1305: SubType.NONCE}
+
+
+def check(packet: Packet) -> None:
+    """Raises Rejected at the first rule that is broken."""
+    check_singletons(packet)
+    check_order(packet)
+    check_value_lengths(packet)
+    check_encryption(packet)
+    check_encodings(packet)
+    check_required(packet)
+
+
+def check_singletons(packet: Packet) -> None:
+    seen: set[int] = set()
+    for item in packet.fields:
+        if item.type in seen and item.type in SINGLETONS:
+            raise Rejected(Reason.TLV_DUPLICATE, f"field {item.type:#04x} stands twice")
+        seen.add(item.type)
+
+
+def check_order(packet: Packet) -> None:
+    """A signature is the last field of all; thereby neither 10 nor 13 can follow it. All else is sorted anyway."""
+    if any(item.type == FieldType.SIGNATURE for item in packet.fields[:-1]):
+        raise Rejected(Reason.TLV_ORDER, "a field after the signature")
+
+
+def check_value_lengths(packet: Packet) -> None:
+    for item in packet.fields:
+        _check_value_length(item, VALUE_BYTES.get(item.type))
+
+
+def _check_value_length(item: Field, wanted: int | None) -> None:
+    if wanted is not None and len(item.value) != wanted:
+        raise Rejected(Reason.MALFORMED, f"field {item.type:#04x} of {len(item.value)} bytes, not {wanted}")
+
+
+def check_encryption(packet: Packet) -> None:
+    metadata = packet.value(FieldType.ENCRYPTION)
+    if metadata is not None:
+        _check_metadata(metadata, len(packet.fields))
+    elif packet.header.flags & Flag.ENCRYPTED:
+        raise Rejected(Reason.MISSING_FIELD, "encrypted, but without Encryption Metadata")
+
+
+def _check_metadata(metadata: bytes, outer_fields: int) -> None:
+    """4.2.1: the algorithm, and the one of IV and nonce that belongs to it."""
+    fields = list(decode_fields(Reader(metadata)))
+    if outer_fields + len(fields) > MAX_FIELDS:
+        raise Rejected(Reason.TLV_COUNT, f"more than {MAX_FIELDS} fields with those of Encryption Metadata")
+    values = {item.type: item.value for item in fields}
+    if len(values) != len(fields):
+        raise Rejected(Reason.MALFORMED, "Encryption Metadata says something twice")
+    for item in fields:
+        _check_value_length(item, SUB_VALUE_BYTES.get(item.type))
+    _check_nonce(values)
+
+
+def _check_nonce(values: dict[int, bytes]) -> None:
+    if SubType.ALGORITHM not in values:
+        raise Rejected(Reason.MISSING_FIELD, "Encryption Metadata names no algorithm")
+    wanted = _NONCE_FIELD.get(values[SubType.ALGORITHM][0])
+    if wanted is None:
+        raise Rejected(Reason.MALFORMED, f"unknown encryption algorithm {values[SubType.ALGORITHM][0]}")
+    if {SubType.IV, SubType.NONCE} & values.keys() != {wanted}:
+        raise Rejected(Reason.MALFORMED, "Encryption Metadata needs the IV or the nonce, as its algorithm says")
+    length = values.get(SubType.IV_LENGTH)
+    if length is not None and length[0] != len(values.get(SubType.IV, b"")):  # its top bit thereby is 0
+        raise Rejected(Reason.MALFORMED, "the IV is not as long as its Length says")
+
+
+def check_encodings(packet: Packet) -> None:
+    for item in join_values(packet.fields):
+        check_encoding(item.type, item.value)
+
+
+def check_encoding(kind: int, value: bytes) -> None:
+    if kind == FieldType.STRING:
+        decode_utf8(value)
+    elif kind == FieldType.JSON:
+        _check_json(value)
+
+
+def _check_json(value: bytes) -> None:
+    text = decode_utf8(value)
+    try:
+        _, end = _JSON.raw_decode(text := text.strip(_JSON_WHITESPACE))
+    except (ValueError, RecursionError) as error:
+        raise Rejected(Reason.BAD_ENCODING, f"not JSON: {type(error).__name__}") from None
+    if end != len(text):
+        raise Rejected(Reason.BAD_ENCODING, "more than one JSON value")
+    if text.count("[") + text.count("{") > MAX_DEPTH:
+        from_json(value)  # which walks the value to see how deep it really is
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(name)
+
+
+_JSON_WHITESPACE = " \t\n\r"
+_JSON = json.JSONDecoder(parse_constant=_refuse_constant)
+
+
+def check_required(packet: Packet) -> None:
+    """3.1: what each event type cannot do without. Unknown types need nothing."""
+    kinds = {item.type for item in packet.fields}
+    event_type = packet.header.event_type
+    if FieldType.NODE_ID not in kinds and (kinds & TAG_TYPES or event_type in (EventType.HELLO, EventType.HEARTBEAT)):
+        raise Rejected(Reason.MISSING_NODE, "no NODE ID")
+    wanted = _REQUIRED.get(event_type)
+    if wanted is not None and wanted not in kinds:
+        raise Rejected(Reason.MISSING_FIELD, f"event type {event_type} without field {wanted:#04x}")
+
+
+_REQUIRED: dict[int, FieldType] = {
+    EventType.HELLO: FieldType.BINARY,
+    EventType.HEARTBEAT: FieldType.TIMESTAMP,
+    EventType.EVENT: FieldType.STRING,
+}

@@ -1,0 +1,295 @@
+"""The session of emp: a hello from both sides, then messages in any order until one says bye or error.
+
+    state     | hello        | bye | error       | ping | pong           | data, 128–255 | anything else
+    --------- | ------------ | --- | ----------- | ---- | -------------- | ------------- | -------------
+    greeting  | check, open  | end | end         | error 3 and end, all of them
+    open      | error 3      | end | end         | pong | settle or drop | take          | error 3
+
+Invariants beside those of every session
+1. Whatever is wrong with a message is said in an error message, and the session ends: 4 with the extension's id for a
+   bad block, 2 for a timeout, 3 for the rest. Only a version we do not speak closes without a word (the text says so).
+2. Our request ids count up from 1 and are never used again.
+3. An id that we gave up on is remembered, so that its late response is dropped and counted; any other response to no
+   open request is an error of the protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from enum import Enum, auto
+from typing import ClassVar
+
+from gateway.content import JSON
+from gateway.event import Kind
+from gateway.protocols.emp.codec import (
+    check_size,
+    decode,
+    decode_error,
+    decode_hello,
+    encode,
+    encode_error,
+    encode_hello,
+    first_block,
+)
+from gateway.protocols.emp.extensions import Content, understand
+from gateway.protocols.emp.frames import (
+    FLAG,
+    BadExtension,
+    ErrorCode,
+    Failure,
+    Message,
+    MessageType,
+    carries_data,
+)
+from gateway.protocols.emp.mapping import Answer, answer, speaks_envelope
+from gateway.protocols.emp.options import EmpOptions
+from gateway.protocols.frame_run import FrameRun
+from gateway.protocols.session import (
+    Delivered,
+    Delivery,
+    FrameRefused,
+    FramesReceived,
+    Opened,
+    Outcome,
+    RecentIds,
+    Session,
+    SessionSettings,
+    error_body,
+    stamped,
+)
+from gateway.raw_log.frames import Fact, ReplyAddress
+from gateway.reasons import MeshError, Reason, Rejected
+from gateway.wire import U32, U64
+
+_BYE = encode(Message(MessageType.BYE))
+_PING = encode(Message(MessageType.PING))
+_PONG = encode(Message(MessageType.PONG))
+
+
+class State(Enum):
+    GREETING = auto()
+    OPEN = auto()
+
+
+_CARRIES_DATA = tuple(carries_data(type_) for type_ in range(256))
+_size = U32.unpack_from
+
+MAX_NAMES = 256
+"""Few peers name more subjects in a session; each takes at most MAX_SIGHT_BYTES of our memory."""
+
+MAX_ERROR_TEXT = 200
+"""Of a peer's own words, as much as a line of the log takes."""
+
+
+Transition = Callable[["EmpSession", Message, Content, float], bool]
+"""What a message does; whether it goes to the log."""
+
+
+class EmpSession(Session):
+    protocol: ClassVar[str] = "emp"
+
+    def __init__(self, settings: SessionSettings, options: EmpOptions) -> None:
+        super().__init__(
+            replace(settings, ping_seconds=options.ping_seconds, pong_timeout_seconds=options.pong_timeout_seconds)
+        )
+        self.options = options
+        self._ended: tuple[str, str] | None = None
+        self._facts: dict[str, Fact] = {"envelope": True} if options.envelope == "always" else {}
+        self._run = FrameRun()
+        self._names: set[bytes] = set()
+        self._last_request_id = 0
+        self._given_up = RecentIds()
+
+    def _started(self, now: float) -> None:
+        self._send(encode_hello())
+
+    # -- what the peer sends -----------------------------------------------------------------------------------
+
+    def _parse(self, buffer: bytearray, now: float) -> int:
+        """The hot loop: a message of data without blocks, or under a known name, makes no object but a length."""
+        limit, add_length, pos, end = self.settings.frame_bytes, self._run.lengths.append, 0, len(buffer)
+        self._run.begin()
+        try:
+            while end - pos >= U32.size and self._ended is None:
+                size = _size(buffer, pos)[0]
+                check_size(size, limit)
+                if end - pos < size:
+                    break
+                plain = buffer[pos + 5] < FLAG or first_block(buffer, pos, size) in self._names
+                if plain and _CARRIES_DATA[buffer[pos + 4]] and self.opened:
+                    add_length(size)
+                else:
+                    self._take(pos, size, now)
+                pos += size
+        finally:
+            self._emit(pos)
+        if self._ended is not None:
+            self._terminate(*self._ended)
+        return pos
+
+    def _emit(self, pos: int) -> None:
+        """What was received up to `pos`, and not left out, goes to the log."""
+        frames, lengths = self._run.cut(self._buffer, pos)
+        if lengths:
+            self._act(FramesReceived(frames, lengths))
+
+    def _take(self, pos: int, size: int, now: float) -> None:
+        raw = bytes(memoryview(self._buffer)[pos : pos + size])
+        message = decode(raw)
+        content = understand(message, self.options.uncompressed_bytes)
+        type_ = MessageType.DATA if carries_data(message.type) else MessageType(message.type)
+        transition = self._TRANSITIONS.get((State.OPEN if self.opened else State.GREETING, type_))
+        if transition is None:
+            raise Rejected(Reason.MALFORMED, f"{type_.name.lower()} does not belong here", can_continue=False)
+        if content.kind.answers:
+            self._emit(pos)
+            self._take_answer(content, raw)
+        elif transition(self, message, content, now):
+            self._run.lengths.append(size)
+            self._remember(raw, message, content)
+            return
+        self._run.leave_out(self._buffer, pos, size)
+
+    def _remember(self, raw: bytes, message: Message, content: Content) -> None:
+        """A peer names the same subjects again and again: an envelope alone is understood once, then known by sight."""
+        name = first_block(raw, 0, len(raw))
+        if name and content.kind is Kind.EVENT and content.envelope is not None and len(message.blocks) == 1:
+            if len(self._names) >= MAX_NAMES:
+                self._names.clear()
+            self._names.add(name)
+
+    def _take_hello(self, message: Message, content: Content, now: float) -> bool:
+        version = decode_hello(message.body)
+        if version == 0:
+            self._ended = (Reason.UNSUPPORTED_VERSION, "version 0")
+        else:
+            # A higher version is the highest the peer speaks; both go on with ours.
+            self._open(now, dict(self._facts))
+        return False
+
+    def _take_bye(self, message: Message, content: Content, now: float) -> bool:
+        self._ended = ("bye", "")
+        return False
+
+    def _take_error(self, message: Message, content: Content, now: float) -> bool:
+        failure = decode_error(message.body)
+        self._ended = ("peer_error", f"error {failure.code}: {failure.text[:MAX_ERROR_TEXT]!r}")
+        return False
+
+    def _take_ping(self, message: Message, content: Content, now: float) -> bool:
+        self._send(_PONG)
+        return False
+
+    def _take_pong(self, message: Message, content: Content, now: float) -> bool:
+        """One that nobody asked for is as much a sign of life."""
+        self._pong_received(now)
+        return False
+
+    def _take_data(self, message: Message, content: Content, now: float) -> bool:
+        self._learn(content)
+        if content.kind is not Kind.REQUEST:
+            return True
+        subject = content.envelope.subject if content.envelope else self.options.subject_of(message.type)
+        return self._open_request(str(content.request_id), subject, now)
+
+    _TRANSITIONS: ClassVar[dict[tuple[State, MessageType], Transition]] = {
+        (State.GREETING, MessageType.HELLO): _take_hello,
+        (State.GREETING, MessageType.BYE): _take_bye,
+        (State.GREETING, MessageType.ERROR): _take_error,
+        (State.OPEN, MessageType.BYE): _take_bye,
+        (State.OPEN, MessageType.ERROR): _take_error,
+        (State.OPEN, MessageType.PING): _take_ping,
+        (State.OPEN, MessageType.PONG): _take_pong,
+        (State.OPEN, MessageType.DATA): _take_data,
+    }
+
+    def _learn(self, content: Content) -> None:
+        """What the peer has used itself may be sent to it."""
+        learned: dict[str, Fact] = {}
+        if content.envelope is not None:
+            learned["envelope"] = True
+        if content.compressed:
+            learned["compression"] = True
+        if not learned.keys() <= self._facts.keys():
+            self._facts |= learned
+            self._act(Opened(dict(self._facts)))
+
+    def _open_request(self, request: str, subject: str, now: float) -> bool:
+        if self._ask(request, subject, now, progressive=speaks_envelope(self._facts, self.options)):
+            return True
+        if self._is_asked(request):
+            raise Rejected(Reason.MALFORMED, "the request id is that of an open request", can_continue=False)
+        self._say_error(request, subject, MeshError.INTERNAL, "too many open requests")
+        self._act(FrameRefused(Reason.OVERLOAD, "too many open requests"))
+        return False
+
+    def _take_answer(self, content: Content, raw: bytes) -> None:
+        self._learn(content)
+        reply = self._served_reply(content.request_id)
+        if reply is not None:
+            self._act(FramesReceived(raw, (len(raw),), replies=(reply,)))
+            if content.kind.ends_request:
+                self._unserve(content.request_id)
+        elif content.kind.ends_request and not self._given_up.take(content.request_id):
+            raise Rejected(Reason.MALFORMED, "a response to no open request", can_continue=False)
+        else:
+            # Progress ends no request: the text has no word against one that comes too late.
+            self._act(FrameRefused(Reason.TIMEOUT, f"{content.kind} of a request that is over"))
+
+    # -- deliveries --------------------------------------------------------------------------------------------
+
+    def deliver(self, delivery: Delivery, now: float) -> None:
+        if self.closed or not self.opened:
+            self._act(Delivered(delivery, Outcome.UNDELIVERABLE, "the session is not open"))
+        elif delivery.kind.answers:
+            if self._answered(delivery, now):
+                self._write(delivery)
+        elif delivery.kind is Kind.CANCEL:
+            wire = self._served_id(delivery.reply) if delivery.reply else None
+            self._write(delivery, wire if isinstance(wire, int) else None)
+        elif delivery.reply is not None:
+            self._deliver_request(delivery, delivery.reply)
+        else:
+            self._write(delivery)
+
+    def _deliver_request(self, delivery: Delivery, reply: ReplyAddress) -> None:
+        self._last_request_id += 1
+        given_up = self._serve(self._last_request_id, reply)
+        if given_up is not None:
+            self._given_up.add(given_up)
+        self._write(delivery, self._last_request_id)
+
+    def _write(self, delivery: Delivery, request_id: int | None = None) -> None:
+        """emp confirms nothing. A cancel of a request that is over, or never came here, says nothing."""
+        if not delivery.stamps or request_id is not None:
+            self._send(stamped(delivery.frame, delivery.stamps, U64, request_id or 0))
+        self._act(Delivered(delivery, Outcome.WRITTEN))
+
+    def _answer_error(self, request: str, error: MeshError, message: str, now: float) -> None:
+        self._say_error(request, self._asked[request].subject, error, message)
+
+    def _say_error(self, request: str, subject: str, error: MeshError, message: str) -> None:
+        said = Answer(Kind.ERROR, subject, JSON, error_body(error, message))
+        self._send(answer(said, request, self._facts, self.options).frame)
+
+    def logged(self, tag: int, now: float) -> None:
+        """Nothing in emp acknowledges."""
+
+    # -- keepalive and end -------------------------------------------------------------------------------------
+
+    def _ping(self, now: float) -> None:
+        self._send(_PING)
+
+    def drain(self, now: float, redirect_url: str | None = None) -> None:
+        self._send(_BYE)
+        self._terminate("drain")
+
+    def _broken(self, refused: Rejected, now: float) -> None:
+        if isinstance(refused, BadExtension):
+            failure = Failure(ErrorCode.EXTENSION, refused.detail, refused.extension, refused.code)
+        else:
+            code = ErrorCode.TIMEOUT if refused.reason is Reason.TIMEOUT else ErrorCode.PROTOCOL
+            failure = Failure(code, refused.detail)
+        self._send(encode_error(failure))
+        self._terminate(str(refused.reason), refused.detail)

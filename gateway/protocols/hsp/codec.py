@@ -1,0 +1,88 @@
+"""Frames of hsp from bytes and to bytes, one at a time and without state.
+
+`HspSession` splits a busy stream by a loop of its own; a test holds the two equal.
+
+>>> decode(bytes.fromhex("00009900000003") + b"xyz")
+Frame(command=<Command.DATA: 0>, message_id=0, type=153, payload=b'xyz')
+"""
+
+from __future__ import annotations
+
+from gateway.envelope import VERSION as ENVELOPE_VERSION
+from gateway.protocols.hsp.frames import DATA_ACK_HEAD_BYTES, DATA_HEAD_BYTES, Command, Frame
+from gateway.reasons import Reason, Rejected
+from gateway.wire import U8, U16, U32, Reader
+
+_SHORTEST_ENVELOPE_BYTES = 16
+_SUBJECT_OFFSET = 14
+
+_COMMANDS = tuple(Command)
+_HEAD_BYTES = {
+    Command.DATA: DATA_HEAD_BYTES,
+    Command.DATA_ACK: DATA_ACK_HEAD_BYTES,
+    Command.ACK: 5,
+    Command.PING: 1,
+    Command.PONG: 1,
+    Command.ERROR: DATA_ACK_HEAD_BYTES,
+    Command.ERROR_UNDEF: 5,
+}
+
+
+def split(buffer: bytes | bytearray, pos: int, payload_limit: int) -> int:
+    """How many bytes the frame at `pos` has; 0 if it is not whole yet. Raises Rejected once it cannot become one."""
+    left = len(buffer) - pos
+    if left < 1:
+        return 0
+    command = command_of(buffer[pos])
+    size = _HEAD_BYTES[command]
+    if left < size:
+        return 0
+    if command.has_payload:
+        length: int = U32.unpack_from(buffer, pos + size - U32.size)[0]
+        if length > payload_limit:
+            raise too_large(length, payload_limit)
+        size += length
+    return size if left >= size else 0
+
+
+def decode(data: bytes) -> Frame:
+    """The frame that is exactly these bytes."""
+    reader = Reader(data)
+    command = command_of(reader.u8())
+    message_id = reader.u32() if command.has_message_id else 0
+    type_, payload = 0, b""
+    if command.has_payload:
+        type_ = reader.u16()
+        payload = reader.take(reader.u32())
+    reader.finish()
+    return Frame(command, message_id, type_, payload)
+
+
+def encode(frame: Frame) -> bytes:
+    data = U8.pack(frame.command)
+    if frame.command.has_message_id:
+        data += U32.pack(frame.message_id)
+    if frame.command.has_payload:
+        data += U16.pack(frame.type) + U32.pack(len(frame.payload)) + frame.payload
+    return data
+
+
+def is_plain_event(buffer: bytearray, at: int, end: int) -> bool:
+    """A glance at an enveloped payload: surely an event, and not one under `mesh`. Whether the rest of it holds is for
+    `envelope.decode` to say, in the router."""
+    return (
+        end - at >= _SHORTEST_ENVELOPE_BYTES
+        and buffer[at] == ENVELOPE_VERSION
+        and buffer[at + 1] == 0
+        and buffer[at + _SUBJECT_OFFSET : at + _SUBJECT_OFFSET + 4].lower() != b"mesh"
+    )
+
+
+def command_of(value: int) -> Command:
+    if value >= len(_COMMANDS):
+        raise Rejected(Reason.UNKNOWN_TYPE, f"command {value}", can_continue=False)
+    return _COMMANDS[value]
+
+
+def too_large(length: int, limit: int) -> Rejected:
+    return Rejected(Reason.TOO_LARGE, f"a payload of {length} bytes, the limit is {limit}", can_continue=False)

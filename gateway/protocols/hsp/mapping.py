@@ -1,0 +1,219 @@
+"""hsp frames to events, and events to hsp frames.
+
+A request of an hsp peer has one of two ids, and the answer takes its form from it:
+
+    "7"    a DATA_ACK with MessageID 7 (by the type's mapping, by `ack: delivered`, or to a control subject):
+           its body goes ahead as a DATA of `reply_type`, then ACK; or ERROR
+    "e9"   an enveloped request with correlation 9: a DATA in the envelope, then ACK
+
+The MessageID in the answer's ACK or ERROR is stamped by the session, which alone knows it for an enveloped request.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import NamedTuple
+
+from gateway.envelope import CORRELATION_OFFSET, Envelope
+from gateway.envelope import decode as decode_envelope
+from gateway.event import NO_HEADERS, Event, Kind
+from gateway.protocols.hsp.codec import decode, encode
+from gateway.protocols.hsp.frames import (
+    DATA_ACK_HEAD_BYTES,
+    DATA_HEAD_BYTES,
+    ENVELOPE_TYPE,
+    MESSAGE_ID_OFFSET,
+    Command,
+    Frame,
+)
+from gateway.protocols.hsp.options import HspOptions
+from gateway.protocols.spec import Encoded, Env, Target
+from gateway.raw_log.frames import RawFrame, event_of
+from gateway.reasons import Reason, Rejected
+from gateway.subjects import is_control
+
+HSP_TYPE_HEADER = "hsp-type"
+"""The error type of an hsp server, in decimal: kept for a requester who speaks hsp too."""
+
+_NUMBER = re.compile("[0-9]{1,4}|[0-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]")
+
+STAMPED_HALF = 4
+"""Ids of this connection are u32, a correlation is u64: its lower half is stamped, the upper stays 0."""
+
+_ANSWER_OF = {Command.ACK: Kind.RESPONSE, Command.ERROR: Kind.ERROR, Command.ERROR_UNDEF: Kind.ERROR}
+
+
+class Content(NamedTuple):
+    """What a frame says, whichever way it says it."""
+
+    kind: Kind
+    subject: str
+    content_type: str
+    body: bytes
+    message_id: str = ""
+    correlation: str = ""
+
+
+def enveloped_request(correlation: int) -> str:
+    """The id of a request that was asked in the envelope."""
+    return f"e{correlation}"
+
+
+def is_enveloped(request: str) -> bool:
+    return request.startswith("e")
+
+
+# -- from the peer -------------------------------------------------------------------------------------------------
+
+
+def to_event(raw: RawFrame, event_id: str, options: HspOptions, env: Env) -> Event:
+    frame = decode(raw.data)
+    content = _content(frame, raw, options)
+    return event_of(
+        raw,
+        event_id,
+        content.kind,
+        content.subject,
+        message_id=content.message_id,
+        correlation=content.correlation,
+        content_type=content.content_type,
+        body=content.body,
+        headers={HSP_TYPE_HEADER: str(frame.type)} if frame.command is Command.ERROR else NO_HEADERS,
+    )
+
+
+def _content(frame: Frame, raw: RawFrame, options: HspOptions) -> Content:
+    if frame.command in _ANSWER_OF:
+        subject = _asked_subject(raw)
+        return Content(
+            _ANSWER_OF[frame.command], subject, options.content_type, frame.payload, correlation=str(frame.message_id)
+        )
+    if frame.command not in (Command.DATA, Command.DATA_ACK):
+        raise Rejected(Reason.UNKNOWN_TYPE, f"{frame.command.name} carries no event")
+    if frame.type == ENVELOPE_TYPE:
+        return _enveloped_content(frame, raw)
+    acknowledged = frame.command is Command.DATA_ACK
+    return Content(
+        options.kind_of(frame.type) if acknowledged else Kind.EVENT,
+        options.subject_of(frame.type),
+        options.content_type_of(frame.type),
+        frame.payload,
+        message_id=str(frame.message_id) if acknowledged else "",
+    )
+
+
+def _enveloped_content(frame: Frame, raw: RawFrame) -> Content:
+    head, body = decode_envelope(frame.payload)
+    message_id = str(frame.message_id) if frame.command is Command.DATA_ACK else ""
+    correlation = enveloped_request(head.correlation) if head.correlation else ""
+    if head.kind is Kind.REQUEST:
+        if not message_id:
+            raise Rejected(Reason.MALFORMED, "a request must be a DATA_ACK: nothing could acknowledge it")
+        return Content(head.kind, head.subject, head.content_type, body, message_id=correlation)
+    subject = _asked_subject(raw) if head.kind.answers else head.subject
+    return Content(head.kind, subject, head.content_type, body, message_id, correlation)
+
+
+def _asked_subject(raw: RawFrame) -> str:
+    if not raw.replies:
+        raise Rejected(Reason.MALFORMED, "an answer to no open request")
+    return raw.replies[0].subject
+
+
+def dedup_key(event: Event, options: HspOptions) -> str | None:
+    """Only with `dedup: payload`, and only for a DATA_ACK that is an event: a MessageID may be used again after its
+    answer, and a repeated request or subscription is owed an answer of its own."""
+    if options.dedup == "off" or event.kind is not Kind.EVENT or not event.message_id or is_control(event.subject):
+        return None
+    digest = sha256(event.content_type.encode() + b"\0" + event.body).hexdigest()
+    return f"{event.node} {event.subject} {digest}"
+
+
+def awaits_confirmation(event: Event, options: HspOptions) -> bool:
+    """A DATA_ACK that the log does not acknowledge: with `ack: delivered`, and on a control subject."""
+    is_acknowledged = event.kind is Kind.EVENT and bool(event.message_id)
+    return is_acknowledged and (options.ack == "delivered" or is_control(event.subject))
+
+
+# -- towards the peer ----------------------------------------------------------------------------------------------
+
+
+def from_event(event: Event, target: Target, options: HspOptions, env: Env) -> Encoded:
+    if event.kind.answers:
+        return answer(event, target.request, options)
+    enveloped = options.envelope == "always" or (options.envelope == "auto" and bool(target.facts.get("envelope")))
+    if event.kind is Kind.CANCEL:
+        return _cancel(event) if enveloped else Encoded(b"", losses=("cancel",))
+    command = Command.DATA if event.kind is Kind.EVENT and options.deliver == "plain" else Command.DATA_ACK
+    return _enveloped(event, command) if enveloped else _typed(event, command, options)
+
+
+def _typed(event: Event, command: Command, options: HspOptions) -> Encoded:
+    type_ = options.type_for(event.subject)
+    losses = () if type_ is not None else ("subject",)
+    frame = Frame(command, type=options.unmapped_type if type_ is None else type_, payload=event.body)
+    return Encoded(encode(frame), (MESSAGE_ID_OFFSET,) if command is Command.DATA_ACK else (), losses)
+
+
+def _enveloped(event: Event, command: Command) -> Encoded:
+    """A request's MessageID is its correlation too: both are this connection's, and unique among its open requests."""
+    asks = event.kind is Kind.REQUEST
+    # Any number but 0 does until the session stamps it.
+    head = Envelope(event.kind, 1 if asks else 0, event.subject, event.content_type)
+    frame = encode(Frame(command, type=ENVELOPE_TYPE, payload=head.encode() + event.body))
+    if command is Command.DATA:
+        return Encoded(frame)
+    correlation = DATA_ACK_HEAD_BYTES + CORRELATION_OFFSET + STAMPED_HALF
+    return Encoded(frame, (MESSAGE_ID_OFFSET, correlation) if asks else (MESSAGE_ID_OFFSET,))
+
+
+def _cancel(event: Event) -> Encoded:
+    head = Envelope(Kind.CANCEL, 1, event.subject, event.content_type)
+    frame = encode(Frame(Command.DATA, type=ENVELOPE_TYPE, payload=head.encode() + event.body))
+    return Encoded(frame, (DATA_HEAD_BYTES + CORRELATION_OFFSET + STAMPED_HALF,))
+
+
+class Answer(NamedTuple):
+    """What an answer needs to be written; an `Event` has it all."""
+
+    kind: Kind
+    subject: str
+    content_type: str
+    body: bytes
+    headers: Mapping[str, str] = NO_HEADERS
+
+
+def answer(said: Answer | Event, request: str, options: HspOptions) -> Encoded:
+    if is_enveloped(request) and options.envelope != "never":
+        return _enveloped_answer(said, int(request[1:]))
+    if said.kind is Kind.PROGRESS:
+        return Encoded(b"", losses=("progress",))
+    if said.kind is Kind.RESPONSE:
+        return _response(said, options)
+    return Encoded(_refusal(said, options), (MESSAGE_ID_OFFSET,))
+
+
+def _enveloped_answer(said: Answer | Event, correlation: int) -> Encoded:
+    head = Envelope(said.kind, correlation, said.subject, said.content_type)
+    data = encode(Frame(Command.DATA, type=ENVELOPE_TYPE, payload=head.encode() + said.body))
+    losses = ("code",) if HSP_TYPE_HEADER in said.headers else ()
+    if said.kind is Kind.PROGRESS:
+        return Encoded(data)
+    return Encoded(data + encode(Frame(Command.ACK)), (len(data) + MESSAGE_ID_OFFSET,), losses)
+
+
+def _response(said: Answer | Event, options: HspOptions) -> Encoded:
+    reply_type = options.reply_type_for(said.subject)
+    data = b"" if reply_type is None else encode(Frame(Command.DATA, type=reply_type, payload=said.body))
+    # The ACK of a control subject says all its response does.
+    lost = reply_type is None and said.body and not is_control(said.subject)
+    return Encoded(data + encode(Frame(Command.ACK)), (len(data) + MESSAGE_ID_OFFSET,), ("body",) if lost else ())
+
+
+def _refusal(said: Answer | Event, options: HspOptions) -> bytes:
+    kept = _NUMBER.fullmatch(said.headers.get(HSP_TYPE_HEADER, ""))
+    if said.kind is Kind.ERROR and not kept and not said.body:
+        return encode(Frame(Command.ERROR_UNDEF))
+    return encode(Frame(Command.ERROR, type=int(kept[0]) if kept else options.error_type, payload=said.body))

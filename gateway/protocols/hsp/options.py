@@ -1,0 +1,111 @@
+"""What a listener or link of hsp can be told, beside what all take."""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from gateway.content import BINARY
+from gateway.event import Kind
+from gateway.protocols.hsp.frames import ENVELOPE_TYPE
+from gateway.protocols.spec import Options
+from gateway.subjects import is_control, tokens
+
+_UNMAPPED = re.compile(r"hsp\.(0|[1-9][0-9]{0,4})")
+
+
+def _not_the_envelopes(type_: int) -> int:
+    if type_ == ENVELOPE_TYPE:
+        raise ValueError(f"{ENVELOPE_TYPE} is the type of the mesh envelope")
+    return type_
+
+
+Type = Annotated[int, Field(ge=0, le=0xFFFF), AfterValidator(_not_the_envelopes)]
+"""A message type that a configuration may name."""
+
+
+class TypeMapping(BaseModel):
+    """What a message type stands for. Without `kind` a DATA_ACK of it is what `ack` makes of it: only with
+    `ack: answered` a request. A DATA, which nobody can answer, is always an event."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    subject: str
+    kind: Literal["event", "request"] | None = None
+    reply_type: Type | None = None
+    content_type: str | None = None
+
+    @model_validator(mode="after")
+    def _names_one_subject(self) -> Self:
+        if not {"", "*", ">"}.isdisjoint(tokens(self.subject)):
+            raise ValueError(f"{self.subject!r} is no subject: it has an empty token or a wildcard")
+        return self
+
+
+def _subject_alone(value: Any) -> Any:
+    return {"subject": value} if isinstance(value, str) else value
+
+
+class HspOptions(Options):
+    """`unmapped_type` carries what has no type of its own and no envelope to name it: the body arrives, its subject
+    does not."""
+
+    types: dict[Type, Annotated[TypeMapping, BeforeValidator(_subject_alone)]] = Field(default_factory=dict)
+    unmapped_type: Type = 0
+    content_type: str = BINARY
+    envelope: Literal["auto", "always", "never"] = "auto"
+    ack: Literal["durable", "delivered", "answered"] = "durable"
+    error_type: int = Field(default=0xFF00, ge=0, le=0xFFFF)
+    deliver: Literal["ack", "plain"] = "ack"
+    dedup: Literal["off", "payload"] = "off"
+    redeliver_seconds: int = Field(default=0, ge=0)
+    ping_seconds: float = Field(default=30, gt=0)
+    pong_timeout_seconds: float = Field(default=10, gt=0)
+
+    @model_validator(mode="after")
+    def _a_repeat_is_acknowledged(self) -> Self:
+        # A repeat that is dropped reaches no subscriber, so nobody would ever confirm it and the peer would repeat on.
+        if self.dedup == "payload" and self.ack == "delivered":
+            raise ValueError("`dedup: payload` goes with `ack: durable` or `ack: answered`, not with `ack: delivered`")
+        return self
+
+    def subject_of(self, type_: int) -> str:
+        mapped = self.types.get(type_)
+        return mapped.subject if mapped else f"hsp.{type_}"
+
+    def content_type_of(self, type_: int) -> str:
+        mapped = self.types.get(type_)
+        return mapped.content_type or self.content_type if mapped else self.content_type
+
+    def kind_of(self, type_: int) -> Kind:
+        """Of a DATA_ACK."""
+        mapped = self.types.get(type_)
+        if mapped and mapped.kind:
+            return Kind(mapped.kind)
+        return Kind.REQUEST if self.ack == "answered" else Kind.EVENT
+
+    def waits(self, type_: int) -> bool:
+        """A DATA_ACK of this type is acknowledged by the router's answer, not by the log."""
+        return self.ack == "delivered" or self.kind_of(type_) is Kind.REQUEST or is_control(self.subject_of(type_))
+
+    def type_for(self, subject: str) -> int | None:
+        """The type that stands for a subject; the lowest if there are several."""
+        mapped = self._types_by_subject.get(_dotted(subject))
+        if mapped is None and (bare := _UNMAPPED.fullmatch(_dotted(subject))) and int(bare[1]) < ENVELOPE_TYPE:
+            return int(bare[1])
+        return mapped
+
+    def reply_type_for(self, subject: str) -> int | None:
+        type_ = self._types_by_subject.get(_dotted(subject))
+        return None if type_ is None else self.types[type_].reply_type
+
+    @cached_property
+    def _types_by_subject(self) -> dict[str, int]:
+        return {_dotted(self.types[type_].subject): type_ for type_ in sorted(self.types, reverse=True)}
+
+
+def _dotted(subject: str) -> str:
+    return subject.replace("/", ".")

@@ -1,0 +1,132 @@
+"""What an hsp session sends: deliveries and answers, with the ids that belong to the connection."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import replace
+
+from gateway.content import JSON
+from gateway.event import Kind
+from gateway.protocols.hsp.codec import encode
+from gateway.protocols.hsp.frames import Command, Frame
+from gateway.protocols.hsp.mapping import Answer, answer
+from gateway.protocols.hsp.options import HspOptions
+from gateway.protocols.hsp.unconfirmed import Unconfirmed
+from gateway.protocols.session import (
+    Delivered,
+    Delivery,
+    FrameRefused,
+    Outcome,
+    RequestsAbandoned,
+    Session,
+    SessionSettings,
+    error_body,
+    stamped,
+)
+from gateway.raw_log.frames import ReplyAddress
+from gateway.reasons import MeshError, Reason, Rejected
+from gateway.wire import U32
+
+
+class OutgoingSession(Session):
+    """The half of the session that writes; `HspSession` is the other."""
+
+    def __init__(self, settings: SessionSettings, options: HspOptions) -> None:
+        super().__init__(
+            replace(settings, ping_seconds=options.ping_seconds, pong_timeout_seconds=options.pong_timeout_seconds)
+        )
+        self.options = options
+        self._draining = False
+        self._unconfirmed = Unconfirmed(settings.request_timeout_seconds)
+        self._message_ids: dict[str, int] = {}
+
+    # -- deliveries --------------------------------------------------------------------------------------------
+
+    def deliver(self, delivery: Delivery, now: float) -> None:
+        if self.closed or (self._draining and not delivery.kind.answers):
+            self._act(Delivered(delivery, Outcome.UNDELIVERABLE, "the session has ended"))
+        elif delivery.kind.answers:
+            self._deliver_answer(delivery, now)
+        elif delivery.kind is Kind.CANCEL:
+            self._deliver_cancel(delivery)
+        elif delivery.stamps:
+            self._deliver_acknowledged(delivery, now)
+        else:
+            self._send(delivery.frame)
+            self._act(Delivered(delivery, Outcome.WRITTEN))
+
+    def _deliver_answer(self, delivery: Delivery, now: float) -> None:
+        message_id = self._message_ids.get(delivery.request, 0)
+        if self._answered(delivery, now):
+            self._send(stamped(delivery.frame, delivery.stamps, U32, message_id))
+            self._act(Delivered(delivery, Outcome.WRITTEN))
+
+    def _deliver_cancel(self, delivery: Delivery) -> None:
+        wire = self._served_id(delivery.reply) if delivery.reply else None
+        if isinstance(wire, int):
+            self._send(stamped(delivery.frame, delivery.stamps, U32, wire))
+        self._act(Delivered(delivery, Outcome.WRITTEN))
+
+    def _deliver_acknowledged(self, delivery: Delivery, now: float) -> None:
+        nothing_waited = self._unconfirmed.due is None
+        message_id = self._unconfirmed.add(delivery, now)
+        for oldest in self._unconfirmed.superfluous():
+            self._lose(oldest, "too many open requests")
+        if nothing_waited or self._unconfirmed.are_too_many:
+            self._give_up(now)
+        if delivery.reply is not None:
+            self._serve(message_id, delivery.reply)
+        self._send(stamped(delivery.frame, delivery.stamps, U32, message_id))
+
+    def _lose(self, delivery: Delivery, detail: str) -> None:
+        """Nothing more will come of it. A request that was answered in the envelope lacks no more than its ACK."""
+        wire = self._served_id(delivery.reply) if delivery.reply is not None else None
+        if delivery.reply is not None and wire is None:
+            self._act(Delivered(delivery, Outcome.CONFIRMED))
+            return
+        if wire is not None and not self.closed and (reply := self._unserve(wire)):
+            self._act(RequestsAbandoned((reply,), MeshError.TIMEOUT))
+        self._act(Delivered(delivery, Outcome.UNDELIVERABLE, detail))
+
+    def _give_up(self, now: float) -> None:
+        for delivery in self._unconfirmed.overdue(now):
+            self._lose(delivery, "not acknowledged in time")
+        due = self._unconfirmed.due
+        if due is not None:
+            self.timers.set("unconfirmed", due)
+
+    def _timer(self, name: Hashable, now: float) -> None:
+        self._give_up(now)
+
+    def _settle(self, frame: Frame) -> ReplyAddress | None:
+        """The peer acknowledges or refuses what it was sent. Returns who asked, if this is the answer to a request."""
+        delivery = self._unconfirmed.take(frame.message_id)
+        if delivery is None:
+            if not self._unconfirmed.was_given_up(frame.message_id):
+                raise Rejected(Reason.MALFORMED, f"{frame.command.name} for no open id", can_continue=False)
+            self._act(FrameRefused(Reason.TIMEOUT, f"{frame.command.name} came too late"))
+        elif delivery.kind is Kind.REQUEST or frame.command is Command.ACK:
+            self._act(Delivered(delivery, Outcome.CONFIRMED))
+        else:
+            detail = f"ERROR of type {frame.type}" if frame.command is Command.ERROR else "ERROR_UNDEF"
+            self._act(Delivered(delivery, Outcome.UNDELIVERABLE, detail, refused=True))
+        return self._unserve(frame.message_id)
+
+    def _end_served(self) -> None:
+        for delivery in self._unconfirmed.take_all():
+            self._lose(delivery, "the session ended first")
+
+    # -- answers to the peer that the router did not write -----------------------------------------------------
+
+    def _refuse(self, message_id: int, error: MeshError, message: str) -> None:
+        body = error_body(error, message)
+        self._send(encode(Frame(Command.ERROR, message_id, self.options.error_type, body)))
+
+    def _answer_error(self, request: str, error: MeshError, message: str, now: float) -> None:
+        said = Answer(Kind.ERROR, self._asked[request].subject, JSON, error_body(error, message))
+        encoded = answer(said, request, self.options)
+        self._send(stamped(encoded.frame, encoded.stamps, U32, self._message_ids[request]))
+
+    def _forget_asked(self, request: str, outcome: str) -> None:
+        super()._forget_asked(request, outcome)
+        self._message_ids.pop(request, None)

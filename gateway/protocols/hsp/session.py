@@ -1,0 +1,255 @@
+"""The session of hsp: no handshake, keepalive by PING, and each DATA_ACK acknowledged, both ways.
+
+    the peer's DATA_ACK    ACK when logged              an event, `ack: durable`
+                           ACK or ERROR when answered   a request, a control subject, or `ack: delivered`
+    our DATA_ACK           open until the peer's ACK, ERROR or ERROR_UNDEF, or until we give up on it
+
+Invariants beside those of every session
+1. The ACK for a frame leaves only after `logged` of its tag, or with the router's answer.
+2. What the peer says of an id that we gave up on ourselves is dropped and counted; of any other id that is not open,
+   it ends the session, which is all that hsp can say.
+3. Once draining, no more data is taken in, and the session ends when the last ACK owed for a logged frame is said.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import ClassVar
+
+from gateway.envelope import Envelope
+from gateway.envelope import decode as decode_envelope
+from gateway.event import Kind
+from gateway.protocols.frame_run import FrameRun
+from gateway.protocols.hsp.codec import decode, encode, is_plain_event, split, too_large
+from gateway.protocols.hsp.frames import DATA_ACK_HEAD_BYTES, DATA_HEAD_BYTES, ENVELOPE_TYPE, Command, Frame
+from gateway.protocols.hsp.mapping import enveloped_request, is_enveloped
+from gateway.protocols.hsp.options import HspOptions
+from gateway.protocols.hsp.outgoing import OutgoingSession
+from gateway.protocols.session import (
+    FrameRefused,
+    FramesReceived,
+    Opened,
+    SessionSettings,
+)
+from gateway.raw_log.frames import NO_FACTS, Facts
+from gateway.reasons import MeshError, Reason, Rejected
+from gateway.subjects import is_control
+
+ENVELOPE_SPOKEN: Facts = {"envelope": True}
+
+_LAST_DATA = int(Command.DATA_ACK)
+_ACK = encode(Frame(Command.ACK))[:1]
+_PING, _PONG = encode(Frame(Command.PING)), encode(Frame(Command.PONG))
+_type_and_length = struct.Struct(">HI").unpack_from
+
+
+class HspSession(OutgoingSession):
+    protocol: ClassVar[str] = "hsp"
+
+    def __init__(self, settings: SessionSettings, options: HspOptions) -> None:
+        super().__init__(settings, options)
+        self._waits = options.ack != "durable"
+        self._waits_otherwise = frozenset(type_ for type_ in options.types if options.waits(type_) != self._waits)
+        self._envelope_spoken = options.envelope == "always"
+        self._run = FrameRun()
+        self._run_acks = bytearray()
+        self._tag = 0
+        self._owed: dict[int, bytes] = {}
+
+    def _started(self, now: float) -> None:
+        self._open(now, ENVELOPE_SPOKEN if self._envelope_spoken else NO_FACTS)
+
+    # -- what the peer sends -----------------------------------------------------------------------------------
+
+    def _parse(self, buffer: bytearray, now: float) -> int:
+        """The hot loop: a frame that is only to be logged makes no object, but a length and perhaps an ACK.
+
+        It splits as `codec.split` does, which a test holds it to.
+        """
+        limit, acks, pos, end = self.settings.frame_bytes, self._run_acks, 0, len(buffer)
+        add_length, waits, waits_otherwise = self._run.lengths.append, self._waits, self._waits_otherwise
+        self._run.begin()
+        try:
+            while pos < end:
+                command = buffer[pos]
+                if command > _LAST_DATA:
+                    if not (size := self._take_control(pos, now)):
+                        break
+                    pos += size
+                    continue
+                head = DATA_ACK_HEAD_BYTES if command else DATA_HEAD_BYTES
+                if end - pos < head:
+                    break
+                type_, length = _type_and_length(buffer, pos + head - 6)
+                if length > limit:
+                    raise too_large(length, limit)
+                size = head + length
+                if end - pos < size:
+                    break
+                if type_ == ENVELOPE_TYPE or (command and (type_ in waits_otherwise) is not waits) or self._draining:
+                    self._take_closely(pos, size, type_, now)
+                else:
+                    add_length(size)
+                    if command:
+                        acks += _ACK + buffer[pos + 1 : pos + 5]
+                pos += size
+        finally:
+            self._emit(pos)
+        return pos
+
+    def _emit(self, pos: int) -> None:
+        """What was received up to `pos`, and not left out, goes to the log."""
+        frames, lengths = self._run.cut(self._buffer, pos)
+        if lengths:
+            self._act(FramesReceived(frames, lengths, self._owe(bytes(self._run_acks))))
+            self._run_acks.clear()
+
+    def _owe(self, acks: bytes) -> int | None:
+        """ACKs that may leave when the frames of this tag are logged."""
+        if not acks:
+            return None
+        self._tag += 1
+        self._owed[self._tag] = acks
+        return self._tag
+
+    def _frame(self, pos: int, size: int) -> bytes:
+        return bytes(memoryview(self._buffer)[pos : pos + size])
+
+    def _take_control(self, pos: int, now: float) -> int:
+        """Any frame but DATA and DATA_ACK: how long it is, or 0 if it is not whole."""
+        size = split(self._buffer, pos, self.settings.frame_bytes)
+        if size:
+            raw = self._frame(pos, size)
+            frame = decode(raw)
+            if frame.command is Command.PING:
+                self._send(_PONG)
+            elif frame.command is Command.PONG:
+                self._take_pong(now)
+            else:
+                self._take_acknowledgement(frame, raw, pos)
+            self._run.leave_out(self._buffer, pos, size)
+        return size
+
+    def _take_pong(self, now: float) -> None:
+        if not self._waiting_pong:
+            raise Rejected(Reason.MALFORMED, "a PONG without a PING", can_continue=False)
+        self._pong_received(now)
+
+    def _take_acknowledgement(self, frame: Frame, raw: bytes, pos: int) -> None:
+        reply = self._settle(frame)
+        if reply is not None:
+            self._emit(pos)
+            self._act(FramesReceived(raw, (len(raw),), replies=(reply,)))
+
+    # -- frames that are more than something to log ------------------------------------------------------------
+
+    def _take_closely(self, pos: int, size: int, type_: int, now: float) -> None:
+        if self._draining:
+            self._run.leave_out(self._buffer, pos, size)
+            return
+        if type_ == ENVELOPE_TYPE and self._is_plain(pos, size):
+            self._run.lengths.append(size)
+            return
+        raw = self._frame(pos, size)
+        frame = decode(raw)
+        if type_ == ENVELOPE_TYPE:
+            logged = self._take_envelope(frame, raw, pos, now)
+        else:
+            logged = self._open_request(str(frame.message_id), self.options.subject_of(type_), frame, now)
+        if logged:
+            self._run.lengths.append(size)
+        else:
+            self._run.leave_out(self._buffer, pos, size)
+
+    def _is_plain(self, pos: int, size: int) -> bool:
+        """An enveloped event that is only to be logged; its ACK is owed from here on. May say no to one that is."""
+        acknowledged = self._buffer[pos]
+        at = pos + (DATA_ACK_HEAD_BYTES if acknowledged else DATA_HEAD_BYTES)
+        if not self._envelope_spoken or not is_plain_event(self._buffer, at, pos + size):
+            return False
+        if acknowledged:
+            if self._waits:
+                return False
+            self._run_acks += _ACK + self._buffer[pos + 1 : pos + 5]
+        return True
+
+    def _take_envelope(self, frame: Frame, raw: bytes, pos: int, now: float) -> bool:
+        acknowledged = frame.command is Command.DATA_ACK
+        try:
+            head, _ = decode_envelope(frame.payload)
+        except Rejected as refused:
+            # Logged all the same: the router records it with its reason.
+            if acknowledged:
+                self._refuse(frame.message_id, MeshError.BAD_REQUEST, refused.detail)
+            return True
+        self._peer_speaks_envelope()
+        if head.kind.answers:
+            self._take_answer(head, frame, raw, pos)
+            return False
+        if acknowledged and head.kind is Kind.REQUEST:
+            return self._open_request(enveloped_request(head.correlation), head.subject, frame, now)
+        if acknowledged and head.kind is Kind.EVENT and (self._waits or is_control(head.subject)):
+            return self._open_request(str(frame.message_id), head.subject, frame, now)
+        if acknowledged:
+            self._run_acks += encode(Frame(Command.ACK, frame.message_id))
+        return True
+
+    def _peer_speaks_envelope(self) -> None:
+        if not self._envelope_spoken:
+            self._envelope_spoken = True
+            self._act(Opened(ENVELOPE_SPOKEN))
+
+    def _take_answer(self, head: Envelope, frame: Frame, raw: bytes, pos: int) -> None:
+        """An answer in the envelope; the ACK or ERROR of the request's own MessageID comes after the final one."""
+        acknowledged = frame.command is Command.DATA_ACK
+        reply = self._served_reply(head.correlation)
+        if reply is None:
+            if acknowledged:
+                self._refuse(frame.message_id, MeshError.BAD_REQUEST, "an answer to no open request")
+            self._act(FrameRefused(Reason.TIMEOUT, "an answer to no open request"))
+            return
+        self._emit(pos)
+        tag = self._owe(encode(Frame(Command.ACK, frame.message_id))) if acknowledged else None
+        self._act(FramesReceived(raw, (len(raw),), tag, (reply,)))
+        if head.kind.ends_request:
+            self._unserve(head.correlation)
+
+    # -- requests of the peer ----------------------------------------------------------------------------------
+
+    def _open_request(self, request: str, subject: str, frame: Frame, now: float) -> bool:
+        """A frame that is answered by the router; whether it may be logged."""
+        if self._ask(request, subject, now, progressive=is_enveloped(request)):
+            self._message_ids[request] = frame.message_id
+            return True
+        if not self._is_asked(request):
+            self._refuse(frame.message_id, MeshError.INTERNAL, "too many open requests")
+            self._act(FrameRefused(Reason.OVERLOAD, "too many open requests"))
+        elif is_enveloped(request):
+            self._refuse(frame.message_id, MeshError.BAD_REQUEST, "the correlation is that of an open request")
+            self._act(FrameRefused(Reason.MALFORMED, "the correlation is that of an open request"))
+        else:
+            raise Rejected(Reason.MALFORMED, "the MessageID is that of an open request", can_continue=False)
+        return False
+
+    def logged(self, tag: int, now: float) -> None:
+        acks = self._owed.pop(tag, b"")
+        if self.closed:
+            return
+        if acks:
+            self._send(acks)
+        if self._draining and not self._owed:
+            self._terminate("drain")
+
+    # -- keepalive and end -------------------------------------------------------------------------------------
+
+    def _ping(self, now: float) -> None:
+        self._send(_PING)
+
+    def drain(self, now: float, redirect_url: str | None = None) -> None:
+        """hsp has no goodbye: what is logged is acknowledged, then the connection ends."""
+        self._draining = True
+        if not self._owed:
+            self._terminate("drain")
+
+    def _broken(self, refused: Rejected, now: float) -> None:
+        self._terminate(str(refused.reason), refused.detail)

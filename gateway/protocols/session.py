@@ -1,0 +1,355 @@
+"""The sans-IO session that every stream protocol extends.
+
+A session turns received bytes into *actions* and deliveries into bytes to send. It holds no socket, no clock and no
+randomness: `now` is an argument (seconds, monotonic), random bytes come from `settings.token`.
+
+    receive(data, now) ──► FramesReceived, Opened, ...      ──► the edge logs, and calls logged(tag) once Kafka has it
+    deliver(delivery, now) ──► data_to_send(), Delivered    ──► the edge writes, and records the outcome
+
+Invariants
+1. Peer input never raises out of a session: it becomes `Terminated(reason)`, or `FrameRefused` where the stream
+   can go on.
+2. After `Terminated` the session takes nothing more; what `data_to_send` still holds is sent before the socket closes.
+3. Every delivery ends in exactly one `Delivered`, also when the session ends first.
+4. Every request of the peer is answered at most once; every request delivered to the peer that is still open when the
+   session ends is reported in one `RequestsAbandoned`.
+5. A limit is tested when the length is read, before anything is buffered.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import traceback
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from gateway.event import Kind
+from gateway.protocols.actions import (
+    Action,
+    Delivered,
+    Delivery,
+    FrameRefused,
+    FramesReceived,
+    Identified,
+    Opened,
+    Outcome,
+    RequestEnded,
+    RequestsAbandoned,
+    Terminated,
+)
+from gateway.protocols.recent_ids import RecentIds
+from gateway.protocols.timers import Timers
+from gateway.raw_log.frames import NO_FACTS, Facts, ReplyAddress
+from gateway.reasons import MeshError, Reason, Rejected
+
+__all__ = [
+    "Action",
+    "Delivered",
+    "Delivery",
+    "FrameRefused",
+    "FramesReceived",
+    "Identified",
+    "Opened",
+    "Outcome",
+    "PeerRequest",
+    "RecentIds",
+    "RequestEnded",
+    "RequestsAbandoned",
+    "Session",
+    "SessionSettings",
+    "Terminated",
+    "Timers",
+    "error_body",
+    "stamped",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSettings:
+    """`dialled`: we connected to the peer (a link or a client), so we speak first where the protocol has an order.
+
+    `token(n)` gives n random bytes. `message_transport`: the transport keeps the bounds of messages (WebSocket, XMPP):
+    `receive` is given one whole message, and each item of `data_to_send` is one.
+    """
+
+    token: Callable[[int], bytes]
+    dialled: bool = False
+    frame_bytes: int = 1_048_576
+    handshake_seconds: float = 5.0
+    request_timeout_seconds: float = 30.0
+    ping_seconds: float = 30.0
+    pong_timeout_seconds: float = 10.0
+    message_transport: bool = False
+
+
+@dataclass(slots=True)
+class PeerRequest:
+    """An open request of the peer."""
+
+    deadline: float
+    subject: str
+    progressive: bool = True
+
+
+class Session(ABC):
+    """Shared by all: the buffer, the outputs, keepalive, and the two tables of open requests.
+
+    A protocol implements the abstract methods, calls `_act`, `_send` and `_open`, raises Rejected where the stream is
+    broken, and names its own ids of requests delivered to the peer (`wire`): a number, a uid, whatever its answers
+    carry.
+    """
+
+    protocol: ClassVar[str]
+    max_open_requests: ClassVar[int] = 65_536
+
+    def __init__(self, settings: SessionSettings) -> None:
+        self.settings = settings
+        self.closed = False
+        self.opened = False
+        self._buffer = bytearray()
+        self._out: list[bytes] = []
+        self._actions: list[Action] = []
+        self.timers = Timers()
+        self._asked: dict[str, PeerRequest] = {}
+        self._served: dict[Hashable, ReplyAddress] = {}
+        self._served_wire: dict[tuple[str, int, int, str], Hashable] = {}
+        self._waiting_pong = False
+
+    # -- inputs ------------------------------------------------------------------------------------------------
+
+    def start(self, now: float) -> None:
+        """The connection stands (TLS and PROXY included). Called once, first."""
+        self.timers.set("handshake", now + self.settings.handshake_seconds)
+        self._started(now)
+
+    def receive(self, data: bytes | bytearray | memoryview, now: float) -> None:
+        if self.closed:
+            return
+        self._buffer += data
+        try:
+            used = self._parse(self._buffer, now)
+        except Rejected as refused:
+            self._broken(refused, now)
+            return
+        except Exception as fault:
+            # A fault of ours must not take other sessions with it, nor may the peer try it again on this one.
+            self._terminate(Reason.INTERNAL, _place_of(fault))
+            return
+        if not self.closed:
+            del self._buffer[:used]
+            if self.opened and not self._waiting_pong:
+                self.timers.set("ping", now + self.settings.ping_seconds)
+
+    def receive_eof(self, now: float) -> None:  # noqa: ARG002 - a protocol may need the time
+        self._terminate(Reason.TRUNCATED if self._buffer else "eof")
+
+    def handle_timer(self, now: float) -> None:
+        for name in self.timers.expired(now):
+            if self.closed:
+                return
+            if name == "handshake":
+                self._broken(Rejected(Reason.TIMEOUT, "no handshake in time", can_continue=False), now)
+            elif name == "ping":
+                self._waiting_pong = True
+                self.timers.set("pong", now + self.settings.pong_timeout_seconds)
+                self._ping(now)
+            elif name == "pong":
+                self._broken(Rejected(Reason.TIMEOUT, "no pong in time", can_continue=False), now)
+            elif isinstance(name, tuple) and name[0] == "asked":
+                self._asked_timed_out(name[1], now)
+            else:
+                self._timer(name, now)
+
+    def excuse_silence(self, now: float) -> None:
+        """The peer was not read for a while, for reasons of ours: its pong gets its time anew."""
+        if self._waiting_pong and not self.closed:
+            self.timers.set("pong", now + self.settings.pong_timeout_seconds)
+
+    @abstractmethod
+    def logged(self, tag: int, now: float) -> None:
+        """The frames with this tag are on all in-sync replicas."""
+
+    @abstractmethod
+    def deliver(self, delivery: Delivery, now: float) -> None:
+        """Send what the router wrote. Must end in one `Delivered` sooner or later."""
+
+    @abstractmethod
+    def drain(self, now: float, redirect_url: str | None = None) -> None:
+        """Say goodbye in the protocol's own words, and end: at once, or when what is logged has been acknowledged."""
+
+    # -- outputs -----------------------------------------------------------------------------------------------
+
+    def data_to_send(self) -> list[bytes]:
+        out, self._out = self._out, []
+        return out
+
+    def actions(self) -> list[Action]:
+        actions, self._actions = self._actions, []
+        return actions
+
+    def get_timer(self) -> float | None:
+        return self.timers.next()
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Received, and no whole frame yet."""
+        return len(self._buffer)
+
+    @property
+    def open_requests(self) -> int:
+        """Requests of the peer that wait for their answers."""
+        return len(self._asked)
+
+    @property
+    def open_served(self) -> int:
+        """Requests delivered to the peer that it has not answered."""
+        return len(self._served)
+
+    # -- for the protocols ---------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _started(self, now: float) -> None:
+        """Speak first, if the protocol does."""
+
+    @abstractmethod
+    def _parse(self, buffer: bytearray, now: float) -> int:
+        """Handle every whole frame in the buffer; returns how many bytes were used. Raises Rejected when broken."""
+
+    @abstractmethod
+    def _broken(self, refused: Rejected, now: float) -> None:
+        """The stream cannot go on: say so where the protocol can, and `_terminate`."""
+
+    @abstractmethod
+    def _ping(self, now: float) -> None:
+        """Send the protocol's keepalive, or nothing if it has none."""
+
+    @abstractmethod
+    def _answer_error(self, request: str, error: MeshError, message: str, now: float) -> None:
+        """Tell the peer, in its protocol, that its open request failed."""
+
+    def _timer(self, name: Hashable, now: float) -> None:  # noqa: B027 - most protocols set no timer
+        """A timer that the protocol set itself."""
+
+    def _end_served(self) -> None:  # noqa: B027 - most protocols have nothing left
+        """More to do at the end of a session (unconfirmed deliveries)."""
+
+    def _send(self, data: bytes) -> None:
+        if data:
+            self._out.append(data)
+
+    def _act(self, action: Action) -> None:
+        self._actions.append(action)
+
+    def _open(self, now: float, facts: Facts = NO_FACTS) -> None:
+        self.opened = True
+        self.timers.clear("handshake")
+        self.timers.set("ping", now + self.settings.ping_seconds)
+        self._act(Opened(facts))
+
+    def _pong_received(self, now: float) -> None:
+        self._waiting_pong = False
+        self.timers.clear("pong")
+        self.timers.set("ping", now + self.settings.ping_seconds)
+
+    def _terminate(self, reason: str, detail: str = "") -> None:
+        if self.closed:
+            return
+        self.closed = True
+        self.timers.clear_all()
+        self._buffer.clear()
+        self._end_served()
+        if self._served:
+            self._act(RequestsAbandoned(tuple(self._served.values())))
+            self._served.clear()
+            self._served_wire.clear()
+        self._asked.clear()
+        self._act(Terminated(reason, detail))
+
+    # Requests of the peer: `request` is the peer's own id of it, as text.
+
+    def _ask(self, request: str, subject: str, now: float, *, progressive: bool = True) -> bool:
+        """The peer opened a request. False if one with this id is open already, or too many are."""
+        if request in self._asked or len(self._asked) >= self.max_open_requests:
+            return False
+        deadline = now + self.settings.request_timeout_seconds
+        self._asked[request] = PeerRequest(deadline, subject, progressive)
+        self.timers.set(("asked", request), deadline)
+        return True
+
+    def _is_asked(self, request: str) -> bool:
+        return request in self._asked
+
+    def _answered(self, delivery: Delivery, now: float) -> bool:
+        """Book an answer to a request of the peer. False if nothing may be written: nobody waits for it any more."""
+        asked = self._asked.get(delivery.request)
+        if asked is None:
+            self._act(Delivered(delivery, Outcome.EXPIRED, "nobody waits for this answer"))
+            self._act(RequestEnded("late"))
+            return False
+        if delivery.kind is Kind.PROGRESS:
+            asked.deadline = now + self.settings.request_timeout_seconds
+            self.timers.set(("asked", delivery.request), asked.deadline)
+        else:
+            self._forget_asked(delivery.request, str(delivery.kind))
+        return True
+
+    def _forget_asked(self, request: str, outcome: str) -> None:
+        if self._asked.pop(request, None) is not None:
+            self.timers.clear(("asked", request))
+            self._act(RequestEnded(outcome))
+
+    def _asked_timed_out(self, request: str, now: float) -> None:
+        if request in self._asked:
+            self._answer_error(request, MeshError.TIMEOUT, "no answer in time", now)
+            self._forget_asked(request, "timeout")
+
+    # Requests delivered to the peer: `wire` is the id on this connection.
+
+    def _serve(self, wire: Hashable, reply: ReplyAddress) -> Hashable | None:
+        """The request goes to the peer. Returns the oldest open one where there are too many: it was given up."""
+        given_up = None
+        if len(self._served) >= self.max_open_requests:
+            given_up = next(iter(self._served))
+            self._act(RequestsAbandoned((self._served[given_up],), MeshError.TIMEOUT))
+            self._unserve(given_up)
+        self._served[wire] = reply
+        self._served_wire[reply.key] = wire
+        return given_up
+
+    def _served_reply(self, wire: Hashable) -> ReplyAddress | None:
+        return self._served.get(wire)
+
+    def _served_id(self, reply: ReplyAddress) -> Hashable | None:
+        """The wire id under which this request went to the peer, if it did and is open."""
+        return self._served_wire.get(reply.key)
+
+    def _unserve(self, wire: Hashable) -> ReplyAddress | None:
+        """The request is over on this connection: answered or cancelled."""
+        reply = self._served.pop(wire, None)
+        if reply is not None:
+            self._served_wire.pop(reply.key, None)
+        return reply
+
+
+def _place_of(fault: Exception) -> str:
+    """Where it happened; its text is left out, which may quote what the peer sent."""
+    at = traceback.extract_tb(fault.__traceback__)[-1]
+    return f"{type(fault).__name__} in {at.name}, line {at.lineno} of {at.filename.rpartition('/')[2]}"
+
+
+def stamped(frame: bytes, stamps: tuple[int, ...], form: struct.Struct, number: int) -> bytes:
+    """The frame with an id of this connection written at each stamp."""
+    if not stamps:
+        return frame
+    written = bytearray(frame)
+    for at in stamps:
+        form.pack_into(written, at, number)
+    return bytes(written)
+
+
+def error_body(error: MeshError, message: str) -> bytes:
+    """What the mesh says when it answers a request itself; its content type is JSON."""
+    return json.dumps({"code": str(error), "message": message}, separators=(",", ":")).encode()

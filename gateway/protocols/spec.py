@@ -1,0 +1,154 @@
+"""What a protocol is to the rest of the gateway: one `ProtocolSpec`, made in the protocol's own folder.
+
+Everything in it is pure: bytes in, values out. The edge uses `session`; the router's workers use the mapping.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict
+
+from gateway.auth.keyring import GatewayIdentity, KeyRing
+from gateway.event import Event
+from gateway.protocols.session import Session, SessionSettings
+from gateway.raw_log.frames import NO_FACTS, Facts, RawFrame
+from gateway.reasons import Rejected
+
+
+class Options(BaseModel):
+    """The keys a listener or link of one protocol takes beside those that all take. Subclassed by each protocol."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    def for_router(self) -> Self:
+        """What decoding and encoding need: without the secrets that only a session has a use for."""
+        return self
+
+
+OptionsT = TypeVar("OptionsT", bound=Options)
+OptionsT_contra = TypeVar("OptionsT_contra", bound=Options, contravariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Env:
+    """What judging and encoding a frame needs beside the frame itself."""
+
+    keys: KeyRing
+    identity: GatewayIdentity | None = None
+    replay_window_seconds: int = 300
+    clock_skew_seconds: int = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Who an encoding is for. Destinations with equal targets share one encoding.
+
+    `request` is the requester's own id, for answers and for nothing else.
+    `progressive`: the requester asked for progress.
+    """
+
+    protocol: str
+    listener: str
+    facts: Facts = field(default_factory=lambda: NO_FACTS)
+    request: str = ""
+    progressive: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """A frame for a peer. `stamps`: where the session writes the id of its own connection (width: the protocol's).
+
+    An empty frame: nothing can be said to this peer; `losses` names what was lost (`body`, `progress`, ...).
+    """
+
+    frame: bytes
+    stamps: tuple[int, ...] = ()
+    losses: tuple[str, ...] = ()
+
+
+class ToEvent(Protocol[OptionsT_contra]):
+    def __call__(self, raw: RawFrame, event_id: str, options: OptionsT_contra, env: Env, /) -> Event:
+        """The event in a frame; raises Rejected."""
+
+
+class ToEvents(Protocol):
+    def __call__(
+        self, raws: Sequence[RawFrame], event_ids: Sequence[str], options: Mapping[str, Options], env: Env, /
+    ) -> list[Event | Rejected]:
+        """A whole container at once; `options` by listener. Must agree with ToEvent frame by frame."""
+
+
+class FromEvent(Protocol[OptionsT_contra]):
+    def __call__(self, event: Event, target: Target, options: OptionsT_contra, env: Env, /) -> Encoded:
+        """The frame for a target; raises Rejected (untranslatable, too_large, no_responder)."""
+
+
+class DedupKey(Protocol[OptionsT_contra]):
+    def __call__(self, event: Event, options: OptionsT_contra, /) -> str | None:
+        """What makes a repeat of this event the same event; None where the protocol has nothing of the kind."""
+
+
+class AwaitsConfirmation(Protocol[OptionsT_contra]):
+    def __call__(self, event: Event, options: OptionsT_contra, /) -> bool:
+        """The sender of this event, which is no request, waits to hear what became of it. It is answered under the
+        event's message id: once every subscriber's session has confirmed it, or with an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """What a presence packet of a protocol without sessions asks for; it holds for `seconds` from its receipt.
+
+    `renews`: the packet only prolongs what was asked for before.
+    """
+
+    seconds: int
+    subscribe: tuple[str, ...] = ()
+    serve: tuple[str, ...] = ()
+    renews: bool = False
+
+
+class AskedLease(Protocol[OptionsT_contra]):
+    def __call__(self, event: Event, options: OptionsT_contra, /) -> Lease | None:
+        """The lease that an event asks for, if it is a presence packet."""
+
+
+class GrantLease(Protocol):
+    def __call__(self, event: Event, lease: Lease, env: Env, /) -> bytes:
+        """The frame that tells the sender what it has been granted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProtocolSpec(Generic[OptionsT]):
+    """`session` is None for a protocol of datagrams.
+
+    `text_messages`: over a WebSocket its messages are text; those of all others are binary.
+
+    `calls_may_be_events`: a request that nobody serves but somebody subscribes to is an event, and no answer is owed.
+    """
+
+    name: str
+    default_port: int
+    transports: frozenset[str]
+    options: type[OptionsT]
+    to_event: ToEvent[OptionsT]
+    from_event: FromEvent[OptionsT]
+    dedup_key: DedupKey[OptionsT]
+    session: Callable[[SessionSettings, OptionsT], Session] | None = None
+    to_events: ToEvents | None = None
+    text_messages: bool = False
+    calls_may_be_events: bool = False
+    message_id_bits: int | None = None
+    """How long the random ids are by which its repeats are known, where that is so short that honest ones collide."""
+    carries_content_type: bool = False
+    """Its frames name the type of their body; so an event's trail over links travels there."""
+    examples: Mapping[str, Target] = field(default_factory=dict)
+    """Kinds of receivers this protocol has, by a title, each with the id a request of theirs may have: for what is
+    written about the protocol. Empty: there is one kind, and any id will do."""
+    awaits_confirmation: AwaitsConfirmation[OptionsT] | None = None
+    asked_lease: AskedLease[OptionsT] | None = None
+    grant_lease: GrantLease | None = None
+    partition_key: Callable[[bytes], bytes] | None = None
+    """Datagram protocols: the bytes that decide the raw partition, peeked and not judged (b"" if there are none)."""

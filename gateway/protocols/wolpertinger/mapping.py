@@ -1,0 +1,263 @@
+"""wolpertinger messages to events, and events to wolpertinger messages.
+
+A raw frame is the layer-2 XML, decoded by the session: joined, decrypted, uncompressed. So a record can be read alone,
+and the keys of a connection never leave its edge.
+
+    RemoteMethodCall       a request on `Component.Method`; the body is the JSON array of its parameters
+    `Core.Heartbeat`       by a peer that is working on requests: progress of all of them
+    `Mesh.Subscribe(...)`  and the other control calls: a request on `mesh.subscribe`, its body as the mesh wants it
+    RemoteMethodResponse   a response; its value is the body
+    RemoteError            an error, its code in the header `wolpertinger-code`; without CallId, which is an error that
+                           no call caused, an event `wolpertinger.error`
+
+JSON knows fewer types than wolpertinger: those it does not say travel in the header `wolpertinger-types`, for peers who
+speak wolpertinger too.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+from gateway.content import JSON, decode_value, to_json
+from gateway.event import MESH_ERROR_HEADER, SERVED_BESIDE_HEADER, Event, Kind
+from gateway.protocols.spec import Encoded, Env, Target
+from gateway.protocols.wolpertinger import objects
+from gateway.protocols.wolpertinger.codec import call_id_offset, decode, encode
+from gateway.protocols.wolpertinger.frames import (
+    CODE_OF,
+    MAX_XML_BYTES,
+    SLUG_OF,
+    Call,
+    ErrorCode,
+    Message,
+    Object,
+    RemoteError,
+    Response,
+)
+from gateway.protocols.wolpertinger.options import WolpertingerOptions
+from gateway.raw_log.frames import RawFrame, event_of
+from gateway.reasons import MeshError, Reason, Rejected
+from gateway.subjects import is_control
+
+CODE_HEADER = "wolpertinger-code"
+TYPES_HEADER = "wolpertinger-types"
+COMPONENT_HEADER = "wolpertinger-component"
+ERROR_SUBJECT = "wolpertinger.error"
+
+MAX_TYPES_CHARACTERS = 4096
+"""Of the types header. Values with more types to tell arrive as what their JSON says."""
+
+UNSTAMPED_CALL_ID = "00000000-0000-0000-0000-000000000000"
+"""Where the session writes a CallId of its own."""
+
+_MESH = "mesh"
+_INTERESTS = frozenset({"subscribe", "unsubscribe", "serve", "unserve"})
+_INTEREST_NAMES = ("subject", "group")
+_INT32_END = 1 << 31
+
+
+class Content(NamedTuple):
+    """What a message says."""
+
+    kind: Kind
+    subject: str
+    body: bytes = b""
+    message_id: str = ""
+    correlation: str = ""
+    headers: dict[str, str] = {}  # noqa: RUF012 - never written to
+
+
+# -- from the peer -------------------------------------------------------------------------------------------------
+
+
+def to_event(raw: RawFrame, event_id: str, options: WolpertingerOptions, env: Env, /) -> Event:
+    content = _content(decode(raw.data), raw)
+    return event_of(
+        raw,
+        event_id,
+        content.kind,
+        content.subject,
+        message_id=content.message_id,
+        correlation=content.correlation,
+        content_type=JSON if content.body else "",
+        body=content.body,
+        headers=content.headers,
+    )
+
+
+def _content(message: Message, raw: RawFrame) -> Content:
+    match message:
+        case Call() if raw.replies:
+            body, headers = _parameters(message)
+            return Content(Kind.PROGRESS, raw.replies[0].subject, body, message.call_id, headers=headers)
+        case Call():
+            return _request(message)
+        case RemoteError(component, code, ""):
+            headers = {CODE_HEADER: str(code), COMPONENT_HEADER: component}
+            return Content(Kind.EVENT, ERROR_SUBJECT, _error_body(code), headers=headers)
+        case RemoteError(_, code, call_id):
+            headers = {CODE_HEADER: str(code)}
+            return Content(Kind.ERROR, _asked(raw), _error_body(code), correlation=call_id, headers=headers)
+        case Response(_, call_id, value):
+            body = b"" if value is None else to_json(objects.to_json(value))
+            headers = _types_header(() if value is None else (value,))
+            return Content(Kind.RESPONSE, _asked(raw), body, correlation=call_id, headers=headers)
+
+
+def _request(call: Call) -> Content:
+    if is_interest_call(call):
+        body = _interest_body([objects.to_json(item) for item in call.parameters])
+        return Content(Kind.REQUEST, subject_of(call), body, call.call_id)
+    body, headers = _parameters(call)
+    return Content(Kind.REQUEST, subject_of(call), body, call.call_id, headers=headers)
+
+
+def subject_of(call: Call) -> str:
+    """`Component.Method`; for the mesh's own component, which has any case, in lower case."""
+    subject = f"{call.component}.{call.method}" if call.component else call.method
+    return subject.lower() if call.component.lower() == _MESH else subject
+
+
+def is_interest_call(call: Call) -> bool:
+    return call.component.lower() == _MESH and call.method.lower() in _INTERESTS
+
+
+def _interest_body(parameters: list[Any]) -> bytes:
+    """As many parameters as the call may have get their names; the mesh refuses what is wrong with them."""
+    if len(parameters) > 2:
+        return to_json(parameters)
+    return to_json(dict(zip(_INTEREST_NAMES, parameters, strict=False)))
+
+
+def _parameters(call: Call) -> tuple[bytes, dict[str, str]]:
+    return to_json([objects.to_json(item) for item in call.parameters]), _types_header(call.parameters)
+
+
+def _types_header(items: tuple[Object, ...]) -> dict[str, str]:
+    """Nothing where JSON's own types say it all."""
+    hints = [objects.hint_of(item) for item in items]
+    if hints == [objects.hint_of(objects.from_json(objects.to_json(item))) for item in items]:
+        return {}
+    text = json.dumps(hints, separators=(",", ":"))
+    return {TYPES_HEADER: text} if len(text) <= MAX_TYPES_CHARACTERS else {}
+
+
+def _asked(raw: RawFrame) -> str:
+    if not raw.replies:
+        raise Rejected(Reason.MALFORMED, "an answer to no open request")
+    return raw.replies[0].subject
+
+
+def _error_body(code: int) -> bytes:
+    try:
+        known = ErrorCode(code)
+    except ValueError:
+        return to_json({"code": str(code), "message": f"wolpertinger error {code}"})
+    name = known.name.lower()
+    slug = str(SLUG_OF.get(known, name))
+    return to_json({"code": slug, "message": f"wolpertinger error {code}: {name.replace('_', ' ')}"})
+
+
+def dedup_key(event: Event, options: WolpertingerOptions, /) -> str | None:
+    """A CallId is a UUID, in either case, and its answer goes to the session that used it."""
+    return f"{event.session} {event.message_id.lower()}" if event.kind is Kind.REQUEST else None
+
+
+# -- towards the peer ----------------------------------------------------------------------------------------------
+
+
+def from_event(event: Event, target: Target, options: WolpertingerOptions, env: Env, /) -> Encoded:
+    match event.kind:
+        case Kind.CANCEL:
+            return Encoded(b"", losses=("cancel",))
+        case Kind.PROGRESS:
+            return _encoded(Call("Core", UNSTAMPED_CALL_ID, "Heartbeat"), _body_loss(event))
+        case Kind.EVENT | Kind.REQUEST:
+            component, method = _names(event.subject)
+            if not method:
+                raise Rejected(Reason.UNTRANSLATABLE, "a subject that ends in a dot names no method")
+            return _encoded(Call(component, UNSTAMPED_CALL_ID, method, _arguments(event)))
+        case Kind.RESPONSE:
+            return _encoded(Response(answering(event.subject), target.request, _response_value(event)))
+        case Kind.ERROR | Kind.CANCELLED:
+            code, losses = _code(event)
+            return _encoded(RemoteError(answering(event.subject), code, target.request), losses)
+
+
+def _encoded(message: Message, losses: tuple[str, ...] = ()) -> Encoded:
+    frame = encode(message)
+    if len(frame) > MAX_XML_BYTES:
+        raise Rejected(Reason.TOO_LARGE, f"XML of more than {MAX_XML_BYTES} bytes")
+    return Encoded(frame, (call_id_offset(frame),) if isinstance(message, Call) else (), losses)
+
+
+def _names(subject: str) -> tuple[str, str]:
+    component, _, method = subject.rpartition(".")
+    return component, method
+
+
+def answering(subject: str) -> str:
+    """The component that answers a call on this subject."""
+    component, _ = _names(subject)
+    return component.capitalize() if component.lower() == _MESH else component
+
+
+def _arguments(event: Event) -> tuple[Object, ...]:
+    if not event.body:
+        return ()
+    value = decode_value(event.body, event.content_type)
+    if isinstance(value, dict) and _wants(event.subject):
+        value = [value[name] for name in _INTEREST_NAMES if name in value]
+    values = value if isinstance(value, list) else [value]
+    hints = _hints(event)[: len(values)]
+    hints += [None] * (len(values) - len(hints))
+    return tuple(objects.from_json(item, hint) for item, hint in zip(values, hints, strict=True))
+
+
+def _response_value(event: Event) -> Object | None:
+    if _wants(event.subject):
+        return objects.from_json(True)
+    value = decode_value(event.body, event.content_type)
+    return None if value is None else objects.from_json(value, next(iter(_hints(event)), None))
+
+
+def _wants(subject: str) -> bool:
+    return is_control(subject) and _names(subject)[1].lower() in _INTERESTS
+
+
+def _hints(event: Event) -> list[objects.Hint]:
+    try:
+        hints = json.loads(event.headers.get(TYPES_HEADER, "[]"))
+    except (ValueError, RecursionError):
+        return []
+    return hints if isinstance(hints, list) else []
+
+
+def _code(event: Event) -> tuple[int, tuple[str, ...]]:
+    """A RemoteError has a number and no text: what has no number of its own is 100, and its body is lost."""
+    given = event.headers.get(CODE_HEADER, "")
+    if given.removeprefix("-").isdecimal() and given.isascii() and len(given) <= 11:
+        code = int(given)
+        if -_INT32_END <= code < _INT32_END:
+            return code, ()
+    slug = event.headers.get(MESH_ERROR_HEADER) or _slug(event)
+    if slug == MeshError.NO_RESPONDER and SERVED_BESIDE_HEADER in event.headers:
+        return ErrorCode.METHOD_NOT_FOUND, ()
+    if event.kind is Kind.ERROR and slug in CODE_OF:
+        return CODE_OF[MeshError(slug)], ()
+    return ErrorCode.UNSPECIFIED, _body_loss(event)
+
+
+def _slug(event: Event) -> str:
+    """The code in a body of the mesh's own form, which a peer's error may have too."""
+    try:
+        body = decode_value(event.body, event.content_type)
+    except Rejected:
+        return ""
+    code = body.get("code") if isinstance(body, dict) else None
+    return code if isinstance(code, str) else ""
+
+
+def _body_loss(event: Event) -> tuple[str, ...]:
+    return ("body",) if event.body else ()

@@ -1,0 +1,62 @@
+"""What a listener or link of wolpertinger can be told, beside what all take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
+
+from gateway.protocols.spec import Options
+from gateway.protocols.wolpertinger.frames import LINE_BYTES, WHOLE_BYTES
+
+Step = Literal["connect", "encrypt", "cluster", "user"]
+
+
+def _hexadecimal(secret: SecretStr) -> SecretStr:
+    key = secret.get_secret_value()
+    try:
+        bytes.fromhex(key)
+    except ValueError:
+        raise ValueError("a cluster key is written in hexadecimal digits") from None
+    if not key or not key.isalnum():
+        raise ValueError("a cluster key is written in hexadecimal digits, without spaces")
+    return SecretStr(key.lower())
+
+
+class AuthOptions(BaseModel):
+    """Secrets of the edge: nothing that decodes or encodes needs them, so the router never has them."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    cluster_key: Annotated[SecretStr, AfterValidator(_hexadecimal)] | None = None
+    users: Mapping[str, SecretStr] = Field(default_factory=dict)
+
+
+class WolpertingerOptions(Options):
+    """`require_trust`: what a peer must have proven before its calls are taken and the session exists for the mesh.
+
+    `login`: what a session that we dialled proves to the peer before anything else, in this order; `login_user` is one
+    of `auth.users`. `compress`: `auto` is after the peer has compressed itself.
+    """
+
+    require_trust: int = Field(default=0, ge=0, le=4)
+    auth: AuthOptions = Field(default_factory=AuthOptions)
+    login: tuple[Step, ...] = ()
+    login_user: str = ""
+    confirm_seconds: float = Field(default=20.0, gt=0)
+    line_bytes: int = Field(default=LINE_BYTES, ge=1024)
+    compress: Literal["auto", "always", "never"] = "auto"
+    compress_over_bytes: int = Field(default=4096, ge=0)
+    decompressed_bytes: int = Field(default=WHOLE_BYTES, ge=1)
+
+    def for_router(self) -> Self:
+        return self.model_copy(update={"auth": AuthOptions(), "login": (), "login_user": ""})
+
+    @model_validator(mode="after")
+    def _login_is_possible(self) -> WolpertingerOptions:
+        if "cluster" in self.login and self.auth.cluster_key is None:
+            raise ValueError("login as a cluster member needs auth.cluster_key")
+        if "user" in self.login and self.login_user not in self.auth.users:
+            raise ValueError("login as a user needs login_user, and its password in auth.users")
+        return self

@@ -1,0 +1,288 @@
+"""The session of wolpertinger: layer 1 and trust below, and of layer 2 what only the holder of the connection can do.
+
+    RemoteMethodCall       `Authentication.*`   answered here, at once; never logged, for it carries secrets
+                           too little trust     RemoteError 201
+                           `Core.Heartbeat`     logged as progress of all calls that are open at this peer
+                           any other            an open request, logged; the router answers it
+    RemoteMethodResponse,  to an open call      logged with the address of who asked
+    RemoteError            to none              dropped and counted
+    anything else          RemoteError 301, 302, 305 or 401; logged as it is, so that it is kept with its reason
+
+What is logged is the decoded XML. A message is confirmed when its frame is logged, or at once if it never will be.
+
+A call that nobody serves is an event, and then no response is owed. The router says so with a delivery of kind event,
+without a frame, whose `request` is the CallId: the call is forgotten, and nothing is sent.
+
+Invariants beside those of every session and of layer 1
+1. Every frame is answered once: what the router refuses for its XML, this session answers, by the same `decode`.
+2. Once draining, only confirmations are taken in, and the session ends when the last one that we owe is said.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+from uuid import UUID
+
+from gateway.event import Kind
+from gateway.protocols.session import (
+    Delivered,
+    Delivery,
+    FrameRefused,
+    FramesReceived,
+    Outcome,
+    RequestsAbandoned,
+    SessionSettings,
+)
+from gateway.protocols.wolpertinger.authentication import (
+    is_authentication,
+)
+from gateway.protocols.wolpertinger.codec import decode, encode
+from gateway.protocols.wolpertinger.frames import (
+    ANSWERED_TO_NOBODY,
+    ASKED,
+    CALL_ID_BYTES,
+    CALL_ID_CHARACTERS,
+    CODE_OF,
+    BadMessage,
+    Call,
+    ErrorCode,
+    RemoteError,
+    Response,
+    Result,
+    TrustLevel,
+    new_call_id,
+)
+from gateway.protocols.wolpertinger.mapping import answering, subject_of
+from gateway.protocols.wolpertinger.options import WolpertingerOptions
+from gateway.protocols.wolpertinger.receipts import TRIES, Sent
+from gateway.protocols.wolpertinger.run import Receipt, Run
+from gateway.protocols.wolpertinger.trusting import TrustingSession
+from gateway.raw_log.frames import ReplyAddress
+from gateway.reasons import MeshError, Reason, Rejected
+
+PROGRESS_PER_SECOND = 4096
+FEW_OPEN_CALLS = 64
+"""A heartbeat goes to every call that is open at the peer. Of few nobody counts them; of more, a peer that leaves calls
+open could make each message into thousands, so then the next is heeded when there is room for it."""
+
+CORE = "Core"
+"""The component that causes errors of which nobody else can be the cause."""
+
+HEARTBEAT = "Heartbeat"
+
+EVENT_IS_OVER = "event"
+
+
+class WolpertingerSession(TrustingSession):
+    protocol: ClassVar[str] = "wolpertinger"
+
+    def __init__(self, settings: SessionSettings, options: WolpertingerOptions) -> None:
+        super().__init__(settings, options)
+        self._run = Run()
+        self._heartbeat_due = 0.0
+        self._draining = False
+
+    # -- what the peer sends -----------------------------------------------------------------------------------
+
+    def _parse(self, buffer: bytearray, now: float) -> int:
+        used = super()._parse(buffer, now)
+        self._log_run()
+        if used and self.settings.dialled and self._waiting_pong:
+            self._pong_received(now)
+        return used
+
+    def _message(self, message_id: int, data: bytes, encrypted: bool, now: float) -> None:
+        if self._draining:
+            return
+        # Whoever can write to the connection can send what is not encrypted.
+        plain = self.cipher is not None and not encrypted
+        trust = min(self.trust, TrustLevel.CONNECTED) if plain else self.trust
+        trusted = trust >= self.options.require_trust
+        try:
+            message = decode(data)
+        except BadMessage as bad:
+            self._take_bad(message_id, data, bad, trusted, now)
+            return
+        if isinstance(message, Call):
+            self._take_call(message_id, data, message, trusted, now)
+        else:
+            self._take_answer(message_id, data, message, trusted, now)
+
+    def _take_bad(self, message_id: int, data: bytes, bad: BadMessage, trusted: bool, now: float) -> None:
+        error = encode(RemoteError(bad.component or CORE, bad.code, bad.call_id))
+        if bad.answers and trusted and (reply := self._unserve(bad.call_id.lower())) is not None:
+            self._act(RequestsAbandoned((reply,), MeshError.INTERNAL))
+        if trusted and self.opened:
+            self._run.add(data, Receipt(message_id, error))
+        else:
+            self._act(FrameRefused(bad.reason, bad.detail))
+            self._confirm(message_id, Result.SUCCESS)
+            self._say(error, now)
+
+    def _take_call(self, message_id: int, data: bytes, call: Call, trusted: bool, now: float) -> None:
+        if is_authentication(call):
+            self._confirm(message_id, Result.SUCCESS)
+            self._authenticate(call, now)
+        elif not trusted or not self.opened:
+            self._refuse_call(message_id, call, ErrorCode.NOT_AUTHORISED, Reason.UNAUTHENTICATED, now)
+        elif _is_heartbeat(call):
+            self._take_heartbeat(message_id, data, now)
+        elif self._is_asked(call.call_id) or self._ask(call.call_id, subject_of(call), now):
+            # A CallId that is open already is the same call once more: the router drops it, and answers once.
+            self._run.add(data, Receipt(message_id, call_id=call.call_id))
+        else:
+            self._refuse_call(message_id, call, ErrorCode.REQUEST, Reason.OVERLOAD, now)
+
+    def _refuse_call(self, message_id: int, call: Call, code: ErrorCode, reason: Reason, now: float) -> None:
+        self._act(FrameRefused(reason, f"answered with RemoteError {code}"))
+        self._confirm(message_id, Result.SUCCESS)
+        self._say(encode(RemoteError(call.component, code, call.call_id)), now)
+
+    def _take_heartbeat(self, message_id: int, data: bytes, now: float) -> None:
+        replies = tuple(self._served.values())
+        if not replies or now < self._heartbeat_due:
+            self._confirm(message_id, Result.SUCCESS)
+            return
+        if len(replies) > FEW_OPEN_CALLS:
+            self._heartbeat_due = now + len(replies) / PROGRESS_PER_SECOND
+        self._log(data, Receipt(message_id), replies)
+
+    def _take_answer(
+        self, message_id: int, data: bytes, answer: Response | RemoteError, trusted: bool, now: float
+    ) -> None:
+        call_id = answer.call_id.lower()
+        if self._login.asked(call_id):
+            self._confirm(message_id, Result.SUCCESS)
+            self._logged_in(call_id, answer, now)
+        elif not trusted or not self.opened:
+            self._drop(message_id, Reason.UNAUTHENTICATED, "an answer of a peer that is not trusted")
+        elif not call_id:
+            self._run.add(data, Receipt(message_id))
+        elif (reply := self._unserve(call_id)) is not None:
+            self._log(data, Receipt(message_id), (reply,))
+        elif UUID(call_id).version == ANSWERED_TO_NOBODY:
+            self._confirm(message_id, Result.SUCCESS)
+        else:
+            self._drop(message_id, Reason.TIMEOUT, "an answer to no open call")
+
+    def _drop(self, message_id: int, reason: Reason, detail: str) -> None:
+        self._act(FrameRefused(reason, detail))
+        self._confirm(message_id, Result.SUCCESS)
+
+    # -- the log -----------------------------------------------------------------------------------------------
+
+    def _log(self, data: bytes, receipt: Receipt, replies: tuple[ReplyAddress, ...]) -> None:
+        """On its own, for it answers something; what came before it goes first."""
+        self._log_run()
+        self._run.add(data, receipt)
+        self._log_run(replies)
+
+    def _log_run(self, replies: tuple[ReplyAddress, ...] = ()) -> None:
+        if self._run.frames:
+            data, lengths, tag = self._run.close()
+            self._act(FramesReceived(data, lengths, tag, replies))
+
+    def logged(self, tag: int, now: float) -> None:
+        receipts = self._run.logged(tag)
+        if self.closed:
+            return
+        for receipt in receipts:
+            self._confirm(receipt.message_id, Result.SUCCESS)
+            if receipt.error:
+                self._say(receipt.error, now)
+        self._end_if_drained()
+
+    # -- deliveries --------------------------------------------------------------------------------------------
+
+    def deliver(self, delivery: Delivery, now: float) -> None:
+        if delivery.kind.answers:
+            self._confirm_answered(delivery.request)
+        if self.closed:
+            self._act(Delivered(delivery, Outcome.UNDELIVERABLE, "the session has ended"))
+        elif delivery.kind is Kind.EVENT and delivery.request:
+            self._forget_asked(delivery.request, EVENT_IS_OVER)
+            self._act(Delivered(delivery, Outcome.WRITTEN, "an event: no response is owed"))
+        elif delivery.kind.answers and not self._answered(delivery, now):
+            return
+        elif not delivery.frame:
+            self._act(Delivered(delivery, Outcome.WRITTEN, "the protocol has no such message"))
+        elif not self._deliver(delivery, now):
+            self._undeliverable(delivery, "the peer has too much to confirm already")
+
+    def _confirm_answered(self, call_id: str) -> None:
+        """A call is confirmed before it is answered, also where the router's answer is quicker than Kafka's word."""
+        if not self.closed and (message_id := self._run.answered(call_id)) is not None:
+            self._confirm(message_id, Result.SUCCESS)
+
+    def _deliver(self, delivery: Delivery, now: float) -> bool:
+        if not delivery.stamps:
+            return self._say(delivery.frame, now, delivery)
+        asked_by = delivery.reply if delivery.kind is Kind.REQUEST else None
+        call_id = new_call_id(self.settings.token(CALL_ID_BYTES), ASKED if asked_by else ANSWERED_TO_NOBODY)
+        if asked_by is not None:
+            self._serve(call_id, asked_by)
+        return self._say(_stamped(delivery, call_id), now, delivery)
+
+    def _confirmed_sent(self, sent: Sent) -> None:
+        if sent.delivery is not None:
+            self._act(Delivered(sent.delivery, Outcome.CONFIRMED))
+
+    def _lost_sent(self, sent: Sent, detail: str) -> None:
+        if sent.delivery is not None:
+            self._undeliverable(sent.delivery, detail)
+
+    def _undeliverable(self, delivery: Delivery, detail: str) -> None:
+        """Whoever waits for the answer of a request hears it at once."""
+        if delivery.kind is Kind.REQUEST and delivery.reply is not None:
+            call_id = self._served_id(delivery.reply)
+            if call_id is not None and (reply := self._unserve(call_id)) is not None:
+                self._act(RequestsAbandoned((reply,)))
+        self._act(Delivered(delivery, Outcome.UNDELIVERABLE, detail))
+
+    def _answer_error(self, request: str, error: MeshError, message: str, now: float) -> None:
+        component = answering(self._asked[request].subject)
+        self._say(encode(RemoteError(component, CODE_OF[error], request)), now)
+
+    def _ping(self, now: float) -> None:
+        """The protocol has no keepalive, but its listeners let go of who is silent for long. So who has dialled calls
+        `Core.Heartbeat`, which has no answer but its confirmation; where calls are open it would be taken for progress.
+        """
+        if not self.settings.dialled:
+            super()._ping(now)
+        elif self._asked or self._served:
+            self._pong_received(now)
+        else:
+            call_id = new_call_id(self.settings.token(CALL_ID_BYTES), ANSWERED_TO_NOBODY)
+            self._say(encode(Call(CORE, call_id, HEARTBEAT)), now)
+            self.timers.set("pong", now + TRIES * self.options.confirm_seconds)
+
+    # -- the end -----------------------------------------------------------------------------------------------
+
+    def drain(self, now: float, redirect_url: str | None = None) -> None:
+        """wolpertinger has no goodbye: what is logged is confirmed, then the connection ends."""
+        self._draining = True
+        self._end_if_drained()
+
+    def _end_if_drained(self) -> None:
+        if self._draining and not self._run.waits:
+            self._terminate("drain")
+
+    def _broken(self, refused: Rejected, now: float) -> None:
+        self._terminate(str(refused.reason), refused.detail)
+
+    def _end_served(self) -> None:
+        self._log_run()
+        for sent in self._unconfirmed.take_all():
+            if sent.delivery is not None:
+                self._act(Delivered(sent.delivery, Outcome.UNDELIVERABLE, "the session ended first"))
+
+
+def _stamped(delivery: Delivery, call_id: str) -> bytes:
+    frame = delivery.frame
+    for at in delivery.stamps:
+        frame = frame[:at] + call_id.encode() + frame[at + CALL_ID_CHARACTERS :]
+    return frame
+
+
+def _is_heartbeat(call: Call) -> bool:
+    return call.component.lower() == CORE.lower() and call.method.lower() == HEARTBEAT.lower()

@@ -1,0 +1,165 @@
+"""Layer 1 of wolpertinger, from bytes and to bytes, without state.
+
+    UTF-8 XML → gzip → AES → base64 → split        sending: `pack`, then `encode`
+    `decode`, joined by `Fragments`, then `unpack`  receiving
+
+>>> unpack(decode(b"message_id:1;aGVsbG8="), None, 100)
+b'hello'
+"""
+
+from __future__ import annotations
+
+import binascii
+import gzip
+import zlib
+from dataclasses import dataclass
+
+from gateway.protocols.wolpertinger.cipher import Cipher
+from gateway.protocols.wolpertinger.frames import (
+    ID_LIMIT,
+    MAX_PIECES,
+    PIECE_CHARACTERS,
+    BadTransmission,
+    Confirmation,
+    Piece,
+    Result,
+)
+from gateway.reasons import Reason, Rejected
+
+_KEYS = frozenset({b"message_id", b"result", b"gzip", b"encryption", b"fragment_count", b"fragment_index"})
+_FRAGMENT_KEYS = frozenset({b"fragment_count", b"fragment_index"})
+_CONFIRMATION_KEYS = frozenset({b"message_id", b"result"})
+_GZIP_WINDOW = 31
+"""zlib's name for the gzip format with the largest window."""
+
+
+def decode(message: bytes) -> Piece | Confirmation:
+    """One layer-1 message. Raises Rejected where nothing can be answered, BadTransmission where a result code can."""
+    # One pair more than there are keys is enough to see that one is repeated or unknown.
+    *pairs, text = message.split(b";", len(_KEYS) + 1)
+    found = _metadata(pairs)
+    message_id = _number(found.get(b"message_id", b""), ID_LIMIT)
+    if message_id is None:
+        raise Rejected(Reason.MISSING_FIELD, "a message without a message_id")
+    if b"result" in found:
+        return _confirmation(found, message_id, text)
+    if message_id == 0:
+        # Two peers would echo the confirmation of such a message for ever.
+        raise BadTransmission(Result.FORMAT, Reason.MALFORMED, "message_id 0", 0)
+    index, count = _position(found, message_id)
+    if found.get(b"encryption", b"aes").lower() != b"aes":
+        raise BadTransmission(Result.ENCRYPTION, Reason.BAD_CIPHERTEXT, "an unknown encryption", message_id)
+    length = _number(found.get(b"gzip", b"0"), ID_LIMIT)
+    if length is None:
+        raise BadTransmission(Result.FORMAT, Reason.MALFORMED, "the length of gzip is no number", message_id)
+    return Piece(message_id, text, length if b"gzip" in found else None, b"encryption" in found, index, count)
+
+
+def _metadata(pairs: list[bytes]) -> dict[bytes, bytes]:
+    found: dict[bytes, bytes] = {}
+    for pair in pairs:
+        key, colon, value = pair.partition(b":")
+        key = key.lower()
+        if not colon or b":" in value:
+            raise Rejected(Reason.MALFORMED, "a pair without exactly one colon")
+        if key not in _KEYS or key in found:
+            raise Rejected(Reason.MALFORMED, "a key that is unknown or repeated")
+        found[key] = value
+    return found
+
+
+def _number(value: bytes, limit: int) -> int | None:
+    """Decimal digits below the limit, and nothing that `int` takes besides."""
+    if not value.isdigit() or len(value) > len(str(limit)):
+        return None
+    number = int(value)
+    return number if number < limit else None
+
+
+def _confirmation(found: dict[bytes, bytes], message_id: int, text: bytes) -> Confirmation:
+    result = _number(found[b"result"], ID_LIMIT)
+    if found.keys() != _CONFIRMATION_KEYS or text or result is None:
+        raise Rejected(Reason.MALFORMED, "a confirmation that says more than a result")
+    return Confirmation(message_id, result)
+
+
+def _position(found: dict[bytes, bytes], message_id: int) -> tuple[int, int]:
+    keys = _FRAGMENT_KEYS & found.keys()
+    if not keys:
+        return 0, 1
+    count = _number(found.get(b"fragment_count", b""), MAX_PIECES + 1)
+    index = _number(found.get(b"fragment_index", b""), MAX_PIECES)
+    if count is None or index is None or index >= count:
+        raise BadTransmission(Result.SPLITTING, Reason.MALFORMED, "a fragment out of its count", message_id)
+    return index, count
+
+
+def unpack(whole: Piece, cipher: Cipher | None, limit: int) -> bytes:
+    """The layer-2 message in a joined one. `limit` bounds what gzip may make of it."""
+    try:
+        data = binascii.a2b_base64(whole.text, strict_mode=True)
+    except (binascii.Error, ValueError):
+        raise BadTransmission(Result.FORMAT, Reason.BAD_ENCODING, "not base64", whole.message_id) from None
+    if whole.encrypted:
+        data = _decrypt(data, cipher, whole.message_id)
+    if whole.gzip is None:
+        return data
+    if whole.gzip != len(data):
+        raise BadTransmission(Result.FORMAT, Reason.MALFORMED, "the length of gzip is another", whole.message_id)
+    return _gunzip(data, limit, whole.message_id)
+
+
+def _decrypt(data: bytes, cipher: Cipher | None, message_id: int) -> bytes:
+    if cipher is None:
+        raise BadTransmission(Result.ENCRYPTION, Reason.BAD_CIPHERTEXT, "no key was exchanged", message_id)
+    try:
+        return cipher.decrypt(data)
+    except ValueError:
+        raise BadTransmission(Result.ENCRYPTION, Reason.BAD_CIPHERTEXT, "it does not decrypt", message_id) from None
+
+
+def _gunzip(data: bytes, limit: int, message_id: int) -> bytes:
+    inflater = zlib.decompressobj(_GZIP_WINDOW)
+    try:
+        inflated = inflater.decompress(data, limit + 1)
+    except zlib.error:
+        raise BadTransmission(Result.FORMAT, Reason.MALFORMED, "not gzip", message_id) from None
+    if len(inflated) > limit:
+        raise BadTransmission(Result.FORMAT, Reason.BOMB, f"gzip of more than {limit} bytes", message_id)
+    if not inflater.eof or inflater.unused_data:
+        raise BadTransmission(Result.FORMAT, Reason.MALFORMED, "gzip that is cut off or goes on", message_id)
+    return inflated
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A layer-2 message ready to be split: its base64, and the metadata that all pieces carry."""
+
+    text: bytes
+    metadata: bytes
+
+
+def pack(data: bytes, cipher: Cipher | None, *, compress: bool) -> Packed:
+    metadata = b""
+    if compress:
+        data = gzip.compress(data, mtime=0)
+        metadata = b"gzip:%d;" % len(data)
+    if cipher is not None:
+        data = cipher.encrypt(data)
+        metadata = b"encryption:aes;" + metadata
+    return Packed(binascii.b2a_base64(data, newline=False), metadata)
+
+
+def encode(message_id: int, packed: Packed) -> list[bytes]:
+    """The layer-1 messages that carry it: one, or as many as it must be split into."""
+    head = b"message_id:%d;" % message_id
+    text = packed.text
+    if len(text) <= PIECE_CHARACTERS:
+        return [head + packed.metadata + text]
+    pieces = [text[at : at + PIECE_CHARACTERS] for at in range(0, len(text), PIECE_CHARACTERS)]
+    head += b"fragment_count:%d;" % len(pieces)
+    return [head + b"fragment_index:%d;" % index + packed.metadata + piece for index, piece in enumerate(pieces)]
+
+
+def encode_confirmation(message_id: int, result: Result) -> bytes:
+    return b"result:%d;message_id:%d;" % (result, message_id)

@@ -1,0 +1,155 @@
+"""yamp ↔ events, one to one: uri is the subject, uid the message id, request uid the correlation (both as hex)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import blake2b
+
+from gateway.content import check, convert
+from gateway.event import NO_HEADERS, Event, Kind
+from gateway.protocols.spec import Encoded, Env, Target
+from gateway.protocols.yamp.codec import REQUEST_UID_AFTER_URI, decode, encode
+from gateway.protocols.yamp.frames import (
+    UID_BYTES,
+    Cancel,
+    Format,
+    Request,
+    Response,
+    ResponseType,
+    UserEvent,
+    UserFrame,
+)
+from gateway.protocols.yamp.options import YampOptions
+from gateway.raw_log.frames import LINK_FACT, NO_FACTS, Facts, RawFrame, ReplyAddress, event_of
+from gateway.reasons import Reason, Rejected
+from gateway.trail import from_uid, of_event
+
+PROTOCOL_NAME = "yamp"
+FORMAT_FACT = "format"
+PROGRESSIVE_HEADER = "progressive"
+"""`false` on a request whose requester wants no progress. Other protocols have no such word: theirs want it."""
+KILL_HEADER = "kill"
+"""`true` on a cancel after which the requester wants no answer at all."""
+
+_KINDS = {
+    ResponseType.DONE: Kind.RESPONSE,
+    ResponseType.ERROR: Kind.ERROR,
+    ResponseType.PROGRESS: Kind.PROGRESS,
+    ResponseType.CANCELLED: Kind.CANCELLED,
+}
+_OUTCOMES = {kind: outcome for outcome, kind in _KINDS.items()}
+_TO_BE_STAMPED = bytes(UID_BYTES)
+
+
+def to_event(raw: RawFrame, event_id: str, _options: YampOptions, _env: Env) -> Event:
+    """The session has checked the body already, and closed if it was not what the handshake agreed on."""
+    frame = decode(raw.data)
+    if not isinstance(frame, UserFrame):
+        raise Rejected(Reason.UNKNOWN_TYPE, f"a {frame.type.name.lower()} frame is no message")
+    body = b"" if isinstance(frame, Cancel) else frame.body
+    return event_of(
+        raw,
+        event_id,
+        _kind(frame),
+        _subject(frame, raw),
+        message_id=frame.uid.hex(),
+        correlation=frame.request_uid.hex() if isinstance(frame, Cancel | Response) else "",
+        content_type=format_of(raw.source.facts).content_type if body else "",
+        body=body,
+        headers={**_headers(frame), **_trail(frame)},
+    )
+
+
+def from_event(event: Event, target: Target, _options: YampOptions, _env: Env) -> Encoded:
+    if event.kind is Kind.PROGRESS and not target.progressive:
+        return Encoded(b"", losses=("progress",))
+    if event.kind is Kind.CANCEL:
+        return _cancel(event)
+    return Encoded(encode(_frame(event, target)))
+
+
+def dedup_key(event: Event, _options: YampOptions) -> str:
+    return f"{event.node} {event.message_id}"
+
+
+def format_of(facts: Facts) -> Format:
+    """What the session agreed on in its handshake."""
+    return Format(str(facts[FORMAT_FACT]))
+
+
+def request_named(request: str, subject: str) -> ReplyAddress:
+    """Stands beside a cancel whose uri is not its request's, and says nothing but which request is meant."""
+    return ReplyAddress("", "", "", 0, 0, request, subject)
+
+
+def _kind(frame: UserFrame) -> Kind:
+    match frame:
+        case UserEvent():
+            return Kind.EVENT
+        case Request():
+            return Kind.REQUEST
+        case Cancel():
+            return Kind.CANCEL
+        case Response():
+            return _KINDS[frame.outcome]
+
+
+def _subject(frame: UserFrame, raw: RawFrame) -> str:
+    """Correlation is by uid alone, so what a request was about is what the edge remembers, whatever the uri says."""
+    if isinstance(frame, Response | Cancel) and raw.replies:
+        return raw.replies[0].subject or frame.uri
+    return frame.uri
+
+
+def _headers(frame: UserFrame) -> Mapping[str, str]:
+    match frame:
+        case Request(progressive=False):
+            return {PROGRESSIVE_HEADER: "false"}
+        case Cancel(kill=True):
+            return {KILL_HEADER: "true"}
+        case _:
+            return NO_HEADERS
+
+
+def _trail(frame: UserFrame) -> Mapping[str, str]:
+    """What a mesh has written into the uid of an event that came over a link."""
+    trail = from_uid(frame.uid) if isinstance(frame, UserEvent | Request) else None
+    return trail.headers() if trail else NO_HEADERS
+
+
+def _frame(event: Event, target: Target) -> UserFrame:
+    body = _body(event, format_of(target.facts).content_type)
+    uid = _uid(event, target.facts)
+    if event.kind is Kind.EVENT:
+        return UserEvent(uid, event.subject, body)
+    if event.kind is Kind.REQUEST:
+        progressive = target.progressive and event.headers.get(PROGRESSIVE_HEADER) != "false"
+        return Request(uid, event.subject, body, progressive)
+    return Response(uid, event.subject, bytes.fromhex(target.request), _OUTCOMES[event.kind], body)
+
+
+def _body(event: Event, wanted: str) -> bytes:
+    """By value, as the session agreed on. What another protocol only calls JSON must be it: a yamp peer would close."""
+    try:
+        if event.protocol != PROTOCOL_NAME:
+            check(event.body, event.content_type)
+        return convert(event.body, event.content_type, wanted)
+    except Rejected as refused:
+        raise Rejected(Reason.UNTRANSLATABLE, refused.detail) from None
+
+
+def _cancel(event: Event) -> Encoded:
+    """Only the session knows under which uid the request went to its peer: it writes it where the zeros are."""
+    kill = event.headers.get(KILL_HEADER) == "true"
+    frame = encode(Cancel(_uid(event, NO_FACTS), event.subject, _TO_BE_STAMPED, kill))
+    return Encoded(frame, stamps=(len(event.subject.encode()) + REQUEST_UID_AFTER_URI,))
+
+
+def _uid(event: Event, facts: Facts) -> bytes:
+    """Fresh for each frame, and the same when the router repeats itself after a crash.
+
+    The receive time is in it because event ids begin again when a mesh does, and a peer may remember the old ones.
+    """
+    named = f"{event.id} {event.received_at} {event.kind}".encode()
+    trail = of_event(event) if facts.get(LINK_FACT) else None
+    return trail.to_uid(named) if trail else blake2b(named, digest_size=UID_BYTES).digest()

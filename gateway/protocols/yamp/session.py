@@ -1,0 +1,298 @@
+"""The session of yamp: a handshake, then user frames both ways and pings between them, until one side closes.
+
+            listener                                  dialled
+    AWAITING_HANDSHAKE                        AWAITING_ECHO (the handshake is sent)
+         │ handshake: echo it                      │ handshake: must be ours again
+         └────────────────────► OPEN ◄─────────────┘
+                                 │ close, close-redirect, or anything that does not belong
+                                 ▼
+                               ENDED
+
+Invariants beside those of every session
+1. The echo is byte for byte what the peer sent.
+2. Whatever ends the session from our side is said in a close frame (or a close-redirect) first.
+3. What reaches the log has a uri in UTF-8, true booleans and a body that parses in the agreed format.
+4. The peer has one open request for each uid; correlation is by that uid alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import ClassVar
+
+from gateway.content import JSON, check, convert
+from gateway.event import Kind
+from gateway.protocols.session import (
+    Delivered,
+    Delivery,
+    FrameRefused,
+    FramesReceived,
+    Outcome,
+    Session,
+    SessionSettings,
+    error_body,
+)
+from gateway.protocols.yamp.codec import decode, encode, frame_length, is_kill, shortened, split, uid_of, with_uid_at
+from gateway.protocols.yamp.frames import (
+    UID_BYTES,
+    VERSION,
+    Cancel,
+    Close,
+    CloseRedirect,
+    Format,
+    FrameType,
+    Handshake,
+    Ping,
+    Pong,
+    Request,
+    Response,
+    ResponseType,
+    UserEvent,
+)
+from gateway.protocols.yamp.mapping import FORMAT_FACT, PROTOCOL_NAME, request_named
+from gateway.protocols.yamp.options import YampOptions
+from gateway.protocols.yamp.states import TRANSITIONS, State
+from gateway.reasons import MeshError, Reason, Rejected
+
+PING_PAYLOAD_BYTES = 8
+"""Enough that no peer guesses it."""
+SHOWN_REASON_CHARACTERS = 200
+"""How much of a peer's own words goes into our logs."""
+
+
+class YampSession(Session):
+    protocol: ClassVar[str] = PROTOCOL_NAME
+
+    def __init__(self, settings: SessionSettings, options: YampOptions) -> None:
+        super().__init__(
+            replace(settings, ping_seconds=options.ping_seconds, pong_timeout_seconds=options.pong_timeout_seconds)
+        )
+        self._options = options
+        self._state = State.AWAITING_ECHO if settings.dialled else State.AWAITING_HANDSHAKE
+        self._handshake = encode(Handshake(options.formats[0]))
+        self._content_type = options.formats[0].content_type
+        self._ping_payload = b""
+        self._to_log: list[bytes] = []
+
+    @property
+    def state(self) -> State:
+        return State.ENDED if self.closed else self._state
+
+    def _started(self, now: float) -> None:
+        if self.settings.dialled:
+            self._send(self._handshake)
+
+    def logged(self, tag: int, now: float) -> None:
+        """yamp acknowledges nothing."""
+
+    # -- what the peer sends -----------------------------------------------------------------------------------
+
+    def _parse(self, buffer: bytearray, now: float) -> int:
+        used = 0
+        if self.state is not State.OPEN:
+            used = self._parse_beginning(buffer, now)
+        if self.state is State.OPEN:
+            used += self._parse_frames(buffer, used, now)
+        return used
+
+    def _parse_beginning(self, buffer: bytearray, now: float) -> int:
+        """One frame. What does not belong before the handshake is refused by its first byte, not buffered whole."""
+        if not buffer:
+            return 0
+        length = frame_length(buffer, 0, self.settings.frame_bytes)
+        self._check_belongs(FrameType(buffer[0]))
+        if length is None or length > len(buffer):
+            return 0
+        self._take(bytes(memoryview(buffer)[:length]), now)
+        return length
+
+    def _parse_frames(self, buffer: bytearray, start: int, now: float) -> int:
+        lengths, refused = split(buffer, self.settings.frame_bytes, start)
+        used = sum(lengths)
+        data, pos = bytes(memoryview(buffer)[start : start + used]), 0
+        try:
+            for length in lengths:
+                self._take(data[pos : pos + length], now)
+                pos += length
+                if self.closed:
+                    return used
+        finally:
+            self._log()
+        if refused is not None:
+            raise refused
+        return used
+
+    def _take(self, raw: bytes, now: float) -> None:
+        frame = decode(raw)
+        self._check_belongs(frame.type)
+        match frame:
+            case UserEvent():
+                check(frame.body, self._content_type)
+                self._to_log.append(raw)
+            case Request():
+                self._take_request(raw, frame, now)
+            case Cancel():
+                self._take_cancel(raw, frame)
+            case Response():
+                self._take_response(raw, frame)
+            case Handshake():
+                self._take_handshake(raw, frame, now)
+            case Ping(payload):
+                self._send(encode(Pong(payload)))
+            case Pong(payload):
+                self._take_pong(payload, now)
+            case Close(reason):
+                # Before the handshake is done this is how a server says no.
+                self._end("bye" if self._state is State.OPEN else "peer_error", reason[:SHOWN_REASON_CHARACTERS])
+            case CloseRedirect(url):
+                self._end("redirect", url)
+
+    def _check_belongs(self, kind: FrameType) -> None:
+        if kind not in TRANSITIONS[self.state]:
+            when = "after" if self.state is State.OPEN else "before"
+            raise Rejected(Reason.MALFORMED, f"a frame {kind.name} {when} the handshake", can_continue=False)
+
+    def _take_handshake(self, raw: bytes, handshake: Handshake, now: float) -> None:
+        if self.settings.dialled:
+            if raw != self._handshake:
+                raise Rejected(Reason.MALFORMED, "the echo of the handshake differs", can_continue=False)
+            agreed = self._options.formats[0]
+        else:
+            agreed = self._agree(handshake)
+            self._send(raw)
+        self._content_type = agreed.content_type
+        self._state = State.OPEN
+        self._open(now, {FORMAT_FACT: agreed.value})
+
+    def _agree(self, handshake: Handshake) -> Format:
+        if handshake.version != VERSION:
+            detail = f"version {handshake.version} is not supported here, {VERSION} is"
+            raise Rejected(Reason.UNSUPPORTED_VERSION, detail, can_continue=False)
+        if not handshake.serializer and self._options.unnamed_format is not None:
+            return self._options.unnamed_format
+        for supported in self._options.formats:
+            if handshake.serializer == supported:
+                return supported
+        names = ", ".join(self._options.formats)
+        detail = f"serializer {handshake.serializer!r} is not supported here, these are: {names}"
+        raise Rejected(Reason.UNSUPPORTED_VERSION, detail, can_continue=False)
+
+    def _take_request(self, raw: bytes, frame: Request, now: float) -> None:
+        check(frame.body, self._content_type)
+        request = frame.uid.hex()
+        if self._is_asked(request):
+            self._refuse(frame, Reason.REPLAY, "a request with this uid is open")
+        elif self._ask(request, frame.uri, now, progressive=frame.progressive):
+            self._to_log.append(raw)
+        else:
+            self._refuse(frame, Reason.OVERLOAD, "too many open requests")
+
+    def _refuse(self, frame: Request, reason: Reason, detail: str) -> None:
+        self._act(FrameRefused(reason, detail))
+        self._say_error(frame.uid, frame.uri, MeshError.BAD_REQUEST, detail)
+
+    def _take_cancel(self, raw: bytes, frame: Cancel) -> None:
+        """Whose uri the cancel has is no matter: the request's own leads to its servers."""
+        request = frame.request_uid.hex()
+        asked = self._asked.get(request)
+        if asked is None:
+            self._act(FrameRefused(Reason.UNDELIVERABLE, "a cancel of no open request"))
+        elif asked.subject == frame.uri:
+            self._to_log.append(raw)
+        else:
+            self._log()
+            self._act(FramesReceived(raw, (len(raw),), replies=(request_named(request, asked.subject),)))
+        if frame.kill:
+            self._forget_asked(request, str(Kind.CANCELLED))
+
+    def _take_response(self, raw: bytes, frame: Response) -> None:
+        check(frame.body, self._content_type)
+        reply = self._served_reply(frame.request_uid)
+        if reply is None:
+            self._act(FrameRefused(Reason.UNDELIVERABLE, "a response to no open request"))
+            return
+        self._log()
+        self._act(FramesReceived(raw, (len(raw),), replies=(reply,)))
+        if frame.outcome.is_final:
+            self._unserve(frame.request_uid)
+
+    def _take_pong(self, payload: bytes, now: float) -> None:
+        """One that nobody asked for is ignored."""
+        if not self._waiting_pong:
+            return
+        if payload != self._ping_payload:
+            raise Rejected(Reason.MALFORMED, "a pong with another payload than the ping's", can_continue=False)
+        self._pong_received(now)
+
+    def _log(self) -> None:
+        if self._to_log:
+            frames, self._to_log = self._to_log, []
+            self._act(FramesReceived(b"".join(frames), tuple(map(len, frames))))
+
+    # -- what the peer is sent ---------------------------------------------------------------------------------
+
+    def deliver(self, delivery: Delivery, now: float) -> None:
+        if self.state is not State.OPEN:
+            self._act(Delivered(delivery, Outcome.UNDELIVERABLE, "the session is not open"))
+        elif delivery.kind.answers:
+            self._deliver_answer(delivery, now)
+        elif delivery.kind is Kind.CANCEL:
+            self._deliver_cancel(delivery)
+        else:
+            if delivery.kind is Kind.REQUEST and delivery.reply is not None:
+                self._serve(uid_of(delivery.frame), delivery.reply)
+            self._write(delivery, delivery.frame)
+
+    def _deliver_answer(self, delivery: Delivery, now: float) -> None:
+        """Progress that was not asked for still shows that the request is alive."""
+        asked = self._asked.get(delivery.request)
+        if self._answered(delivery, now):
+            unwanted = delivery.kind is Kind.PROGRESS and asked is not None and not asked.progressive
+            self._write(delivery, b"" if unwanted else delivery.frame)
+
+    def _deliver_cancel(self, delivery: Delivery) -> None:
+        uid = self._served_id(delivery.reply) if delivery.reply is not None else None
+        if not isinstance(uid, bytes):
+            self._write(delivery, b"")
+            return
+        frame = with_uid_at(delivery.frame, delivery.stamps, uid)
+        self._write(delivery, frame)
+        if is_kill(frame):
+            self._unserve(uid)
+
+    def _write(self, delivery: Delivery, frame: bytes) -> None:
+        if frame:
+            self._send(frame)
+        self._act(Delivered(delivery, Outcome.WRITTEN))
+
+    def _answer_error(self, request: str, error: MeshError, message: str, now: float) -> None:
+        self._say_error(bytes.fromhex(request), self._asked[request].subject, error, message)
+
+    def _say_error(self, request_uid: bytes, uri: str, error: MeshError, message: str) -> None:
+        body = convert(error_body(error, message), JSON, self._content_type)
+        uid = self.settings.token(UID_BYTES)
+        self._send(encode(Response(uid, uri, request_uid, ResponseType.ERROR, body)))
+
+    def _ping(self, now: float) -> None:
+        self._ping_payload = self.settings.token(PING_PAYLOAD_BYTES)
+        self._send(encode(Ping(self._ping_payload)))
+
+    # -- the end -----------------------------------------------------------------------------------------------
+
+    def drain(self, now: float, redirect_url: str | None = None) -> None:
+        """Only a server may send its peer elsewhere (system.close-redirect)."""
+        if self.closed:
+            return
+        if redirect_url is not None and not self.settings.dialled:
+            self._send(encode(CloseRedirect(redirect_url)))
+        else:
+            self._send(encode(Close("shutting down")))
+        self._terminate("drain")
+
+    def _broken(self, refused: Rejected, now: float) -> None:
+        self._send(encode(Close(shortened(f"{refused.reason}: {refused.detail}"))))
+        self._terminate(refused.reason, refused.detail)
+
+    def _end(self, reason: str, detail: str) -> None:
+        self._log()
+        self._terminate(reason, detail)

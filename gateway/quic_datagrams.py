@@ -1,0 +1,137 @@
+"""QUIC connections that carry datagrams and nothing else (RFC 9221): what listener and client have in common.
+
+aioquic's connection is sans-IO, and keeps to itself what we need beside: how many datagrams the congestion window holds
+back, how large one may be, and the certificate of a client, which it neither asks for nor checks. That is reached for
+here and nowhere else, and fails closed: a client that was never asked has shown no certificate, and is not admitted.
+"""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+
+from aioquic.quic.configuration import QuicConfiguration
+from aioquic.quic.connection import QuicConnection
+from aioquic.quic.events import ConnectionTerminated
+from aioquic.quic.packet import QuicErrorCode, QuicFrameType
+from aioquic.tls import Alert, AlertBadCertificate, AlertDescription, verify_certificate
+from cryptography import x509
+from cryptography.x509.oid import ExtendedKeyUsageOID
+
+ALPN = "emm"
+
+MAX_FRAME_BYTES = 65_535
+"""Of a DATAGRAM frame that we take: any (RFC 9221 section 3). What is too large for a packet of the protocol is refused
+where all others are, by its reason, and not by ending the connection."""
+FRAME_HEAD_BYTES = 3
+"""Type and length in front of a datagram of less than 16 KiB."""
+PACKET_OVERHEAD_BYTES = 1 + 20 + 4 + 16
+"""Around the frames of a packet with a short header: flags, the longest connection id, packet number, tag."""
+
+_CLIENT_USAGES = frozenset({ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE})
+
+
+class DatagramConnection(QuicConnection):
+    """A peer may open no stream on it: what one could make us hold in streams is nothing."""
+
+    def __init__(
+        self,
+        configuration: QuicConfiguration,
+        original_destination_connection_id: bytes | None = None,
+        retry_source_connection_id: bytes | None = None,
+    ) -> None:
+        super().__init__(
+            configuration=configuration,
+            original_destination_connection_id=original_destination_connection_id,
+            retry_source_connection_id=retry_source_connection_id,
+        )
+        for limit in (self._local_max_streams_bidi, self._local_max_streams_uni):
+            limit.value = limit.sent = 0
+
+    @property
+    def waiting_datagrams(self) -> int:
+        """Given to `send_datagram_frame`, and not in a packet yet."""
+        return len(self._datagrams_pending)
+
+    @property
+    def largest_datagram(self) -> int:
+        """How many bytes one may have; 0 where the peer takes none. A larger one would wait for ever."""
+        of_peer = (self._remote_max_datagram_frame_size or 0) - FRAME_HEAD_BYTES
+        of_packet = self._max_datagram_size - PACKET_OVERHEAD_BYTES - FRAME_HEAD_BYTES
+        return max(min(of_peer, of_packet), 0)
+
+    def admit(self) -> bool:
+        """Called when the handshake is done, on the server's side. One who should have shown a certificate and has none
+        that holds is told so, and the connection ends."""
+        if not self._wants_certificate:
+            return True
+        try:
+            self._check_certificate()
+        except Alert as refused:
+            code = QuicErrorCode.CRYPTO_ERROR + refused.description
+            self.close(error_code=code, frame_type=QuicFrameType.CRYPTO, reason_phrase=str(refused))
+            return False
+        return True
+
+    @property
+    def _wants_certificate(self) -> bool:
+        return not self._is_client and self._configuration.verify_mode == ssl.CERT_REQUIRED
+
+    def _initialize(self, peer_cid: bytes) -> None:
+        super()._initialize(peer_cid)
+        self.tls._request_client_certificate = self._wants_certificate  # noqa: SLF001 - there is no other way
+
+    def _check_certificate(self) -> None:
+        certificate, chain = self.tls._peer_certificate, self.tls._peer_certificate_chain  # noqa: SLF001
+        if certificate is None:
+            raise CertificateRequired("no certificate")
+        verify_certificate(certificate=certificate, chain=chain, cafile=self._configuration.cafile)
+        if not _is_for_clients(certificate):
+            raise AlertBadCertificate("not a client's certificate")
+
+
+class CertificateRequired(Alert):
+    description = AlertDescription.certificate_required
+
+
+def _is_for_clients(certificate: x509.Certificate) -> bool:
+    try:
+        usages = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    except x509.ExtensionNotFound:
+        return True
+    return not _CLIENT_USAGES.isdisjoint(usages)
+
+
+def server_configuration(cert: Path, key: Path, client_ca: Path | None) -> QuicConfiguration:
+    """`client_ca` makes a client certificate compulsory. Raises OSError, ValueError."""
+    configuration = QuicConfiguration(is_client=False, alpn_protocols=[ALPN], max_datagram_frame_size=MAX_FRAME_BYTES)
+    configuration.load_cert_chain(cert, key)
+    if client_ca is not None:
+        configuration.verify_mode = ssl.CERT_REQUIRED
+        configuration.load_verify_locations(str(client_ca))
+    return configuration
+
+
+def client_configuration(
+    ca: Path | None = None, cert: Path | None = None, key: Path | None = None, server_name: str | None = None
+) -> QuicConfiguration:
+    """`ca`: who signed the server's certificate; without it, whom the system trusts. Raises OSError, ValueError."""
+    configuration = QuicConfiguration(
+        is_client=True, alpn_protocols=[ALPN], max_datagram_frame_size=MAX_FRAME_BYTES, server_name=server_name
+    )
+    trusted = ssl.get_default_verify_paths()
+    configuration.cafile = str(ca) if ca is not None else trusted.cafile
+    configuration.capath = None if ca is not None else trusted.capath
+    if cert is not None:
+        configuration.load_cert_chain(cert, key)
+    return configuration
+
+
+def is_tls(end: ConnectionTerminated) -> bool:
+    """The end was one of TLS: a certificate, a version, ALPN (RFC 9001 section 4.8)."""
+    return QuicErrorCode.CRYPTO_ERROR <= end.error_code < QuicErrorCode.CRYPTO_ERROR + 0x100
+
+
+def is_idle(end: ConnectionTerminated) -> bool:
+    """Nothing was heard for too long. aioquic gives it no code of its own."""
+    return end.error_code == QuicErrorCode.INTERNAL_ERROR and end.reason_phrase == "Idle timeout"

@@ -1,0 +1,220 @@
+"""The record format of the raw log: many frames in one Kafka record, in columns.
+
+    b"MGR" | u8 version | u32 n | u32 head length | head
+    | u32 lengths[n] | u16 source[n] | i64 received[n] | the frames, side by side                      (little-endian)
+
+The head is msgpack: `[edge, epoch, sources, replies]`. A source says where frames came from, and stands once per
+record; `replies` maps a frame's index to the requests that it answers. A record holds all that decoding needs: no
+record depends on another, and `<partition>-<offset>-<index>` names a frame for ever.
+
+In version 2 a fifth part of the head, `agains`, maps the index of a frame that stands here once more to what is known
+of its first time. Only such records are written as version 2, so that an older build reads all others.
+
+Why not a record per frame: it costs the producer 17 to 27 times more CPU.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgpack
+
+from gateway.event import Auth
+from gateway.raw_log.frames import Again, RawFrame, ReplyAddress, Source
+from gateway.reasons import Reason, Rejected
+
+MAGIC = b"MGR"
+VERSION, VERSION_AGAIN = 1, 2
+MAX_FRAMES = 65_535
+"""Of one record. A record closes at 200 frames; what is beyond this was not written by an edge."""
+
+_PREFIX = struct.Struct("<3sBII")
+_PER_FRAME_BYTES = 4 + 2 + 8
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record read back."""
+
+    edge: str
+    epoch: int
+    frames: tuple[RawFrame, ...]
+
+
+class ContainerBuilder:
+    """Collects frames until somebody closes the record with `build`."""
+
+    __slots__ = (
+        "_agains", "_bodies", "_edge", "_epoch", "_lengths", "_received", "_replies", "_source_index", "_sources",
+        "size",
+    )  # fmt: skip
+
+    def __init__(self, edge: str, epoch: int) -> None:
+        self._edge = edge
+        self._epoch = epoch
+        self._clear()
+
+    def _clear(self) -> None:
+        self.size = 0
+        self._bodies: list[bytes] = []
+        self._lengths: list[int] = []
+        self._received: list[int] = []
+        self._source_index: list[int] = []
+        self._sources: dict[int, tuple[int, Source]] = {}  # by identity: hashing every field would cost more
+        self._replies: dict[int, list[bytes]] = {}
+        self._agains: dict[int, Again] = {}
+
+    def __len__(self) -> int:
+        return len(self._lengths)
+
+    def add(self, source: Source, received_at: int, frame: bytes) -> None:
+        """One frame."""
+        self._source_index.append(self._index(source))
+        self._bodies.append(frame)
+        size = len(frame)
+        self._lengths.append(size)
+        self._received.append(received_at)
+        self.size += size
+
+    def add_many(self, sources: Sequence[Source], received_at: int, frames: Sequence[bytes]) -> None:
+        """Frames of a source each, received at once: the datagram path, a few hundred nanoseconds each."""
+        lengths = list(map(len, frames))
+        self._source_index += map(self._index, sources)
+        self._bodies += frames
+        self._lengths += lengths
+        self._received += [received_at] * len(lengths)
+        self.size += sum(lengths)
+
+    def add_run(
+        self,
+        source: Source,
+        received_at: int,
+        data: bytes,
+        lengths: tuple[int, ...],
+        replies: tuple[ReplyAddress, ...] = (),
+    ) -> None:
+        """Frames of one source, side by side, received at once; `replies` belongs to each of them."""
+        count = len(lengths)
+        if replies:
+            packed = [reply.pack() for reply in replies]
+            self._replies.update((index, packed) for index in range(len(self), len(self) + count))
+        self._source_index.extend([self._index(source)] * count)
+        self._bodies.append(data)
+        self._lengths.extend(lengths)
+        self._received.extend([received_at] * count)
+        self.size += len(data)
+
+    def add_again(self, frame: RawFrame, again: Again) -> None:
+        """A frame of an earlier record, once more, as it was received."""
+        self._agains[len(self)] = again
+        self.add_run(frame.source, frame.received_at, frame.data, (len(frame.data),), frame.replies)
+
+    def _index(self, source: Source) -> int:
+        known = self._sources.get(id(source))
+        if known is None:
+            known = self._sources[id(source)] = len(self._sources), source
+        return known[0]
+
+    def build(self) -> bytes:
+        """The record; the builder is empty afterwards."""
+        count = len(self._lengths)
+        sources = [_pack_source(source) for _, source in self._sources.values()]
+        parts: list[Any] = [self._edge, self._epoch, sources, self._replies]
+        if self._agains:
+            parts.append({index: again.pack() for index, again in self._agains.items()})
+        head = msgpack.packb(parts)
+        record = b"".join(
+            (
+                _PREFIX.pack(MAGIC, VERSION_AGAIN if self._agains else VERSION, count, len(head)),
+                head,
+                struct.pack(f"<{count}I", *self._lengths),
+                struct.pack(f"<{count}H", *self._source_index),
+                struct.pack(f"<{count}q", *self._received),
+                *self._bodies,
+            )
+        )
+        self._clear()
+        return record
+
+
+def _pack_source(source: Source) -> tuple[Any, ...]:
+    return (
+        source.protocol,
+        source.listener,
+        source.session,
+        source.peer,
+        source.node,
+        source.auth.value,
+        source.key_id,
+        dict(source.facts),
+    )
+
+
+def decode_record(data: bytes) -> Record:
+    """Reads a record; raises Rejected for anything an edge did not write."""
+    head, columns = _split(data)
+    try:
+        edge, epoch, packed_sources, packed_replies, *more = msgpack.unpackb(head, strict_map_key=False)
+        sources = [_unpack_source(edge, epoch, *packed) for packed in packed_sources]
+        replies = {at: tuple(map(ReplyAddress.unpack, packed)) for at, packed in packed_replies.items()}
+        frames = _frames(columns, sources, replies)
+        for at, packed in (more[0] if more else {}).items():
+            frames[at] = replace(frames[at], again=Again.unpack(*packed))
+        return Record(edge, epoch, tuple(frames))
+    except (ValueError, TypeError, IndexError, AttributeError, msgpack.exceptions.UnpackException) as error:
+        raise Rejected(Reason.MALFORMED, f"record head: {type(error).__name__}") from None
+
+
+def _unpack_source(
+    edge: str, epoch: int, protocol: str, listener: str, session: int, peer: str, node: str, auth: str, key_id: str,
+    facts: dict[str, Any],
+) -> Source:  # fmt: skip
+    return Source(protocol, listener, edge, epoch, session, peer, node, Auth(auth), key_id, facts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    lengths: tuple[int, ...]
+    source_index: tuple[int, ...]
+    received: tuple[int, ...]
+    bodies: memoryview
+
+
+def _split(data: bytes) -> tuple[bytes, _Columns]:
+    if len(data) < _PREFIX.size:
+        raise Rejected(Reason.TRUNCATED, "shorter than a record's prefix")
+    magic, version, count, head_size = _PREFIX.unpack_from(data)
+    if magic != MAGIC:
+        raise Rejected(Reason.MALFORMED, "not a record of the raw log")
+    if version not in (VERSION, VERSION_AGAIN):
+        raise Rejected(
+            Reason.UNSUPPORTED_VERSION, f"record version {version}; this build reads {VERSION} to {VERSION_AGAIN}"
+        )
+    columns_at = _PREFIX.size + head_size
+    bodies_at = columns_at + count * _PER_FRAME_BYTES
+    if count > MAX_FRAMES or bodies_at > len(data):
+        raise Rejected(Reason.TRUNCATED, "the record ends inside its columns")
+    lengths = struct.unpack_from(f"<{count}I", data, columns_at)
+    if bodies_at + sum(lengths) != len(data):
+        raise Rejected(Reason.TRUNCATED, "the frames do not fill the record")
+    columns = _Columns(
+        lengths,
+        struct.unpack_from(f"<{count}H", data, columns_at + 4 * count),
+        struct.unpack_from(f"<{count}q", data, columns_at + 6 * count),
+        memoryview(data)[bodies_at:],
+    )
+    return data[_PREFIX.size : columns_at], columns
+
+
+def _frames(columns: _Columns, sources: list[Source], replies: dict[int, tuple[ReplyAddress, ...]]) -> list[RawFrame]:
+    frames: list[RawFrame] = []
+    at = 0
+    rows = zip(columns.lengths, columns.source_index, columns.received, strict=True)
+    for index, (length, source, received) in enumerate(rows):
+        body = bytes(columns.bodies[at : at + length])
+        frames.append(RawFrame(body, sources[source], received, replies.get(index, ())))
+        at += length
+    return frames

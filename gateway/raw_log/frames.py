@@ -1,0 +1,173 @@
+"""What stands beside a raw frame, so that it can be decoded without anything else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import msgpack
+
+from gateway.event import NO_HEADERS, Auth, Event, Kind
+
+Fact = str | int | bool
+Facts = Mapping[str, Fact]
+LINK_FACT = "link"
+"""Of sessions that we dialled: what goes there carries its trail."""
+REDELIVER_FACT = "redeliver_seconds"
+"""Of sessions whose node is proven or dialled: so long it keeps its subscriptions after a session has ended, and is
+owed what was accepted meanwhile."""
+NO_FACTS: Facts = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a frame came from. `session` is the session's number within its edge's epoch; 0 for UDP, which has none.
+
+    `facts` are what the session has negotiated so far (a serializer, that the envelope is spoken).
+    """
+
+    protocol: str
+    listener: str
+    edge: str
+    epoch: int
+    session: int = 0
+    peer: str = ""
+    node: str = ""
+    auth: Auth = Auth.NONE
+    key_id: str = ""
+    facts: Facts = field(default_factory=lambda: NO_FACTS)
+
+    @property
+    def session_id(self) -> str:
+        return session_id(self.edge, self.epoch, self.session) if self.session else ""
+
+    @property
+    def durable_name(self) -> str:
+        """Of the node where it outlives its sessions: what subscribes then, and what deliveries are owed to."""
+        return f"node:{self.node}@{self.listener}"
+
+
+def durable_parts(name: str) -> tuple[str, str]:
+    """Node and listener of a durable name.
+
+    >>> durable_parts(Source("hsp", "plc", "edge-0", 1, node="urn:a@b").durable_name)
+    ('urn:a@b', 'plc')
+    """
+    node, _, listener = name.removeprefix("node:").rpartition("@")
+    return node, listener
+
+
+def session_id(edge: str, epoch: int, number: int) -> str:
+    return f"{edge}.{epoch:x}.{number}"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyAddress:
+    """Where the answer to a request goes: the requester's session, and the id the requester gave to the request.
+
+    The edge that delivers a request keeps this beside the id on its own wire, and logs it with the raw answer.
+    `facts` and `listener` tell the router how to encode the answer.
+    """
+
+    protocol: str
+    listener: str
+    edge: str
+    epoch: int
+    session: int
+    request: str
+    subject: str = ""
+    progressive: bool = True
+    facts: Facts = field(default_factory=lambda: NO_FACTS, compare=False)
+
+    @property
+    def key(self) -> tuple[str, int, int, str]:
+        """Names one open request in the whole mesh."""
+        return self.edge, self.epoch, self.session, self.request
+
+    def pack(self) -> bytes:
+        packed: bytes = msgpack.packb(
+            (
+                self.protocol,
+                self.listener,
+                self.edge,
+                self.epoch,
+                self.session,
+                self.request,
+                self.subject,
+                self.progressive,
+                dict(self.facts),
+            )
+        )
+        return packed
+
+    @classmethod
+    def unpack(cls, data: bytes) -> ReplyAddress:
+        return cls(*msgpack.unpackb(data))
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """Stands beside a frame that somebody has put into the log once more (redrive, replay).
+
+    `event_id`: the id of the first time, under which it goes on. `at`: when it was put in again, in microseconds: who
+    wants it is asked for that time, while its freshness stays judged at its receipt. `reached`: the destinations and
+    nodes that got it the first time, and must not get it twice.
+    """
+
+    event_id: str
+    at: int
+    reached: frozenset[str] = frozenset()
+
+    def pack(self) -> tuple[str, int, list[str]]:
+        return self.event_id, self.at, sorted(self.reached)
+
+    @classmethod
+    def unpack(cls, event_id: str, at: int, reached: list[str]) -> Again:
+        return cls(event_id, at, frozenset(reached))
+
+
+@dataclass(frozen=True, slots=True)
+class RawFrame:
+    """One frame exactly as received. `replies`: the requests that it answers, as the edge remembered them."""
+
+    data: bytes
+    source: Source
+    received_at: int
+    replies: tuple[ReplyAddress, ...] = ()
+    again: Again | None = None
+
+
+def event_of(
+    raw: RawFrame,
+    event_id: str,
+    kind: Kind,
+    subject: str,
+    *,
+    message_id: str = "",
+    correlation: str = "",
+    content_type: str = "",
+    body: bytes = b"",
+    headers: Mapping[str, str] = NO_HEADERS,
+) -> Event:
+    """What a session's frame says, with all that its source says beside."""
+    source = raw.source
+    return Event(
+        id=event_id,
+        kind=kind,
+        subject=subject,
+        protocol=source.protocol,
+        listener=source.listener,
+        edge=source.edge,
+        session=source.session_id,
+        peer=source.peer,
+        node=source.node,
+        received_at=raw.received_at,
+        message_id=message_id,
+        correlation=correlation,
+        content_type=content_type,
+        body=body,
+        headers=headers,
+        auth=source.auth,
+        key_id=source.key_id,
+    )

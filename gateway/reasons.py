@@ -1,0 +1,65 @@
+"""Why a frame was refused: the closed set of slugs that stand in labels, headers and messages."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    MALFORMED = "malformed"
+    TRUNCATED = "truncated"
+    TOO_LARGE = "too_large"
+    UNKNOWN_TYPE = "unknown_type"
+    UNSUPPORTED_VERSION = "unsupported_version"
+    RESERVED_FLAGS = "reserved_flags"
+    TLV_COUNT = "tlv_count"
+    TLV_ORDER = "tlv_order"
+    TLV_DUPLICATE = "tlv_duplicate"
+    BAD_ENCODING = "bad_encoding"
+    MISSING_NODE = "missing_node"
+    MISSING_FIELD = "missing_field"
+    UNAUTHENTICATED = "unauthenticated"
+    UNKNOWN_KEY = "unknown_key"
+    BAD_HMAC = "bad_hmac"
+    BAD_SIGNATURE = "bad_signature"
+    UNTRUSTED_KEY = "untrusted_key"
+    EXPIRED_KEY = "expired_key"
+    STALE = "stale"
+    FUTURE = "future"
+    REPLAY = "replay"
+    BAD_CIPHERTEXT = "bad_ciphertext"
+    BOMB = "bomb"
+    BAD_XML = "bad_xml"
+    FORBIDDEN = "forbidden"
+    NO_RESPONDER = "no_responder"
+    TIMEOUT = "timeout"
+    UNTRANSLATABLE = "untranslatable"
+    UNDELIVERABLE = "undeliverable"
+    RATE_LIMITED = "rate_limited"
+    OVERLOAD = "overload"
+    INTERNAL = "internal"
+
+
+class MeshError(StrEnum):
+    """Errors the mesh itself answers a request with (protocols.md, "What is the same for all")."""
+
+    NO_RESPONDER = "no_responder"
+    TIMEOUT = "timeout"
+    FORBIDDEN = "forbidden"
+    BAD_REQUEST = "bad_request"
+    UNDELIVERABLE = "undeliverable"
+    INTERNAL = "internal"
+
+
+class Rejected(Exception):
+    """Input that is refused.
+
+    `detail` is for people: it never holds payload or key material.
+    `can_continue` says whether the stream the frame came from can go on after it; a datagram always can.
+    """
+
+    def __init__(self, reason: Reason, detail: str = "", *, can_continue: bool = True) -> None:
+        super().__init__(f"{reason}: {detail}" if detail else str(reason))
+        self.reason = reason
+        self.detail = detail
+        self.can_continue = can_continue

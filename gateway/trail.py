@@ -1,0 +1,124 @@
+"""The way of an event from mesh to mesh: where it began and how many links it has crossed, so that a ring of linked
+meshes does not send it round for ever.
+
+It travels on links only, in what each protocol has room for: parameters of the content type in the envelope (emp, hsp),
+the uid that we choose (yamp). In the event it stands in two headers. wolpertinger has room for neither.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+
+from gateway.auth.keyring import GatewayIdentity
+from gateway.event import Event
+from gateway.raw_log.frames import LINK_FACT, Facts
+
+MAX_HOPS = 8
+"""More links in a row than any sensible set of meshes has; a ring of strangers ends here."""
+ORIGIN_HEADER, HOPS_HEADER = "mesh-origin", "mesh-hops"
+
+_ORIGIN_BYTES = 3
+_SEAL_BYTES, _NAME_BYTES = 4, 8
+UID_BYTES = _SEAL_BYTES + 1 + _ORIGIN_BYTES + _NAME_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Trail:
+    """`origin`: of the mesh where it began, as hex. `hops`: links crossed."""
+
+    origin: str
+    hops: int
+
+    def headers(self) -> dict[str, str]:
+        return {ORIGIN_HEADER: self.origin, HOPS_HEADER: str(self.hops)}
+
+    # -- in a content type -----------------------------------------------------------------------------------
+
+    def on_content_type(self, content_type: str) -> str:
+        """
+        >>> Trail("0a0b0c", 2).on_content_type("text/plain")
+        'text/plain; mesh-origin=0a0b0c; mesh-hops=2'
+        """
+        return f"{content_type}; {ORIGIN_HEADER}={self.origin}; {HOPS_HEADER}={self.hops}"
+
+    # -- in a uid ----------------------------------------------------------------------------------------------
+
+    def to_uid(self, name: bytes) -> bytes:
+        """`name` tells one frame from another."""
+        told = bytes((self.hops,)) + bytes.fromhex(self.origin) + blake2b(name, digest_size=_NAME_BYTES).digest()
+        return _seal(told) + told
+
+
+def of_mesh(identity: GatewayIdentity) -> str:
+    """The origin of what begins in our own mesh: by node, for names of meshes are often the same."""
+    return blake2b(identity.node, digest_size=_ORIGIN_BYTES).hexdigest()
+
+
+def next_hop(event: Event, facts: Facts, identity: GatewayIdentity | None) -> Trail | None:
+    """What to send along with an event; None where it does not go over a link."""
+    if not facts.get(LINK_FACT) or identity is None:
+        return None
+    known = of_event(event)
+    return Trail(known.origin, known.hops + 1) if known else Trail(of_mesh(identity), 1)
+
+
+def along(event: Event, trail: Trail, *, in_content_type: bool) -> Event:
+    """The event as it goes over a link."""
+    content_type = trail.on_content_type(event.content_type) if in_content_type else event.content_type
+    return replace(event, headers={**event.headers, **trail.headers()}, content_type=content_type)
+
+
+def found_in(event: Event) -> Event:
+    """The event with the trail that its content type brought."""
+    content_type, trail = off_content_type(event.content_type)
+    if trail is None:
+        return event
+    return replace(event, headers={**event.headers, **trail.headers()}, content_type=content_type)
+
+
+def came_round(event: Event, identity: GatewayIdentity | None) -> bool:
+    """It began here, or has crossed too many links."""
+    trail = of_event(event)
+    if trail is None:
+        return False
+    return trail.hops >= MAX_HOPS or (identity is not None and trail.origin == of_mesh(identity))
+
+
+def of_event(event: Event) -> Trail | None:
+    if not event.headers:
+        return None
+    origin, hops = event.headers.get(ORIGIN_HEADER), event.headers.get(HOPS_HEADER, "")
+    return Trail(origin, int(hops)) if origin and hops.isdigit() else None
+
+
+def off_content_type(content_type: str) -> tuple[str, Trail | None]:
+    """
+    >>> off_content_type("text/plain; mesh-origin=0a0b0c; mesh-hops=2")
+    ('text/plain', Trail(origin='0a0b0c', hops=2))
+    """
+    if HOPS_HEADER not in content_type:
+        return content_type, None
+    kept, told = [], dict[str, str]()
+    for part in content_type.split(";"):
+        name, _, value = part.strip().partition("=")
+        if name in (ORIGIN_HEADER, HOPS_HEADER):
+            told[name] = value
+        else:
+            kept.append(part)
+    origin, hops = told.get(ORIGIN_HEADER, ""), told.get(HOPS_HEADER, "")
+    if len(origin) != 2 * _ORIGIN_BYTES or not hops.isdecimal() or len(hops) > 3:
+        return content_type, None
+    return ";".join(kept), Trail(origin, int(hops))
+
+
+def from_uid(uid: bytes) -> Trail | None:
+    """None for a uid that no mesh made (one in four billions of others is taken for one)."""
+    told = uid[_SEAL_BYTES:]
+    if len(uid) != UID_BYTES or uid[:_SEAL_BYTES] != _seal(told):
+        return None
+    return Trail(told[1 : 1 + _ORIGIN_BYTES].hex(), told[0])
+
+
+def _seal(told: bytes) -> bytes:
+    return blake2b(told, digest_size=_SEAL_BYTES, person=b"meshgate-trail").digest()

@@ -1,0 +1,216 @@
+"""Router: whether its lanes keep up and commit, what their state holds, and what the JVM needs for it."""
+
+from __future__ import annotations
+
+from helm.dashboards.dashboard import Dashboard
+from helm.dashboards.panels import Query, lines, row, stat
+from helm.dashboards.queries import greatest, of, quantile, rate, total
+
+ROUTER_ONLY = 'edge=""'
+THIS_ROUTER = f"on (job, instance) group_left (mesh) {of('build_info', ROUTER_ONLY)}"
+SINCE_COMMIT = f"time() - {of('last_commit_timestamp_seconds')}"
+
+NOW = row(
+    "Now",
+    stat(
+        "Since the last commit",
+        "Of the lane that has waited longest. In real time a batch takes a minute.",
+        "s",
+        Query(f"max({SINCE_COMMIT})", "age"),
+        width=5,
+        steps=((90, "orange"), (150, "red")),
+    ),
+    stat(
+        "Lanes in real time",
+        "Under `auto` a lane that falls behind goes over to micro-batches until it has caught up.",
+        "percentunit",
+        Query(f"avg({of('lane_realtime')})", "share"),
+        width=5,
+    ),
+    stat(
+        "Through the router",
+        "Half of the probes took no longer, from the raw log to a sink.",
+        "s",
+        Query(quantile(0.5, "probe_duration_seconds"), "median"),
+        width=5,
+        steps=((0.5, "orange"), (5, "red")),
+    ),
+    stat(
+        "Dropped as late",
+        "Rows that Spark dropped behind the watermark, a second. Each is a lost frame: this must stay 0.",
+        "cps",
+        Query(rate("state_rows_dropped_by_watermark_total"), "rows"),
+        width=5,
+        steps=((0.000001, "red"),),
+    ),
+    stat(
+        "Interests",
+        "Who wants what: patterns that hold now.",
+        "short",
+        Query(total(of("interests")), "interests"),
+        width=4,
+    ),
+)
+
+PACE = row(
+    "Keeping up",
+    lines(
+        "Unread",
+        (
+            "Records of the raw log that the workers have not taken, by partition. One that grows alone has a "
+            "node that sends more than one core can decode."
+        ),
+        "short",
+        Query(total(of("source_lag_records"), by="partition"), "partition {{partition}}"),
+    ),
+    lines(
+        "Decoded",
+        "Frames, by what became of them.",
+        "cps",
+        Query(rate("frames_total", 'stage="decode"', by="outcome"), "{{outcome}}"),
+        stacked=True,
+    ),
+    lines(
+        "Through the router",
+        "How long a probe takes from the raw log through the Python pass, the dedup and the sink.",
+        "s",
+        Query(quantile(0.5, "probe_duration_seconds"), "median"),
+        Query(quantile(0.9, "probe_duration_seconds"), "90 %"),
+    ),
+    lines(
+        "Since the last commit",
+        (
+            "What a crash would repeat. A saw tooth of one minute in real time, of less than a second under "
+            "micro-batches."
+        ),
+        "s",
+        Query(f"max by (lane) ({SINCE_COMMIT})", "{{lane}}"),
+        width=6,
+    ),
+    lines(
+        "Batches, by phase",
+        "Share of the time that goes into each phase of the batches, told when they commit. Real time sits in the open "
+        "batch (`add_batch`) nearly always; what is beside it is overhead.",
+        "percentunit",
+        Query(rate("batch_duration_seconds_sum", 'phase!="trigger_execution"', by="phase"), "{{phase}}"),
+        width=6,
+    ),
+    lines(
+        "Frames in a batch",
+        "Decoded between the last two commits.",
+        "short",
+        Query(total(of("batch_frames"), by="lane"), "{{lane}}"),
+        width=6,
+    ),
+    lines(
+        "Queries started again",
+        "A query that failed, mostly for a Python worker that died, and went on in place from its checkpoint.",
+        "cps",
+        Query(rate("query_restarts_total", by="lane"), "{{lane}}"),
+        width=6,
+    ),
+)
+
+STATE = row(
+    "Dedup state",
+    lines(
+        "Rows",
+        "Keys that are remembered, of up to three windows. Grows with new ids a second, never with time.",
+        "short",
+        Query(total(of("state_rows"), by="lane"), "{{lane}}"),
+    ),
+    lines(
+        "Memory",
+        "Of the state store.",
+        "bytes",
+        Query(total(of("state_bytes"), by="lane"), "{{lane}}"),
+    ),
+    lines(
+        "Watermark behind the clock",
+        "What lies behind it is forgotten. Far more than the windows: the state does not shrink.",
+        "s",
+        Query(greatest("watermark_lag_seconds", by="lane"), "{{lane}}", "no bucket has passed since the start"),
+    ),
+    lines(
+        "Repeats dropped",
+        "Frames whose key was known, told at each commit.",
+        "cps",
+        Query(rate("duplicates_total", by="lane"), "{{lane}}"),
+        width=12,
+    ),
+    lines(
+        "Honest frames lost to equal ids",
+        "The bound of the birthday paradox for the last window, as if one node had sent everything.",
+        "short",
+        Query(total(of("message_id_collisions_expected"), by="protocol"), "{{protocol}}"),
+        width=12,
+    ),
+)
+
+DECISIONS = row(
+    "Decisions",
+    lines(
+        "Interests",
+        "Patterns that hold, by what is wanted with them.",
+        "short",
+        Query(total(of("interests"), by="verb"), "{{verb}}"),
+        width=12,
+    ),
+    lines(
+        "Lost in translation",
+        "What the receiver's protocol cannot say of what the sender's said.",
+        "cps",
+        Query(
+            rate("translation_losses_total", by="from,to,what"),
+            "{{from}} → {{to}}: {{what}}",
+            "no event has crossed two protocols of which one says less",
+        ),
+        width=12,
+    ),
+)
+
+PROCESS = row(
+    "JVM and process",
+    lines(
+        "Heap",
+        "What is in use, what the JVM has from the system, and the most it may take.",
+        "bytes",
+        Query(total(of("jvm_memory_used_bytes", 'area="heap"')), "used"),
+        Query(total(of("jvm_memory_committed_bytes", 'area="heap"')), "committed"),
+        Query(total(of("jvm_memory_max_bytes", 'area="heap"')), "most"),
+    ),
+    lines(
+        "Garbage collection",
+        "Share of time in which everything stands still.",
+        "percentunit",
+        Query(rate("jvm_gc_collection_seconds_sum", by="gc"), "{{gc}}"),
+    ),
+    lines(
+        "Threads of the JVM",
+        "Grows without end where something leaks.",
+        "short",
+        Query(total(of("jvm_threads_current")), "threads"),
+    ),
+    lines(
+        "CPU of the driver",
+        "Of one core; executors and Python workers are processes of their own.",
+        "percentunit",
+        Query(f"rate({of('process_cpu_seconds_total')}[$__rate_interval]) * {THIS_ROUTER}", "{{mesh}}"),
+        width=12,
+    ),
+    lines(
+        "Memory of the driver",
+        "That the Python process has in RAM, beside the JVM.",
+        "bytes",
+        Query(f"{of('process_resident_memory_bytes')} * {THIS_ROUTER}", "{{mesh}}"),
+        width=12,
+    ),
+)
+
+ROUTER = Dashboard(
+    "router",
+    "Router",
+    "The streaming job: whether its lanes keep up and commit, what the dedup state holds, and what it all costs.",
+    ROUTER_ONLY,
+    (NOW, PACE, STATE, DECISIONS, PROCESS),
+)

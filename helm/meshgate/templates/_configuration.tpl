@@ -1,0 +1,111 @@
+{{/* meshgate.yaml, the same for every pod. Files are named relative to it, so it can be read wherever it is mounted. */}}
+{{- define "meshgate.configuration" -}}
+{{- $values := .Values -}}
+{{- $host := contains ":" $values.bindHost | ternary (printf "[%s]" $values.bindHost) $values.bindHost -}}
+{{- $edge := dict "id" "${MESHGATE_EDGE_ID:-edge-0}" "management" (printf "%s:%d" $host (int $values.edge.managementPort)) "graceful_shutdown_limit_seconds" $values.edge.gracefulShutdownSeconds -}}
+{{- if $values.edge.redirectUrl -}}
+{{- $_ := set $edge "redirect_url" $values.edge.redirectUrl -}}
+{{- end -}}
+{{- if $values.edge.record -}}
+{{- $_ := set $edge "record" $values.edge.record -}}
+{{- end -}}
+{{- $router := dict "management" (printf "%s:%d" $host (int $values.router.managementPort)) "checkpoint" "/var/lib/meshgate/router" "mode" $values.router.mode "lanes" $values.router.lanes "standby" $values.router.standby -}}
+{{- $config := dict "mesh" $values.mesh "kafka" (include "meshgate.kafkaConfiguration" . | fromYaml) "edge" $edge "router" $router -}}
+{{- $_ := set $config "listeners" (include "meshgate.listenersConfiguration" (list . $host) | fromYamlArray) -}}
+{{- $_ := set $config "trust" (printf "../trust/%s" $values.trust.key) -}}
+{{- range $name := list "peers" "permissions" "rules" "limits" -}}
+{{- if index $values $name -}}
+{{- $_ := set $config $name (index $values $name) -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml (merge $config $values.settings) -}}
+{{- end }}
+
+{{- define "meshgate.kafkaConfiguration" -}}
+{{- $kafka := .Values.kafka -}}
+{{- $config := dict "bootstrap" (include "meshgate.kafkaBootstrap" .) "partitions" $kafka.partitions "replication" $kafka.replication "min_insync_replicas" $kafka.minInsyncReplicas "message_bytes" $kafka.messageBytes "security" (include "meshgate.kafkaSecurity" . | fromYaml) -}}
+{{- if $kafka.topics -}}
+{{- $_ := set $config "topics" $kafka.topics -}}
+{{- end -}}
+{{- if $kafka.producer -}}
+{{- $_ := set $config "producer" $kafka.producer -}}
+{{- end -}}
+{{- toYaml $config -}}
+{{- end }}
+
+{{- define "meshgate.kafkaBootstrap" -}}
+{{- if .Values.kafka.strimzi.enabled -}}
+{{ include "meshgate.kafkaCluster" . }}-kafka-bootstrap.{{ .Release.Namespace }}.svc:9093
+{{- else -}}
+{{ .Values.kafka.bootstrap }}
+{{- end -}}
+{{- end }}
+
+{{/* As the values say; for a Kafka of our own, the user and certificate that its operator makes. */}}
+{{- define "meshgate.kafkaAccess" -}}
+{{- if .Values.kafka.strimzi.enabled -}}
+protocol: SASL_SSL
+mechanism: SCRAM-SHA-512
+username: {{ include "meshgate.fullname" . }}
+passwordSecret: {name: {{ include "meshgate.fullname" . }}, key: password}
+caSecret: {name: {{ include "meshgate.kafkaCluster" . }}-cluster-ca-cert, key: ca.crt}
+clientSecret: {name: ""}
+checkHostname: true
+{{- else -}}
+{{ toYaml .Values.kafka.security }}
+{{- end -}}
+{{- end }}
+
+{{- define "meshgate.kafkaSecurity" -}}
+{{- $access := include "meshgate.kafkaAccess" . | fromYaml -}}
+protocol: {{ $access.protocol }}
+{{- if hasPrefix "SASL" $access.protocol }}
+mechanism: {{ $access.mechanism }}
+username: {{ $access.username | quote }}
+password: ${file:../kafka-password/password}
+{{- end }}
+{{- if hasSuffix "SSL" $access.protocol }}
+check_hostname: {{ $access.checkHostname }}
+{{- if $access.caSecret.name }}
+ca: ../kafka-ca/ca.crt
+{{- end }}
+{{- if $access.clientSecret.name }}
+cert: ../kafka-client/tls.crt
+key: ../kafka-client/tls.key
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "meshgate.listenersConfiguration" -}}
+{{- $root := index . 0 -}}
+{{- $host := index . 1 -}}
+{{- $listeners := list -}}
+{{- range $root.Values.listeners -}}
+{{- $listener := dict "name" .name "protocol" .protocol "listen" (printf "%s://%s:%d%s" .transport $host (int .port) (default "" .path)) -}}
+{{- if include "meshgate.hasTls" .transport -}}
+{{- $tls := dict "cert" (printf "../tls/%s/tls.crt" .name) "key" (printf "../tls/%s/tls.key" .name) -}}
+{{- if (.tls).clientCa -}}
+{{- $_ := set $tls "client_ca" (printf "../client-ca/%s/ca.crt" .name) -}}
+{{- end -}}
+{{- if (.tls).nodeFrom -}}
+{{- $_ := set $tls "node_from" .tls.nodeFrom -}}
+{{- end -}}
+{{- $_ := set $listener "tls" $tls -}}
+{{- end -}}
+{{- $listeners = append $listeners (merge $listener (default dict .options)) -}}
+{{- end -}}
+{{- toYaml $listeners -}}
+{{- end }}
+
+{{/* Of all that running pods do not take over by themselves. A change of anything else restarts nobody. */}}
+{{- define "meshgate.restartChecksum" -}}
+{{- $config := include "meshgate.configuration" . | fromYaml -}}
+{{- $fixed := omit $config "peers" "permissions" "rules" "limits" "request_timeout_seconds" -}}
+{{- $_ := set $fixed "edge" (omit $config.edge "redirect_url" "graceful_shutdown_limit_seconds") -}}
+{{- $bound := list -}}
+{{- range $config.listeners -}}
+{{- $bound = append $bound (pick . "name" "protocol" "listen" "proxy_protocol") -}}
+{{- end -}}
+{{- $_ := set $fixed "listeners" $bound -}}
+{{- toJson $fixed | sha256sum -}}
+{{- end }}

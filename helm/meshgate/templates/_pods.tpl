@@ -1,0 +1,148 @@
+{{/* What Pod Security `restricted` asks for, and a group that may read mounted Secrets. 10001 is the images' user. */}}
+{{- define "meshgate.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 10001
+runAsGroup: 10001
+fsGroup: 10001
+fsGroupChangePolicy: OnRootMismatch
+seccompProfile: {type: RuntimeDefault}
+{{- end }}
+
+{{- define "meshgate.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end }}
+
+{{/* (list "started" 9640) */}}
+{{- define "meshgate.probe" -}}
+httpGet: {path: /healthz/{{ index . 0 }}, port: {{ index . 1 }}}
+timeoutSeconds: 5
+{{- end }}
+
+{{- define "meshgate.environment" -}}
+{{- with .Values.env }}
+{{- toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* What every part needs to read the configuration: the file, the trust store, access to Kafka, files it refers to.
+     (list $ CONFIGMAP) */}}
+{{- define "meshgate.configurationVolumes" -}}
+{{- $root := index . 0 -}}
+{{- $access := include "meshgate.kafkaAccess" $root | fromYaml -}}
+- name: config
+  configMap: {name: {{ index . 1 }}}
+- name: trust
+  secret: {secretName: {{ $root.Values.trust.secret }}, defaultMode: 0440}
+{{- if hasPrefix "SASL" $access.protocol }}
+- name: kafka-password
+  secret:
+    secretName: {{ $access.passwordSecret.name }}
+    defaultMode: 0440
+    items: [{key: {{ $access.passwordSecret.key }}, path: password}]
+{{- end }}
+{{- if hasSuffix "SSL" $access.protocol }}
+{{- with $access.caSecret }}
+{{- if .name }}
+- name: kafka-ca
+  secret:
+    secretName: {{ .name }}
+    defaultMode: 0440
+    items: [{key: {{ .key }}, path: ca.crt}]
+{{- end }}
+{{- end }}
+{{- with $access.clientSecret }}
+{{- if .name }}
+- name: kafka-client
+  secret:
+    secretName: {{ .name }}
+    defaultMode: 0440
+    items: [{key: {{ .certKey }}, path: tls.crt}, {key: {{ .keyKey }}, path: tls.key}]
+{{- end }}
+{{- end }}
+{{- end }}
+{{- range $root.Values.secretFiles }}
+- name: secret-{{ .name }}
+  secret: {secretName: {{ .secret }}, defaultMode: 0440}
+{{- end }}
+{{- end }}
+
+{{- define "meshgate.configurationMounts" -}}
+{{- $access := include "meshgate.kafkaAccess" . | fromYaml -}}
+- {name: config, mountPath: /etc/meshgate/config, readOnly: true}
+- {name: trust, mountPath: /etc/meshgate/trust, readOnly: true}
+{{- if hasPrefix "SASL" $access.protocol }}
+- {name: kafka-password, mountPath: /etc/meshgate/kafka-password, readOnly: true}
+{{- end }}
+{{- if hasSuffix "SSL" $access.protocol }}
+{{- if $access.caSecret.name }}
+- {name: kafka-ca, mountPath: /etc/meshgate/kafka-ca, readOnly: true}
+{{- end }}
+{{- if $access.clientSecret.name }}
+- {name: kafka-client, mountPath: /etc/meshgate/kafka-client, readOnly: true}
+{{- end }}
+{{- end }}
+{{- range .Values.secretFiles }}
+- {name: secret-{{ .name }}, mountPath: /etc/meshgate/secrets/{{ .name }}, readOnly: true}
+{{- end }}
+{{- end }}
+
+{{/* Certificates stay with the edges: nobody else has a socket for them. */}}
+{{- define "meshgate.listenerVolumes" -}}
+{{- range .Values.listeners }}
+{{- if include "meshgate.hasTls" .transport }}
+- name: tls-{{ .name }}
+  secret: {secretName: {{ include "meshgate.tlsSecret" (list $ .) }}, defaultMode: 0440}
+{{- if (.tls).clientCa }}
+- name: client-ca-{{ .name }}
+  secret:
+    secretName: {{ .tls.clientCa.secret }}
+    defaultMode: 0440
+    items: [{key: {{ .tls.clientCa.key }}, path: ca.crt}]
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "meshgate.listenerMounts" -}}
+{{- range .Values.listeners }}
+{{- if include "meshgate.hasTls" .transport }}
+- {name: tls-{{ .name }}, mountPath: /etc/meshgate/tls/{{ .name }}, readOnly: true}
+{{- if (.tls).clientCa }}
+- {name: client-ca-{{ .name }}, mountPath: /etc/meshgate/client-ca/{{ .name }}, readOnly: true}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* As the values of a part say, spread among the pods of a component: (list $ "router" "executor"). */}}
+{{- define "meshgate.placement" -}}
+{{- $root := index . 0 -}}
+{{- $part := index $root.Values (index . 1) -}}
+{{- $selector := include "meshgate.selector" (list $root (index . 2)) | fromYaml -}}
+{{- with $part.nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $part.tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $part.affinity }}
+affinity: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $part.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with $part.topologySpread }}
+topologySpreadConstraints:
+{{- range . }}
+  - {{- merge (dict "labelSelector" (dict "matchLabels" $selector)) . | toYaml | nindent 4 }}
+{{- end }}
+{{- end }}
+{{- with $root.Values.images.pullSecrets }}
+imagePullSecrets:
+{{- range . }}
+  - name: {{ . }}
+{{- end }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,224 @@
+"""The third line of the equation, as tables: everyone that something was written for, and what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+from pyspark.sql.types import (
+    BooleanType,
+    IntegerType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from gateway import deliveries, egress
+from gateway.egress import Group, Position
+from gateway.event import Kind
+from gateway.raw_log.frames import ReplyAddress, session_id
+from gateway.reasons import Rejected
+from streaming_jobs.judging.judged import numbered, receivers
+from streaming_jobs.judging.reading import task_id
+from streaming_jobs.router.plan import PlainArray
+from streaming_jobs.router.work import ROUTER
+
+PAIR = ("event_id", "part", "destination")
+"""What names a delivery."""
+RANKS = ("confirmed", "written", "expired", "undeliverable")
+"""Best first. What was delivered, and then came again to an edge that had restarted, was delivered."""
+
+
+class Sent(NamedTuple):
+    """One receiver of a record of `egress`. `fresh`: not a repeat of the router after a crash. `request`: the open
+    request that it hands over or answers, by who asked.
+    """
+
+    event_id: str
+    part: int
+    destination: str
+    kind: str
+    fresh: bool
+    request: str = ""
+
+
+class Ended(NamedTuple):
+    """An outcome. `name`: the destination as it was told. `by_router`: it never went to an edge, for the receiver's
+    protocol has no form for it.
+    """
+
+    event_id: str
+    part: int
+    destination: str
+    outcome: str
+    by_router: bool
+    name: str = ""
+    node: str = ""
+
+
+SENT = StructType(
+    [
+        StructField("event_id", StringType()),
+        StructField("part", IntegerType()),
+        StructField("destination", StringType()),
+        StructField("kind", StringType()),
+        StructField("fresh", BooleanType()),
+        StructField("request", StringType()),
+    ]
+)
+ENDED = StructType(
+    [
+        StructField("event_id", StringType()),
+        StructField("part", IntegerType()),
+        StructField("destination", StringType()),
+        StructField("outcome", StringType()),
+        StructField("by_router", BooleanType()),
+        StructField("name", StringType()),
+        StructField("node", StringType()),
+    ]
+)
+
+
+class Passing:
+    """Which records of one edge's partition an edge lets pass: those after the last position of their raw partition."""
+
+    def __init__(self) -> None:
+        self._last: dict[int, Position] = {}
+
+    def is_fresh(self, position: Position) -> bool:
+        last = self._last.get(position.partition)
+        if last is not None and position <= last:
+            return False
+        self._last[position.partition] = position
+        return True
+
+
+class SentBy:
+    """Reads one partition of `egress`, in order, in one task."""
+
+    def __init__(self) -> None:
+        self._task = -1
+        self._passing = Passing()
+
+    def __call__(self, value: bytes, partition: int) -> list[tuple[object, ...]]:
+        if self._task != (task := task_id()):
+            self._task, self._passing = task, Passing()
+        return [tuple(one) for one in self.rows(value, partition)]
+
+    def rows(self, value: bytes, partition: int) -> Iterator[Sent]:
+        """What is no record of the router's reaches nobody: the edge passes over it too."""
+        try:
+            record = egress.decode(value)
+        except Rejected:
+            return
+        fresh = self._passing.is_fresh(record.position)
+        named = Sent(record.event_id, record.position.part, "", record.kind.value, fresh)
+        for group in record.groups:
+            for destination in receivers(group, record.epoch, partition):
+                request = _request(group, destination, record.kind)
+                yield named._replace(destination=destination, request=request)
+
+
+def _request(group: Group, destination: str, kind: Kind) -> str:
+    if group.reply and kind is Kind.REQUEST:
+        asked = ReplyAddress.unpack(group.reply)
+        return f"{numbered(session_id(asked.edge, asked.epoch, asked.session))} {asked.request}"
+    return f"{destination} {group.request}" if kind.ends_request else ""
+
+
+def ended_in(value: bytes) -> list[Ended]:
+    try:
+        edge, outcomes = deliveries.decode(value)
+    except Rejected:
+        return []
+    by_router = edge == ROUTER
+    return [
+        Ended(
+            one.event_id, one.part, numbered(one.destination), one.outcome, by_router, one.destination, one.node
+        )
+        for one in outcomes
+    ]  # fmt: skip
+
+
+def _ended_rows(value: bytes) -> list[tuple[object, ...]]:
+    return [tuple(one) for one in ended_in(value)]
+
+
+def sent(records: DataFrame) -> DataFrame:
+    read: Callable[..., Column] = F.udf(SentBy(), PlainArray(SENT), useArrow=False)
+    return records.select("logged_at", F.explode(read("value", "partition")).alias("one")).select("one.*", "logged_at")
+
+
+def ended(records: DataFrame) -> DataFrame:
+    read: Callable[..., Column] = F.udf(_ended_rows, PlainArray(ENDED), useArrow=False)
+    return records.select("logged_at", F.explode(read("value")).alias("one")).select("one.*", "logged_at")
+
+
+def as_sent(outcomes: DataFrame, before: int) -> DataFrame:
+    """Outcomes stand in for egress records that are no longer kept."""
+    older = outcomes.where(f"logged_at < {before} AND NOT by_router")
+    nothing = F.lit("")
+    return older.select(*PAIR, nothing.alias("kind"), F.lit(True).alias("fresh"), nothing.alias("request"), "logged_at")
+
+
+def delivered(sent_out: DataFrame, outcomes: DataFrame) -> DataFrame:
+    """Each delivery once, with the best of its outcomes. Without any, `outcome` is null, and `answered` tells whether
+    it is a request that has its answer.
+    """
+    rank = F.array_position(F.array(*map(F.lit, RANKS)), F.col("outcome"))
+    best = outcomes.groupBy(*PAIR).agg(
+        F.min_by("outcome", rank).alias("outcome"), F.max("by_router").alias("by_router")
+    )
+    wanted = (
+        sent_out.where("fresh")
+        .groupBy(*PAIR)
+        .agg(F.first("kind").alias("kind"), F.first("request").alias("request"), F.min("logged_at").alias("logged_at"))
+    )
+    answers = sent_out.where("kind != 'request' AND request != ''").select("request").distinct()
+    at_edges = (
+        wanted.join(best.where("NOT by_router").drop("by_router"), [*PAIR], "left")
+        .join(answers.withColumn("answer", F.lit(True)), "request", "left")
+        .select(
+            *PAIR,
+            "kind",
+            "logged_at",
+            "outcome",
+            (F.col("answer").isNotNull() & (F.col("kind") == "request")).alias("answered"),
+        )
+    )
+    at_router = best.where("by_router").select(
+        *PAIR,
+        F.lit("").alias("kind"),
+        F.lit(0).cast("long").alias("logged_at"),
+        "outcome",
+        F.lit(False).alias("answered"),
+    )
+    return at_edges.unionByName(at_router)
+
+
+def unsent(frames: DataFrame, sent_out: DataFrame, outcomes: DataFrame) -> DataFrame:
+    """Receivers that a frame has today and for whom nothing was written then, and how many receivers it has (`wanted`)
+    and had (`had`). Only of frames that went then as they would go today.
+    """
+    as_then = "counted IN ('event', 'rejected', 'control', 'again') AND differently = '' AND fault = ''"
+    as_then += " AND NOT (again AND verdict = 'control')"  # a debt handed over: its receivers are the first frame's
+    wanted = frames.where(as_then).select(
+        F.col("known_as").alias("event_id"),
+        "logged_at",
+        "written_at",
+        F.size("destinations").alias("wanted"),
+        F.explode("destinations").alias("destination"),
+    )
+    there = sent_out.select("event_id", "destination").union(outcomes.select("event_id", "destination")).distinct()
+    had = there.groupBy("event_id").agg(F.count("*").alias("had"))
+    missing = wanted.join(there, ["event_id", "destination"], "left_anti")
+    return missing.join(had, "event_id", "left").fillna(0, ["had", "written_at"])
+
+
+def unknown(sent_out: DataFrame, outcomes: DataFrame) -> DataFrame:
+    """Outcomes of deliveries that nobody asked an edge for: `event_id`, `detail`."""
+    from_edges = outcomes.where("NOT by_router").select("event_id", "destination").distinct()
+    strange = from_edges.join(sent_out.select("event_id", "destination"), ["event_id", "destination"], "left_anti")
+    return strange.select("event_id", F.concat(F.lit("nothing was sent to "), "destination").alias("detail"))

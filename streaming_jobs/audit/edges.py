@@ -1,0 +1,88 @@
+"""The first line of the equation: what an edge's sockets received, by its own count, and what it put into the log.
+
+The counts are of one process, so the line holds for an epoch of an edge that the judged stretch covers wholly. An edge
+under load counts a little ahead of the log; it is asked before the cut and after it, and the log must lie in between.
+"""
+
+from __future__ import annotations
+
+import urllib.request
+from collections import Counter
+from dataclasses import dataclass, field
+
+from gateway.errors import SetupError
+from streaming_jobs.audit.equation import EdgeCount
+
+ASK_SECONDS = 5.0
+RECEIVED, REJECTED = "meshgate_received_frames_total", "meshgate_rejected_frames_total"
+KERNEL, IN_FLIGHT = "meshgate_udp_kernel_dropped_total", "meshgate_in_flight_bytes"
+
+
+@dataclass
+class Counters:
+    """An edge's counters at one moment."""
+
+    edge: str
+    received: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    kernel_dropped: int = 0
+    in_flight_bytes: int = 0
+
+    @property
+    def taken(self) -> int:
+        """Received and not refused: logged, or about to be."""
+        return self.received - self.refused.total()
+
+
+def ask(management: str) -> Counters:
+    """Raises SetupError where it does not answer."""
+    try:
+        with urllib.request.urlopen(f"http://{management}/metrics", timeout=ASK_SECONDS) as response:
+            return read(response.read().decode())
+    except (OSError, ValueError) as error:
+        raise SetupError(f"edge {management}: {type(error).__name__}") from None
+
+
+def read(exposition: str) -> Counters:
+    from prometheus_client.parser import text_string_to_metric_families
+
+    found = Counters("")
+    for family in text_string_to_metric_families(exposition):
+        for sample in family.samples:
+            found.edge = sample.labels.get("edge", found.edge)
+            value = int(sample.value)
+            if sample.name == RECEIVED:
+                found.received += value
+            elif sample.name == REJECTED:
+                found.refused[sample.labels["reason"]] += value
+            elif sample.name == KERNEL:
+                found.kernel_dropped += value
+            elif sample.name == IN_FLIGHT:
+                found.in_flight_bytes += value
+    return found
+
+
+class AskedEdge:
+    """An edge that is asked before the cut and after it."""
+
+    def __init__(self, management: str) -> None:
+        self._management = management
+        self._before = self._after = ask(management)
+
+    @property
+    def edge(self) -> str:
+        return self._after.edge
+
+    def ask_again(self) -> None:
+        self._after = ask(self._management)
+
+    def compare(self, logged: int) -> EdgeCount:
+        return edge_count(self._before, self._after, logged)
+
+
+def edge_count(before: Counters, after: Counters, logged: int) -> EdgeCount:
+    """`logged`: frames of its peers in the raw log up to the cut, of the epoch it is in."""
+    least = before.taken if not before.in_flight_bytes else 0
+    balanced = least <= logged <= after.taken
+    refused = dict(sorted(after.refused.items()))
+    return EdgeCount(after.edge, after.received, refused, after.kernel_dropped, logged, balanced)

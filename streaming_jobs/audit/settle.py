@@ -1,0 +1,213 @@
+"""What was missing when the topics were read: waited for, and struck off as it arrives.
+
+Only what was received before the audit began is judged (the cut), so whatever is missing can only be late or lost. It
+is given the time that the mesh itself would give it; after that it is lost.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from gateway.config import Config
+from gateway.config.kafka import TopicName
+from gateway.history.places import Span
+from gateway.history.topics import History, Record
+from streaming_jobs.audit.account import Counted, FaultKind
+from streaming_jobs.audit.deliveries import SentBy, ended_in
+from streaming_jobs.audit.equation import Equation
+
+SECOND = 1_000_000
+ROUTED_SECONDS = 30
+"""From the raw log to the router's outputs. A router that was killed is back, and has caught up, well before that."""
+SPARE_SECONDS = 5
+TRANSMISSIONS = 3
+"""How often a protocol with a `confirm_seconds` sends before it gives up."""
+LINK_OWED_SECONDS = 300
+"""How long a link's peer is owed what it missed, where nothing else is said."""
+MOVED_SECONDS = 10
+"""Interests that changed so near to a frame may have counted for it, or not."""
+LOOK_SECONDS = 1.0
+DURABLE = "node:"
+
+Pair = tuple[str, int, str]
+"""Event id, part, destination."""
+Ends = dict[TopicName, dict[int, int]]
+"""Up to where each partition has been read."""
+
+
+@dataclass(frozen=True)
+class Patience:
+    """The longest that things take which are not lost, in microseconds."""
+
+    routed: int
+    confirmed: int
+    owed: int
+
+    @classmethod
+    def of(cls, config: Config) -> Patience:
+        options = [endpoint.options for endpoint in config.endpoints]
+        confirmed = [getattr(one, "confirm_seconds", 0) * TRANSMISSIONS for one in options]
+        owed = [getattr(one, "redeliver_seconds", 0) for one in options]
+        longest = max([config.request_timeout_seconds, *confirmed]) + SPARE_SECONDS
+        return cls(
+            ROUTED_SECONDS * SECOND, int(longest * SECOND), int((max([LINK_OWED_SECONDS, *owed]) + longest) * SECOND)
+        )
+
+
+class LateFrame(NamedTuple):
+    """A frame of which nothing was found. `known_as`: the id of its event; `place`: under which it would be refused."""
+
+    known_as: str
+    place: str
+    fault: str
+    logged_at: int
+
+
+class LateDelivery(NamedTuple):
+    """One without an outcome. `answered`: it is a request, and has its answer."""
+
+    event_id: str
+    part: int
+    destination: str
+    kind: str
+    logged_at: int
+    answered: bool
+
+    @property
+    def pair(self) -> Pair:
+        return self.event_id, self.part, self.destination
+
+    @property
+    def is_owed(self) -> bool:
+        """To a node that may be away, by its durable name."""
+        return self.destination.startswith(DURABLE)
+
+
+class Unsent(NamedTuple):
+    """A receiver for whom nothing was found in `egress`. `written_at`: when the event was; 0 if that is not known."""
+
+    event_id: str
+    destination: str
+    logged_at: int
+    written_at: int
+    wanted: int
+    had: int
+
+
+@dataclass
+class Waiting:
+    patience: Patience
+    frames: list[LateFrame] = field(default_factory=list)
+    deliveries: list[LateDelivery] = field(default_factory=list)
+    unsent: list[Unsent] = field(default_factory=list)
+    came: dict[LateFrame, str] = field(default_factory=dict)
+    """Frames whose record came late: `event`, or the reason of the refusal."""
+    ended: dict[Pair, str] = field(default_factory=dict)
+
+    # -- while it lasts ------------------------------------------------------------------------------------------
+
+    def deadline(self) -> int:
+        """When the last of what is missing has had its time; 0 if nothing is. A request may wait for ever."""
+        patience = self.patience
+        times = [one.logged_at + patience.routed for one in self.frames]
+        times += [one.logged_at + patience.routed for one in self.unsent]
+        times += [one.logged_at + patience.confirmed for one in self.deliveries if not one.is_owed]
+        return max(times, default=0)
+
+    def wait(self, history: History, ends: Ends, seconds: float, say: Callable[[str], None]) -> None:
+        """Follows the topics until nothing is missing, or what is has had its time, or so many seconds are over."""
+        give_up = time.time_ns() // 1_000 + int(seconds * SECOND)
+        while time.time_ns() // 1_000 < min(self.deadline(), give_up):
+            missing = len(self.frames) + len(self.deliveries) + len(self.unsent)
+            say(f"waiting for {missing:,} that may still be on their way")
+            time.sleep(LOOK_SECONDS)
+            for name, read_to in ends.items():
+                spans = {at: Span(read_to[at], span.end) for at, span in history.bounds(name).items()}
+                for record in history.read(name, spans):
+                    self.saw(name, record)
+                read_to.update({at: span.end for at, span in spans.items()})
+
+    def saw(self, name: TopicName, record: Record) -> None:
+        """A record that was written after the topics had been read."""
+        match name:
+            case "events":
+                self._event(record)
+            case "rejected":
+                self._rejection(record)
+            case "egress":
+                self._egress(record)
+            case "deliveries":
+                self._outcomes(record)
+
+    def _event(self, record: Record) -> None:
+        event_id = record.header("ce_id")
+        self.came.update({one: Counted.EVENT for one in self.frames if one.known_as == event_id})
+        self.frames = [one for one in self.frames if one not in self.came]
+
+    def _rejection(self, record: Record) -> None:
+        if record.header("stage") != "deliver":
+            place = record.header("again") or record.header("event_id")
+            self.came.update({one: record.header("reason") for one in self.frames if one.place == place})
+            self.frames = [one for one in self.frames if one not in self.came]
+
+    def _egress(self, record: Record) -> None:
+        there = {(one.event_id, one.destination) for one in SentBy().rows(record.value or b"", record.partition)}
+        self.unsent = [one for one in self.unsent if (one.event_id, one.destination) not in there]
+
+    def _outcomes(self, record: Record) -> None:
+        outcomes = {(one.event_id, one.part, one.destination): one.outcome for one in ended_in(record.value or b"")}
+        self.ended.update({one.pair: outcomes[one.pair] for one in self.deliveries if one.pair in outcomes})
+        self.deliveries = [one for one in self.deliveries if one.pair not in self.ended]
+
+    # -- in the end ----------------------------------------------------------------------------------------------
+
+    def conclude(self, equation: Equation, changes: Mapping[str, list[int]], now: int) -> None:
+        """What came late moves to where it belongs; what did not come is a fault, or in flight."""
+        for frame, reason in self.came.items():
+            _count(equation, frame, reason)
+        equation.outcomes += Counter(self.ended.values())
+        for frame in self.frames:
+            equation.fault(frame.fault, frame.known_as)
+        for one in self.deliveries:
+            if self._is_in_flight(one, now):
+                equation.outcomes["in_flight"] += 1
+            else:
+                equation.fault(FaultKind.LOST_DELIVERY, one.event_id, f"no outcome for {one.destination}")
+        for missing in inexcusable(self.unsent, changes):
+            detail = f"nothing was sent to {missing.destination}"
+            equation.fault(FaultKind.UNSENT_DELIVERY, missing.event_id, detail)
+
+    def _is_in_flight(self, one: LateDelivery, now: int) -> bool:
+        if one.kind == "request":  # its server has all the time it wants; the answer is what confirms it
+            return not one.answered
+        return now < one.logged_at + (self.patience.owed if one.is_owed else self.patience.confirmed)
+
+
+def _count(equation: Equation, frame: LateFrame, reason: str) -> None:
+    equation.counted[Counted.LOST] -= 1
+    if frame.known_as != frame.place:
+        equation.counted[Counted.AGAIN] += 1
+    elif reason == Counted.EVENT:
+        equation.counted[Counted.EVENT] += 1
+    else:
+        equation.counted[Counted.REJECTED] += 1
+        equation.reasons[reason] += 1
+
+
+def inexcusable(unsent: list[Unsent], changes: Mapping[str, list[int]]) -> Iterator[Unsent]:
+    """Without receivers that may have come or gone while the frame was under way.
+
+    A worker that begins a task knows the interests as they are then, which is ahead of its own log. And where a group
+    or the servers of a request have changed, another member got it: then it went to as many as it should.
+    `changes`: when the interests of a destination changed, by the log.
+    """
+    margin = MOVED_SECONDS * SECOND
+    for one in unsent:
+        until = max(one.written_at, one.logged_at) + margin
+        moved = any(one.logged_at - margin <= at <= until for at in changes.get(one.destination, ()))
+        if not moved and one.had < one.wanted:
+            yield one

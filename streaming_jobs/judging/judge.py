@@ -1,0 +1,124 @@
+"""The row functions over the past: their interests begin with what stood when the stretch that is judged began."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+
+from gateway.auth.keyring import GatewayIdentity, KeyRing
+from gateway.auth.trust_store import TrustStore
+from gateway.config import Config
+from gateway.event import Event, Kind
+from gateway.interests import changes
+from gateway.interests.changes import Change, NewEpoch, Put
+from gateway.interests.interest import Interest
+from gateway.interests.records import apply_record
+from gateway.raw_log import mesh_frames
+from gateway.raw_log.container import decode_record
+from gateway.raw_log.frames import Again, RawFrame
+from gateway.raw_log.mesh_frames import MESH, EdgeStarted, InterestChanged
+from gateway.reasons import Rejected
+from gateway.topics import TOPICS
+from streaming_jobs.judging.judged import NO_EFFECT, Effect, Judged, Verdict, frame_print, judged, numbered
+from streaming_jobs.router.destinations import Fanout, destination_of
+from streaming_jobs.router.mesh_state import MeshState
+from streaming_jobs.router.rows import RowFunctions
+
+InterestRecord = tuple[bytes, bytes | None]
+"""Key and value of a record of the compacted topic."""
+
+
+class Judge:
+    """Give it one raw partition, in order; `begin` before another."""
+
+    def __init__(self, config: Config, keys: KeyRing, identity: GatewayIdentity | None) -> None:
+        self._config, self._keys, self._identity = config, keys, identity
+        self._names = {config.topic(name): name for name in TOPICS}
+        self.begin(())
+
+    @classmethod
+    def of_today(cls, config: Config) -> Judge:
+        """With the trust store as it is now."""
+        trust = TrustStore(config.trust, time.monotonic)
+        return cls(config, trust.keys, trust.identity)
+
+    def begin(self, standing: Iterable[InterestRecord]) -> None:
+        """Forgets all interests but these."""
+        self._state = MeshState(self._config, self._keys, self._identity)
+        self.rows = RowFunctions(self._state)
+        for key, value in standing:
+            apply_record(self._state.table, key, value)
+
+    def record(self, value: bytes, partition: int, offset: int) -> Iterator[Judged]:
+        """Every frame of a record. What is no record at all counts as one frame, as the router counts it."""
+        try:
+            frames = decode_record(value).frames
+        except Rejected as refused:
+            yield Judged(
+                f"{partition}-{offset}-0", partition, offset, 0, 0, "", "", 0, Verdict.REJECTED.value,
+                reasons=(refused.reason.value,), frame_print=frame_print(value),
+            )  # fmt: skip
+            return
+        routed = self.rows.route_frames(frames, partition, offset)
+        for raw in frames:
+            effect = self._effect(raw)  # before the frame has it: an end tells for whom
+            yield judged(next(routed), partition, offset, self._names, effect)
+
+    def verdict(self, raw: RawFrame) -> Event | Rejected | None:
+        """Of one frame, whose event then has no id of its own."""
+        (verdict,) = self.verdicts([raw], 0, 0)
+        return verdict
+
+    def key_of(self, raw: RawFrame) -> str | None:
+        """What a repeat of it would be known by; None for what has no repeats."""
+        verdict = self.verdict(raw)
+        return self.rows.key_of(verdict) if isinstance(verdict, Event) else None
+
+    def why_not_again(self, raw: RawFrame) -> str:
+        """Why this frame may not go through the mesh again; empty if it may."""
+        verdict = self.verdict(raw)
+        if verdict is None:
+            return "it is the mesh's own"
+        if isinstance(verdict, Rejected):
+            return f"it would be refused again: {verdict}"
+        if verdict.kind is not Kind.EVENT:
+            return f"a {verdict.kind} is over by now"
+        if not self.rows.is_repeatable(verdict):
+            return "it tells the mesh itself something, which is over by now"
+        if not self._state.permissions.may_publish(verdict.node, verdict.listener, verdict.subject):
+            return f"its node may not publish {verdict.subject}"
+        return ""
+
+    def is_wanted(self, raw: RawFrame, again: Again) -> bool:
+        """Somebody among the interests that it began with wants this frame's event, and has not got it."""
+        verdict = self.verdict(raw)
+        return isinstance(verdict, Event) and bool(Fanout(self._state).find_again(verdict, again))
+
+    def verdicts(self, frames: Sequence[RawFrame], partition: int, offset: int) -> list[Event | Rejected | None]:
+        """Of each frame, by itself: before permissions, receivers and repeats. None for the mesh's own."""
+        return list(self.rows.judge(frames, partition, offset))
+
+    def _effect(self, raw: RawFrame) -> Effect:
+        if raw.source.protocol != MESH:
+            return NO_EFFECT
+        try:
+            frame = mesh_frames.decode(raw.data)
+            if isinstance(frame, EdgeStarted):
+                return Effect(_names(one for one in self._state.table if one.edge == raw.source.edge))
+            if isinstance(frame, InterestChanged):
+                return self._change(changes.from_bytes(frame.change.encode()))
+        except (Rejected, ValueError, KeyError):
+            pass  # the row functions refuse it
+        return NO_EFFECT
+
+    def _change(self, change: Change) -> Effect:
+        if isinstance(change, NewEpoch):
+            return NO_EFFECT
+        partition, offset, index = change.position
+        standing = self._state.table.of(change.subscriber)
+        changed = (change.interest,) if isinstance(change, Put) else standing
+        return Effect(_names(changed), f"{partition}-{offset}-{index}")
+
+
+def _names(interests: Iterable[Interest]) -> tuple[str, ...]:
+    return tuple({numbered(destination_of(one)): None for one in interests})

@@ -1,0 +1,149 @@
+"""What the row functions say about one frame, as a row that the batch jobs compare with the topics."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from hashlib import md5
+from typing import NamedTuple
+
+from gateway import egress
+from gateway.config.kafka import TopicName
+from gateway.egress import Egress, Group
+from streaming_jobs.router.outputs import Out
+from streaming_jobs.router.packing import Routed
+
+_SESSION = re.compile(r"(?:[A-Za-z0-9-]*-)?([0-9]+)\.([0-9a-f]+)\.([0-9]+)", re.ASCII)
+
+
+PROOF_HEADERS = ("ce_meshauth", "ce_meshkey")
+FIXED_HEADERS = (
+    "ce_id", "ce_time", "ce_meshprotocol", "ce_meshlistener", "ce_meshedge", "ce_meshsession", "ce_meshpeer",
+)  # fmt: skip
+
+
+class Verdict(StrEnum):
+    EVENT = "event"
+    REJECTED = "rejected"
+    CONTROL = "control"
+
+
+class Judged(NamedTuple):
+    """One frame. `event_id` says where it stands; `first_id` where it stood first, if it was put in again.
+
+    `reasons`: why it, or a part of it, was refused (what could not be encoded for a receiver is no matter of the frame
+    and is left out). `destinations`: who is to get something for it. `touched`: whose interests it changed, and
+    `causes`: the frame that asked for that.
+    """
+
+    event_id: str
+    partition: int
+    offset: int
+    frame_index: int
+    received_at: int
+    protocol: str
+    edge: str
+    epoch: int
+    verdict: str
+    first_id: str = ""
+    key: str | None = None
+    reasons: tuple[str, ...] = ()
+    event_print: str = ""
+    frame_print: str = ""
+    destinations: tuple[str, ...] = ()
+    touched: tuple[str, ...] = ()
+    causes: str = ""
+
+
+class Effect(NamedTuple):
+    """What a frame of the mesh changes about the interests."""
+
+    touched: tuple[str, ...] = ()
+    causes: str = ""
+
+
+NO_EFFECT = Effect()
+
+
+def judged(
+    routed: Routed, partition: int, offset: int, names: Mapping[str, TopicName], effect: Effect = NO_EFFECT
+) -> Judged:
+    """`names`: the topics of this mesh by their full names."""
+    raw = routed.raw
+    by_topic: dict[TopicName, list[Out]] = {}
+    for out in routed.outs:
+        by_topic.setdefault(names[out.topic], []).append(out)
+    events, reasons = by_topic.get("events", []), _reasons(by_topic.get("rejected", []))
+    verdict = Verdict.EVENT if events else Verdict.REJECTED if reasons else Verdict.CONTROL
+    return Judged(
+        f"{partition}-{offset}-{routed.frame_index}",
+        partition,
+        offset,
+        routed.frame_index,
+        raw.received_at,
+        raw.source.protocol,
+        raw.source.edge,
+        raw.source.epoch,
+        verdict.value,
+        raw.again.event_id if raw.again else "",
+        routed.key,
+        reasons,
+        event_print(events[0].key, events[0].value, events[0].headers) if events else "",
+        frame_print(raw.data),
+        tuple(_destinations(by_topic.get("egress", []))),
+        effect.touched,
+        effect.causes,
+    )
+
+
+def _reasons(rejected: Iterable[Out]) -> tuple[str, ...]:
+    headers = (dict(out.headers or ()) for out in rejected)
+    return tuple(one["reason"].decode() for one in headers if one["stage"] != b"deliver")
+
+
+def _destinations(outs: Iterable[Out]) -> Iterable[str]:
+    for out in outs:
+        yield from destinations_of(egress.decode(out.value or b""), out.partition or 0)
+
+
+def destinations_of(record: Egress, edge_ordinal: int) -> Iterable[str]:
+    """Everyone a record of `egress` goes to."""
+    for group in record.groups:
+        yield from receivers(group, record.epoch, edge_ordinal)
+
+
+def receivers(group: Group, epoch: int, edge_ordinal: int) -> Iterable[str]:
+    """A session is named by its edge's number, for the record does not name the edge."""
+    yield from (f"{edge_ordinal}.{epoch:x}.{number}" for number in group.sessions)
+    yield from (" ".join(address) for address in group.addresses)
+    yield from group.owed
+
+
+def numbered(destination: str) -> str:
+    """A session's name as `receivers` gives it; anything else as it is.
+
+    >>> numbered("edge-3.19f.7"), numbered("devices 127.0.0.1:5050")
+    ('3.19f.7', 'devices 127.0.0.1:5050')
+    """
+    found = _SESSION.fullmatch(destination)
+    return ".".join((str(int(found[1])), found[2], found[3])) if found else destination
+
+
+def frame_print(data: bytes) -> str:
+    return md5(data, usedforsecurity=False).hexdigest()
+
+
+def event_print(key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes]] | None) -> str:
+    """Tells whether two records of an event say the same, in three words: how its sender was proven, what no
+    configuration and no key has a say in, and how it is read. The engine computes the same over the topic."""
+    in_order = sorted(headers or ())
+    given = dict(in_order)
+    proof = b"/".join(given.get(name, b"") for name in PROOF_HEADERS).decode()
+    fixed = _said(one for one in in_order if one[0] in FIXED_HEADERS) + b"\0" + (value or b"")
+    read = (key or b"") + b"\0" + _said(one for one in in_order if one[0] not in FIXED_HEADERS)
+    return f"{proof} {frame_print(fixed)} {frame_print(read)}"
+
+
+def _said(headers: Iterable[tuple[str, bytes]]) -> bytes:
+    return b"".join(name.encode() + b"\0" + given + b"\0" for name, given in headers)

@@ -1,0 +1,175 @@
+"""The topics as tables of a batch job: a stretch of each partition, and every frame of the raw log judged again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pyspark import TaskContext
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+from pyspark.sql.types import (
+    ArrayType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from gateway.config import Config, load
+from gateway.config.kafka import TopicName
+from gateway.history.places import Span
+from gateway.history.topics import History
+from streaming_jobs.judging.judge import InterestRecord, Judge
+from streaming_jobs.judging.judged import FIXED_HEADERS, PROOF_HEADERS
+from streaming_jobs.router.plan import PlainArray
+from streaming_jobs.spark import BRIEF_JVM, start_spark
+
+Spans = Mapping[int, Span]
+
+# What the router sets for latency would cost a batch its throughput.
+BATCH = {
+    "spark.sql.execution.python.udf.maxRecordsPerBatch": "100",
+    "spark.python.udf.pipelined.enabled": "false",
+    "spark.buffer.size": "65536",
+    "spark.sql.shuffle.partitions": "8",
+    "spark.sql.session.timeZone": "UTC",
+}
+JUDGED = StructType(
+    [
+        StructField("event_id", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("offset", LongType()),
+        StructField("frame_index", IntegerType()),
+        StructField("received_at", LongType()),
+        StructField("protocol", StringType()),
+        StructField("edge", StringType()),
+        StructField("epoch", LongType()),
+        StructField("verdict", StringType()),
+        StructField("first_id", StringType()),
+        StructField("key", StringType()),
+        StructField("reasons", ArrayType(StringType())),
+        StructField("event_print", StringType()),
+        StructField("frame_print", StringType()),
+        StructField("destinations", ArrayType(StringType())),
+        StructField("touched", ArrayType(StringType())),
+        StructField("causes", StringType()),
+    ]
+)
+"""A row of `Judged`."""
+
+
+def start_batch(config: Config, master: str | None) -> SparkSession:
+    """Two tasks at a time where nothing else is said: what runs beside a mesh must leave it its cores."""
+    return start_spark(f"meshgate-{config.mesh}-batch", master or "local[2]", BATCH, jvm_options=BRIEF_JVM)
+
+
+def read_topic(spark: SparkSession, config: Config, name: TopicName, spans: Spans) -> DataFrame:
+    """partition, offset, logged_at (µs), key, value, headers. Offsets that are gone are an error, not fewer rows."""
+    topic = config.topic(name)
+    options = {
+        **config.kafka.spark_options(),
+        "kafka.enable.metrics.push": "false",
+        "assign": json.dumps({topic: sorted(spans)}),
+        "startingOffsets": json.dumps({topic: {str(number): span.start for number, span in spans.items()}}),
+        "endingOffsets": json.dumps({topic: {str(number): span.end for number, span in spans.items()}}),
+        "includeHeaders": "true",
+        "failOnDataLoss": "true",
+    }
+    records = spark.read.format("kafka").options(**options).load()
+    logged_at = F.unix_micros("timestamp").alias("logged_at")
+    return records.select("partition", "offset", logged_at, "key", "value", "headers")
+
+
+def header(name: str) -> Column:
+    """A header of the record as text; null where there is none."""
+    return F.get(F.filter("headers", lambda one: one["key"] == name), F.lit(0))["value"].cast("string")
+
+
+def event_print() -> Column:
+    """The same as `judged.event_print` over a record of the topic."""
+    nothing, zero = F.lit(b""), F.lit(b"\0")
+    in_order = F.array_sort(F.coalesce("headers", F.array()))
+    proof = F.concat_ws("/", *(F.coalesce(header(name), F.lit("")) for name in PROOF_HEADERS))
+    fixed = _said(F.filter(in_order, lambda one: one["key"].isin(*FIXED_HEADERS)))
+    read = _said(F.filter(in_order, lambda one: ~one["key"].isin(*FIXED_HEADERS)))
+    return F.concat_ws(
+        " ",
+        proof,
+        F.md5(F.concat(fixed, zero, F.coalesce("value", nothing))),
+        F.md5(F.concat(F.coalesce("key", nothing), zero, read)),
+    )
+
+
+def _said(headers: Column) -> Column:
+    nothing, zero = F.lit(b""), F.lit(b"\0")
+    return F.aggregate(
+        headers,
+        nothing,
+        lambda all_, one: F.concat(all_, F.encode(one["key"], "utf-8"), zero, F.coalesce(one["value"], nothing), zero),
+    )
+
+
+def judge_frames(raw: DataFrame, config: Config, standing_before: int | None) -> DataFrame:
+    """Every frame of the raw records, with what is said of it today (`JUDGED`), and when its record was logged.
+
+    `standing_before`: the interests begin with those of that time; None: with none, where the log begins.
+    """
+    judges = JudgeRecords(str(config.path.resolve()), standing_before)
+    judge: Callable[..., Column] = F.udf(judges, PlainArray(JUDGED), useArrow=False)
+    frames = raw.select("logged_at", F.explode(judge("value", "partition", "offset")).alias("frame"))
+    return frames.select("frame.*", "logged_at")
+
+
+class JudgeRecords:
+    """The judge as Spark ships it: a path and a time, so that no key or setting ever stands in a closure."""
+
+    def __init__(self, config_path: str, standing_before: int | None) -> None:
+        self._config_path, self._standing_before = config_path, standing_before
+
+    def __call__(self, value: bytes, partition: int, offset: int) -> list[tuple[Any, ...]]:
+        return _worker(self._config_path, self._standing_before).judge(value, partition, offset)
+
+
+class JudgeWorker:
+    """One of each Python process. A task is one raw partition, from its beginning to its end."""
+
+    def __init__(self, config_path: str, standing_before: int | None) -> None:
+        self._config = load(Path(config_path)).for_router()
+        self._judge = Judge.of_today(self._config)
+        self._standing = [] if standing_before is None else standing(self._config, standing_before)
+        self._task = -1
+
+    def judge(self, value: bytes, partition: int, offset: int) -> list[tuple[Any, ...]]:
+        if self._task != (task := task_id()):
+            self._task = task
+            self._judge.begin(self._standing)
+        return [plain(row) for row in self._judge.record(value, partition, offset)]
+
+
+@cache
+def _worker(config_path: str, standing_before: int | None) -> JudgeWorker:
+    return JudgeWorker(config_path, standing_before)
+
+
+def standing(config: Config, before_us: int) -> list[InterestRecord]:
+    """The interests topic up to a time. What ended before, and was compacted away since, is not in it: then there are
+    fewer receivers than there were, never more.
+    """
+    with History(config) as history:
+        spans = history.between("interests", None, before_us)
+        return [(record.key or b"", record.value) for record in history.read("interests", spans)]
+
+
+def task_id() -> int:
+    context = TaskContext.get()
+    return context.taskAttemptId() if context is not None else 0
+
+
+def plain(row: Iterable[Any]) -> tuple[Any, ...]:
+    """As the JVM's unpickler wants it: a list is an array, a tuple a row."""
+    return tuple(list(value) if isinstance(value, tuple) else value for value in row)

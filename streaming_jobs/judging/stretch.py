@@ -1,0 +1,72 @@
+"""Which part of the raw log is looked at: a cut through it, fixed before anything is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gateway.config import Config
+from gateway.config.kafka import TopicName
+from gateway.history.places import Span
+from gateway.history.topics import History
+
+_SECOND = 1_000_000
+COMPARED: tuple[TopicName, ...] = ("raw", "events", "rejected", "deliveries")
+"""What must be there together, or nothing could be compared. (Of egress a day is kept; outcomes stand in for it.)"""
+RETENTION_MARGIN_SECONDS = 3_600
+"""Topics lose their oldest segments one by one: near that end one may have a record of which another has none."""
+OUTPUT_LEAD_SECONDS = 60
+"""Clocks of edge and router may differ: outputs are looked for from so much before the stretch on."""
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """`bounds`: all that the raw log still has. `spans`: what is looked at. Times in microseconds; `start` is None for
+    everything there is.
+    """
+
+    start: int | None
+    end: int
+    bounds: dict[int, Span]
+    spans: dict[int, Span]
+
+    @property
+    def standing_before(self) -> int | None:
+        """The time whose interests the judges begin with; None where the log itself begins with none."""
+        if all(self.spans[number].start == 0 for number in self.spans):
+            return None
+        return self.start if self.start is not None else 0
+
+    @property
+    def outputs_from(self) -> int | None:
+        return None if self.start is None else self.start - OUTPUT_LEAD_SECONDS * _SECOND
+
+    def covers(self, partition: int, offset: int) -> bool:
+        span = self.spans.get(partition)
+        return span is not None and span.start <= offset < span.end
+
+
+def choose_stretch(history: History, config: Config, start: int | None, end: int | None, now: int) -> Stretch:
+    """Everything that was logged before now, unless a time is given; without one, nothing as old as retention."""
+    bounds = history.bounds("raw")
+    if start is None:
+        start = _oldest_compared(history, config, bounds, now)
+    spans = history.between("raw", start, end)
+    cut = {number: Span(min(span.start, bounds[number].end), min(span.end, bounds[number].end))
+           for number, span in spans.items()}  # fmt: skip
+    return Stretch(start, min(end, now) if end is not None else now, bounds, cut)
+
+
+def _oldest_compared(history: History, config: Config, bounds: dict[int, Span], now: int) -> int | None:
+    kept = min(int(config.kafka.topic(name).settings["retention.ms"]) for name in COMPARED) * 1_000
+    oldest = now - kept + RETENTION_MARGIN_SECONDS * _SECOND
+    first = first_times(history, bounds)
+    return oldest if any(at < oldest for at in first.values()) else None
+
+
+def first_times(history: History, bounds: dict[int, Span], name: TopicName = "raw") -> dict[int, int]:
+    """When the first record that a partition still has was logged."""
+    found = {}
+    for number, span in bounds.items():
+        if span.size and (record := history.record(name, number, span.start)) is not None:
+            found[number] = record.logged_at
+    return found

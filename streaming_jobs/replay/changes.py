@@ -1,0 +1,95 @@
+"""What a replay finds: frames that would be decided otherwise today, and what is to be sent for them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple
+
+from gateway import cloud_event
+from gateway.event import Event
+
+LISTED = 100
+UNCOMPARED = frozenset({"id", "raw"})
+
+
+class Change(NamedTuple):
+    """`fields`: of the event, those that read differently now."""
+
+    event_id: str
+    then: str
+    today: str
+    fields: tuple[str, ...] = ()
+
+
+class Outcome(NamedTuple):
+    """What is done with a frame: sent again (`place`: where it stands now), or left alone and why."""
+
+    event_id: str
+    because: str
+    place: str = ""
+    left_alone: str = ""
+
+
+def differing(then: Event, today: Event) -> tuple[str, ...]:
+    names = (entry.name for entry in fields(Event) if entry.name not in UNCOMPARED)
+    return tuple(name for name in names if getattr(then, name) != getattr(today, name))
+
+
+@dataclass
+class Replay:
+    """Times in microseconds."""
+
+    mesh: str
+    start: int | None
+    end: int
+    dry_run: bool
+    frames: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)
+    changes: list[Change] = field(default_factory=list)
+    outcomes: list[Outcome] = field(default_factory=list)
+
+    @property
+    def sent(self) -> list[Outcome]:
+        return [one for one in self.outcomes if not one.left_alone]
+
+    def to_json(self) -> dict[str, Any]:
+        left = [one for one in self.outcomes if one.left_alone]
+        return {
+            "mesh": self.mesh,
+            "from": None if self.start is None else cloud_event.rfc3339(self.start),
+            "to": cloud_event.rfc3339(self.end),
+            "dry_run": self.dry_run,
+            "frames": self.frames,
+            "changed": self.kinds.total(),
+            "changed_by_kind": dict(sorted(self.kinds.items())),
+            "changes": [change._asdict() for change in self.changes],
+            "to_send": len(self.sent),
+            "sent": 0 if self.dry_run else len(self.sent),
+            "sends": [
+                {"event_id": one.event_id, "because": one.because, "put_in_as": one.place or None} for one in self.sent
+            ],
+            "left_alone": [{"event_id": one.event_id, "why": one.left_alone} for one in left],
+        }
+
+    def to_text(self, *, diff: bool) -> str:
+        lines = [f"{self.frames:,} frames decoded again, {self.kinds.total():,} would be decided otherwise today"]
+        lines += [f"  {count:>10,}  {kind}" for kind, count in self.kinds.most_common()]
+        if diff:
+            lines += ["", *self._diff()]
+        sent = self.sent
+        said = "would be sent" if self.dry_run else "sent"
+        lines.append(f"{len(sent):,} frames {said} again" if sent else f"nothing {said} again")
+        lines += [f"  {one.event_id:<16} {one.because:<28} {one.place}".rstrip() for one in sent[:LISTED]]
+        left = [one for one in self.outcomes if one.left_alone]
+        lines += [f"  {one.event_id:<16} left alone: {one.left_alone}" for one in left[:LISTED]]
+        return "\n".join(lines)
+
+    def _diff(self) -> Iterable[str]:
+        for change in self.changes:
+            what = f" ({', '.join(change.fields)})" if change.fields else ""
+            yield f"  {change.event_id:<16} - {change.then}"
+            yield f"  {'':<16} + {change.today}{what}"
+        if (unlisted := self.kinds.total() - len(self.changes)) > 0:
+            yield f"  and {unlisted:,} more"

@@ -1,0 +1,78 @@
+"""Puts frames into the raw log again: as they were received, beside what is known of their first time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from types import TracebackType
+from typing import Self
+
+from kafka import KafkaProducer
+from kafka.errors import KafkaError
+
+from gateway.config import Config
+from gateway.errors import SetupError
+from gateway.history.frame import LoggedFrame
+from gateway.raw_log.container import ContainerBuilder
+from gateway.raw_log.frames import Again
+
+FRAMES_PER_RECORD = 200
+WRITE_SECONDS = 30
+
+Given = tuple[LoggedFrame, Again]
+
+
+class RawWriter:
+    """Into the partition where a frame stood first, so that it keeps its place among the others of its node."""
+
+    def __init__(self, config: Config) -> None:
+        self._topic = config.topic("raw")
+        self._bytes = config.edge.record.bytes
+        try:
+            self._producer = KafkaProducer(
+                **config.kafka.client_settings(),
+                acks="all",
+                enable_idempotence=True,
+                max_request_size=config.kafka.message_bytes,
+                metrics_enabled=False,
+            )
+        except (KafkaError, OSError, ValueError) as error:
+            servers = config.kafka.bootstrap_servers
+            raise SetupError(f"kafka.bootstrap {servers} does not answer: {type(error).__name__}") from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._producer.close()
+
+    def put(self, frames: Iterable[Given]) -> list[str]:
+        """The ids of their new places, in order. They are on all in-sync replicas when it returns."""
+        places: list[str] = []
+        for partition, record, count in records(frames, self._bytes):
+            try:
+                sent = self._producer.send(self._topic, value=record, partition=partition).get(WRITE_SECONDS)
+            except KafkaError as error:
+                raise SetupError(f"{self._topic}: {type(error).__name__} after {len(places)} frames") from None
+            places += [f"{partition}-{sent.offset}-{index}" for index in range(count)]
+        return places
+
+
+def records(frames: Iterable[Given], most_bytes: int) -> Iterator[tuple[int, bytes, int]]:
+    """Partition, record, and how many frames are in it. A record is of one edge and epoch."""
+    for (partition, edge, epoch), together in groupby(frames, key=_home):
+        builder = ContainerBuilder(edge, epoch)
+        for logged, again in together:
+            builder.add_again(logged.raw, again)
+            if len(builder) >= FRAMES_PER_RECORD or builder.size >= most_bytes:
+                count = len(builder)
+                yield partition, builder.build(), count
+        if count := len(builder):
+            yield partition, builder.build(), count
+
+
+def _home(given: Given) -> tuple[int, str, int]:
+    logged, _ = given
+    return logged.position.partition, logged.raw.source.edge, logged.raw.source.epoch

@@ -1,0 +1,144 @@
+"""Sends refused frames through again: those that would be accepted today, and to whom they have not got yet."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from gateway import deliveries
+from gateway.config import Config
+from gateway.deliveries import DeliveryOutcome
+from gateway.egress import Position
+from gateway.history.frame import LoggedFrame, NotFoundError, find_frame
+from gateway.history.places import position_of
+from gateway.history.rejections import LOG, Rejection
+from gateway.history.topics import History, Record
+from gateway.history.way import way_of
+from gateway.raw_log.container import decode_record
+from gateway.raw_log.frames import Again
+from gateway.reasons import Rejected
+from streaming_jobs.judging.judge import Judge
+from streaming_jobs.judging.repeats import MARKED_WINDOWS
+from streaming_jobs.replay.put_in import Given, RawWriter
+
+_SECOND = 1_000_000
+REACHED = frozenset({"confirmed", "written"})
+
+Reached = Mapping[str, frozenset[str]]
+"""By event id, the destinations and nodes that have got it."""
+
+
+class Redriven(NamedTuple):
+    """What is done with one frame. `why`: it is not put in again, and this is the reason."""
+
+    event_id: str
+    why: str = ""
+    place: str = ""
+
+
+@dataclass(frozen=True)
+class Redrive:
+    """`now`: microseconds; who wants an event is asked for that time."""
+
+    config: Config
+    history: History
+    judge: Judge
+    now: int
+
+    def plan(self, chosen: Iterable[Rejection]) -> tuple[list[Given], list[Redriven]]:
+        """Frames to put in, the oldest first; and those that are not, each with why."""
+        oldest_first = {one.event_id: one for one in sorted(chosen, key=lambda one: -one.at)}.values()
+        frames: list[LoggedFrame] = []
+        left_out: list[Redriven] = []
+        for rejection in sorted(oldest_first, key=lambda one: one.at):
+            try:
+                frames.append(self._repeatable(rejection))
+            except NotFoundError as why:
+                left_out.append(Redriven(rejection.event_id, str(why)))
+        repeats = self._repeats_among(frames)
+        left_out += [Redriven(name, f"it repeats {first}") for name, first in repeats.items()]
+        frames = [frame for frame in frames if frame.position.event_id not in repeats]
+        others = list(self._others(frames))  # before another scan begins
+        reached = self._reached([*frames, *(other for _, other in others)])
+        heard = {frame.position.event_id: other for frame, other in others if self._was_heard(other, reached)}
+        left_out += [
+            Redriven(name, f"its repeat {other.position.event_id} came through") for name, other in heard.items()
+        ]
+        frames = [frame for frame in frames if frame.position.event_id not in heard]
+        return [(frame, self._again(frame.position.event_id, reached)) for frame in frames], left_out
+
+    def _again(self, name: str, reached: Reached) -> Again:
+        return Again(name, self.now, reached.get(name, frozenset()))
+
+    def _repeatable(self, rejection: Rejection) -> LoggedFrame:
+        """Raises NotFoundError with why it is not put in again."""
+        if rejection.stage == LOG:
+            raise NotFoundError("it is no record of the raw log: there is no frame in it")
+        frame = find_frame(self.history, position_of(rejection.event_id))
+        if why := self.judge.why_not_again(frame.raw):
+            raise NotFoundError(why)
+        return frame
+
+    def _repeats_among(self, frames: list[LoggedFrame]) -> dict[str, str]:
+        """Frames that have the key of one before them: its id → the earlier one's."""
+        first: dict[str, str] = {}
+        repeats = {}
+        for frame in frames:
+            name, key = frame.position.event_id, self.judge.key_of(frame.raw)
+            if key is not None and first.setdefault(key, name) != name:
+                repeats[name] = first[key]
+        return repeats
+
+    # -- what has happened since -----------------------------------------------------------------------------------
+
+    def _reached(self, frames: list[LoggedFrame]) -> Reached:
+        """Whoever has got one of these events, by what the edges have told since the first of them was received."""
+        wanted = {frame.position.event_id for frame in frames}
+        found: dict[str, set[str]] = {}
+        since = min((frame.logged_at for frame in frames), default=self.now)
+        for outcome in self._outcomes(since):
+            if outcome.event_id in wanted and outcome.outcome in REACHED:
+                found.setdefault(outcome.event_id, set()).update({outcome.destination, outcome.node} - {""})
+        return {name: frozenset(names) for name, names in found.items()}
+
+    def _outcomes(self, since: int) -> Iterator[DeliveryOutcome]:
+        for record in self.history.read("deliveries", self.history.between("deliveries", since, None)):
+            with suppress(Rejected):
+                yield from deliveries.decode(record.value or b"")[1]
+
+    def _was_heard(self, frame: LoggedFrame, reached: Reached) -> bool:
+        return frame.position.event_id in reached or way_of(self.history, self.config, frame).event is not None
+
+    def _others(self, frames: list[LoggedFrame]) -> Iterator[tuple[LoggedFrame, LoggedFrame]]:
+        """Each of these with the frames around it that have its bytes, where that makes them repeats of each other."""
+        keyed = [frame for frame in frames if self.judge.key_of(frame.raw) is not None]
+        if not keyed:
+            return
+        by_bytes = {(frame.position.partition, frame.raw.data): frame for frame in keyed}
+        window = MARKED_WINDOWS * self.config.replay_window_seconds * _SECOND
+        times = [frame.logged_at for frame in keyed]
+        spans = self.history.between("raw", min(times) - window, max(times) + window)
+        for record in self.history.read("raw", {number: spans[number] for number, _ in by_bytes}):
+            for other in _frames_of(record):
+                frame = by_bytes.get((record.partition, other.raw.data))
+                if frame is not None and other.raw.again is None and other.position != frame.position:
+                    yield frame, other
+
+
+def _frames_of(record: Record) -> Iterator[LoggedFrame]:
+    with suppress(Rejected):
+        for index, raw in enumerate(decode_record(record.value or b"").frames):
+            yield LoggedFrame(Position(record.partition, record.offset, index), raw, record.logged_at)
+
+
+def redrive(config: Config, history: History, chosen: Iterable[Rejection], *, dry_run: bool) -> list[Redriven]:
+    """What is done with each frame: put in again, or left alone and why."""
+    given, left_out = Redrive(config, history, Judge.of_today(config), time.time_ns() // 1_000).plan(chosen)
+    if dry_run or not given:
+        return [*(Redriven(again.event_id) for _, again in given), *left_out]
+    with RawWriter(config) as writer:
+        places = writer.put(given)
+    return [*(Redriven(again.event_id, "", place) for (_, again), place in zip(given, places, strict=True)), *left_out]

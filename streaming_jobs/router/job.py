@@ -1,0 +1,225 @@
+"""Runs the router: a lane is one streaming query over its share of the raw partitions."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kafka import KafkaConsumer, TopicPartition
+from kafka.errors import KafkaError
+from prometheus_client import CollectorRegistry
+from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+
+from gateway.config import Config
+from gateway.config.effective import redacted
+from gateway.errors import SetupError
+from gateway.management import Management
+from gateway.topics import ensure_topics
+from streaming_jobs.router.checkpoint import claim
+from streaming_jobs.router.jvm import JvmMetrics
+from streaming_jobs.router.lane import Lane
+from streaming_jobs.router.lock import CheckpointLock
+from streaming_jobs.router.metrics import RouterMetrics
+from streaming_jobs.router.observer import Observer
+from streaming_jobs.router.pace import Mode
+from streaming_jobs.router.progress import ProgressListener
+from streaming_jobs.self_test import self_test
+from streaming_jobs.spark import start_spark, stop_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+STATE_PARTITIONS = 1  # of a lane: one, so that what goes in first comes out first
+WATCH_SECONDS = 0.1
+"""How soon the end of a query is noticed: it is part of every recovery."""
+FOLLOW_SECONDS = 1.0
+ASK_MILLISECONDS = 5_000
+"""For an answer of Kafka's; meanwhile nothing else is looked at."""
+WARM_UP_SECONDS = 5
+
+
+def lane_partitions(partitions: int, lanes: int) -> list[list[int]]:
+    """
+    >>> lane_partitions(4, 2)
+    [[0, 2], [1, 3]]
+    """
+    return [list(range(lane, partitions, lanes)) for lane in range(min(lanes, partitions))]
+
+
+def local_master(config: Config) -> str:
+    """Real-time mode runs all tasks of a query at once: one for each raw partition and one for the state."""
+    partitions = config.kafka.topic("raw").partitions
+    return f"local[{partitions + STATE_PARTITIONS * config.router.lanes + 1}]"
+
+
+class Router:
+    """`spark_settings` go over our own. `accepts_loss`: it goes on over a gap between its checkpoint and the log."""
+
+    def __init__(
+        self,
+        config: Config,
+        master: str | None = None,
+        spark_settings: Mapping[str, str] | None = None,
+        *,
+        accepts_loss: bool = False,
+    ) -> None:
+        self._config = config
+        self._accepts_loss = accepts_loss
+        self._master = master or local_master(config)
+        self._has_spare_core = master is None
+        self._spark_settings = dict(spark_settings or {})
+        self._checkpoint = Path(config.router.checkpoint)
+        self._lanes: list[Lane] = []
+        self._registry = CollectorRegistry()
+        self._metrics = RouterMetrics(config, self._registry)
+        self._jvm = JvmMetrics()
+        self._registry.register(self._jvm)
+
+    def run(self, stop: threading.Event) -> None:
+        """Serves until `stop` is set; raises what ended a query."""
+        with CheckpointLock(self._checkpoint) as lock:
+            if not self._config.router.standby:
+                lock.take()
+                self._serve(stop, None)
+                return
+            spark = self._start_spark()
+            warm_up(spark)
+            log.info("standing by: warm, and waiting for the checkpoint's lock")
+            if lock.wait(stop):
+                self._serve(stop, spark)
+
+    def _serve(self, stop: threading.Event, spark: SparkSession | None) -> None:
+        management = Management(
+            self._config.router.management,
+            self._registry,
+            started=self._missing,
+            ready=lambda: self._missing() | self._metrics.missing(time.time()),
+            config=lambda: redacted(self._config),
+        )
+        management.start()
+        observer: Observer | None = None
+        try:
+            claim(self._checkpoint)
+            with ThreadPoolExecutor(max_workers=1) as beside:
+                topics = beside.submit(ensure_topics, self._config)
+                if spark is None:
+                    spark = self._start_spark()
+                    if self._has_spare_core:
+                        threading.Thread(target=warm_workers, args=(spark,), name="warm", daemon=True).start()
+                topics.result()
+            self._start_lanes(spark)
+            observer = Observer(self._config, self._metrics, spark, self._jvm)
+            observer.start()
+            log.info("router is ready: %d lanes, %s", len(self._lanes), self._config.router.mode)
+            self._watch(stop)
+        finally:
+            if observer is not None:
+                observer.stop()
+            for lane in self._lanes:
+                lane.stop()
+            management.stop()
+            if spark is not None:
+                stop_spark(spark)
+
+    def _start_spark(self) -> SparkSession:
+        settings = {**self._spark_settings, "spark.sql.shuffle.partitions": str(STATE_PARTITIONS)}
+        spark = start_spark(f"meshgate-{self._config.mesh}", self._master, settings, archives_classes=True)
+        self_test(spark)
+        return spark
+
+    def _start_lanes(self, spark: SparkSession) -> None:
+        raw = RawBounds(self._config)
+        spark.streams.addListener(ProgressListener(self._metrics.committed))
+        shares = lane_partitions(self._config.kafka.topic("raw").partitions, self._config.router.lanes)
+        for number, partitions in enumerate(shares):
+            folder = (self._checkpoint / f"lane-{number}").resolve()
+            folder.mkdir(parents=True, exist_ok=True)
+            self._metrics.lane_started(f"lane-{number}", partitions)
+            processed = partial(self._metrics.processed, partitions)
+            self._lanes.append(
+                Lane(
+                    self._config, spark, number, partitions, folder,
+                    raw=raw, processed=processed, accepts_loss=self._accepts_loss,
+                )
+            )  # fmt: skip
+
+    def _watch(self, stop: threading.Event) -> None:
+        followed_at = time.monotonic()
+        while not stop.wait(WATCH_SECONDS):
+            is_due = time.monotonic() - followed_at >= FOLLOW_SECONDS
+            for lane in self._lanes:
+                try:
+                    self._keep_running(lane)
+                    if is_due:
+                        self._follow(lane)
+                except KafkaError as away:  # waited for, as everybody does; a query may wait too, or fail by then
+                    log.warning("%s: kafka does not answer: %s", lane.name, type(away).__name__)
+            if is_due:
+                followed_at = time.monotonic()
+
+    def _follow(self, lane: Lane) -> None:
+        lane.follow()
+        self._metrics.lane_mode(lane.name, is_realtime=lane.mode is Mode.REALTIME)
+
+    def _keep_running(self, lane: Lane) -> None:
+        if (failure := lane.failure()) is None:
+            return
+        if not lane.start_again():
+            raise SetupError(f"{lane.name} ended: {failure}")
+        self._metrics.lane_restarted(lane.name)
+        log.warning("%s ended and is started again: %s", lane.name, failure)
+
+    def _missing(self) -> dict[str, str]:
+        if not self._lanes:
+            return {"queries": "not started yet"}
+        dead = [lane.name for lane in self._lanes if lane.failure() is not None]
+        return {"queries": f"ended: {', '.join(dead)}"} if dead else {}
+
+
+class RawBounds:
+    """Where the raw log begins and ends, by partition. Raises KafkaError while Kafka is away."""
+
+    def __init__(self, config: Config) -> None:
+        self._topic = config.topic("raw")
+        self._consumer = KafkaConsumer(**config.kafka.client_settings(), enable_auto_commit=False)
+        count = config.kafka.topic("raw").partitions
+        self._partitions = [TopicPartition(self._topic, partition) for partition in range(count)]
+
+    def begins(self) -> dict[int, int]:
+        begins = self._consumer.beginning_offsets(self._partitions, timeout_ms=ASK_MILLISECONDS)
+        return {partition.partition: begin for partition, begin in begins.items()}
+
+    def ends(self) -> dict[int, int]:
+        ends = self._consumer.end_offsets(self._partitions, timeout_ms=ASK_MILLISECONDS)
+        return {partition.partition: end for partition, end in ends.items()}
+
+
+def warm_workers(spark: SparkSession) -> None:
+    """The process that workers are forked from takes a second or two to begin: while the queries are planned.
+
+    Takes one core, which they must not need: a query in real time does not start with fewer than all of its own.
+    """
+    length = F.udf(len, "int", useArrow=False)
+    try:
+        spark.range(0, 1, numPartitions=1).select(length(F.lit("x"))).collect()
+    except Exception as failed:
+        log.info("workers not warmed up: %s", type(failed).__name__)
+
+
+def warm_up(spark: SparkSession) -> None:
+    """What a query loads and compiles when it first runs, done before it matters."""
+    length = F.udf(len, "int", useArrow=False)
+    rows = spark.readStream.format("rate").option("rowsPerSecond", 10).load()
+    seen = rows.withColumn("length", length(F.col("value").cast("string")))
+    unique = seen.withWatermark("timestamp", "10 seconds").dropDuplicates(["value", "timestamp"])
+    query = unique.writeStream.format("noop").outputMode("update").trigger(processingTime="0 seconds").start()
+    query.awaitTermination(WARM_UP_SECONDS)
+    query.stop()

@@ -1,0 +1,49 @@
+"""What of the trust store's keys an operator must hear in time: how many hold, and when some end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import chain
+
+from gateway.auth.keyring import Key
+
+EXPIRING_SECONDS = 14 * 24 * 3600.0
+"""A key that ends within this counts as `expiring`: two weeks, as certificates are usually warned of."""
+KEY_STATES = ("future", "valid", "expiring", "expired")
+
+Nodes = Mapping[bytes, Mapping[bytes, Key]]
+"""As in a KeyRing."""
+
+
+def key_state(not_before: int | None, not_after: int | None, now: float) -> str:
+    """
+    >>> key_state(None, 2_000_000, 1.0), key_state(None, 1_000_000, 1.0), key_state(None, None, 1.0)
+    ('expiring', 'expired', 'valid')
+    """
+    if not_before is not None and now < not_before / 1e6:
+        return "future"
+    if not_after is None:
+        return "valid"
+    left = not_after / 1e6 - now
+    return "expired" if left <= 0 else "expiring" if left < EXPIRING_SECONDS else "valid"
+
+
+def next_key_end(nodes: Nodes, now: float) -> float:
+    """When the next of the keys in force ends; 0 if none ever does."""
+    keys = chain.from_iterable(of.values() for of in nodes.values())
+    in_force = (key for key in keys if key_state(key.not_before, key.not_after, now) in ("valid", "expiring"))
+    return min((key.not_after / 1e6 for key in in_force if key.not_after is not None), default=0.0)
+
+
+def next_node_end(nodes: Nodes, now: float) -> float:
+    """When the next node is left without any key; 0 if none is.
+
+    A key that ends while another of its node goes on is a rotation as it should be, and a node whose keys have all
+    ended is one that was given up: neither is news.
+    """
+    ends = (_last_end(of.values()) for of in nodes.values())
+    return min((end for end in ends if now < end < float("inf")), default=0.0)
+
+
+def _last_end(keys: Iterable[Key]) -> float:
+    return max((float("inf") if key.not_after is None else key.not_after / 1e6 for key in keys), default=float("inf"))

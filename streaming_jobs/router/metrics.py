@@ -1,0 +1,230 @@
+"""The router's metrics. What workers count is read from their files at the time of the scrape (see `counts`), what
+Spark tells comes with each committed batch (`progress`), and the rest is looked at every few seconds (`observer`): a
+scrape asks nobody, so it is answered while the data path is stuck.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from gateway import __version__
+from gateway.config import Config
+from gateway.protocols import protocols as spoken
+from gateway.reasons import Reason
+from streaming_jobs.router.collisions import Window, expected
+from streaming_jobs.router.counts import UNCOUNTED, read_all
+from streaming_jobs.router.progress import Progress
+from streaming_jobs.router.tally import CONTROL, EVENT, FRAMES, LOSSES, REJECTED, ROUTED, VERDICTS, Series
+
+READY_SECONDS = 150.0
+"""A real-time batch takes 60 s; two and a half of them without a commit is not ready."""
+BATCH_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 61.0, 65.0, 90.0, 180.0)
+"""A real-time batch lasts its 60 s and then some: how much is what matters."""
+PROBE_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_DECODED = (FRAMES, "decode")
+
+
+@dataclass(slots=True)
+class LaneState:
+    """What is known of one lane. `frames`: decoded up to its last commit."""
+
+    partitions: Sequence[int]
+    started_at: float
+    committed_at: float | None = None
+    watermark_seconds: float | None = None
+    frames: int = 0
+
+
+@dataclass(slots=True)
+class Observed:
+    """What the observer has seen last."""
+
+    ends: Mapping[int, int] = field(default_factory=dict)
+
+
+class RouterMetrics:
+    def __init__(self, config: Config, registry: CollectorRegistry) -> None:
+        self._checkpoint = Path(config.router.checkpoint)
+        self._mesh = config.mesh
+        self.window_seconds = config.replay_window_seconds
+        self._lock = threading.Lock()
+        self.lanes: dict[str, LaneState] = {}
+        self.observed = Observed()
+
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(f"meshgate_{name}", text, ("mesh", *labels), registry=registry)
+
+        def gauge(name: str, text: str, *labels: str) -> Gauge:
+            return Gauge(f"meshgate_{name}", text, ("mesh", *labels), registry=registry)
+
+        def histogram(name: str, text: str, buckets: Sequence[float], *labels: str) -> Histogram:
+            return Histogram(f"meshgate_{name}", text, ("mesh", *labels), buckets=buckets, registry=registry)
+
+        self._duplicates = counter("duplicates", "Repeats dropped, told at each commit", "lane")
+        self._dropped = counter("state_rows_dropped_by_watermark", "Rows lost as late: must stay 0", "lane")
+        self._batch_seconds = histogram("batch_duration_seconds", "Of each batch", BATCH_BUCKETS, "lane", "phase")
+        self._batch_frames = gauge("batch_frames", "Frames decoded between the last two commits", "lane")
+        self._state_rows = gauge("state_rows", "Rows in the dedup state", "lane")
+        self._state_bytes = gauge("state_bytes", "Memory of the state store", "lane")
+        self._last_commit = gauge("last_commit_timestamp_seconds", "When a batch was last committed", "lane")
+        self._restarts = counter("query_restarts", "Queries that failed and were started again in place", "lane")
+        self._realtime = gauge("lane_realtime", "1 under the real-time trigger, 0 under micro-batch", "lane")
+        self.probe_seconds = histogram("probe_duration_seconds", "From the raw log to a sink", PROBE_BUCKETS, "lane")
+        self.interests = gauge("interests", "Interests that hold", "verb")
+        self.keys = gauge("keys", "Keys of nodes in the trust store", "state")
+        self.next_key_expiry = gauge("key_next_expiry_timestamp_seconds", "When the next key ends; 0: none does")
+        self.next_node_expiry = gauge(
+            "node_next_expiry_timestamp_seconds", "When the next node is left without a key; 0: none is"
+        )
+        build = Gauge("meshgate_build_info", "The build", ("version", "mesh"), registry=registry)
+        build.labels(__version__, self._mesh).set(1)
+        ProcessCollector(registry=registry)
+        registry.register(_Counted(self, _protocols(config)))
+
+    @property
+    def mesh(self) -> str:
+        return self._mesh
+
+    # -- told by the job -----------------------------------------------------------------------------------
+
+    def lane_started(self, lane: str, partitions: Sequence[int]) -> None:
+        """Series exist from here on, so that a rate never begins with a jump."""
+        with self._lock:
+            self.lanes[lane] = LaneState(partitions, time.time(), frames=_decoded(self.read(partitions)[1]))
+        for counted in (self._duplicates, self._dropped, self._restarts):
+            counted.labels(self._mesh, lane)
+        self.probe_seconds.labels(self._mesh, lane)
+
+    def lane_mode(self, lane: str, *, is_realtime: bool) -> None:
+        self._realtime.labels(self._mesh, lane).set(is_realtime)
+
+    def lane_restarted(self, lane: str) -> None:
+        self._restarts.labels(self._mesh, lane).inc()
+
+    def committed(self, progress: Progress) -> None:
+        """A batch of a lane. Queries that are no lane of ours tell nothing."""
+        state = self.lanes.get(progress.lane)
+        if state is None:
+            return
+        label = self._mesh, progress.lane
+        self._duplicates.labels(*label).inc(progress.duplicates)
+        self._dropped.labels(*label).inc(progress.dropped_by_watermark)
+        for phase, seconds in progress.phase_seconds.items():
+            self._batch_seconds.labels(*label, phase).observe(seconds)
+        self._state_rows.labels(*label).set(progress.state_rows)
+        self._state_bytes.labels(*label).set(progress.state_bytes)
+        frames = _decoded(self.read(state.partitions)[1])
+        self._batch_frames.labels(*label).set(frames - state.frames)
+        now = time.time()
+        self._last_commit.labels(*label).set(now)
+        with self._lock:
+            state.committed_at, state.watermark_seconds, state.frames = now, progress.watermark_seconds, frames
+
+    def missing(self, now: float) -> dict[str, str]:
+        """Lanes without a commit for too long; also one that never had any."""
+        late = {}
+        for lane, state in dict(self.lanes).items():
+            waited = now - (state.committed_at or state.started_at)
+            if waited > READY_SECONDS:
+                late[lane] = f"no batch was committed for {waited:.0f} s"
+        return late
+
+    # -- read at the scrape --------------------------------------------------------------------------------
+
+    def read(self, partitions: Iterable[int]) -> tuple[dict[int, int], Mapping[Series, int]]:
+        return read_all(self._checkpoint, partitions)
+
+    def processed(self, partitions: Iterable[int]) -> dict[int, int]:
+        """The next offset of each partition that the workers will take."""
+        return self.read(partitions)[0]
+
+
+class _Counted(Collector):
+    """What the workers have counted, and what follows from it together with what was observed."""
+
+    def __init__(self, metrics: RouterMetrics, protocols: Sequence[str]) -> None:
+        self._metrics = metrics
+        self._zeros = _series_from_the_start(protocols)
+        self._short_ids = {name: bits for name in protocols if (bits := spoken()[name].message_id_bits) is not None}
+        self._windows = {name: Window(metrics.window_seconds) for name in self._short_ids}
+
+    def collect(self) -> Iterator[Metric]:
+        metrics = self._metrics
+        lanes = dict(metrics.lanes)
+        routed, counts = metrics.read(partition for lane in lanes.values() for partition in lane.partitions)
+        counts = {**self._zeros, **counts}
+        frames = _family(
+            "frames", "Frames by stage and what became of them", ("stage", "outcome", "reason", "protocol")
+        )
+        losses = _family("translation_losses", "What a translation could not say", ("from", "to", "what"))
+        verdicts = _family("verdicts", "Accepted frames by how their sender was proven", ("auth", "protocol"))
+        families = {FRAMES: frames, LOSSES: losses, VERDICTS: verdicts}
+        for (name, *labels), count in counts.items():
+            if name in families:
+                families[name].add_metric([metrics.mesh, *labels], count)
+        yield from families.values()
+        uncounted = _family("uncounted", "Counts whose series were too many to keep apart", ())
+        uncounted.add_metric([metrics.mesh], counts.get(UNCOUNTED, 0))
+        yield uncounted
+        yield self._collisions(counts)
+        yield self._source_lag(routed)
+        yield self._watermark_lag(lanes)
+
+    def _collisions(self, counts: Mapping[Series, int]) -> Metric:
+        text = "Honest frames that equal ids may have cost in the last replay window, at the most"
+        told = _gauge("message_id_collisions_expected", text, ("protocol",))
+        for protocol, bits in self._short_ids.items():
+            accepted = sum(count for series, count in counts.items() if (series[0], series[-1]) == (VERDICTS, protocol))
+            grown = self._windows[protocol].growth(time.monotonic(), accepted)
+            told.add_metric([self._metrics.mesh, protocol], expected(grown, bits))
+        return told
+
+    def _source_lag(self, routed: Mapping[int, int]) -> Metric:
+        lag = _gauge("source_lag_records", "Records of the raw log that the workers have not taken", ("partition",))
+        for partition, end in self._metrics.observed.ends.items():
+            lag.add_metric([self._metrics.mesh, str(partition)], max(end - routed.get(partition, 0), 0))
+        return lag
+
+    def _watermark_lag(self, lanes: Mapping[str, LaneState]) -> Metric:
+        lag = _gauge("watermark_lag_seconds", "How far the dedup's watermark is behind the clock", ("lane",))
+        now = time.time()
+        for lane, state in lanes.items():
+            if state.watermark_seconds is not None:
+                lag.add_metric([self._metrics.mesh, lane], now - state.watermark_seconds)
+        return lag
+
+
+def _family(name: str, text: str, labels: Sequence[str]) -> CounterMetricFamily:
+    return CounterMetricFamily(f"meshgate_{name}", text, labels=("mesh", *labels))
+
+
+def _gauge(name: str, text: str, labels: Sequence[str]) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"meshgate_{name}", text, labels=("mesh", *labels))
+
+
+def _decoded(counts: Mapping[Series, int]) -> int:
+    return sum(count for series, count in counts.items() if series[:2] == _DECODED)
+
+
+def _protocols(config: Config) -> list[str]:
+    return sorted({endpoint.protocol for endpoint in config.endpoints})
+
+
+def _series_from_the_start(protocols: Sequence[str]) -> dict[Series, int]:
+    """At zero before anything was counted: an increase from nothing is none, and alarms look at increases."""
+    zeros: dict[Series, int] = {}
+    for protocol in protocols:
+        for stage, outcome in (("decode", "accepted"), ("match", EVENT), ("match", CONTROL), ("deliver", ROUTED)):
+            zeros[FRAMES, stage, outcome, "", protocol] = 0
+        for stage in ("decode", "match", "deliver"):
+            zeros |= {(FRAMES, stage, REJECTED, reason.value, protocol): 0 for reason in Reason}
+    zeros[FRAMES, "log", REJECTED, Reason.MALFORMED.value, ""] = 0
+    return zeros

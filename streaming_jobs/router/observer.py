@@ -1,0 +1,171 @@
+"""What the router finds out for its metrics, on a thread of its own: Kafka's end offsets, the interests that hold, the
+JVM, the keys in force, and how long its own way is.
+
+The probe is a frame of the mesh in the raw log, one for each lane; it goes through the Python pass, the dedup and the
+sink like every frame, and comes back in the compacted topic `interests`, which is read here anyway. It also gives an
+idle lane under micro-batch something to commit.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+
+from gateway.auth.trust_store import TrustStore
+from gateway.config import Config
+from gateway.interests.interest import Verb
+from gateway.interests.records import apply_record, read_probe
+from gateway.interests.table import InterestTable
+from gateway.raw_log import mesh_frames
+from gateway.raw_log.container import ContainerBuilder
+from gateway.raw_log.frames import Source
+from gateway.raw_log.mesh_frames import MESH, Probe
+from streaming_jobs.router.jvm import JvmMetrics
+from streaming_jobs.router.key_times import KEY_STATES, key_state, next_key_end, next_node_end
+from streaming_jobs.router.metrics import RouterMetrics
+from streaming_jobs.router.work import ROUTER
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 5.0
+PROBE_SECONDS = 15.0
+"""Four records a minute and lane."""
+POLL_MILLISECONDS = 200
+RETRY_SECONDS = 5.0
+
+
+class Observer:
+    """`start` when the lanes run; `stop` before Spark ends. The JVM is asked by a thread of its own: one that stands
+    still must not keep us from seeing what piles up meanwhile."""
+
+    def __init__(self, config: Config, metrics: RouterMetrics, spark: SparkSession, jvm: JvmMetrics) -> None:
+        self._config, self._metrics = config, metrics
+        self._spark, self._jvm = spark, jvm
+        self._stopping = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._watch, name="observer", daemon=True),
+            threading.Thread(target=self._look_inside, name="jvm", daemon=True),
+        ]
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        for thread in self._threads:
+            thread.join(RETRY_SECONDS)
+
+    def _watch(self) -> None:
+        """Whatever fails is tried again: the router goes on without us."""
+        while not self._stopping.is_set():
+            try:
+                with _Clients(self._config) as clients:
+                    _Watch(self._config, self._metrics, clients).run(self._stopping)
+            except Exception as failed:
+                log.warning("not observed for %.0f s: %s: %s", RETRY_SECONDS, type(failed).__name__, failed)
+                self._stopping.wait(RETRY_SECONDS)
+
+    def _look_inside(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._jvm.sample(self._spark)
+            except Exception as failed:
+                log.warning("the JVM does not answer: %s: %s", type(failed).__name__, failed)
+            self._stopping.wait(LOOK_SECONDS)
+
+
+class _Clients:
+    def __init__(self, config: Config) -> None:
+        settings = config.kafka.client_settings()
+        self.consumer = KafkaConsumer(**settings, enable_auto_commit=False, auto_offset_reset="earliest")
+        self.producer = KafkaProducer(**settings, acks="all", metrics_enabled=False)
+
+    def __enter__(self) -> _Clients:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.consumer.close()
+        self.producer.close(0)
+
+
+class _Watch:
+    """One life of the clients. The interests are read anew in each."""
+
+    def __init__(self, config: Config, metrics: RouterMetrics, clients: _Clients) -> None:
+        self._config, self._metrics, self._clients = config, metrics, clients
+        self._raw, topic = config.topic("raw"), config.topic("interests")
+        partitions = clients.consumer.partitions_for_topic(topic) or set()
+        clients.consumer.assign([TopicPartition(topic, partition) for partition in sorted(partitions)])
+        self._trust = TrustStore(config.trust, time.monotonic)
+        self._table = InterestTable()
+        self._probes: dict[str, tuple[str, float]] = {}
+        self._looked_at = self._probed_at = float("-inf")
+
+    def run(self, stop: threading.Event) -> None:
+        while not stop.is_set():
+            self._read()
+            now = time.monotonic()
+            if now - self._looked_at >= LOOK_SECONDS:
+                self._looked_at = now
+                self._look()
+            if now - self._probed_at >= PROBE_SECONDS:
+                self._probed_at = now
+                self._send_probes()
+
+    def _read(self) -> None:
+        for records in self._clients.consumer.poll(timeout_ms=POLL_MILLISECONDS).values():
+            for record in records:
+                token = read_probe(record.key, record.value)
+                if token is None:
+                    apply_record(self._table, record.key, record.value)
+                elif (sent := self._probes.pop(token, None)) is not None:
+                    lane, at = sent
+                    self._metrics.probe_seconds.labels(self._metrics.mesh, lane).observe(time.monotonic() - at)
+
+    def _look(self) -> None:
+        every = {partition for lane in self._metrics.lanes.values() for partition in lane.partitions}
+        ends = self._clients.consumer.end_offsets([TopicPartition(self._raw, partition) for partition in every])
+        self._metrics.observed.ends = {partition.partition: end for partition, end in ends.items()}
+        self._count_interests()
+        self._count_keys()
+
+    def _count_interests(self) -> None:
+        now_us = time.time_ns() // 1000
+        alive = Counter(one.verb for one in self._table if one.alive_at(now_us))
+        for verb in Verb:
+            self._metrics.interests.labels(self._metrics.mesh, verb.value).set(alive[verb])
+
+    def _count_keys(self) -> None:
+        self._trust.changed()
+        now, metrics, nodes = time.time(), self._metrics, self._trust.keys.nodes
+        states: Counter[str] = Counter()
+        for key in (key for keys in nodes.values() for key in keys.values()):
+            states[key_state(key.not_before, key.not_after, now)] += 1
+        for state in KEY_STATES:
+            metrics.keys.labels(metrics.mesh, state).set(states[state])
+        metrics.next_key_expiry.labels(metrics.mesh).set(next_key_end(nodes, now))
+        metrics.next_node_expiry.labels(metrics.mesh).set(next_node_end(nodes, now))
+
+    def _send_probes(self) -> None:
+        for lane, state in dict(self._metrics.lanes).items():
+            token = os.urandom(8).hex()
+            self._probes = {one: sent for one, sent in self._probes.items() if sent[0] != lane}
+            self._probes[token] = lane, time.monotonic()
+            self._clients.producer.send(self._raw, value=_probe(token), partition=state.partitions[0])
+        self._clients.producer.flush(RETRY_SECONDS)
+
+
+def _probe(token: str) -> bytes:
+    builder = ContainerBuilder(ROUTER, 0)
+    builder.add(Source(MESH, "", ROUTER, 0), time.time_ns() // 1000, mesh_frames.encode(Probe(token)))
+    return builder.build()

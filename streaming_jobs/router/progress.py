@@ -1,0 +1,107 @@
+"""What Spark tells of a batch when it has been committed, and a listener that passes it on."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+log = logging.getLogger(__name__)
+
+JUDGED, UNIQUE = "judged", "unique"
+"""Names of the plan's observations, before the dedup and after it."""
+CARRYING = "carrying"
+"""In both: rows that carry outputs. What only marks a time bucket does not count."""
+_NO_WATERMARK_YEAR = 1970
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One committed batch of one lane.
+
+    `duplicates`: rows with outputs that went into the dedup and did not come out. Spark's own
+    `numDroppedDuplicateRows` also counts the second mark of a repeat, of which a frame may have one or none.
+    Exact under retries: a batch that was not committed tells nothing, and what it repeats is told once.
+    """
+
+    lane: str
+    batch: int
+    phase_seconds: Mapping[str, float]
+    duplicates: int
+    dropped_by_watermark: int
+    state_rows: int
+    state_bytes: int
+    watermark_seconds: float | None
+
+    @classmethod
+    def read(cls, told: Mapping[str, Any]) -> Progress:
+        """From the JSON of a StreamingQueryProgress."""
+        states = told.get("stateOperators") or []
+        return cls(
+            lane=told["name"] or "",
+            batch=told["batchId"],
+            phase_seconds={_snake(phase): ms / 1000 for phase, ms in told["durationMs"].items()},
+            duplicates=max(_carrying(told, JUDGED) - _carrying(told, UNIQUE), 0),
+            dropped_by_watermark=sum(state["numRowsDroppedByWatermark"] for state in states),
+            state_rows=sum(map(_state_rows, states)),
+            state_bytes=sum(state["memoryUsedBytes"] for state in states),
+            watermark_seconds=_watermark(told.get("eventTime", {}).get("watermark")),
+        )
+
+
+def _carrying(told: Mapping[str, Any], observation: str) -> int:
+    return int(told.get("observedMetrics", {}).get(observation, {}).get(CARRYING, 0))
+
+
+def _state_rows(state: Mapping[str, Any]) -> int:
+    """The store does not track its rows (that would cost a read per put), but each eviction walks over all of them."""
+    walked = state.get("customMetrics", {}).get("numRowsReadDuringEviction", 0)
+    return int(state["numRowsTotal"] or walked - state["numRowsRemoved"])
+
+
+def _watermark(told: str | None) -> float | None:
+    """None before the first one: Spark says the epoch then."""
+    moment = datetime.fromisoformat(told) if told else None
+    return moment.timestamp() if moment and moment.year > _NO_WATERMARK_YEAR else None
+
+
+def _snake(name: str) -> str:
+    """
+    >>> _snake("queryPlanning")
+    'query_planning'
+    """
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+
+
+class ProgressListener(StreamingQueryListener):
+    """Called on a thread of Spark's; whatever goes wrong here must not reach the query."""
+
+    def __init__(self, tell: Callable[[Progress], None]) -> None:
+        self._tell = tell
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - pyspark's name
+        try:
+            self._tell(Progress.read(json.loads(event.progress.json)))
+        except Exception:
+            log.exception("a batch's progress could not be read")
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - pyspark's name
+        """The lane itself says so."""
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - pyspark's name
+        """Nothing new is no progress."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - pyspark's name
+        """The router watches its queries itself."""

@@ -1,0 +1,276 @@
+"""The row functions: one raw record in, rows out. The same for the router, `replay`, `audit`, and the tests."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from gateway.egress import Group, Position
+from gateway.event import NO_HEADERS, SERVED_BESIDE_HEADER, Event, Kind
+from gateway.protocols.spec import Lease
+from gateway.raw_log.container import decode_record
+from gateway.raw_log.frames import Again, RawFrame
+from gateway.raw_log.mesh_frames import MESH
+from gateway.reasons import MeshError, Reason, Rejected
+from gateway.subjects import is_control
+from gateway.trail import came_round, found_in
+from streaming_jobs.router.control import Control
+from streaming_jobs.router.destinations import Fanout, target_of
+from streaming_jobs.router.interest_log import InterestLog
+from streaming_jobs.router.leases import Leases
+from streaming_jobs.router.mesh_events import MeshEvents
+from streaming_jobs.router.mesh_state import MeshState
+from streaming_jobs.router.outputs import Row
+from streaming_jobs.router.packing import Packing, Routed
+from streaming_jobs.router.tally import AGAIN, CONTROL, EVENT, REJECTED
+from streaming_jobs.router.work import MESH_ERRORS, Work, naming_request
+
+log = logging.getLogger(__name__)
+TRACEBACK_SECONDS = 10
+"""At most one traceback of an internal error in so many seconds; each is counted and recorded."""
+
+
+class RowFunctions:
+    """`route_record` is the one pass of Python that a record gets."""
+
+    def __init__(self, state: MeshState) -> None:
+        self._state = state
+        self._fanout = Fanout(state)
+        interests = InterestLog(state)
+        self._control = Control(state, interests)
+        self._leases = Leases(state, interests)
+        self._mesh_events = MeshEvents(state, interests, self._fanout)
+        self._last_traceback = -float(TRACEBACK_SECONDS)
+
+    def route_record(self, value: bytes, partition: int, offset: int, now_seconds: int) -> list[Row]:
+        rows = Packing(self._state.buckets, partition, offset, now_seconds)
+        try:
+            frames = decode_record(value).frames
+        except Rejected as refused:
+            rejected = self._state.topics.rejected(f"{partition}-{offset}-0", "log", refused, value, None)
+            self._state.tally.rejected("log", refused.reason, "")
+            rows.add(0, now_seconds * 1_000_000, None, [rejected])
+            return rows.finish()
+        for routed in self.route_frames(frames, partition, offset):
+            rows.add_routed(routed)
+        return rows.finish()
+
+    def route_frames(self, frames: Sequence[RawFrame], partition: int, offset: int) -> Iterator[Routed]:
+        """Frame by frame, what the router makes of a record; its rows only say how that travels."""
+        for index, (raw, judged) in enumerate(zip(frames, self.judge(frames, partition, offset), strict=True)):
+            work = Work(self._state, Position(partition, offset, index), raw)
+            key = self._route(work, judged)
+            self._count(raw.source.protocol, work, judged)
+            yield Routed(index, raw, key, work.outs)
+
+    # -- decode and authenticate -------------------------------------------------------------------------------
+
+    def judge(self, frames: Sequence[RawFrame], partition: int, offset: int) -> Iterator[Event | Rejected | None]:
+        """The verdict on each frame; None for the mesh's own. Neighbours of one protocol are judged together."""
+        start = 0
+        while start < len(frames):
+            protocol = frames[start].source.protocol
+            end = start + 1
+            while end < len(frames) and frames[end].source.protocol == protocol:
+                end += 1
+            if protocol == MESH:
+                yield from [None] * (end - start)
+            else:
+                ids = (f"{partition}-{offset}-{index}" for index in range(start, end))
+                run = frames[start:end]
+                first_ids = [raw.again.event_id if raw.again else own for raw, own in zip(run, ids, strict=True)]
+                yield from self._judge_run(protocol, run, first_ids)
+            start = end
+
+    def _judge_run(self, name: str, raws: Sequence[RawFrame], ids: list[str]) -> Iterator[Event | Rejected]:
+        try:
+            protocol = self._state.protocol(name)
+        except Rejected as refused:
+            yield from [refused] * len(raws)
+            return
+        if protocol.to_events is not None:
+            listeners = {raw.source.listener for raw in raws}
+            options = {one: self._state.listener_options(one, name) for one in listeners}
+            try:
+                yield from protocol.to_events(raws, ids, options, self._state.env)
+                return
+            except Exception:
+                self._internal("decode")  # told once; then each alone, so that only the frame at fault is refused
+        for raw, event_id in zip(raws, ids, strict=True):
+            options_of = self._state.listener_options(raw.source.listener, name)
+            try:
+                yield found_in(protocol.to_event(raw, event_id, options_of, self._state.env))
+            except Rejected as refused:
+                yield refused
+            except Exception:
+                yield self._internal("decode")
+
+    # -- match and encode --------------------------------------------------------------------------------------
+
+    def _route(self, work: Work, judged: Event | Rejected | None) -> str | None:
+        """Fills the work's outputs; the dedup key, if the frame has one."""
+        if isinstance(judged, Rejected):
+            work.reject(judged, "decode")
+            return None
+        try:
+            if judged is None:
+                return self._mesh_events.handle(work)
+            self._dispatch(work, judged)
+            return self.key_of(judged)
+        except Rejected as refused:
+            work.reject(refused, "match")
+        except Exception:
+            work.outs.clear()
+            work.reject(self._internal("match"), "match")
+        return None
+
+    def _count(self, protocol: str, work: Work, judged: Event | Rejected | None) -> None:
+        """A frame counts as refused if nothing but a refusal was recorded of it."""
+        tally = self._state.tally
+        refused = work.refused if work.refused is Reason.INTERNAL or not work.recorded else None
+        if isinstance(judged, Event):
+            tally.accepted(protocol, judged.auth, REJECTED if refused else _outcome(work), refused or "")
+        elif refused:
+            tally.rejected("decode", refused, protocol)
+        else:
+            tally.control(protocol)
+
+    def key_of(self, event: Event) -> str | None:
+        """What a repeat of this event would be known by."""
+        protocol = self._state.protocol(event.protocol)
+        return protocol.dedup_key(event, self._state.listener_options(event.listener, event.protocol))
+
+    def _dispatch(self, work: Work, event: Event) -> None:
+        if came_round(event, self._state.env.identity):
+            work.reject(Rejected(Reason.FORBIDDEN, "it has come round by links to where it was"), "match")
+        elif work.raw.again is not None:
+            self._send_again(work, event, work.raw.again)
+        elif event.kind.answers:
+            self._answer(work, event)
+        elif self._presence(work, event) or self._control.handle(work, event):
+            return
+        elif event.kind is Kind.CANCEL:
+            self._cancel(work, event)
+        elif not self._state.permissions.may_publish(event.node, event.listener, event.subject):
+            self._refuse(work, event, Rejected(Reason.FORBIDDEN, _why_forbidden(event.subject)))
+        elif event.kind is Kind.REQUEST:
+            self._request(work, event)
+        else:
+            work.record(event)
+            send = work.send_awaited if work.is_awaited(event) else work.send
+            send(event, self._fanout.find(event))
+
+    def is_repeatable(self, event: Event) -> bool:
+        """It may go through the mesh again at a later time: nobody waits for an old answer, an old hello would put
+        back what its node wants no more, and an old subscription belongs to a session that is gone.
+        """
+        return event.kind is Kind.EVENT and not is_control(event.subject) and self._asked_lease(event) is None
+
+    def _send_again(self, work: Work, event: Event, again: Again) -> None:
+        if not self.is_repeatable(event):
+            return
+        if not self._state.permissions.may_publish(event.node, event.listener, event.subject):
+            work.reject(Rejected(Reason.FORBIDDEN, _why_forbidden(event.subject)), "match")
+            return
+        work.record(event)
+        work.send(event, self._fanout.find_again(event, again))
+
+    def _asked_lease(self, event: Event) -> Lease | None:
+        asked = self._state.protocol(event.protocol).asked_lease
+        return asked(event, self._state.listener_options(event.listener, event.protocol)) if asked else None
+
+    def _presence(self, work: Work, event: Event) -> bool:
+        lease = self._asked_lease(event)
+        if lease is None:
+            return False
+        work.record(event)
+        work.send(event, self._fanout.find(event))
+        self._leases.handle(work, event, lease)
+        return True
+
+    def _refuse(self, work: Work, event: Event, refused: Rejected, headers: Mapping[str, str] = NO_HEADERS) -> None:
+        work.reject(refused, "match")
+        if work.is_awaited(event):
+            error = MESH_ERRORS.get(refused.reason, MeshError.BAD_REQUEST)
+            work.answer_error(work.requester(event), error, refused.detail, headers)
+
+    def _request(self, work: Work, event: Event) -> None:
+        """To one server of the subject: the same one for a retry."""
+        retry = f"{event.node}:{event.message_id}"
+        server = self._state.table.server(event.subject, retry, event.received_at)
+        if server is None:
+            self._unserved(work, event)
+            return
+        try:
+            encoded = work.encode(event, target_of(server))
+        except Rejected as refused:
+            work.record(event)
+            work.reject(refused, "deliver")
+            why = "the server's protocol has no form for this request"
+            work.answer_error(work.requester(event), MESH_ERRORS.get(refused.reason, MeshError.BAD_REQUEST), why)
+            return
+        work.record(event)
+        reply = work.requester(event).pack()
+        group = Group(server.protocol, encoded.frame, encoded.stamps, (server.session,), reply=reply)
+        work.egress(server.edge, server.epoch, event, (group,))
+
+    def _unserved(self, work: Work, event: Event) -> None:
+        """Nobody serves it. Where calls may be events and somebody subscribes, it is one and no answer is owed."""
+        destinations = self._fanout.find(event)
+        if not (destinations and self._state.protocol(event.protocol).calls_may_be_events):
+            refused = Rejected(Reason.NO_RESPONDER, f"nobody serves {event.subject}")
+            self._refuse(work, event, refused, self._served_beside(event))
+            return
+        work.record(event)
+        requester = work.requester(event)
+        owed_nothing = Group(requester.protocol, b"", sessions=(requester.session,), request=requester.request)
+        as_event = _as_event(event)
+        work.send(as_event, destinations)
+        work.egress(requester.edge, requester.epoch, as_event, (owed_nothing,))
+
+    def _served_beside(self, event: Event) -> Mapping[str, str]:
+        """Some protocols tell an unknown name from an unknown part of a known one."""
+        component = event.subject.rpartition(".")[0]
+        others = bool(component) and self._state.table.component_has_servers(component, event.received_at)
+        return {SERVED_BESIDE_HEADER: "true"} if others else NO_HEADERS
+
+    def _answer(self, work: Work, event: Event) -> None:
+        work.record(naming_request(event, work.raw.replies))
+        for reply in work.raw.replies:
+            work.answer(event, reply)
+
+    def _cancel(self, work: Work, event: Event) -> None:
+        """To every server of the subject; whoever does not know the request ignores it."""
+        work.record(event)
+        reply = replace(work.requester(event), request=event.correlation).pack()
+        for server in self._state.table.servers(event.subject, event.received_at):
+            try:
+                encoded = work.encode(event, target_of(server))
+            except Rejected:
+                continue
+            if encoded.frame:
+                group = Group(server.protocol, encoded.frame, encoded.stamps, (server.session,), reply=reply)
+                work.egress(server.edge, server.epoch, event, (group,))
+
+    def _internal(self, stage: str) -> Rejected:
+        now = time.monotonic()
+        if now - self._last_traceback >= TRACEBACK_SECONDS:
+            self._last_traceback = now
+            log.exception("internal error in stage %s", stage)
+        return Rejected(Reason.INTERNAL, f"stage {stage} failed; see the router's log")
+
+
+def _outcome(work: Work) -> str:
+    if work.raw.again is not None:
+        return AGAIN
+    return EVENT if work.recorded else CONTROL
+
+
+def _why_forbidden(subject: str) -> str:
+    return "only the mesh publishes under `mesh.`" if is_control(subject) else "this node may not publish that"
+
+
+def _as_event(event: Event) -> Event:
+    return replace(event, kind=Kind.EVENT)

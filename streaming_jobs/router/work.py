@@ -1,0 +1,265 @@
+"""One raw frame on its way through the row functions: what it is, and the outputs it has made so far."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from gateway.content import JSON
+from gateway.deliveries import DeliveryOutcome
+from gateway.deliveries import encode as encode_deliveries
+from gateway.egress import Applied, Confirm, Confirmed, Egress, Group, Handover, Position, Step
+from gateway.event import MESH_ERROR_HEADER, NO_HEADERS, Event, Kind
+from gateway.protocols.spec import Encoded, Target
+from gateway.raw_log.frames import RawFrame, ReplyAddress, session_id
+from gateway.raw_log.mesh_frames import DebtGiven
+from gateway.reasons import MeshError, Reason, Rejected
+from gateway.trail import along, next_hop
+from streaming_jobs.router.destinations import Destinations, Receivers
+from streaming_jobs.router.mesh_state import MeshState, ordinal
+from streaming_jobs.router.outputs import Out
+
+ROUTER = "router"
+NOT_TO_ALL = "not every subscriber has got it"
+REQUEST_SESSION_HEADER, REQUEST_ID_HEADER = "request-session", "request-id"
+
+
+@dataclass(slots=True)
+class Work:
+    """`part` counts the egress records of this frame, so that each has a position of its own. `recorded`, `refused`:
+    what has become of the frame itself, for the tally."""
+
+    state: MeshState
+    position: Position
+    raw: RawFrame
+    outs: list[Out] = field(default_factory=list)
+    part: int = 0
+    recorded: bool = False
+    refused: Reason | None = None
+
+    @property
+    def event_id(self) -> str:
+        return self.raw.again.event_id if self.raw.again else self.position.event_id
+
+    # -- outputs -----------------------------------------------------------------------------------------------
+
+    def reject(self, refused: Rejected, stage: str) -> None:
+        again = self.position.event_id if self.raw.again else ""
+        self.outs.append(
+            self.state.topics.rejected(self.event_id, stage, refused, self.raw.data, self.raw.source, again)
+        )
+        if stage == "deliver":
+            self.state.tally.rejected(stage, refused.reason, self.raw.source.protocol)
+        else:
+            self.refused = refused.reason
+
+    def record(self, event: Event) -> None:
+        self.outs.append(self.state.topics.event(event))
+        self.recorded = True
+
+    def egress(
+        self, edge: str, epoch: int, event: Event | None, groups: tuple[Group, ...], *, kind: Kind = Kind.EVENT,
+        applied: Applied | None = None, ticket: str = "", needed: int = 0, otherwise: tuple[Group, ...] = (),
+        confirm: Confirm | None = None, confirmed: Confirmed | None = None, handover: Handover | None = None,
+    ) -> None:  # fmt: skip
+        written = Egress(
+            position=self.position.with_part(self.part) if self.part else self.position,
+            epoch=epoch,
+            kind=event.kind if event else kind,
+            subject=event.subject if event else "",
+            origin=event.protocol if event else "",
+            received_at=self.raw.again.at if self.raw.again else self.raw.received_at,
+            groups=groups,
+            applied=applied,
+            ticket=ticket,
+            first_id=self.raw.again.event_id if self.raw.again else "",
+            needed=needed,
+            otherwise=otherwise,
+            confirm=confirm,
+            confirmed=confirmed,
+            handover=handover,
+        )
+        self.part += 1
+        self.outs.append(self.state.topics.egress(ordinal(edge), written.encode()))
+        if destinations := sum(len(one.sessions) + len(one.addresses) + len(one.owed) for one in groups):
+            self.state.tally.routed(destinations, self.raw.source.protocol)
+
+    def give_debt(self, edge: str, debt: DebtGiven) -> None:
+        """A delivery that another edge has owed so far: under the same name, for it has no outcome yet."""
+        written = Egress(
+            position=self.position.with_part(debt.part),
+            epoch=0,
+            kind=Kind(debt.kind),
+            subject=debt.subject,
+            origin=debt.origin,
+            received_at=debt.received_at,
+            groups=(Group(debt.protocol, b64decode(debt.frame), debt.stamps, owed=(debt.node,)),),
+            first_id=self.event_id,
+            handover=Handover(Step.GIVEN, debt.node, debt.move),
+        )
+        self.outs.append(self.state.topics.egress(ordinal(edge), written.encode()))
+
+    # -- encoding ----------------------------------------------------------------------------------------------
+
+    def encode(self, event: Event, target: Target) -> Encoded:
+        options = self.state.listener_options(target.listener, target.protocol)
+        protocol = self.state.protocol(target.protocol)
+        if (trail := next_hop(event, target.facts, self.state.env.identity)) is not None:
+            event = along(event, trail, in_content_type=protocol.carries_content_type)
+        encoded = protocol.from_event(event, target, options, self.state.env)
+        for what in encoded.losses:
+            self.state.tally.lost(event.protocol, target.protocol, what)
+        return encoded
+
+    def send(self, event: Event, destinations: Destinations) -> None:
+        """One encoding per group of receivers, one record per edge. What has no encoding is undeliverable."""
+        for edge, epoch, groups in self._encoded(event, destinations):
+            self.egress(edge, epoch, event, groups)
+
+    def send_awaited(self, event: Event, destinations: Destinations) -> None:
+        """As `send`; and its sender hears, once every record has been delivered, whether all have got it."""
+        to = self.requester(event)
+        records = list(self._encoded(event, destinations))
+        for edge, epoch, groups in records:
+            self.egress(edge, epoch, event, groups, confirm=Confirm(to.edge, event.id))
+        if self._left_out(records, destinations):
+            self.answer_error(to, MeshError.UNDELIVERABLE, NOT_TO_ALL)
+            return
+        done = replace(self._answer_event(to, Kind.RESPONSE, None), content_type="", body=b"")
+        if not records:
+            self.answer(done, to)
+            return
+        failed = self._error_event(to, MeshError.UNDELIVERABLE, NOT_TO_ALL)
+        self.egress(
+            to.edge, to.epoch, done, (self._answer_group(done, to),),
+            ticket=event.id, needed=len(records), otherwise=(self._answer_group(failed, to),),
+        )  # fmt: skip
+
+    def _encoded(self, event: Event, destinations: Destinations) -> Iterator[tuple[str, int, tuple[Group, ...]]]:
+        for (edge, epoch), encodings in destinations.items():
+            groups = (self._group(event, edge, epoch, receivers) for receivers in encodings.values())
+            if written := tuple(group for group in groups if group):
+                yield edge, epoch, written
+
+    def _left_out(self, records: Sequence[tuple[str, int, tuple[Group, ...]]], destinations: Destinations) -> bool:
+        """Some receivers' protocol had no form for it."""
+        return sum(len(groups) for _, _, groups in records) < sum(map(len, destinations.values()))
+
+    def _group(self, event: Event, edge: str, epoch: int, receivers: Receivers) -> Group | None:
+        target = receivers.target
+        try:
+            encoded = self.encode(event, target)
+        except Rejected as refused:
+            self._undeliverable(refused, edge, epoch, receivers)
+            return None
+        return Group(
+            target.protocol,
+            encoded.frame,
+            encoded.stamps,
+            receivers.sessions,
+            receivers.addresses,
+            owed=receivers.owed,
+        )
+
+    def _undeliverable(self, refused: Rejected, edge: str, epoch: int, receivers: Receivers) -> None:
+        """Refused for these receivers only: the event itself stands."""
+        self.reject(refused, "deliver")
+        names = [f"{edge}.{epoch:x}.{number}" for number in receivers.sessions]
+        names += [" ".join(address) for address in receivers.addresses] + list(receivers.owed)
+        at = self.raw.received_at
+        outcomes = [DeliveryOutcome(self.event_id, name, "undeliverable", refused.reason, at) for name in names]
+        self.outs.append(self.state.topics.deliveries(encode_deliveries(ROUTER, outcomes)))
+
+    # -- answers -----------------------------------------------------------------------------------------------
+
+    def is_awaited(self, event: Event) -> bool:
+        """Its sender waits to hear what became of it."""
+        if event.kind is Kind.REQUEST:
+            return True
+        awaits = self.state.protocol(event.protocol).awaits_confirmation
+        return awaits is not None and awaits(event, self.state.listener_options(event.listener, event.protocol))
+
+    def requester(self, event: Event) -> ReplyAddress:
+        """Where the answer to this request goes: the session it came from."""
+        source = self.raw.source
+        return ReplyAddress(
+            source.protocol,
+            source.listener,
+            source.edge,
+            source.epoch,
+            source.session,
+            event.message_id,
+            event.subject,
+            event.headers.get("progressive") != "false",
+            source.facts,
+        )
+
+    def answer(self, event: Event, to: ReplyAddress, *, ticket: str = "") -> None:
+        """Sends an answer to who asked, in the requester's protocol."""
+        try:
+            group = self._answer_group(event, to)
+        except Rejected as refused:
+            self.reject(refused, "deliver")
+            if event.headers.get(MESH_ERROR_HEADER):
+                return  # not even the error can be said
+            self.answer_error(to, MeshError.BAD_REQUEST, f"the answer has no form here: {refused.reason}")
+            return
+        self.egress(to.edge, to.epoch, event, (group,), ticket=ticket)
+
+    def _answer_group(self, event: Event, to: ReplyAddress) -> Group:
+        encoded = self.encode(event, Target(to.protocol, to.listener, to.facts, to.request, to.progressive))
+        return Group(to.protocol, encoded.frame, encoded.stamps, (to.session,), request=to.request)
+
+    def answer_value(self, to: ReplyAddress, value: object, *, ticket: str = "") -> None:
+        self.answer(self._answer_event(to, Kind.RESPONSE, value), to, ticket=ticket)
+
+    def answer_error(
+        self, to: ReplyAddress, error: MeshError, message: str, headers: Mapping[str, str] = NO_HEADERS
+    ) -> None:
+        self.answer(self._error_event(to, error, message, headers), to)
+
+    def _error_event(
+        self, to: ReplyAddress, error: MeshError, message: str, headers: Mapping[str, str] = NO_HEADERS
+    ) -> Event:
+        body = {"code": error.value, "message": message}
+        return replace(self._answer_event(to, Kind.ERROR, body), headers={MESH_ERROR_HEADER: error.value, **headers})
+
+    def _answer_event(self, to: ReplyAddress, kind: Kind, value: object) -> Event:
+        source = self.raw.source
+        return Event(
+            id=self.event_id,
+            kind=kind,
+            subject=to.subject,
+            protocol="mesh",
+            listener=source.listener,
+            edge=source.edge,
+            session="",
+            peer="",
+            node="",
+            received_at=self.raw.received_at,
+            correlation=to.request,
+            content_type=JSON,
+            body=json.dumps(value, separators=(",", ":")).encode(),
+        )
+
+
+def naming_request(event: Event, replies: Sequence[ReplyAddress]) -> Event:
+    """An answer as it is recorded. It names its request in the server's words, who asked did so in their own: with
+    these two headers the one can be found from the other (they are the request's `session` and `message_id`)."""
+    if not replies:
+        return event
+    first = replies[0]
+    asked = {REQUEST_SESSION_HEADER: session_id(first.edge, first.epoch, first.session)}
+    return replace(event, headers={**event.headers, **asked, REQUEST_ID_HEADER: first.request})
+
+
+MESH_ERRORS = {
+    Reason.NO_RESPONDER: MeshError.NO_RESPONDER,
+    Reason.FORBIDDEN: MeshError.FORBIDDEN,
+    Reason.TIMEOUT: MeshError.TIMEOUT,
+    Reason.UNDELIVERABLE: MeshError.UNDELIVERABLE,
+    Reason.INTERNAL: MeshError.INTERNAL,
+}
+"""What a requester is told about a refusal; anything else is its own mistake: `bad_request`."""

@@ -1,0 +1,111 @@
+"""The router's Python worker: one per process that Spark forks, kept between tasks.
+
+Spark hands tasks to any worker, and a worker's interest table knows only what passed by it. So at the beginning of
+each task the worker reads the compacted topic `interests` to its end; what the last commit covers is in it. From there
+on the table changes only by frames in the raw log.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from kafka import KafkaConsumer, TopicPartition
+from pyspark import TaskContext
+
+from gateway.auth.trust_store import TrustStore
+from gateway.config import Config, load
+from gateway.config.watch import ConfigWatch, Reloaded
+from gateway.interests.records import apply_record
+from gateway.interests.table import InterestTable
+from streaming_jobs.router.counts import CountFile, path_of
+from streaming_jobs.router.mesh_state import MeshState
+from streaming_jobs.router.rows import RowFunctions
+
+log = logging.getLogger(__name__)
+SYNC_SECONDS = 30
+"""Kafka must answer within this at the start of a task; else the task fails and Spark tries again."""
+
+
+PlainRow = tuple[str, int, list[tuple[Any, ...]]]
+"""A Row without its class: the JVM's unpickler knows tuples."""
+
+
+class Worker:
+    def __init__(self, config_path: str) -> None:
+        self._watch = ConfigWatch(load(Path(config_path)), time.monotonic, Config.for_router)
+        config = self._watch.config
+        self._trust = TrustStore(config.trust, time.monotonic)
+        self._state = MeshState(config, self._trust.keys, self._trust.identity)
+        self._rows = RowFunctions(self._state)
+        self._interests = InterestReader(config)
+        self._checkpoint = Path(config.router.checkpoint)
+        self._counts: dict[int, CountFile] = {}
+        self._task = -1
+
+    def route(self, value: bytes, partition: int, offset: int) -> list[PlainRow]:
+        context = TaskContext.get()
+        if context is not None and context.taskAttemptId() != self._task:
+            self._task = context.taskAttemptId()
+            self._interests.catch_up(self._state.table)
+        self._refresh()
+        rows = self._rows.route_record(value, partition, offset, int(time.time()))
+        self._count_file(partition).add(offset, self._state.tally.take())
+        return [(row.key, row.at, [tuple(out) for out in row.outs]) for row in rows]
+
+    def _count_file(self, partition: int) -> CountFile:
+        if partition not in self._counts:
+            self._counts[partition] = CountFile(path_of(self._checkpoint, partition))
+        return self._counts[partition]
+
+    def _refresh(self) -> None:
+        """New settings and keys; both look at their files at most once a second."""
+        if isinstance(change := self._watch.poll(), Reloaded):
+            self._state.reconfigure(change.config)
+        if self._trust.changed():
+            self._state.use_keys(self._trust.keys, self._trust.identity)
+
+
+class InterestReader:
+    """Reads the compacted topic from where it stopped to its end."""
+
+    def __init__(self, config: Config) -> None:
+        self._topic = config.topic("interests")
+        self._settings = config.kafka.client_settings()
+        self._consumer: KafkaConsumer | None = None
+
+    def catch_up(self, table: InterestTable) -> None:
+        consumer = self._consumer = self._consumer or self._connect()
+        ends = consumer.end_offsets(consumer.assignment())
+        deadline = time.monotonic() + SYNC_SECONDS
+        while any(consumer.position(partition) < end for partition, end in ends.items()):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{self._topic} could not be read to its end in {SYNC_SECONDS} s")
+            for records in consumer.poll(timeout_ms=500).values():
+                for record in records:
+                    apply_record(table, record.key, record.value)
+
+    def _connect(self) -> KafkaConsumer:
+        consumer = KafkaConsumer(**self._settings, enable_auto_commit=False, auto_offset_reset="earliest")
+        partitions = consumer.partitions_for_topic(self._topic) or set()
+        consumer.assign([TopicPartition(self._topic, partition) for partition in partitions])
+        return consumer
+
+
+class Routes:
+    """The row function as Spark ships it: a path and nothing else, so no key or setting ever stands in a closure."""
+
+    def __init__(self, config_path: str) -> None:
+        self._config_path = config_path
+
+    def __call__(self, value: bytes, partition: int, offset: int) -> list[PlainRow]:
+        return worker(self._config_path).route(value, partition, offset)
+
+
+@cache
+def worker(config_path: str) -> Worker:
+    """The one of this process."""
+    return Worker(config_path)

@@ -1,0 +1,44 @@
+"""The columns of a rule's result in the form that an event takes them."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StringType, StructType, VariantType
+
+from gateway.content import JSON
+
+TEXT = "text/plain"
+_STRUCTURES = (StructType, MapType, ArrayType, VariantType)
+
+
+def as_event_columns(found: DataFrame) -> DataFrame:
+    """subject, body (text or binary), content_type, origin, hops; null where the rule says nothing.
+
+    A structure is JSON, and any other value its text. A rule need not say the content type of either.
+    """
+    types = {field.name: field.dataType for field in found.schema}
+    body, content_type = _body(types.get("body"))
+    said = F.col("content_type") if "content_type" in types else F.lit(None).cast("string")
+    return found.select(
+        F.col("subject"),
+        body.alias("body"),
+        F.coalesce(said, F.lit(content_type)).alias("content_type"),
+        _or_null(types, "origin", "string").alias("origin"),
+        _or_null(types, "hops", "int").alias("hops"),
+    )
+
+
+def _body(given: DataType | None) -> tuple[Column, str | None]:
+    body = F.col("body")
+    if given is None:
+        return F.lit(None).cast("string"), None
+    if isinstance(given, BinaryType):
+        return body, None
+    if isinstance(given, _STRUCTURES):
+        return F.to_json(body), JSON
+    return (body, None) if isinstance(given, StringType) else (body.cast("string"), TEXT)
+
+
+def _or_null(types: dict[str, DataType], name: str, as_type: str) -> Column:
+    return F.col(name).cast(as_type) if name in types else F.lit(None).cast(as_type)

@@ -1,0 +1,32 @@
+"""What is wrong with the rules of a configuration, with the place in the file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gateway.config import Config
+from gateway.config.faults import Fault
+from gateway.config.source import read_source
+
+
+def faults_of(config: Config, by_place: Mapping[int, str]) -> list[Fault]:
+    """`by_place`: what is wrong with the rules, by their place in the list."""
+    path = config.path
+    source = read_source(path.read_text(), str(path), path.absolute().parent)
+    source.faults.clear()
+    for place, expected in sorted(by_place.items()):
+        source.fault(("rules", place, "sql"), expected)
+    return source.faults
+
+
+def rule_faults(config: Config, master: str = "local[1]") -> list[Fault]:
+    """Starts Spark, asks it about each rule, and ends it."""
+    from streaming_jobs.events_table import SETTINGS
+    from streaming_jobs.rules.check import check_rules
+    from streaming_jobs.spark import BRIEF_JVM, start_spark, stop_spark
+
+    spark = start_spark(f"meshgate-{config.mesh}-check", master, SETTINGS, jvm_options=BRIEF_JVM)
+    try:
+        return faults_of(config, check_rules(spark, config.rules).faults)
+    finally:
+        stop_spark(spark)

@@ -1,0 +1,48 @@
+"""Who feeds whom: the events of a rule may be what another one looks for, but never, by whatever way, what it looks
+for itself.
+
+A rule reads what peers sent and what rules found, so a ring of rules would go on by itself for ever. Rings are found
+when rules are loaded; what remains has a depth, and that is how many rules may lie behind an event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+Feeds = Mapping[str, Sequence[str]]
+"""Rule → the rules that may see what it finds."""
+
+
+def ring_through(rule: str, feeds: Feeds) -> list[str] | None:
+    """The shortest way from a rule back to itself, if there is one.
+
+    >>> ring_through("a", {"a": ["b"], "b": ["a"]})
+    ['a', 'b', 'a']
+    """
+    ways = [[rule]]
+    seen: set[str] = set()
+    while ways:
+        way = ways.pop(0)
+        for next_ in feeds.get(way[-1], ()):
+            if next_ == rule:
+                return [*way, rule]
+            if next_ not in seen:
+                seen.add(next_)
+                ways.append([*way, next_])
+    return None
+
+
+def depths(feeds: Feeds) -> dict[str, int]:
+    """How many rules lie between what each finds and what a peer sent, at most, itself included. There is no ring.
+
+    >>> depths({"a": ["b"], "b": [], "c": []})
+    {'a': 1, 'b': 2, 'c': 1}
+    """
+    found: dict[str, int] = {}
+
+    def depth(rule: str) -> int:
+        if rule not in found:
+            found[rule] = 1 + max((depth(one) for one, fed in feeds.items() if rule in fed), default=0)
+        return found[rule]
+
+    return {rule: depth(rule) for rule in feeds}

@@ -1,0 +1,161 @@
+"""Runs the rules: a streaming query for each, all in one Spark application that the router knows nothing of.
+
+A rule that is changed, new or gone touches no other. A rule whose query fails is started again after a while and the
+others go on.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gateway.config import Config
+from gateway.config.faults import ConfigError
+from gateway.config.settings import RuleSettings
+from gateway.config.watch import ConfigWatch, Reloaded
+from gateway.topics import ensure_topics
+from streaming_jobs.events_table import SETTINGS, TABLE
+from streaming_jobs.rules.check import check_rules
+from streaming_jobs.rules.columns import as_event_columns
+from streaming_jobs.rules.faults import faults_of
+from streaming_jobs.rules.stream import live_events
+from streaming_jobs.rules.writing import RawWriter
+from streaming_jobs.spark import start_spark, stop_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+
+log = logging.getLogger(__name__)
+
+TRIGGER = "500 milliseconds"
+"""How often a rule looks for new events. Without a pause each would ask Kafka a hundred times a second."""
+WATCH_SECONDS = 1.0
+RETRY_SECONDS = (1.0, 5.0, 30.0)
+# Windows must close though nothing more comes in: a batch without data moves their end on.
+STREAMING = {"spark.sql.streaming.noDataMicroBatches.enabled": "true"}
+
+
+@dataclass(slots=True)
+class Running:
+    """A rule and its query. `failures`: in a row."""
+
+    rule: RuleSettings
+    depth: int
+    query: StreamingQuery
+    failures: int = 0
+    start_again_at: float = field(default=0.0)
+
+
+class RulesJob:
+    """`ready`: a file that exists while all rules run, for whoever supervises this."""
+
+    def __init__(self, config: Config, master: str | None = None, ready: Path | None = None) -> None:
+        self._config = config
+        self._master = master or "local[2]"
+        self._ready = ready
+        self._watch = ConfigWatch(config, time.monotonic)
+        self._running: dict[str, Running] = {}
+
+    def run(self, stop: threading.Event) -> None:
+        """Until `stop` is set. Raises ConfigError for rules that cannot run."""
+        self._tell_ready(is_ready=False)
+        ensure_topics(self._config)
+        self._spark = start_spark(f"meshgate-{self._config.mesh}-rules", self._master, {**SETTINGS, **STREAMING})
+        self._writer = RawWriter(self._config)
+        try:
+            self._take(self._config)
+            self._tell_ready(is_ready=True)
+            while not stop.wait(WATCH_SECONDS):
+                self._reload()
+                self._restart_failed(time.monotonic())
+        finally:
+            self._tell_ready(is_ready=False)
+            for running in self._running.values():
+                running.query.stop()
+            self._writer.close()
+            stop_spark(self._spark)
+
+    def _tell_ready(self, *, is_ready: bool) -> None:
+        if self._ready is not None and is_ready:
+            self._ready.touch()
+        elif self._ready is not None:
+            self._ready.unlink(missing_ok=True)
+
+    # -- the set of rules ------------------------------------------------------------------------------------
+
+    def _reload(self) -> None:
+        change = self._watch.poll()
+        if change is None:
+            return
+        if not isinstance(change, Reloaded):
+            log.warning("%s", change)
+            return
+        try:
+            self._take(change.config)
+        except ConfigError as faulty:
+            log.warning("rules not reloaded: %s", faulty)
+
+    def _take(self, config: Config) -> None:
+        """All of them are good, or none is taken over."""
+        checked = check_rules(self._spark, config.rules)
+        if checked.faults:
+            raise ConfigError(faults_of(config, checked.faults))
+        wanted = {rule.name: rule for rule in config.rules}
+        self._stop_unwanted(wanted, checked.depths)
+        for name, rule in wanted.items():
+            if name not in self._running:
+                query = self._start(rule, checked.depths[name])
+                self._running[name] = Running(rule, checked.depths[name], query)
+                log.info("rule %s runs", name)
+
+    def _stop_unwanted(self, wanted: Mapping[str, RuleSettings], depths: Mapping[str, int]) -> None:
+        for name, running in list(self._running.items()):
+            if wanted.get(name) != running.rule or depths[name] != running.depth:
+                running.query.stop()
+                del self._running[name]
+                log.info("rule %s has ended", name)
+
+    # -- queries ---------------------------------------------------------------------------------------------
+
+    def _start(self, rule: RuleSettings, depth: int) -> StreamingQuery:
+        live_events(self._spark, self._config, time.time_ns() // 1_000_000).createOrReplaceTempView(TABLE)
+        found = as_event_columns(self._spark.sql(rule.sql))
+
+        def write(rows: DataFrame, batch: int) -> None:
+            self._writer.write(rule.name, depth, batch, rows.toLocalIterator())
+
+        stream = found.writeStream.queryName(f"rule-{rule.name}").outputMode("append").foreachBatch(write)
+        stream = stream.option("checkpointLocation", str(checkpoint_of(self._config, rule)))
+        query: StreamingQuery = stream.trigger(processingTime=TRIGGER).start()
+        return query
+
+    def _restart_failed(self, now: float) -> None:
+        for name, running in self._running.items():
+            if running.query.isActive:
+                continue
+            if not running.start_again_at:
+                pause = RETRY_SECONDS[min(running.failures, len(RETRY_SECONDS) - 1)]
+                running.failures += 1
+                running.start_again_at = now + pause
+                log.error("rule %s failed and starts again in %.0f s: %s", name, pause, _why(running.query))
+            elif now >= running.start_again_at:
+                running.start_again_at = 0.0
+                running.query = self._start(running.rule, running.depth)
+
+
+def checkpoint_of(config: Config, rule: RuleSettings) -> Path:
+    """Of its own for each text: the state of one query means nothing to another."""
+    text = blake2b(rule.sql.encode(), digest_size=6).hexdigest()
+    return (Path(config.router.checkpoint).parent / "rules" / f"{rule.name}-{text}").resolve()
+
+
+def _why(query: StreamingQuery) -> str:
+    failed = query.exception()
+    return " ".join(str(failed).split())[:300] if failed else "it was stopped"

@@ -1,0 +1,115 @@
+"""The long form, by one command:
+
+    python -m tests.chaos --kills 200
+    python -m tests.chaos --kills 20 --seed 7      the same again
+    python -m tests.chaos --each 3 --pause 10    each part alone so many times, for its recovery time
+    python -m tests.chaos --each 3 --standby     the two routers, of which one routes
+    python -m tests.chaos --kills 5 --full-disk    on a small disk of its own, which is filled (needs root)
+
+What it does not do: make the clock jump (nothing here can move it for one process alone), and lose or delay packets in
+the kernel (which needs a network emulator in it): devices lose, repeat and reorder their own packets instead.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.chaos.mesh import PARTS, ROUTER, STANDBY, chaos_mesh
+from tests.chaos.plan import Blow, How, long_form, one_by_one
+from tests.chaos.scenario import Rates, run
+
+DISK_MIB = 1536
+"""The broker wants 512 MiB free before it starts."""
+FULL_SECONDS = 10.0
+
+
+def main() -> int:
+    asked = _arguments()
+    chance = random.Random(asked.seed)
+    print(f"seed {asked.seed}", flush=True)
+    with _folder(asked.full_disk) as folder, chaos_mesh(folder, standby=asked.standby) as mesh:
+        blows: Iterable[Blow] = long_form(asked.kills, chance)
+        if asked.each:
+            blows = one_by_one(asked.each, (ROUTER, STANDBY) if asked.standby else PARTS)
+        if asked.full_disk:
+            blows = [*blows, Blow(How.FILL, seconds=FULL_SECONDS)]
+        if asked.minutes:
+            blows = _until(time.monotonic() + asked.minutes * 60, blows)
+        ballast = folder / "ballast"
+
+        async def fill(seconds: float) -> None:
+            await asyncio.to_thread(_fill, ballast)
+            await asyncio.sleep(seconds)
+            ballast.unlink()
+
+        rates = Rates(asked.rate, asked.rate / 2, asked.rate / 8)
+        run(mesh, blows, chance, _say, rates=rates, fill=fill, pause=(asked.pause * 0.5, asked.pause * 1.5))
+    return 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__.splitlines()[0])
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument(
+        "--minutes", type=float, default=0, help="no more blows after this, however many were asked for"
+    )
+    parser.add_argument("--each", type=int, default=0)
+    parser.add_argument(
+        "--standby", action="store_true", help="with a warm second router; --each kills these two alone"
+    )
+    parser.add_argument("--pause", type=float, default=1.0, help="seconds between a recovery and the next blow")
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
+    parser.add_argument("--rate", type=float, default=40.0, help="messages a second of each publisher")
+    parser.add_argument("--full-disk", action="store_true")
+    return parser.parse_args()
+
+
+def _until(deadline: float, blows: Iterable[Blow]) -> Iterator[Blow]:
+    for blow in blows:
+        if time.monotonic() > deadline:
+            return
+        yield blow
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+@contextmanager
+def _folder(on_small_disk: bool) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="meshgate-chaos-") as name:
+        if not on_small_disk:
+            yield Path(name)
+            return
+        if os.geteuid() != 0:
+            sys.exit("--full-disk mounts a disk of its own, which only root may")
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_MIB}m", "tmpfs", name], check=True)
+        try:
+            yield Path(name)
+        finally:
+            subprocess.run(["umount", name], check=True)
+
+
+def _fill(ballast: Path) -> None:
+    """To the last byte."""
+    chunk = bytes(1 << 20)
+    with ballast.open("wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(chunk)
+        except OSError:
+            return
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,63 @@
+"""What is done to the mesh, and when."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tests.chaos.mesh import BROKER, JVM, PARTS, ROUTER, WORKER
+
+FROZEN_SECONDS = (2.0, 5.0)
+TOGETHER, FROZEN = 0.2, 0.1
+"""Shares of the long form's blows that hit two or three parts at once, or freeze instead of killing."""
+
+
+class How(StrEnum):
+    KILL = "kill"
+    FREEZE = "freeze"
+    FILL = "fill the disk"
+
+
+@dataclass(frozen=True)
+class Blow:
+    """`seconds`: how long what is not for ever lasts."""
+
+    how: How
+    parts: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def kills(self) -> int:
+        return len(self.parts) if self.how is How.KILL else 0
+
+    def __str__(self) -> str:
+        lasting = f" for {self.seconds:.1f} s" if self.seconds else ""
+        return " ".join([self.how, " and ".join(self.parts)]).strip() + lasting
+
+
+def short_form(chance: random.Random) -> list[Blow]:
+    """Everything once, in three blows and in any order: each costs its recovery."""
+    together = [(WORKER, "edge-0"), (chance.choice((ROUTER, JVM)), "edge-1"), (BROKER,)]
+    blows = [Blow(How.KILL, parts) for parts in together]
+    chance.shuffle(blows)
+    return blows
+
+
+def one_by_one(times: int, parts: Iterable[str] = PARTS) -> list[Blow]:
+    """Each part so many times, for its recovery time: nothing else is done meanwhile."""
+    return [Blow(How.KILL, (part,)) for part in parts for _ in range(times)]
+
+
+def long_form(kills: int, chance: random.Random) -> Iterator[Blow]:
+    """So many kills, one after another and together, with freezes in between."""
+    left = kills
+    while left > 0:
+        drawn = chance.random()
+        if drawn < FROZEN:
+            yield Blow(How.FREEZE, (chance.choice(PARTS),), chance.uniform(*FROZEN_SECONDS))
+            continue
+        count = min(left, chance.choice((2, 3)) if drawn > 1 - TOGETHER else 1)
+        yield Blow(How.KILL, tuple(chance.sample(PARTS, count)))
+        left -= count

@@ -1,0 +1,68 @@
+"""What was sent and what came, written down while it happens."""
+
+from __future__ import annotations
+
+import json
+import time
+from bisect import bisect_left
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class Message(NamedTuple):
+    """One message. `session`: the publisher's how-manieth; a message that is sent again in the next is another."""
+
+    publisher: str
+    session: int
+    number: int
+
+    def to_json(self) -> bytes:
+        return json.dumps(self).encode()
+
+    @classmethod
+    def from_json(cls, body: bytes | str) -> Message:
+        said = json.loads(body)
+        while isinstance(said, str) or (isinstance(said, list) and len(said) == 1):
+            said = json.loads(said) if isinstance(said, str) else said[0]
+        publisher, session, number = said
+        return cls(str(publisher), int(session), int(number))
+
+
+@dataclass
+class Sent:
+    """`acknowledged`: the mesh has promised to deliver these. Times are monotonic."""
+
+    at: dict[Message, float] = field(default_factory=dict)
+    acknowledged: set[Message] = field(default_factory=set)
+
+    def add(self, message: Message) -> None:
+        self.at[message] = time.monotonic()
+
+
+@dataclass
+class Received:
+    """By one session. `ended`: why it is over, which it must not be."""
+
+    name: str
+    messages: list[tuple[Message, float]] = field(default_factory=list)
+    ended: str = ""
+
+    def add(self, message: Message) -> None:
+        self.messages.append((message, time.monotonic()))
+
+    def since(self, at: float) -> list[tuple[Message, float]]:
+        """What came after a moment."""
+        return self.messages[bisect_left(self.messages, at, key=lambda one: one[1]) :]
+
+    @property
+    def counts(self) -> Counter[Message]:
+        return Counter(message for message, _ in self.messages)
+
+
+@dataclass
+class Requests:
+    """Numbers of requests by what became of them, at both ends."""
+
+    answers: dict[int, str] = field(default_factory=dict)
+    asked: Counter[int] = field(default_factory=Counter)

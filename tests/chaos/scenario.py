@@ -1,0 +1,283 @@
+"""One run: load, blows, and the verdict."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import random
+import signal
+import time
+from collections import defaultdict
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from contextlib import AsyncExitStack, closing
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from kafka import KafkaConsumer, TopicPartition
+
+from gateway.config import load as load_config
+from tests.chaos import verdict
+from tests.chaos.load import SUBJECT, Publisher, Receiver, Requester, UdpSender, serve
+from tests.chaos.mesh import ChaosMesh
+from tests.chaos.plan import Blow, How
+from tests.chaos.record import Message, Requests, Sent
+from tests.integration.emm_peer import Device
+
+PAUSE_SECONDS = (0.3, 2.0)
+RECOVERY_SECONDS = 180.0
+"""A mesh that has not recovered by then will not; how long it took is measured, and judged elsewhere."""
+FINISH_SECONDS = 120.0
+GONE_SECONDS = 30.0
+AUDIT_SECONDS = 600.0
+LOOK_SECONDS = 0.05
+MORE_HANDLES = 40
+MORE_MEMORY = 2.0
+"""Times what it was before the first blow, and a little: caches fill, and allocators keep what they have."""
+SPARE_BYTES = 128 * 2**20
+
+
+@dataclass
+class Rates:
+    """Messages a second, of each sender."""
+
+    hsp: float = 40.0
+    udp: float = 20.0
+    requests: float = 5.0
+
+
+@dataclass
+class Run:
+    mesh: ChaosMesh
+    chance: random.Random
+    say: Callable[[str], None]
+    rates: Rates = field(default_factory=Rates)
+    fill: Callable[[float], Any] | None = None
+    pause: tuple[float, float] = PAUSE_SECONDS
+    sent: Sent = field(default_factory=Sent)
+    requests: Requests = field(default_factory=Requests)
+    kills: int = 0
+    recoveries: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    _tasks: list[asyncio.Task[None]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        port = self.mesh.port
+        self.receivers = [Receiver(protocol, port("edge-2", protocol)) for protocol in ("hsp", "yamp")]
+        self._publishers = [
+            Publisher(f"p{number}", port(f"edge-{number}", "hsp"), self.rates.hsp, self.sent) for number in (0, 1)
+        ]
+        self._requesters = [
+            Requester(number, port("edge-1", "yamp"), self.rates.requests, self.requests) for number in (1, 2)
+        ]
+        self._devices = [Device(port(f"edge-{number}", "devices")).trusted_by(self.mesh.mesh) for number in (0, 1)]
+        for device in self._devices:  # what is refused before the mesh has read its key may be accepted after a crash
+            device.subscribe(f"{SUBJECT}.to.nobody")
+        self._udp = [
+            UdpSender(f"u{number}", device, self.rates.udp, self.sent, self.chance)
+            for number, device in enumerate(self._devices)
+        ]
+
+    @property
+    def _senders(self) -> list[Publisher | UdpSender | Requester]:
+        return [*self._publishers, *self._udp, *self._requesters]
+
+    # -- load --------------------------------------------------------------------------------------------------
+
+    async def do(self, blows: Iterable[Blow]) -> list[str]:
+        """The faults that were found."""
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(self._end_tasks)
+            for device in self._devices:
+                stack.callback(device.close)
+            self._begin(self._keep_alive())
+            await self._begin_receiving()
+            for sender in self._senders:
+                self._begin(sender.run())
+            await self._recover(time.monotonic())  # until all streams have begun
+            before = self.mesh.usage()
+            for blow in blows:
+                await asyncio.sleep(self.chance.uniform(*self.pause))
+                await self._strike(blow)
+            await self._finish()
+        return [*self._faults(), *self._not_back_to_normal(before), *self._audit()]
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        self._tasks.append(asyncio.create_task(work))
+
+    async def _end_tasks(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _keep_alive(self) -> None:
+        while True:
+            self.mesh.revive()
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _begin_receiving(self) -> None:
+        serving = asyncio.Event()
+        self._begin(serve(self.mesh.port("edge-2", "yamp"), self.requests, serving.set))
+        for receiver in self.receivers:
+            self._begin(receiver.run())
+        async with asyncio.timeout(RECOVERY_SECONDS):
+            await serving.wait()
+            for receiver in self.receivers:
+                await receiver.subscribed.wait()
+
+    # -- blows -------------------------------------------------------------------------------------------------
+
+    async def _strike(self, blow: Blow) -> None:
+        at = time.monotonic()
+        match blow.how:
+            case How.KILL:
+                struck = [part for part in blow.parts if self.mesh.signal(part, signal.SIGKILL, self.chance)]
+                self.kills += len(struck)
+            case How.FREEZE:
+                await self._freeze(blow)
+            case How.FILL if self.fill is not None:
+                await self.fill(blow.seconds)
+        self._recovered(await self._recover(at), str(blow))
+
+    async def _freeze(self, blow: Blow) -> None:
+        """The same process goes on: there may be several of its kind."""
+        pid = self.mesh.signal(blow.parts[0], signal.SIGSTOP, self.chance)
+        await asyncio.sleep(blow.seconds)
+        if pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
+    def _recovered(self, seconds: float, blow: str) -> None:
+        self.recoveries[blow.partition(" for ")[0]].append(seconds)
+        self.say(f"{blow}: {seconds:.1f} s until everything came again")
+
+    async def _recover(self, at: float) -> float:
+        """Seconds from `at` until what is sent comes again, from each publisher to each receiver."""
+        deadline = time.monotonic() + RECOVERY_SECONDS
+        while (seconds := self._recovery(at)) is None:
+            if time.monotonic() > deadline:
+                raise AssertionError(f"no recovery in {RECOVERY_SECONDS:.0f} s{self.mesh.mesh.logs()}")
+            self._check_sessions()
+            await asyncio.sleep(LOOK_SECONDS)
+        return seconds
+
+    def _recovery(self, at: float) -> float | None:
+        seconds = [
+            verdict.recovery_seconds(receiver.received, self.sent, publisher, at)
+            for receiver in self.receivers
+            for publisher in ("p0", "p1")
+        ]
+        known = [one for one in seconds if one is not None]
+        return max(known) if len(known) == len(seconds) else None
+
+    def _check_sessions(self) -> None:
+        """Those at the edge that lives must live; and who is to go on by himself has not given up."""
+        for task in self._tasks:
+            if task.done() and (failed := task.exception()) is not None:
+                raise AssertionError(f"{task.get_coro()}: {type(failed).__name__}: {failed}")
+        for receiver in self.receivers:
+            if receiver.received.ended:
+                raise AssertionError(f"the {receiver.received.name} receiver: {receiver.received.ended}")
+
+    # -- the end -----------------------------------------------------------------------------------------------
+
+    async def _finish(self) -> None:
+        """Senders stop; publishers not before everything of theirs is acknowledged."""
+        for sender in self._senders:
+            sender.stop()
+        await self._until(lambda: all(one.is_done for one in self._publishers), "all is acknowledged")
+        await self._until(lambda: not self._unanswered(), "all requests are answered")
+        self._accepted = await asyncio.to_thread(self._events)
+        promised = self.sent.acknowledged | self._accepted
+        await self._until(lambda: not self._missing(promised), "all has come", complain=False)
+        self._check_sessions()
+
+    def _unanswered(self) -> set[int]:
+        return {number for one in self._requesters for number in one.numbers} - self.requests.answers.keys()
+
+    def _missing(self, promised: set[Message]) -> bool:
+        return any(promised - one.received.counts.keys() for one in self.receivers)
+
+    async def _until(self, condition: Callable[[], bool], what: str, *, complain: bool = True) -> None:
+        deadline = time.monotonic() + FINISH_SECONDS
+        while not condition():
+            if time.monotonic() > deadline:
+                if complain:
+                    raise AssertionError(f"not within {FINISH_SECONDS:.0f} s: {what}{self.mesh.mesh.logs()}")
+                return
+            await asyncio.sleep(LOOK_SECONDS)
+
+    def _events(self) -> set[Message]:
+        """What the mesh says it has accepted: in `events`, from the beginning to the end."""
+        config = load_config(self.mesh.mesh.config_file)
+        accepted = set()
+        with closing(KafkaConsumer(**config.kafka.client_settings(), auto_offset_reset="earliest")) as consumer:
+            topic = config.topic("events")
+            partitions = [TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic)]
+            consumer.assign(partitions)
+            ends = consumer.end_offsets(partitions)
+            while any(consumer.position(partition) < end for partition, end in ends.items()):
+                for records in consumer.poll(timeout_ms=500).values():
+                    accepted |= {
+                        Message.from_json(one.value) for one in records if _subject(one).startswith(SUBJECT + ".")
+                    }
+        return accepted
+
+    # -- the verdict -------------------------------------------------------------------------------------------
+
+    def _faults(self) -> Iterator[str]:
+        promised = self.sent.acknowledged | self._accepted
+        for received in (one.received for one in self.receivers):
+            yield from verdict.lost(received, promised)
+            yield from verdict.invented(received, self.sent)
+            yield from verdict.doubled(received)
+            yield from verdict.disordered(received)
+        asked = [number for one in self._requesters for number in one.numbers]
+        yield from verdict.broken_requests(self.requests, asked)
+
+    def _not_back_to_normal(self, before: dict[str, tuple[int, int]]) -> Iterator[str]:
+        deadline = time.monotonic() + GONE_SECONDS
+        while (left := self.mesh.left_behind()) and time.monotonic() < deadline:
+            time.sleep(LOOK_SECONDS)
+        yield from (f"left behind: {one.pid} {one.command[:100]}" for one in left)
+        after = self.mesh.usage()
+        for part, (handles, memory) in before.items():
+            now_handles, now_memory = after.get(part, (0, 0))
+            if now_handles > handles + MORE_HANDLES:
+                yield f"{part} has {now_handles} open handles, and had {handles}"
+            if now_memory > MORE_MEMORY * memory + SPARE_BYTES:
+                yield f"{part} has {now_memory >> 20} MiB of memory, and had {memory >> 20}"
+
+    def _audit(self) -> Iterator[str]:
+        said = self.mesh.mesh.command("audit", "--output", "json", seconds=AUDIT_SECONDS)
+        try:
+            audited = json.loads(said.stdout)
+        except ValueError:
+            yield f"audit said nothing: {said.stderr[-2000:]}"
+            return
+        if not audited["balanced"]:
+            yield f"audit: {json.dumps(audited)[:3000]}"
+
+    def summary(self) -> Iterator[str]:
+        sent, acknowledged = len(self.sent.at), len(self.sent.acknowledged)
+        answered = sum(said == "answered" for said in self.requests.answers.values())
+        yield f"{self.kills} kills; {sent} sent, {acknowledged} of them acknowledged, {len(self._accepted)} accepted"
+        yield f"{answered} of {len(self.requests.answers)} requests answered"
+        for blow, seconds in sorted(self.recoveries.items()):
+            worst, middle = max(seconds), sorted(seconds)[len(seconds) // 2]
+            yield f"{blow:<40} {len(seconds):>4} times, {middle:6.1f} s in the middle, {worst:6.1f} s at worst"
+
+
+def _subject(record: Any) -> str:
+    return next((value.decode() for key, value in record.headers if key == "ce_subject"), "")
+
+
+def run(mesh: ChaosMesh, blows: Iterable[Blow], chance: random.Random, say: Callable[[str], None], **more: Any) -> Run:
+    """Raises AssertionError with every fault that was found."""
+    one = partial(Run, mesh, chance, say)(**more)
+    faults = asyncio.run(one.do(blows))
+    for line in one.summary():
+        say(line)
+    assert not faults, "\n".join(faults)
+    return one

@@ -1,0 +1,67 @@
+"""What must hold, judged from the records alone: each function names the faults it has found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Set
+
+from tests.chaos.record import Message, Received, Requests, Sent
+
+NAMED = 5
+"""Of each kind of fault; one is bad enough, and the others are most often its neighbours."""
+
+EXCUSED_ANSWERS = frozenset({"answered", "timeout", "undeliverable", "ended"})
+"""What a requester may hear while parts are killed: that it took too long, or that somebody on the way is gone."""
+
+GRACE_SECONDS = 0.5
+"""What is sent within this after a blow may still be on its way through what is about to stop."""
+
+
+def lost(received: Received, promised: Set[Message]) -> Iterator[str]:
+    """Promised and not delivered."""
+    missing = promised - received.counts.keys()
+    yield from _named(f"{received.name} never got", sorted(missing))
+
+
+def invented(received: Received, sent: Sent) -> Iterator[str]:
+    """Delivered and never sent."""
+    yield from _named(f"{received.name} got what nobody sent:", sorted(received.counts.keys() - sent.at.keys()))
+
+
+def doubled(received: Received) -> Iterator[str]:
+    twice = sorted(message for message, count in received.counts.items() if count > 1)
+    yield from _named(f"{received.name} got more than once", twice)
+
+
+def disordered(received: Received) -> Iterator[str]:
+    """Numbers of one session of a publisher only grow."""
+    last: dict[tuple[str, int], int] = {}
+    wrong = []
+    for message, _ in received.messages:
+        stream = message.publisher, message.session
+        if message.number < last.get(stream, -1):
+            wrong.append(message)
+        last[stream] = message.number
+    yield from _named(f"{received.name} got out of order", wrong)
+
+
+def broken_requests(requests: Requests, asked: Iterable[int]) -> Iterator[str]:
+    unheard = sorted(set(asked) - requests.answers.keys())
+    yield from _named("no answer, not even an error, to request", unheard)
+    twice = sorted(number for number, count in requests.asked.items() if count > 1)
+    yield from _named("the server was asked more than once for request", twice)
+    wrong = [(number, said) for number, said in requests.answers.items() if said not in EXCUSED_ANSWERS]
+    yield from _named("a requester was told", sorted(wrong))
+
+
+def recovery_seconds(received: Received, sent: Sent, publisher: str, at: float) -> float | None:
+    """From a blow to the first delivery of what was sent after it; None as long as there was none."""
+    for message, came in received.since(at):
+        if message.publisher == publisher and sent.at[message] > at + GRACE_SECONDS:
+            return came - at
+    return None
+
+
+def _named(what: str, faults: list[Message] | list[int] | list[tuple[int, str]]) -> Iterator[str]:
+    yield from (f"{what} {fault}" for fault in faults[:NAMED])
+    if len(faults) > NAMED:
+        yield f"{what} {len(faults) - NAMED} more"

@@ -1,0 +1,61 @@
+"""A copy of a mesh's topics under another name, in which something may be missing or changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import yaml
+from kafka import KafkaProducer
+
+from gateway.config import Config, load
+from gateway.config.kafka import TopicName
+from gateway.history.topics import History, Record
+from gateway.topics import TOPICS, ensure_topics
+from tests.integration.mesh import TestMesh
+
+AGE_US = 20 * 60 * 1_000_000
+"""The copy is so much older than the mesh: nothing in it can still be on its way."""
+
+Alter = Callable[[TopicName, Record], Iterable[Record]]
+
+
+def as_it_is(_name: TopicName, record: Record) -> Iterable[Record]:
+    yield record
+
+
+def copied(mesh: TestMesh, name: str, folder: Path, alter: Alter = as_it_is) -> Config:
+    """The configuration of the copy. The raw log keeps its offsets, or its frames would have other names."""
+    original = load(mesh.config_file)
+    said = yaml.safe_load(mesh.config_file.read_text()) | {"mesh": name, "trust": str(mesh.keys_file)}
+    path = folder / f"{name}.yaml"
+    path.write_text(yaml.safe_dump(said))
+    copy = load(path)
+    ensure_topics(copy)
+    with History(original) as history, closing(KafkaProducer(**copy.kafka.client_settings())) as producer:
+        for topic in TOPICS:
+            for record in list(history.read(topic, history.bounds(topic))):
+                for one in alter(topic, record):
+                    _write(producer, copy.topic(topic), _renamed(one, original.mesh, name))
+        producer.flush()
+    return copy
+
+
+def _renamed(record: Record, old: str, new: str) -> Record:
+    """An event's source names its mesh."""
+    was, now = f"/mesh/{old}/".encode(), f"/mesh/{new}/".encode()
+    headers = tuple((key, value.replace(was, now) if key == "ce_source" else value) for key, value in record.headers)
+    return replace(record, headers=headers)
+
+
+def _write(producer: KafkaProducer, topic: str, record: Record) -> None:
+    producer.send(
+        topic,
+        partition=record.partition,
+        key=record.key,
+        value=record.value,
+        headers=list(record.headers),
+        timestamp_ms=(record.logged_at - AGE_US) // 1_000,
+    )

@@ -1,0 +1,174 @@
+"""The loss equation over a real mesh: it balances after traffic of every kind, and notices each kind of loss."""
+
+from __future__ import annotations
+
+import calendar
+import json
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka.admin import KafkaAdminClient
+from kafka.structs import TopicPartition
+from pyspark.sql import SparkSession
+
+from gateway import deliveries, egress
+from gateway.config import Config, load
+from gateway.config.kafka import TopicName
+from gateway.event import Kind
+from gateway.history.topics import History, Record
+from streaming_jobs.audit.job import Audit, now_us
+from streaming_jobs.judging.reading import start_batch
+from streaming_jobs.judging.stretch import choose_stretch
+from streaming_jobs.spark import stop_spark
+from tests.integration.copied import copied
+from tests.integration.mesh import TestMesh
+from tests.integration.traffic import Traffic, traffic
+
+pytestmark = pytest.mark.integration
+TIME = "%Y-%m-%dT%H:%M:%SZ"
+
+
+@pytest.fixture(scope="module")
+def began() -> str:
+    return time.strftime(TIME, time.gmtime(time.time() - 1))
+
+
+@pytest.fixture(scope="module")
+def told(mesh: TestMesh, began: str) -> Iterator[Traffic]:
+    one = traffic(mesh)
+    yield one
+    one.close()
+
+
+@pytest.fixture(scope="module")
+def batch(mesh: TestMesh) -> Iterator[SparkSession]:
+    session = start_batch(load(mesh.config_file), None)
+    yield session
+    stop_spark(session)
+
+
+def audited(config: Config, batch: SparkSession) -> dict[str, Any]:
+    with History(config) as history:
+        stretch = choose_stretch(history, config, None, None, now_us())
+        return Audit(config, batch, history, stretch).run(lambda _line: None, 0).to_json()
+
+
+def test_it_balances_after_traffic_of_every_kind(mesh: TestMesh, told: Traffic, began: str) -> None:
+    run = mesh.command("audit", "--from", began, "--output", "json", seconds=240)
+    said = json.loads(run.stdout)
+    assert (said["balanced"], run.returncode) == (True, 0), run.stdout
+    terms = ("events", "rejected", "duplicates", "control", "again", "lost")
+    assert said["frames"] == sum(said[term] for term in terms)
+    assert said["lost"] == 0
+    assert said["duplicates"] >= 2  # clients send again what is not acknowledged soon enough
+    reasons = said["rejected_by_reason"]
+    assert reasons.pop("unknown_key") >= 1  # the device's own first hello may come before the mesh has read its key
+    assert reasons == {"no_responder": 1, "unsupported_version": 1}
+    assert said["undeliverable"] >= 1
+    assert said["confirmed"] >= 1
+    assert said["edges"] is None
+
+
+def test_with_the_edge_s_own_counts_the_first_line_balances_too(mesh: TestMesh, told: Traffic) -> None:
+    run = mesh.command("audit", "--edge", seconds=240)
+    assert run.stdout.endswith("balanced\n"), run.stdout + run.stderr
+    assert "received by edge-0" in run.stdout
+
+
+class Damage:
+    """Takes one record of each kind away, or changes it, and remembers of which event. What stood there before the
+    traffic is other tests'."""
+
+    def __init__(self, began: str) -> None:
+        self._since = calendar.timegm(time.strptime(began, TIME)) * 1_000_000
+        self.done: dict[str, str] = {}
+
+    def __call__(self, name: TopicName, record: Record) -> Iterable[Record]:
+        if record.logged_at < self._since:
+            return [record]
+        damage = {"events": self._event, "rejected": self._rejection, "egress": self._egress,
+                  "deliveries": self._delivery}  # fmt: skip
+        return damage[name](record) if name in damage else [record]
+
+    def _event(self, record: Record) -> Iterable[Record]:
+        subject, event_id = record.header("ce_subject"), record.header("ce_id")
+        if subject == "traffic.second":
+            self.done["lost_event"] = event_id
+        elif subject == "traffic.first":
+            self.done["altered_event"] = event_id
+            yield replace(record, value=b"another body")
+        elif subject == "across.event":
+            partition, offset, _ = event_id.split("-")
+            self.done["unknown_event"] = f"{partition}-{offset}-9999"
+            stranger = tuple(
+                (name, self.done["unknown_event"].encode() if name == "ce_id" else value)
+                for name, value in record.headers
+            )
+            yield from (record, replace(record, headers=stranger))
+        else:
+            yield record
+
+    def _rejection(self, record: Record) -> Iterable[Record]:
+        reason, event_id = record.header("reason"), record.header("event_id")
+        if reason == "no_responder":
+            self.done["lost_rejection"] = event_id
+        elif reason == "unsupported_version":
+            self.done["altered_rejection"] = event_id
+            yield replace(record, value=b"\x09 no packet at alL")
+        else:
+            yield record
+
+    def _egress(self, record: Record) -> Iterable[Record]:
+        written = egress.decode(record.value or b"")
+        if written.kind is Kind.RESPONSE and written.subject == "Traffic.sum":
+            self.done["unsent_delivery"] = written.event_id
+        elif written.kind is Kind.REQUEST:
+            self.done["unknown_delivery"] = written.event_id
+        else:
+            if written.subject == "across.event":
+                self.done["lost_delivery"] = written.event_id
+            yield record
+
+    def _delivery(self, record: Record) -> Iterable[Record]:
+        edge, rows = deliveries.decode(record.value or b"")
+        gone = {self.done["unsent_delivery"], self.done["lost_delivery"]}
+        left = [row for row in rows if row.event_id not in gone]
+        yield replace(record, value=deliveries.encode(edge, left))
+
+
+def test_each_kind_of_loss_is_noticed_and_named(
+    mesh: TestMesh, told: Traffic, began: str, batch: SparkSession, tmp_path: Path
+) -> None:
+    damage = Damage(began)
+    said = audited(copied(mesh, "damaged", tmp_path, damage), batch)
+    assert not said["balanced"]
+    found = {fault["kind"]: fault["event_id"] for fault in said["faults"]}
+    assert found == damage.done
+    assert said["fault_counts"] == dict.fromkeys(sorted(damage.done), 1)
+    assert said["lost"] == 2
+
+
+def test_what_the_router_repeats_after_a_crash_unbalances_nothing(
+    mesh: TestMesh, told: Traffic, batch: SparkSession, tmp_path: Path
+) -> None:
+    def twice(name: TopicName, record: Record) -> Iterable[Record]:
+        return [record] if name == "raw" else [record, record]
+
+    said = audited(copied(mesh, "repeated", tmp_path, twice), batch)
+    assert said["balanced"], said["faults"]
+
+
+def test_a_truncated_raw_log_shows_its_gap(mesh: TestMesh, told: Traffic, batch: SparkSession, tmp_path: Path) -> None:
+    config = copied(mesh, "truncated", tmp_path)
+    with History(config) as history:
+        ends = {number: span.end for number, span in history.bounds("raw").items()}
+    admin = KafkaAdminClient(**config.kafka.client_settings())
+    admin.delete_records({TopicPartition(config.topic("raw"), number): end for number, end in ends.items()})
+    admin.close()
+    said = audited(config, batch)
+    assert not said["balanced"]
+    assert {gap["partition"]: gap["last"] for gap in said["gaps"]} == {number: end - 1 for number, end in ends.items()}

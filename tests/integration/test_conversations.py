@@ -1,0 +1,113 @@
+"""Every pair of protocols through the real mesh: events, requests, errors, progress, cancels, by the clients."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from gateway.client import Answer, Asked, StreamClient, connect
+from gateway.content import from_msgpack
+from gateway.event import Event, Kind
+from tests.integration.mesh import TestMesh
+
+pytestmark = pytest.mark.integration
+STREAMS = ("emp", "hsp", "yamp", "wolpertinger")
+
+
+def value(event: Event | Answer) -> object:
+    if event.content_type == "application/msgpack":
+        return from_msgpack(event.body)
+    return json.loads(event.body) if event.body else None
+
+
+async def next_event(client: StreamClient, seconds: float = 20) -> Event:
+    async for event in client.events():
+        return event
+    raise AssertionError("the session ended")
+
+
+def unwrapped(said: object) -> object:
+    """wolpertinger's parameters are always a list, and an object in it is text."""
+    while isinstance(said, list) and len(said) == 1:
+        (said,) = said
+    return json.loads(said) if isinstance(said, str) else said
+
+
+@pytest.mark.parametrize("to", STREAMS)
+@pytest.mark.parametrize("origin", STREAMS)
+def test_an_event_crosses(mesh: TestMesh, origin: str, to: str) -> None:
+    async def cross() -> Event:
+        subject = f"Cross.{origin}-{to}"
+        async with (
+            connect(to, "127.0.0.1", mesh.ports[to]) as receiver,
+            connect(origin, "127.0.0.1", mesh.ports[origin]) as sender,
+        ):
+            await receiver.subscribe("Cross.>")
+            await sender.publish(subject, b'{"n":1}', "application/json")
+            async with asyncio.timeout(20):
+                return await next_event(receiver)
+
+    event = asyncio.run(cross())
+    assert event.subject == f"Cross.{origin}-{to}"
+    assert unwrapped(value(event)) == {"n": 1}
+
+
+@pytest.mark.parametrize("to", STREAMS)
+@pytest.mark.parametrize("origin", STREAMS)
+def test_a_request_is_answered(mesh: TestMesh, origin: str, to: str) -> None:
+    async def ask() -> Answer:
+        subject = f"Sum.{origin}-{to}"
+
+        async def serve(asked: Asked) -> Answer:
+            return Answer(Kind.RESPONSE, b"42", "application/json")
+
+        async with (
+            connect(to, "127.0.0.1", mesh.ports[to]) as server,
+            connect(origin, "127.0.0.1", mesh.ports[origin]) as client,
+        ):
+            await server.serve(subject, serve)
+            return await client.request(subject, b"[1,2]", "application/json")
+
+    answer = asyncio.run(ask())
+    assert answer.kind is Kind.RESPONSE
+    assert value(answer) == 42
+
+
+@pytest.mark.parametrize("origin", STREAMS)
+def test_a_request_that_nobody_serves_is_answered_with_an_error(mesh: TestMesh, origin: str) -> None:
+    async def ask() -> Answer:
+        async with connect(origin, "127.0.0.1", mesh.ports[origin]) as client:
+            return await client.request("Nobody.here", b"[]", "application/json")
+
+    assert asyncio.run(ask()).kind is Kind.ERROR
+
+
+def test_events_of_one_session_come_in_order_and_once(mesh: TestMesh) -> None:
+    count = 500
+
+    async def run() -> list[int]:
+        async with (
+            connect("yamp", "127.0.0.1", mesh.ports["yamp"]) as receiver,
+            connect("hsp", "127.0.0.1", mesh.ports["hsp"]) as sender,
+        ):
+            await receiver.subscribe("Order.>")
+            for number in range(count):
+                sender.post("Order.n", str(number).encode(), "application/json")
+            got: list[int] = []
+            async with asyncio.timeout(30):
+                async for event in receiver.events():
+                    got.append(value(event))  # type: ignore[arg-type]
+                    if len(got) == count:
+                        break
+            return got
+
+    assert asyncio.run(run()) == list(range(count))
+
+
+def test_nothing_of_all_that_was_sent_is_lost(mesh: TestMesh) -> None:
+    """Whatever ran before: the audit, which judges the raw log again, finds every frame accounted for."""
+    said = mesh.command("audit", "--output", "json", seconds=240)
+    found = json.loads(said.stdout)
+    assert (found["lost"], found["gaps"]) == (0, []), said.stdout + said.stderr

@@ -1,0 +1,121 @@
+"""The page on the management address, in a real browser, against a real mesh."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.browser.chromium import Browser, chromium
+from tests.integration.emm_peer import Device
+from tests.integration.mesh import TestMesh, wait_until
+
+pytestmark = pytest.mark.integration
+MARKUP = "live.<img src=x onerror=alert(1)>"
+WATCHED = """
+  window.refused = [];
+  document.addEventListener("securitypolicyviolation", one => refused.push(one.blockedURI));
+"""
+INJECTED = """
+  const one = document.createElement("script");
+  one.textContent = "window.ran = 1";
+  document.body.append(one);
+  document.body.append(Object.assign(new Image(), {src: "http://127.0.0.1:1/x.png"}));
+"""
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with chromium(tmp_path_factory.mktemp("chromium")) as one:
+        one.call("Emulation.setDeviceMetricsOverride", width=1360, height=2200, deviceScaleFactor=1, mobile=False)
+        one.call("Page.addScriptToEvaluateOnNewDocument", source=WATCHED)
+        yield one
+
+
+@pytest.fixture
+def page(mesh: TestMesh, browser: Browser) -> Browser:
+    browser.open(f"http://127.0.0.1:{mesh.ports['edge']}/")
+    return browser
+
+
+@pytest.fixture
+def device(mesh: TestMesh) -> Iterator[Device]:
+    one = Device(mesh.ports["devices"]).trusted_by(mesh)
+    one.subscribe("live.page")
+    yield one
+    one.close()
+
+
+def shows(page: Browser, id_: str, *words: str) -> None:
+    wait_until(lambda: all(word in page.text(f"#{id_}") for word in words), f"{words} in {id_}", 60)
+
+
+def keeps_sending(page: Browser, device: Device) -> None:
+    """Until its subject is among the busiest: others may have been busier a moment ago."""
+
+    def is_busy() -> bool:
+        device.send(device.packet("live.page"))
+        return "live.page" in page.text("#subjects")
+
+    wait_until(is_busy, "the subject is among the busiest", 60)
+
+
+def test_the_page_shows_what_flows_who_wants_it_and_what_was_refused(
+    mesh: TestMesh, page: Browser, device: Device, tmp_path: Path
+) -> None:
+    shows(page, "parts", "edge-0", "router, ")
+    shows(page, "stages", "received", "logged", "decoded", "events", "routed", "delivered")
+    shows(page, "listeners", "devices", "wolpertinger")
+    shows(page, "interests", "live.page", device.node)
+
+    device.send(device.packet("live.page", "21.5 °C"))
+    shows(page, "tap", "live.page", "21.5 °C")
+    keeps_sending(page, device)
+    device.send(b"\x09 no packet <b>at all</b>")
+    shows(page, "rejections", "unsupported_version", "no packet <b>at all</b>")
+    shows(page, "reasons", "unsupported_version")
+
+    assert page.screenshot(tmp_path / "page.png").startswith(b"\x89PNG")
+    assert page.evaluate("refused") == []
+    assert page.text("#trouble") == ""
+
+
+def test_markup_of_a_peer_is_shown_as_what_it_is(page: Browser, device: Device) -> None:
+    device.send(device.packet(MARKUP, "<script>alert(2)</script>"))
+    shows(page, "tap", MARKUP, "<script>alert(2)</script>")
+    assert page.evaluate("document.querySelectorAll('img, td script').length") == 0
+    page.evaluate("document.querySelector('#tap tr').click()")
+    shows(page, "tap", '"content_type"')
+    assert page.evaluate("document.querySelectorAll('img, td script').length") == 0
+
+
+def test_a_script_that_got_into_the_page_would_not_run(page: Browser) -> None:
+    page.evaluate(INJECTED)
+    wait_until(lambda: set(page.evaluate("refused")) == {"inline", "http://127.0.0.1:1/x.png"}, "both are refused")
+    assert page.evaluate("window.ran") is None
+
+
+def test_the_tap_looks_where_it_is_told_and_shows_what_is_asked_for(page: Browser, device: Device) -> None:
+    page.evaluate("document.getElementById('place').value = 'raw'")
+    page.evaluate("document.getElementById('place').dispatchEvent(new Event('change'))")
+    wanted = f"looked for by {device.node}"
+    page.fill(words=wanted)
+    wait_until(lambda: page.evaluate("read.tap") > 0, "the raw log is tapped", 60)
+    device.send(device.packet("live.raw", "not this"))
+    device.send(device.packet("live.raw", wanted))
+    shows(page, "tap", wanted)
+    assert page.evaluate("document.querySelectorAll('#tap tr').length") == 1
+
+
+def test_an_edge_that_goes_is_told_and_the_page_goes_on_when_it_is_back(page: Browser) -> None:
+    shows(page, "stages", "received")
+    page.call("Network.enable")
+    offline = {"latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
+    page.call("Network.emulateNetworkConditions", offline=True, **offline)
+    wait_until(lambda: "the edge does not answer" in page.text("#trouble"), "the page says that the edge is away")
+    assert page.evaluate("document.querySelector('main').className") == "stale"
+    page.call("Network.emulateNetworkConditions", offline=False, **offline)
+    wait_until(lambda: page.evaluate("document.querySelector('main').className") == "", "the page goes on")
+    assert json.loads(page.evaluate("JSON.stringify(refused)")) == []

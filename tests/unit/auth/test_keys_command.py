@@ -1,0 +1,98 @@
+"""`meshgate keys`, as it is typed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from gateway.auth import trust_file
+from gateway.cli import main
+
+NODE = "00112233-4455-6677-8899-aabbccddeeff"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "keys.yaml"
+
+
+def run(path: Path, *words: str) -> Result:
+    return CliRunner().invoke(main, ["keys", *words, "--trust", str(path)])
+
+
+def run_json(path: Path, *words: str) -> Any:
+    result = run(path, *words, "--output", "json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_a_key_is_made_listed_rotated_and_revoked(path: Path) -> None:
+    made = run_json(path, "new", NODE)
+    rotated = run_json(path, "rotate", NODE, "--overlap", "24h")
+    assert (made["key_id"], rotated["key_id"]) == ("00000001", "00000002")
+    assert run(path, "revoke", NODE, "00000001").exit_code == 0
+    assert [(row["key_id"], row["state"]) for row in run_json(path, "list")] == [
+        ("00000001", "expired"),
+        ("00000002", "valid"),
+    ]
+
+
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_the_list_shows_no_secret(path: Path, output: str) -> None:
+    made = run_json(path, "new", NODE, "--kind", "hmac", "--kind", "ed25519", "--kind", "encryption")
+    listed = run(path, "list", "--output", output).output
+    assert made["public"] in listed
+    assert len(made["secrets"]) == 3
+    assert not any(secret in listed for secret in made["secrets"].values())
+
+
+def test_the_text_of_a_new_key_is_what_the_device_needs(path: Path) -> None:
+    lines = run(path, "new", NODE).output.splitlines()
+    key = trust_file.load(path).keys.nodes[bytes.fromhex(NODE.replace("-", ""))][bytes.fromhex("00000001")]
+    assert key.hmac is not None
+    assert f"hmac:       {key.hmac.hex()}" in lines
+
+
+def test_a_public_key_alone_makes_a_key_for_signatures(path: Path) -> None:
+    public = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a"
+    made = run_json(path, "new", NODE, "--public", public)
+    assert (made["public"], made["secrets"]) == (public, {})
+
+
+def test_the_gateway_is_rotated_by_its_name(path: Path) -> None:
+    result = run(path, "rotate", "gateway")
+    assert result.exit_code == 1
+    assert "no entry for the gateway" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (("revoke", NODE, "00000009"), 1, "no node"),
+        (("new", "x"), 1, "x is no node"),
+        (("new", NODE, "--not-after", "soon"), 2, "soon is no RFC 3339 time"),
+        (("new", NODE, "--not-after", "2026-01-01T00:00:00"), 2, "no RFC 3339 time"),
+        (("new", NODE, "--not-before", "2d", "--not-after", "1d"), 78, "a time after not_before"),
+        (("rotate", NODE, "--overlap", "1y"), 2, "1y is no length of time"),
+        (("list",), 78, "cannot read it"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line_and_an_exit_code(
+    path: Path, words: tuple[str, ...], code: int, told: str
+) -> None:
+    result = run(path, *words)
+    assert result.exit_code == code
+    assert told in result.stderr.splitlines()[0]
+    assert not path.exists()
+
+
+def test_the_trust_store_is_the_one_the_configuration_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "meshgate.yaml").write_text("mesh: demo\ntrust: trusted.yaml\n")
+    result = CliRunner().invoke(main, ["keys", "new", NODE])
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "trusted.yaml").exists()

@@ -1,0 +1,180 @@
+"""init, validate, config and schema."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+import yaml
+
+from gateway.cli.console import Exit
+from gateway.config import load
+from tests.unit.cli.running import run, said
+
+SECRET = "hunter2"
+
+
+@pytest.fixture
+def mesh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to stand in."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+class TestInit:
+    def test_it_writes_a_configuration_and_keys_that_are_good(self, mesh: Path) -> None:
+        result = run("init")
+        assert result.exit_code == Exit.OK
+        assert "wrote meshgate.yaml" in result.stdout
+        assert run("validate").exit_code == Exit.OK
+        assert stat.S_ISREG((mesh / "keys.yaml").stat().st_mode)
+
+    def test_keys_and_configuration_name_one_node(self, mesh: Path) -> None:
+        result = said(run("init", "--output", "json"))
+        keys = yaml.safe_load((mesh / "keys.yaml").read_text())
+        assert result["node"] == keys["gateway"]["node"] == str(load(mesh / "meshgate.yaml").identity.node)
+
+    def test_keys_that_are_there_are_kept_and_their_node_is_taken(self, mesh: Path) -> None:
+        run("init")
+        before = (mesh / "keys.yaml").read_text()
+        node = load(mesh / "meshgate.yaml").identity.node
+        assert run("init", "--force", "--mesh", "prod").exit_code == Exit.OK
+        assert (mesh / "keys.yaml").read_text() == before
+        assert load(mesh / "meshgate.yaml").identity.node == node
+        assert load(mesh / "meshgate.yaml").mesh == "prod"
+
+    def test_a_configuration_that_is_there_is_kept(self, mesh: Path) -> None:
+        (mesh / "meshgate.yaml").write_text("mesh: mine")
+        result = run("init")
+        assert result.exit_code == Exit.FAILURE
+        assert result.stderr == "meshgate: meshgate.yaml is there already: --force overwrites it\n"
+        assert (mesh / "meshgate.yaml").read_text() == "mesh: mine"
+
+    @pytest.mark.parametrize(
+        ("arguments", "path"), [(("--dir", "a/b"), "a/b/meshgate.yaml"), (("-c", "a/other.yaml"), "a/other.yaml")]
+    )
+    def test_it_writes_where_it_is_told(self, mesh: Path, arguments: tuple[str, str], path: str) -> None:
+        assert run("init", *arguments).exit_code == Exit.OK
+        assert (mesh / path).is_file()
+        assert (mesh / path).with_name("keys.yaml").is_file()
+
+    def test_a_mesh_name_that_cannot_be_is_refused_before_anything_is_written(self, mesh: Path) -> None:
+        result = run("init", "--mesh", "a.b")
+        assert result.exit_code == Exit.USAGE
+        assert "expected letters, digits and -" in result.stderr
+        assert list(mesh.iterdir()) == []
+
+
+class TestValidate:
+    @pytest.mark.usefixtures("mesh")
+    def test_a_good_one_is_summed_up(self) -> None:
+        run("init")
+        result = run("validate")
+        assert result.exit_code == Exit.OK
+        assert result.stdout.startswith("meshgate.yaml: valid: mesh demo, ")
+        assert said(run("validate", "--output", "json")) == {"valid": True, "faults": []}
+
+    def test_every_fault_is_a_line_and_the_code_says_configuration(self, mesh: Path) -> None:
+        (mesh / "meshgate.yaml").write_text("mesh: demo\nbogus: 1\nkafka: {partitions: 0}\n")
+        result = run("validate")
+        assert result.exit_code == Exit.CONFIG
+        assert [line.split(": ")[:3] for line in result.stderr.splitlines()] == [
+            ["meshgate", "meshgate.yaml:2", "bogus"],
+            ["meshgate", "meshgate.yaml:3", "kafka.partitions"],
+        ]
+
+    def test_programs_get_the_faults_as_json(self, mesh: Path) -> None:
+        (mesh / "meshgate.yaml").write_text("mesh: demo\nkafka: {partitions: 0}\n")
+        result = run("validate", "--output", "json")
+        assert result.exit_code == Exit.CONFIG
+        assert said(result) == {
+            "valid": False,
+            "faults": [
+                {
+                    "file": "meshgate.yaml",
+                    "path": "kafka.partitions",
+                    "expected": "expected greater than or equal to 1",
+                    "line": 2,
+                }
+            ],
+        }
+
+    def test_files_that_are_not_there_are_faults_unless_they_are_not_asked_for(self, mesh: Path) -> None:
+        (mesh / "meshgate.yaml").write_text("mesh: demo")
+        result = run("validate")
+        assert result.exit_code == Exit.CONFIG
+        assert "trust: cannot read" in result.stderr
+        assert run("validate", "--skip-files").exit_code == Exit.OK
+
+    def test_a_broken_trust_store_is_told_with_its_places(self, mesh: Path) -> None:
+        run("init")
+        with (mesh / "keys.yaml").open("a") as keys:
+            keys.write("\nbogus: 1\n")
+        result = run("validate")
+        assert result.exit_code == Exit.CONFIG
+        assert "keys.yaml:" in result.stderr
+        assert "bogus: unknown key" in result.stderr
+
+    def test_another_nodes_trust_store_is_told(self, mesh: Path) -> None:
+        run("init")
+        text = (mesh / "meshgate.yaml").read_text()
+        node = str(load(mesh / "meshgate.yaml").identity.node)
+        (mesh / "meshgate.yaml").write_text(text.replace(node, "9a1f4c3e-1111-4222-8333-000000000001"))
+        result = run("validate")
+        assert result.exit_code == Exit.CONFIG
+        assert result.stderr.endswith(f"identity.node: the trust store's gateway is node {node}\n")
+
+    def test_a_trust_store_without_the_gateways_keys_is_told(self, mesh: Path) -> None:
+        (mesh / "meshgate.yaml").write_text("mesh: demo")
+        (mesh / "keys.yaml").write_text("nodes: {}")
+        result = run("validate")
+        assert result.exit_code == Exit.CONFIG
+        assert "identity.key: the trust store has no entry gateway" in result.stderr
+
+    @pytest.mark.usefixtures("mesh")
+    def test_where_there_is_none_it_is_said_how_to_get_one(self) -> None:
+        result = run("validate")
+        assert result.exit_code == Exit.CONFIG
+        assert "write one with init" in result.stderr
+
+    def test_the_one_that_up_writes_is_found(self, mesh: Path) -> None:
+        run("init", "--dir", "mesh")
+        assert run("validate").exit_code == Exit.OK
+        assert (mesh / "mesh/meshgate.yaml").is_file()
+
+
+class TestConfigPrint:
+    TEXT = f"mesh: demo\nkafka: {{bootstrap: 'a:1', security: {{protocol: SASL_SSL, username: u, password: {SECRET}}}}}"
+
+    @pytest.mark.parametrize("arguments", [(), ("--output", "json")])
+    def test_what_holds_is_shown_with_defaults_and_secrets(self, mesh: Path, arguments: tuple[str, ...]) -> None:
+        (mesh / "meshgate.yaml").write_text(self.TEXT)
+        shown = yaml.safe_load(run("config", "print", *arguments).stdout)
+        assert shown["limits"]["connections"] == 10_000
+        assert shown["kafka"]["security"]["password"] == SECRET
+
+    @pytest.mark.parametrize("arguments", [(), ("--output", "json")])
+    def test_redacted_no_secret_is_shown(self, mesh: Path, arguments: tuple[str, ...]) -> None:
+        (mesh / "meshgate.yaml").write_text(self.TEXT)
+        result = run("config", "print", "--redacted", *arguments)
+        assert result.exit_code == Exit.OK
+        assert SECRET not in result.stdout
+        assert yaml.safe_load(result.stdout)["kafka"]["security"]["username"] == "u"
+
+    def test_state_is_shown_where_it_will_be(self, mesh: Path) -> None:
+        (mesh / "meshgate.yaml").write_text(self.TEXT)
+        shown = yaml.safe_load(run("config", "print", "--dir", "elsewhere").stdout)
+        assert shown["router"]["checkpoint"] == str(mesh / "elsewhere/state/router")
+
+    def test_a_broken_one_is_not_shown(self, mesh: Path) -> None:
+        (mesh / "meshgate.yaml").write_text("mesh: [")
+        result = run("config", "print")
+        assert (result.exit_code, result.stdout) == (Exit.CONFIG, "")
+
+
+def test_the_schema_is_printed_for_editors() -> None:
+    result = run("schema")
+    assert result.exit_code == Exit.OK
+    assert json.loads(result.stdout)["title"] == "meshgate.yaml"

@@ -1,0 +1,202 @@
+"""Every protocol that has sessions, through real sockets: what is published, asked, served and cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from gateway.client import Answer, Asked, EndedError, NoAnswerError, RefusedError, UnreachableError, connect
+from gateway.content import JSON
+from gateway.event import Event, Kind
+from gateway.protocols import protocols
+from tests.unit.client.loopback import loopback
+from tests.unit.client.loops import in_a_loop
+
+STREAM_PROTOCOLS = sorted(name for name, spec in protocols().items() if spec.session is not None)
+for_every_protocol = pytest.mark.parametrize("protocol", STREAM_PROTOCOLS)
+
+
+async def double(asked: Asked) -> Answer:
+    return Answer(body=b"%d" % (2 * int(asked.body.strip(b"[]"))), content_type=JSON)
+
+
+@for_every_protocol
+@in_a_loop
+async def test_what_one_publishes_another_gets(protocol: str) -> None:
+    async with loopback(protocol) as mesh, connect(protocol, "127.0.0.1", mesh.port) as one:
+        await one.subscribe("temp.>")
+        async with connect(protocol, "127.0.0.1", mesh.port) as other:
+            await other.publish("temp.high", b"[81]", JSON)
+            event = await anext(one.events())
+    assert (event.subject, event.body) == ("temp.high", b"[81]")
+
+
+@for_every_protocol
+@in_a_loop
+async def test_a_request_is_answered_by_whoever_serves_it(protocol: str) -> None:
+    async with loopback(protocol) as mesh, connect(protocol, "127.0.0.1", mesh.port) as server:
+        await server.serve("sum.*", double)
+        async with connect(protocol, "127.0.0.1", mesh.port) as requester:
+            answer = await requester.request("sum.double", b"[21]", JSON)
+    assert (answer.kind, answer.body) == (Kind.RESPONSE, b"42")
+
+
+@for_every_protocol
+@in_a_loop
+async def test_many_requests_at_once_get_each_their_own_answer(protocol: str) -> None:
+    async with loopback(protocol) as mesh, connect(protocol, "127.0.0.1", mesh.port) as client:
+        await client.serve("sum.*", double)
+        asked = [client.request("sum.double", b"[%d]" % number, JSON) for number in range(50)]
+        answers = await asyncio.gather(*asked)
+    assert [int(answer.body) for answer in answers] == [2 * number for number in range(50)]
+
+
+@for_every_protocol
+@in_a_loop
+async def test_a_request_that_nobody_serves_is_answered_with_an_error(protocol: str) -> None:
+    async with loopback(protocol) as mesh, connect(protocol, "127.0.0.1", mesh.port) as client:
+        answer = await client.request("nobody.serves", b"[]", JSON)
+    assert (answer.ok, answer.code) == (False, "no_responder")
+
+
+@for_every_protocol
+@in_a_loop
+async def test_a_refused_subscription_says_why(protocol: str) -> None:
+    async with loopback(protocol) as mesh, connect(protocol, "127.0.0.1", mesh.port) as client:
+        with pytest.raises(RefusedError) as refused:
+            await client.subscribe("forbidden")
+    assert refused.value.code == "forbidden"
+
+
+@for_every_protocol
+@in_a_loop
+async def test_nothing_comes_after_unsubscribing(protocol: str) -> None:
+    async with loopback(protocol) as mesh, connect(protocol, "127.0.0.1", mesh.port) as client:
+        await client.subscribe("temp.>")
+        await client.subscribe("end")
+        await client.publish("temp.high", b"[1]", JSON)
+        await anext(client.events())
+        await client.unsubscribe("temp.>")
+        await client.publish("temp.high", b"[2]", JSON)
+        await client.publish("end", b"[3]", JSON)
+        event = await anext(client.events())
+    assert event.subject == "end"
+
+
+@for_every_protocol
+@in_a_loop
+async def test_a_handler_that_fails_is_an_error_to_the_requester(protocol: str) -> None:
+    async def fail(asked: Asked) -> bytes:
+        raise ValueError(asked.subject)
+
+    async with loopback(protocol) as mesh, connect(protocol, "127.0.0.1", mesh.port) as client:
+        await client.serve("sum.*", fail)
+        answer = await client.request("sum.double", b"[1]", JSON)
+    assert (answer.kind, answer.code) == (Kind.ERROR, "internal")
+
+
+@for_every_protocol
+@in_a_loop
+async def test_progress_is_heard_while_the_answer_is_still_to_come(protocol: str) -> None:
+    heard: asyncio.Queue[Event] = asyncio.Queue()
+    heard_by_requester = asyncio.Event()
+
+    async def slow(asked: Asked) -> bytes:
+        asked.progress(b"[1]", JSON)
+        await heard_by_requester.wait()
+        return b""
+
+    async with loopback(protocol) as mesh, connect(protocol, "127.0.0.1", mesh.port) as client:
+        await client.serve("slow.work", slow)
+        waiting = asyncio.create_task(client.request("slow.work", on_progress=heard.put_nowait))
+        progress = await heard.get()
+        heard_by_requester.set()
+        answer = await waiting
+    assert (progress.kind, progress.subject, answer.ok) == (Kind.PROGRESS, "slow.work", True)
+
+
+@for_every_protocol
+@in_a_loop
+async def test_a_request_without_an_answer_in_time_raises(protocol: str) -> None:
+    async def never(asked: Asked) -> bytes:
+        await asyncio.Event().wait()
+        return asked.body
+
+    async with loopback(protocol) as mesh, connect(protocol, "127.0.0.1", mesh.port) as client:
+        await client.serve("slow.work", never)
+        with pytest.raises(NoAnswerError) as unanswered:
+            await client.request("slow.work", timeout=0.05)
+    assert "within 0.05 s" in str(unanswered.value)
+
+
+@pytest.mark.parametrize("protocol", [name for name in STREAM_PROTOCOLS if name != "wolpertinger"])
+@in_a_loop
+async def test_who_stops_waiting_cancels_the_handler(protocol: str) -> None:
+    begun, cancelled = asyncio.Event(), asyncio.Event()
+
+    async def endless(asked: Asked) -> bytes:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+        return asked.body
+
+    async with loopback(protocol) as mesh, connect(protocol, "127.0.0.1", mesh.port) as server:
+        await server.serve("slow.work", endless)
+        async with connect(protocol, "127.0.0.1", mesh.port) as requester:
+            waiting = asyncio.create_task(requester.request("slow.work"))
+            await begun.wait()
+            waiting.cancel()
+            await cancelled.wait()
+
+
+@for_every_protocol
+@in_a_loop
+async def test_the_end_of_the_session_ends_what_waits(protocol: str) -> None:
+    async def never(asked: Asked) -> bytes:
+        mesh.peers[0].drain()
+        await asyncio.Event().wait()
+        return asked.body
+
+    async with loopback(protocol) as mesh, connect(protocol, "127.0.0.1", mesh.port) as client:
+        await client.serve("slow.work", never)
+        with pytest.raises(EndedError) as ended:
+            await client.request("slow.work")
+        with pytest.raises(EndedError) as refused:
+            await client.publish("temp.high")
+    assert ended.value is refused.value
+
+
+@for_every_protocol
+@in_a_loop
+async def test_events_end_when_the_client_is_closed(protocol: str) -> None:
+    async with loopback(protocol) as mesh, connect(protocol, "127.0.0.1", mesh.port) as client:
+        await client.subscribe("temp.>")
+    assert [event async for event in client.events()] == []
+
+
+@for_every_protocol
+@in_a_loop
+async def test_a_peer_that_is_not_there_is_named(protocol: str) -> None:
+    async with loopback(protocol) as mesh:
+        port = mesh.port
+    with pytest.raises(UnreachableError) as refused:
+        async with connect(protocol, "127.0.0.1", port):
+            pass
+    assert str(refused.value) == f"tcp://127.0.0.1:{port}: connection refused"
+
+
+@pytest.mark.parametrize("protocol", [name for name in STREAM_PROTOCOLS if "ws" in protocols()[name].transports])
+@in_a_loop
+async def test_over_a_websocket_all_is_as_over_tcp(protocol: str) -> None:
+    async with loopback(protocol, websocket=True) as mesh:
+        async with connect(protocol, f"ws://127.0.0.1:{mesh.port}") as client:
+            await client.subscribe("temp.>")
+            await client.serve("sum.*", double)
+            await client.publish("temp.high", b"[81]", JSON)
+            event = await anext(client.events())
+            answer = await client.request("sum.double", b"[21]", JSON)
+    assert (event.subject, event.body, answer.body) == ("temp.high", b"[81]", b"42")

@@ -1,0 +1,309 @@
+"""pub, sub, req and serve as a shell sees them, against a mesh of one process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from gateway.cli import main
+from gateway.cli.bodies import guessed_type
+from gateway.cli.console import Exit
+from gateway.cli.peer_options import Peer
+from gateway.client import Answer, Asked, NoAnswerError, connect
+from gateway.content import JSON
+from gateway.event import Event, Kind
+from tests.unit.client.loopback import LoopbackMesh
+from tests.unit.client.loops import SECONDS
+from tests.unit.client.threads import beside, mesh_beside, served
+
+pytestmark = pytest.mark.usefixtures("nowhere")
+
+
+@pytest.fixture
+def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder without a configuration."""
+    monkeypatch.chdir(tmp_path)
+
+
+def run(mesh: LoopbackMesh, verb: str, *arguments: str, stdin: bytes = b"") -> Result:
+    to = ("--via", mesh.spec.name, "--to", f"127.0.0.1:{mesh.port}")
+    return CliRunner().invoke(main, [verb, *to, *arguments], input=stdin)
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come about"
+        time.sleep(0.002)
+
+
+def interests(mesh: LoopbackMesh) -> set[tuple[str, str]]:
+    return {interest for peer in list(mesh.peers) for interest in peer.interests}
+
+
+def publish(mesh: LoopbackMesh, subject: str, body: bytes) -> None:
+    async def talk() -> None:
+        async with connect(mesh.spec.name, "127.0.0.1", mesh.port) as client:
+            await client.publish(subject, body, guessed_type(body))
+
+    asyncio.run(talk())
+
+
+def ask(mesh: LoopbackMesh, subject: str, body: bytes = b"", **settings: Any) -> Answer:
+    async def talk() -> Answer:
+        async with connect(mesh.spec.name, "127.0.0.1", mesh.port) as client:
+            return await client.request(subject, body, guessed_type(body), **settings)
+
+    return asyncio.run(talk())
+
+
+class TestPub:
+    def test_an_event_is_published_and_what_became_of_it_is_told(self) -> None:
+        with mesh_beside("hsp") as mesh:
+            result = run(mesh, "pub", "temp.high", '{"c":81}')
+        assert (result.exit_code, result.stdout) == (Exit.OK, "published temp.high: 8 bytes, confirmed\n")
+        (event,) = mesh.heard
+        assert (event.subject, event.body, event.content_type) == ("temp.high", b'{"c":81}', "application/json")
+
+    def test_an_options_value_may_come_from_the_environment_or_a_file(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("FORMAT", "msgpack")
+        (tmp_path / "format").write_text("msgpack\n")
+        with mesh_beside("yamp") as mesh:
+            for written in ("${FORMAT}", "${file:format}"):
+                result = run(mesh, "pub", "temp.high", "81", "-o", f'formats=["{written}"]')
+                assert result.exit_code == Exit.OK, result.stderr
+        assert [event.content_type for event in mesh.heard] == ["application/msgpack"] * 2
+
+    def test_programs_are_told_in_json(self) -> None:
+        with mesh_beside("yamp") as mesh:
+            result = run(mesh, "pub", "temp.high", "warm", "--output", "json", "-n", "3")
+        told = {"subject": "temp.high", "count": 3, "bytes": 4, "content_type": "text/plain", "outcome": "written"}
+        assert json.loads(result.stdout) == told
+        assert [event.body for event in mesh.heard] == [b'"warm"'] * 3
+
+    def test_a_body_may_come_from_standard_input_as_it_is(self) -> None:
+        with mesh_beside("emp") as mesh:
+            run(mesh, "pub", "blob", "-", stdin=b"\xff\x00\n")
+            run(mesh, "pub", "blob", "-", "--content-type", "image/png", stdin=b"\x89PNG")
+        assert [(event.body, event.content_type) for event in mesh.heard] == [
+            (b"\xff\x00\n", "application/octet-stream"),
+            (b"\x89PNG", "image/png"),
+        ]
+
+
+class TestSub:
+    def test_events_are_lines_and_the_acknowledgement_is_told_beside_them(self) -> None:
+        with mesh_beside("hsp") as mesh, beside(lambda: run(mesh, "sub", "temp.>", "door", "-n", "2")) as subscriber:
+            until(lambda: len(interests(mesh)) == 2)
+            publish(mesh, "temp.high", b"81")
+            publish(mesh, "door", b"\xff")
+        result = subscriber.result()
+        assert (result.exit_code, result.stdout) == (Exit.OK, "temp.high  81\ndoor  0xff\n")
+        assert result.stderr == f"subscribed to temp.> door at tcp://127.0.0.1:{mesh.port}\n"
+
+    def test_with_json_each_event_is_an_object(self) -> None:
+        arguments = ("sub", "temp.>", "-n", "1", "--output", "json", "-q")
+        with mesh_beside("hsp") as mesh, beside(lambda: run(mesh, *arguments)) as subscriber:
+            until(lambda: len(interests(mesh)) == 1)
+            publish(mesh, "temp.high", b"81")
+        result = subscriber.result()
+        expected = {"subject": "temp.high", "kind": "event", "body": "81", "content_type": JSON, "message_id": "1"}
+        assert (json.loads(result.stdout), result.stderr) == (expected, "")
+
+    def test_with_reconnect_it_comes_back(self) -> None:
+        arguments = ("sub", "temp.>", "-n", "1", "--reconnect")
+        with mesh_beside("yamp") as mesh, beside(lambda: run(mesh, *arguments)) as subscriber:
+            until(lambda: len(interests(mesh)) == 1)
+            mesh.loop.call_soon_threadsafe(mesh.peers[0].drain)
+            until(lambda: "drain" in mesh.ended and len(interests(mesh)) == 1)
+            publish(mesh, "temp.high", b"81")
+        result = subscriber.result()
+        assert (result.stdout, len(result.stderr.splitlines())) == ("temp.high  81\n", 2)
+
+    def test_waiting_in_vain_is_an_error(self) -> None:
+        with mesh_beside("hsp") as mesh:
+            result = run(mesh, "sub", "temp.>", "-n", "1", "--timeout", "0.05", "-q")
+        assert result.exit_code == Exit.UNAVAILABLE
+        assert result.stderr == f"meshgate: tcp://127.0.0.1:{mesh.port}: no event within 0.05 s\n"
+
+    def test_a_refused_pattern_is_an_error(self) -> None:
+        with mesh_beside("yamp") as mesh:
+            result = run(mesh, "sub", "forbidden")
+        assert result.exit_code == Exit.FAILURE
+        assert result.stderr == f"meshgate: tcp://127.0.0.1:{mesh.port}: forbidden: said the loopback mesh\n"
+
+
+class TestReq:
+    def test_the_answer_is_printed(self) -> None:
+        async def echo(asked: Asked) -> Answer:
+            return Answer(body=asked.body, content_type=asked.content_type)
+
+        with mesh_beside("hsp") as mesh, served(mesh, "echo", echo):
+            text = run(mesh, "req", "echo", "warm")
+            octets = run(mesh, "req", "echo", "-", stdin=b"\xff\n")
+            told = run(mesh, "req", "echo", "81", "--output", "json")
+        assert (text.exit_code, text.stdout_bytes, octets.stdout_bytes) == (Exit.OK, b"warm\n", b"\xff\n")
+        assert json.loads(told.stdout) == {"kind": "response", "body": "81", "content_type": JSON}
+
+    def test_progress_is_shown_to_who_wants_it(self) -> None:
+        async def slow(asked: Asked) -> bytes:
+            asked.progress(b"half")
+            return b"done"
+
+        with mesh_beside("emp") as mesh, served(mesh, "slow", slow):
+            results = [run(mesh, "req", "slow", *wanted) for wanted in ((), ("--progress",), ("-v",))]
+        assert [result.stdout for result in results] == ["done\n"] * 3
+        assert ["progress  half" in result.stderr for result in results] == [False, True, True]
+
+    def test_an_error_is_told_with_its_code(self) -> None:
+        async def refuse(asked: Asked) -> Answer:
+            return Answer.error("no_stock", f"no {asked.body.decode()}")
+
+        with mesh_beside("yamp") as mesh, served(mesh, "order", refuse):
+            result = run(mesh, "req", "order", "7")
+            told = run(mesh, "req", "order", "7", "--output", "json")
+            nobody = run(mesh, "req", "nobody")
+        assert (result.exit_code, result.stderr) == (Exit.FAILURE, "meshgate: order: no_stock: no 7\n")
+        assert told.exit_code == Exit.FAILURE
+        assert json.loads(json.loads(told.stdout)["body"]) == {"code": "no_stock", "message": "no 7"}
+        assert nobody.stderr == "meshgate: nobody: no_responder: said the loopback mesh\n"
+
+    def test_no_answer_in_time_is_an_error_of_its_own(self) -> None:
+        async def never(asked: Asked) -> bytes:
+            await asyncio.Event().wait()
+            return asked.body
+
+        with mesh_beside("hsp") as mesh, served(mesh, "slow", never):
+            result = run(mesh, "req", "slow", "--timeout", "0.05")
+        assert result.exit_code == Exit.UNAVAILABLE
+        assert result.stderr == f"meshgate: tcp://127.0.0.1:{mesh.port}: no answer on slow within 0.05 s\n"
+
+
+class TestServe:
+    def test_a_command_answers(self) -> None:
+        serve = ("serve", "sum.*", "-n", "1", "--", "sh", "-c", 'read numbers; echo "$numbers+$MESHGATE_SUBJECT"')
+        with mesh_beside("yamp") as mesh, beside(lambda: run(mesh, *serve)) as server:
+            until(lambda: len(interests(mesh)) == 1)
+            answer = ask(mesh, "sum.add", b"1")
+        assert answer.body == b'"1+sum.add"'
+        assert server.result().exit_code == Exit.OK
+        assert server.result().stderr == f"serving sum.* at tcp://127.0.0.1:{mesh.port}\n"
+
+    def test_programs_are_told_what_was_answered(self) -> None:
+        serve = ("serve", "sum.*", "-n", "1", "--output", "json", "--", "sh", "-c", "cat > in; echo 3")
+        with mesh_beside("hsp") as mesh, beside(lambda: run(mesh, *serve)) as server:
+            until(lambda: len(interests(mesh)) == 1)
+            ask(mesh, "sum.add", b"1")
+        [line] = server.result().stdout.splitlines()
+        assert json.loads(line) == {
+            "subject": "sum.add", "kind": "response", "body": "3", "content_type": "application/json",
+        }  # fmt: skip
+
+    def test_lines_of_progress_are_said_and_all_else_is_the_answer(self) -> None:
+        line = "cat > in; echo step 1; echo STEP half; echo rest"
+        serve = ("serve", "slow", "-n", "1", "--progress-lines", "STEP", "--", "sh", "-c", line)
+        heard: list[Event] = []
+        with mesh_beside("hsp") as mesh, beside(lambda: run(mesh, *serve)):
+            until(lambda: len(interests(mesh)) == 1)
+            answer = ask(mesh, "slow", b"", on_progress=heard.append)
+        assert (answer.body, answer.content_type) == (b"step 1\nrest", "text/plain")
+        assert [event.body for event in heard] == [b"half"]
+
+    def test_a_command_that_fails_is_an_error_with_its_last_words(self) -> None:
+        serve = ("serve", "sum.*", "-n", "1", "--", "sh", "-c", "echo looking >&2; echo not found >&2; exit 3")
+        with mesh_beside("emp") as mesh, beside(lambda: run(mesh, *serve)):
+            until(lambda: len(interests(mesh)) == 1)
+            answer = ask(mesh, "sum.add", b"1")
+        assert (answer.kind, answer.code, answer.message) == (Kind.ERROR, "failed", "not found")
+
+    def test_a_command_whose_requester_gives_up_is_ended(self, tmp_path: Path) -> None:
+        pid = tmp_path / "pid"
+        line = f"test -s {pid} && exit 0; echo $$ > {pid}; exec sleep 60"
+        with mesh_beside("yamp") as mesh, beside(lambda: run(mesh, "serve", "slow", "-n", "1", "--", "sh", "-c", line)):
+            until(lambda: len(interests(mesh)) == 1)
+            with pytest.raises(NoAnswerError):
+                ask(mesh, "slow", timeout=0.2)
+            until(lambda: not Path("/proc", pid.read_text().strip()).exists())
+            assert ask(mesh, "slow").ok
+
+    def test_a_command_that_is_not_there_is_found_out_at_once(self) -> None:
+        with mesh_beside("hsp") as mesh:
+            result = run(mesh, "serve", "sum.*", "--", "no-such-command")
+        assert (result.exit_code, result.stderr) == (Exit.FAILURE, "meshgate: there is no command no-such-command\n")
+
+
+class TestWhatCannotBe:
+    @pytest.mark.parametrize(
+        ("arguments", "code", "why"),
+        [
+            (("pub", "", "--to", "127.0.0.1:1"), Exit.USAGE, "a subject is not empty"),
+            (("req", ""), Exit.USAGE, "a subject is not empty"),
+            (("pub", "x", "--to", "127.0.0.1:1"), Exit.UNAVAILABLE, "tcp://127.0.0.1:1: connection refused"),
+            (("pub", "x", "--to", "ftp://x:1"), Exit.UNAVAILABLE, "yamp runs over tcp://, tls://, ws://, wss://"),
+            (("req", "x", "--via", "emm"), Exit.USAGE, "emm has no requests"),
+            (("serve", "x", "--via", "emm", "--", "cat"), Exit.USAGE, "emm has no requests"),
+            (("pub", "x", "--urgent"), Exit.USAGE, "--urgent is of emm, and yamp has nothing like it"),
+            (("sub", "x", "--via", "hsp", "--key", "gateway"), Exit.USAGE, "--key is of emm, and hsp"),
+            (("sub", "x", "--via", "emm", "--group", "g"), Exit.USAGE, "--group: a hello of emm names none"),
+            (("sub", "x", "--via", "emm"), Exit.FAILURE, "unauthenticated: only a signed hello may subscribe"),
+            (("sub", "x", "--via", "emm", "--verify"), Exit.FAILURE, "--verify needs a trust store"),
+            (("pub", "x", "--via", "emm", "--key", "nothing"), Exit.FAILURE, "--key: expected a file"),
+            (("pub", "x", "-o", "formats"), Exit.USAGE, "formats is not NAME=VALUE"),
+            (("pub", "x", "-o", "formats=[xml]"), Exit.FAILURE, "-o formats.0: Input should be 'json' or 'msgpack'"),
+            (("pub", "x", "-o", "formats=["), Exit.USAGE, "the value of formats is no YAML"),
+            (("pub", "x", "-o", 'formats=["${NOT_SET}"]'), Exit.USAGE, "formats: the environment has no NOT_SET"),
+            (("pub", "x", "--via", "wolpertinger", "--to", "xmpp://x:1"), Exit.UNAVAILABLE, "xmpp://USER@HOST/PEER"),
+        ],
+    )
+    def test_it_is_told_in_one_line(self, arguments: tuple[str, ...], code: Exit, why: str) -> None:
+        result = CliRunner().invoke(main, list(arguments))
+        assert result.exit_code == code
+        assert why in result.stderr.splitlines()[0]
+
+
+class TestWhereThePeerIs:
+    LISTENERS = """
+listeners:
+  - {name: devices, protocol: emm, listen: "udp://0.0.0.0:6050"}
+  - {name: any, protocol: yamp, listen: "tcp://127.0.0.1:0"}
+  - {name: web, protocol: yamp, listen: "ws://[::]:6043/mesh"}
+  - {name: plc, protocol: hsp, listen: "tcp://127.0.0.1:6041"}
+  - {name: secure, protocol: hsp, listen: "tls://127.0.0.1:6141", tls: {cert: a.pem, key: a.key}}
+"""
+
+    def peer(self, via: str, *, to: str | None = None, tls: bool = False, config: str | None = None) -> Peer:
+        return Peer(config, via, to, None, tls, None, None, None, None, {})
+
+    @pytest.mark.parametrize(
+        ("via", "tls", "address"),
+        [
+            ("emm", False, "udp://127.0.0.1:6050"),
+            ("yamp", False, "ws://[::1]:6043/mesh"),
+            ("hsp", False, "tcp://127.0.0.1:6041"),
+            ("hsp", True, "tls://127.0.0.1:6141"),
+            ("emp", False, "tcp://127.0.0.1:5040"),
+        ],
+    )
+    def test_it_is_the_first_listener_of_the_protocol(self, via: str, tls: bool, address: str) -> None:
+        Path("meshgate.yaml").write_text("mesh: demo" + self.LISTENERS)
+        assert str(self.peer(via, tls=tls).address()) == address
+
+    def test_without_a_configuration_it_is_the_protocols_own_port_here(self) -> None:
+        assert str(self.peer("wolpertinger").address()) == "tcp://127.0.0.1:5044"
+
+    def test_what_is_named_goes_before_any_configuration(self) -> None:
+        Path("meshgate.yaml").write_text("mesh: [broken")
+        assert str(self.peer("hsp", to="plc:1").address()) == "tcp://plc:1"
+
+    def test_a_configuration_that_is_named_must_be_good(self) -> None:
+        result = CliRunner().invoke(main, ["pub", "x", "-c", "none.yaml"])
+        assert result.exit_code == Exit.CONFIG

@@ -1,0 +1,154 @@
+"""Kafka for an edge under test: keeps what is written, acknowledges when told, and reads out what a test puts in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from gateway import deliveries
+from gateway.config import Config
+from gateway.deliveries import DeliveryOutcome
+from gateway.edge.egress_reader import Failed, Handle
+from gateway.edge.ledger import Checkpoint, Resumption
+from gateway.edge.outcomes import KnownOutcomes
+from gateway.egress import Egress
+from gateway.raw_log.container import decode_record
+from gateway.raw_log.frames import RawFrame, ReplyAddress
+from gateway.raw_log.mesh_frames import MESH, MeshFrame, decode
+
+
+class FakeFuture:
+    def __init__(self) -> None:
+        self.told: list[Callable[[object], None]] = []
+
+    def add_both(self, callback: Callable[..., None], *arguments: object) -> None:
+        self.told.append(lambda result: callback(*arguments, result))
+
+    def end(self, result: object = None) -> None:
+        for tell in self.told:
+            tell(result)
+
+
+@dataclass
+class Written:
+    topic: str
+    value: bytes
+    settings: dict[str, Any]
+    future: FakeFuture = field(default_factory=FakeFuture)
+
+
+@dataclass
+class FakeProducer:
+    """`held`: acknowledges only when told. `refuses`: raised at the next sends, as for a record too large."""
+
+    held: bool = False
+    refuses: Exception | None = None
+    written: list[Written] = field(default_factory=list)
+    open: list[Written] = field(default_factory=list)
+
+    def send(self, topic: str, value: bytes, **settings: Any) -> FakeFuture:
+        if self.refuses is not None:
+            raise self.refuses
+        record = Written(topic, value, settings)
+        self.written.append(record)
+        self.open.append(record)
+        if not self.held:
+            asyncio.get_running_loop().call_soon(self.acknowledge)
+        return record.future
+
+    def acknowledge(self, result: object = None) -> None:
+        """All that is on its way; or it has failed, with an exception."""
+        records, self.open = self.open, []
+        for record in records:
+            record.future.end(result)
+
+    def flush(self, timeout: float) -> None:
+        pass
+
+    def close(self, timeout: float) -> None:
+        pass
+
+
+class FakeReader:
+    def __init__(self) -> None:
+        self.end = 0
+        self.resumption = Resumption(0, Checkpoint(0))
+        self.commits: list[Resumption] = []
+        self.handled = 0
+        self.stopped = False
+        self._offset = 0
+        self._handle: Handle | None = None
+
+    def lag(self, handled_to: int) -> int:
+        return self._offset - handled_to
+
+    def start(self, handle: Handle, failed: Failed) -> None:
+        self._handle = handle
+        self.fail = failed
+
+    def commit(self, resumption: Resumption) -> None:
+        self.commits.append(resumption)
+
+    def commit_now(self, resumption: Resumption) -> None:
+        self.commits.append(resumption)
+
+    def taken(self) -> None:
+        self.handled += 1
+
+    def stop(self) -> None:
+        self.stopped = True
+
+    def put(self, *records: Egress) -> None:
+        """What the router writes, one batch."""
+        batch = [(self._offset + at, record) for at, record in enumerate(records)]
+        self._offset += len(records)
+        assert self._handle is not None
+        self._handle(list(batch))
+
+
+@dataclass
+class FakeKafka:
+    producer_: FakeProducer = field(default_factory=FakeProducer)
+    reader_: FakeReader = field(default_factory=FakeReader)
+    known: KnownOutcomes = field(default_factory=KnownOutcomes)
+    waiting: list[ReplyAddress] = field(default_factory=list)
+
+    def prepare(self, config: Config) -> None:
+        pass
+
+    def producer(self, config: Config) -> FakeProducer:
+        return self.producer_
+
+    def reader(self, config: Config) -> FakeReader:
+        return self.reader_
+
+    def look_back(self, config: Config, resumption: Resumption) -> KnownOutcomes:
+        return self.known
+
+    def left_open(self, config: Config, epoch: int) -> list[ReplyAddress]:
+        return self.waiting
+
+    # -- what has been written ---------------------------------------------------------------------------------
+
+    def raw(self) -> list[RawFrame]:
+        """All frames in the raw log, in the order they were written."""
+        records = [one.value for one in self.producer_.written if one.topic.endswith(".raw")]
+        return [frame for record in records for frame in decode_record(record).frames]
+
+    def frames(self) -> list[bytes]:
+        """Those of peers."""
+        return [frame.data for frame in self.raw() if frame.source.protocol != MESH]
+
+    def mesh(self) -> list[MeshFrame]:
+        """Those that the edge has written itself."""
+        return [decode(frame.data) for frame in self.raw() if frame.source.protocol == MESH]
+
+    def outcomes(self) -> list[DeliveryOutcome]:
+        records = [one.value for one in self.producer_.written if one.topic.endswith(".deliveries")]
+        return [row for record in records for row in deliveries.decode(record)[1]]
+
+    def rejected(self) -> list[dict[str, str]]:
+        records = [one for one in self.producer_.written if one.topic.endswith(".rejected")]
+        return [{name: value.decode() for name, value in one.settings["headers"]} for one in records]

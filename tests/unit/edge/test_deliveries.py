@@ -1,0 +1,260 @@
+"""What the router wrote for this edge: to sessions, to addresses, and what became of it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from gateway.deliveries import DeliveryOutcome
+from gateway.edge.ledger import Checkpoint, Resumption
+from gateway.egress import Applied, Egress, Position
+from gateway.event import Kind
+from gateway.raw_log.frames import ReplyAddress
+from gateway.raw_log.mesh_frames import RequestsAbandoned
+from tests.unit.edge.fake_kafka import FakeKafka
+from tests.unit.edge.running import Peer, RunningEdge, configured, in_a_loop, listener, running, until
+
+DATA = bytes.fromhex("00 0099 00000003 78797a")
+DATA_ACK_0 = bytes.fromhex("01 00000000 0007 00000005 68656c6c6f")
+DATA_ACK_1 = bytes.fromhex("01 00000001 0007 00000005 68656c6c6f")
+ACK_1 = bytes.fromhex("02 00000001")
+ERROR_UNDEF_1 = bytes.fromhex("06 00000001")
+REPLY = ReplyAddress("yamp", "apps", "edge-1", 7, 3, "0102", "sum")
+
+
+def name(edge: RunningEdge, session: int) -> str:
+    return f"edge-0.{edge.life.epoch:x}.{session}"
+
+
+async def ends(edge: RunningEdge, count: int = 1) -> list[tuple[str, str, str]]:
+    await until(lambda: len(edge.kafka.outcomes()) >= count)
+    return [(row.destination, row.outcome, row.detail) for row in edge.kafka.outcomes()]
+
+
+@in_a_loop
+async def test_a_frame_is_written_to_each_session_it_is_for_and_to_no_other() -> None:
+    async with running(configured(listener("plc", "hsp"))) as edge:
+        peers = await edge.opens("plc", 3)
+        edge.delivers(DATA, sessions=(1, 3))
+        for wanted in (0, 2):
+            assert await peers[wanted].reads(len(DATA)) == DATA
+        assert await ends(edge, 2) == [(name(edge, 1), "written", ""), (name(edge, 3), "written", "")]
+        assert edge.of("egress_delivered_total", "plc", outcome="written") == 2
+        row = edge.kafka.outcomes()[0]
+        assert (row.event_id, row.part, row.node) == ("0-1-0", 0, f"anon:edge-0:{name(edge, 1)}")
+        assert edge.sample("end_to_end_duration_seconds_count", **{"from": "emm", "to": "hsp"}) == 2
+
+
+@in_a_loop
+async def test_a_delivery_is_confirmed_when_the_peer_has_acknowledged_it() -> None:
+    async with running(configured(listener("plc", "hsp"))) as edge:
+        [peer] = await edge.opens("plc")
+        edge.delivers(DATA_ACK_0, stamps=(1,), sessions=(1,))
+        assert await peer.reads(len(DATA_ACK_1)) == DATA_ACK_1
+        assert edge.sample("egress_queue_frames") == 1
+        assert edge.kafka.outcomes() == []
+        peer.sends(ACK_1)
+        assert await ends(edge) == [(name(edge, 1), "confirmed", "")]
+        assert edge.sample("egress_queue_frames") == 0
+
+
+@in_a_loop
+async def test_the_age_of_the_egress_is_that_of_the_oldest_delivery_without_an_outcome() -> None:
+    async with running(configured(listener("plc", "hsp"))) as edge:
+        [peer] = await edge.opens("plc")
+        edge.delivers(DATA_ACK_0, stamps=(1,), sessions=(1,))
+        assert await peer.reads(len(DATA_ACK_1)) == DATA_ACK_1
+        ages = []
+        for _ in range(3):
+            edge.life.tick()
+            ages.append(edge.sample("egress_age_seconds"))
+        assert ages[0] == 0 < ages[1] < ages[2]
+        peer.sends(ACK_1)
+
+        def is_over() -> bool:
+            edge.life.tick()
+            return edge.sample("egress_age_seconds") == 0
+
+        await until(is_over)
+
+
+@in_a_loop
+async def test_what_cannot_be_delivered_stands_in_rejected_with_its_reason() -> None:
+    async with running(configured(listener("plc", "hsp"))) as edge:
+        edge.delivers(DATA, sessions=(9,))
+        assert await ends(edge) == [(name(edge, 9), "undeliverable", "the session is gone")]
+        assert edge.kafka.rejected() == [
+            {
+                "reason": "undeliverable",
+                "stage": "deliver",
+                "detail": "the session is gone",
+                "event_id": "0-1-0",
+                "protocol": "emm",
+                "peer": name(edge, 9),
+                "node": "",
+            }
+        ]
+
+
+@in_a_loop
+async def test_deliveries_to_sessions_of_an_earlier_epoch_reach_nobody() -> None:
+    async with running(configured(listener("plc", "hsp"))) as edge:
+        await edge.opens("plc")
+        edge.delivers(DATA, sessions=(1,), epoch=edge.life.epoch - 1)
+        assert await ends(edge) == [(f"edge-0.{edge.life.epoch - 1:x}.1", "undeliverable", "the session is gone")]
+
+
+@in_a_loop
+async def test_a_repeat_of_the_router_reaches_nobody_twice() -> None:
+    async with running(configured(listener("plc", "hsp"))) as edge:
+        await edge.opens("plc")
+        for offset in (5, 6, 5, 6, 7):
+            edge.delivers(DATA, sessions=(1,), position=Position(0, offset, 0))
+        await until(lambda: len(edge.kafka.outcomes()) == 3)
+        assert [row.event_id for row in edge.kafka.outcomes()] == ["0-5-0", "0-6-0", "0-7-0"]
+        assert edge.kafka.reader_.handled == 5
+
+
+@in_a_loop
+async def test_who_asked_a_server_that_is_gone_hears_it_at_once() -> None:
+    async with running(configured(listener("plc", "hsp"))) as edge:
+        edge.delivers(DATA_ACK_0, stamps=(1,), sessions=(9,), kind=Kind.REQUEST, reply=REPLY.pack())
+        await until(lambda: RequestsAbandoned("undeliverable") in edge.kafka.mesh())
+        assert edge.kafka.raw()[-1].replies == (REPLY,)
+
+
+@in_a_loop
+async def test_a_slow_peer_loses_frames_alone() -> None:
+    config = configured(listener("plc", "hsp", queue_bytes=20_000))
+    big = bytes.fromhex("00 0099 00004000") + bytes(16_384)
+    async with running(config) as edge:
+        slow, quick = await edge.opens("plc", 2)
+        slow.stops_reading()
+        for _ in range(600):
+            edge.delivers(big, sessions=(1, 2))
+            await quick.reads(len(big))
+        rows = await ends(edge, 1200)
+        assert {outcome for to, outcome, _ in rows if to == name(edge, 2)} == {"written"}
+        lost = [detail for to, outcome, detail in rows if to == name(edge, 1) and outcome == "undeliverable"]
+        assert set(lost) == {"the peer reads too slowly"}
+
+
+@in_a_loop
+async def test_who_asked_a_server_that_reads_too_slowly_hears_it_at_once() -> None:
+    async with running(configured(listener("plc", "hsp", queue_bytes=1))) as edge:
+        [peer] = await edge.opens("plc")
+        peer.stops_reading()
+        for _ in range(2):
+            edge.delivers(DATA_ACK_0, stamps=(1,), sessions=(1,), kind=Kind.REQUEST, reply=REPLY.pack())
+        await until(lambda: RequestsAbandoned("undeliverable") in edge.kafka.mesh())
+
+
+@in_a_loop
+async def test_an_answer_waits_until_its_interest_stands_in_every_partition() -> None:
+    async with running(configured(listener("plc", "hsp"))) as edge:
+        [peer] = await edge.opens("plc")
+
+        def applied(partition: int) -> Egress:
+            position = Position(partition, 50, 0)
+            return Egress(position, 0, Kind.EVENT, "", "", 0, applied=Applied("0-1-0", partition))
+
+        edge.delivers(DATA, sessions=(1,), ticket="0-1-0")
+        edge.kafka.reader_.put(applied(0))
+        await peer.hears_nothing()
+        edge.kafka.reader_.put(applied(1))
+        assert await peer.reads(len(DATA)) == DATA
+
+
+@in_a_loop
+async def test_datagrams_go_out_from_the_listeners_own_address() -> None:
+    async with running(configured(listener("devices", "emm", "udp"))) as edge:
+        received: asyncio.Queue[tuple[bytes, tuple[str, int]]] = asyncio.Queue()
+
+        class Device(asyncio.DatagramProtocol):
+            def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
+                received.put_nowait((data, addr))
+
+        transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(Device, local_addr=("127.0.0.1", 0))
+        host, port = transport.get_extra_info("sockname")
+        address = f"{host}:{port}"
+        edge.delivers(
+            b"packet", protocol="emm", addresses=(("devices", address), ("gone", address), ("devices", "x:y"))
+        )
+        assert await received.get() == (b"packet", ("127.0.0.1", edge.port("devices")))
+        assert sorted(await ends(edge, 3)) == [
+            (f"devices {address}", "written", ""),
+            ("devices x:y", "undeliverable", "no address of a peer"),
+            (f"gone {address}", "undeliverable", "the listener is gone"),
+        ]
+        transport.close()
+
+
+@in_a_loop
+async def test_a_record_that_cannot_be_handled_costs_itself_alone() -> None:
+    async with running(configured(listener("plc", "hsp"))) as edge:
+        [peer] = await edge.opens("plc")
+        edge.delivers(DATA, sessions=(1,), reply=b"no reply address")
+        edge.delivers(DATA, sessions=(1,))
+        assert await peer.reads(len(DATA)) == DATA
+        edge.life.tick()
+        assert await ends(edge) == [(name(edge, 1), "written", "")]
+
+
+@in_a_loop
+async def test_the_committed_offset_does_not_pass_a_delivery_whose_outcome_is_not_durable() -> None:
+    async with running(configured(listener("plc", "hsp"))) as edge:
+        [peer] = await edge.opens("plc")
+        edge.delivers(DATA, sessions=(1,))
+        await until(lambda: committed(edge) == 1)
+        edge.delivers(DATA_ACK_0, stamps=(1,), sessions=(1,))
+        edge.delivers(DATA, sessions=(1,))
+        await ends(edge, 2)
+        assert committed(edge) == 1
+        assert edge.sample("egress_lag_records") == 0
+        peer.sends(ACK_1)
+        await until(lambda: committed(edge) == 3)
+
+
+def committed(edge: RunningEdge) -> int:
+    edge.life.tick()
+    return edge.kafka.reader_.commits[-1].checkpoint.offset
+
+
+OWED = "node:link:plant@plant"
+
+
+@in_a_loop
+async def test_what_is_owed_to_a_node_that_is_away_holds_the_offset_until_it_has_it() -> None:
+    plant = await asyncio.start_server(lambda _reader, _writer: None, "127.0.0.1", 0)
+    port = plant.sockets[0].getsockname()[1]
+    plant.close()
+    link = {"name": "plant", "protocol": "hsp", "connect": f"tcp://127.0.0.1:{port}", "redeliver_seconds": 60}
+    async with running(configured(peers=[link])) as edge:
+        edge.delivers(DATA_ACK_0, stamps=(1,), owed=(OWED,))
+        edge.delivers(DATA, sessions=(9,))
+        await ends(edge)
+        assert committed(edge) == 0
+        assert edge.sample("egress_queue_frames") == 1
+        met: asyncio.Queue[Peer] = asyncio.Queue()
+        plant = await asyncio.start_server(lambda *peer: met.put_nowait(Peer(*peer)), "127.0.0.1", port)
+        peer = edge.kept(await met.get())
+        assert await peer.reads(len(DATA_ACK_1)) == DATA_ACK_1
+        peer.sends(ACK_1)
+        assert (await ends(edge, 2))[1] == (OWED, "confirmed", "")
+        row = edge.kafka.outcomes()[1]
+        assert (row.node, edge.of("egress_delivered_total", "plant", outcome="confirmed")) == ("link:plant", 1)
+        await until(lambda: committed(edge) == 2)
+        plant.close()
+
+
+@in_a_loop
+async def test_a_killed_edge_finds_again_what_it_owed_and_sends_nothing_twice_that_was_confirmed() -> None:
+    kafka = FakeKafka()
+    kafka.reader_.end, kafka.reader_.resumption = 2, Resumption(7, Checkpoint(0), 2, 0)
+    kafka.known.add(DeliveryOutcome("0-1-0", OWED, "confirmed", "", 1))
+    async with running(configured(listener("plant", "hsp", redeliver_seconds=60)), kafka) as edge:
+        for _ in range(2):
+            edge.delivers(DATA_ACK_0, stamps=(1,), owed=(OWED,), sessions=(3,), epoch=7)
+            edge.life.tick()
+        assert edge.sample("egress_queue_frames") == 1  # of the second event
+        assert committed(edge) == 1
+        assert edge.kafka.outcomes() == []  # the sessions of then lacked nothing

@@ -1,0 +1,271 @@
+"""Records of the raw log: when they close, what is settled, and what bounds them."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from kafka.errors import MessageSizeTooLargeError, ProducerFencedError
+
+from gateway.config.settings import RecordSettings
+from gateway.edge.publisher import BUSY_FRAMES, FRAME_BYTES, RUN_BYTES, RUN_FRAMES, RawPublisher
+from gateway.raw_log.container import decode_record
+from gateway.raw_log.frames import RawFrame, Source
+from tests.unit.edge.fake_kafka import FakeProducer
+from tests.unit.edge.running import in_a_loop, until
+
+SOURCE = Source("hsp", "plc", "edge-0", 1, 3)
+LONG = RecordSettings(linger_milliseconds=60_000)
+
+
+@dataclass
+class Log:
+    """A publisher into a Kafka that acknowledges only when told."""
+
+    limits: RecordSettings = field(default_factory=RecordSettings)
+    bound: int = 1_000_000
+    partitions: int = 2
+    settled: list[tuple[str, bool]] = field(default_factory=list)
+    took: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.kafka = FakeProducer(held=True)
+        self.publisher = RawPublisher(
+            self.kafka, "test.raw", self.partitions, "edge-0", 1, self.limits, self.bound, self.took.append
+        )
+
+    def adds(self, name: str, data: bytes = b"frame", *, partition: int = 0, frames: int = 1) -> None:
+        def settled(accepted: bool) -> None:
+            self.settled.append((name, accepted))
+
+        self.publisher.add_run(partition, SOURCE, data * frames, (len(data),) * frames, settled=settled)
+
+    def records(self) -> list[list[RawFrame]]:
+        return [list(decode_record(one.value).frames) for one in self.kafka.written]
+
+    async def acknowledges(self, result: object = None) -> None:
+        self.kafka.acknowledge(result)
+        await turn()
+
+
+async def turn() -> None:
+    """What was called soon is done."""
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+
+@in_a_loop
+async def test_an_idle_partition_waits_for_nothing() -> None:
+    log = Log(LONG)
+    log.adds("one")
+    log.adds("two")
+    assert log.kafka.written == []
+    await turn()
+    assert [[frame.data for frame in record] for record in log.records()] == [[b"frame", b"frame"]]
+
+
+@in_a_loop
+async def test_while_a_record_is_on_its_way_the_next_one_fills_and_leaves_with_its_acknowledgement() -> None:
+    log = Log(LONG)
+    log.adds("one")
+    await turn()
+    log.adds("two")
+    log.adds("three")
+    await turn()
+    assert len(log.records()) == 1
+    await log.acknowledges()
+    assert [len(record) for record in log.records()] == [1, 2]
+    assert log.settled == [("one", True)]
+
+
+@in_a_loop
+async def test_a_record_that_gathers_many_in_one_round_trip_may_fill_up() -> None:
+    log = Log(RecordSettings(frames=2 * BUSY_FRAMES, linger_milliseconds=60_000))
+    log.adds("first")
+    await turn()
+    log.adds("many", frames=BUSY_FRAMES)
+    await log.acknowledges()
+    assert len(log.records()) == 1
+    log.adds("as many", frames=BUSY_FRAMES)
+    assert [len(record) for record in log.records()] == [1, 2 * BUSY_FRAMES]
+
+
+@in_a_loop
+async def test_a_record_does_not_wait_longer_than_it_may() -> None:
+    log = Log(RecordSettings(linger_milliseconds=5))
+    log.adds("one")
+    await turn()
+    log.adds("two")
+    await until(lambda: len(log.records()) == 2)
+
+
+@in_a_loop
+async def test_a_full_record_leaves_at_once() -> None:
+    log = Log(RecordSettings(frames=3, bytes=100, linger_milliseconds=60_000))
+    log.adds("one")
+    await turn()
+    log.adds("two", frames=2)
+    assert len(log.records()) == 1
+    log.adds("three")
+    assert len(log.records()) == 2
+    log.adds("large", bytes(100))
+    assert len(log.records()) == 3
+
+
+@in_a_loop
+async def test_partitions_have_nothing_to_do_with_each_other() -> None:
+    log = Log(LONG)
+    log.adds("one", partition=0)
+    await turn()
+    log.adds("two", partition=1)
+    await turn()
+    assert [one.settings["partition"] for one in log.kafka.written] == [0, 1]
+
+
+@in_a_loop
+async def test_runs_are_settled_in_their_order_when_kafka_has_them_and_not_before() -> None:
+    log = Log(LONG)
+    for name in ("one", "two"):
+        log.adds(name)
+    await turn()
+    log.adds("three")
+    assert log.settled == []
+    await log.acknowledges()
+    assert log.settled == [("one", True), ("two", True)]
+    await log.acknowledges()
+    assert log.settled[2:] == [("three", True)]
+    assert len(log.took) == 2
+
+
+@in_a_loop
+async def test_a_run_too_long_for_a_record_is_cut_and_settled_with_its_last_part() -> None:
+    log = Log()
+    log.adds("long", b"x", frames=2 * RUN_FRAMES + 1)
+    await turn()
+    assert sum(len(record) for record in log.records()) == 2 * RUN_FRAMES + 1
+    assert max(len(record) for record in log.records()) == RUN_FRAMES
+    assert log.settled == []
+    await log.acknowledges()
+    await log.acknowledges()
+    assert log.settled == [("long", True)]
+
+
+@in_a_loop
+async def test_what_waits_is_bounded_and_those_who_write_are_told_when_to_stop_and_when_to_go_on() -> None:
+    log = Log(bound=2 * (100 + FRAME_BYTES + RUN_BYTES))
+    told: list[str] = []
+    log.publisher.when_full(lambda: told.append("stop"), lambda: told.append("go"))
+    log.adds("one", bytes(100))
+    assert not log.publisher.is_full
+    log.adds("two", bytes(100), partition=1)
+    assert log.publisher.is_full
+    log.adds("three", bytes(100), partition=1)
+    await turn()
+    assert told == ["stop"]
+    await log.acknowledges()
+    assert told == ["stop", "go"]
+    assert log.publisher.in_flight_bytes == 0
+
+
+@in_a_loop
+async def test_tiny_frames_weigh_what_they_cost() -> None:
+    log = Log()
+    log.adds("tiny", b"x", frames=100)
+    assert log.publisher.in_flight_bytes == 100 * (1 + FRAME_BYTES) + RUN_BYTES
+
+
+@in_a_loop
+async def test_a_record_that_kafka_will_never_take_is_refused_alone() -> None:
+    log = Log()
+    log.kafka.refuses = MessageSizeTooLargeError()
+    log.adds("too large")
+    await turn()
+    log.kafka.refuses = None
+    log.adds("other")
+    await turn()
+    await log.acknowledges()
+    assert log.settled == [("too large", False), ("other", True)]
+    assert not log.publisher.failed.done()
+    assert log.publisher.in_flight_bytes == 0
+
+
+@in_a_loop
+async def test_a_producer_that_is_at_its_end_ends_the_edge() -> None:
+    log = Log()
+    log.adds("one")
+    await turn()
+    await log.acknowledges(ProducerFencedError())
+    assert log.settled == [("one", False)]
+    assert isinstance(log.publisher.failed.result(), ProducerFencedError)
+
+
+class Counted:
+    def __init__(self) -> None:
+        self.settles: list[tuple[int, bool]] = []
+
+    def settled(self, frames: int, seconds: float, accepted: bool) -> None:
+        assert seconds >= 0
+        self.settles.append((frames, accepted))
+
+
+@in_a_loop
+async def test_datagrams_are_counted_by_record_for_whoever_added_them() -> None:
+    log, one, other = Log(LONG), Counted(), Counted()
+    for tally in (one, other, one):
+        log.publisher.add(0, SOURCE, 1, b"datagram", tally)
+    await turn()
+    assert one.settles == []
+    await log.acknowledges()
+    assert (one.settles, other.settles) == ([(2, True)], [(1, True)])
+
+
+@in_a_loop
+async def test_a_probe_is_a_record_without_frames_and_one_at_a_time() -> None:
+    log = Log()
+    log.publisher.probe()
+    log.publisher.probe()
+    assert log.records() == [[]]
+    await log.acknowledges()
+    assert log.publisher.last_acknowledged > 0
+    log.publisher.probe()
+    assert [one.settings["partition"] for one in log.kafka.written] == [1, 0]
+
+
+@in_a_loop
+async def test_a_probe_is_not_needed_while_frames_are_on_their_way() -> None:
+    log = Log()
+    log.adds("one")
+    log.publisher.probe()
+    await turn()
+    log.publisher.probe()
+    assert [len(record) for record in log.records()] == [1]
+
+
+@in_a_loop
+async def test_draining_closes_every_record_and_says_whether_kafka_had_them_in_time() -> None:
+    log = Log(LONG)
+    log.adds("one")
+    await turn()
+    log.adds("two")
+    assert not await log.publisher.drained(0.01)
+    assert len(log.records()) == 2
+    asyncio.get_running_loop().call_soon(log.kafka.acknowledge)
+    assert await log.publisher.drained(5)
+
+
+@in_a_loop
+async def test_many_datagrams_at_once_fill_records_in_their_order_each_with_its_source() -> None:
+    log, tally = Log(RecordSettings(frames=3, linger_milliseconds=60_000)), Counted()
+    sources = [Source("emm", "devices", "edge-0", 1, peer=f"192.0.2.{number}:9") for number in range(8)]
+    frames = [b"x" * number for number in range(8)]
+    log.publisher.add_many(0, sources[:2], 1, frames[:2], tally)
+    log.publisher.add_many(0, sources[2:], 2, frames[2:], tally)
+    log.publisher.flush()
+    assert [len(record) for record in log.records()] == [3, 3, 2]
+    logged = [frame for record in log.records() for frame in record]
+    assert [frame.data for frame in logged] == frames
+    assert [frame.source.peer for frame in logged] == [source.peer for source in sources]
+    assert [frame.received_at for frame in logged] == [1, 1, 2, 2, 2, 2, 2, 2]
+    await log.acknowledges()
+    assert sum(count for count, _ in tally.settles) == 8
+    assert log.publisher.in_flight_bytes == 0

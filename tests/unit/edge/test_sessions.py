@@ -1,0 +1,138 @@
+"""Connections of an edge: what the raw log, the peer and the counters see of them."""
+
+from __future__ import annotations
+
+import asyncio
+
+from gateway.event import Auth
+from gateway.raw_log.mesh_frames import EdgeStarted, SessionClosed, SessionOpened
+from tests.unit.edge.running import configured, in_a_loop, listener, running, until
+
+DATA = bytes.fromhex("00 0099 00000003 78797a")
+DATA_ACK_1 = bytes.fromhex("01 00000001 0007 00000005 68656c6c6f")
+ACK_1 = bytes.fromhex("02 00000001")
+PING, PONG = b"\x03", b"\x04"
+PLC = listener("plc", "hsp", subscribe=["alarm.>"], serve=["sum"])
+
+
+@in_a_loop
+async def test_an_edge_announces_its_epoch_in_every_partition_before_anybody_can_connect() -> None:
+    async with running(configured(PLC)) as edge:
+        assert edge.kafka.mesh() == [EdgeStarted(), EdgeStarted()]
+        partitions = [one.settings["partition"] for one in edge.kafka.producer_.written]
+        assert sorted(partitions) == [0, 1]
+        assert {frame.source.epoch for frame in edge.kafka.raw()} == {edge.life.epoch}
+
+
+@in_a_loop
+async def test_a_session_opens_and_closes_in_the_raw_log_around_its_frames() -> None:
+    async with running(configured(PLC)) as edge:
+        peer = await edge.dial("plc")
+        peer.sends(DATA)
+        await until(edge.kafka.frames)
+        peer.hangs_up()
+        await until(lambda: len(edge.kafka.mesh()) == 4)
+        opened, frame, closed = edge.kafka.raw()[2:]
+        assert edge.kafka.mesh()[2] == SessionOpened("hsp", ("alarm.>",), ("sum",))
+        assert frame.data == DATA
+        assert edge.kafka.mesh()[3] == SessionClosed("hsp", "eof")
+        assert opened.source.session == frame.source.session == closed.source.session == 1
+        name = f"edge-0.{edge.life.epoch:x}.1"
+        assert (frame.source.node, frame.source.auth) == (f"anon:edge-0:{name}", Auth.NONE)
+
+
+@in_a_loop
+async def test_nothing_is_acknowledged_before_all_in_sync_replicas_have_it() -> None:
+    async with running(configured(PLC)) as edge:
+        edge.kafka.producer_.held = True
+        peer = await edge.dial("plc")
+        peer.sends(DATA_ACK_1 + PING)
+        assert await peer.reads(1) == PONG  # answered meanwhile
+        await until(edge.kafka.frames)
+        assert edge.of("accepted_frames_total", "plc") == 0
+        edge.kafka.producer_.acknowledge()
+        assert await peer.reads(5) == ACK_1
+        assert edge.of("accepted_frames_total", "plc") == edge.of("received_frames_total", "plc") == 1
+        assert edge.of("ack_duration_seconds_count", "plc") == 1
+
+
+@in_a_loop
+async def test_what_breaks_the_protocol_is_one_refused_frame_and_ends_that_session_alone() -> None:
+    async with running(configured(PLC)) as edge:
+        good, bad = await edge.dial("plc"), await edge.dial("plc")
+        bad.sends(b"\x63")
+        assert await bad.reads_all() == b""
+        good.sends(PING)
+        assert await good.reads(1) == PONG
+        assert edge.of("rejected_frames_total", "plc", reason="unknown_type") == 1
+        assert edge.of("received_frames_total", "plc") == 1
+        assert edge.of("connections_closed_total", "plc", reason="unknown_type") == 1
+
+
+@in_a_loop
+async def test_each_connection_is_counted_under_the_state_it_is_in() -> None:
+    async with running(configured(listener("apps", "yamp"))) as edge:
+        peer = await edge.dial("apps")
+        await until(lambda: edge.of("connections", "apps", state="handshake") == 1)
+        peer.sends(bytes.fromhex("00 0001 04 6a736f6e"))
+        await until(lambda: edge.of("connections", "apps", state="open") == 1)
+        assert edge.of("connections", "apps", state="handshake") == 0
+        peer.hangs_up()
+        await until(lambda: edge.of("connections", "apps", state="open") == 0)
+        await until(lambda: edge.of("connections", "apps", state="closing") == 0)
+        assert edge.of("connections_opened_total", "apps") == 1
+        assert edge.of("connections_closed_total", "apps", reason="eof") == 1
+
+
+@in_a_loop
+async def test_a_handshake_that_does_not_come_in_time_ends_the_connection_and_refuses_no_frame() -> None:
+    async with running(configured(listener("apps", "yamp", handshake_seconds=0.05))) as edge:
+        peer = await edge.dial("apps")
+        said = await peer.reads_all()
+        assert said.startswith(b"\x03")
+        assert edge.of("connections_closed_total", "apps", reason="timeout") == 1
+        assert edge.of("received_frames_total", "apps") == 0
+
+
+@in_a_loop
+async def test_a_peer_that_says_nothing_for_too_long_hears_goodbye() -> None:
+    async with running(configured(listener("bus", "emp", idle_seconds=0.05))) as edge:
+        peer = await edge.dial("bus")
+        hello = bytes.fromhex("0000000c 00000000 01000000")
+        peer.sends(hello)
+        assert await peer.reads_all() == hello + bytes.fromhex("00000008 01000000")
+        assert edge.of("connections_closed_total", "bus", reason="idle") == 1
+
+
+@in_a_loop
+async def test_a_frame_that_never_gets_whole_is_no_sign_of_life() -> None:
+    async with running(configured(listener("plc", "hsp", idle_seconds=0.1))) as edge:
+        peer = await edge.dial("plc")
+
+        async def trickle() -> None:
+            for byte in bytes.fromhex("00 0099 00100000") + bytes(1000):
+                peer.sends(bytes([byte]))
+                await asyncio.sleep(0.005)
+
+        trickling = asyncio.create_task(trickle())
+        assert await peer.reads_all() == b""
+        trickling.cancel()
+        assert edge.of("connections_closed_total", "plc", reason="idle") == 1
+
+
+@in_a_loop
+async def test_more_connections_than_the_listener_takes_are_turned_away_and_places_come_free_again() -> None:
+    async with running(configured(listener("plc", "hsp", connections=2))) as edge:
+        first, second = await edge.dial("plc"), await edge.dial("plc")
+        for peer in (first, second):
+            peer.sends(PING)
+            assert await peer.reads(1) == PONG
+        third = await edge.dial("plc")
+        assert await third.reads_all() == b""
+        assert edge.of("connections_closed_total", "plc", reason="overload") == 1
+        first.hangs_up()
+        await until(lambda: edge.of("connections", "plc", state="open") == 1)
+        await until(lambda: edge.of("connections", "plc", state="closing") == 0)
+        fourth = await edge.dial("plc")
+        fourth.sends(PING)
+        assert await fourth.reads(1) == PONG

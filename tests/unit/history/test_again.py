@@ -1,0 +1,66 @@
+"""A frame that stands in the raw log once more, with the id of its first time."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from gateway import egress
+from gateway.egress import Egress, Group, Position
+from gateway.event import Kind
+from gateway.raw_log.container import MAGIC, ContainerBuilder, decode_record
+from gateway.raw_log.frames import Again, RawFrame, ReplyAddress, Source
+from gateway.reasons import Reason, Rejected
+
+SOURCE = Source("yamp", "apps", "edge-0", 7, 3, "10.0.0.1:5000", "cn:a", facts={"format": "json"})
+REPLY = ReplyAddress("emp", "emp", "edge-1", 4, 9, "77")
+AGAIN = Again("0-5-1", 2_000_000, frozenset({"edge-0.7.4", "cn:b"}))
+
+
+def test_a_frame_put_in_again_is_read_back_as_it_was_received_and_with_its_first_time() -> None:
+    first = RawFrame(b"frame", SOURCE, 1_000_000, (REPLY,))
+    builder = ContainerBuilder("edge-0", 7)
+    builder.add(SOURCE, 5, b"before")
+    builder.add_again(first, AGAIN)
+    before, again = decode_record(builder.build()).frames
+    assert before == RawFrame(b"before", SOURCE, 5)
+    assert again == RawFrame(b"frame", SOURCE, 1_000_000, (REPLY,), AGAIN)
+
+
+@pytest.mark.parametrize(("again", "version"), [(False, 1), (True, 2)])
+def test_only_a_record_that_holds_such_a_frame_has_the_later_version(again: bool, version: int) -> None:
+    builder = ContainerBuilder("edge-0", 7)
+    if again:
+        builder.add_again(RawFrame(b"frame", SOURCE, 1), AGAIN)
+    builder.add(SOURCE, 5, b"another")
+    assert builder.build()[len(MAGIC)] == version
+
+
+def test_a_builder_forgets_the_first_times_of_the_record_before() -> None:
+    builder = ContainerBuilder("edge-0", 7)
+    builder.add_again(RawFrame(b"frame", SOURCE, 1), AGAIN)
+    builder.build()
+    builder.add(SOURCE, 5, b"another")
+    assert decode_record(builder.build()).frames[0].again is None
+
+
+def test_a_version_to_come_is_refused_by_its_number() -> None:
+    builder = ContainerBuilder("edge-0", 7)
+    builder.add(SOURCE, 5, b"frame")
+    record = bytearray(builder.build())
+    struct.pack_into("B", record, len(MAGIC), 3)
+    with pytest.raises(Rejected) as refused:
+        decode_record(bytes(record))
+    assert refused.value.reason is Reason.UNSUPPORTED_VERSION
+    assert refused.value.detail == "record version 3; this build reads 1 to 2"
+
+
+@pytest.mark.parametrize("first_id", ["", "0-5-1"])
+def test_what_goes_to_an_edge_again_is_ordered_by_its_new_place_and_named_by_its_first(first_id: str) -> None:
+    group = Group("hsp", b"frame", (5,), (1, 2))
+    record = Egress(Position(0, 90, 0, 1), 7, Kind.EVENT, "a.b", "yamp", 5, (group,), first_id=first_id)
+    read = egress.decode(record.encode())
+    assert read == record
+    assert read.position == Position(0, 90, 0, 1)
+    assert read.event_id == (first_id or "0-90-0")

@@ -1,0 +1,44 @@
+"""What an edge tells of itself before anything has happened: every name, and every refusal at zero."""
+
+from __future__ import annotations
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
+from gateway.edge.metrics import EdgeMetrics
+from gateway.protocols.actions import REQUEST_ENDS
+from gateway.reasons import Reason
+from tests.unit.edge.running import configured, listener
+
+NAMES = """received_frames_total received_bytes_total accepted_frames_total rejected_frames_total
+udp_kernel_dropped_total connections connections_opened_total connections_closed_total ack_duration_seconds
+produce_duration_seconds in_flight_bytes egress_queue_frames egress_delivered_total egress_lag_records
+egress_age_seconds requests_in_flight requests_total end_to_end_duration_seconds certificate_expiry_timestamp_seconds
+build_info""".split()
+NOBODY = ("peer", "node", "session", "address", "subject")
+"""What no label may tell: who it was, or what was said."""
+
+
+@pytest.fixture
+def registry() -> CollectorRegistry:
+    registry = CollectorRegistry()
+    EdgeMetrics(configured(listener("devices", "emm", "udp"), listener("apps", "yamp")), registry)
+    return registry
+
+
+def test_every_name_is_typed_from_the_start(registry: CollectorRegistry) -> None:
+    types = {line.split()[2] for line in generate_latest(registry).decode().splitlines() if line.startswith("# TYPE")}
+    assert {f"meshgate_{name}" for name in NAMES} <= types
+
+
+def test_refusals_and_ends_of_requests_stand_at_zero_before_the_first(registry: CollectorRegistry) -> None:
+    apps = {"mesh": "test", "edge": "edge-0", "listener": "apps", "protocol": "yamp"}
+    for reason in Reason:
+        assert registry.get_sample_value("meshgate_rejected_frames_total", apps | {"reason": reason.value}) == 0
+    for outcome in REQUEST_ENDS:
+        assert registry.get_sample_value("meshgate_requests_total", apps | {"outcome": outcome}) == 0
+
+
+def test_no_label_names_a_peer_or_what_it_said(registry: CollectorRegistry) -> None:
+    labels = {label for family in registry.collect() for sample in family.samples for label in sample.labels}
+    assert labels.isdisjoint(NOBODY)

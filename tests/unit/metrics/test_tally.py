@@ -1,0 +1,151 @@
+"""Each frame counts once, for what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gateway import content
+from gateway.protocols.yamp import frames as yamp
+from gateway.protocols.yamp.codec import encode
+from gateway.raw_log import mesh_frames
+from gateway.raw_log.frames import Source
+from gateway.raw_log.mesh_frames import MESH, Probe, RuleEvent
+from tests.unit.router.mesh_in_a_log import EDGE, EPOCH, MeshInALog, Peer
+
+JSON = {"format": "json"}
+MESH_SOURCE = Source(MESH, "", EDGE, EPOCH)
+
+
+@pytest.fixture
+def mesh() -> MeshInALog:
+    return MeshInALog(partitions=1)
+
+
+def peer_of(mesh: MeshInALog, protocol: str = "yamp", **opened: Any) -> Peer:
+    peer = mesh.open(protocol, facts=JSON, **opened)
+    mesh.state.tally.take()
+    return peer
+
+
+def event(subject: str) -> bytes:
+    return encode(yamp.UserEvent((1).to_bytes(16, "big"), subject, b"1"))
+
+
+def request(subject: str, body: object) -> bytes:
+    return encode(yamp.Request((2).to_bytes(16, "big"), subject, content.to_json(body)))
+
+
+def told(mesh: MeshInALog) -> dict[str, int]:
+    """Of the frames only: `stage/outcome` or `stage/outcome/reason`."""
+    frames = {key: count for key, count in mesh.state.tally.take().items() if key[0] == "frames"}
+    return {
+        "/".join(part for part in (stage, outcome, reason) if part): n
+        for (_, stage, outcome, reason, _), n in frames.items()
+    }
+
+
+def test_an_event_is_accepted_and_recorded(mesh: MeshInALog) -> None:
+    peer = peer_of(mesh)
+    mesh.log(peer.source, event("a.b"))
+    assert told(mesh) == {"decode/accepted": 1, "match/event": 1}
+
+
+def test_each_destination_of_an_event_counts(mesh: MeshInALog) -> None:
+    peer_of(mesh, subscribe=("a.>",))
+    peer = peer_of(mesh, subscribe=("a.*",))
+    mesh.log(peer.source, event("a.b"))
+    assert told(mesh)["deliver/routed"] == 2
+
+
+CASES: list[tuple[str, Callable[[], bytes], dict[str, int]]] = [
+    ("garbage", lambda: b"\xff\xff", {"decode/rejected/unknown_type": 1}),
+    (
+        "a request nobody serves",
+        lambda: request("nobody", 1),
+        {"decode/accepted": 1, "match/rejected/no_responder": 1, "deliver/routed": 1},
+    ),
+    (
+        "a forbidden subject",
+        lambda: event("mesh.anything"),
+        {"decode/accepted": 1, "match/rejected/forbidden": 1},
+    ),
+    (
+        "a ping of the mesh",
+        lambda: request("mesh.ping", 1),
+        {"decode/accepted": 1, "match/control": 1, "deliver/routed": 1},
+    ),
+]
+
+
+@pytest.mark.parametrize(("frame", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+def test_a_frame_counts_once_for_its_end(
+    mesh: MeshInALog, frame: Callable[[], bytes], expected: dict[str, int]
+) -> None:
+    peer = peer_of(mesh)
+    mesh.log(peer.source, frame())
+    assert told(mesh) == expected
+
+
+def test_the_mesh_s_own_frames_are_control(mesh: MeshInALog) -> None:
+    mesh.log(MESH_SOURCE, mesh_frames.encode(Probe("t")))
+    assert told(mesh) == {"decode/control": 1}
+
+
+def test_a_session_that_opens_is_control_though_a_grant_was_refused() -> None:
+    mesh = MeshInALog(settings={"permissions": [{"subscribe": {"allow": ["b.>"]}}]}, partitions=1)
+    mesh.open("yamp", facts=JSON, subscribe=("a.>",))
+    assert ("match", "forbidden") in mesh.rejections()
+    assert told(mesh) == {"decode/control": 1}
+
+
+def test_a_frame_of_the_mesh_that_no_mesh_wrote_is_refused(mesh: MeshInALog) -> None:
+    mesh.log(MESH_SOURCE, b"{}")
+    assert told(mesh) == {"decode/rejected/malformed": 1}
+
+
+def test_what_a_rule_may_not_say_is_refused(mesh: MeshInALog) -> None:
+    mesh.log(MESH_SOURCE, mesh_frames.encode(RuleEvent("loud", "t", "mesh.session.opened")))
+    assert told(mesh) == {"decode/rejected/forbidden": 1}
+
+
+def test_a_record_that_no_edge_wrote_is_one_frame(mesh: MeshInALog) -> None:
+    mesh.append(b"not a record")
+    assert mesh.state.tally.take() == {("frames", "log", "rejected", "malformed", ""): 1}
+
+
+def test_a_mistake_of_ours_is_an_internal_refusal_and_nothing_else(
+    mesh: MeshInALog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peer = peer_of(mesh)
+
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(mesh.state.topics, "event", broken)
+    mesh.log(peer.source, event("a.b"))
+    assert told(mesh) == {"decode/accepted": 1, "match/rejected/internal": 1}
+
+
+def test_what_a_translation_loses_is_counted_by_both_protocols(mesh: MeshInALog) -> None:
+    mesh.open("hsp", facts={}, subscribe=("a.>",))
+    peer = peer_of(mesh)
+    mesh.log(peer.source, event("a.b"))
+    losses = {key: count for key, count in mesh.state.tally.take().items() if key[0] == "losses"}
+    assert losses == {("losses", "yamp", "hsp", "subject"): 1}
+
+
+def test_verdicts_count_accepted_frames_by_how_their_sender_was_proven(mesh: MeshInALog) -> None:
+    peer = peer_of(mesh)
+    mesh.log(peer.source, event("a.b"))
+    mesh.log(peer.source, b"\xff\xff")
+    verdicts = {key: count for key, count in mesh.state.tally.take().items() if key[0] == "verdicts"}
+    assert verdicts == {("verdicts", "none", "yamp"): 1}
+
+
+def test_what_was_taken_is_not_there_any_more(mesh: MeshInALog) -> None:
+    mesh.log(MESH_SOURCE, mesh_frames.encode(Probe("t")))
+    assert mesh.state.tally.take()
+    assert mesh.state.tally.take() == {}

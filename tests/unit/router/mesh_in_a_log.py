@@ -1,0 +1,151 @@
+"""The router's row functions over a log in memory: what goes in as raw records, what comes out by topic.
+
+It stands for the raw topic and nothing else: what the router writes into `raw` is read again, as Kafka would have it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gateway import cloud_event, egress
+from gateway.auth.keyring import GatewayIdentity, Key, KeyRing
+from gateway.config import parse
+from gateway.egress import Egress, Group
+from gateway.event import Auth, Event
+from gateway.raw_log import mesh_frames
+from gateway.raw_log.container import ContainerBuilder
+from gateway.raw_log.frames import Facts, ReplyAddress, Source
+from gateway.raw_log.mesh_frames import MESH, EdgeStarted, MeshFrame, SessionClosed, SessionOpened
+from streaming_jobs.router.mesh_state import MeshState
+from streaming_jobs.router.outputs import Out, Row
+from streaming_jobs.router.rows import RowFunctions
+
+EDGE, EPOCH = "edge-0", 7
+NOW = 1_800_000_000
+GATEWAY = GatewayIdentity(b"\x0a" * 16, b"\0\0\0\xff", b"\x0b" * 32)
+LISTENERS = [
+    {"name": "emm", "protocol": "emm", "listen": "udp://127.0.0.1:5050"},
+    {"name": "emp", "protocol": "emp", "listen": "tcp://127.0.0.1:5040"},
+    {"name": "hsp", "protocol": "hsp", "listen": "tcp://127.0.0.1:5041"},
+    {"name": "yamp", "protocol": "yamp", "listen": "tcp://127.0.0.1:5042"},
+    {"name": "wolpertinger", "protocol": "wolpertinger", "listen": "tcp://127.0.0.1:5044"},
+]
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A session as the log knows it."""
+
+    source: Source
+
+    @property
+    def number(self) -> int:
+        return self.source.session
+
+
+@dataclass
+class MeshInALog:
+    """`partitions` raw partitions, all read by one worker. `settings` go over the configuration."""
+
+    partitions: int = 2
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    keys: Mapping[bytes, Mapping[bytes, Key]] = field(default_factory=dict)
+    written: list[Out] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
+    records: dict[tuple[int, int], bytes] = field(default_factory=dict)
+    withhold_from_raw: bool = False
+    """What is written to `raw` is lost, as what Spark's dedup drops is."""
+
+    def __post_init__(self) -> None:
+        given = {"mesh": "t", "listeners": LISTENERS, "kafka": {"partitions": self.partitions}, **self.settings}
+        config = parse(yaml.safe_dump(given), Path("meshgate.yaml"), os.environ)
+        self.state = MeshState(config, KeyRing(self.keys), GATEWAY)
+        self._functions = RowFunctions(self.state)
+        self._ends = [0] * self.partitions
+        self._sessions = 0
+
+    # -- in ------------------------------------------------------------------------------------------------
+
+    def log(self, source: Source, frame: bytes, partition: int = 0, replies: tuple[ReplyAddress, ...] = ()) -> str:
+        """One frame as an edge logs it; its event id."""
+        builder = ContainerBuilder(source.edge, source.epoch)
+        builder.add_run(source, NOW * 1_000_000, frame, (len(frame),), replies)
+        return self.append(builder.build(), partition)
+
+    def append(self, record: bytes, partition: int = 0) -> str:
+        offset = self._ends[partition]
+        self._ends[partition] += 1
+        self.records[partition, offset] = record
+        for out in self.route(partition, offset):
+            if out.topic == "t.raw" and out.value is not None and not self.withhold_from_raw:
+                self.append(out.value, out.partition or 0)
+        return f"{partition}-{offset}-0"
+
+    def route(self, partition: int, offset: int) -> list[Out]:
+        """What stands there, perhaps once more: what it gives to `raw` then stands there already."""
+        rows = self._functions.route_record(self.records[partition, offset], partition, offset, NOW)
+        self.rows += rows
+        outs = [out for row in rows for out in row.outs]
+        self.written += outs
+        return outs
+
+    def open(
+        self, protocol: str, *, facts: Facts | None = None, node: str = "", partition: int = 0, edge: str = EDGE,
+        **opened: Any,
+    ) -> Peer:  # fmt: skip
+        """A session of the listener that has the protocol's name."""
+        self._sessions += 1
+        name = node or f"anon:{EDGE}:{self._sessions}"
+        source = Source(
+            protocol, protocol, edge, EPOCH, self._sessions, "10.0.0.1:9", name, Auth.NONE, facts=facts or {}
+        )
+        self._mesh_frame(source, SessionOpened(protocol, **opened), partition)
+        return Peer(source)
+
+    def close(self, peer: Peer, partition: int = 0) -> None:
+        self._mesh_frame(peer.source, SessionClosed(peer.source.protocol, "bye"), partition)
+
+    def restart_edge(self, epoch: int) -> None:
+        for partition in range(self.partitions):
+            self._mesh_frame(Source(MESH, "", EDGE, epoch), EdgeStarted(), partition)
+
+    def _mesh_frame(self, source: Source, frame: MeshFrame, partition: int) -> None:
+        from dataclasses import replace
+
+        self.log(replace(source, protocol=MESH), mesh_frames.encode(frame), partition)
+
+    # -- out -----------------------------------------------------------------------------------------------
+
+    def of(self, topic: str) -> list[Out]:
+        return [out for out in self.written if out.topic == f"t.{topic}"]
+
+    def events(self) -> list[Event]:
+        return [cloud_event.read(out.headers or [], out.value or b"") for out in self.of("events")]
+
+    def rejections(self) -> list[tuple[str, str]]:
+        """(stage, reason) of each."""
+        headers = (dict(out.headers or []) for out in self.of("rejected"))
+        return [(one["stage"].decode(), one["reason"].decode()) for one in headers]
+
+    def egress(self) -> list[Egress]:
+        return [egress.decode(out.value or b"") for out in self.of("egress")]
+
+    def sent_to(self, peer: Peer) -> list[Group]:
+        return [group for group in self._groups() if peer.number in group.sessions]
+
+    def sent_to_address(self, address: str) -> list[Group]:
+        return [group for group in self._groups() if address in {to for _, to in group.addresses}]
+
+    def _groups(self) -> Iterator[Group]:
+        for record in self.egress():
+            yield from record.groups
+
+    def forget_outputs(self) -> None:
+        self.written.clear()
+        self.rows.clear()

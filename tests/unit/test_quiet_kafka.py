@@ -1,0 +1,44 @@
+"""What Kafka's clients say while somebody asks."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from gateway.quiet_kafka import quiet_clients
+
+CLIENTS = logging.getLogger("kafka")
+
+
+@pytest.fixture(autouse=True)
+def _levels() -> Iterator[None]:
+    root, before = logging.getLogger(), (logging.getLogger().level, CLIENTS.level)
+    root.setLevel(logging.WARNING)
+    CLIENTS.setLevel(logging.ERROR)
+    yield
+    root.setLevel(before[0])
+    CLIENTS.setLevel(before[1])
+
+
+def test_they_are_silent_meanwhile_and_heard_again_after() -> None:
+    with quiet_clients():
+        assert CLIENTS.level == logging.CRITICAL
+    assert CLIENTS.level == logging.ERROR
+
+
+def test_who_asks_at_the_same_time_does_not_leave_them_silent_for_ever() -> None:
+    one, other = quiet_clients(), quiet_clients()
+    one.__enter__()
+    other.__enter__()
+    one.__exit__(None, None, None)
+    assert CLIENTS.level == logging.CRITICAL
+    other.__exit__(None, None, None)
+    assert CLIENTS.level == logging.ERROR
+
+
+def test_with_v_they_are_heard() -> None:
+    logging.getLogger().setLevel(logging.INFO)
+    with quiet_clients():
+        assert CLIENTS.level == logging.ERROR
