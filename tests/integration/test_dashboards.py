@@ -6,6 +6,7 @@ import contextlib
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -89,7 +90,8 @@ def test_there_is_something_to_choose(prometheus: Prometheus, dashboard: Dashboa
         if variable["type"] == "query":
             metric, _, label = variable["query"].removeprefix("label_values(").removesuffix(")").rpartition(", ")
             matching = {"match[]": metric.replace("$job", ".+")}
-            assert prometheus.ask(f"api/v1/label/{label}/values", **matching), metric
+            values = partial(prometheus.ask, f"api/v1/label/{label}/values", **matching)
+            wait_until(values, f"{label} of {metric}", SECONDS)
 
 
 def test_every_alert_is_computed_without_an_error(prometheus: Prometheus) -> None:
