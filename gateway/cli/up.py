@@ -25,8 +25,8 @@ DEFAULT_DIR = Path("mesh")
 def command(config_file: str | None, state_dir: Path | None, accept_loss: bool) -> None:
     """A whole mesh on this machine: a real Kafka, one edge, and the router on local Spark.
 
-    Without a configuration it writes a commented one into DIR (default ./mesh), with keys. Ctrl-C ends everything in
-    order; the next `up` goes on from the state in DIR.
+    Where there is no configuration it writes a commented one into DIR (default ./mesh), with keys. Ctrl-C ends
+    everything in order; the next `up` goes on from the state in DIR.
     """
     config = _configuration(config_file, state_dir)
     ensure_identity(config.trust, str(config.identity.node) if config.identity.node else None)
@@ -37,11 +37,12 @@ def command(config_file: str | None, state_dir: Path | None, accept_loss: bool) 
 
 
 def _configuration(config_file: str | None, state_dir: Path | None) -> Config:
+    """The one that is named; else ./meshgate.yaml, as for every verb, or DIR's own, which is made if it is missing."""
     if config_file is not None:
         return load(find_config(config_file), state_dir=state_dir)
-    folder = state_dir or DEFAULT_DIR
-    path = folder / FILE_NAME
-    if not path.exists():
-        write_default(folder)
-        click.echo(f"wrote {path}")
-    return load(path)
+    own, here = (state_dir or DEFAULT_DIR) / FILE_NAME, Path(FILE_NAME)
+    found = next((path for path in ((own, here) if state_dir else (here, own)) if path.is_file()), None)
+    if found is None:
+        write_default(own.parent)
+        click.echo(f"wrote {own}")
+    return load(found or own, state_dir=state_dir)

@@ -1,8 +1,8 @@
 """A YAML file as plain data that remembers its lines, with `${ENV}` and `${file:PATH}` put in.
 
 YAML's own loaders forget where a value stood, let the second of two equal keys win in silence, and take `12:30` for a
-number of seconds and `2026-01-01` for a date. So the nodes are walked here, and only null, booleans and numbers are
-told from text.
+number of seconds, `2026-01-01` for a date and `off` for a boolean. So the nodes are walked here, and only null,
+`true`, `false` and numbers are told from text, as in YAML 1.2.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ Place = tuple[str | int, ...]
 _REFERENCE = re.compile(r"\$\$\{|\$\{(?P<file>file:)?(?P<name>[^}:]*)(?P<default>:-[^}]*)?\}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLAIN_TAGS = frozenset(f"tag:yaml.org,2002:{name}" for name in ("null", "bool", "int", "float", "str"))
+_WORD_FOR_BOOLEAN = re.compile(r"yes|no|on|off", re.IGNORECASE)
 _SEXAGESIMAL = re.compile(r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?")
 
 
@@ -113,7 +114,7 @@ class _Walk:
         return found
 
     def plain(self, node: yaml.ScalarNode) -> Any:
-        if node.tag not in _PLAIN_TAGS or _SEXAGESIMAL.fullmatch(node.value):
+        if node.tag not in _PLAIN_TAGS or _SEXAGESIMAL.fullmatch(node.value) or _WORD_FOR_BOOLEAN.fullmatch(node.value):
             return node.value
         return self.loader.construct_object(node)
 

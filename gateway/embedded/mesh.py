@@ -16,12 +16,12 @@ from gateway.config.address import HostPort
 from gateway.config.watch import ConfigWatch, Reloaded
 from gateway.embedded.jars import ensure_jars, jar_set_is_cached
 from gateway.embedded.java import find_java
-from gateway.embedded.probe import emm_listener, send_probe
+from gateway.embedded.probe import SUBJECT, probed_listener, send_probe
 from gateway.embedded.processes import Part, Processes
 from gateway.errors import SetupError
 
-START_SECONDS = 120.0
-"""For all parts together; a slow disk and a cold cache have been seen to take half of it."""
+START_SECONDS = 300.0
+"""For all parts together; a cold cache on a machine at many times its load has been seen to take 150."""
 WATCH_SECONDS = 0.1
 OTHERS_END_SECONDS = 60.0
 """The router may write a class archive at its first end (5 s), the broker closes its segments (1 s)."""
@@ -121,8 +121,12 @@ class LocalMesh:
             self._done(name, detail)
 
     def _first_event(self, stop: threading.Event) -> None:
-        identity = TrustStore(self._config.trust, time.monotonic).identity
-        if identity is not None and emm_listener(self._config) is not None:
+        identity = TrustStore(self._config.trust, time.monotonic, entry=self._config.identity.key).identity
+        if identity is None or probed_listener(self._config, identity) is None:
+            self._done(
+                "first event", f"none: no udp:// listener of emm where the gateway may publish and get {SUBJECT}"
+            )
+        else:
             seconds = send_probe(self._config, identity, START_SECONDS, stop)
             if seconds is None:
                 return

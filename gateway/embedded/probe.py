@@ -6,7 +6,7 @@ import socket
 import threading
 import time
 from contextlib import closing
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from gateway.auth.keyring import GatewayIdentity
 from gateway.config import Config, Listener
@@ -20,15 +20,29 @@ HELLO_SECONDS = 2.0
 """A hello that brought no answer is sent again: a datagram may be lost, or the router not be there yet."""
 
 
-def emm_listener(config: Config) -> Listener | None:
-    return next((one for one in config.listeners if one.protocol == "emm" and one.address.scheme == "udp"), None)
+def probed_listener(config: Config, identity: GatewayIdentity) -> Listener | None:
+    """The first that takes signed packets and where the permissions, which hold for the gateway's node too, let it
+    publish and receive the probe."""
+    judge, node = config.judge(), str(UUID(bytes=identity.node))
+    for one in config.listeners:
+        if (
+            one.protocol == "emm"
+            and one.address.scheme == "udp"
+            and (
+                judge.may_publish(node, one.name, SUBJECT)
+                and judge.may_subscribe(node, one.name, SUBJECT)
+                and judge.may_receive(node, one.name, SUBJECT)
+            )
+        ):
+            return one
+    return None
 
 
 def send_probe(config: Config, identity: GatewayIdentity, seconds: float, stop: threading.Event) -> float | None:
     """Seconds from socket to socket; None if it was stopped. Raises SetupError when nothing came through in time."""
-    listener = emm_listener(config)
+    listener = probed_listener(config, identity)
     if listener is None:
-        raise SetupError("there is no udp:// listener of emm to probe the mesh through")
+        raise SetupError(f"there is no udp:// listener of emm where the gateway's node may publish and get {SUBJECT}")
     address = listener.address.host, listener.address.port
     deadline = time.monotonic() + seconds
     with closing(socket.socket(socket.AF_INET6 if ":" in address[0] else socket.AF_INET, socket.SOCK_DGRAM)) as sock:
@@ -37,9 +51,9 @@ def send_probe(config: Config, identity: GatewayIdentity, seconds: float, stop: 
             if not _subscribe(sock, address, identity):
                 continue
             sent = time.perf_counter()
-            packet = _packet(identity, EventType.EVENT, _name_and_text("the first event"))
-            sock.sendto(packet, address)
-            if _comes_back(sock, packet):
+            mark = uuid4().hex
+            sock.sendto(_packet(identity, EventType.EVENT, _name_and_text(f"the first event {mark}")), address)
+            if _comes_back(sock, mark.encode()):
                 return time.perf_counter() - sent
     if stop.is_set():
         return None
@@ -57,9 +71,10 @@ def _subscribe(sock: socket.socket, address: tuple[str, int], identity: GatewayI
     return True
 
 
-def _comes_back(sock: socket.socket, packet: bytes) -> bool:
+def _comes_back(sock: socket.socket, mark: bytes) -> bool:
+    """As it was sent or signed again, as the listener has it."""
     try:
-        while sock.recv(2048) != packet:  # a late answer to an earlier hello
+        while mark not in sock.recv(2048):  # a late answer to an earlier hello
             pass
     except TimeoutError:
         return False

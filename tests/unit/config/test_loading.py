@@ -232,8 +232,16 @@ class TestYaml:
         config = read("mesh: demo\npermissions: [{nodes: [2026-01-01, 12:30]}]")
         assert config.permissions[0].nodes == ("2026-01-01", "12:30")
 
+    @pytest.mark.parametrize("word", ["off", "OFF", "on", "yes", "no"])
+    def test_a_word_that_older_yaml_takes_for_a_truth_value_stays_text(self, word: str) -> None:
+        assert read(f"mesh: demo\npermissions: [{{nodes: [{word}]}}]").permissions[0].nodes == (word,)
+
+    def test_a_setting_whose_value_is_off_needs_no_quotes(self) -> None:
+        text = "mesh: demo\nlisteners: [{name: a, protocol: emm, listen: 'udp://127.0.0.1:1', freshness: off}]"
+        assert read(text).listener_options("a").model_dump()["freshness"] == "off"
+
     def test_a_truth_value_is_no_number(self) -> None:
-        expect_fault("mesh: demo\nkafka: {partitions: yes}", "kafka.partitions", "got a truth value", line=2)
+        expect_fault("mesh: demo\nkafka: {partitions: true}", "kafka.partitions", "got a truth value", line=2)
 
     @pytest.mark.parametrize("text", [".inf", ".nan", "-1", "0"])
     def test_a_time_without_end_is_refused(self, text: str) -> None:

@@ -1,0 +1,48 @@
+"""`up`: the configuration that it takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gateway.embedded.mesh import LocalMesh
+from tests.unit.cli.running import run
+
+
+@pytest.fixture
+def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """An empty folder to stand in, and nothing is started: configuration and state folder of what would be."""
+    monkeypatch.chdir(tmp_path)
+    seen: list[tuple[str, str]] = []
+
+    def note(mesh: LocalMesh, _: object) -> None:
+        config = mesh._config
+        seen.append((str(config.path.relative_to(tmp_path)), str(config.state_dir.relative_to(tmp_path))))
+
+    monkeypatch.setattr(LocalMesh, "run", note)
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("there", "arguments", "expected"),
+    [
+        ([], [], ("mesh/meshgate.yaml", "mesh")),
+        ([], ["--dir", "x"], ("x/meshgate.yaml", "x")),
+        (["meshgate.yaml"], [], ("meshgate.yaml", ".")),
+        (["meshgate.yaml", "mesh/meshgate.yaml"], [], ("meshgate.yaml", ".")),
+        (["mesh/meshgate.yaml"], [], ("mesh/meshgate.yaml", "mesh")),
+        (["meshgate.yaml"], ["--dir", "x"], ("meshgate.yaml", "x")),
+        (["meshgate.yaml", "x/meshgate.yaml"], ["--dir", "x"], ("x/meshgate.yaml", "x")),
+        (["mesh/meshgate.yaml"], ["--dir", "x"], ("x/meshgate.yaml", "x")),
+        (["y/other.yaml"], ["-c", "y/other.yaml", "--dir", "x"], ("y/other.yaml", "x")),
+    ],
+)
+def test_it_takes_the_configuration_that_is_there_or_writes_one(
+    begun: list[tuple[str, str]], there: list[str], arguments: list[str], expected: tuple[str, str]
+) -> None:
+    for path in map(Path, there):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("mesh: mine")
+    assert run("up", *arguments).exit_code == 0
+    assert begun == [expected]
