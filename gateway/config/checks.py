@@ -12,12 +12,9 @@ from typing import Any
 from pydantic_core import PydanticCustomError
 
 from gateway.config.address import Address, HostPort, parse_address, parse_host_port
-from gateway.config.kafka import COMPACTED, KafkaSettings
+from gateway.config.kafka import COMPACTED, RECORD_OVERHEAD_BYTES, KafkaSettings
 from gateway.config.settings import EdgeSettings, Limits, RouterSettings
 from gateway.config.source import Place, Source, path_text
-
-RECORD_OVERHEAD_BYTES = 65_536
-"""What stands beside a frame in a record, at most: its source, its replies, the container's own head."""
 
 
 def check_together(source: Source) -> None:

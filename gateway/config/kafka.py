@@ -36,6 +36,8 @@ SEGMENTS = 8
 SEGMENT_BYTES = range(2**20, 64 * 2**20)
 """Not smaller than Kafka allows; not larger than the embedded broker's own."""
 
+RECORD_OVERHEAD_BYTES = 65_536
+"""What stands beside a frame in a record, at most: its source, its replies, the container's own head."""
 RECONNECT_MILLISECONDS = 1_000
 """A broker that is back is found at most so much later. kafka-python's own limit is 30 s: a short absence would last as
 long again. A try costs a connection that is refused."""
@@ -198,6 +200,11 @@ class KafkaSettings(Section):
     has disks of its own, and limits per topic."""
     producer: Producer = Producer()
     topics: dict[TopicName, TopicSettings] = Field(default_factory=dict)
+
+    @property
+    def largest_frame(self) -> int:
+        """That a record can hold."""
+        return self.message_bytes - RECORD_OVERHEAD_BYTES
 
     @property
     def is_embedded(self) -> bool:

@@ -112,7 +112,6 @@ class Lane:
         now, end, done = time.monotonic(), self._sum(self._raw.ends()), self._sum(processed)
         if self._standstill.observe(now, end, done):
             log.warning("%s has stood still for too long and begins anew", self.name)
-            self._standstill = Standstill()
             self._restart()
         elif self._config.router.mode == "auto" and self._has_settled(now):
             self._choose_trigger(now, end, done)
@@ -137,6 +136,7 @@ class Lane:
     # -- starting ------------------------------------------------------------------------------------------
 
     def _restart(self) -> None:
+        self._standstill = Standstill()
         self.query.stop()
         self.query = self._start()
 
@@ -157,7 +157,7 @@ class Lane:
         return committed_offsets(self._checkpoint)
 
     def _start(self) -> StreamingQuery:
-        from streaming_jobs.router.plan import SINK, read_raw, route
+        from streaming_jobs.router.plan import read_raw, route, sink_options
         from streaming_jobs.router.worker import Routes
 
         config = self._config
@@ -170,7 +170,7 @@ class Lane:
             Buckets.of(config),
         )
         writer = routed.writeStream.format("kafka").outputMode("update").queryName(self.name)
-        writer = writer.options(**config.kafka.spark_options(), **SINK)
+        writer = writer.options(**sink_options(config))
         writer = writer.option("checkpointLocation", str(self._checkpoint))
         query: StreamingQuery = writer.trigger(**self._trigger()).start()
         self._started_at = time.monotonic()

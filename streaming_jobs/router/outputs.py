@@ -12,6 +12,9 @@ from gateway.event import Event
 from gateway.raw_log.frames import Source
 from gateway.reasons import Rejected
 
+RECORD_BYTES, HEADER_BYTES = 128, 10
+"""What Kafka's format adds to a batch of one record (61 + 21 bytes and lengths) and to a header (two lengths)."""
+
 
 class Out(NamedTuple):
     """A record to write. No partition: Kafka chooses by key."""
@@ -21,6 +24,14 @@ class Out(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: list[tuple[str, bytes]] | None = None
+
+
+def bytes_of(out: Out) -> int:
+    """As a producer counts a record before it compresses it: at most so many."""
+    size = RECORD_BYTES + len(out.value or b"") + len(out.key or b"")
+    for name, value in out.headers or ():
+        size += len(name) + len(value) + HEADER_BYTES
+    return size
 
 
 class Row(NamedTuple):
@@ -36,6 +47,7 @@ class Topics:
 
     def __init__(self, config: Config) -> None:
         self._mesh = config.mesh
+        self._largest_frame = config.kafka.largest_frame
         self._names: dict[TopicName, str] = {
             name: config.topic(name) for name in ("raw", "events", "rejected", "egress", "deliveries", "interests")
         }
@@ -59,7 +71,8 @@ class Topics:
     def rejected(
         self, event_id: str, stage: str, refused: Rejected, frame: bytes, source: Source | None, again: str = ""
     ) -> Out:
-        """`again`: where the frame stands in the raw log, if that is not the place its id names."""
+        """`again`: where the frame stands in the raw log, if that is not the place its id names. (Only what no edge
+        wrote is too large to be kept whole.)"""
         headers = {
             "reason": refused.reason.value,
             "stage": stage,
@@ -73,7 +86,7 @@ class Topics:
         }
         if again:
             headers["again"] = again
-        return Out(self._names["rejected"], None, None, frame, encode_headers(headers.items()))
+        return Out(self._names["rejected"], None, None, frame[: self._largest_frame], encode_headers(headers.items()))
 
 
 def encode_headers(headers: Iterable[tuple[str, str]]) -> list[tuple[str, bytes]]:

@@ -46,6 +46,11 @@ SOURCE = {"kafka.fetch.max.wait.ms": "500", "kafka.enable.metrics.push": "false"
 SINK = {"kafka.linger.ms": "0", "kafka.enable.metrics.push": "false", "kafka.acks": "all"}
 
 
+def sink_options(config: Config) -> dict[str, str]:
+    """A producer's own limit is 1 MiB, less than what is made of the largest frame; the workers hold to the mesh's."""
+    return {**config.kafka.spark_options(), **SINK, "kafka.max.request.size": str(config.kafka.message_bytes)}
+
+
 def read_raw(
     spark: SparkSession, config: Config, partitions: Iterable[int], *, accepts_loss: bool = False
 ) -> DataFrame:

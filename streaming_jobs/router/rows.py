@@ -22,7 +22,7 @@ from streaming_jobs.router.interest_log import InterestLog
 from streaming_jobs.router.leases import Leases
 from streaming_jobs.router.mesh_events import MeshEvents
 from streaming_jobs.router.mesh_state import MeshState
-from streaming_jobs.router.outputs import Row
+from streaming_jobs.router.outputs import Row, bytes_of
 from streaming_jobs.router.packing import Packing, Routed
 from streaming_jobs.router.tally import AGAIN, CONTROL, EVENT, REJECTED
 from streaming_jobs.router.work import MESH_ERRORS, Work, naming_request
@@ -62,6 +62,9 @@ class RowFunctions:
         for index, (raw, judged) in enumerate(zip(frames, self.judge(frames, partition, offset), strict=True)):
             work = Work(self._state, Position(partition, offset, index), raw)
             key = self._route(work, judged)
+            if any(bytes_of(out) > self._state.config.kafka.message_bytes for out in work.outs):
+                work.refuse_whole(Rejected(Reason.TOO_LARGE, "what comes of it is more than kafka.message_bytes"))
+                key = None
             self._count(raw.source.protocol, work, judged)
             yield Routed(index, raw, key, work.outs)
 
@@ -122,8 +125,7 @@ class RowFunctions:
         except Rejected as refused:
             work.reject(refused, "match")
         except Exception:
-            work.outs.clear()
-            work.reject(self._internal("match"), "match")
+            work.refuse_whole(self._internal("match"))
         return None
 
     def _count(self, protocol: str, work: Work, judged: Event | Rejected | None) -> None:

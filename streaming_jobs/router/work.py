@@ -23,6 +23,8 @@ from streaming_jobs.router.outputs import Out
 
 ROUTER = "router"
 NOT_TO_ALL = "not every subscriber has got it"
+RECEIVER_BYTES = 64
+"""An address or a node's name; a session's number takes less."""
 REQUEST_SESSION_HEADER, REQUEST_ID_HEADER = "request-session", "request-id"
 
 
@@ -54,6 +56,12 @@ class Work:
             self.state.tally.rejected(stage, refused.reason, self.raw.source.protocol)
         else:
             self.refused = refused.reason
+
+    def refuse_whole(self, refused: Rejected) -> None:
+        """Whatever was to come of it."""
+        self.outs.clear()
+        self.recorded = False
+        self.reject(refused, "match")
 
     def record(self, event: Event) -> None:
         self.outs.append(self.state.topics.event(event))
@@ -109,12 +117,15 @@ class Work:
         if (trail := next_hop(event, target.facts, self.state.env.identity)) is not None:
             event = along(event, trail, in_content_type=protocol.carries_content_type)
         encoded = protocol.from_event(event, target, options, self.state.env)
+        if len(encoded.frame) > self.state.config.kafka.largest_frame:
+            raise Rejected(Reason.TOO_LARGE, f"{len(encoded.frame)} bytes for {target.protocol}: kafka.message_bytes")
         for what in encoded.losses:
             self.state.tally.lost(event.protocol, target.protocol, what)
         return encoded
 
     def send(self, event: Event, destinations: Destinations) -> None:
-        """One encoding per group of receivers, one record per edge. What has no encoding is undeliverable."""
+        """One encoding per group of receivers, one record per edge (more where they are large). What has no encoding is
+        undeliverable."""
         for edge, epoch, groups in self._encoded(event, destinations):
             self.egress(edge, epoch, event, groups)
 
@@ -140,7 +151,7 @@ class Work:
     def _encoded(self, event: Event, destinations: Destinations) -> Iterator[tuple[str, int, tuple[Group, ...]]]:
         for (edge, epoch), encodings in destinations.items():
             groups = (self._group(event, edge, epoch, receivers) for receivers in encodings.values())
-            if written := tuple(group for group in groups if group):
+            for written in in_records([group for group in groups if group], self.state.config.kafka.largest_frame):
                 yield edge, epoch, written
 
     def _left_out(self, records: Sequence[tuple[str, int, tuple[Group, ...]]], destinations: Destinations) -> bool:
@@ -243,6 +254,22 @@ class Work:
             content_type=JSON,
             body=json.dumps(value, separators=(",", ":")).encode(),
         )
+
+
+def in_records(groups: Sequence[Group], largest: int) -> Iterator[tuple[Group, ...]]:
+    """As few records as hold them: encodings of one large event do not fit into one."""
+    record: list[Group] = []
+    size = 0
+    for group in groups:
+        receivers = len(group.sessions) + len(group.addresses) + len(group.owed)
+        more = len(group.frame) + receivers * RECEIVER_BYTES
+        if record and size + more > largest:
+            yield tuple(record)
+            record, size = [], 0
+        record.append(group)
+        size += more
+    if record:
+        yield tuple(record)
 
 
 def naming_request(event: Event, replies: Sequence[ReplyAddress]) -> Event:

@@ -8,6 +8,7 @@ import json
 import pytest
 
 from gateway.client import Answer, Asked, StreamClient, connect
+from gateway.config import Limits
 from gateway.content import from_msgpack
 from gateway.event import Event, Kind
 from tests.integration.mesh import TestMesh
@@ -82,6 +83,23 @@ def test_a_request_that_nobody_serves_is_answered_with_an_error(mesh: TestMesh, 
             return await client.request("Nobody.here", b"[]", "application/json")
 
     assert asyncio.run(ask()).kind is Kind.ERROR
+
+
+def test_a_frame_of_the_largest_size_crosses(mesh: TestMesh) -> None:
+    """And what is made of it is larger than the frame, and than what a Kafka producer takes unless it is told."""
+    body = bytes(Limits().frame_bytes - 64)
+
+    async def cross() -> Event:
+        async with (
+            connect("hsp", "127.0.0.1", mesh.ports["hsp"]) as receiver,
+            connect("hsp", "127.0.0.1", mesh.ports["hsp"]) as sender,
+        ):
+            await receiver.subscribe("Large.>")
+            await sender.publish("Large.one", body)
+            async with asyncio.timeout(60):
+                return await next_event(receiver)
+
+    assert asyncio.run(cross()).body == body
 
 
 def test_events_of_one_session_come_in_order_and_once(mesh: TestMesh) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.config.checks import RECORD_OVERHEAD_BYTES
+from gateway.config.kafka import RECORD_OVERHEAD_BYTES
 from tests.unit.config.reading import expect_fault, faults, read
 
 

@@ -1,0 +1,70 @@
+"""Records too large for Kafka: one of them would stop the router for good, since it would make it again and again."""
+
+from __future__ import annotations
+
+import gzip
+
+import pytest
+
+from gateway.protocols.emp import codec as emp
+from gateway.protocols.emp.extensions import compression_block
+from gateway.protocols.emp.frames import Message, MessageType, Scheme
+from gateway.protocols.yamp import frames as yamp
+from gateway.protocols.yamp.codec import decode, encode
+from gateway.raw_log.frames import Facts
+from streaming_jobs.router.outputs import bytes_of
+from tests.unit.router.mesh_in_a_log import MeshInALog, Peer
+from tests.unit.router.test_mesh import client
+
+FRAME_BYTES, MESSAGE_BYTES = 100_000, 200_000
+
+
+@pytest.fixture
+def mesh() -> MeshInALog:
+    return MeshInALog(
+        settings={"kafka": {"partitions": 2, "message_bytes": MESSAGE_BYTES}, "limits": {"frame_bytes": FRAME_BYTES}}
+    )
+
+
+def publish(mesh: MeshInALog, peer: Peer, body: bytes) -> str:
+    mesh.forget_outputs()
+    return mesh.log(peer.source, encode(yamp.UserEvent(b"u" * 16, "a.x", body)))
+
+
+def test_encodings_of_a_large_event_stand_in_as_many_records_as_they_need(mesh: MeshInALog) -> None:
+    formats: list[Facts] = [{"format": "json"}, {"format": "msgpack"}]
+    peers = [mesh.open("yamp", facts=facts, subscribe=("a.>",)) for facts in formats]
+    peers.append(mesh.open("wolpertinger", subscribe=("a.>",)))
+    publish(mesh, client(mesh), b'"' + b"x" * (FRAME_BYTES - 100) + b'"')
+    assert all(len(mesh.sent_to(peer)) == 1 for peer in peers)
+    assert len(mesh.egress()) > 1
+    assert all(bytes_of(out) <= MESSAGE_BYTES for out in mesh.written)
+
+
+def test_a_form_that_no_record_holds_is_undeliverable(mesh: MeshInALog) -> None:
+    """Bytes that are no text grow by a third in JSON."""
+    peer, other = (mesh.open("yamp", facts={"format": one}, subscribe=("a.>",)) for one in ("json", "msgpack"))
+    body = b"\xc6" + (110_000).to_bytes(4, "big") + b"\xff" * 110_000
+    publish(mesh, other, body)
+    assert not mesh.sent_to(peer)
+    (sent,) = mesh.sent_to(other)
+    heard = decode(sent.frame)
+    assert isinstance(heard, yamp.UserEvent)
+    assert heard.body == body
+    assert mesh.rejections() == [("deliver", "too_large")]
+
+
+def test_what_grows_beyond_a_record_when_it_is_opened_is_refused_whole(mesh: MeshInALog) -> None:
+    peer = mesh.open("emp")
+    mesh.forget_outputs()
+    body = gzip.compress(bytes(MESSAGE_BYTES))
+    mesh.log(peer.source, emp.encode(Message(MessageType.DATA, body, (compression_block(Scheme.GZIP),))))
+    assert mesh.rejections() == [("match", "too_large")]
+    assert len(mesh.written) == 1
+
+
+def test_a_foreign_record_of_any_size_can_be_refused(mesh: MeshInALog) -> None:
+    mesh.append(b"?" * MESSAGE_BYTES)
+    (refused,) = mesh.of("rejected")
+    assert bytes_of(refused) <= MESSAGE_BYTES
+    assert mesh.rejections() == [("log", "malformed")]
