@@ -39,8 +39,8 @@ SEGMENT_BYTES = range(2**20, 64 * 2**20)
 RECORD_OVERHEAD_BYTES = 65_536
 """What stands beside a frame in a record, at most: its source, its replies, the container's own head."""
 RECONNECT_MILLISECONDS = 1_000
-"""A broker that is back is found at most so much later. kafka-python's own limit is 30 s: a short absence would last as
-long again. A try costs a connection that is refused."""
+"""A broker that is back is found at most so much later. kafka-python's own limit is 30 s, librdkafka's 10: a short
+absence would last as long again. A try costs a connection that is refused."""
 
 # With three copies one broker may be away without stopping the mesh: the least that `acks=all` makes durable.
 CLUSTER_REPLICATION, CLUSTER_MIN_INSYNC = 3, 2
@@ -99,6 +99,25 @@ class KafkaSecurity(Section):
                 "ssl_certfile": _text(self.cert),
                 "ssl_keyfile": _text(self.key),
                 "ssl_password": _reveal(self.key_password),
+            }
+        return {name: value for name, value in settings.items() if value is not None}
+
+    def native_settings(self) -> dict[str, Any]:
+        """Of librdkafka's clients."""
+        settings: dict[str, Any] = {"security.protocol": self.protocol}
+        if self.uses_sasl:
+            settings |= {
+                "sasl.mechanism": self.mechanism,
+                "sasl.username": self.username,
+                "sasl.password": _reveal(self.password),
+            }
+        if self.uses_tls:
+            settings |= {
+                "ssl.endpoint.identification.algorithm": "https" if self.check_hostname else "none",
+                "ssl.ca.location": _text(self.ca),
+                "ssl.certificate.location": _text(self.cert),
+                "ssl.key.location": _text(self.key),
+                "ssl.key.password": _reveal(self.key_password),
             }
         return {name: value for name, value in settings.items() if value is not None}
 
@@ -221,6 +240,15 @@ class KafkaSettings(Section):
             "bootstrap_servers": self.bootstrap_servers.split(","),
             "reconnect_backoff_max_ms": RECONNECT_MILLISECONDS,
             **self.security.client_settings(),
+        }
+
+    def native_settings(self) -> dict[str, Any]:
+        """What every librdkafka client takes."""
+        return {
+            "bootstrap.servers": self.bootstrap_servers,
+            "reconnect.backoff.max.ms": RECONNECT_MILLISECONDS,
+            "log.connection.close": False,
+            **self.security.native_settings(),
         }
 
     def spark_options(self) -> dict[str, str]:

@@ -5,32 +5,40 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeVar
 
-from kafka import KafkaConsumer, TopicPartition
-from kafka.errors import KafkaError
-from kafka.structs import OffsetAndMetadata
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from gateway import egress
 from gateway.config import Config
 from gateway.edge.ledger import Checkpoint, Resumption
 from gateway.egress import Egress
+from gateway.errors import SetupError
 from gateway.reasons import Rejected
 
 log = logging.getLogger(__name__)
+library = logging.getLogger("kafka.consumer")
 
 POLL_SECONDS = 0.5
 RECORDS_PER_POLL = 500
 QUEUED_POLLS = 8
 """Polls handed over and not yet handled; then the reader waits. Bounds memory when sessions are slow to take."""
 STOP_SECONDS = 5.0
+ANSWER_SECONDS = 30.0
+"""Kafka must answer within this at the start of an edge; else it ends, and is started again."""
+ASK_SECONDS, AGAIN_SECONDS = 5.0, 0.1
+FETCHED_KIBIBYTES = 16 * 1024
+"""Fetched ahead of what is polled, at most."""
 
 Batch = list[tuple[int, Egress | None]]
 """Records with their offsets; None for one that no router wrote."""
 Handle = Callable[[Batch], None]
 """Takes a batch, in the event loop; answers with `EgressReader.taken` when it has been handled."""
 Failed = Callable[[BaseException], None]
+Answer = TypeVar("Answer")
 
 
 class EgressReader:
@@ -38,20 +46,25 @@ class EgressReader:
     before it may have been handled by that life, what comes later was not."""
 
     def __init__(self, config: Config) -> None:
-        self._partition = TopicPartition(config.topic("egress"), config.edge_ordinal)
+        self._place = TopicPartition(config.topic("egress"), config.edge_ordinal)
         self._raw = config.topic("raw")
-        self._consumer = KafkaConsumer(
-            **config.kafka.client_settings(),
-            group_id=f"{config.mesh}.edge.{config.edge.id}",
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",  # out of range: what is left is judged by its position
-            max_poll_records=RECORDS_PER_POLL,
-            fetch_max_wait_ms=500,
+        self._consumer = Consumer(
+            {
+                **config.kafka.native_settings(),
+                "group.id": f"{config.mesh}.edge.{config.edge.id}",
+                "enable.auto.commit": False,
+                "enable.auto.offset.store": False,
+                "auto.offset.reset": "earliest",  # out of range: what is left is judged by its position
+                "fetch.wait.max.ms": 500,
+                "queued.max.messages.kbytes": FETCHED_KIBIBYTES,
+                "check.crcs": True,
+                "error_cb": _complain,
+            },
+            logger=library,
         )
-        self._consumer.assign([self._partition])
-        self.end: int = self._consumer.end_offsets([self._partition])[self._partition]
+        self.end = self._end_of(self._place)
         self.resumption = self._committed()
-        self._consumer.seek(self._partition, self.resumption.checkpoint.offset)
+        self._consumer.assign([self._at(self.resumption)])
         self._stopping = threading.Event()
         self._room = threading.Semaphore(QUEUED_POLLS)
         self._thread: threading.Thread | None = None
@@ -59,19 +72,26 @@ class EgressReader:
         self._committed_last: Resumption | None = None
         self._seen_to: int = self.end
 
+    def _at(self, resumption: Resumption) -> TopicPartition:
+        offset, said = resumption.checkpoint.offset, resumption.to_metadata()
+        return TopicPartition(self._place.topic, self._place.partition, offset, said)
+
+    def _end_of(self, place: TopicPartition) -> int:
+        _, end = _insist(lambda: self._consumer.get_watermark_offsets(place, timeout=ASK_SECONDS))
+        return end
+
     def _committed(self) -> Resumption:
-        committed = self._consumer.committed(self._partition, metadata=True)
-        if committed is None:
+        [committed] = _insist(lambda: self._consumer.committed([self._place], timeout=ASK_SECONDS))
+        if committed.offset < 0:
             return Resumption(0, Checkpoint(self.end))
-        return self._plausible(Resumption.from_metadata(committed.offset, committed.metadata))
+        return self._plausible(Resumption.from_metadata(committed.offset, committed.metadata or ""))
 
     def _plausible(self, found: Resumption) -> Resumption:
         """Topics may have been made anew since. Positions beyond the end of the raw log would keep everything out, and
         an offset beyond the end of the partition says nothing."""
         positions = found.checkpoint.positions
-        raw = {TopicPartition(self._raw, number): number for number in positions}
-        ends = self._consumer.end_offsets(list(raw)) if raw else {}
-        known = {raw[one]: positions[raw[one]] for one, end in ends.items() if positions[raw[one]].offset < end}
+        ends = {number: self._end_of(TopicPartition(self._raw, number)) for number in positions}
+        known = {number: at for number, at in positions.items() if at.offset < ends[number]}
         if len(known) == len(positions) and found.checkpoint.offset <= self.end:
             return found
         log.warning("the topics are not those of this edge's last commit, of which only what fits them is kept")
@@ -89,9 +109,11 @@ class EgressReader:
         self._thread.start()
 
     def commit_now(self, resumption: Resumption) -> None:
-        """Before `start`, or in the reader's thread; blocks. Raises KafkaError."""
-        offset = OffsetAndMetadata(resumption.checkpoint.offset, resumption.to_metadata(), -1)
-        self._consumer.commit({self._partition: offset})
+        """Before `start`; blocks."""
+        _insist(lambda: self._commit_to(resumption))
+
+    def _commit_to(self, resumption: Resumption) -> None:
+        self._consumer.commit(offsets=[self._at(resumption)], asynchronous=False)
         self._committed_last = resumption
 
     def commit(self, resumption: Resumption) -> None:
@@ -133,14 +155,12 @@ class EgressReader:
 
     def _poll(self) -> Batch:
         """Kafka being away is waited for; a record that no router wrote is skipped and logged."""
-        try:
-            polled = self._consumer.poll(timeout_ms=int(POLL_SECONDS * 1000))
-        except KafkaError as error:
-            log.warning("egress: %s", type(error).__name__)
-            self._stopping.wait(POLL_SECONDS)
+        first = self._consumer.poll(POLL_SECONDS)
+        if first is None:
             return []
-        self._seen_to = self._consumer.highwater(self._partition) or self._seen_to
-        return [(record.offset, _decode(record.offset, record.value)) for record in polled.get(self._partition, ())]
+        polled = [first, *self._consumer.consume(RECORDS_PER_POLL - 1, timeout=0)]
+        self._seen_to = max(self._seen_to, self._consumer.get_watermark_offsets(self._place, cached=True)[1])
+        return [(record.offset() or 0, _decode(record)) for record in polled if not _is_error(record)]
 
     def _commit(self) -> None:
         """An edge at rest has nothing new to commit."""
@@ -148,14 +168,42 @@ class EgressReader:
         if resumption is None or resumption == self._committed_last:
             return
         try:
-            self.commit_now(resumption)
-        except KafkaError as error:
-            log.warning("egress offset not committed: %s", type(error).__name__)
+            self._commit_to(resumption)
+        except KafkaException as error:
+            log.warning("egress offset not committed: %s", error)
 
 
-def _decode(offset: int, value: bytes) -> Egress | None:
+def _insist(ask: Callable[[], Answer]) -> Answer:
+    """A broker that has just started refuses for a while, each thing for a reason of its own."""
+    deadline = time.monotonic() + ANSWER_SECONDS
+    while True:
+        try:
+            return ask()
+        except KafkaException as error:
+            if time.monotonic() > deadline:
+                raise SetupError(f"kafka does not tell how the egress partition stands: {error}") from None
+        time.sleep(AGAIN_SECONDS)
+
+
+def _decode(record: Message) -> Egress | None:
     try:
-        return egress.decode(value)
+        return egress.decode(record.value() or b"")
     except Rejected as refused:
-        log.error("egress offset %d: %s", offset, refused)
+        log.error("egress offset %d: %s", record.offset(), refused)
         return None
+
+
+def _is_error(record: Message) -> bool:
+    """librdkafka hands errors over among the records. Of most it gets over by itself."""
+    error = record.error()
+    if error is None:
+        return False
+    if error.fatal():
+        raise KafkaException(error)
+    log.warning("egress: %s", error.str())
+    return True
+
+
+def _complain(error: KafkaError) -> None:
+    """Of the connection: it goes on by itself."""
+    library.info("%s", error.str())

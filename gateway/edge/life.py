@@ -192,8 +192,7 @@ class Life:
         self._dispatch.stop()
         self._close_datagrams()
         self._outcomes.flush()
-        with contextlib.suppress(KafkaError):  # what was too late is open, and found again
-            await asyncio.to_thread(self._producer.flush, FLUSH_SECONDS)
+        await asyncio.to_thread(self._producer.flush, FLUSH_SECONDS)  # what is too late is open, and found again
         await asyncio.sleep(0)  # what the flush has settled is told to the ledger
         self.tick()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -14,6 +14,7 @@ from gateway import deliveries
 from gateway.config import Config
 from gateway.deliveries import DeliveryOutcome
 from gateway.edge.ledger import Ledger, Resumption
+from gateway.edge.producer import NotTaken, Told
 from gateway.reasons import Rejected
 
 FLUSH_SECONDS = 0.05
@@ -27,7 +28,10 @@ LOOK_BACK_SECONDS = 60.0
 
 
 class Producer(Protocol):
-    def send(self, topic: str, value: bytes, **settings: Any) -> Any: ...
+    def send(
+        self, topic: str, value: bytes, told: Told, *,
+        partition: int = -1, key: bytes | None = None, headers: Sequence[tuple[str, bytes]] = (),
+    ) -> None: ...  # fmt: skip
 
 
 def partition_of(config: Config) -> int:
@@ -82,20 +86,15 @@ class OutcomeLog:
             self._send(self._deliveries, value, offsets, owed, key=key, partition=self._partition)
 
     def _send(self, topic: str, value: bytes, offsets: list[int], owed: bool, **settings: Any) -> None:
-        try:
-            future = self._producer.send(topic, value=value, **settings)
-        except Exception as error:
-            self._failed(error)
-        else:
-            future.add_both(partial(self._sent, offsets, owed))
+        self._producer.send(topic, value, partial(self._sent, offsets, owed), **settings)
 
-    def _sent(self, offsets: list[int], owed: bool, result: object) -> None:
+    def _sent(self, offsets: list[int], owed: bool, error: NotTaken | None) -> None:
         """In the producer's thread."""
-        self._loop.call_soon_threadsafe(self._settle, offsets, owed, result)
+        self._loop.call_soon_threadsafe(self._settle, offsets, owed, error)
 
-    def _settle(self, offsets: list[int], owed: bool, result: object) -> None:
-        if isinstance(result, BaseException):
-            self._failed(result)
+    def _settle(self, offsets: list[int], owed: bool, error: NotTaken | None) -> None:
+        if error is not None:
+            self._failed(error)
             return
         for offset in offsets:
             self._ledger.settle(offset, owed=owed)

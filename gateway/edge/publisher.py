@@ -4,7 +4,7 @@ A record of a raw partition closes when nothing of that partition is on its way 
 is full, or old, or what was on its way has been acknowledged: so an idle mesh waits for nothing and a busy one packs
 as many frames as arrive in a round trip; a very busy one, as many as a record may hold.
 
-kafka-python bounds no memory, so this does: what is received and not acknowledged counts as in flight, and when that is
+This bounds what waits for Kafka in memory: what is received and not acknowledged counts as in flight, and when that is
 too much listeners are told to stop (TCP is not read, UDP drops the newest and counts).
 
 Invariants
@@ -23,18 +23,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from functools import partial
+from typing import Protocol
 from zlib import crc32
 
-from kafka.errors import (
-    CorruptRecordError,
-    InvalidRecordError,
-    InvalidTimestampError,
-    MessageSizeTooLargeError,
-    RecordListTooLargeError,
-)
-
 from gateway.config.settings import RecordSettings
+from gateway.edge.producer import NotTaken, Told
 from gateway.raw_log.container import ContainerBuilder
 from gateway.raw_log.frames import Again, RawFrame, ReplyAddress, Source
 
@@ -51,22 +45,12 @@ BUSY_FRAMES = 32
 RUN_FRAMES = 8_192
 """Longer runs are cut: a record holds 65,535 frames at most."""
 
-OF_ONE_RECORD = (
-    CorruptRecordError,
-    InvalidRecordError,
-    InvalidTimestampError,
-    MessageSizeTooLargeError,
-    RecordListTooLargeError,
-)
-
 Settled = Callable[[bool], None]
 """Whether Kafka has the run."""
 
 
 class Producer(Protocol):
-    """Of kafka-python's producer, what is used here."""
-
-    def send(self, topic: str, value: bytes, *, partition: int) -> Any: ...
+    def send(self, topic: str, value: bytes, told: Told, *, partition: int) -> None: ...
 
 
 class Tally(Hashable, Protocol):
@@ -117,7 +101,7 @@ class RawPublisher:
         self._observe = observe
         self._linger = limits.linger_milliseconds / 1000
         self._partitions = [_Partition(ContainerBuilder(edge, epoch)) for _ in range(partitions)]
-        self._done: deque[tuple[_Sent, BaseException | None]] = deque()
+        self._done: deque[tuple[_Sent, NotTaken | None]] = deque()
         self._awake = False
         self._probed = 0
         self._probing = False
@@ -247,12 +231,7 @@ class RawPublisher:
         sent = _Sent(partition, frames, of.weight, of.waiting, of.tallies, opened_at, self._loop.time())
         of.waiting, of.tallies, of.weight, of.scheduled, of.opened_at = [], {}, 0, False, 0.0
         of.records_in_flight += 1
-        try:
-            future = self._producer.send(self._topic, value=of.builder.build(), partition=partition)
-        except Exception as error:  # a record too large; or a producer that is at its end
-            self._sent(sent, error)
-        else:
-            future.add_both(self._sent, sent)
+        self._producer.send(self._topic, of.builder.build(), partial(self._sent, sent), partition=partition)
 
     def _weigh(self, added: int) -> None:
         self.in_flight_bytes += added
@@ -265,8 +244,7 @@ class RawPublisher:
 
     # -- results, from the producer's thread -------------------------------------------------------------------
 
-    def _sent(self, sent: _Sent, result: object) -> None:
-        error = result if isinstance(result, BaseException) else None
+    def _sent(self, sent: _Sent, error: NotTaken | None) -> None:
         self._done.append((sent, error))
         if not self._awake:
             self._awake = True
@@ -280,7 +258,7 @@ class RawPublisher:
         if not self.in_flight_bytes:
             self._empty.set()
 
-    def _settle_one(self, sent: _Sent, error: BaseException | None) -> None:
+    def _settle_one(self, sent: _Sent, error: NotTaken | None) -> None:
         of = self._partitions[sent.partition]
         of.records_in_flight -= 1
         if not sent.frames:
@@ -299,9 +277,9 @@ class RawPublisher:
         if of.records_in_flight == 0 and 0 < len(of.builder) < BUSY_FRAMES:
             self._close(sent.partition)
 
-    def _refused(self, sent: _Sent, error: BaseException) -> None:
-        log.error("a record of %d frames could not be logged: %s", sent.frames, type(error).__name__)
-        if not isinstance(error, OF_ONE_RECORD) and not self.failed.done():
+    def _refused(self, sent: _Sent, error: NotTaken) -> None:
+        log.error("a record of %d frames could not be logged: %s", sent.frames, error)
+        if not error.only_this and not self.failed.done():
             self.failed.set_result(error)
 
 

@@ -69,7 +69,7 @@ class Edge:
         for task in (ticking, stopped):
             task.cancel()
         if failed.done():
-            raise SetupError(f"this edge and kafka are at odds, and it begins anew: {type(failed.result()).__name__}")
+            raise SetupError(f"this edge and kafka are at odds, and it begins anew: {failed.result()!r}")
         self.is_draining = True
         config = self.config
         await self.life.drain(config.edge.redirect_url, config.edge.graceful_shutdown_limit_seconds)

@@ -15,11 +15,12 @@ from typing import Any
 from gateway import cloud_event, egress
 from gateway.auth.keyring import GatewayIdentity, KeyRing
 from gateway.config import Config
+from gateway.edge.producer import Told
 from gateway.event import Event
 from streaming_jobs.router.mesh_state import MeshState
 from streaming_jobs.router.outputs import Out
 from streaming_jobs.router.rows import RowFunctions
-from tests.unit.edge.fake_kafka import FakeFuture, FakeKafka, FakeProducer
+from tests.unit.edge.fake_kafka import FakeKafka, FakeProducer
 from tests.unit.edge.running import Peer, RunningEdge, configured, running, until
 
 
@@ -27,11 +28,10 @@ from tests.unit.edge.running import Peer, RunningEdge, configured, running, unti
 class RoutedProducer(FakeProducer):
     route: Callable[[int, bytes], None] = lambda _partition, _value: None
 
-    def send(self, topic: str, value: bytes, **settings: Any) -> FakeFuture:
-        future = super().send(topic, value, **settings)
+    def send(self, topic: str, value: bytes, told: Told, **settings: Any) -> None:
+        super().send(topic, value, told, **settings)
         if topic.endswith(".raw"):
             asyncio.get_running_loop().call_soon(self.route, settings["partition"], value)
-        return future
 
 
 @dataclass

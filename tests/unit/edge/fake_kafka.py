@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,61 +12,53 @@ from gateway.deliveries import DeliveryOutcome
 from gateway.edge.egress_reader import Failed, Handle
 from gateway.edge.ledger import Checkpoint, Resumption
 from gateway.edge.outcomes import KnownOutcomes
+from gateway.edge.producer import NotTaken, Told
 from gateway.egress import Egress
 from gateway.raw_log.container import decode_record
 from gateway.raw_log.frames import RawFrame, ReplyAddress
 from gateway.raw_log.mesh_frames import MESH, MeshFrame, decode
 
-
-class FakeFuture:
-    def __init__(self) -> None:
-        self.told: list[Callable[[object], None]] = []
-
-    def add_both(self, callback: Callable[..., None], *arguments: object) -> None:
-        self.told.append(lambda result: callback(*arguments, result))
-
-    def end(self, result: object = None) -> None:
-        for tell in self.told:
-            tell(result)
+FENCED = NotTaken("fenced", only_this=False)
+TOO_LARGE = NotTaken("too large", only_this=True)
 
 
 @dataclass
 class Written:
     topic: str
     value: bytes
+    told: Told
     settings: dict[str, Any]
-    future: FakeFuture = field(default_factory=FakeFuture)
 
 
 @dataclass
 class FakeProducer:
-    """`held`: acknowledges only when told. `refuses`: raised at the next sends, as for a record too large."""
+    """`held`: acknowledges only when told. `refuses`: told at the next sends, as for a record too large."""
 
     held: bool = False
-    refuses: Exception | None = None
+    refuses: NotTaken | None = None
     written: list[Written] = field(default_factory=list)
     open: list[Written] = field(default_factory=list)
 
-    def send(self, topic: str, value: bytes, **settings: Any) -> FakeFuture:
+    def send(self, topic: str, value: bytes, told: Told, **settings: Any) -> None:
         if self.refuses is not None:
-            raise self.refuses
-        record = Written(topic, value, settings)
+            told(self.refuses)
+            return
+        record = Written(topic, value, told, settings)
         self.written.append(record)
         self.open.append(record)
         if not self.held:
             asyncio.get_running_loop().call_soon(self.acknowledge)
-        return record.future
 
-    def acknowledge(self, result: object = None) -> None:
-        """All that is on its way; or it has failed, with an exception."""
+    def acknowledge(self, error: NotTaken | None = None) -> None:
+        """All that is on its way; or it has failed."""
         records, self.open = self.open, []
         for record in records:
-            record.future.end(result)
+            record.told(error)
 
-    def flush(self, timeout: float) -> None:
+    def flush(self, seconds: float) -> None:
         pass
 
-    def close(self, timeout: float) -> None:
+    def close(self, seconds: float) -> None:
         pass
 
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 
-from kafka.errors import ProducerFencedError
-
 from gateway.deliveries import DeliveryOutcome
 from gateway.deliveries import decode as decode_outcomes
 from gateway.edge.dispatch import Past
 from gateway.edge.ledger import Checkpoint, Ledger
 from gateway.edge.outcomes import OUTCOMES_PER_RECORD, OWED_KEY, KnownOutcomes, OutcomeLog
+from gateway.edge.producer import NotTaken
 from gateway.event import Kind
 from gateway.protocols.session import Delivery
-from tests.unit.edge.fake_kafka import FakeProducer
+from tests.unit.edge.fake_kafka import FENCED, FakeProducer
 from tests.unit.edge.running import configured, in_a_loop, until
 
 ROW = DeliveryOutcome("0-1-0", "edge-0.1.7", "written", "", 1)
@@ -37,8 +36,8 @@ class Books:
     def committed(self) -> int:
         return self.ledger.checkpoint(1).checkpoint.offset
 
-    async def acknowledges(self, result: object = None) -> None:
-        self.kafka.acknowledge(result)
+    async def acknowledges(self, error: NotTaken | None = None) -> None:
+        self.kafka.acknowledge(error)
         await asyncio.sleep(0)
         await asyncio.sleep(0)
 
@@ -94,8 +93,8 @@ async def test_outcomes_that_kafka_will_not_take_end_the_edge() -> None:
     books = Books()
     books.adds(0)
     books.log.flush()
-    await books.acknowledges(ProducerFencedError())
-    assert [type(error) for error in books.failed] == [ProducerFencedError]
+    await books.acknowledges(FENCED)
+    assert books.failed == [FENCED]
     assert books.committed == 0
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from kafka.errors import MessageSizeTooLargeError, ProducerFencedError
-
 from gateway.config.settings import RecordSettings
+from gateway.edge.producer import NotTaken
 from gateway.edge.publisher import BUSY_FRAMES, FRAME_BYTES, RUN_BYTES, RUN_FRAMES, RawPublisher
 from gateway.raw_log.container import decode_record
 from gateway.raw_log.frames import RawFrame, Source
-from tests.unit.edge.fake_kafka import FakeProducer
+from tests.unit.edge.fake_kafka import FENCED, TOO_LARGE, FakeProducer
 from tests.unit.edge.running import in_a_loop, until
 
 SOURCE = Source("hsp", "plc", "edge-0", 1, 3)
@@ -43,8 +42,8 @@ class Log:
     def records(self) -> list[list[RawFrame]]:
         return [list(decode_record(one.value).frames) for one in self.kafka.written]
 
-    async def acknowledges(self, result: object = None) -> None:
-        self.kafka.acknowledge(result)
+    async def acknowledges(self, error: NotTaken | None = None) -> None:
+        self.kafka.acknowledge(error)
         await turn()
 
 
@@ -177,7 +176,7 @@ async def test_tiny_frames_weigh_what_they_cost() -> None:
 @in_a_loop
 async def test_a_record_that_kafka_will_never_take_is_refused_alone() -> None:
     log = Log()
-    log.kafka.refuses = MessageSizeTooLargeError()
+    log.kafka.refuses = TOO_LARGE
     log.adds("too large")
     await turn()
     log.kafka.refuses = None
@@ -194,9 +193,9 @@ async def test_a_producer_that_is_at_its_end_ends_the_edge() -> None:
     log = Log()
     log.adds("one")
     await turn()
-    await log.acknowledges(ProducerFencedError())
+    await log.acknowledges(FENCED)
     assert log.settled == [("one", False)]
-    assert isinstance(log.publisher.failed.result(), ProducerFencedError)
+    assert log.publisher.failed.result() is FENCED
 
 
 class Counted:

@@ -17,6 +17,7 @@ from gateway.client import DatagramClient, TlsFiles, UnreachableError, connect_e
 from gateway.edge import quic
 from gateway.errors import SetupError
 from tests.unit.edge.certificates import Authority
+from tests.unit.edge.fake_kafka import TOO_LARGE
 from tests.unit.edge.foreign_quic import ForeignQuic
 from tests.unit.edge.running import RunningEdge, configured, in_a_loop, listener, running, until
 
@@ -151,7 +152,7 @@ class TestPackets:
             edge.kafka.producer_.held = True
             peer.send(PACKET)
             await until(lambda: edge.kafka.producer_.open)
-            edge.kafka.producer_.acknowledge(RuntimeError("no"))
+            edge.kafka.producer_.acknowledge(TOO_LARGE)
             await until(lambda: edge.of("rejected_frames_total", "devices", reason="internal") == 1)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from confluent_kafka import Producer  # type: ignore[import-not-found]
+from confluent_kafka import Producer
 
 from tests.bench.peers.pipelines.datagrams import drain, listening
 from tests.bench.peers.pipelines.packet import node_of

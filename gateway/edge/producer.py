@@ -1,0 +1,101 @@
+"""Records into Kafka, by librdkafka: what it does for a record it does outside the interpreter, whose time is what an
+edge has least of."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka import Producer as Native
+
+from gateway.config import Config
+
+log = logging.getLogger("kafka.producer")
+
+POLL_SECONDS = 0.5
+UNBOUNDED = 2**31 - 1
+"""What librdkafka may hold: the publisher bounds that, and tells listeners to stop long before."""
+
+OF_ONE_RECORD = frozenset({
+    KafkaError.INVALID_MSG, KafkaError.INVALID_MSG_SIZE, KafkaError.INVALID_RECORD, KafkaError.INVALID_TIMESTAMP,
+    KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE,
+})  # fmt: skip
+
+
+class NotTaken(Exception):
+    """Kafka does not have a record, and never will. `only_this`: it is about this record, and the next may be taken."""
+
+    def __init__(self, why: str, *, only_this: bool) -> None:
+        super().__init__(why)
+        self.only_this = only_this
+
+
+Told = Callable[[NotTaken | None], None]
+"""Hears what became of a record, once: in the caller's thread if it cannot even be sent, else in the producer's own."""
+
+
+class Producer:
+    """Idempotent, and acknowledged by all in-sync replicas. No record is given up by itself: Kafka being away is
+    back-pressure, not loss."""
+
+    def __init__(self, config: Config) -> None:
+        settings = config.kafka.producer
+        self._kafka = Native(
+            {
+                **config.kafka.native_settings(),
+                "acks": "all",
+                "enable.idempotence": True,
+                "compression.codec": settings.compression,
+                "batch.size": settings.batch_bytes,
+                "linger.ms": settings.linger_milliseconds,
+                "message.max.bytes": config.kafka.message_bytes,
+                "request.timeout.ms": int(settings.request_timeout_seconds * 1000),
+                "message.timeout.ms": 0,
+                "queue.buffering.max.messages": 0,
+                "queue.buffering.max.kbytes": UNBOUNDED,
+                "error_cb": _complain,
+            },
+            logger=log,
+        )
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._listen, name="produced", daemon=True)
+        self._thread.start()
+
+    def send(
+        self, topic: str, value: bytes, told: Told, *,
+        partition: int = -1, key: bytes | None = None, headers: Sequence[tuple[str, bytes]] = (),
+    ) -> None:  # fmt: skip
+        def ended(error: KafkaError | None, _: Message) -> None:
+            told(None if error is None else _not_taken(error))
+
+        try:
+            self._kafka.produce(topic, value, key, partition, on_delivery=ended, headers=list(headers))
+        except (KafkaException, BufferError) as error:
+            cause = error.args[0]
+            told(_not_taken(cause) if isinstance(cause, KafkaError) else NotTaken(str(error), only_this=False))
+
+    def flush(self, seconds: float) -> None:
+        """Blocks until all is told, or the time is up."""
+        self._kafka.flush(seconds)
+
+    def close(self, seconds: float) -> None:
+        """What is not acknowledged by then was never promised."""
+        self.flush(seconds)
+        self._closing.set()
+        self._thread.join(2 * POLL_SECONDS)
+
+    def _listen(self) -> None:
+        while not self._closing.is_set():
+            self._kafka.poll(POLL_SECONDS)
+
+
+def _not_taken(error: KafkaError) -> NotTaken:
+    return NotTaken(f"{error.name()}: {error.str()}", only_this=error.code() in OF_ONE_RECORD)
+
+
+def _complain(error: Any) -> None:
+    """Of the connection, not of a record: it goes on by itself."""
+    log.info("%s", error.str())
