@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer as Native
 
 from gateway.config.kafka import RETENTION_HOURS, TopicName
 from tests.unit.config.reading import expect_fault, read
@@ -45,6 +46,11 @@ class TestSecurity:
         assert settings["sasl_mechanism"] == "SCRAM-SHA-256"
         assert (settings["sasl_plain_username"], settings["sasl_plain_password"]) == ("mesh", 'p"w\\')
 
+    def test_a_password_reaches_the_edges_client_which_knows_every_setting(self) -> None:
+        settings = read(kafka(f"security: {SASL}")).kafka.native_settings()
+        assert (settings["sasl.username"], settings["sasl.password"]) == ("mesh", 'p"w\\')
+        Native(settings).close()
+
     def test_a_password_reaches_spark_quoted_as_jaas_wants_it(self) -> None:
         options = read(kafka(f"security: {SASL}")).kafka.spark_options()
         assert options["kafka.sasl.mechanism"] == "SCRAM-SHA-256"
@@ -64,6 +70,9 @@ class TestSecurity:
         settings, options = security.client_settings(), security.spark_options()
         assert settings["ssl_cafile"] == str(tmp_path / "ca.pem")
         assert settings["ssl_password"] == "k"
+        native = security.native_settings()
+        assert native["ssl.key.location"] == str(tmp_path / "key.pem")
+        assert native["ssl.key.password"] == "k"
         assert options["kafka.ssl.truststore.certificates"] == "the ca"
         assert options["kafka.ssl.keystore.certificate.chain"] == "the cert"
         assert options["kafka.ssl.keystore.key"] == "the key"
@@ -72,6 +81,7 @@ class TestSecurity:
     def test_a_certificate_for_another_name_may_be_taken(self) -> None:
         security = read(kafka("security: {protocol: SSL, check_hostname: false}")).kafka.security
         assert security.client_settings()["ssl_check_hostname"] is False
+        assert security.native_settings()["ssl.endpoint.identification.algorithm"] == "none"
         assert security.spark_options()["kafka.ssl.endpoint.identification.algorithm"] == ""
 
     @pytest.mark.parametrize(
