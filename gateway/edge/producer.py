@@ -18,6 +18,8 @@ log = logging.getLogger("kafka.producer")
 POLL_SECONDS = 0.5
 UNBOUNDED = 2**31 - 1
 """What librdkafka may hold: the publisher bounds that, and tells listeners to stop long before."""
+TOPICS_UNKNOWN_SECONDS = 300
+"""A broker that comes back may not know its topics yet: that long it is not believed."""
 
 OF_ONE_RECORD = frozenset({
     KafkaError.INVALID_MSG, KafkaError.INVALID_MSG_SIZE, KafkaError.INVALID_RECORD, KafkaError.INVALID_TIMESTAMP,
@@ -54,6 +56,7 @@ class Producer:
                 "message.max.bytes": config.kafka.message_bytes,
                 "request.timeout.ms": int(settings.request_timeout_seconds * 1000),
                 "message.timeout.ms": 0,
+                "topic.metadata.propagation.max.ms": TOPICS_UNKNOWN_SECONDS * 1000,
                 "queue.buffering.max.messages": 0,
                 "queue.buffering.max.kbytes": UNBOUNDED,
                 "error_cb": _complain,
