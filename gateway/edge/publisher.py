@@ -24,6 +24,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from math import inf
 from typing import Protocol
 from zlib import crc32
 
@@ -111,11 +112,16 @@ class RawPublisher:
         self.failed: asyncio.Future[BaseException] = self._loop.create_future()
         self.in_flight_bytes = 0
         self.is_full = False
-        self.last_acknowledged = 0.0
+        self._last_acknowledged = -inf
 
     @property
     def partitions(self) -> int:
         return len(self._partitions)
+
+    @property
+    def silent_seconds(self) -> float:
+        """Since Kafka last acknowledged something."""
+        return self._loop.time() - self._last_acknowledged
 
     def partition_of(self, key: bytes) -> int:
         """Where frames with this key go: one node's frames always meet in one partition."""
@@ -266,7 +272,7 @@ class RawPublisher:
         self._weigh(-sent.weight)
         now = self._loop.time()
         if error is None:
-            self.last_acknowledged = time.time()
+            self._last_acknowledged = now
             self._observe(now - sent.sent_at)
         else:
             self._refused(sent, error)

@@ -81,7 +81,7 @@ class Edge:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._reread.wait(), TICK_SECONDS)
             self.life.tick()
-            if time.time() - self.life.publisher.last_acknowledged > PROBE_SECONDS:
+            if self.life.publisher.silent_seconds > PROBE_SECONDS:
                 self.life.publisher.probe()
             await self._follow_files()
 
@@ -123,6 +123,6 @@ class Edge:
         missing = self._missing_at_start()
         if self.is_draining:
             missing["draining"] = "this edge is going away"
-        if self.life.has_begun and time.time() - self.life.publisher.last_acknowledged > READY_SECONDS:
+        if self.life.has_begun and self.life.publisher.silent_seconds > READY_SECONDS:
             missing["kafka"] = "no produce was acknowledged lately"
         return missing

@@ -50,17 +50,33 @@ def claim(checkpoint: Path) -> None:
         )
 
 
+def committed_watermark(lane: Path) -> int:
+    """Of the last committed batch of a lane, in whole seconds; 0 if there is none."""
+    batch = _last_commit(lane)
+    if batch is None:
+        return 0
+    path = lane / "commits" / str(batch)
+    try:
+        return int(json.loads(path.read_text().splitlines()[-1]).get("nextBatchWatermarkMs", 0)) // 1000
+    except (OSError, ValueError, IndexError, AttributeError, TypeError) as error:
+        raise _damaged(path) from error
+
+
 def committed_offsets(lane: Path) -> dict[int, int]:
     """Where the last committed batch of a lane ended; empty if there is none. Raises SetupError where it is damaged."""
-    committed = [int(one.name) for one in (lane / "commits").glob("[0-9]*") if one.name.isdigit()]
-    if not committed:
+    batch = _last_commit(lane)
+    if batch is None:
         return {}
-    path = lane / "offsets" / str(max(committed))
+    path = lane / "offsets" / str(batch)
     try:
         by_topic: dict[str, dict[str, int]] = json.loads(path.read_text().splitlines()[-1])
         return {int(partition): offset for offsets in by_topic.values() for partition, offset in offsets.items()}
     except (OSError, ValueError, IndexError, AttributeError) as error:
         raise _damaged(path) from error
+
+
+def _last_commit(lane: Path) -> int | None:
+    return max((int(one.name) for one in (lane / "commits").glob("[0-9]*") if one.name.isdigit()), default=None)
 
 
 def gaps(committed: Offsets, begins: Offsets, ends: Offsets) -> Iterator[str]:

@@ -13,6 +13,7 @@ is at most `now + window` (a next bucket's mark), the least a frame may bring is
 keeps every frame that is read at most LATEST after its receipt. What is read later than that (a backlog in real-time
 mode; a micro-batch takes a whole backlog under the watermark from before it) is *lifted*: it counts as received LATEST
 ago. Lifting can only separate a repeat from its first when the two are read in different batches; it never loses one.
+`now` is a clock that never goes back (see `steady_clock`).
 """
 
 from __future__ import annotations
@@ -50,6 +51,10 @@ class Buckets:
     def counted_seconds(self, received_seconds: int, now_seconds: int) -> int:
         """The receive time as dedup counts it: never older than LATEST, never in the future."""
         return min(max(received_seconds, now_seconds - LATEST_SECONDS), now_seconds)
+
+    def least_now(self, watermark_seconds: int) -> int:
+        """From this time on nothing that is counted is late."""
+        return watermark_seconds + LATEST_SECONDS + self.bucket_seconds
 
     def marks(self, at_seconds: int) -> tuple[int, ...]:
         """Starts of the buckets to mark, the frame's own first.

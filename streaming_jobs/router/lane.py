@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Protocol
 from gateway.config import Config
 from gateway.errors import SetupError
 from gateway.lag import Lag
-from streaming_jobs.router.checkpoint import Offsets, committed_offsets, gaps
+from streaming_jobs.router.checkpoint import Offsets, committed_offsets, committed_watermark, gaps
 from streaming_jobs.router.dedup import Buckets
 from streaming_jobs.router.pace import Mode, Pace, Standstill
 from streaming_jobs.router.restarts import Restarts
+from streaming_jobs.router.steady_clock import SteadyClock
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -163,11 +164,13 @@ class Lane:
         config = self._config
         self._check_gaps()
         self._begins = self._raw.begins()
+        buckets = Buckets.of(config)
+        clock = SteadyClock.begin(buckets.least_now(committed_watermark(self._checkpoint)))
         routed = route(
             read_raw(self._spark, config, self._partitions, accepts_loss=self._accepts_loss),
             # Not resolved: a mounted ConfigMap is a link that moves, and what it points to goes away.
-            Routes(str(config.path)),
-            Buckets.of(config),
+            Routes(str(config.path), clock),
+            buckets,
         )
         writer = routed.writeStream.format("kafka").outputMode("update").queryName(self.name)
         writer = writer.options(**sink_options(config))

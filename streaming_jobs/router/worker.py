@@ -24,6 +24,7 @@ from gateway.interests.table import InterestTable
 from streaming_jobs.router.counts import CountFile, path_of
 from streaming_jobs.router.mesh_state import MeshState
 from streaming_jobs.router.rows import RowFunctions
+from streaming_jobs.router.steady_clock import SteadyClock
 
 log = logging.getLogger(__name__)
 SYNC_SECONDS = 30
@@ -46,13 +47,13 @@ class Worker:
         self._counts: dict[int, CountFile] = {}
         self._task = -1
 
-    def route(self, value: bytes, partition: int, offset: int) -> list[PlainRow]:
+    def route(self, value: bytes, partition: int, offset: int, now_seconds: int) -> list[PlainRow]:
         context = TaskContext.get()
         if context is not None and context.taskAttemptId() != self._task:
             self._task = context.taskAttemptId()
             self._interests.catch_up(self._state.table)
         self._refresh()
-        rows = self._rows.route_record(value, partition, offset, int(time.time()))
+        rows = self._rows.route_record(value, partition, offset, now_seconds)
         self._count_file(partition).add(offset, self._state.tally.take())
         return [(row.key, row.at, [tuple(out) for out in row.outs]) for row in rows]
 
@@ -96,13 +97,14 @@ class InterestReader:
 
 
 class Routes:
-    """The row function as Spark ships it: a path and nothing else, so no key or setting ever stands in a closure."""
+    """The row function as Spark ships it: a path and a clock, so no key or setting ever stands in a closure."""
 
-    def __init__(self, config_path: str) -> None:
+    def __init__(self, config_path: str, clock: SteadyClock) -> None:
         self._config_path = config_path
+        self._clock = clock
 
     def __call__(self, value: bytes, partition: int, offset: int) -> list[PlainRow]:
-        return worker(self._config_path).route(value, partition, offset)
+        return worker(self._config_path).route(value, partition, offset, self._clock.now())
 
 
 @cache

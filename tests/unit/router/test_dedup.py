@@ -95,3 +95,17 @@ def test_a_backlog_read_late_is_lifted_and_not_lost() -> None:
     state.end_batch()
     assert offer(state, buckets, "old", now - 86_400, now)
     assert state.late == 0
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 5_000), st.integers(-86_400, 86_400), st.integers(1, 4 * WINDOW), st.integers(0, LATEST_SECONDS))
+def test_nothing_is_late_when_the_clock_or_the_window_was_another_before(
+    second: int, jump: int, window_before: int, read_after: int
+) -> None:
+    before, buckets, now = Buckets(window_before), Buckets(WINDOW), 10_000_000 + second
+    state = SparkDedup(before)
+    offer(state, before, "a", now + jump, now + jump)
+    state.end_batch()
+    begins = max(now, buckets.least_now(state._watermark))
+    assert offer(state, buckets, "b", now - read_after, begins)
+    assert state.late == 0

@@ -12,6 +12,7 @@ from gateway.config import load
 from gateway.config.watch import INTERVAL_SECONDS, Reloaded
 from gateway.protocols.wolpertinger.options import WolpertingerOptions
 from streaming_jobs.judging.reading import JudgeRecords, JudgeWorker
+from streaming_jobs.router.steady_clock import SteadyClock
 from streaming_jobs.router.worker import Routes, Worker
 
 CLUSTER_KEY, PASSWORD, OTHER, COMPONENT = "00c1d2e3f4a5", "hunter2", "hunter3", "hunter4"
@@ -53,8 +54,8 @@ def test_the_configuration_itself_has_them(path: Path) -> None:
     assert told(load(path)) == list(SECRETS)
 
 
-def test_what_is_shipped_is_a_path(path: Path) -> None:
-    assert told(Routes(str(path)), JudgeRecords(str(path), None)) == []
+def test_what_is_shipped_is_a_path_and_a_clock(path: Path) -> None:
+    assert told(Routes(str(path), SteadyClock.begin(0)), JudgeRecords(str(path), None)) == []
 
 
 def test_what_decides_about_frames_has_everything_but_them(path: Path) -> None:
