@@ -6,8 +6,8 @@
     python -m tests.chaos --each 3 --standby     the two routers, of which one routes
     python -m tests.chaos --kills 5 --full-disk    on a small disk of its own, which is filled (needs root)
 
-What it does not do: make the clock jump (nothing here can move it for one process alone), and lose or delay packets in
-the kernel (which needs a network emulator in it): devices lose, repeat and reorder their own packets instead.
+The long form also freezes parts, disturbs the network between peers and edges, and sets clocks, for which it needs a C
+compiler.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def main() -> int:
     asked = _arguments()
     chance = random.Random(asked.seed)
     print(f"seed {asked.seed}", flush=True)
-    with _folder(asked.full_disk) as folder, chaos_mesh(folder, standby=asked.standby) as mesh:
+    with _folder(asked.full_disk) as folder, chaos_mesh(folder, standby=asked.standby, clocks=True) as mesh:
         blows: Iterable[Blow] = long_form(asked.kills, chance)
         if asked.each:
             blows = one_by_one(asked.each, (ROUTER, STANDBY) if asked.standby else PARTS)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.chaos.clocks import WallClock
 from tests.chaos.processes import MARK, Process, below, marked, orphans
 from tests.integration.edges import MoreEdge
 from tests.integration.mesh import TestMesh
@@ -26,25 +27,31 @@ STANDBY = "router-standby"
 """The two change places: what is called so may be the one that routes."""
 PARTS = (ROUTER, JVM, DAEMON, WORKER, BROKER, "edge-0", "edge-1")
 """Those that may be killed. edge-2 holds the sessions that must live."""
+UP = "up"
+CLOCKS = (UP, "edge-1")
+"""Machines whose clocks can be set: that of `meshgate up` with all its parts, and an edge's."""
 
 
 class ChaosMesh:
-    """`standby`: with a second router, warm, that takes over from the first."""
+    """`standby`: with a second router, warm, that takes over from the first. `clocks`: some can be set."""
 
-    def __init__(self, folder: Path, *, standby: bool = False) -> None:
+    def __init__(self, folder: Path, *, standby: bool = False, clocks: bool = False) -> None:
         self.mark = secrets.token_hex(8)
         self.said: list[str] = []
         topics = {"egress": {"partitions": EDGES_AT_MOST}}
         self.mesh = TestMesh(folder, {"kafka": {"topics": topics}, "router": {"standby": standby}})
         self.mesh.configure([dict(one) for one in LISTENERS])
         self._edges = {name: MoreEdge(self.mesh, name) for name in ("edge-1", "edge-2")}
+        self.clocks = {name: WallClock(folder, name) for name in CLOCKS} if clocks else {}
 
     def start(self) -> None:
         os.environ[MARK] = self.mark  # all that is started from here on has it
-        self.mesh.start()
-        for edge in self._edges.values():
+        with self._time_of(UP):
+            self.mesh.start()
+        for name, edge in self._edges.items():
             edge.configure()
-            edge.start()
+            with self._time_of(name):
+                edge.start()
         for edge in self._edges.values():
             edge.wait()
 
@@ -89,9 +96,21 @@ class ChaosMesh:
         assert self.mesh.process.stdout is not None
         with contextlib.suppress(BlockingIOError, TypeError):
             self.said += self.mesh.process.stdout.read().splitlines()
-        for edge in self._edges.values():
+        for name, edge in self._edges.items():
             if edge.process is not None and edge.process.poll() is not None:
-                edge.start()
+                with self._time_of(name):
+                    edge.start()
+
+    @contextmanager
+    def _time_of(self, name: str) -> Iterator[None]:
+        """What is started within has this one's clock."""
+        mine = self.clocks[name].environment if name in self.clocks else {}
+        os.environ.update(mine)
+        try:
+            yield
+        finally:
+            for variable in mine:
+                del os.environ[variable]
 
     # -- what is left ------------------------------------------------------------------------------------------
 
@@ -120,8 +139,8 @@ def _is(part: str, process: Process) -> bool:
 
 
 @contextmanager
-def chaos_mesh(folder: Path, *, standby: bool = False) -> Iterator[ChaosMesh]:
-    mesh = ChaosMesh(folder, standby=standby)
+def chaos_mesh(folder: Path, *, standby: bool = False, clocks: bool = False) -> Iterator[ChaosMesh]:
+    mesh = ChaosMesh(folder, standby=standby, clocks=clocks)
     try:
         mesh.start()
         yield mesh

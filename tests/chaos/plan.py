@@ -7,26 +7,33 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tests.chaos.mesh import BROKER, JVM, PARTS, ROUTER, WORKER
+from tests.chaos.mesh import BROKER, CLOCKS, JVM, PARTS, ROUTER, WORKER
 
 FROZEN_SECONDS = (2.0, 5.0)
-TOGETHER, FROZEN = 0.2, 0.1
-"""Shares of the long form's blows that hit two or three parts at once, or freeze instead of killing."""
+TOGETHER, FROZEN, STORMY, JUMPING = 0.2, 0.1, 0.07, 0.08
+"""Shares of the long form's blows that hit two or three parts at once, or do something else than kill."""
+STORM_SECONDS = (5.0, 15.0)
+JUMP_SECONDS = (-3_500, -90, 0, 0, 90, 3_500)
+"""A clock stays so until it is set again, so parts are killed and begin anew under it. More than an hour ahead of the
+broker's nothing is logged: Kafka refuses such records."""
 
 
 class How(StrEnum):
     KILL = "kill"
     FREEZE = "freeze"
     FILL = "fill the disk"
+    STORM = "disturb the network"
+    CLOCK = "set the clock of"
 
 
 @dataclass(frozen=True)
 class Blow:
-    """`seconds`: how long what is not for ever lasts."""
+    """`seconds`: how long what is not for ever lasts. `ahead`: seconds of a clock before the true time."""
 
     how: How
     parts: tuple[str, ...] = ()
     seconds: float = 0.0
+    ahead: int = 0
 
     @property
     def kills(self) -> int:
@@ -34,6 +41,7 @@ class Blow:
 
     def __str__(self) -> str:
         lasting = f" for {self.seconds:.1f} s" if self.seconds else ""
+        lasting += f" by {self.ahead:+d} s" if self.how is How.CLOCK else ""
         return " ".join([self.how, " and ".join(self.parts)]).strip() + lasting
 
 
@@ -51,13 +59,23 @@ def one_by_one(times: int, parts: Iterable[str] = PARTS) -> list[Blow]:
 
 
 def long_form(kills: int, chance: random.Random) -> Iterator[Blow]:
-    """So many kills, one after another and together, with freezes in between."""
+    """So many kills, one after another and together, with all else in between."""
     left = kills
     while left > 0:
         drawn = chance.random()
-        if drawn < FROZEN:
-            yield Blow(How.FREEZE, (chance.choice(PARTS),), chance.uniform(*FROZEN_SECONDS))
+        if (other := _other(drawn, chance)) is not None:
+            yield other
             continue
         count = min(left, chance.choice((2, 3)) if drawn > 1 - TOGETHER else 1)
         yield Blow(How.KILL, tuple(chance.sample(PARTS, count)))
         left -= count
+
+
+def _other(drawn: float, chance: random.Random) -> Blow | None:
+    if drawn < FROZEN:
+        return Blow(How.FREEZE, (chance.choice(PARTS),), chance.uniform(*FROZEN_SECONDS))
+    if drawn < FROZEN + STORMY:
+        return Blow(How.STORM, seconds=chance.uniform(*STORM_SECONDS))
+    if drawn < FROZEN + STORMY + JUMPING:
+        return Blow(How.CLOCK, (chance.choice(CLOCKS),), ahead=chance.choice(JUMP_SECONDS))
+    return None

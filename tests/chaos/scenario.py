@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import signal
 import time
 from collections import defaultdict
@@ -22,6 +23,7 @@ from gateway.config import load as load_config
 from tests.chaos import verdict
 from tests.chaos.load import SUBJECT, Publisher, Receiver, Requester, UdpSender, serve
 from tests.chaos.mesh import ChaosMesh
+from tests.chaos.network import CLEAR, STORM, Network
 from tests.chaos.plan import Blow, How
 from tests.chaos.record import Message, Requests, Sent
 from tests.integration.emm_peer import Device
@@ -63,17 +65,21 @@ class Run:
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        port = self.mesh.port
-        self.receivers = [Receiver(protocol, port("edge-2", protocol)) for protocol in ("hsp", "yamp")]
+        port, network = self.mesh.port, Network(self.chance)
+        self._network = network
+        self.receivers = [
+            Receiver(protocol, network.stream(port("edge-2", protocol), breaks=False)) for protocol in ("hsp", "yamp")
+        ]
         self._publishers = [
-            Publisher(f"p{number}", port(f"edge-{number}", "hsp"), self.rates.hsp, self.sent) for number in (0, 1)
+            Publisher(f"p{number}", network.stream(port(f"edge-{number}", "hsp")), self.rates.hsp, self.sent)
+            for number in (0, 1)
         ]
-        self._requesters = [
-            Requester(number, port("edge-1", "yamp"), self.rates.requests, self.requests) for number in (1, 2)
-        ]
+        asked = network.stream(port("edge-1", "yamp"))
+        self._requesters = [Requester(number, asked, self.rates.requests, self.requests) for number in (1, 2)]
         self._devices = [Device(port(f"edge-{number}", "devices")).trusted_by(self.mesh.mesh) for number in (0, 1)]
         for device in self._devices:  # what is refused before the mesh has read its key may be accepted after a crash
             device.subscribe(f"{SUBJECT}.to.nobody")
+            device.port = network.datagrams(device.port)
         self._udp = [
             UdpSender(f"u{number}", device, self.rates.udp, self.sent, self.chance)
             for number, device in enumerate(self._devices)
@@ -92,6 +98,7 @@ class Run:
             for device in self._devices:
                 stack.callback(device.close)
             self._begin(self._keep_alive())
+            self._begin(self._network.serve())
             await self._begin_receiving()
             for sender in self._senders:
                 self._begin(sender.run())
@@ -138,6 +145,12 @@ class Run:
                 await self._freeze(blow)
             case How.FILL if self.fill is not None:
                 await self.fill(blow.seconds)
+            case How.STORM:
+                self._network.weather = STORM
+                await asyncio.sleep(blow.seconds)
+                self._network.weather = CLEAR
+            case How.CLOCK:
+                self.mesh.clocks[blow.parts[0]].set(blow.ahead)
         self._recovered(await self._recover(at), str(blow))
 
     async def _freeze(self, blow: Blow) -> None:
@@ -149,7 +162,7 @@ class Run:
                 os.kill(pid, signal.SIGCONT)
 
     def _recovered(self, seconds: float, blow: str) -> None:
-        self.recoveries[blow.partition(" for ")[0]].append(seconds)
+        self.recoveries[re.split(" for | by ", blow)[0]].append(seconds)
         self.say(f"{blow}: {seconds:.1f} s until everything came again")
 
     async def _recover(self, at: float) -> float:
@@ -263,6 +276,7 @@ class Run:
         sent, acknowledged = len(self.sent.at), len(self.sent.acknowledged)
         answered = sum(said == "answered" for said in self.requests.answers.values())
         yield f"{self.kills} kills; {sent} sent, {acknowledged} of them acknowledged, {len(self._accepted)} accepted"
+        yield f"the network lost {self._network.lost} datagrams and broke {self._network.broken} streams"
         yield f"{answered} of {len(self.requests.answers)} requests answered"
         for blow, seconds in sorted(self.recoveries.items()):
             worst, middle = max(seconds), sorted(seconds)[len(seconds) // 2]
