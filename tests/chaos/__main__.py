@@ -5,6 +5,7 @@
     python -m tests.chaos --each 3 --pause 10    each part alone so many times, for its recovery time
     python -m tests.chaos --each 3 --standby     the two routers, of which one routes
     python -m tests.chaos --kills 5 --full-disk    on a small disk of its own, which is filled (needs root)
+    python -m tests.chaos --broker-away 120        under a load that fills the edges meanwhile, and nothing else
 
 The long form also freezes parts, disturbs the network between peers and edges, and sets clocks, for which it needs a C
 compiler.
@@ -24,6 +25,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.chaos import away
 from tests.chaos.mesh import PARTS, ROUTER, STANDBY, chaos_mesh
 from tests.chaos.plan import Blow, How, long_form, one_by_one
 from tests.chaos.scenario import Rates, run
@@ -37,6 +39,8 @@ def main() -> int:
     asked = _arguments()
     chance = random.Random(asked.seed)
     print(f"seed {asked.seed}", flush=True)
+    if asked.broker_away:
+        return _broker_away(asked.broker_away, chance)
     with _folder(asked.full_disk) as folder, chaos_mesh(folder, standby=asked.standby, clocks=True) as mesh:
         blows: Iterable[Blow] = long_form(asked.kills, chance)
         if asked.each:
@@ -57,6 +61,13 @@ def main() -> int:
     return 0
 
 
+def _broker_away(seconds: float, chance: random.Random) -> int:
+    watch = away.Watch()
+    with _folder(on_small_disk=False) as folder, chaos_mesh(folder, in_flight_bytes=away.IN_FLIGHT_BYTES) as mesh:
+        run(mesh, [away.blow(seconds)], chance, _say, watch, rates=away.RATES)
+    return 0
+
+
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=200)
@@ -71,6 +82,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     parser.add_argument("--rate", type=float, default=40.0, help="messages a second of each publisher")
     parser.add_argument("--full-disk", action="store_true")
+    parser.add_argument("--broker-away", type=float, default=0, metavar="SECONDS")
     return parser.parse_args()
 
 

@@ -15,8 +15,6 @@ from tests.chaos.record import Message, Received, Requests, Sent
 from tests.integration.emm_peer import Device
 
 RETRY_SECONDS = 0.1
-UNACKNOWLEDGED = 200
-"""Then a publisher waits for the mesh: what it has in its hands after a kill is what it sends again."""
 ASK_SECONDS = 20.0
 REPEATED, LOST, HELD_BACK = 0.1, 0.02, 0.05
 """Shares of a device's packets that come twice, never, or behind the next one."""
@@ -26,11 +24,15 @@ SUBJECT, ASKED = "chaos", "chaosask.it"
 class Publisher:
     """Over hsp. `port()`: of its edge, where it connects again and again."""
 
-    def __init__(self, name: str, port: int, rate: float, sent: Sent) -> None:
+    def __init__(
+        self, name: str, port: int, rate: float, sent: Sent, *, unacknowledged: int, padding_bytes: int
+    ) -> None:
         self._name = name
         self._port = port
         self._pause = 1 / rate
         self._sent = sent
+        self._unacknowledged = unacknowledged
+        self._padding = b" " * padding_bytes
         self._session = 0
         self._next = 0
         self._open: set[int] = set()
@@ -61,7 +63,7 @@ class Publisher:
         over = asyncio.ensure_future(client.wait_ended())
         try:
             while not (self.is_done or over.done()):
-                if len(self._open) < UNACKNOWLEDGED and (self._again or not self._stopping):
+                if len(self._open) < self._unacknowledged and (self._again or not self._stopping):
                     self._send(client, self._number())
                 await asyncio.sleep(self._pause)
         finally:
@@ -78,7 +80,7 @@ class Publisher:
         message = Message(self._name, self._session, number)
         self._open.add(number)
         try:
-            told = client.post(f"{SUBJECT}.{self._name}", message.to_json(), JSON)
+            told = client.post(f"{SUBJECT}.{self._name}", message.to_json() + self._padding, JSON)
         except ClientError:
             self._again.insert(0, number)
             self._open.discard(number)

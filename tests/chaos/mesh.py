@@ -10,11 +10,12 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from tests.chaos.clocks import WallClock
 from tests.chaos.processes import MARK, Process, below, marked, orphans
 from tests.integration.edges import MoreEdge
-from tests.integration.mesh import TestMesh
+from tests.integration.mesh import Settings, TestMesh
 
 LISTENERS: list[dict[str, object]] = [
     {"name": "devices", "protocol": "emm", "scheme": "udp"},
@@ -35,11 +36,16 @@ CLOCKS = (UP, "edge-1")
 class ChaosMesh:
     """`standby`: with a second router, warm, that takes over from the first. `clocks`: some can be set."""
 
-    def __init__(self, folder: Path, *, standby: bool = False, clocks: bool = False) -> None:
+    def __init__(
+        self, folder: Path, *, standby: bool = False, clocks: bool = False, in_flight_bytes: int | None = None
+    ) -> None:
         self.mark = secrets.token_hex(8)
         self.said: list[str] = []
         topics = {"egress": {"partitions": EDGES_AT_MOST}}
-        self.mesh = TestMesh(folder, {"kafka": {"topics": topics}, "router": {"standby": standby}})
+        settings: Settings = {"kafka": {"topics": topics}, "router": {"standby": standby}}
+        if in_flight_bytes:
+            settings["limits"] = {"in_flight_bytes": in_flight_bytes}
+        self.mesh = TestMesh(folder, settings)
         self.mesh.configure([dict(one) for one in LISTENERS])
         self._edges = {name: MoreEdge(self.mesh, name) for name in ("edge-1", "edge-2")}
         self.clocks = {name: WallClock(folder, name) for name in CLOCKS} if clocks else {}
@@ -59,6 +65,10 @@ class ChaosMesh:
         for edge in self._edges.values():
             edge.end()
         self.mesh.stop()
+
+    def management(self, edge: str) -> str:
+        port = self.mesh.ports["edge"] if edge == "edge-0" else self._edges[edge].ports["edge"]
+        return f"127.0.0.1:{port}"
 
     def port(self, edge: str, listener: str) -> int:
         return self.mesh.ports[listener] if edge == "edge-0" else self._edges[edge].ports[listener]
@@ -102,6 +112,16 @@ class ChaosMesh:
                     edge.start()
 
     @contextmanager
+    def unattended(self) -> Iterator[None]:
+        """What dies within stays away: `up`, which would start it again at once, is frozen."""
+        assert self.mesh.process is not None
+        self.mesh.process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.mesh.process.send_signal(signal.SIGCONT)
+
+    @contextmanager
     def _time_of(self, name: str) -> Iterator[None]:
         """What is started within has this one's clock."""
         mine = self.clocks[name].environment if name in self.clocks else {}
@@ -139,8 +159,8 @@ def _is(part: str, process: Process) -> bool:
 
 
 @contextmanager
-def chaos_mesh(folder: Path, *, standby: bool = False, clocks: bool = False) -> Iterator[ChaosMesh]:
-    mesh = ChaosMesh(folder, standby=standby, clocks=clocks)
+def chaos_mesh(folder: Path, **more: Any) -> Iterator[ChaosMesh]:
+    mesh = ChaosMesh(folder, **more)
     try:
         mesh.start()
         yield mesh

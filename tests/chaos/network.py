@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import random
 import socket
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
@@ -42,6 +43,8 @@ class Network:
     def __init__(self, chance: random.Random) -> None:
         self.weather = CLEAR
         self.broken = self.lost = 0
+        self.forwarded: Counter[int] = Counter()
+        """Datagrams to each port."""
         self._chance = chance
         self._streams: list[tuple[socket.socket, int, bool]] = []
         self._datagrams: list[tuple[socket.socket, int]] = []
@@ -147,7 +150,11 @@ class _Near(asyncio.DatagramProtocol):
         far = self._far.get(address)
         if far is None:
             far = self._far[address] = asyncio.ensure_future(self._open(address))
-        far.add_done_callback(lambda made: self._network.send(lambda: made.result().sendto(data)))
+        far.add_done_callback(lambda made: self._network.send(lambda: self._forward(made.result(), data)))
+
+    def _forward(self, far: asyncio.DatagramTransport, data: bytes) -> None:
+        self._network.forwarded[self._port] += 1
+        far.sendto(data)
 
     async def _open(self, near: Address) -> asyncio.DatagramTransport:
         def back(data: bytes) -> None:

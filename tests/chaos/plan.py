@@ -21,6 +21,7 @@ broker's nothing is logged: Kafka refuses such records."""
 class How(StrEnum):
     KILL = "kill"
     FREEZE = "freeze"
+    AWAY = "keep away"
     FILL = "fill the disk"
     STORM = "disturb the network"
     CLOCK = "set the clock of"

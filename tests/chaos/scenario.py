@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import AsyncExitStack, closing
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from kafka import KafkaConsumer, TopicPartition
 
@@ -48,6 +48,20 @@ class Rates:
     hsp: float = 40.0
     udp: float = 20.0
     requests: float = 5.0
+    unacknowledged: int = 200
+    """Then a publisher waits for the mesh: what it has in its hands after a kill is what it sends again."""
+    padding_bytes: int = 0
+    """More of each message."""
+
+
+class Watch(Protocol):
+    """Somebody who looks on during a run, and says and judges what was seen."""
+
+    def begin(self, run: Run) -> None:
+        """Nothing has been sent yet."""
+
+    def look(self) -> Coroutine[Any, Any, None]: ...
+    def judge(self, say: Callable[[str], None]) -> Iterable[str]: ...
 
 
 @dataclass
@@ -66,12 +80,19 @@ class Run:
 
     def __post_init__(self) -> None:
         port, network = self.mesh.port, Network(self.chance)
-        self._network = network
+        self.network = network
         self.receivers = [
             Receiver(protocol, network.stream(port("edge-2", protocol), breaks=False)) for protocol in ("hsp", "yamp")
         ]
         self._publishers = [
-            Publisher(f"p{number}", network.stream(port(f"edge-{number}", "hsp")), self.rates.hsp, self.sent)
+            Publisher(
+                f"p{number}",
+                network.stream(port(f"edge-{number}", "hsp")),
+                self.rates.hsp,
+                self.sent,
+                unacknowledged=self.rates.unacknowledged,
+                padding_bytes=self.rates.padding_bytes,
+            )
             for number in (0, 1)
         ]
         asked = network.stream(port("edge-1", "yamp"))
@@ -91,24 +112,29 @@ class Run:
 
     # -- load --------------------------------------------------------------------------------------------------
 
-    async def do(self, blows: Iterable[Blow]) -> list[str]:
+    async def do(self, blows: Iterable[Blow], watch: Watch | None = None) -> list[str]:
         """The faults that were found."""
+        if watch is not None:
+            watch.begin(self)
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self._end_tasks)
             for device in self._devices:
                 stack.callback(device.close)
             self._begin(self._keep_alive())
-            self._begin(self._network.serve())
+            self._begin(self.network.serve())
             await self._begin_receiving()
             for sender in self._senders:
                 self._begin(sender.run())
             await self._recover(time.monotonic())  # until all streams have begun
             before = self.mesh.usage()
+            if watch is not None:
+                self._begin(watch.look())
             for blow in blows:
                 await asyncio.sleep(self.chance.uniform(*self.pause))
                 await self._strike(blow)
             await self._finish()
-        return [*self._faults(), *self._not_back_to_normal(before), *self._audit()]
+            seen = list(watch.judge(self.say)) if watch is not None else []
+        return [*seen, *self._faults(), *self._not_back_to_normal(before), *self._audit()]
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         self._tasks.append(asyncio.create_task(work))
@@ -143,12 +169,17 @@ class Run:
                 self.kills += len(struck)
             case How.FREEZE:
                 await self._freeze(blow)
+            case How.AWAY:
+                with self.mesh.unattended():
+                    for part in blow.parts:
+                        self.mesh.signal(part, signal.SIGKILL, self.chance)
+                    await asyncio.sleep(blow.seconds)
             case How.FILL if self.fill is not None:
                 await self.fill(blow.seconds)
             case How.STORM:
-                self._network.weather = STORM
+                self.network.weather = STORM
                 await asyncio.sleep(blow.seconds)
-                self._network.weather = CLEAR
+                self.network.weather = CLEAR
             case How.CLOCK:
                 self.mesh.clocks[blow.parts[0]].set(blow.ahead)
         self._recovered(await self._recover(at), str(blow))
@@ -276,7 +307,7 @@ class Run:
         sent, acknowledged = len(self.sent.at), len(self.sent.acknowledged)
         answered = sum(said == "answered" for said in self.requests.answers.values())
         yield f"{self.kills} kills; {sent} sent, {acknowledged} of them acknowledged, {len(self._accepted)} accepted"
-        yield f"the network lost {self._network.lost} datagrams and broke {self._network.broken} streams"
+        yield f"the network lost {self.network.lost} datagrams and broke {self.network.broken} streams"
         yield f"{answered} of {len(self.requests.answers)} requests answered"
         for blow, seconds in sorted(self.recoveries.items()):
             worst, middle = max(seconds), sorted(seconds)[len(seconds) // 2]
@@ -287,10 +318,13 @@ def _subject(record: Any) -> str:
     return next((value.decode() for key, value in record.headers if key == "ce_subject"), "")
 
 
-def run(mesh: ChaosMesh, blows: Iterable[Blow], chance: random.Random, say: Callable[[str], None], **more: Any) -> Run:
+def run(
+    mesh: ChaosMesh, blows: Iterable[Blow], chance: random.Random, say: Callable[[str], None],
+    watch: Watch | None = None, **more: Any,
+) -> Run:  # fmt: skip
     """Raises AssertionError with every fault that was found."""
     one = partial(Run, mesh, chance, say)(**more)
-    faults = asyncio.run(one.do(blows))
+    faults = asyncio.run(one.do(blows, watch))
     for line in one.summary():
         say(line)
     assert not faults, "\n".join(faults)
