@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-
-from prometheus_client.parser import text_string_to_metric_families
 
 from tests.chaos.mesh import BROKER
 from tests.chaos.plan import Blow, How
 from tests.chaos.scenario import Rates, Run
+from tests.chaos.told import samples, total
 
 IN_FLIGHT_BYTES = 4 * 2**20
 """Of each edge: full after a few seconds at these rates."""
@@ -38,29 +36,21 @@ def blow(seconds: float) -> Blow:
 class Counts:
     """Of an edge: what became of datagrams, and of sessions."""
 
-    received: float
-    accepted: float
-    overload: float
-    kernel_dropped: float
-    closed: float
-    in_flight_bytes: float
+    received: int
+    overload: int
+    kernel_dropped: int
+    closed: int
+    in_flight_bytes: int
 
     @classmethod
     def ask(cls, management: str) -> Counts:
-        with urllib.request.urlopen(f"http://{management}/metrics", timeout=5) as answer:
-            families = list(text_string_to_metric_families(answer.read().decode()))
-
-        def told(name: str, **labels: str) -> float:
-            samples = (one for family in families for one in family.samples)
-            return sum(one.value for one in samples if one.name == name and labels.items() <= one.labels.items())
-
+        told = samples(management)
         return cls(
-            told("meshgate_received_frames_total", listener="devices"),
-            told("meshgate_accepted_frames_total", listener="devices"),
-            told("meshgate_rejected_frames_total", listener="devices", reason="overload"),
-            told("meshgate_udp_kernel_dropped_total", listener="devices"),
-            told("meshgate_connections_closed_total"),
-            told("meshgate_in_flight_bytes"),
+            received=total(told, "received_frames_total", listener="devices"),
+            overload=total(told, "rejected_frames_total", listener="devices", reason="overload"),
+            kernel_dropped=total(told, "udp_kernel_dropped_total", listener="devices"),
+            closed=total(told, "connections_closed_total"),
+            in_flight_bytes=total(told, "in_flight_bytes"),
         )
 
 
@@ -72,7 +62,7 @@ class Seen:
     memory_before: int
     last: Counts
     memory: int = 0
-    in_flight_bytes: float = 0.0
+    in_flight_bytes: int = 0
 
 
 @dataclass
@@ -107,13 +97,13 @@ class Watch:
     def _judge(self, edge: str, seen: Seen, say: Callable[[str], None]) -> Iterator[str]:
         sent = self._settle(edge, seen)
         received, overload, dropped, closed = (
-            int(getattr(seen.last, name) - getattr(seen.first, name))
+            getattr(seen.last, name) - getattr(seen.first, name)
             for name in ("received", "overload", "kernel_dropped", "closed")
         )
         grown = seen.memory - seen.memory_before
         say(
             f"{edge}: {sent} datagrams sent = {received} received ({overload} of them dropped for overload)"
-            f" + {dropped} dropped by the kernel; {closed} sessions closed; at most {seen.in_flight_bytes:,.0f} bytes"
+            f" + {dropped} dropped by the kernel; {closed} sessions closed; at most {seen.in_flight_bytes:,} bytes"
             f" in flight; memory grew by {grown / 2**20:.1f} to {seen.memory / 2**20:.1f} MiB"
         )
         if sent != received + dropped:

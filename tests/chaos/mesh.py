@@ -66,9 +66,10 @@ class ChaosMesh:
             edge.end()
         self.mesh.stop()
 
-    def management(self, edge: str) -> str:
-        port = self.mesh.ports["edge"] if edge == "edge-0" else self._edges[edge].ports["edge"]
-        return f"127.0.0.1:{port}"
+    def management(self, part: str) -> str:
+        """Of an edge, or the router."""
+        mine = self._edges[part].ports if part in self._edges else self.mesh.ports
+        return f"127.0.0.1:{mine[ROUTER if part == ROUTER else 'edge']}"
 
     def port(self, edge: str, listener: str) -> int:
         return self.mesh.ports[listener] if edge == "edge-0" else self._edges[edge].ports[listener]

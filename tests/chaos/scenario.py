@@ -22,10 +22,11 @@ from kafka import KafkaConsumer, TopicPartition
 from gateway.config import load as load_config
 from tests.chaos import verdict
 from tests.chaos.load import SUBJECT, Publisher, Receiver, Requester, UdpSender, serve
-from tests.chaos.mesh import ChaosMesh
+from tests.chaos.mesh import ROUTER, ChaosMesh
 from tests.chaos.network import CLEAR, STORM, Network
 from tests.chaos.plan import Blow, How
 from tests.chaos.record import Message, Requests, Sent
+from tests.chaos.told import samples
 from tests.integration.emm_peer import Device
 
 PAUSE_SECONDS = (0.3, 2.0)
@@ -302,6 +303,7 @@ class Run:
             return
         if not audited["balanced"]:
             yield f"audit: {json.dumps(audited)[:3000]}"
+        yield from verdict.miscounted(samples(self.mesh.management(ROUTER)), audited)
 
     def summary(self) -> Iterator[str]:
         sent, acknowledged = len(self.sent.at), len(self.sent.acknowledged)

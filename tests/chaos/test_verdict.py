@@ -5,9 +5,19 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from prometheus_client.samples import Sample
 
 from tests.chaos.record import Message, Received, Requests, Sent
-from tests.chaos.verdict import NAMED, broken_requests, disordered, doubled, invented, lost, recovery_seconds
+from tests.chaos.verdict import (
+    NAMED,
+    broken_requests,
+    disordered,
+    doubled,
+    invented,
+    lost,
+    miscounted,
+    recovery_seconds,
+)
 
 
 def stream(*numbers: int, session: int = 1) -> Received:
@@ -61,6 +71,19 @@ def test_a_smaller_number_after_a_greater_is_out_of_order_in_one_session_only() 
 )
 def test_requests_end_in_an_answer_or_in_what_kills_excuse_and_are_asked_once(requests: Requests, faults: int) -> None:
     assert len(list(broken_requests(requests, (1, 2)))) == faults
+
+
+def frames(outcome: str, count: int, *, stage: str = "decode", protocol: str = "hsp", reason: str = "") -> Sample:
+    labels = {"stage": stage, "outcome": outcome, "protocol": protocol, "reason": reason}
+    return Sample("meshgate_frames_total", labels, count)
+
+
+def test_counters_that_say_what_the_audit_says_are_exact() -> None:
+    told = [frames("accepted", 7), frames("rejected", 2, reason="stale", protocol="emm")]
+    told += [frames("control", 9, protocol="mesh"), frames("event", 7, stage="match")]
+    assert list(miscounted(told, {"frames": 9, "rejected_by_reason": {"stale": 2}})) == []
+    assert len(list(miscounted(told, {"frames": 8, "rejected_by_reason": {"stale": 2}}))) == 1
+    assert len(list(miscounted(told, {"frames": 9, "rejected_by_reason": {"stale": 1, "replay": 1}}))) == 1
 
 
 def came(*times: tuple[float, float]) -> tuple[Received, Sent]:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Set
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from typing import Any
 
+from prometheus_client.samples import Sample
+
+from gateway.raw_log.mesh_frames import MESH
 from tests.chaos.record import Message, Received, Requests, Sent
+from tests.chaos.told import by
 
 NAMED = 5
 """Of each kind of fault; one is bad enough, and the others are most often its neighbours."""
@@ -51,6 +57,19 @@ def broken_requests(requests: Requests, asked: Iterable[int]) -> Iterator[str]:
     yield from _named("the server was asked more than once for request", twice)
     wrong = [(number, said) for number, said in requests.answers.items() if said not in EXCUSED_ANSWERS]
     yield from _named("a requester was told", sorted(wrong))
+
+
+def miscounted(told: Sequence[Sample], audited: Mapping[str, Any]) -> Iterator[str]:
+    """Of the router's counters, which outlive it, against what stands in the topics: each frame of a peer counts once,
+    however often it was routed, and each refusal under its reason."""
+    decoded = by(told, "frames_total", "protocol", stage="decode")
+    counted = sum(count for protocol, count in decoded.items() if protocol != MESH)
+    if counted != audited["frames"]:
+        yield f"the router counts {counted} frames, and the raw log has {audited['frames']}"
+    refused = by(told, "frames_total", "reason", stage="decode", outcome="rejected")
+    refused += by(told, "frames_total", "reason", stage="match", outcome="rejected")
+    if refused != Counter(audited["rejected_by_reason"]):
+        yield f"the router counts as refused {dict(refused)}, and {audited['rejected_by_reason']} were"
 
 
 def recovery_seconds(received: Received, sent: Sent, publisher: str, at: float) -> float | None:
