@@ -18,6 +18,7 @@ from gateway.event import Kind
 from gateway.reasons import Reason, Rejected
 
 VERSION = 1
+RARE_FIELDS = 7
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -81,6 +82,14 @@ class Confirmed:
     failed: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """An edge has begun anew: nobody at its lives before this epoch waits for answers any more."""
+
+    edge: str
+    epoch: int
+
+
 class Step(StrEnum):
     """Of a handover: to the old edge, to the new one, with what is handed over, and after it. See `edge/handover`."""
 
@@ -112,7 +121,7 @@ class Egress:
     where records are `needed`, a `Confirmed` for each of so many. If one of those has failed, `otherwise` goes out in
     place of the groups, to the same receivers.
     `first_id`: the event's id where its frame stands in the raw log once more; the position is that of the later place.
-    `confirm`: whom to tell when all deliveries of this record are over.
+    `confirm`: whom to tell when all deliveries of this record are over. `begun`: another edge.
     """
 
     position: Position
@@ -130,6 +139,7 @@ class Egress:
     confirm: Confirm | None = None
     confirmed: Confirmed | None = None
     handover: Handover | None = None
+    begun: Begun | None = None
 
     @property
     def event_id(self) -> str:
@@ -156,13 +166,14 @@ class Egress:
 
     def _rare(self) -> tuple[object, ...]:
         """What few records have, and only those carry."""
-        if not (self.first_id or self.needed or self.confirm or self.confirmed or self.handover):
+        if not (self.first_id or self.needed or self.confirm or self.confirmed or self.handover or self.begun):
             return ()
         confirm = (self.confirm.edge, self.confirm.ticket) if self.confirm else None
         confirmed = (self.confirmed.ticket, self.confirmed.part, self.confirmed.failed) if self.confirmed else None
         moved = self.handover
         handover = (moved.step.value, moved.node, moved.move, moved.edge, moved.session) if moved else None
-        return self.first_id, self.needed, _packed(self.otherwise), confirm, confirmed, handover
+        begun = (self.begun.edge, self.begun.epoch) if self.begun else None
+        return self.first_id, self.needed, _packed(self.otherwise), confirm, confirmed, handover, begun
 
 
 def _packed(groups: tuple[Group, ...]) -> list[tuple[object, ...]]:
@@ -176,8 +187,9 @@ def decode(data: bytes) -> Egress:
         if version != VERSION:
             raise Rejected(Reason.UNSUPPORTED_VERSION, f"egress version {version}; this build reads {VERSION}")
         position, epoch, kind, subject, origin, received_at, groups, applied, ticket, *rare = fields
-        # Those of an earlier build have no handover.
-        first_id, needed, otherwise, confirm, confirmed, handover = (*(rare or ("", 0, (), None, None)), None)[:6]
+        # Those of earlier builds end sooner.
+        rare = (*(rare or ("", 0, (), None, None)), None, None)[:RARE_FIELDS]
+        first_id, needed, otherwise, confirm, confirmed, handover, begun = rare
         return Egress(
             Position(*position),
             epoch,
@@ -194,6 +206,7 @@ def decode(data: bytes) -> Egress:
             Confirm(*confirm) if confirm else None,
             Confirmed(*confirmed) if confirmed else None,
             Handover(Step(handover[0]), *handover[1:]) if handover else None,
+            Begun(*begun) if begun else None,
         )
     except (ValueError, TypeError, msgpack.exceptions.UnpackException) as error:
         raise Rejected(Reason.MALFORMED, f"egress record: {type(error).__name__}") from None

@@ -36,6 +36,7 @@ from gateway.protocols.session import (
     Identified,
     Opened,
     Outcome,
+    RequestDropped,
     RequestEnded,
     RequestsAbandoned,
     Session,
@@ -254,6 +255,8 @@ class Connection:
                 self._metrics.request_ended(outcome)
             case RequestsAbandoned(replies, error):
                 self._abandon(replies, error)
+            case RequestDropped(request, subject):
+                self.drop(self._reply_to(request, subject))
             case Terminated():
                 self._terminated(self._override or action)
 
@@ -329,6 +332,15 @@ class Connection:
         frame = mesh_frames.encode(mesh_frames.RequestsAbandoned(error))
         for at in range(0, len(replies), REPLIES_PER_FRAME):
             self._mesh_frame(frame, replies[at : at + REPLIES_PER_FRAME])
+
+    def drop(self, reply: ReplyAddress) -> None:
+        """Nobody waits for the answer to this request any more."""
+        self._mesh_frame(mesh_frames.encode(mesh_frames.RequestDropped()), (reply,))
+
+    def _reply_to(self, request: str, subject: str) -> ReplyAddress:
+        source = self.source
+        where = source.protocol, source.listener, source.edge, source.epoch, source.session
+        return ReplyAddress(*where, request, subject, facts=source.facts)
 
     def _mesh_frame(self, frame: bytes, replies: tuple[ReplyAddress, ...] = ()) -> None:
         """About this session, in order with its frames."""

@@ -22,7 +22,7 @@ from gateway.edge.ledger import Ledger
 from gateway.edge.outcomes import KnownOutcomes
 from gateway.edge.owed import Owed
 from gateway.edge.tickets import Tickets
-from gateway.egress import Confirm, Egress, Group, Handover, Position, Step
+from gateway.egress import Begun, Confirm, Egress, Group, Handover, Position, Step
 from gateway.event import Kind
 from gateway.protocols.session import Delivery, Outcome
 from gateway.raw_log.frames import ReplyAddress, session_id
@@ -67,15 +67,16 @@ class Past:
 
 class Dispatch:
     """`session(number)`: of this epoch. `datagrams`: by listener. `abandon`: tells who asked that nobody will answer.
-    `confirm`: tells who waits for a record that it is over. `patience`: how many seconds such a one waits.
+    `begun`: another edge has begun anew. `confirm`: tells who waits for a record that it is over. `patience`: how many
+    seconds such a one waits.
     `taken`: called for each batch when it has been handled."""
 
     def __init__(
         self, edge: str, epoch: int, ledger: Ledger, ends: Ends, owed: Owed, handovers: Handovers,
         tickets: Tickets[tuple[int, Egress]],
         session: Callable[[int], Session | None], datagrams: Mapping[str, Datagrams],
-        abandon: Callable[[ReplyAddress], None], confirm: Confirming, patience: Callable[[], float],
-        taken: Callable[[], None], past: Past,
+        abandon: Callable[[ReplyAddress], None], begun: Callable[[Begun], None], confirm: Confirming,
+        patience: Callable[[], float], taken: Callable[[], None], past: Past,
     ) -> None:  # fmt: skip
         self._loop = asyncio.get_running_loop()
         self._edge, self._epoch = edge, epoch
@@ -84,6 +85,7 @@ class Dispatch:
         self._session = session
         self._datagrams = datagrams
         self._abandon = abandon
+        self._begun = begun
         self._confirm = confirm
         self._patience = patience
         self._answers: HeldAnswers[tuple[int, Egress]] = HeldAnswers()
@@ -144,6 +146,8 @@ class Dispatch:
         elif record.applied is not None:
             held = self._tickets.applied(record.applied.ticket, record.applied.partition)
             ready = [held] if held is not None else []
+        elif record.begun is not None:
+            self._begun(record.begun)
         elif record.confirmed is not None:
             told = record.confirmed
             released = self._answers.told(told.ticket, told.part, failed=told.failed)

@@ -107,8 +107,8 @@ class Life:
         handovers = Handovers(self._owed, self.publisher, self._source(), self._ledger, loop.time)
         self._dispatch = Dispatch(
             config.edge.id, self.epoch, self._ledger, ends, self._owed, handovers, tickets, self.sessions.find,
-            self.endpoints.datagrams, self._abandon, self._confirm, lambda: self._config.request_timeout_seconds,
-            self._reader.taken, past,
+            self.endpoints.datagrams, self._abandon, self.sessions.drop_requests, self._confirm,
+            lambda: self._config.request_timeout_seconds, self._reader.taken, past,
         )  # fmt: skip
 
     def _watch(self) -> None:

@@ -15,6 +15,7 @@ from gateway.edge.metrics import EdgeMetrics
 from gateway.edge.owed import Owed
 from gateway.edge.peer import Peer
 from gateway.edge.publisher import RawPublisher
+from gateway.egress import Begun
 from gateway.event import Auth
 from gateway.protocols import protocols
 from gateway.protocols.session import Delivered, Session, SessionSettings
@@ -129,6 +130,12 @@ class Sessions:
         else:
             receiver = Receiver(connection.source.session_id, connection.source.listener, connection.source.node)
             self.ends.end(delivery, receiver, end.outcome, end.detail)
+
+    def drop_requests(self, begun: Begun) -> None:
+        """What was asked from lives of another edge that are over: who serves it is told."""
+        for connection in self:
+            for reply in connection.session.served_for(begun.edge, begun.epoch):
+                connection.drop(reply)
 
     # -- for all of them ---------------------------------------------------------------------------------------
 

@@ -84,6 +84,14 @@ class RequestsAbandoned:
 
 
 @dataclass(frozen=True, slots=True)
+class RequestDropped:
+    """The peer waits for no answer to this request of its own any more: its session is over."""
+
+    request: str
+    subject: str
+
+
+@dataclass(frozen=True, slots=True)
 class Terminated:
     """The session has ended. `reason` is a slug for the metric: a `Reason`, `bye`, `eof`, `peer_error`, `redirect`
     (`detail` is where to), `drain`; or what else its connection ended for: `kicked`, `idle`, `not_logged`."""
@@ -92,7 +100,17 @@ class Terminated:
     detail: str = ""
 
 
-Action = Opened | Identified | FramesReceived | FrameRefused | Delivered | RequestEnded | RequestsAbandoned | Terminated
+Action = (
+    Opened
+    | Identified
+    | FramesReceived
+    | FrameRefused
+    | Delivered
+    | RequestEnded
+    | RequestsAbandoned
+    | RequestDropped
+    | Terminated
+)
 
 
 @dataclass(slots=True)

@@ -11,8 +11,8 @@ Invariants
    can go on.
 2. After `Terminated` the session takes nothing more; what `data_to_send` still holds is sent before the socket closes.
 3. Every delivery ends in exactly one `Delivered`, also when the session ends first.
-4. Every request of the peer is answered at most once; every request delivered to the peer that is still open when the
-   session ends is reported in one `RequestsAbandoned`.
+4. Every request of the peer is answered at most once; what of them is open when the session ends is reported in a
+   `RequestDropped` each; every request delivered to the peer that is open then is reported in one `RequestsAbandoned`.
 5. A limit is tested when the length is read, before anything is buffered.
 """
 
@@ -36,6 +36,7 @@ from gateway.protocols.actions import (
     Identified,
     Opened,
     Outcome,
+    RequestDropped,
     RequestEnded,
     RequestsAbandoned,
     Terminated,
@@ -56,6 +57,7 @@ __all__ = [
     "Outcome",
     "PeerRequest",
     "RecentIds",
+    "RequestDropped",
     "RequestEnded",
     "RequestsAbandoned",
     "Session",
@@ -265,6 +267,8 @@ class Session(ABC):
             self._act(RequestsAbandoned(tuple(self._served.values())))
             self._served.clear()
             self._served_wire.clear()
+        for request, asked in self._asked.items():
+            self._act(RequestDropped(request, asked.subject))
         self._asked.clear()
         self._act(Terminated(reason, detail))
 
@@ -325,6 +329,10 @@ class Session(ABC):
     def _served_id(self, reply: ReplyAddress) -> Hashable | None:
         """The wire id under which this request went to the peer, if it did and is open."""
         return self._served_wire.get(reply.key)
+
+    def served_for(self, edge: str, before_epoch: int) -> tuple[ReplyAddress, ...]:
+        """Who waits for answers of this peer, of an edge's lives before this epoch."""
+        return tuple(one for one in self._served.values() if one.edge == edge and one.epoch < before_epoch)
 
     def _unserve(self, wire: Hashable) -> ReplyAddress | None:
         """The request is over on this connection: answered or cancelled."""

@@ -50,6 +50,12 @@ class RequestsAbandoned:
 
 
 @dataclass(frozen=True, slots=True)
+class RequestDropped:
+    """Nobody waits for the answer to the request beside this frame (`replies`): its session is over. Whoever serves it
+    is told, as of a cancel."""
+
+
+@dataclass(frozen=True, slots=True)
 class InterestChanged:
     """Written by the router into every raw partition: each worker applies it where it stands in its own log.
 
@@ -135,6 +141,7 @@ MeshFrame = (
     | SessionClosed
     | EdgeStarted
     | RequestsAbandoned
+    | RequestDropped
     | InterestChanged
     | DeliveryConfirmed
     | DebtGiven
@@ -147,6 +154,7 @@ _TYPES: dict[str, Callable[..., MeshFrame]] = {
     "closed": SessionClosed,
     "edge": EdgeStarted,
     "abandoned": RequestsAbandoned,
+    "dropped": RequestDropped,
     "interest": InterestChanged,
     "delivered": DeliveryConfirmed,
     "debt": DebtGiven,

@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 
 from gateway.content import JSON
-from gateway.egress import Applied, Confirmed, Handover, Step
+from gateway.egress import Applied, Begun, Confirmed, Handover, Step
 from gateway.event import Event, Kind
 from gateway.interests import changes
 from gateway.interests.changes import NewEpoch, Put
@@ -21,6 +21,7 @@ from gateway.raw_log.mesh_frames import (
     EdgeStarted,
     InterestChanged,
     Probe,
+    RequestDropped,
     RequestsAbandoned,
     RuleEvent,
     SessionClosed,
@@ -60,9 +61,8 @@ class MeshEvents:
                 self._closed(work, closed)
             case EdgeStarted():
                 self._edge_started(work)
-            case RequestsAbandoned(error):
-                for reply in work.raw.replies:
-                    work.answer_error(reply, MeshError(error), "the session that got this request is gone")
+            case RequestsAbandoned() | RequestDropped() as over:
+                self._requests_over(work, over)
             case InterestChanged() as changed:
                 self._changed(work, changed)
             case DeliveryConfirmed(edge, ticket, part, failed):
@@ -84,6 +84,14 @@ class MeshEvents:
     def _as_peer(self, work: Work, speaks: str) -> None:
         """The frame is about a peer's session: its source counts as that peer's."""
         work.raw = replace(work.raw, source=replace(work.raw.source, protocol=speaks))
+
+    def _requests_over(self, work: Work, frame: RequestsAbandoned | RequestDropped) -> None:
+        """At one end: the other one is told."""
+        for reply in work.raw.replies:
+            if isinstance(frame, RequestDropped):
+                work.drop(reply)
+            else:
+                work.answer_error(reply, MeshError(frame.error), "the session that got this request is gone")
 
     # -- sessions ------------------------------------------------------------------------------------------
 
@@ -144,6 +152,8 @@ class MeshEvents:
     def _edge_started(self, work: Work) -> None:
         """Sessions of the epochs before are over: their interests end, or begin to wait."""
         source = work.raw.source
+        if work.position.partition == 0:  # the frame stands in all of them
+            self._tell_servers(work)
         left = [one for one in self._state.table if one.durable and not one.address and one.edge == source.edge]
         applied = self._state.table.apply(NewEpoch(source.edge, source.epoch))
         self._interests.new_epoch(work, applied.removed)
@@ -151,6 +161,13 @@ class MeshEvents:
             mine = one.position[0] == work.position.partition
             if mine and one.epoch < source.epoch and one.expires_at is None:
                 self._let_wait(work, [one], int(one.facts.get(REDELIVER_FACT, 0)))
+
+    def _tell_servers(self, work: Work) -> None:
+        """Edges know what their sessions were asked, and by whom."""
+        source = work.raw.source
+        serving = {one.edge for one in self._state.table if one.verb is Verb.SERVE} - {source.edge}
+        for edge in sorted(serving):
+            work.egress(edge, 0, None, (), begun=Begun(source.edge, source.epoch))
 
     def _announce(self, work: Work, subject: str, reason: str) -> None:
         """Presence is an event like all others."""

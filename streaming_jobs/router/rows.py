@@ -244,17 +244,8 @@ class RowFunctions:
             work.answer(event, reply)
 
     def _cancel(self, work: Work, event: Event) -> None:
-        """To every server of the subject; whoever does not know the request ignores it."""
         work.record(event)
-        reply = replace(work.requester(event), request=event.correlation).pack()
-        for server in self._state.table.servers(event.subject, event.received_at):
-            try:
-                encoded = work.encode(event, target_of(server))
-            except Rejected:
-                continue
-            if encoded.frame:
-                group = Group(server.protocol, encoded.frame, encoded.stamps, (server.session,), reply=reply)
-                work.egress(server.edge, server.epoch, event, (group,))
+        work.cancel(event, replace(work.requester(event), request=event.correlation))
 
     def _internal(self, stage: str) -> Rejected:
         now = time.monotonic()

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field, replace
 from gateway.content import JSON
 from gateway.deliveries import DeliveryOutcome
 from gateway.deliveries import encode as encode_deliveries
-from gateway.egress import Applied, Confirm, Confirmed, Egress, Group, Handover, Position, Step
+from gateway.egress import Applied, Begun, Confirm, Confirmed, Egress, Group, Handover, Position, Step
 from gateway.event import MESH_ERROR_HEADER, NO_HEADERS, Event, Kind
 from gateway.protocols.spec import Encoded, Target
 from gateway.raw_log.frames import RawFrame, ReplyAddress, session_id
 from gateway.raw_log.mesh_frames import DebtGiven
 from gateway.reasons import MeshError, Reason, Rejected
 from gateway.trail import along, next_hop
-from streaming_jobs.router.destinations import Destinations, Receivers
+from streaming_jobs.router.destinations import Destinations, Receivers, target_of
 from streaming_jobs.router.mesh_state import MeshState, ordinal
 from streaming_jobs.router.outputs import Out
 
@@ -71,6 +71,7 @@ class Work:
         self, edge: str, epoch: int, event: Event | None, groups: tuple[Group, ...], *, kind: Kind = Kind.EVENT,
         applied: Applied | None = None, ticket: str = "", needed: int = 0, otherwise: tuple[Group, ...] = (),
         confirm: Confirm | None = None, confirmed: Confirmed | None = None, handover: Handover | None = None,
+        begun: Begun | None = None,
     ) -> None:  # fmt: skip
         written = Egress(
             position=self.position.with_part(self.part) if self.part else self.position,
@@ -88,6 +89,7 @@ class Work:
             confirm=confirm,
             confirmed=confirmed,
             handover=handover,
+            begun=begun,
         )
         self.part += 1
         self.outs.append(self.state.topics.egress(ordinal(edge), written.encode()))
@@ -122,6 +124,22 @@ class Work:
         for what in encoded.losses:
             self.state.tally.lost(event.protocol, target.protocol, what)
         return encoded
+
+    def cancel(self, event: Event, of: ReplyAddress) -> None:
+        """To every server of the subject; whoever does not know the request ignores it."""
+        reply = of.pack()
+        for server in self.state.table.servers(event.subject, event.received_at):
+            try:
+                encoded = self.encode(event, target_of(server))
+            except Rejected:
+                continue
+            if encoded.frame:
+                group = Group(server.protocol, encoded.frame, encoded.stamps, (server.session,), reply=reply)
+                self.egress(server.edge, server.epoch, event, (group,))
+
+    def drop(self, reply: ReplyAddress) -> None:
+        """As if who asked had cancelled it."""
+        self.cancel(replace(self._answer_event(reply, Kind.CANCEL, None), content_type="", body=b""), reply)
 
     def send(self, event: Event, destinations: Destinations) -> None:
         """One encoding per group of receivers, one record per edge (more where they are large). What has no encoding is

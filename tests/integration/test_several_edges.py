@@ -168,6 +168,40 @@ def test_a_device_that_says_hello_elsewhere_is_sent_its_events_there(mesh: TestM
             device.close()
 
 
+class Patient:
+    """Serves what takes for ever, until it is cancelled."""
+
+    def __init__(self) -> None:
+        self.asked, self.cancelled = asyncio.Event(), asyncio.Event()
+
+    async def serve(self, _asked: Asked) -> Answer:
+        self.asked.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.cancelled.set()
+        raise AssertionError
+
+
+@pytest.mark.parametrize("how", ["bye", "killed"])
+def test_a_server_is_told_that_who_asked_is_gone(mesh: TestMesh, edges: list[MoreEdge], how: str) -> None:
+    async def ask() -> None:
+        patient = Patient()
+        async with connect("yamp", "127.0.0.1", mesh.ports["yamp"]) as server:
+            await server.serve(f"Gone.{how}", patient.serve)
+            async with connect("hsp", "127.0.0.1", edges[0].ports["hsp"]) as client:
+                asking = asyncio.create_task(client.request(f"Gone.{how}", b"1", JSON, timeout=10 * SECONDS))
+                await asyncio.wait_for(patient.asked.wait(), SECONDS)
+                if how == "killed":
+                    edges[0].kill()
+                    edges[0].start()
+            await asyncio.gather(asking, return_exceptions=True)
+            await asyncio.wait_for(patient.cancelled.wait(), 2 * SECONDS)
+
+    asyncio.run(ask())
+    edges[0].wait()
+
+
 def test_sessions_end_with_their_edge_and_a_new_one_takes_them_again(mesh: TestMesh, edges: list[MoreEdge]) -> None:
     edge = edges[0]
 
