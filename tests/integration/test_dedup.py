@@ -45,6 +45,7 @@ KEYS = 25
 FRAMES_PER_BATCH = 80
 LONG_PAUSES = 0.1
 BATCHES_PER_RUN = (2, 2, 2)
+DAY_SECONDS, BACKLOG = 86_400, 2_000
 
 Passed = tuple[int, int]
 """The id of a frame, and when it was received."""
@@ -181,6 +182,25 @@ def test_each_message_passes_once_within_the_window_whatever_is_stopped_and_kill
     for key in range(KEYS):
         came = [frame.received for frame in log.frames if frame.key == key]
         check(came, [received for id_, received in passed if id_ == key], f"{seed=} {key=}")
+
+
+@pytest.mark.usefixtures("one_state_partition")
+def test_a_large_backlog_that_is_old_in_one_partition_and_new_in_another_loses_nothing(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The router was away for a day. What it finds then is of the whole day in one batch, of a moment in the next."""
+    log, back = Log(spark, tmp_path / "log"), BEGIN + DAY_SECONDS
+    log.add([Frame(key, BEGIN, BEGIN) for key in range(KEYS)])
+    log.run()
+    old = [Frame(KEYS + at, BEGIN + at * DAY_SECONDS // BACKLOG, back) for at in range(BACKLOG)]
+    new = [Frame(KEYS + BACKLOG + at, back - at % 2, back + at) for at in range(KEYS)]
+    for batch in (new, old, new, old):
+        log.add(batch)
+    log.run()
+    log.run()
+    assert log.late == 0
+    passed = [id_ for batch in sorted(log.passed) for id_, _ in log.passed[batch]]
+    assert sorted(passed) == list(range(2 * KEYS + BACKLOG))
 
 
 def check(came: list[int], passed: list[int], which: str) -> None:
