@@ -24,6 +24,17 @@ FORMAT = 1
 VERSION_FILE = "version.json"
 _ANEW = "move it away, and the router reads the raw log again from its beginning and repeats nothing"
 
+FAILURE_CHARACTERS = 500
+"""Spark goes on for pages."""
+SIGNS_OF_DAMAGE = (
+    "CANNOT_LOAD_STATE_STORE",
+    "MISSING_STATE_DIRECTORY",
+    "CHECKPOINT_MISSING_METADATA_FILE",
+    "MALFORMED_LOG_FILE",
+    "Checksum error",
+)
+"""What Spark says of a checkpoint that it cannot go on from. It never goes on without the state that it had."""
+
 Offsets = Mapping[int, int]
 
 
@@ -90,6 +101,12 @@ def gaps(committed: Offsets, begins: Offsets, ends: Offsets) -> Iterator[str]:
             yield f"offsets {offset} to {begins[partition] - 1} of partition {partition} are gone"
         elif offset > ends.get(partition, offset):
             yield f"partition {partition} ends at {ends[partition]}, before offset {offset}"
+
+
+def in_short(failure: str, lane: Path) -> str:
+    """Why a query has ended; of a damaged checkpoint also what to do about it."""
+    sign = next((sign for sign in SIGNS_OF_DAMAGE if sign in failure), None)
+    return f"{_damaged(lane)} (Spark: {sign})" if sign else failure[:FAILURE_CHARACTERS]
 
 
 def _damaged(path: Path) -> SetupError:

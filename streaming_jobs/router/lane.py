@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 from gateway.config import Config
 from gateway.errors import SetupError
 from gateway.lag import Lag
-from streaming_jobs.router.checkpoint import Offsets, committed_offsets, committed_watermark, gaps
+from streaming_jobs.router.checkpoint import Offsets, committed_offsets, committed_watermark, gaps, in_short
 from streaming_jobs.router.dedup import Buckets
 from streaming_jobs.router.pace import Mode, Pace, Standstill
 from streaming_jobs.router.restarts import Restarts
@@ -84,7 +84,7 @@ class Lane:
         if self.query.isActive:
             return None
         failed = self.query.exception()
-        return str(failed)[:500] if failed else "it was stopped"
+        return in_short(str(failed), self._checkpoint) if failed else "it was stopped"
 
     def start_again(self) -> bool:
         """From the last commit, after a failure; False if there have been too many. Waits where that helps.
@@ -175,7 +175,10 @@ class Lane:
         writer = routed.writeStream.format("kafka").outputMode("update").queryName(self.name)
         writer = writer.options(**sink_options(config))
         writer = writer.option("checkpointLocation", str(self._checkpoint))
-        query: StreamingQuery = writer.trigger(**self._trigger()).start()
+        try:
+            query: StreamingQuery = writer.trigger(**self._trigger()).start()
+        except Exception as refused:  # Spark's own, in several forms
+            raise SetupError(f"{self.name} cannot begin: {in_short(str(refused), self._checkpoint)}") from refused
         self._started_at = time.monotonic()
         return query
 

@@ -6,7 +6,8 @@ import base64
 import json
 import os
 import random
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
@@ -15,6 +16,7 @@ from typing import Any
 
 import pytest
 import yaml
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
@@ -26,6 +28,7 @@ from gateway.protocols.yamp.codec import encode
 from gateway.protocols.yamp.frames import UserEvent
 from gateway.raw_log.container import ContainerBuilder
 from gateway.raw_log.frames import Source
+from streaming_jobs.router.checkpoint import in_short
 from streaming_jobs.router.dedup import LATEST_SECONDS, Buckets
 from streaming_jobs.router.mesh_state import MeshState
 from streaming_jobs.router.plan import route
@@ -201,6 +204,43 @@ def test_a_large_backlog_that_is_old_in_one_partition_and_new_in_another_loses_n
     assert log.late == 0
     passed = [id_ for batch in sorted(log.passed) for id_, _ in log.passed[batch]]
     assert sorted(passed) == list(range(2 * KEYS + BACKLOG))
+
+
+def newest(state: Path) -> Path:
+    return max(state.glob("*.changelog"), key=lambda one: int(one.name.split("_")[0]))
+
+
+def flip(file: Path) -> None:
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    file.write_bytes(data)
+
+
+@pytest.mark.usefixtures("one_state_partition")
+def test_a_damaged_state_is_refused_with_what_to_do_and_never_taken_for_an_empty_one(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    log = Log(spark, tmp_path / "log")
+    log.add([Frame(key, BEGIN, BEGIN) for key in range(KEYS)])
+    log.run()
+    log.add([Frame(key, BEGIN + 1, BEGIN + 1) for key in range(KEYS + 1)])
+    whole, checkpoint = tmp_path / "whole", log.folder / "checkpoint"
+    shutil.copytree(checkpoint, whole)
+    state = checkpoint / "state" / "0" / "0"
+    damages: tuple[Callable[[], object], ...] = (
+        lambda: flip(newest(state)),
+        lambda: newest(state).unlink(),
+        lambda: shutil.rmtree(state.parent),
+    )
+    for damage in damages:
+        damage()
+        with pytest.raises(StreamingQueryException) as refused:
+            log.run()
+        assert "it is damaged: move it away" in in_short(str(refused.value), checkpoint)
+        shutil.rmtree(checkpoint)
+        shutil.copytree(whole, checkpoint)
+    log.run()
+    assert [len(log.passed[batch]) for batch in sorted(log.passed)] == [KEYS, 1]
 
 
 def check(came: list[int], passed: list[int], which: str) -> None:

@@ -8,7 +8,15 @@ from pathlib import Path
 import pytest
 
 from gateway.errors import SetupError
-from streaming_jobs.router.checkpoint import FORMAT, VERSION_FILE, claim, committed_offsets, committed_watermark
+from streaming_jobs.router.checkpoint import (
+    FAILURE_CHARACTERS,
+    FORMAT,
+    VERSION_FILE,
+    claim,
+    committed_offsets,
+    committed_watermark,
+    in_short,
+)
 from streaming_jobs.router.lock import CheckpointLock
 
 
@@ -89,6 +97,12 @@ def test_offsets_that_are_missing_are_refused(tmp_path: Path) -> None:
     with pytest.raises(SetupError) as refused:
         committed_offsets(lane)
     assert "it is damaged" in str(refused.value)
+
+
+def test_a_failure_that_is_its_checkpoint_s_is_told_in_one_line_with_what_to_do(tmp_path: Path) -> None:
+    told = in_short(f"[STREAM_FAILED] {'x' * 1000} Checksum error: file:/x/commits/2", tmp_path)
+    assert told.startswith(f"router.checkpoint: {tmp_path} cannot be read, it is damaged: move it away")
+    assert in_short("another " * 100, tmp_path) == ("another " * 100)[:FAILURE_CHARACTERS]
 
 
 def test_a_second_router_on_a_checkpoint_is_refused_until_the_first_is_gone(tmp_path: Path) -> None:
