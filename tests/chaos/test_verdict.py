@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pytest
 from prometheus_client.samples import Sample
@@ -81,9 +82,17 @@ def frames(outcome: str, count: int, *, stage: str = "decode", protocol: str = "
 def test_counters_that_say_what_the_audit_says_are_exact() -> None:
     told = [frames("accepted", 7), frames("rejected", 2, reason="stale", protocol="emm")]
     told += [frames("control", 9, protocol="mesh"), frames("event", 7, stage="match")]
-    assert list(miscounted(told, {"frames": 9, "rejected_by_reason": {"stale": 2}})) == []
-    assert len(list(miscounted(told, {"frames": 8, "rejected_by_reason": {"stale": 2}}))) == 1
-    assert len(list(miscounted(told, {"frames": 9, "rejected_by_reason": {"stale": 1, "replay": 1}}))) == 1
+    audited: dict[str, Any] = {"frames": 18, "mesh_frames": 9, "rejected_by_reason": {"stale": 2}}
+    assert list(miscounted(told, audited)) == []
+    assert len(list(miscounted(told, audited | {"frames": 17}))) == 1
+    assert len(list(miscounted(told, audited | {"rejected_by_reason": {"stale": 1, "future": 1}}))) == 1
+
+
+def test_a_frame_that_was_refused_for_a_key_which_came_later_counts_as_it_did_first() -> None:
+    told = [frames("accepted", 7), frames("rejected", 2, reason="unknown_key", protocol="emm")]
+    audited: dict[str, Any] = {"frames": 9, "mesh_frames": 0, "rejected_by_reason": {"unknown_key": 1}}
+    assert list(miscounted(told, audited)) == []
+    assert len(list(miscounted(told, audited | {"rejected_by_reason": {"unknown_key": 3}}))) == 1
 
 
 def came(*times: tuple[float, float]) -> tuple[Received, Sent]:
