@@ -69,6 +69,7 @@ def _arguments() -> argparse.Namespace:
 def _broker(folder: Path) -> Iterator[TestMesh]:
     mesh = TestMesh(folder, {"kafka": {"embedded_bytes": None}})
     mesh.configure([{"name": "devices", "protocol": "emm", "scheme": "udp"}])
+    mesh.keys_file.write_text("nodes: {}\n")
     command = [sys.executable, "-m", "gateway.cli", "kafka", "-c", str(mesh.config_file)]
     with (folder / "kafka.log").open("wb") as out:
         process = subprocess.Popen(command, stdout=out, stderr=out)
