@@ -1,0 +1,182 @@
+"""How much a mesh needs at a rate: the table in k8s/OPERATE.md, computed from measured costs a frame.
+
+    python -m tests.bench.sums                       prints it
+    python -m tests.bench.sums --write               puts it into the page
+    python -m tests.bench.sums --fan-out 3 50000     for rates of your own
+
+What was measured stands in `MEASURED`, with where; all else is multiplied from it. README.md beside this file says how
+to measure again: with other numbers here, the table is another.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+PAGE = Path(__file__).parents[2] / "k8s" / "OPERATE.md"
+BEGIN, END = "<!-- from python -m tests.bench.sums --write -->", "<!-- to here -->"
+RATES = (10_000, 100_000, 1_000_000, 10_000_000)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Microseconds of processor time a frame, and bytes; signed emm frames of 195 bytes, one datagram receiver."""
+
+    mesh_us: float = 206.0
+    """All parts of a mesh in real time at 8,500/s, records of a few frames: 1.75 cores (`meshgate bench`)."""
+    edge_in_us: float = 2.2
+    """From the socket into a record, in full records (`edge_udp`; taken 1.0, packed 1.2)."""
+    edge_out_us: float = 16.3
+    """Out of an egress record and on to a socket (3.3, and 13 of which `sendto` is 4.4)."""
+    python_us: float = 32.0
+    """The row functions, records of 100 frames (`python -m tests.bench.route`)."""
+    jvm_us: float = 21.4
+    """The engine with native dedup in micro-batches, saturated: a plan of the same form, on two cores."""
+    state_us: float = 13.0
+    """Of that: a row of the dedup state, all of a lane's in one task."""
+    raw_bytes: float = 92.0
+    """In `raw`: 100 frames a record, zstd (133 in records of five)."""
+    event_bytes: float = 648.0
+    """In `events`, with its headers; not compressed."""
+    egress_bytes: float = 276.0
+    """In `egress`, for one receiver; not compressed."""
+    key_bytes: float = 85.0
+    """Of the dedup state, at most (36 to 85)."""
+
+
+MEASURED = Measured()
+BUSY = 0.6
+"""How much of a core may be used on average: what is above is for peaks, catching up, and one part being away."""
+COPIES = 3
+RAW_DAYS, EVENT_DAYS, EGRESS_DAYS = 7, 7, 1
+STATE_SECONDS = 2 * (300 + 120)
+"""A key is kept for up to twice the replay window and the clocks' skew."""
+MARKS = 2
+"""A frame marks one bucket of time or two."""
+MICROSECONDS = 1_000_000
+DAY_SECONDS = 86_400
+LEAST_EDGES, LEAST_PARTITIONS = 2, 4
+UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Frames a second of the whole mesh, each to `fan_out` receivers."""
+
+    rate: float
+    fan_out: float = 1.0
+
+    @property
+    def real_time_cores(self) -> float:
+        """All of the mesh as it is measured, whatever the rate: records of few frames."""
+        more = (self.fan_out - 1) * MEASURED.edge_out_us
+        return self._cores(MEASURED.mesh_us + more)
+
+    @property
+    def router_cores(self) -> float:
+        return self._cores(MEASURED.python_us + MEASURED.jvm_us)
+
+    @property
+    def edge_cores(self) -> float:
+        return self._cores(self._edge_us)
+
+    @property
+    def edges(self) -> int:
+        """Each is one busy thread."""
+        return max(LEAST_EDGES, math.ceil(self.edge_cores))
+
+    @property
+    def partitions(self) -> int:
+        """A partition's frames are read, and judged in Python beside that, by one task."""
+        return max(LEAST_PARTITIONS, math.ceil(self._cores(max(MEASURED.python_us, self._reading_us))))
+
+    @property
+    def lanes(self) -> int:
+        return math.ceil(self._cores(MEASURED.state_us))
+
+    @property
+    def task_slots(self) -> int:
+        return self.partitions + self.lanes
+
+    @property
+    def written_bytes(self) -> float:
+        """A second, into Kafka, by edges and router; brokers take it in as often as there are copies."""
+        return self.rate * (MEASURED.raw_bytes + MEASURED.event_bytes + self.fan_out * MEASURED.egress_bytes)
+
+    @property
+    def kept_bytes(self) -> float:
+        per_frame = MEASURED.raw_bytes * RAW_DAYS + MEASURED.event_bytes * EVENT_DAYS
+        per_frame += self.fan_out * MEASURED.egress_bytes * EGRESS_DAYS
+        return self.rate * per_frame * DAY_SECONDS * COPIES
+
+    @property
+    def state_bytes(self) -> float:
+        return self.rate * MARKS * MEASURED.key_bytes * STATE_SECONDS
+
+    @property
+    def _edge_us(self) -> float:
+        return MEASURED.edge_in_us + self.fan_out * MEASURED.edge_out_us
+
+    @property
+    def _reading_us(self) -> float:
+        return MEASURED.jvm_us - MEASURED.state_us
+
+    def _cores(self, cost_us: float) -> float:
+        return self.rate * cost_us / MICROSECONDS / BUSY
+
+
+ROWS: tuple[tuple[str, Callable[[Sums], str]], ...] = (
+    ("`kafka.partitions`", lambda sums: f"{sums.partitions:,}"),
+    ("`router.lanes`", lambda sums: f"{sums.lanes:,}"),
+    ("task slots in real time", lambda sums: f"{sums.task_slots:,}"),
+    ("cores of the router, full records", lambda sums: _count(sums.router_cores)),
+    ("`edge.replicas`, a core each", lambda sums: f"{sums.edges:,}"),
+    ("cores of the whole mesh, records of a few frames", lambda sums: _count(sums.real_time_cores)),
+    ("written to Kafka", lambda sums: f"{_bytes(sums.written_bytes)}/s"),
+    ("into the brokers, three copies", lambda sums: f"{_bytes(sums.written_bytes * COPIES)}/s"),
+    ("on the brokers' disks, three copies", lambda sums: _bytes(sums.kept_bytes)),
+    ("dedup state, all lanes", lambda sums: _bytes(sums.state_bytes)),
+)
+
+
+def table(rates: Sequence[float], fan_out: float = 1.0) -> str:
+    columns = [Sums(rate, fan_out) for rate in rates]
+    head = ["| frames a second |" + "".join(f" {rate:,.0f} |" for rate in rates), "|---|" + "---|" * len(rates)]
+    return "\n".join([*head, *(f"| {name} |" + "".join(f" {show(one)} |" for one in columns) for name, show in ROWS)])
+
+
+def written(page: str) -> str:
+    """The page with the table in its place."""
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n{table(RATES)}\n{END}{after}"
+
+
+def _count(value: float) -> str:
+    return f"{math.ceil(value):,}"
+
+
+def _bytes(value: float) -> str:
+    power = min(int(math.log10(max(value, 1)) // 3), len(UNITS) - 1)
+    return f"{value / 1000**power:.3g} {UNITS[power]}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.sums", description=__doc__.splitlines()[0])
+    parser.add_argument("rates", nargs="*", type=float, default=RATES, metavar="RATE")
+    parser.add_argument("--fan-out", type=float, default=1.0, help="receivers of a frame, on average")
+    parser.add_argument("--write", action="store_true", help="put the table into k8s/OPERATE.md")
+    asked = parser.parse_args()
+    if asked.write:
+        PAGE.write_text(written(PAGE.read_text()))
+    else:
+        print(table(asked.rates, asked.fan_out))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
