@@ -58,5 +58,6 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$"), Before
 Count = Annotated[int, Field(ge=1), BeforeValidator(_no_bool)]
 Bytes = Annotated[int, Field(ge=1), BeforeValidator(_no_bool)]
 Seconds = Annotated[float, Field(gt=0), BeforeValidator(_no_bool)]
+SecondsOrZero = Annotated[float, Field(ge=0), BeforeValidator(_no_bool)]
 WholeSeconds = Annotated[int, Field(ge=1), BeforeValidator(_no_bool)]
 Milliseconds = Annotated[float, Field(ge=0), BeforeValidator(_no_bool)]

@@ -9,7 +9,7 @@ from uuid import UUID
 from pydantic import AfterValidator, Field
 
 from gateway.config.address import HostPort, HostPortField
-from gateway.config.section import Bytes, Count, Milliseconds, Name, Pattern, Seconds, Section, StatePath
+from gateway.config.section import Bytes, Count, Milliseconds, Name, Pattern, Seconds, SecondsOrZero, Section, StatePath
 from gateway.permissions import EVERYTHING, Grant, Rule
 
 _ORDINAL = re.compile(r"(\d+)$")
@@ -39,6 +39,9 @@ class EdgeSettings(Section):
     management: HostPortField = HostPort("127.0.0.1", 9640)
     redirect_url: str | None = None
     """Where peers are sent that can be redirected, when this edge drains."""
+    notice_seconds: SecondsOrZero = 0
+    """How long an edge that is told to end goes on as before, but is not ready, so that who balances load leads peers
+    elsewhere while nobody is hurt. Datagrams to a socket that is gone already would be lost."""
     graceful_shutdown_limit_seconds: Seconds = 60
     record: RecordSettings = RecordSettings()
 

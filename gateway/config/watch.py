@@ -28,6 +28,7 @@ RELOADED = (
     "limits",
     "request_timeout_seconds",
     "edge.redirect_url",
+    "edge.notice_seconds",
     "edge.graceful_shutdown_limit_seconds",
 )
 """What running parts take over. All else is fixed in a socket, a topic, a checkpoint or a plan."""

@@ -62,17 +62,24 @@ class Edge:
 
     async def _serve(self, stop: asyncio.Event) -> None:
         loop = asyncio.get_running_loop()
-        ticking, stopped = loop.create_task(self._tick()), loop.create_task(stop.wait())
+        ticking, stopped = loop.create_task(self._tick()), loop.create_task(self._leave(stop))
         failed = self.life.publisher.failed
         waited: set[asyncio.Future[Any]] = {ticking, stopped, failed}
-        await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
-        for task in (ticking, stopped):
-            task.cancel()
+        try:
+            await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (ticking, stopped):
+                task.cancel()
         if failed.done():
             raise SetupError(f"this edge and kafka are at odds, and it begins anew: {failed.result()!r}")
-        self.is_draining = True
         config = self.config
         await self.life.drain(config.edge.redirect_url, config.edge.graceful_shutdown_limit_seconds)
+
+    async def _leave(self, stop: asyncio.Event) -> None:
+        """Returns when the time has come; everything goes on until then."""
+        await stop.wait()
+        self.is_draining = True
+        await asyncio.sleep(self.config.edge.notice_seconds)
 
     # -- once a second -----------------------------------------------------------------------------------------
 

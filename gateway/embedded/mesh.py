@@ -104,7 +104,8 @@ class LocalMesh:
             arguments[1:1] = ["run", "--ready-file", str(self._rules_ready)]
         if name == "kafka":
             arguments += ["--dir", str(self._config.state_dir)]
-        limit = self._config.edge.graceful_shutdown_limit_seconds if name == "edge" else OTHERS_END_SECONDS
+        edge = self._config.edge
+        limit = edge.notice_seconds + edge.graceful_shutdown_limit_seconds if name == "edge" else OTHERS_END_SECONDS
         at_first = self._router_at_first if name == "router" else ()
         return Part(name, arguments, self._state / "logs" / f"{name}.log", end_seconds=limit + 5, at_first=at_first)
 

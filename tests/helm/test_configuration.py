@@ -129,6 +129,7 @@ TAKEN_OVER: dict[str, dict[str, Any]] = {
     "limits": {"limits": {"connections": 5}},
     "request_timeout_seconds": {"settings": {"request_timeout_seconds": 5}},
     "edge.redirect_url": {"edge": {"redirectUrl": "tcp://elsewhere:5042"}},
+    "edge.notice_seconds": {"edge": {"noticeSeconds": 4}},
     "edge.graceful_shutdown_limit_seconds": {"edge": {"gracefulShutdownSeconds": 30}},
 }
 

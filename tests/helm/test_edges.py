@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.helm.chart import Object, find, of_kind, render
+from tests.helm.chart import Object, configuration, find, of_kind, render
 
 LISTENERS = [
     {"name": "devices", "protocol": "emm", "transport": "udp", "port": 5050, "servicePort": 50, "nodePort": 30050},
@@ -48,13 +48,17 @@ class TestSet:
         }
 
     def test_an_edge_is_given_the_time_it_needs_to_say_goodbye(self) -> None:
-        given = {"preStopSeconds": 7, "gracefulShutdownSeconds": 100, "terminationGraceSeconds": 130}
-        pod = edge_pod(render(edge=given))
-        assert pod["containers"][0]["lifecycle"] == {"preStop": {"sleep": {"seconds": 7}}}
-        assert pod["terminationGracePeriodSeconds"] == 130
+        given = {"noticeSeconds": 7, "gracefulShutdownSeconds": 100, "terminationGraceSeconds": 130}
+        objects = render(edge=given)
+        edge = configuration(objects)["edge"]
+        assert (edge["notice_seconds"], edge["graceful_shutdown_limit_seconds"]) == (7, 100)
+        assert edge_pod(objects)["terminationGracePeriodSeconds"] == 130
 
-    def test_without_a_pause_there_is_no_hook(self) -> None:
-        assert "lifecycle" not in edge_pod(render(edge={"preStopSeconds": 0}))["containers"][0]
+    def test_one_that_leaves_is_found_not_ready_within_its_notice(self) -> None:
+        objects = render()
+        probe = edge_pod(objects)["containers"][0]["readinessProbe"]
+        found = probe["periodSeconds"] * (probe["failureThreshold"] + 1)
+        assert found < configuration(objects)["edge"]["notice_seconds"]
 
     def test_probes_ask_the_edge_itself(self) -> None:
         container = edge_pod(render())["containers"][0]

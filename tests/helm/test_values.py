@@ -196,7 +196,7 @@ class TestGuards:
             ({"edge": {"autoscaling": {"kind": "keda"}}}, "say which Prometheus"),
             ({"edge": {"replicas": 17}}, "17 edges need as many, and there are 16"),
             ({"edge": {"autoscaling": {"kind": "hpa", "maxReplicas": 17}}}, "17 edges need as many"),
-            ({"edge": {"terminationGraceSeconds": 79}}, "preStopSeconds + gracefulShutdownSeconds + 15 is 80"),
+            ({"edge": {"terminationGraceSeconds": 79}}, "noticeSeconds + gracefulShutdownSeconds + 15 is 80"),
             ({"edge": {"gracefulShutdownSeconds": 61}}, "would kill an edge that still drains"),
             ({"router": {"lanes": 5}}, "5 lanes cannot share 4 partitions"),
             ({"router": {"taskSlots": 4}}, "real time runs 5 tasks at once"),

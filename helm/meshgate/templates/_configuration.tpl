@@ -2,7 +2,7 @@
 {{- define "meshgate.configuration" -}}
 {{- $values := .Values -}}
 {{- $host := contains ":" $values.bindHost | ternary (printf "[%s]" $values.bindHost) $values.bindHost -}}
-{{- $edge := dict "id" "${MESHGATE_EDGE_ID:-edge-0}" "management" (printf "%s:%d" $host (int $values.edge.managementPort)) "graceful_shutdown_limit_seconds" $values.edge.gracefulShutdownSeconds -}}
+{{- $edge := dict "id" "${MESHGATE_EDGE_ID:-edge-0}" "management" (printf "%s:%d" $host (int $values.edge.managementPort)) "notice_seconds" $values.edge.noticeSeconds "graceful_shutdown_limit_seconds" $values.edge.gracefulShutdownSeconds -}}
 {{- if $values.edge.redirectUrl -}}
 {{- $_ := set $edge "redirect_url" $values.edge.redirectUrl -}}
 {{- end -}}
@@ -101,7 +101,7 @@ key: ../kafka-client/tls.key
 {{- define "meshgate.restartChecksum" -}}
 {{- $config := include "meshgate.configuration" . | fromYaml -}}
 {{- $fixed := omit $config "peers" "permissions" "rules" "limits" "request_timeout_seconds" -}}
-{{- $_ := set $fixed "edge" (omit $config.edge "redirect_url" "graceful_shutdown_limit_seconds") -}}
+{{- $_ := set $fixed "edge" (omit $config.edge "redirect_url" "notice_seconds" "graceful_shutdown_limit_seconds") -}}
 {{- $bound := list -}}
 {{- range $config.listeners -}}
 {{- $bound = append $bound (pick . "name" "protocol" "listen" "proxy_protocol") -}}

@@ -45,9 +45,9 @@
 {{- if gt $mostEdges $egressPartitions -}}
 {{- $faults = append $faults (printf "kafka.topics.egress.partitions: %d edges need as many, and there are %d" $mostEdges $egressPartitions) -}}
 {{- end -}}
-{{- $needed := add $edge.preStopSeconds $edge.gracefulShutdownSeconds (include "meshgate.closingSeconds" .) | int -}}
+{{- $needed := add $edge.noticeSeconds $edge.gracefulShutdownSeconds (include "meshgate.closingSeconds" .) | int -}}
 {{- if lt (int $edge.terminationGraceSeconds) $needed -}}
-{{- $faults = append $faults (printf "edge.terminationGraceSeconds: %d s would kill an edge that still drains; preStopSeconds + gracefulShutdownSeconds + %s is %d" (int $edge.terminationGraceSeconds) (include "meshgate.closingSeconds" .) $needed) -}}
+{{- $faults = append $faults (printf "edge.terminationGraceSeconds: %d s would kill an edge that still drains; noticeSeconds + gracefulShutdownSeconds + %s is %d" (int $edge.terminationGraceSeconds) (include "meshgate.closingSeconds" .) $needed) -}}
 {{- end -}}
 
 {{- if gt (int $router.lanes) (int $kafka.partitions) -}}

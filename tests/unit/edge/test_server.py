@@ -185,6 +185,18 @@ class TestTheEnd:
         assert edge.kafka.reader_.stopped
 
     @in_a_loop
+    async def test_an_edge_that_gives_notice_is_not_ready_and_serves_on(self, tmp_path: Path) -> None:
+        async with process(tmp_path, listener("plc", "hsp"), edge={"notice_seconds": 3600}) as edge:
+            edge.stop.set()
+            await until(lambda: edge.edge.is_draining)
+            assert (await edge.asks("/healthz/ready"))[1]["missing"] == {"draining": "this edge is going away"}
+            peer = await edge.dial("plc")
+            peer.sends(bytes.fromhex("01 00000001 0007 00000001 68"))
+            await until(edge.kafka.frames)
+            assert edge.done is not None
+            edge.done.cancel()
+
+    @in_a_loop
     async def test_peers_that_can_be_are_sent_elsewhere(self, tmp_path: Path) -> None:
         async with process(tmp_path, listener("apps", "yamp"), edge={"redirect_url": "tcp://192.0.2.7:5042"}) as edge:
             peer = await edge.dial("apps")
