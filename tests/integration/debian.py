@@ -38,26 +38,32 @@ def debian_program(path: str, *packages: str) -> Program:
     """`path` as it is once `packages` are installed, which then need not be."""
     if Path(path).exists():
         return Program(Path("/"), Path(path))
-    return _unpacked(path, packages, _install)
+    return _program(path, packages, with_dependencies)
 
 
 def sid_program(path: str, *packages: str) -> Program:
     """`path` of packages of the newest suite. Without what they depend on: for programs that need nothing but a C
     library, and whose version here is too old."""
-    return _unpacked(path, packages, _download_from_sid)
+    return _program(path, packages, from_sid)
 
 
-def _unpacked(path: str, packages: tuple[str, ...], fetch: Fetch) -> Program:
-    root = cache_folder() / "debian" / "_".join(packages)
+def _program(path: str, packages: tuple[str, ...], fetch: Fetch) -> Program:
     try:
-        if not root.exists():
-            _unpack(root, packages, fetch)
+        root = unpacked(packages, fetch)
     except (OSError, subprocess.SubprocessError) as missing:
         told = f"{path} is not here, and {' '.join(packages)} could not be unpacked: {missing}"
         (pytest.fail if os.environ.get("CI") else pytest.skip)(told)
     libraries = sorted({str(one.parent) for one in root.rglob("lib*.so*")})
     environment = {"LD_LIBRARY_PATH": ":".join(libraries), "XDG_DATA_HOME": str(root / "usr/share")}
     return Program(root, root / path.lstrip("/"), environment)
+
+
+def unpacked(packages: tuple[str, ...], fetch: Fetch) -> Path:
+    """The root of a tree with these packages. Raises OSError or SubprocessError."""
+    root = cache_folder() / "debian" / "_".join(packages)
+    if not root.exists():
+        _unpack(root, packages, fetch)
+    return root
 
 
 def _unpack(root: Path, packages: tuple[str, ...], fetch: Fetch) -> None:
@@ -71,7 +77,7 @@ def _unpack(root: Path, packages: tuple[str, ...], fetch: Fetch) -> None:
         shutil.move(tree, root)
 
 
-def _install(work: Path, packages: tuple[str, ...]) -> list[Path]:
+def with_dependencies(work: Path, packages: tuple[str, ...]) -> list[Path]:
     """With all they depend on that is not here."""
     apt = _apt(work)
     _run(*apt, "update")
@@ -79,7 +85,7 @@ def _install(work: Path, packages: tuple[str, ...]) -> list[Path]:
     return list((work / "cache" / "archives").glob("*.deb"))
 
 
-def _download_from_sid(work: Path, packages: tuple[str, ...]) -> list[Path]:
+def from_sid(work: Path, packages: tuple[str, ...]) -> list[Path]:
     """From where the machine has its own packages."""
     archive = Path("/etc/apt/sources.list.d/debian.sources").read_text().partition("\n\n")[0]
     sources = work / "sources"

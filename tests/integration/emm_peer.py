@@ -7,7 +7,10 @@ import os
 import socket
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from uuid import UUID, uuid4
+
+import yaml
 
 from gateway.auth.keyring import GatewayIdentity
 from gateway.auth.verification import public_of
@@ -26,6 +29,7 @@ class Device:
         )
     )
     socket: socket.socket = field(default_factory=lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+    host: str = "127.0.0.1"
 
     @property
     def node(self) -> str:
@@ -33,9 +37,10 @@ class Device:
 
     def trusted_by(self, mesh: TestMesh) -> Device:
         """Its keys go into the mesh's trust store, as `keys new` would put them there."""
-        import yaml
+        return self.trusted_in(mesh.keys_file)
 
-        store = yaml.safe_load(mesh.keys_file.read_text())
+    def trusted_in(self, keys_file: Path) -> Device:
+        store = yaml.safe_load(keys_file.read_text())
         assert self.identity.hmac is not None
         keys = {
             "hmac": self.identity.hmac.hex(),
@@ -43,9 +48,9 @@ class Device:
             "default": True,
         }
         store.setdefault("nodes", {})[self.node] = {"keys": {self.identity.key_id.hex(): keys}}
-        fresh = mesh.keys_file.with_suffix(".new")
+        fresh = keys_file.with_suffix(".new")
         fresh.write_text(yaml.safe_dump(store))
-        fresh.replace(mesh.keys_file)
+        fresh.replace(keys_file)
         return self
 
     def packet(self, subject: str, body: str = "", event_type: EventType = EventType.EVENT) -> bytes:
@@ -59,7 +64,7 @@ class Device:
         return codec.encode(draft, Signer.of(self.identity))
 
     def send(self, packet: bytes) -> None:
-        self.socket.sendto(packet, ("127.0.0.1", self.port))
+        self.socket.sendto(packet, (self.host, self.port))
 
     def subscribe(self, *patterns: str, seconds: float = 40.0) -> None:
         """Says hello until the mesh answers with its own."""

@@ -1,0 +1,87 @@
+"""All of it by one command:
+
+    tests/cluster/run                                 or python -m tests.cluster
+    tests/cluster/run --until helm_test --stay        and then wait, for a look around; says how to get in
+
+Ends with 1 when something does not hold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.cluster.images import ROOT
+from tests.cluster.node import CONTROLLERS, GROUP, GROUPS, SYSCTLS
+from tests.cluster.programs import built
+from tests.cluster.steps import STEPS
+
+OURS = (
+    "unshare",
+    "--net",
+    "--mount",
+    "--pid",
+    "--ipc",
+    "--fork",
+    "--kill-child",
+    "--mount-proc",
+    "--propagation",
+    "private",
+)
+"""What the node runs in: when its first process ends, all of it ends."""
+FIRST = '"$@"; exit $?'
+"""A shell as that first process: it takes in what containers leave behind."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="tests/cluster/run", description=__doc__.splitlines()[0])
+    parser.add_argument("--until", choices=[step.__name__ for step in STEPS], default=STEPS[-1].__name__)
+    parser.add_argument("--helm", choices=["3", "4"], default="3")
+    parser.add_argument("--stay", action="store_true", help="leave the node running until interrupted")
+    asked = parser.parse_args()
+    if os.geteuid() != 0:
+        sys.exit("a node of its own needs root")
+    programs = built()
+    mount = ("unshare", "--mount", "--propagation", "private")
+    _python(*mount, module="tests.cluster.images", arguments=[str(programs / "pause")])
+    options = [f"--until={asked.until}", f"--helm={asked.helm}", *["--stay"] * asked.stay]
+    with _as_it_was():
+        return _python(
+            *OURS,
+            "bash",
+            "-c",
+            FIRST,
+            "bash",
+            module="tests.cluster.inside",
+            arguments=[str(programs), *options],
+            check=False,
+        )
+
+
+def _python(*command: str, module: str, arguments: list[str], check: bool = True) -> int:
+    line = [*command, sys.executable, "-m", module, *arguments]
+    return subprocess.run(line, check=check, cwd=ROOT).returncode
+
+
+@contextlib.contextmanager
+def _as_it_was() -> Iterator[None]:
+    """What no namespace of ours keeps apart: three settings of the kernel, and control groups."""
+    before = {name: Path("/proc/sys", name).read_text() for name in SYSCTLS}
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            Path("/proc/sys", name).write_text(value)
+        for controller in CONTROLLERS:
+            for folder in sorted((GROUPS / controller / GROUP).glob("**"), reverse=True):
+                with contextlib.suppress(OSError):  # it has a process yet, which is ending
+                    folder.rmdir()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

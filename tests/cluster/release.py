@@ -1,0 +1,262 @@
+"""The chart on the node, as an operator has it: kubectl, helm, and what Kafka holds afterwards."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from kafka import KafkaConsumer, TopicPartition
+
+from gateway.config import Config
+from gateway.config import load as load_config
+from tests.cluster.images import ROOT
+from tests.cluster.load import FIXED, FRESH, STREAMS, SUBJECT, Record, Settings, device, number
+from tests.cluster.node import BALANCER, NAMESPACE, Node
+
+NAME = "test"
+VALUES = (ROOT / "k8s/overlays/test-mesh/values.yaml", Path(__file__).with_name("values.yaml"))
+CHART = ROOT / "helm/meshgate"
+FLOWING_SECONDS = 240
+SETTLED_SECONDS = 120
+LOOK_SECONDS = 1.0
+HELM_SECONDS = "10m"
+
+
+class Release:
+    """`values`: what each command sets from then on, over the files."""
+
+    def __init__(self, node: Node, helm: Path) -> None:
+        self.node = node
+        self._helm = helm
+        self.values: dict[str, object] = {}
+        self._folder = node.folder / "operator"
+        self._secret = secrets.token_hex(16)
+        self._runs = 0
+
+    # -- the commands of k8s/OPERATE.md ------------------------------------------------------------------------
+
+    def prepare(self) -> None:
+        """A namespace, a broker, and the trust store with the keys of the load's devices."""
+        for base in ("namespace", "broker"):
+            self.node.kubectl("apply", "--kustomize", str(ROOT / "k8s/base" / base))
+        self.meshgate("init", "--dir", str(self._folder), "--mesh", NAME)
+        for name in (FRESH, FIXED):
+            one = device(name, Settings(BALANCER, self._secret, ""))
+            one.trusted_in(self._folder / "keys.yaml")
+            one.close()
+        keys = f"--from-file=keys.yaml={self._folder}/keys.yaml"
+        self.node.kubectl("create", "secret", "generic", "mesh-trust", keys)
+        self.node.kubectl("rollout", "status", "statefulset/kafka", "--timeout", "5m")
+
+    def install(self) -> None:
+        """Beside the cloud, which gives a load balancer its address."""
+        with self._begun("install", "--wait", "--timeout", HELM_SECONDS) as helm:
+            until("the Service is there", lambda: self.node.kubectl("get", "service", NAME, check=False) != "", 300)
+            address = {"status": {"loadBalancer": {"ingress": [{"ip": BALANCER}]}}}
+            patch = ["--subresource=status", "--type=merge", "--patch", json.dumps(address)]
+            self.node.kubectl("patch", "service", NAME, *patch)
+            self._ended(helm)
+
+    def upgrade(self, *, wait: bool = True, **values: object) -> None:
+        """`a__b=1` is `--set a.b=1`."""
+        self.values |= {name.replace("__", "."): value for name, value in values.items()}
+        with self._begun("upgrade", *(["--wait", "--timeout", HELM_SECONDS] if wait else [])) as helm:
+            self._ended(helm)
+
+    def test(self) -> str:
+        return self._ended_text("test", NAME, "--namespace", NAMESPACE, "--logs", "--timeout", "5m")
+
+    def uninstall(self) -> None:
+        self._ended_text("uninstall", NAME, "--namespace", NAMESPACE, "--wait", "--timeout", "5m")
+
+    def rendered(self, values: Path) -> str:
+        return self._ended_text("template", "demo", str(CHART), "--namespace", NAMESPACE, "--values", str(values))
+
+    def rolled_out(self, part: str) -> None:
+        self.node.kubectl("rollout", "status", f"statefulset/{NAME}-{part}", "--timeout", "10m")
+
+    @contextmanager
+    def _begun(self, verb: str, *options: str) -> Iterator[subprocess.Popen[str]]:
+        files = [part for path in VALUES for part in ("--values", str(path))]
+        sets = [part for name, value in self.values.items() for part in ("--set", f"{name}={value}")]
+        command = [str(self._helm), verb, NAME, str(CHART), "--namespace", NAMESPACE, *files, *sets, *options]
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=self.node.environment
+        )
+        try:
+            yield process
+        finally:
+            process.kill()
+
+    def _ended(self, helm: subprocess.Popen[str]) -> None:
+        said, _ = helm.communicate()
+        if helm.returncode:
+            raise AssertionError(f"helm: {said[-3000:]}\n{self.state()}")
+
+    def _ended_text(self, *arguments: str) -> str:
+        command = [str(self._helm), *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=self.node.environment)
+        if done.returncode:
+            raise AssertionError(f"helm {arguments[0]}: {done.stdout[-3000:]}{done.stderr[-2000:]}\n{self.state()}")
+        return done.stdout
+
+    def state(self) -> str:
+        """For who has to find out what went wrong."""
+        logs = [
+            f"--- {pod}\n{self.node.kubectl('logs', pod, '--all-containers', '--tail=15', check=False)}"
+            for pod in self.node.kubectl("get", "pods", "--output", "name", check=False).split()
+        ]
+        events = self.node.kubectl("get", "events", "--sort-by=.lastTimestamp", check=False).splitlines()[-15:]
+        return "\n".join([self.node.kubectl("get", "pods", "--output", "wide", check=False), *events, *logs])
+
+    # -- the command line --------------------------------------------------------------------------------------
+
+    def meshgate(self, *arguments: str, check: bool = True) -> str:
+        command = [sys.executable, "-m", "gateway.cli", *arguments]
+        environment = self.node.environment | {"SPARK_LOCAL_IP": "127.0.0.1"}
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+        if check and done.returncode:
+            raise AssertionError(f"meshgate {' '.join(arguments)}: {done.stdout[-3000:]}{done.stderr[-2000:]}")
+        return done.stdout
+
+    def config_file(self) -> Path:
+        """What the pods have, for commands from outside of them."""
+        path = self._folder / "config" / "meshgate.yaml"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(self.node.kubectl("get", "configmap", NAME, "--output", r"jsonpath={.data.meshgate\.yaml}"))
+        trust = self._folder / "trust"
+        if not trust.exists():
+            trust.symlink_to(self._folder)
+        return path
+
+    def config(self) -> Config:
+        return load_config(self.config_file())
+
+    # -- load --------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def load(self) -> Iterator[Run]:
+        """Everything flows when this is entered, and has come, or never will, when it is left."""
+        self._runs += 1
+        run = Run(self, f"r{self._runs}")
+        settings = self._folder / f"{run.name}.json"
+        settings.write_text(json.dumps(asdict(Settings(BALANCER, self._secret, run.name))))
+        command = ["ip", "netns", "exec", "client", sys.executable, "-m", "tests.cluster.load", str(settings)]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        try:
+            run.wait_flowing(process)
+            yield run
+            run.finish(process)
+        finally:
+            process.kill()
+            process.wait()
+
+    def events(self) -> dict[str, dict[str, set[int]]]:
+        """Numbers that the mesh says it has accepted, by run and stream."""
+        found: dict[str, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
+        config = self.config()
+        with closing(KafkaConsumer(**config.kafka.client_settings(), auto_offset_reset="earliest")) as consumer:
+            topic = config.topic("events")
+            partitions = [TopicPartition(topic, each) for each in consumer.partitions_for_topic(topic)]
+            consumer.assign(partitions)
+            ends = consumer.end_offsets(partitions)
+            while any(consumer.position(partition) < end for partition, end in ends.items()):
+                for records in consumer.poll(timeout_ms=500).values():
+                    for record in records:
+                        prefix, *rest = _subject(record).split(".")
+                        if prefix == SUBJECT:
+                            found[rest[0]][rest[1]].add(number(record.value))
+        return found
+
+
+class Run:
+    """One load, from when it flows to when it is judged."""
+
+    def __init__(self, release: Release, name: str) -> None:
+        self._release = release
+        self.name = name
+        self.record = Record()
+        self.accepted: dict[str, set[int]] = {}
+
+    def wait_flowing(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        flowing: list[str] = []
+        reader = _thread(lambda: flowing.append(process.stdout.readline()))  # type: ignore[union-attr]
+        reader.join(FLOWING_SECONDS)
+        if not any(flowing):
+            raise AssertionError(f"nothing flows after {FLOWING_SECONDS} s\n{self._release.state()}")
+
+    def finish(self, process: subprocess.Popen[str]) -> None:
+        said, _ = process.communicate()
+        if process.returncode:
+            raise AssertionError(f"the load failed\n{self._release.state()}")
+        record = Record(**json.loads(said.splitlines()[-1]))
+        record.received = {
+            stream: Counter({int(each): times for each, times in counts.items()})
+            for stream, counts in record.received.items()
+        }
+        self.record = record
+        self._settle()
+
+    def _settle(self) -> None:
+        """Until the mesh has accepted all, or no more for a while: a datagram that was lost never comes."""
+        deadline = time.monotonic() + SETTLED_SECONDS
+        missing, since = -1, time.monotonic()
+        while missing != 0 and time.monotonic() < deadline and time.monotonic() - since < 20:
+            self.accepted = self._release.events().get(self.name, {})
+            now = sum(len(self.lost(stream)) for stream in STREAMS)
+            if now != missing:
+                missing, since = now, time.monotonic()
+            time.sleep(LOOK_SECONDS)
+
+    def lost(self, stream: str) -> list[int]:
+        return sorted(set(range(1, self.record.sent[stream] + 1)) - self.accepted.get(stream, set()))
+
+    def unkept(self) -> list[int]:
+        """Acknowledged, and not there."""
+        return sorted(set(self.record.acknowledged) - self.accepted.get("tcp", set()))
+
+    def undelivered(self) -> list[tuple[str, int]]:
+        """Accepted, and not with the subscriber, whose session has lived through it all."""
+        return [
+            (stream, each)
+            for stream in STREAMS
+            for each in sorted(self.accepted.get(stream, set()) - self.record.received[stream].keys())
+        ]
+
+    def doubled(self) -> list[tuple[str, int]]:
+        """With the subscriber twice, though sent once. (What was sent again is another event.)"""
+        return [
+            (stream, each)
+            for stream in (FRESH, FIXED)
+            for each, times in self.record.received[stream].items()
+            if times > 1
+        ]
+
+
+def _subject(record: Any) -> str:
+    return next((value.decode() for key, value in record.headers if key == "ce_subject"), "")
+
+
+def _thread(work: Callable[[], object]) -> threading.Thread:
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    return thread
+
+
+def until(what: str, condition: Callable[[], bool], seconds: float = 180) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {seconds:.0f} s: {what}")
+        time.sleep(LOOK_SECONDS / 2)
