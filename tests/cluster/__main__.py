@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -46,6 +47,7 @@ def main() -> int:
     asked = parser.parse_args()
     if os.geteuid() != 0:
         sys.exit("a node of its own needs root")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that what it began is ended too
     programs = built()
     mount = ("unshare", "--mount", "--propagation", "private")
     _python(*mount, module="tests.cluster.images", arguments=[str(programs / "pause")])
