@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from gateway.config import Config, Endpoint, Limits, Link
 from gateway.edge.carrier import Carrier
@@ -38,7 +38,7 @@ class Sessions:
 
     def __init__(self, config: Config, edge: str, epoch: int, publisher: RawPublisher, metrics: EdgeMetrics) -> None:
         self._loop = asyncio.get_running_loop()
-        self._config = config
+        self._config, self._permissions = config, config.judge()
         self.edge = edge
         self.epoch = epoch
         self.publisher = publisher
@@ -76,7 +76,11 @@ class Sessions:
             return self._config.limits
 
     def connect(self, endpoint: Endpoint, carrier: Carrier, peer: Peer) -> Connection:
-        session = self._session(endpoint, carrier)
+        def may_publish(subject: str) -> bool:
+            source = connection.source
+            return self._permissions.may_publish(source.node, source.listener, subject)
+
+        session = self._session(endpoint, carrier, may_publish if self._config.permissions else None)
         proven = peer.auth is Auth.TLS or isinstance(endpoint, Link)
         terms = Terms(
             endpoint.name,
@@ -89,7 +93,7 @@ class Sessions:
         self._arriving.add(connection)
         return connection
 
-    def _session(self, endpoint: Endpoint, carrier: Carrier) -> Session:
+    def _session(self, endpoint: Endpoint, carrier: Carrier, may_publish: Callable[[str], bool] | None) -> Session:
         spec = protocols()[endpoint.protocol]
         settings = SessionSettings(
             token=os.urandom,
@@ -98,6 +102,7 @@ class Sessions:
             handshake_seconds=max(carrier.deadline - self._loop.time(), 0.0),
             request_timeout_seconds=self._config.request_timeout_seconds,
             message_transport=endpoint.address.keeps_messages,
+            may_publish=may_publish,
         )
         if spec.session is None:
             raise TypeError(f"{spec.name} has no sessions")
@@ -141,7 +146,7 @@ class Sessions:
 
     def use(self, config: Config) -> None:
         """Limits hold at once, everything else for new sessions."""
-        self._config = config
+        self._config, self._permissions = config, config.judge()
         for connection in self._everyone():
             connection.use(self.limits(connection.terms.listener))
 

@@ -74,7 +74,8 @@ class SessionSettings:
     """`dialled`: we connected to the peer (a link or a client), so we speak first where the protocol has an order.
 
     `token(n)` gives n random bytes. `message_transport`: the transport keeps the bounds of messages (WebSocket, XMPP):
-    `receive` is given one whole message, and each item of `data_to_send` is one.
+    `receive` is given one whole message, and each item of `data_to_send` is one. `may_publish`: whether the permissions
+    let the peer publish on a subject, for what is answered before the router judges it; None where there are none.
     """
 
     token: Callable[[int], bytes]
@@ -85,6 +86,7 @@ class SessionSettings:
     ping_seconds: float = 30.0
     pong_timeout_seconds: float = 10.0
     message_transport: bool = False
+    may_publish: Callable[[str], bool] | None = None
 
 
 @dataclass(slots=True)

@@ -1,6 +1,6 @@
 """The session of hsp: no handshake, keepalive by PING, and each DATA_ACK acknowledged, both ways.
 
-    the peer's DATA_ACK    ACK when logged              an event, `ack: durable`
+    the peer's DATA_ACK    ACK when logged              an event, `ack: durable`; ERROR at once if it is forbidden
                            ACK or ERROR when answered   a request, a control subject, or `ack: delivered`
     our DATA_ACK           open until the peer's ACK, ERROR or ERROR_UNDEF, or until we give up on it
 
@@ -48,6 +48,7 @@ class HspSession(OutgoingSession):
 
     def __init__(self, settings: SessionSettings, options: HspOptions) -> None:
         super().__init__(settings, options)
+        self._judged = settings.may_publish is not None
         self._waits = options.ack != "durable"
         self._waits_otherwise = frozenset(type_ for type_ in options.types if options.waits(type_) != self._waits)
         self._envelope_spoken = options.envelope == "always"
@@ -68,6 +69,7 @@ class HspSession(OutgoingSession):
         """
         limit, acks, pos, end = self.settings.frame_bytes, self._run_acks, 0, len(buffer)
         add_length, waits, waits_otherwise = self._run.lengths.append, self._waits, self._waits_otherwise
+        judged = self._judged
         self._run.begin()
         try:
             while pos < end:
@@ -86,7 +88,8 @@ class HspSession(OutgoingSession):
                 size = head + length
                 if end - pos < size:
                     break
-                if type_ == ENVELOPE_TYPE or (command and (type_ in waits_otherwise) is not waits) or self._draining:
+                closely = type_ == ENVELOPE_TYPE or (command and (judged or (type_ in waits_otherwise) is not waits))
+                if closely or self._draining:
                     self._take_closely(pos, size, type_, now)
                 else:
                     add_length(size)
@@ -154,6 +157,8 @@ class HspSession(OutgoingSession):
         frame = decode(raw)
         if type_ == ENVELOPE_TYPE:
             logged = self._take_envelope(frame, raw, pos, now)
+        elif (type_ in self._waits_otherwise) is self._waits:
+            logged = self._take_event(frame.message_id, self.options.subject_of(type_))
         else:
             logged = self._open_request(str(frame.message_id), self.options.subject_of(type_), frame, now)
         if logged:
@@ -168,7 +173,7 @@ class HspSession(OutgoingSession):
         if not self._envelope_spoken or not is_plain_event(self._buffer, at, pos + size):
             return False
         if acknowledged:
-            if self._waits:
+            if self._waits or self._judged:
                 return False
             self._run_acks += _ACK + self._buffer[pos + 1 : pos + 5]
         return True
@@ -190,8 +195,19 @@ class HspSession(OutgoingSession):
             return self._open_request(enveloped_request(head.correlation), head.subject, frame, now)
         if acknowledged and head.kind is Kind.EVENT and (self._waits or is_control(head.subject)):
             return self._open_request(str(frame.message_id), head.subject, frame, now)
+        if acknowledged and head.kind is Kind.EVENT:
+            return self._take_event(frame.message_id, head.subject)
         if acknowledged:
             self._run_acks += encode(Frame(Command.ACK, frame.message_id))
+        return True
+
+    def _take_event(self, message_id: int, subject: str) -> bool:
+        """One that is acknowledged when it is logged. What the router will refuse is logged too, and told at once."""
+        may_publish = self.settings.may_publish
+        if may_publish is None or may_publish(subject):
+            self._run_acks += encode(Frame(Command.ACK, message_id))
+        else:
+            self._refuse(message_id, MeshError.FORBIDDEN, "this node may not publish that")
         return True
 
     def _peer_speaks_envelope(self) -> None:

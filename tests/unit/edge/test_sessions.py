@@ -57,6 +57,17 @@ async def test_nothing_is_acknowledged_before_all_in_sync_replicas_have_it() -> 
 
 
 @in_a_loop
+async def test_what_the_permissions_forbid_is_logged_and_not_acknowledged() -> None:
+    rule = {"nodes": ["anon:edge-0:*"], "publish": {"deny": ["hsp.7"]}}
+    async with running(configured(PLC, permissions=[rule])) as edge:
+        peer = await edge.dial("plc")
+        peer.sends(DATA_ACK_1)
+        assert await peer.reads(11) == bytes.fromhex("05 00000001 ff00 0000003f")
+        assert b'"forbidden"' in await peer.reads(63)
+        await until(edge.kafka.frames)
+
+
+@in_a_loop
 async def test_what_breaks_the_protocol_is_one_refused_frame_and_ends_that_session_alone() -> None:
     async with running(configured(PLC)) as edge:
         good, bad = await edge.dial("plc"), await edge.dial("plc")

@@ -192,6 +192,37 @@ class TestAcknowledgement:
         assert (said.command, said.message_id, json.loads(said.payload)["code"]) == (Command.ERROR, 5, "bad_request")
 
 
+class TestForbidden:
+    """The router refuses what is forbidden after the frame is logged: too late for an ACK that says no more."""
+
+    FORBIDDEN = error(1, "forbidden", "this node may not publish that")
+
+    @pytest.mark.parametrize(
+        ("type_", "payload"), [(17, b"x"), (ENVELOPE_TYPE, enveloped(Kind.EVENT, subject="secret.a"))]
+    )
+    @pytest.mark.parametrize("envelope", ["auto", "always"])
+    def test_an_event_is_logged_and_refused_at_once(self, type_: int, payload: bytes, envelope: str) -> None:
+        options = {"types": {17: "secret.a"}, "envelope": envelope}
+        talk = hsp(options, may_publish=lambda subject: subject != "secret.a")
+        (run,) = received(talk.receives(data_ack(1, type_, payload)))
+        assert talk.sends() == self.FORBIDDEN
+        assert run.tag is None
+
+    def test_what_is_allowed_is_acknowledged_when_it_is_logged(self) -> None:
+        talk = hsp(may_publish=lambda subject: subject == "hsp.17")
+        (run,) = received(talk.receives(data_ack(1) + data_ack(2, 18) + data(18)))
+        assert len(run.lengths) == 3
+        assert talk.sends() == error(2, "forbidden", "this node may not publish that")
+        talk.logs(run.tag)
+        assert talk.sends() == ack(1)
+
+    def test_requests_are_the_routers_to_refuse(self) -> None:
+        talk = hsp(ORDERS, may_publish=lambda _: False)
+        (run,) = received(talk.receives(data_ack(1, 7)))
+        assert run.tag is None
+        assert talk.sends() == b""
+
+
 class TestRequestsOfThePeer:
     def test_a_request_is_acknowledged_by_its_answer(self) -> None:
         talk = hsp(ORDERS)
