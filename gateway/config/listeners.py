@@ -239,9 +239,11 @@ class Link(Endpoint):
     def _transport(cls, address: Address, info: ValidationInfo) -> Address:
         if address.port == 0:
             raise PydanticCustomError("connect", "expected a port from 1 to 65535")
-        if not address.is_bound:
-            raise PydanticCustomError("connect", "xmpp:// is a listener's: its peers come by themselves")
-        return _carried(address, info.data.get("protocol"))
+        protocol = info.data.get("protocol", "")
+        if not address.is_bound or (protocol in protocols() and protocols()[protocol].session is None):
+            who = protocol if address.is_bound else "xmpp://"
+            raise PydanticCustomError("connect", "{who} is a listener's: its peers come by themselves", {"who": who})
+        return _carried(address, protocol)
 
     @field_validator("tls")
     @classmethod

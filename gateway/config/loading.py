@@ -25,6 +25,13 @@ from gateway.config.source import Place, Source, path_text, read_source
 DEFAULT_PATHS = (Path("meshgate.yaml"), Path("mesh/meshgate.yaml"))
 """Where a configuration is looked for when none is named; the second is where `up` writes one."""
 
+PLAIN = (
+    ("Input should be", "expected"),
+    ("String should match", "expected text to match"),
+    ("Value error, ", ""),
+)
+"""What pydantic says to programmers, and what is said to who wrote the file."""
+
 
 def find_config(explicit: str | None = None) -> Path:
     """Raises ConfigError where there is none."""
@@ -112,8 +119,20 @@ def _expectation(error: Mapping[str, Any], place: Place, source: Source) -> str:
             return "is missing"
         case "model_type" | "dict_type":
             return "expected keys and values"
+        case "tuple_type":
+            return "expected a list"
+        case "too_short":
+            return "expected a list that is not empty"
+        case "string_too_short":
+            return "expected text that is not empty"
+        case "path_type":
+            return "expected a path"
+        case "uuid_type":
+            return "expected a UUID"
     message: str = error["msg"]
-    return message.replace("Input should be", "expected").replace("Value error, ", "")
+    for technical, plain in PLAIN:
+        message = message.replace(technical, plain)
+    return message
 
 
 def _unknown(place: Place, data: Any) -> str:

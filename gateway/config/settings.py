@@ -12,6 +12,7 @@ from gateway.config.address import HostPort, HostPortField
 from gateway.config.section import Bytes, Count, Milliseconds, Name, Pattern, Seconds, SecondsOrZero, Section, StatePath
 from gateway.permissions import EVERYTHING, Grant, Rule
 
+URL = r"^[A-Za-z][A-Za-z0-9+.-]*://\S+:[0-9]{1,5}(/\S*)?$"
 _ORDINAL = re.compile(r"(\d+)$")
 
 
@@ -37,7 +38,7 @@ class EdgeSettings(Section):
     id: Annotated[str, Field(pattern=r"^(?:[A-Za-z0-9][A-Za-z0-9-]*-)?[0-9]{1,6}$")] = "edge-0"
     """Ends in a number, its ordinal, which picks its egress partition (a StatefulSet's pod name will do)."""
     management: HostPortField = HostPort("127.0.0.1", 9640)
-    redirect_url: str | None = None
+    redirect_url: Annotated[str, Field(pattern=URL, max_length=65_535)] | None = None
     """Where peers are sent that can be redirected, when this edge drains."""
     notice_seconds: SecondsOrZero = 0
     """How long an edge that is told to end goes on as before, but is not ready, so that who balances load leads peers

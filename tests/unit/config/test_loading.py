@@ -201,6 +201,21 @@ class TestFaults:
     def test_control_characters_are_no_yaml(self) -> None:
         expect_fault("mesh: a\x00b", "", "no YAML")
 
+    @pytest.mark.parametrize(
+        ("text", "path", "expected"),
+        [
+            ("listeners: {a: 1}", "listeners", "expected a list"),
+            ("permissions: [{nodes: a}]", "permissions[0].nodes", "expected a list"),
+            ("trust: [a]", "trust", "expected a path"),
+            ("identity: {node: 5}", "identity.node", "expected a UUID"),
+            ("rules: [{name: a, sql: ''}]", "rules[0].sql", "expected text that is not empty"),
+            ("edge: {redirect_url: example.org}", "edge.redirect_url", "expected text to match pattern"),
+            ("peers: [{name: a, protocol: emm, connect: 'udp://h:1'}]", "peers[0].connect", "emm is a listener's"),
+        ],
+    )
+    def test_what_was_expected_is_said_in_words_of_the_file(self, text: str, path: str, expected: str) -> None:
+        expect_fault(f"mesh: demo\n{text}", path, expected, line=2)
+
     def test_an_alias_that_holds_itself_is_refused(self) -> None:
         assert "rules[0]" in [fault.path for fault in faults("mesh: demo\nrules: &a [*a]")]
 
