@@ -95,6 +95,11 @@ class TestPlan:
         for pod in pods:
             assert pod["metadata"]["annotations"]["helm.sh/hook"] == "test"
 
+    def test_nothing_but_pods_is_a_hook_of_the_tests(self) -> None:
+        """`helm test --logs` asks for the logs of each."""
+        hooks = [each for each in render() if each["metadata"].get("annotations", {}).get("helm.sh/hook") == "test"]
+        assert {each["kind"] for each in hooks} == {"Pod"}
+
 
 @pytest.fixture
 def serve_management() -> Iterator[Callable[..., str]]:
