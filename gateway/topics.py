@@ -6,17 +6,26 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import get_args
 
-from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
-from kafka.errors import KafkaError, TopicAlreadyExistsError
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    TopicMetadata,
+)
 
 from gateway.config import Config
 from gateway.config.kafka import COMPACTED, TopicName
 from gateway.errors import SetupError
-from gateway.quiet_kafka import quiet_clients
 
 log = logging.getLogger(__name__)
+library = logging.getLogger("kafka.admin")
+ANSWER_SECONDS, TRY_SECONDS = 30.0, 2.0
 TOPICS: tuple[TopicName, ...] = get_args(TopicName)
 
 
@@ -38,24 +47,17 @@ class TopicState:
 def ensure_topics(config: Config, *, seconds: float = 30.0) -> None:
     """All topics exist. Raises SetupError where Kafka cannot be reached or a topic has too few partitions."""
     admin = connect_admin(config, seconds)
-    try:
-        _create_missing(admin, config)
-        # The brokers that are asked may hear of a topic a moment after the one that made it.
-        states = _wait_until(admin, config, lambda state: state.partitions > 0, seconds)
-        _check_partitions(states, config)
-        if config.kafka.is_embedded:
-            _align_settings(admin, config)
-    finally:
-        admin.close()
+    _create_missing(admin, config)
+    # The brokers that are asked may hear of a topic a moment after the one that made it.
+    states = _wait_until(admin, config, lambda state: state.partitions > 0, seconds)
+    _check_partitions(states, config)
+    if config.kafka.is_embedded:
+        _align_settings(admin, config)
 
 
 def topic_states(config: Config, *, seconds: float = 30.0) -> list[TopicState]:
     """Every topic of the mesh. Raises SetupError where Kafka cannot be reached."""
-    admin = connect_admin(config, seconds)
-    try:
-        return _states(admin, config)
-    finally:
-        admin.close()
+    return _states(connect_admin(config, seconds), config)
 
 
 def grow_topics(config: Config, *, seconds: float = 30.0) -> list[TopicState]:
@@ -64,22 +66,20 @@ def grow_topics(config: Config, *, seconds: float = 30.0) -> list[TopicState]:
     Returns those that were grown, as they were. Raises SetupError for what would have to shrink: partitions never do.
     """
     admin = connect_admin(config, seconds)
-    try:
-        before = _create_missing(admin, config)
-        if large := next((state for state in before if not state.fits and state.partitions > state.wanted), None):
-            raise SetupError(
-                f"{large.topic} has {large.partitions} partitions and can only grow: set kafka.partitions to that"
-            )
-        grown = [state for state in before if not state.fits]
-        if grown:
-            admin.create_partitions({state.topic: state.wanted for state in grown})
-            _wait_until(admin, config, lambda state: state.fits, seconds)
-        return grown
-    finally:
-        admin.close()
+    before = _create_missing(admin, config)
+    if large := next((state for state in before if not state.fits and state.partitions > state.wanted), None):
+        raise SetupError(
+            f"{large.topic} has {large.partitions} partitions and can only grow: set kafka.partitions to that"
+        )
+    grown = [state for state in before if not state.fits]
+    if grown:
+        for done in admin.create_partitions([NewPartitions(state.topic, state.wanted) for state in grown]).values():
+            done.result()
+        _wait_until(admin, config, lambda state: state.fits, seconds)
+    return grown
 
 
-def _create_missing(admin: KafkaAdminClient, config: Config) -> list[TopicState]:
+def _create_missing(admin: AdminClient, config: Config) -> list[TopicState]:
     """The topics that were there already."""
     states = _states(admin, config)
     for name, state in zip(TOPICS, states, strict=True):
@@ -88,22 +88,21 @@ def _create_missing(admin: KafkaAdminClient, config: Config) -> list[TopicState]
     return [state for state in states if state.partitions]
 
 
-def _states(admin: KafkaAdminClient, config: Config) -> list[TopicState]:
-    existing = set(admin.list_topics())
-    described = admin.describe_topics([topic for name in TOPICS if (topic := config.topic(name)) in existing])
-    found = {topic["name"]: topic["partitions"] for topic in described}
-    return [_state(config, name, found.get(config.topic(name), [])) for name in TOPICS]
+def _states(admin: AdminClient, config: Config) -> list[TopicState]:
+    found = admin.list_topics(timeout=ANSWER_SECONDS).topics
+    return [_state(config, name, found.get(config.topic(name))) for name in TOPICS]
 
 
-def _state(config: Config, name: TopicName, partitions: list[dict[str, Any]]) -> TopicState:
+def _state(config: Config, name: TopicName, found: TopicMetadata | None) -> TopicState:
     """A compacted topic that is there is wanted as it is: it must not grow."""
-    replication = min((len(partition["replica_nodes"]) for partition in partitions), default=0)
+    partitions = found.partitions.values() if found else ()
+    replication = min((len(partition.replicas) for partition in partitions), default=0)
     wanted = (len(partitions) if name in COMPACTED else 0) or config.kafka.topic(name).partitions
     return TopicState(config.topic(name), len(partitions), wanted, replication)
 
 
 def _wait_until(
-    admin: KafkaAdminClient, config: Config, is_settled: Callable[[TopicState], bool], seconds: float
+    admin: AdminClient, config: Config, is_settled: Callable[[TopicState], bool], seconds: float
 ) -> list[TopicState]:
     """Until the brokers tell so of every topic."""
     deadline = time.monotonic() + seconds
@@ -117,45 +116,53 @@ def _wait_until(
         time.sleep(0.2)
 
 
-def connect_admin(config: Config, seconds: float) -> KafkaAdminClient:
+def connect_admin(config: Config, seconds: float) -> AdminClient:
     """Tries until Kafka answers or the time is up."""
+    said: list[str] = []  # why not, by what is known of the connection; a request only knows that none came
+    settings = {**config.kafka.native_settings(), "error_cb": lambda error: said.append(error.str())}
+    admin = AdminClient(settings, logger=library)
     deadline = time.monotonic() + seconds
     while True:
         try:
-            with quiet_clients():
-                return KafkaAdminClient(**config.kafka.client_settings(), bootstrap_timeout_ms=2000)
-        except (KafkaError, OSError, ValueError) as error:
+            admin.list_topics(timeout=TRY_SECONDS)
+        except KafkaException as error:
             if time.monotonic() > deadline:
-                servers = config.kafka.bootstrap_servers
-                raise SetupError(f"kafka.bootstrap {servers} does not answer: {type(error).__name__}") from error
+                admin.poll(0)
+                why = said[-1] if said else error.args[0].str()
+                raise SetupError(f"kafka.bootstrap {config.kafka.bootstrap_servers} does not answer: {why}") from None
             time.sleep(0.2)
+        else:
+            return admin
 
 
-def _create(admin: KafkaAdminClient, config: Config, name: TopicName) -> None:
-    plan = config.kafka.topic(name)
-    topic = NewTopic(config.topic(name), plan.partitions, plan.replication, topic_configs=plan.settings)
+def _create(admin: AdminClient, config: Config, name: TopicName) -> None:
+    plan, topic = config.kafka.topic(name), config.topic(name)
+    new = NewTopic(topic, plan.partitions, plan.replication, config=plan.settings)
     try:
-        admin.create_topics([topic])
-        log.info("created topic %s with %d partitions", topic.name, plan.partitions)
-    except TopicAlreadyExistsError:
-        log.debug("topic %s was created meanwhile", topic.name)
+        admin.create_topics([new])[topic].result()
+        log.info("created topic %s with %d partitions", topic, plan.partitions)
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise SetupError(f"{topic} cannot be created: {error.args[0].str()}") from None
+        log.debug("topic %s was created meanwhile", topic)
 
 
-def _align_settings(admin: KafkaAdminClient, config: Config) -> None:
+def _align_settings(admin: AdminClient, config: Config) -> None:
     """Limits that the configuration has changed since the topics were made. Only on our own broker: in a cluster they
     are for whoever runs it, and an operator would turn them back."""
     wanted = {config.topic(name): config.kafka.topic(name).settings for name in TOPICS}
-    asked = [ConfigResource(ConfigResourceType.TOPIC, topic) for topic in wanted]
-    found = admin.describe_configs(asked, config_filter="all")["topic"]
-    changed = {topic: _differing(settings, found[topic]) for topic, settings in wanted.items()}
-    resources = [ConfigResource(ConfigResourceType.TOPIC, topic, new) for topic, new in changed.items() if new]
+    found = admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in wanted])
+    resources = []
+    for resource, asked in found.items():
+        has = asked.result()
+        new = {name: value for name, value in wanted[resource.name].items() if has[name].value != value}
+        if new:
+            entries = [ConfigEntry(name, new[name], incremental_operation=AlterConfigOpType.SET) for name in new]
+            resources.append(ConfigResource(ConfigResource.Type.TOPIC, resource.name, incremental_configs=entries))
     if resources:
-        admin.alter_configs(resources)
-        log.info("limits of %s are set anew", ", ".join(topic for topic, new in changed.items() if new))
-
-
-def _differing(wanted: dict[str, str], found: dict[str, dict[str, Any]]) -> dict[str, str]:
-    return {name: value for name, value in wanted.items() if found[name]["value"] != value}
+        for done in admin.incremental_alter_configs(resources).values():
+            done.result()
+        log.info("limits of %s are set anew", ", ".join(resource.name for resource in resources))
 
 
 def _check_partitions(states: list[TopicState], config: Config) -> None:

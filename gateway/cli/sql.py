@@ -60,7 +60,7 @@ def command(
     begun = time.time() if follow else None  # what is published while Spark starts is followed too
     since = begun if start is None else start.timestamp()
     since_ms = None if since is None else int(since * 1000)
-    connect_admin(config, KAFKA_SECONDS).close()  # said at once, where Spark would try for a minute
+    connect_admin(config, KAFKA_SECONDS)  # said at once, where Spark would try for a minute
     with _spark(config, master) as spark:
         if follow:
             _follow(spark, config, query, since_ms, limit, output)

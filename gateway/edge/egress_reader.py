@@ -5,31 +5,25 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeVar
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaException, Message, TopicPartition
 
 from gateway import egress
 from gateway.config import Config
 from gateway.edge.ledger import Checkpoint, Resumption
+from gateway.edge.partitions import ASK_SECONDS, consumer, end_of, insist
 from gateway.egress import Egress
-from gateway.errors import SetupError
 from gateway.reasons import Rejected
 
 log = logging.getLogger(__name__)
-library = logging.getLogger("kafka.consumer")
 
 POLL_SECONDS = 0.5
 RECORDS_PER_POLL = 500
 QUEUED_POLLS = 8
 """Polls handed over and not yet handled; then the reader waits. Bounds memory when sessions are slow to take."""
 STOP_SECONDS = 5.0
-ANSWER_SECONDS = 30.0
-"""Kafka must answer within this at the start of an edge; else it ends, and is started again."""
-ASK_SECONDS, AGAIN_SECONDS = 5.0, 0.1
 FETCHED_KIBIBYTES = 16 * 1024
 """Fetched ahead of what is polled, at most."""
 
@@ -38,7 +32,6 @@ Batch = list[tuple[int, Egress | None]]
 Handle = Callable[[Batch], None]
 """Takes a batch, in the event loop; answers with `EgressReader.taken` when it has been handled."""
 Failed = Callable[[BaseException], None]
-Answer = TypeVar("Answer")
 
 
 class EgressReader:
@@ -47,22 +40,9 @@ class EgressReader:
 
     def __init__(self, config: Config) -> None:
         self._place = TopicPartition(config.topic("egress"), config.edge_ordinal)
-        self._raw = config.topic("raw")
-        self._consumer = Consumer(
-            {
-                **config.kafka.native_settings(),
-                "group.id": f"{config.mesh}.edge.{config.edge.id}",
-                "enable.auto.commit": False,
-                "enable.auto.offset.store": False,
-                "auto.offset.reset": "earliest",  # out of range: what is left is judged by its position
-                "fetch.wait.max.ms": 500,
-                "queued.max.messages.kbytes": FETCHED_KIBIBYTES,
-                "check.crcs": True,
-                "error_cb": _complain,
-            },
-            logger=library,
-        )
-        self.end = self._end_of(self._place)
+        self._raw, self._raw_partitions = config.topic("raw"), config.kafka.topic("raw").partitions
+        self._consumer = consumer(config, **{"fetch.wait.max.ms": 500, "queued.max.messages.kbytes": FETCHED_KIBIBYTES})
+        self.end = end_of(self._consumer, self._place)
         self.resumption = self._committed()
         self._consumer.assign([self._at(self.resumption)])
         self._stopping = threading.Event()
@@ -76,12 +56,8 @@ class EgressReader:
         offset, said = resumption.checkpoint.offset, resumption.to_metadata()
         return TopicPartition(self._place.topic, self._place.partition, offset, said)
 
-    def _end_of(self, place: TopicPartition) -> int:
-        _, end = _insist(lambda: self._consumer.get_watermark_offsets(place, timeout=ASK_SECONDS))
-        return end
-
     def _committed(self) -> Resumption:
-        [committed] = _insist(lambda: self._consumer.committed([self._place], timeout=ASK_SECONDS))
+        [committed] = insist(lambda: self._consumer.committed([self._place], timeout=ASK_SECONDS))
         if committed.offset < 0:
             return Resumption(0, Checkpoint(self.end))
         return self._plausible(Resumption.from_metadata(committed.offset, committed.metadata or ""))
@@ -90,13 +66,16 @@ class EgressReader:
         """Topics may have been made anew since. Positions beyond the end of the raw log would keep everything out, and
         an offset beyond the end of the partition says nothing."""
         positions = found.checkpoint.positions
-        ends = {number: self._end_of(TopicPartition(self._raw, number)) for number in positions}
-        known = {number: at for number, at in positions.items() if at.offset < ends[number]}
+        known = {number: at for number, at in positions.items() if at.offset < self._raw_end(number)}
         if len(known) == len(positions) and found.checkpoint.offset <= self.end:
             return found
         log.warning("the topics are not those of this edge's last commit, of which only what fits them is kept")
         offset = min(found.checkpoint.offset, self.end)
         return replace(found, checkpoint=replace(found.checkpoint, offset=offset, positions=known))
+
+    def _raw_end(self, number: int) -> int:
+        there_is = number < self._raw_partitions
+        return end_of(self._consumer, TopicPartition(self._raw, number)) if there_is else 0
 
     def lag(self, handled_to: int) -> int:
         """Records that stand in the partition and have not been handled."""
@@ -110,7 +89,7 @@ class EgressReader:
 
     def commit_now(self, resumption: Resumption) -> None:
         """Before `start`; blocks."""
-        _insist(lambda: self._commit_to(resumption))
+        insist(lambda: self._commit_to(resumption))
 
     def _commit_to(self, resumption: Resumption) -> None:
         self._consumer.commit(offsets=[self._at(resumption)], asynchronous=False)
@@ -173,18 +152,6 @@ class EgressReader:
             log.warning("egress offset not committed: %s", error)
 
 
-def _insist(ask: Callable[[], Answer]) -> Answer:
-    """A broker that has just started refuses for a while, each thing for a reason of its own."""
-    deadline = time.monotonic() + ANSWER_SECONDS
-    while True:
-        try:
-            return ask()
-        except KafkaException as error:
-            if time.monotonic() > deadline:
-                raise SetupError(f"kafka does not tell how the egress partition stands: {error}") from None
-        time.sleep(AGAIN_SECONDS)
-
-
 def _decode(record: Message) -> Egress | None:
     try:
         return egress.decode(record.value() or b"")
@@ -202,8 +169,3 @@ def _is_error(record: Message) -> bool:
         raise KafkaException(error)
     log.warning("egress: %s", error.str())
     return True
-
-
-def _complain(error: KafkaError) -> None:
-    """Of the connection: it goes on by itself."""
-    library.info("%s", error.str())

@@ -6,13 +6,13 @@ to; which of them have been answered meanwhile is not looked up: an error that n
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator
 
-from kafka import KafkaConsumer, TopicPartition
-
 from gateway import egress
 from gateway.config import Config
+from gateway.edge.partitions import records_since
 from gateway.event import Kind
 from gateway.raw_log.frames import ReplyAddress
 from gateway.reasons import Rejected
@@ -22,27 +22,13 @@ LOOK_BACK_SECONDS = 20.0
 
 
 def left_open(config: Config, epoch: int) -> list[ReplyAddress]:
-    """Who still waits for sessions of epochs before this one. Blocks. Raises KafkaError."""
-    partition = TopicPartition(config.topic("egress"), config.edge_ordinal)
-    since_ms = (time.time() - config.request_timeout_seconds) * 1000
-    consumer = KafkaConsumer(**config.kafka.client_settings(), enable_auto_commit=False)
-    try:
-        consumer.assign([partition])
-        end = consumer.end_offsets([partition])[partition]
-        found = consumer.offsets_for_times({partition: int(since_ms)})[partition]
-        if found is None:
-            return []
-        consumer.seek(partition, found.offset)
-        return list(dict.fromkeys(_read(consumer, partition, end, epoch)))
-    finally:
-        consumer.close()
-
-
-def _read(consumer: KafkaConsumer, partition: TopicPartition, end: int, epoch: int) -> Iterator[ReplyAddress]:
-    deadline = time.monotonic() + LOOK_BACK_SECONDS
-    while consumer.position(partition) < end and time.monotonic() < deadline:
-        for record in consumer.poll(timeout_ms=500).get(partition, ()):
-            yield from replies_in(record.value, epoch)
+    """Who still waits for sessions of epochs before this one. Blocks. Raises SetupError."""
+    since_ms = int((time.time() - config.request_timeout_seconds) * 1000)
+    found: dict[ReplyAddress, None] = {}
+    with contextlib.suppress(TimeoutError):
+        for record in records_since(config, config.topic("egress"), config.edge_ordinal, since_ms, LOOK_BACK_SECONDS):
+            found |= dict.fromkeys(replies_in(record.value() or b"", epoch))
+    return list(found)
 
 
 def replies_in(value: bytes, epoch: int) -> Iterator[ReplyAddress]:

@@ -8,8 +8,6 @@ import logging
 import time
 from collections.abc import Callable
 
-from kafka.errors import KafkaError
-
 from gateway.config import Config
 from gateway.edge.delivery import Ends
 from gateway.edge.dispatch import Dispatch, Past
@@ -143,8 +141,8 @@ class Life:
         try:
             for reply in await asyncio.to_thread(self._clients.left_open, self._config, self.epoch):
                 self._abandon(reply)
-        except KafkaError as error:
-            log.warning("requests to earlier sessions end by their timeouts: %s", type(error).__name__)
+        except SetupError as error:
+            log.warning("requests to earlier sessions end by their timeouts: %s", error)
 
     def _confirm(self, confirm: Confirm, position: Position, failed: bool, durable: Callable[[], None]) -> None:
         """Into the partition that the event itself stands in. If it is not taken, this edge is at its end anyway."""

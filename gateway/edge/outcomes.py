@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol
-
-from kafka import KafkaConsumer, TopicPartition
 
 from gateway import deliveries
 from gateway.config import Config
 from gateway.deliveries import DeliveryOutcome
 from gateway.edge.ledger import Ledger, Resumption
+from gateway.edge.partitions import records_since
 from gateway.edge.producer import NotTaken, Told
 from gateway.reasons import Rejected
 
@@ -124,35 +122,15 @@ class KnownOutcomes:
 
 
 def look_back(config: Config, resumption: Resumption) -> KnownOutcomes:
-    """Reads `deliveries` from the time of what was committed. Blocks. Raises KafkaError, TimeoutError."""
+    """Reads `deliveries` from the time of what was committed. Blocks. Raises SetupError, TimeoutError."""
     known = KnownOutcomes()
-    partition = TopicPartition(config.topic("deliveries"), partition_of(config))
-    since = min(resumption.checkpoint.at_ms, resumption.sessions_ms) - CLOCK_STEP_MS
-    consumer = KafkaConsumer(**config.kafka.client_settings(), enable_auto_commit=False)
-    try:
-        consumer.assign([partition])
-        end = consumer.end_offsets([partition])[partition]
-        found = consumer.offsets_for_times({partition: max(since, 0)})[partition]
-        if found is None or found.offset >= end:
-            return known
-        consumer.seek(partition, found.offset)
-        _read(consumer, partition, end, known, config.edge.id, resumption.sessions_ms - CLOCK_STEP_MS)
-    finally:
-        consumer.close()
+    since_ms = min(resumption.checkpoint.at_ms, resumption.sessions_ms) - CLOCK_STEP_MS
+    all_from_ms = resumption.sessions_ms - CLOCK_STEP_MS
+    topic = config.topic("deliveries")
+    for record in records_since(config, topic, partition_of(config), since_ms, LOOK_BACK_SECONDS):
+        if record.key() == OWED_KEY or record.timestamp()[1] >= all_from_ms:
+            _add_rows(known, record.value() or b"", config.edge.id)
     return known
-
-
-def _read(
-    consumer: Any, partition: TopicPartition, end: int, known: KnownOutcomes, edge: str, all_from_ms: int
-) -> None:
-    deadline = time.monotonic() + LOOK_BACK_SECONDS
-    while consumer.position(partition) < end:
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"{partition.topic} could not be read back within {LOOK_BACK_SECONDS:.0f} s")
-        for record in consumer.poll(timeout_ms=500).get(partition, ()):
-            if record.key != OWED_KEY and record.timestamp < all_from_ms:
-                continue
-            _add_rows(known, record.value, edge)
 
 
 def _add_rows(known: KnownOutcomes, value: bytes, edge: str) -> None:

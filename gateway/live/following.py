@@ -5,15 +5,16 @@ from __future__ import annotations
 import heapq
 import time
 from collections.abc import Sequence
-from typing import ClassVar
-
-from kafka import KafkaConsumer, TopicPartition
+from typing import TYPE_CHECKING, ClassVar
 
 from gateway.config import Config
 from gateway.interests import Interest, InterestTable
 from gateway.interests.records import apply_record
 from gateway.live.kafka_thread import KafkaThread
 from gateway.live.standing import order
+
+if TYPE_CHECKING:
+    from kafka import KafkaConsumer
 
 RECORDS_PER_POLL = 500
 POLL_SECONDS = 0.25
@@ -35,6 +36,8 @@ class Following(KafkaThread):
         self.is_whole = False
 
     def read(self, consumer: KafkaConsumer) -> None:
+        from kafka import TopicPartition
+
         topic, table = self.config.topic("interests"), InterestTable()
         partitions = [TopicPartition(topic, one) for one in sorted(consumer.partitions_for_topic(topic) or ())]
         consumer.assign(partitions)

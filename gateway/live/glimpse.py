@@ -9,16 +9,16 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from typing import Any
-
-from kafka import KafkaConsumer, TopicPartition
-from kafka.errors import KafkaError
+from typing import TYPE_CHECKING, Any
 
 from gateway.config import Config
 from gateway.config.kafka import TopicName
 from gateway.errors import SetupError
 from gateway.live.rows import Record
 from gateway.quiet_kafka import quiet_clients
+
+if TYPE_CHECKING:
+    from kafka import KafkaConsumer, TopicPartition
 
 RECORDS_PER_LOOK = 200
 """Of a topic, over its partitions."""
@@ -46,6 +46,10 @@ class Seen:
 @contextmanager
 def consumer_of(config: Config, **settings: Any) -> Iterator[KafkaConsumer]:
     """In no group: nobody notices. Raises SetupError where Kafka does not answer."""
+    # Here, because it takes half as long as an edge's start, and most edges are never looked at.
+    from kafka import KafkaConsumer
+    from kafka.errors import KafkaError
+
     servers = config.kafka.bootstrap_servers
     try:
         with quiet_clients():
@@ -93,6 +97,8 @@ class Glimpse:
         return {one: max(starts[one], ends[one] - RECORDS_BEFORE) for one in partitions}
 
     def _partitions(self, name: TopicName) -> list[TopicPartition]:
+        from kafka import TopicPartition
+
         topic = self._config.topic(name)
         return [TopicPartition(topic, number) for number in sorted(self._consumer.partitions_for_topic(topic) or ())]
 

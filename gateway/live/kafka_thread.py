@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
-
-from kafka import KafkaConsumer
-from kafka.errors import KafkaError
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from gateway.config import Config
 from gateway.errors import SetupError
 from gateway.live.glimpse import consumer_of
+
+if TYPE_CHECKING:
+    from kafka import KafkaConsumer
 
 RETRY_SECONDS = 2.0
 STOP_SECONDS = 1.0
@@ -46,6 +46,6 @@ class KafkaThread(ABC):
                 with consumer_of(self.config, **self.consumer_settings) as consumer:
                     self.trouble = ""
                     self.read(consumer)
-            except (SetupError, KafkaError, OSError, ValueError) as gone:
+            except (SetupError, OSError, ValueError) as gone:
                 self.trouble = str(gone) or type(gone).__name__
                 self.stopping.wait(RETRY_SECONDS)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gateway.cloud_event import rfc3339
-from gateway.history.topics import History
 from gateway.interests import Interest, InterestTable
 from gateway.interests.records import apply_record
 from gateway.subjects import matches
+
+if TYPE_CHECKING:
+    from gateway.history.topics import History
 
 
 def standing(history: History) -> list[Interest]:

@@ -7,8 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from itertools import islice
-
-from kafka import KafkaConsumer
+from typing import TYPE_CHECKING
 
 from gateway.config import Config
 from gateway.config.kafka import TopicName
@@ -16,6 +15,9 @@ from gateway.live.glimpse import Glimpse, Seen
 from gateway.live.kafka_thread import KafkaThread
 from gateway.live.rows import Filter, Record, Row, rows_of
 from gateway.live.subjects import Subjects
+
+if TYPE_CHECKING:
+    from kafka import KafkaConsumer
 
 INTERVAL_SECONDS = 1.0
 ROWS_KEPT = 100

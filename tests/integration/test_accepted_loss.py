@@ -17,7 +17,6 @@ from kafka.admin import KafkaAdminClient
 
 from gateway.cli.console import Exit
 from gateway.config import load
-from gateway.topics import connect_admin
 from streaming_jobs.router.checkpoint import committed_offsets
 from tests.integration.emm_peer import Device
 from tests.integration.mesh import TestMesh, wait_until
@@ -49,7 +48,7 @@ def broker_alone(mesh: TestMesh) -> Iterator[KafkaAdminClient]:
     with subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as broker:
         try:
             wait_until(lambda: _answers(mesh.ports["kafka"]), "the broker listens", 60)
-            with closing(connect_admin(load(mesh.config_file), 60)) as admin:
+            with closing(KafkaAdminClient(**load(mesh.config_file).kafka.client_settings())) as admin:
                 yield admin
         finally:
             broker.terminate()

@@ -1,0 +1,87 @@
+"""Where a partition stands, and what it has held since some time: asked at an edge's start, of a broker that may have
+just started itself and refuses for a while, each thing for a reason of its own."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import TypeVar
+
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from gateway.config import Config
+from gateway.errors import SetupError
+
+library = logging.getLogger("kafka.consumer")
+
+ANSWER_SECONDS = 30.0
+"""Kafka must answer within this; else the edge ends, and is started again."""
+ASK_SECONDS, AGAIN_SECONDS = 5.0, 0.1
+POLL_SECONDS = 0.5
+
+Answer = TypeVar("Answer")
+
+
+def consumer(config: Config, **settings: object) -> Consumer:
+    """Of this edge's group, which has no members: it keeps what is committed, and shares nothing out."""
+    return Consumer(
+        {
+            **config.kafka.native_settings(),
+            "group.id": f"{config.mesh}.edge.{config.edge.id}",
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "earliest",  # out of range: what is left is judged by its position
+            "check.crcs": True,
+            "error_cb": _complain,
+            **settings,
+        },
+        logger=library,
+    )
+
+
+def insist(ask: Callable[[], Answer]) -> Answer:
+    """Raises SetupError."""
+    deadline = time.monotonic() + ANSWER_SECONDS
+    while True:
+        try:
+            return ask()
+        except KafkaException as error:
+            if time.monotonic() > deadline:
+                raise SetupError(f"kafka does not tell how this edge's partitions stand: {error}") from None
+        time.sleep(AGAIN_SECONDS)
+
+
+def end_of(asking: Consumer, place: TopicPartition) -> int:
+    _, end = insist(lambda: asking.get_watermark_offsets(place, timeout=ASK_SECONDS))
+    return end
+
+
+def records_since(config: Config, topic: str, partition: int, since_ms: int, seconds: float) -> Iterator[Message]:
+    """Up to the end as it is now. Blocks. Raises SetupError, and TimeoutError when it takes longer than that."""
+    with closing(consumer(config, **{"enable.partition.eof": True})) as reading:
+        end = end_of(reading, TopicPartition(topic, partition))
+        asked = TopicPartition(topic, partition, max(since_ms, 0))
+        [found] = insist(lambda: reading.offsets_for_times([asked], timeout=ASK_SECONDS))
+        if found.offset == OFFSET_END or found.offset >= end:
+            return
+        reading.assign([found])
+        deadline = time.monotonic() + seconds
+        while True:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{topic} could not be read back within {seconds:.0f} s")
+            record = reading.poll(POLL_SECONDS)
+            if record is None:
+                continue
+            if (error := record.error()) is None:
+                yield record
+            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - its name
+                return
+            if (record.offset() or 0) >= end - 1:
+                return
+
+
+def _complain(error: KafkaError) -> None:
+    """Of a connection: it goes on by itself."""
+    library.info("%s", error.str())
