@@ -44,6 +44,11 @@ class TestVerbs:
         loaded = imported_by(_MESHGATE_COMPLETE="bash_complete", COMP_WORDS="meshgate va", COMP_CWORD="1")
         assert not loaded & {*HEAVY, "gateway.cli.validate", "gateway.config"}
 
+    def test_an_edge_is_up_again_without_importing_what_only_others_need(self) -> None:
+        loaded = imported_by("edge", "--help")
+        assert "gateway.edge.life" in loaded
+        assert not loaded & {"kafka", "pyspark", "gateway.client"}
+
     def test_a_verb_without_a_module_is_none(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(VERBS, "fly", "not written yet")
         assert "fly" not in run("--help").stdout
