@@ -12,10 +12,13 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 from gateway.event import Auth, Event, Kind
+from gateway.trace_context import TRACEPARENT
 
 Headers = list[tuple[str, bytes]]
 SPEC_VERSION = b"1.0"
 TYPE_PREFIX = "meshgate."
+TRACE_HEADER = "ce_traceparent"
+"""Of the extension "Distributed Tracing"."""
 _TYPES = {kind: f"{TYPE_PREFIX}{kind}".encode() for kind in Kind}
 
 
@@ -43,7 +46,11 @@ def headers(event: Event, mesh: str) -> Headers:
     if event.sent_at is not None:
         given.append(("ce_meshsentat", rfc3339(event.sent_at).encode()))
     if event.headers:
-        given.append(("ce_meshheaders", json.dumps(dict(event.headers)).encode()))
+        told = dict(event.headers)
+        if traceparent := told.pop(TRACEPARENT, ""):
+            given.append((TRACE_HEADER, traceparent.encode()))
+        if told:
+            given.append(("ce_meshheaders", json.dumps(told).encode()))
     return given
 
 
@@ -70,6 +77,9 @@ def _of_sender(
 def read(record_headers: Iterable[tuple[str, bytes]], body: bytes) -> Event:
     """The event in a record of the `events` topic."""
     given = {name: value.decode() for name, value in record_headers}
+    headers = json.loads(given.get("ce_meshheaders", "{}"))
+    if TRACE_HEADER in given:
+        headers[TRACEPARENT] = given[TRACE_HEADER]
     return Event(
         id=given["ce_id"],
         kind=Kind(given["ce_type"].removeprefix(TYPE_PREFIX)),
@@ -85,7 +95,7 @@ def read(record_headers: Iterable[tuple[str, bytes]], body: bytes) -> Event:
         correlation=given.get("ce_meshcorrelation", ""),
         content_type=given.get("content-type", ""),
         body=body,
-        headers=json.loads(given.get("ce_meshheaders", "{}")),
+        headers=headers,
         urgent=given.get("ce_meshurgent") == "true",
         sent_at=microseconds(given["ce_meshsentat"]) if "ce_meshsentat" in given else None,
         auth=Auth(given.get("ce_meshauth", "none")),

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 import msgpack
 
@@ -18,7 +19,6 @@ from gateway.event import Kind
 from gateway.reasons import Reason, Rejected
 
 VERSION = 1
-RARE_FIELDS = 7
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -122,6 +122,7 @@ class Egress:
     place of the groups, to the same receivers.
     `first_id`: the event's id where its frame stands in the raw log once more; the position is that of the later place.
     `confirm`: whom to tell when all deliveries of this record are over. `begun`: another edge.
+    `trace`: the `traceparent` that its deliveries follow from, where the event is traced.
     """
 
     position: Position
@@ -140,6 +141,7 @@ class Egress:
     confirmed: Confirmed | None = None
     handover: Handover | None = None
     begun: Begun | None = None
+    trace: str = ""
 
     @property
     def event_id(self) -> str:
@@ -166,14 +168,19 @@ class Egress:
 
     def _rare(self) -> tuple[object, ...]:
         """What few records have, and only those carry."""
-        if not (self.first_id or self.needed or self.confirm or self.confirmed or self.handover or self.begun):
+        rare = self.first_id or self.needed or self.confirm or self.confirmed or self.handover or self.begun
+        if not (rare or self.trace):
             return ()
         confirm = (self.confirm.edge, self.confirm.ticket) if self.confirm else None
         confirmed = (self.confirmed.ticket, self.confirmed.part, self.confirmed.failed) if self.confirmed else None
         moved = self.handover
         handover = (moved.step.value, moved.node, moved.move, moved.edge, moved.session) if moved else None
         begun = (self.begun.edge, self.begun.epoch) if self.begun else None
-        return self.first_id, self.needed, _packed(self.otherwise), confirm, confirmed, handover, begun
+        return self.first_id, self.needed, _packed(self.otherwise), confirm, confirmed, handover, begun, self.trace
+
+
+_RARE: list[Any] = ["", 0, (), None, None, None, None, ""]
+"""What few records have, where they have it not."""
 
 
 def _packed(groups: tuple[Group, ...]) -> list[tuple[object, ...]]:
@@ -188,8 +195,8 @@ def decode(data: bytes) -> Egress:
             raise Rejected(Reason.UNSUPPORTED_VERSION, f"egress version {version}; this build reads {VERSION}")
         position, epoch, kind, subject, origin, received_at, groups, applied, ticket, *rare = fields
         # Those of earlier builds end sooner.
-        rare = (*(rare or ("", 0, (), None, None)), None, None)[:RARE_FIELDS]
-        first_id, needed, otherwise, confirm, confirmed, handover, begun = rare
+        rare += _RARE[len(rare) :]
+        first_id, needed, otherwise, confirm, confirmed, handover, begun, trace = rare[: len(_RARE)]
         return Egress(
             Position(*position),
             epoch,
@@ -207,6 +214,7 @@ def decode(data: bytes) -> Egress:
             Confirmed(*confirmed) if confirmed else None,
             Handover(Step(handover[0]), *handover[1:]) if handover else None,
             Begun(*begun) if begun else None,
+            trace,
         )
     except (ValueError, TypeError, msgpack.exceptions.UnpackException) as error:
         raise Rejected(Reason.MALFORMED, f"egress record: {type(error).__name__}") from None

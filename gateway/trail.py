@@ -13,6 +13,7 @@ from hashlib import blake2b
 from gateway.auth.keyring import GatewayIdentity
 from gateway.event import Event
 from gateway.raw_log.frames import LINK_FACT, Facts
+from gateway.trace_context import TRACEPARENT
 
 MAX_HOPS = 8
 """More links in a row than any sensible set of meshes has; a ring of strangers ends here."""
@@ -25,13 +26,15 @@ UID_BYTES = _SEAL_BYTES + 1 + _ORIGIN_BYTES + _NAME_BYTES
 
 @dataclass(frozen=True, slots=True)
 class Trail:
-    """`origin`: of the mesh where it began, as hex. `hops`: links crossed."""
+    """`origin`: of the mesh where it began, as hex. `hops`: links crossed. `traceparent`: of a traced event."""
 
     origin: str
     hops: int
+    traceparent: str = ""
 
     def headers(self) -> dict[str, str]:
-        return {ORIGIN_HEADER: self.origin, HOPS_HEADER: str(self.hops)}
+        traced = {TRACEPARENT: self.traceparent} if self.traceparent else {}
+        return {ORIGIN_HEADER: self.origin, HOPS_HEADER: str(self.hops), **traced}
 
     # -- in a content type -----------------------------------------------------------------------------------
 
@@ -40,7 +43,7 @@ class Trail:
         >>> Trail("0a0b0c", 2).on_content_type("text/plain")
         'text/plain; mesh-origin=0a0b0c; mesh-hops=2'
         """
-        return f"{content_type}; {ORIGIN_HEADER}={self.origin}; {HOPS_HEADER}={self.hops}"
+        return "; ".join((content_type, *(f"{name}={value}" for name, value in self.headers().items())))
 
     # -- in a uid ----------------------------------------------------------------------------------------------
 
@@ -59,8 +62,8 @@ def next_hop(event: Event, facts: Facts, identity: GatewayIdentity | None) -> Tr
     """What to send along with an event; None where it does not go over a link."""
     if not facts.get(LINK_FACT) or identity is None:
         return None
-    known = of_event(event)
-    return Trail(known.origin, known.hops + 1) if known else Trail(of_mesh(identity), 1)
+    known, traceparent = of_event(event), event.headers.get(TRACEPARENT, "")
+    return Trail(known.origin, known.hops + 1, traceparent) if known else Trail(of_mesh(identity), 1, traceparent)
 
 
 def along(event: Event, trail: Trail, *, in_content_type: bool) -> Event:
@@ -95,21 +98,21 @@ def of_event(event: Event) -> Trail | None:
 def off_content_type(content_type: str) -> tuple[str, Trail | None]:
     """
     >>> off_content_type("text/plain; mesh-origin=0a0b0c; mesh-hops=2")
-    ('text/plain', Trail(origin='0a0b0c', hops=2))
+    ('text/plain', Trail(origin='0a0b0c', hops=2, traceparent=''))
     """
     if HOPS_HEADER not in content_type:
         return content_type, None
     kept, told = [], dict[str, str]()
     for part in content_type.split(";"):
         name, _, value = part.strip().partition("=")
-        if name in (ORIGIN_HEADER, HOPS_HEADER):
+        if name in (ORIGIN_HEADER, HOPS_HEADER, TRACEPARENT):
             told[name] = value
         else:
             kept.append(part)
     origin, hops = told.get(ORIGIN_HEADER, ""), told.get(HOPS_HEADER, "")
     if len(origin) != 2 * _ORIGIN_BYTES or not hops.isdecimal() or len(hops) > 3:
         return content_type, None
-    return ";".join(kept), Trail(origin, int(hops))
+    return ";".join(kept), Trail(origin, int(hops), told.get(TRACEPARENT, ""))
 
 
 def from_uid(uid: bytes) -> Trail | None:

@@ -11,9 +11,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from pyspark.sql.types import BinaryType, BooleanType, MapType, StringType, StructField, StructType, TimestampType
 
-from gateway.cloud_event import TYPE_PREFIX
+from gateway.cloud_event import TRACE_HEADER, TYPE_PREFIX
 from gateway.config import Config
 from gateway.event import Auth
+from gateway.trace_context import TRACEPARENT
 
 TABLE = "events"
 _TEXT = StringType()
@@ -80,13 +81,20 @@ def _columns(given: Column, value: Column) -> Mapping[str, Column]:
         "content_type": text("content-type"),
         "body": body,
         "text": F.try_validate_utf8(body.cast("string")),
-        "headers": F.coalesce(F.from_json(given["ce_meshheaders"], "map<string,string>"), F.create_map()),
+        "headers": _headers(given),
         "urgent": F.coalesce(given["ce_meshurgent"] == "true", F.lit(False)),
         "sent_at": F.try_to_timestamp(given["ce_meshsentat"]),
         "received_at": F.try_to_timestamp(given["ce_time"]),
         "auth": text("ce_meshauth", Auth.NONE.value),
         "key_id": text("ce_meshkey"),
     }
+
+
+def _headers(given: Column) -> Column:
+    told = F.coalesce(F.from_json(given["ce_meshheaders"], "map<string,string>"), F.create_map())
+    trace = given[TRACE_HEADER]
+    traced = F.map_concat(told, F.create_map(F.lit(TRACEPARENT), trace))
+    return F.when(trace.isNotNull(), traced).otherwise(told)
 
 
 def read_events(spark: SparkSession, config: Config, *, since_ms: int | None = None) -> DataFrame:

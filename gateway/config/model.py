@@ -17,6 +17,7 @@ from gateway.config.settings import (
     PermissionSettings,
     RouterSettings,
     RuleSettings,
+    TelemetrySettings,
 )
 from gateway.permissions import Permissions
 from gateway.protocols.spec import Options
@@ -41,6 +42,7 @@ class Config(Section):
     replay_window_seconds: WholeSeconds = 300
     clock_skew_seconds: WholeSeconds = 120
     request_timeout_seconds: WholeSeconds = 30
+    telemetry: TelemetrySettings = TelemetrySettings()
     router: RouterSettings = Field(default_factory=dict, validate_default=True)
 
     _path: Path = PrivateAttr(default=Path("meshgate.yaml"))

@@ -110,6 +110,19 @@ class RuleSettings(Section):
     sql: Annotated[str, Field(min_length=1)]
 
 
+class TraceSettings(Section):
+    """Spans of a share of the events, by OTLP over HTTP; needs the extra `otel`."""
+
+    endpoint: Annotated[str, Field(pattern=r"^https?://[^/\s]+(/\S*)?$")]
+    """The whole address, such as `http://127.0.0.1:4318/v1/traces`."""
+    share: Annotated[float, Field(gt=0, le=1)] = 0.01
+    """Of the frames received. An event that brings a `traceparent` of its own is traced if that says so."""
+
+
+class TelemetrySettings(Section):
+    traces: TraceSettings | None = None
+
+
 class RouterSettings(Section):
     management: HostPortField = HostPort("127.0.0.1", 9641)
     checkpoint: StatePath = Field(default="state/router", validate_default=True)

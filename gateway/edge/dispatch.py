@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -280,5 +281,7 @@ def _handed(offset: int, record: Egress, group: Group, awaited: Awaited | None, 
         owed_to=owed_to,
         partition=record.position.partition,
         given=record.handover is not None,
+        trace=record.trace,
+        handed_at=time.time_ns() // 1000 if record.trace else 0,
         awaited=awaited,
     )

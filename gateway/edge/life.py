@@ -21,6 +21,7 @@ from gateway.edge.owed import Later, Owed
 from gateway.edge.publisher import RawPublisher
 from gateway.edge.sessions import Sessions, patience
 from gateway.edge.tickets import Tickets
+from gateway.edge.traces import EdgeTraces
 from gateway.edge.udp import UdpListener
 from gateway.egress import Confirm, Egress, Position
 from gateway.errors import SetupError
@@ -55,6 +56,9 @@ class Life:
 
     async def begin(self) -> None:
         config, edge, clients = self._config, self._config.edge.id, self._clients
+        self._traces = EdgeTraces.of(config)
+        if self._traces is not None:
+            self._begun.push_async_callback(asyncio.to_thread, self._traces.stop)
         await asyncio.to_thread(clients.prepare, config)
         self._producer = await asyncio.to_thread(clients.producer, config)
         self._begun.push_async_callback(asyncio.to_thread, self._producer.close, FLUSH_SECONDS)
@@ -88,14 +92,14 @@ class Life:
         config = self._config
         self.publisher = RawPublisher(
             self._producer, config.topic("raw"), config.kafka.topic("raw").partitions, edge, self.epoch,
-            config.edge.record, config.limits.in_flight_bytes, self._metrics.produced,
+            config.edge.record, config.limits.in_flight_bytes, self._metrics.produced, self._traces,
         )  # fmt: skip
 
     def _make_ways_out(self, past: Past) -> None:
         config, loop = self._config, asyncio.get_running_loop()
         self._ledger = Ledger(self.epoch, self._reader.resumption.checkpoint)
         self._outcomes = OutcomeLog(config, self._producer, self._ledger, self._failed)
-        ends = self.sessions.ends = Ends(self._outcomes, self._metrics)
+        ends = self.sessions.ends = Ends(self._outcomes, self._metrics, self._traces)
         later: Later = loop.call_later
         self._owed = self.sessions.owed = Owed(
             ends.end_owed, lambda name: patience(self._config, name), loop.time, later,

@@ -86,7 +86,7 @@ class OutcomeLog:
     def _send(self, topic: str, value: bytes, offsets: list[int], owed: bool, **settings: Any) -> None:
         self._producer.send(topic, value, partial(self._sent, offsets, owed), **settings)
 
-    def _sent(self, offsets: list[int], owed: bool, error: NotTaken | None) -> None:
+    def _sent(self, offsets: list[int], owed: bool, error: NotTaken | None, _at: int) -> None:
         """In the producer's thread."""
         self._loop.call_soon_threadsafe(self._settle, offsets, owed, error)
 

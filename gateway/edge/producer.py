@@ -35,8 +35,10 @@ class NotTaken(Exception):
         self.only_this = only_this
 
 
-Told = Callable[[NotTaken | None], None]
-"""Hears what became of a record, once: in the caller's thread if it cannot even be sent, else in the producer's own."""
+Told = Callable[[NotTaken | None, int], None]
+"""Hears what became of a record, once, and its offset if it has one: in the caller's thread if the record cannot even
+be sent, else in the producer's own."""
+NOWHERE = -1
 
 
 class Producer:
@@ -71,14 +73,16 @@ class Producer:
         self, topic: str, value: bytes, told: Told, *,
         partition: int = -1, key: bytes | None = None, headers: Sequence[tuple[str, bytes]] = (),
     ) -> None:  # fmt: skip
-        def ended(error: KafkaError | None, _: Message) -> None:
-            told(None if error is None else _not_taken(error))
+        def ended(error: KafkaError | None, record: Message) -> None:
+            offset = record.offset()
+            told(None if error is None else _not_taken(error), NOWHERE if offset is None else offset)
 
         try:
             self._kafka.produce(topic, value, key, partition, on_delivery=ended, headers=list(headers))
         except (KafkaException, BufferError) as error:
             cause = error.args[0]
-            told(_not_taken(cause) if isinstance(cause, KafkaError) else NotTaken(str(error), only_this=False))
+            refused = _not_taken(cause) if isinstance(cause, KafkaError) else NotTaken(str(error), only_this=False)
+            told(refused, NOWHERE)
 
     def flush(self, seconds: float) -> None:
         """Blocks until all is told, or the time is up."""

@@ -30,6 +30,7 @@ from zlib import crc32
 
 from gateway.config.settings import RecordSettings
 from gateway.edge.producer import NotTaken, Told
+from gateway.edge.traces import EdgeTraces, Received
 from gateway.raw_log.container import ContainerBuilder
 from gateway.raw_log.frames import Again, RawFrame, ReplyAddress, Source
 
@@ -82,17 +83,20 @@ class _Sent:
     tallies: dict[Tally, int]
     opened_at: float
     sent_at: float
+    received: Received = ()
+    offset: int = -1
 
 
 class RawPublisher:
     """Lives in the event loop; the producer's own thread only hands results over.
 
-    `observe` is told how long each record took. `is_full` and `in_flight_bytes` may be read from any thread.
+    `observe` is told how long each record took, and `traces` which frames it held. `is_full` and
+    `in_flight_bytes` may be read from any thread.
     """
 
     def __init__(
         self, producer: Producer, topic: str, partitions: int, edge: str, epoch: int, limits: RecordSettings,
-        bound_bytes: int, observe: Callable[[float], None],
+        bound_bytes: int, observe: Callable[[float], None], traces: EdgeTraces | None = None,
     ) -> None:  # fmt: skip
         self._loop = asyncio.get_running_loop()
         self._producer = producer
@@ -100,6 +104,7 @@ class RawPublisher:
         self._limits = limits
         self._bound = bound_bytes
         self._observe = observe
+        self._traces = traces
         self._linger = limits.linger_milliseconds / 1000
         self._partitions = [_Partition(ContainerBuilder(edge, epoch)) for _ in range(partitions)]
         self._done: deque[tuple[_Sent, NotTaken | None]] = deque()
@@ -237,6 +242,8 @@ class RawPublisher:
         sent = _Sent(partition, frames, of.weight, of.waiting, of.tallies, opened_at, self._loop.time())
         of.waiting, of.tallies, of.weight, of.scheduled, of.opened_at = [], {}, 0, False, 0.0
         of.records_in_flight += 1
+        if self._traces is not None:
+            sent.received = of.builder.received()
         self._producer.send(self._topic, of.builder.build(), partial(self._sent, sent), partition=partition)
 
     def _weigh(self, added: int) -> None:
@@ -250,7 +257,8 @@ class RawPublisher:
 
     # -- results, from the producer's thread -------------------------------------------------------------------
 
-    def _sent(self, sent: _Sent, error: NotTaken | None) -> None:
+    def _sent(self, sent: _Sent, error: NotTaken | None, offset: int) -> None:
+        sent.offset = offset
         self._done.append((sent, error))
         if not self._awake:
             self._awake = True
@@ -274,6 +282,8 @@ class RawPublisher:
         if error is None:
             self._last_acknowledged = now
             self._observe(now - sent.sent_at)
+            if self._traces is not None and sent.received:
+                self._traces.logged(sent.received, sent.partition, sent.offset)
         else:
             self._refused(sent, error)
         for tally, frames in sent.tallies.items():

@@ -112,6 +112,11 @@ class ContainerBuilder:
         self._agains[len(self)] = again
         self.add_run(frame.source, frame.received_at, frame.data, (len(frame.data),), frame.replies)
 
+    def received(self) -> list[tuple[Source, int]]:
+        """Of each frame so far: where it came from, and when."""
+        sources = [source for _, source in self._sources.values()]
+        return [(sources[index], at) for index, at in zip(self._source_index, self._received, strict=True)]
+
     def _index(self, source: Source) -> int:
         known = self._sources.get(id(source))
         if known is None:

@@ -9,6 +9,7 @@ from hashlib import md5
 from typing import NamedTuple
 
 from gateway import egress
+from gateway.cloud_event import TRACE_HEADER
 from gateway.config.kafka import TopicName
 from gateway.egress import Egress, Group
 from streaming_jobs.router.outputs import Out
@@ -136,8 +137,9 @@ def frame_print(data: bytes) -> str:
 
 def event_print(key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes]] | None) -> str:
     """Tells whether two records of an event say the same, in three words: how its sender was proven, what no
-    configuration and no key has a say in, and how it is read. The engine computes the same over the topic."""
-    in_order = sorted(headers or ())
+    configuration and no key has a say in, and how it is read; whether it is traced is no part of it. The engine
+    computes the same over the topic."""
+    in_order = sorted(one for one in headers or () if one[0] != TRACE_HEADER)
     given = dict(in_order)
     proof = b"/".join(given.get(name, b"") for name in PROOF_HEADERS).decode()
     fixed = _said(one for one in in_order if one[0] in FIXED_HEADERS) + b"\0" + (value or b"")

@@ -20,6 +20,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from gateway.cloud_event import TRACE_HEADER
 from gateway.config import Config, load
 from gateway.config.kafka import TopicName
 from gateway.history.places import Span
@@ -93,7 +94,7 @@ def header(name: str) -> Column:
 def event_print() -> Column:
     """The same as `judged.event_print` over a record of the topic."""
     nothing, zero = F.lit(b""), F.lit(b"\0")
-    in_order = F.array_sort(F.coalesce("headers", F.array()))
+    in_order = F.filter(F.array_sort(F.coalesce("headers", F.array())), lambda one: one["key"] != TRACE_HEADER)
     proof = F.concat_ws("/", *(F.coalesce(header(name), F.lit("")) for name in PROOF_HEADERS))
     fixed = _said(F.filter(in_order, lambda one: one["key"].isin(*FIXED_HEADERS)))
     read = _said(F.filter(in_order, lambda one: ~one["key"].isin(*FIXED_HEADERS)))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
 from gateway import cloud_event
 from gateway.event import Event
+from gateway.trace_context import TRACEPARENT
 
 LISTED = 100
 UNCOMPARED = frozenset({"id", "raw"})
@@ -33,8 +34,16 @@ class Outcome(NamedTuple):
 
 
 def differing(then: Event, today: Event) -> tuple[str, ...]:
+    then, today = _untraced(then), _untraced(today)
     names = (entry.name for entry in fields(Event) if entry.name not in UNCOMPARED)
     return tuple(name for name in names if getattr(then, name) != getattr(today, name))
+
+
+def _untraced(event: Event) -> Event:
+    """Whether it is traced is no part of what it says."""
+    if TRACEPARENT not in event.headers:
+        return event
+    return replace(event, headers={name: said for name, said in event.headers.items() if name != TRACEPARENT})
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from gateway.config import Config
 from gateway.config.effective import redacted
 from gateway.errors import SetupError
 from gateway.management import Management
+from gateway.spans import check_spans
 from gateway.topics import ensure_topics
 from streaming_jobs.router.checkpoint import claim
 from streaming_jobs.router.jvm import JvmMetrics
@@ -83,8 +84,10 @@ class Router:
         self._jvm = JvmMetrics()
         self._registry.register(self._jvm)
 
-    def run(self, stop: threading.Event) -> None:
-        """Serves until `stop` is set; raises what ended a query."""
+    def run(self, stop: threading.Event, begun: Callable[[], None] = lambda: None) -> None:
+        """Serves until `stop` is set, and calls `begun` when it does; raises what ended a query."""
+        self._begun = begun
+        check_spans(self._config)
         with CheckpointLock(self._checkpoint) as lock:
             if not self._config.router.standby:
                 lock.take()
@@ -119,6 +122,7 @@ class Router:
             observer = Observer(self._config, self._metrics, spark, self._jvm)
             observer.start()
             log.info("router is ready: %d lanes, %s", len(self._lanes), self._config.router.mode)
+            self._begun()
             self._watch(stop)
         finally:
             if observer is not None:

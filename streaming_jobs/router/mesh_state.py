@@ -17,6 +17,7 @@ from gateway.reasons import Reason, Rejected
 from streaming_jobs.router.dedup import Buckets
 from streaming_jobs.router.outputs import Topics
 from streaming_jobs.router.tally import Tally
+from streaming_jobs.router.traces import RouterTraces
 
 LISTENERS_REMEMBERED = 1_024
 """Names of listeners that are gone come from the raw log, as many as there ever were."""
@@ -30,6 +31,7 @@ class MeshState:
         self.protocols: Mapping[str, ProtocolSpec[Any]] = protocols()
         self.table = InterestTable()
         self.tally = Tally()
+        self.traces: RouterTraces | None = None
         self._keys, self._identity = keys, identity
         self.reconfigure(config)
 

@@ -59,13 +59,19 @@ class RowFunctions:
 
     def route_frames(self, frames: Sequence[RawFrame], partition: int, offset: int) -> Iterator[Routed]:
         """Frame by frame, what the router makes of a record; its rows only say how that travels."""
+        traces = self._state.traces
+        traced = traces.of_record(frames, partition, offset) if traces is not None else None
         for index, (raw, judged) in enumerate(zip(frames, self.judge(frames, partition, offset), strict=True)):
             work = Work(self._state, Position(partition, offset, index), raw)
+            if traced is not None:
+                judged = traced.begin(work, judged)
             key = self._route(work, judged)
             if any(bytes_of(out) > self._state.config.kafka.message_bytes for out in work.outs):
                 work.refuse_whole(Rejected(Reason.TOO_LARGE, "what comes of it is more than kafka.message_bytes"))
                 key = None
             self._count(raw.source.protocol, work, judged)
+            if traced is not None and work.trace is not None:
+                traced.end(work, judged)
             yield Routed(index, raw, key, work.outs)
 
     # -- decode and authenticate -------------------------------------------------------------------------------

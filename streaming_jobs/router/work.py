@@ -16,6 +16,7 @@ from gateway.protocols.spec import Encoded, Target
 from gateway.raw_log.frames import RawFrame, ReplyAddress, session_id
 from gateway.raw_log.mesh_frames import DebtGiven
 from gateway.reasons import MeshError, Reason, Rejected
+from gateway.trace_context import TraceContext
 from gateway.trail import along, next_hop
 from streaming_jobs.router.destinations import Destinations, Receivers, target_of
 from streaming_jobs.router.mesh_state import MeshState, ordinal
@@ -31,7 +32,8 @@ REQUEST_SESSION_HEADER, REQUEST_ID_HEADER = "request-session", "request-id"
 @dataclass(slots=True)
 class Work:
     """`part` counts the egress records of this frame, so that each has a position of its own. `recorded`, `refused`:
-    what has become of the frame itself, for the tally."""
+    what has become of the frame itself, for the tally. `trace`: of a frame that is traced, where its deliveries follow
+    from."""
 
     state: MeshState
     position: Position
@@ -40,6 +42,7 @@ class Work:
     part: int = 0
     recorded: bool = False
     refused: Reason | None = None
+    trace: TraceContext | None = None
 
     @property
     def event_id(self) -> str:
@@ -90,6 +93,7 @@ class Work:
             confirmed=confirmed,
             handover=handover,
             begun=begun,
+            trace="" if self.trace is None else str(self.trace),
         )
         self.part += 1
         self.outs.append(self.state.topics.egress(ordinal(edge), written.encode()))

