@@ -7,16 +7,20 @@ import signal
 
 import click
 
-from gateway.cli.options import config_option, logging_options, read_config
+from gateway.cli.console import Output, show_line
+from gateway.cli.options import common_options, read_config
 from gateway.edge.server import Edge
 
 
 @click.command()
-@config_option
-@logging_options
-def command(config_file: str | None) -> None:
+@common_options
+def command(config_file: str | None, output: Output) -> None:
     """One edge: its listeners, links and sessions. SIGTERM drains it, SIGHUP reads the configuration again."""
-    asyncio.run(_serve(Edge(read_config(config_file))))
+    config = read_config(config_file)
+    listeners = {one.name: str(one.address) for one in config.listeners}
+    said = {"event": "ready", "part": config.edge.id, "listeners": listeners, "management": str(config.edge.management)}
+    text = "  ".join(("ready", *(f"{name} {address}" for name, address in listeners.items())))
+    asyncio.run(_serve(Edge(config, begun=lambda: show_line(said, output, text))))
 
 
 async def _serve(edge: Edge) -> None:

@@ -7,20 +7,21 @@ from pathlib import Path
 
 import click
 
-from gateway.cli.console import CommandError
-from gateway.cli.options import config_option, dir_option, logging_options, read_config
+from gateway.cli.console import CommandError, Output, show_line
+from gateway.cli.options import common_options, dir_option, read_config
 from gateway.embedded.broker import Broker
 from gateway.embedded.java import find_java
 
 
 @click.command()
-@config_option
+@common_options
 @dir_option
-@logging_options
-def command(config_file: str | None, state_dir: Path | None) -> None:
+def command(config_file: str | None, state_dir: Path | None, output: Output) -> None:
     """The embedded broker alone. This process becomes the broker: it ends as the broker ends."""
     config = read_config(config_file, state_dir)
     if not config.kafka.is_embedded:
         raise CommandError(f"kafka.bootstrap is {config.kafka.bootstrap}: there is no embedded broker to start")
     line = Broker.of(config).command(find_java())
+    said = {"event": "starting", "part": "kafka", "listen": str(config.kafka.listen)}
+    show_line(said, output, f"starting  {config.kafka.listen}")
     os.execv(line[0], line)  # noqa: S606 - the command is our own

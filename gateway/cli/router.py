@@ -8,12 +8,12 @@ from collections.abc import Iterable
 
 import click
 
-from gateway.cli.options import config_option, logging_options, read_config
+from gateway.cli.console import Output, show_line
+from gateway.cli.options import common_options, read_config
 from streaming_jobs.router.job import Router
 
 
 @click.command()
-@config_option
 @click.option("--master", metavar="URL", help="The Spark master.  [default: local, with the cores the lanes need]")
 @click.option(
     "--conf",
@@ -28,13 +28,25 @@ from streaming_jobs.router.job import Router
     is_flag=True,
     help="Go on although records of the raw log are gone that were not routed: told in the log, and by `audit`.",
 )
-@logging_options
-def command(config_file: str | None, master: str | None, settings: dict[str, str], accept_loss: bool) -> None:
+@common_options
+def command(
+    config_file: str | None, master: str | None, settings: dict[str, str], accept_loss: bool, output: Output
+) -> None:
     """The router on Spark: decodes, authenticates, deduplicates and routes what the edges log."""
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    Router(read_config(config_file), master, settings, accepts_loss=accept_loss).run(stop)
+    config = read_config(config_file)
+    lanes, mode = config.router.lanes, config.router.mode
+    said = {
+        "event": "ready",
+        "part": "router",
+        "lanes": lanes,
+        "mode": mode,
+        "management": str(config.router.management),
+    }
+    router = Router(config, master, settings, accepts_loss=accept_loss)
+    router.run(stop, begun=lambda: show_line(said, output, f"ready  {lanes} lanes, {mode}"))
 
 
 def _settings(given: Iterable[str]) -> dict[str, str]:

@@ -13,7 +13,7 @@ import click
 
 from gateway.cli.bodies import body_text
 from gateway.cli.console import CommandError, Exit, Output, printable, show_line
-from gateway.cli.options import common_options, config_group, config_option, logging_options, read_config
+from gateway.cli.options import common_options, config_group, read_config
 from gateway.cli.peer_options import note
 from gateway.config import ConfigError
 
@@ -30,16 +30,19 @@ def command() -> None:
 @command.command("run")
 @click.option("--master", metavar="URL", help="The Spark master.  [default: local[2]]")
 @click.option("--ready-file", type=click.Path(path_type=Path), help="Exists for as long as all rules run.")
-@config_option
-@logging_options
-def run(config_file: str | None, master: str | None, ready_file: Path | None) -> None:
+@common_options
+def run(config_file: str | None, master: str | None, ready_file: Path | None, output: Output) -> None:
     """Run the configuration's rules, and follow its changes."""
     from streaming_jobs.rules.job import RulesJob
 
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    RulesJob(read_config(config_file), master, ready_file).run(stop)
+    config = read_config(config_file)
+    names = [rule.name for rule in config.rules]
+    said = {"event": "ready", "part": "rules", "rules": names}
+    job = RulesJob(config, master, ready_file, lambda: show_line(said, output, f"ready  {', '.join(names)}"))
+    job.run(stop)
 
 
 @command.command("check")

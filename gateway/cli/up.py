@@ -9,7 +9,8 @@ from pathlib import Path
 import click
 
 from gateway.auth.key_admin import ensure_identity
-from gateway.cli.options import config_option, dir_option, logging_options
+from gateway.cli.console import Output, show
+from gateway.cli.options import config_option, dir_option, logging_options, output_option
 from gateway.config import Config, find_config, load
 from gateway.config.default import FILE_NAME, write_default
 from gateway.embedded.mesh import LocalMesh
@@ -21,22 +22,23 @@ DEFAULT_DIR = Path("mesh")
 @config_option
 @dir_option
 @click.option("--accept-loss", is_flag=True, help="As for `meshgate router`, at its first start.")
+@output_option
 @logging_options
-def command(config_file: str | None, state_dir: Path | None, accept_loss: bool) -> None:
+def command(config_file: str | None, state_dir: Path | None, accept_loss: bool, output: Output) -> None:
     """A whole mesh on this machine: a real Kafka, one edge, and the router on local Spark.
 
     Where there is no configuration it writes a commented one into DIR (default ./mesh), with keys. Ctrl-C ends
     everything in order; the next `up` goes on from the state in DIR.
     """
-    config = _configuration(config_file, state_dir)
+    config = _configuration(config_file, state_dir, output)
     ensure_identity(config.trust, str(config.identity.node) if config.identity.node else None)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    LocalMesh(config, click.echo, ["--accept-loss"] if accept_loss else []).run(stop)
+    LocalMesh(config, lambda said, text: show(said, output, text), ["--accept-loss"] if accept_loss else []).run(stop)
 
 
-def _configuration(config_file: str | None, state_dir: Path | None) -> Config:
+def _configuration(config_file: str | None, state_dir: Path | None, output: Output) -> Config:
     """The one that is named; else ./meshgate.yaml, as for every verb, or DIR's own, which is made if it is missing."""
     if config_file is not None:
         return load(find_config(config_file), state_dir=state_dir)
@@ -44,5 +46,5 @@ def _configuration(config_file: str | None, state_dir: Path | None) -> Config:
     found = next((path for path in ((own, here) if state_dir else (here, own)) if path.is_file()), None)
     if found is None:
         write_default(own.parent)
-        click.echo(f"wrote {own}")
+        show({"event": "wrote", "path": str(own)}, output, f"wrote {own}")
     return load(found or own, state_dir=state_dir)

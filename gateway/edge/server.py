@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -32,10 +32,13 @@ READY_SECONDS = 15.0
 
 
 class Edge:
-    """`run` serves until `stop` is set. Raises SetupError."""
+    """`run` serves until `stop` is set, and calls `begun` when it does. Raises SetupError."""
 
-    def __init__(self, config: Config, clients: Clients | None = None) -> None:
+    def __init__(
+        self, config: Config, clients: Clients | None = None, begun: Callable[[], None] = lambda: None
+    ) -> None:  # fmt: skip
         self.config = config
+        self._begun = begun
         self._watch = ConfigWatch(config, time.monotonic)
         self._registry = CollectorRegistry()
         self.life = Life(config, EdgeMetrics(config, self._registry), clients or KafkaClients())
@@ -50,6 +53,7 @@ class Edge:
         management.start()
         try:
             await self.life.begin()
+            self._begun()
             await self._serve(stop)
         finally:
             await self.life.end()

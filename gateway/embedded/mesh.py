@@ -7,7 +7,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from gateway.auth.trust_store import TrustStore
@@ -28,11 +28,12 @@ OTHERS_END_SECONDS = 60.0
 DEATHS_AT_START = 3
 """A part that dies so often before it was ever ready will not come up: say why instead of trying on."""
 
-Say = Callable[[str], None]
+Say = Callable[[Mapping[str, object], str], None]
+"""What has happened: for programs, and as a line for people."""
 
 
 class LocalMesh:
-    """`say` gets one line for each thing that happens. `router_at_first`: options of the router's first start."""
+    """`say` is told each thing that happens. `router_at_first`: options of the router's first start."""
 
     def __init__(self, config: Config, say: Say, router_at_first: Sequence[str] = ()) -> None:
         self._config = config
@@ -52,7 +53,7 @@ class LocalMesh:
             raise SetupError(f"cannot write {self._state}: {error.strerror}; give another folder with --dir") from error
         try:
             if left := self._processes.end_leftovers():
-                self._say(f"ended what an earlier run had left: {', '.join(left)}")
+                self._say({"event": "cleared", "parts": left}, f"ended what an earlier run had left: {', '.join(left)}")
             self._prepare()
             self._start_parts(stop)
             if not stop.is_set():
@@ -70,7 +71,7 @@ class LocalMesh:
         wanted = ["connector"] + (["broker"] if self._config.kafka.is_embedded else [])
         for name in wanted:
             if not jar_set_is_cached(name):
-                self._say(f"fetching the {name} jars, once for this user ...")
+                self._say({"event": "fetching", "jars": name}, f"fetching the {name} jars, once for this user ...")
             ensure_jars(name, java)
         self._done("jars", ", ".join(wanted))
 
@@ -132,12 +133,14 @@ class LocalMesh:
             if seconds is None:
                 return
             self._done("first event", f"signed, over UDP, through Kafka and Spark, and back in {seconds * 1000:.0f} ms")
-        self._say(f"ready  {_addresses(self._config)}")
-        for line in _to_try(self._config):
-            self._say(line)
+        addresses = {one.name: str(one.address) for one in self._config.listeners}
+        ready = {"event": "ready", "listeners": addresses, "management": str(self._config.edge.management)}
+        self._say(ready, "\n".join((f"ready  {_addresses(self._config)}", *_to_try(self._config))))
 
     def _done(self, what: str, detail: str) -> None:
-        self._say(f"{what:<12} {time.monotonic() - self._begun:6.1f} s  {detail}")
+        seconds = time.monotonic() - self._begun
+        said = {"event": "up", "part": what, "seconds": round(seconds, 1), "detail": detail}
+        self._say(said, f"{what:<12} {seconds:6.1f} s  {detail}")
 
     def _log(self, name: str) -> Path:
         return self._state / "logs" / f"{name}.log"
@@ -146,7 +149,9 @@ class LocalMesh:
 
     def _watch(self) -> None:
         for part in self._processes.restart_dead():
-            self._say(f"{part.name} ended and is started again: {part.last_words()}")
+            words = part.last_words()
+            said = {"event": "restarted", "part": part.name, "because": words}
+            self._say(said, f"{part.name} ended and is started again: {words}")
         for part in self._processes.parts:
             part.trim_log()
         self._start_first_rules()
@@ -156,7 +161,8 @@ class LocalMesh:
         changed = isinstance(self._settings.poll(), Reloaded)
         if changed and self._settings.config.rules and all(part.name != "rules" for part in self._processes.parts):
             self._processes.start(self._part("rules"))
-            self._say(f"rules are started: {len(self._settings.config.rules)}")
+            count = len(self._settings.config.rules)
+            self._say({"event": "rules", "rules": count}, f"rules are started: {count}")
 
 
 def _answers(address: HostPort) -> bool:

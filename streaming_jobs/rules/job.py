@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
@@ -54,9 +54,16 @@ class Running:
 
 
 class RulesJob:
-    """`ready`: a file that exists while all rules run, for whoever supervises this."""
+    """`ready`: a file that exists while all rules run, for whoever supervises this. `begun`: called when they do."""
 
-    def __init__(self, config: Config, master: str | None = None, ready: Path | None = None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        master: str | None = None,
+        ready: Path | None = None,
+        begun: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._begun = begun
         self._config = config
         self._master = master or "local[2]"
         self._ready = ready
@@ -72,6 +79,7 @@ class RulesJob:
         try:
             self._take(self._config)
             self._tell_ready(is_ready=True)
+            self._begun()
             while not stop.wait(WATCH_SECONDS):
                 self._reload()
                 self._restart_failed(time.monotonic())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
@@ -185,3 +185,21 @@ def test_a_verb_of_verbs_takes_the_configuration_before_them_and_after(group: st
                 result = run(*line, *ARGUMENTS.get(f"{group} {verb}", ()))
                 assert result.exit_code == Exit.CONFIG
                 assert result.stderr == "meshgate: no/such.yaml: cannot read it: No such file or directory\n"
+
+
+def leaves(command: click.Command, *names: str) -> Iterator[tuple[str, click.Command]]:
+    if not isinstance(command, click.Group):
+        yield " ".join(names), command
+        return
+    for name in command.list_commands(click.Context(command)):
+        below = command.get_command(click.Context(command), name)
+        assert below is not None
+        yield from leaves(below, *names, name)
+
+
+def test_every_verb_speaks_json_and_says_as_much_as_it_is_asked_to() -> None:
+    """But for those whose output is a file for something else."""
+    for name, verb in leaves(main):
+        options = {option for parameter in verb.params for option in parameter.opts}
+        if name not in ("completion", "rules examples"):
+            assert {"--output", "-v", "-q", "--log-format"} <= options, name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -46,3 +47,11 @@ def test_it_takes_the_configuration_that_is_there_or_writes_one(
         path.write_text("mesh: mine")
     assert run("up", *arguments).exit_code == 0
     assert begun == [expected]
+
+
+def test_what_happens_is_a_line_of_json_each_for_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(LocalMesh, "run", lambda mesh, _stop: mesh._done("kafka", "127.0.0.1:9092"))
+    written, came_up = map(json.loads, run("up", "--output", "json").stdout.splitlines())
+    assert written == {"event": "wrote", "path": "mesh/meshgate.yaml"}
+    assert came_up == {"event": "up", "part": "kafka", "seconds": came_up["seconds"], "detail": "127.0.0.1:9092"}
