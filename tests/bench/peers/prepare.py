@@ -5,8 +5,6 @@ python -m tests.bench.peers.prepare [--without-bento]
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
 import subprocess
 import sys
@@ -14,11 +12,10 @@ import venv
 from pathlib import Path
 
 from tests.bench.peers.tools import Tools
+from tests.go_modules import copied, kindly
 
 REQUIREMENTS = Path(__file__).with_name("requirements.txt")
 BENTO = "github.com/warpstreamlabs/bento@v1.15.0"
-KINDNESS = 15
-"""The build takes what others leave; one package at a time."""
 
 
 def main() -> int:
@@ -37,19 +34,10 @@ def main() -> int:
 
 
 def _build_bento(tools: Tools) -> None:
-    """A copy of the module, for it replaces modules of its own, which `go install` refuses."""
-    environment = os.environ | {"GOWORK": "off", "CGO_ENABLED": "0", "GOFLAGS": "-p=1"}
-    told = subprocess.run(
-        ["go", "mod", "download", "-json", BENTO], check=True, capture_output=True, env=environment, text=True
-    )
     source = tools.folder / "bento-source"
-    shutil.rmtree(source, ignore_errors=True)
-    shutil.copytree(json.loads(told.stdout)["Dir"], source, copy_function=shutil.copy)
-    for path in (source, *source.rglob("*")):
-        path.chmod(path.stat().st_mode | 0o200)
+    copied(BENTO, source)
     tools.bento.parent.mkdir(parents=True, exist_ok=True)
-    build = ["go", "build", "-trimpath", "-ldflags=-s -w", "-o", str(tools.bento), "./cmd/bento"]
-    subprocess.run(build, check=True, cwd=source, env=environment, preexec_fn=lambda: os.nice(KINDNESS))
+    kindly("go", "build", "-trimpath", "-ldflags=-s -w", "-o", str(tools.bento), "./cmd/bento", folder=source)
     shutil.rmtree(source)
 
 
