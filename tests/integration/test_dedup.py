@@ -28,7 +28,7 @@ from gateway.protocols.yamp.codec import encode
 from gateway.protocols.yamp.frames import UserEvent
 from gateway.raw_log.container import ContainerBuilder
 from gateway.raw_log.frames import Source
-from streaming_jobs.router.checkpoint import in_short
+from streaming_jobs.router.checkpoint import committed_watermark, in_short
 from streaming_jobs.router.dedup import LATEST_SECONDS, Buckets
 from streaming_jobs.router.mesh_state import MeshState
 from streaming_jobs.router.plan import route
@@ -204,6 +204,21 @@ def test_a_large_backlog_that_is_old_in_one_partition_and_new_in_another_loses_n
     assert log.late == 0
     passed = [id_ for batch in sorted(log.passed) for id_, _ in log.passed[batch]]
     assert sorted(passed) == list(range(2 * KEYS + BACKLOG))
+
+
+@pytest.mark.usefixtures("one_state_partition")
+def test_a_router_that_begins_with_its_clock_put_back_loses_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    log, buckets = Log(spark, tmp_path / "log"), Buckets.of(config())
+    log.add([Frame(key, BEGIN + DAY_SECONDS, BEGIN + DAY_SECONDS) for key in range(KEYS)])
+    log.run()
+    watermark = committed_watermark(log.folder / "checkpoint")
+    assert watermark > BEGIN + DAY_SECONDS // 2
+    begins = max(BEGIN, buckets.least_now(watermark))
+    for batch in (1, 2):  # what is late is late by the watermark of the batch before
+        log.add([Frame(batch * KEYS + at, BEGIN + at, begins + at) for at in range(KEYS)])
+    log.run()
+    assert log.late == 0
+    assert [len(log.passed[batch]) for batch in sorted(log.passed)] == [KEYS, KEYS, KEYS]
 
 
 def newest(state: Path) -> Path:
