@@ -82,9 +82,10 @@ def grow_topics(config: Config, *, seconds: float = 30.0) -> list[TopicState]:
 def _create_missing(admin: AdminClient, config: Config) -> list[TopicState]:
     """The topics that were there already."""
     states = _states(admin, config)
-    for name, state in zip(TOPICS, states, strict=True):
-        if not state.partitions:
-            _create(admin, config, name)
+    missing = [name for name, state in zip(TOPICS, states, strict=True) if not state.partitions]
+    brokers = len(admin.list_topics(timeout=ANSWER_SECONDS).brokers) if missing else 0
+    for name in missing:
+        _create(admin, config, name, brokers)
     return [state for state in states if state.partitions]
 
 
@@ -135,14 +136,18 @@ def connect_admin(config: Config, seconds: float) -> AdminClient:
             return admin
 
 
-def _create(admin: AdminClient, config: Config, name: TopicName) -> None:
-    plan, topic = config.kafka.topic(name), config.topic(name)
+def _create(admin: AdminClient, config: Config, name: TopicName, brokers: int) -> None:
+    plan, topic = config.kafka.topic(name, brokers), config.topic(name)
     new = NewTopic(topic, plan.partitions, plan.replication, config=plan.settings)
     try:
         admin.create_topics([new])[topic].result()
-        log.info("created topic %s with %d partitions", topic, plan.partitions)
+        log.info("created topic %s: %d partitions, %d copies", topic, plan.partitions, plan.replication)
     except KafkaException as error:
-        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+        code = error.args[0].code()
+        if code == KafkaError.INVALID_REPLICATION_FACTOR:
+            few = f"{plan.replication} copies of {topic} need as many brokers, and there are {brokers}"
+            raise SetupError(f"kafka.replication: {few}") from None
+        if code != KafkaError.TOPIC_ALREADY_EXISTS:
             raise SetupError(f"{topic} cannot be created: {error.args[0].str()}") from None
         log.debug("topic %s was created meanwhile", topic)
 

@@ -119,9 +119,9 @@ def revoke_key(path: Path, node: str, key_id: str, *, now: datetime) -> None:
         _end(entry, old, now)
 
 
-def ensure_identity(path: Path, node: str | None = None) -> GatewayIdentity:
+def ensure_identity(path: Path, node: str | None = None, *, entry: str = trust_file.GATEWAY) -> GatewayIdentity:
     """The gateway's own keys, made if the file has none (and the file, if there is none)."""
-    identity = _load(path).identity
+    identity = _load(path, entry).identity
     if identity is not None:
         return identity
     made = GatewayIdentity(
@@ -129,7 +129,7 @@ def ensure_identity(path: Path, node: str | None = None) -> GatewayIdentity:
         bytes.fromhex(FIRST_GATEWAY_KEY_ID),
         secrets.token_bytes(ED25519_KEY_BYTES),
     )
-    _write_identity(path, made)
+    _write_identity(path, made, entry)
     return made
 
 
@@ -190,8 +190,8 @@ def _time_text(time: datetime) -> str:
     return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _load(path: Path) -> trust_file.Trust:
-    return trust_file.load(path) if path.exists() else trust_file.Trust()
+def _load(path: Path, entry: str = trust_file.GATEWAY) -> trust_file.Trust:
+    return trust_file.load(path, entry=entry) if path.exists() else trust_file.Trust()
 
 
 def _node(text: str) -> str:
@@ -266,7 +266,7 @@ def _end(entry: _Data, key: Key, time: datetime) -> None:
         entry["not_after"] = _time_text(time)
 
 
-def _write_identity(path: Path, identity: GatewayIdentity) -> None:
+def _write_identity(path: Path, identity: GatewayIdentity, entry: str = trust_file.GATEWAY) -> None:
     own = {
         "node": str(UUID(bytes=identity.node)),
         "key_id": identity.key_id.hex(),
@@ -275,6 +275,6 @@ def _write_identity(path: Path, identity: GatewayIdentity) -> None:
     if identity.hmac is not None:
         own["hmac"] = identity.hmac.hex()
     with changing(path) as data:
-        others = {name: value for name, value in data.items() if name != trust_file.GATEWAY}
+        others = {name: value for name, value in data.items() if name != entry}
         data.clear()
-        data |= {trust_file.GATEWAY: own} | others
+        data |= {entry: own} | others

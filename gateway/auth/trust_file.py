@@ -77,7 +77,14 @@ class _Reading:
     entry: str
 
     def trust(self) -> Trust:
-        data = self._mapping(self.source.data, (), {"nodes", GATEWAY, self.entry})
+        # A store may hold several gateways: each configuration says which entry is its own.
+        given = self.source.data if isinstance(self.source.data, Mapping) else {}
+        gateways = {
+            name
+            for name, entry in given.items()
+            if isinstance(name, str) and isinstance(entry, Mapping) and "ed25519_private" in entry
+        }
+        data = self._mapping(self.source.data, (), {"nodes", GATEWAY, self.entry, *gateways})
         nodes = dict(self._nodes(data.get("nodes") or {}))
         identity = self._identity(data[self.entry]) if data.get(self.entry) is not None else None
         return Trust(KeyRing(MappingProxyType(nodes)), identity, tuple(self.source.files))

@@ -16,6 +16,9 @@ DEFAULT_LEVEL = 1
 CHATTY = ("kafka", "py4j", "websockets", "quic", "slixmpp")
 """Libraries whose information is about themselves; heard from -vv on."""
 
+BUSY = "kafka.net.selector"
+"""Complains of each tenth of a second that a busy machine did not give it; heard from -vv on, too."""
+
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
@@ -57,3 +60,4 @@ def set_up(verbosity: int, log_format: str) -> None:
     logging.basicConfig(level=LEVELS[at], handlers=[handler], force=True)
     for library in CHATTY:
         logging.getLogger(library).setLevel(max(LEVELS[at], logging.WARNING) if at < len(LEVELS) - 1 else logging.DEBUG)
+    logging.getLogger(BUSY).setLevel(logging.ERROR if at < len(LEVELS) - 1 else logging.DEBUG)

@@ -31,7 +31,8 @@ def command(config_file: str | None, state_dir: Path | None, accept_loss: bool, 
     everything in order; the next `up` goes on from the state in DIR.
     """
     config = _configuration(config_file, state_dir, output)
-    ensure_identity(config.trust, str(config.identity.node) if config.identity.node else None)
+    identity = config.identity
+    ensure_identity(config.trust, str(identity.node) if identity.node else None, entry=identity.key)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())

@@ -208,9 +208,9 @@ class KafkaSettings(Section):
     partitions: Count = 4
     """Of the raw topic: the unit of scaling. Can only grow."""
     replication: Count | None = None
-    """Copies of each topic; by default 1 on the embedded broker, else 3."""
+    """Copies of each topic; by default 3, or as many as there are brokers."""
     min_insync_replicas: Count | None = None
-    """Copies that must have a frame before it is acknowledged; by default 1 on the embedded broker, else 2."""
+    """Copies that must have a frame before it is acknowledged; by default 2, or as many as there are brokers."""
     message_bytes: Bytes = 4_194_304
     """The largest record. A record must hold the largest frame with what stands beside it."""
     security: KafkaSecurity = KafkaSecurity()
@@ -255,9 +255,11 @@ class KafkaSettings(Section):
         """Options that Spark's Kafka source and sink both take."""
         return {"kafka.bootstrap.servers": self.bootstrap_servers, **self.security.spark_options()}
 
-    def topic(self, name: TopicName) -> TopicPlan:
+    def topic(self, name: TopicName, brokers: int | None = None) -> TopicPlan:
+        """`brokers`: of the cluster, where they have been counted. Nobody has to say that one broker keeps one copy."""
+        cluster = CLUSTER_REPLICATION if brokers is None else min(brokers, CLUSTER_REPLICATION)
         own = self.topics.get(name, TopicSettings())
-        replication = own.replication or self.replication or (1 if self.is_embedded else CLUSTER_REPLICATION)
+        replication = own.replication or self.replication or (1 if self.is_embedded else cluster)
         least = own.min_insync_replicas or self.min_insync_replicas or (1 if self.is_embedded else CLUSTER_MIN_INSYNC)
         settings = {"min.insync.replicas": str(min(least, replication)), "max.message.bytes": str(self.message_bytes)}
         partitions = COMPACTED_PARTITIONS if name in COMPACTED else self.partitions

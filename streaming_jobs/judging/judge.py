@@ -39,7 +39,7 @@ class Judge:
     @classmethod
     def of_today(cls, config: Config) -> Judge:
         """With the trust store as it is now."""
-        trust = TrustStore(config.trust, time.monotonic)
+        trust = TrustStore(config.trust, time.monotonic, entry=config.identity.key)
         return cls(config, trust.keys, trust.identity)
 
     def begin(self, standing: Iterable[InterestRecord]) -> None:

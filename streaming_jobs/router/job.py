@@ -16,6 +16,7 @@ from kafka.errors import KafkaError
 from prometheus_client import CollectorRegistry
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
+from gateway.auth.trust_file import load as load_trust
 from gateway.config import Config
 from gateway.config.effective import redacted
 from gateway.errors import SetupError
@@ -85,9 +86,11 @@ class Router:
         self._registry.register(self._jvm)
 
     def run(self, stop: threading.Event, begun: Callable[[], None] = lambda: None) -> None:
-        """Serves until `stop` is set, and calls `begun` when it does; raises what ended a query."""
+        """Serves until `stop` is set, and calls `begun` when it does; raises what ended a query, and at once what is
+        wrong with the trust store: a worker would find it with its first record, and Spark would tell it at length."""
         self._begun = begun
         check_spans(self._config)
+        load_trust(self._config.trust, entry=self._config.identity.key)
         with CheckpointLock(self._checkpoint) as lock:
             if not self._config.router.standby:
                 lock.take()

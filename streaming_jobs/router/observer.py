@@ -106,7 +106,7 @@ class _Watch:
         self._raw, topic = config.topic("raw"), config.topic("interests")
         partitions = clients.consumer.partitions_for_topic(topic) or set()
         clients.consumer.assign([TopicPartition(topic, partition) for partition in sorted(partitions)])
-        self._trust = TrustStore(config.trust, time.monotonic)
+        self._trust = TrustStore(config.trust, time.monotonic, entry=config.identity.key)
         self._table = InterestTable()
         self._probes: dict[str, tuple[str, float]] = {}
         self._looked_at = self._probed_at = float("-inf")

@@ -40,7 +40,7 @@ class Worker:
     def __init__(self, config_path: str) -> None:
         self._watch = ConfigWatch(load(Path(config_path)), time.monotonic, Config.for_router)
         config = self._watch.config
-        self._trust = TrustStore(config.trust, time.monotonic)
+        self._trust = TrustStore(config.trust, time.monotonic, entry=config.identity.key)
         self._state = MeshState(config, self._trust.keys, self._trust.identity)
         self._state.traces = RouterTraces.of(config)
         self._rows = RowFunctions(self._state)

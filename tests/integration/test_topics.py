@@ -20,7 +20,7 @@ class Deployment:
 
     def __init__(self, mesh: TestMesh, folder: Path) -> None:
         self.path = folder / "meshgate.yaml"
-        self.kafka = {"bootstrap": f"127.0.0.1:{mesh.ports['kafka']}", "replication": 1}
+        self.kafka: dict[str, object] = {"bootstrap": f"127.0.0.1:{mesh.ports['kafka']}"}
         self.wants(partitions=2)
 
     def wants(self, partitions: int, egress: int = 4, interests: int = 1) -> None:
@@ -40,6 +40,14 @@ class Deployment:
 @pytest.fixture
 def deployment(mesh: TestMesh, tmp_path: Path) -> Deployment:
     return Deployment(mesh, tmp_path)
+
+
+def test_copies_that_the_brokers_cannot_keep_are_refused_with_the_setting_at_fault(deployment: Deployment) -> None:
+    deployment.kafka["replication"] = 3
+    deployment.wants(partitions=1)
+    created = deployment.topics("create")
+    assert created.returncode == Exit.UNAVAILABLE
+    assert created.stderr.splitlines()[-1].startswith("meshgate: kafka.replication: 3 copies of")
 
 
 def test_topics_are_created_once_and_grown_to_what_the_configuration_wants(deployment: Deployment) -> None:

@@ -195,6 +195,14 @@ def test_the_gateways_keys_are_made_once(path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
+def test_the_gateways_keys_are_made_under_the_name_that_the_configuration_has(path: Path) -> None:
+    made = key_admin.ensure_identity(path, NODE, entry="own")
+    assert trust_file.load(path, entry="own").identity == made
+    key_admin.new_key(path, NODE)
+    assert key_admin.ensure_identity(path, entry="own") == made
+    assert trust_file.load(path).identity is None
+
+
 def test_the_gateways_keys_are_made_beside_those_of_nodes(path: Path) -> None:
     key_admin.new_key(path, NODE)
     made = key_admin.ensure_identity(path)

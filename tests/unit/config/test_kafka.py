@@ -120,6 +120,12 @@ class TestTopics:
         assert (alone.replication, alone.settings["min.insync.replicas"]) == (1, "1")
         assert (cluster.replication, cluster.settings["min.insync.replicas"]) == (3, "2")
 
+    @pytest.mark.parametrize(("brokers", "copies", "least"), [(1, 1, "1"), (2, 2, "2"), (3, 3, "2"), (9, 3, "2")])
+    def test_no_more_copies_than_brokers_unless_it_is_said(self, brokers: int, copies: int, least: str) -> None:
+        plan = read(kafka("bootstrap: 'a:1'")).kafka.topic("raw", brokers)
+        assert (plan.replication, plan.settings["min.insync.replicas"]) == (copies, least)
+        assert read(kafka("bootstrap: 'a:1', replication: 5")).kafka.topic("raw", brokers).replication == 5
+
     def test_what_is_said_for_a_topic_wins_over_what_is_said_for_all(self) -> None:
         text = kafka(
             "bootstrap: 'a:1', replication: 5, topics: {raw: {retention_hours: 0.5, retention_bytes: 1000, "
