@@ -19,7 +19,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -198,7 +198,7 @@ def longest_silence(times: list[float]) -> float:
 def main() -> None:
     load = Load(Settings(**json.loads(Path(sys.argv[1]).read_text())))
     asyncio.run(load.run())
-    print(json.dumps(asdict(load.record)), flush=True)
+    print(json.dumps(vars(load.record)), flush=True)
 
 
 if __name__ == "__main__":

@@ -139,6 +139,8 @@ class Node:
         )
         self._begin("containerd", "containerd", "--config", str(config))
         _wait("containerd answers", lambda: _succeeds("ctr", "version"))
+        _forget("containers")
+        _forget("sandboxes", "--force")
         self._import_images()
 
     def _import_images(self) -> None:
@@ -274,6 +276,14 @@ def _resolves(name: str) -> bool:
         return bool(socket.gethostbyname(name))
     except OSError:
         return False
+
+
+def _forget(kind: str, *options: str) -> None:
+    """What a run that was cut off has left beside the images: a kubelet clears it away before it is ready for more."""
+    command = ("ctr", "--namespace", "k8s.io", kind)
+    listed = subprocess.run([*command, "list"], capture_output=True, text=True, check=True).stdout.splitlines()[1:]
+    if left := [line.split()[0] for line in listed]:
+        _run(*command, "remove", *options, *left)
 
 
 def _succeeds(*command: str) -> bool:
