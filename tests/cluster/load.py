@@ -80,11 +80,12 @@ class Load:
         self._settings = settings
         self.record = Record()
         self._stopping = False
+        self._subscribed = asyncio.Event()
 
     async def run(self) -> None:
-        senders = [self._fresh(), self._fixed(), self._tcp()]
         subscriber = asyncio.create_task(self._subscriber())
-        sending = [asyncio.create_task(sender) for sender in senders]
+        await self._subscribed.wait()
+        sending = [asyncio.create_task(sender) for sender in (self._fresh(), self._fixed(), self._tcp())]
         everything = asyncio.create_task(self._flowing())
         await asyncio.to_thread(sys.stdin.read)
         self._stopping = True
@@ -167,6 +168,7 @@ class Load:
                 async with connect("yamp", self._settings.host, self._settings.yamp, connect_seconds=5.0) as client:
                     await client.subscribe(f"{SUBJECT}.{self._settings.run}.>")
                     self.record.subscriptions += 1
+                    self._subscribed.set()
                     async for event in client.events():
                         stream = event.subject.rpartition(".")[2]
                         self.record.received[stream][number(event.body)] += 1
