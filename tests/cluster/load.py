@@ -40,6 +40,7 @@ A_SESSION = 10
 RETRY_SECONDS = 0.2
 CONFIRM_SECONDS = 20.0
 FINISH_SECONDS = 120.0
+ARRIVE_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -102,11 +103,12 @@ class Load:
         print("flowing", flush=True)
 
     async def _arrived(self) -> None:
-        """What was sent last is on its way; what the subscriber missed while it had no session never comes."""
-        last = -1
-        while last != len(self.record.received_at):
-            last = len(self.record.received_at)
-            await asyncio.sleep(5)
+        """Until the last of each stream has come, or never will: a datagram may be lost, and a session miss something."""
+        deadline = time.monotonic() + ARRIVE_SECONDS
+        while time.monotonic() < deadline:
+            if all(self.record.sent[stream] in self.record.received[stream] for stream in STREAMS):
+                return
+            await asyncio.sleep(PAUSE_SECONDS)
 
     def _next(self, stream: str) -> int:
         self.record.sent[stream] += 1
