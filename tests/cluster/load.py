@@ -103,7 +103,7 @@ class Load:
         print("flowing", flush=True)
 
     async def _arrived(self) -> None:
-        """Until the last of each stream has come, or never will: a datagram may be lost, and a session miss something."""
+        """Until the last of each stream has come. Some never do: a datagram may be lost, a session miss something."""
         deadline = time.monotonic() + ARRIVE_SECONDS
         while time.monotonic() < deadline:
             if all(self.record.sent[stream] in self.record.received[stream] for stream in STREAMS):
