@@ -34,7 +34,8 @@ def copied(mesh: TestMesh, name: str, folder: Path, alter: Alter = as_it_is) -> 
     path.write_text(yaml.safe_dump(said))
     copy = load(path)
     ensure_topics(copy)
-    with History(original) as history, closing(KafkaProducer(**copy.kafka.client_settings())) as producer:
+    settings = {**copy.kafka.client_settings(), "max_request_size": copy.kafka.message_bytes}
+    with History(original) as history, closing(KafkaProducer(**settings)) as producer:
         for topic in TOPICS:
             for record in list(history.read(topic, history.bounds(topic))):
                 for one in alter(topic, record):

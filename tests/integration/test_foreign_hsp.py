@@ -193,7 +193,8 @@ class TestAsAServer:
             with_client(mesh, "yamp", publish)
             with foreign_peer(python, "listen", f"127.0.0.1:{port}") as peer:
                 assert [peer.hears().split()[0], peer.hears(2 * SECONDS)] == ["listening", "connected"]
-                assert [peer.hears() for _ in range(3)] == [data(EVENT, b"%d" % number) for number in range(3)]
+                peer.hears_until(data(EVENT, b"0"))  # what it left unacknowledged comes first
+                assert [peer.hears() for _ in range(2)] == [data(EVENT, b"1"), data(EVENT, b"2")]
 
     async def _ask(self, client: StreamClient) -> Answer:
         return await client.request("foreign.serve", b"1", JSON)
