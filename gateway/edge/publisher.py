@@ -1,8 +1,8 @@
 """Frames into the raw log: packed into records, bounded in memory, acknowledged when all in-sync replicas have them.
 
-A record of a raw partition closes when nothing of that partition is on its way to Kafka (idle: at once), else when it
-is full, or old, or what was on its way has been acknowledged: so an idle mesh waits for nothing and a busy one packs
-as many frames as arrive in a round trip; a very busy one, as many as a record may hold.
+Records of all partitions leave together: at once when the last have left long enough ago (the linger), else when they
+have, and each as soon as it is full. So an idle mesh waits for nothing, and a busy one wakes its broker, its router and
+its edges a few hundred times a second at most: it is that, and not the frames, what costs.
 
 This bounds what waits for Kafka in memory: what is received and not acknowledged counts as in flight, and when that is
 too much listeners are told to stop (TCP is not read, UDP drops the newest and counts).
@@ -42,8 +42,6 @@ FRAME_BYTES = 14
 """What a record keeps of a frame beside its bytes: its length, its source's number, its time."""
 RUN_BYTES = 256
 """What the one who waits for a run costs here. Without it a million frames of one byte would weigh a megabyte."""
-BUSY_FRAMES = 32
-"""So many within one round trip, and the record may fill up, or grow old: a record costs what a hundred frames cost."""
 RUN_FRAMES = 8_192
 """Longer runs are cut: a record holds 65,535 frames at most."""
 
@@ -68,8 +66,6 @@ class _Partition:
     tallies: dict[Tally, int] = field(default_factory=dict)
     weight: int = 0
     opened_at: float = 0.0
-    records_in_flight: int = 0
-    scheduled: bool = False
 
 
 @dataclass(slots=True)
@@ -109,6 +105,8 @@ class RawPublisher:
         self._partitions = [_Partition(ContainerBuilder(edge, epoch)) for _ in range(partitions)]
         self._done: deque[tuple[_Sent, NotTaken | None]] = deque()
         self._awake = False
+        self._scheduled = False
+        self._left_at = 0.0
         self._probed = 0
         self._probing = False
         self._stop: Callable[[], None] = _nothing
@@ -189,9 +187,10 @@ class RawPublisher:
 
     def _added(self, into: _Partition, partition: int, weight: int) -> None:
         into.weight += weight
+        into.opened_at = into.opened_at or self._loop.time()
         self._weigh(weight)
-        if not into.scheduled:
-            self._schedule(into, partition)
+        if not self._scheduled:
+            self._schedule()
         if len(into.builder) >= self._limits.frames or into.builder.size >= self._limits.bytes:
             self._close(partition)
 
@@ -219,18 +218,19 @@ class RawPublisher:
 
     # -- closing records ---------------------------------------------------------------------------------------
 
-    def _schedule(self, into: _Partition, partition: int) -> None:
-        """The first frame of a record: it goes at the end of this turn of the loop, or when it may no longer wait."""
-        into.scheduled = True
-        into.opened_at = self._loop.time()
-        if into.records_in_flight == 0:
-            self._loop.call_soon(self._close, partition)
+    def _schedule(self) -> None:
+        """At the end of this turn of the loop, or when the last records left long enough ago."""
+        self._scheduled = True
+        due = self._left_at + self._linger
+        if due <= self._loop.time():
+            self._loop.call_soon(self._leave)
         else:
-            self._loop.call_later(self._linger, self._close_if_old, partition, into.opened_at)
+            self._loop.call_at(due, self._leave)
 
-    def _close_if_old(self, partition: int, opened_at: float) -> None:
-        if self._partitions[partition].opened_at == opened_at:
-            self._close(partition)
+    def _leave(self) -> None:
+        self._scheduled = False
+        self._left_at = self._loop.time()
+        self.flush()
 
     def _close(self, partition: int) -> None:
         of = self._partitions[partition]
@@ -240,8 +240,7 @@ class RawPublisher:
     def _send(self, partition: int, of: _Partition) -> None:
         frames, opened_at = len(of.builder), of.opened_at
         sent = _Sent(partition, frames, of.weight, of.waiting, of.tallies, opened_at, self._loop.time())
-        of.waiting, of.tallies, of.weight, of.scheduled, of.opened_at = [], {}, 0, False, 0.0
-        of.records_in_flight += 1
+        of.waiting, of.tallies, of.weight, of.opened_at = [], {}, 0, 0.0
         if self._traces is not None:
             sent.received = of.builder.received()
         self._producer.send(self._topic, of.builder.build(), partial(self._sent, sent), partition=partition)
@@ -273,8 +272,6 @@ class RawPublisher:
             self._empty.set()
 
     def _settle_one(self, sent: _Sent, error: NotTaken | None) -> None:
-        of = self._partitions[sent.partition]
-        of.records_in_flight -= 1
         if not sent.frames:
             self._probing = False
         self._weigh(-sent.weight)
@@ -290,8 +287,6 @@ class RawPublisher:
             tally.settled(frames, now - sent.opened_at, error is None)
         for settled in sent.waiting:
             settled(error is None)
-        if of.records_in_flight == 0 and 0 < len(of.builder) < BUSY_FRAMES:
-            self._close(sent.partition)
 
     def _refused(self, sent: _Sent, error: NotTaken) -> None:
         log.error("a record of %d frames could not be logged: %s", sent.frames, error)

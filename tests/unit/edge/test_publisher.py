@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from gateway.config.settings import RecordSettings
 from gateway.edge.producer import NotTaken
-from gateway.edge.publisher import BUSY_FRAMES, FRAME_BYTES, RUN_BYTES, RUN_FRAMES, RawPublisher
+from gateway.edge.publisher import FRAME_BYTES, RUN_BYTES, RUN_FRAMES, RawPublisher
 from gateway.raw_log.container import decode_record
 from gateway.raw_log.frames import RawFrame, Source
 from tests.unit.edge.fake_kafka import FENCED, TOO_LARGE, FakeProducer
@@ -64,29 +64,18 @@ async def test_an_idle_partition_waits_for_nothing() -> None:
 
 
 @in_a_loop
-async def test_while_a_record_is_on_its_way_the_next_one_fills_and_leaves_with_its_acknowledgement() -> None:
-    log = Log(LONG)
+async def test_after_some_have_left_the_next_fill_and_leave_together() -> None:
+    log = Log(RecordSettings(linger_milliseconds=100))
     log.adds("one")
     await turn()
     log.adds("two")
-    log.adds("three")
-    await turn()
-    assert len(log.records()) == 1
+    log.adds("three", partition=1)
+    log.adds("four")
     await log.acknowledges()
-    assert [len(record) for record in log.records()] == [1, 2]
+    assert len(log.records()) == 1
+    await until(lambda: len(log.records()) == 3)
+    assert [len(record) for record in log.records()] == [1, 2, 1]
     assert log.settled == [("one", True)]
-
-
-@in_a_loop
-async def test_a_record_that_gathers_many_in_one_round_trip_may_fill_up() -> None:
-    log = Log(RecordSettings(frames=2 * BUSY_FRAMES, linger_milliseconds=60_000))
-    log.adds("first")
-    await turn()
-    log.adds("many", frames=BUSY_FRAMES)
-    await log.acknowledges()
-    assert len(log.records()) == 1
-    log.adds("as many", frames=BUSY_FRAMES)
-    assert [len(record) for record in log.records()] == [1, 2 * BUSY_FRAMES]
 
 
 @in_a_loop
@@ -112,16 +101,6 @@ async def test_a_full_record_leaves_at_once() -> None:
 
 
 @in_a_loop
-async def test_partitions_have_nothing_to_do_with_each_other() -> None:
-    log = Log(LONG)
-    log.adds("one", partition=0)
-    await turn()
-    log.adds("two", partition=1)
-    await turn()
-    assert [one.settings["partition"] for one in log.kafka.written] == [0, 1]
-
-
-@in_a_loop
 async def test_runs_are_settled_in_their_order_when_kafka_has_them_and_not_before() -> None:
     log = Log(LONG)
     for name in ("one", "two"):
@@ -131,6 +110,7 @@ async def test_runs_are_settled_in_their_order_when_kafka_has_them_and_not_befor
     assert log.settled == []
     await log.acknowledges()
     assert log.settled == [("one", True), ("two", True)]
+    log.publisher.flush()
     await log.acknowledges()
     assert log.settled[2:] == [("three", True)]
     assert len(log.took) == 2
@@ -181,7 +161,7 @@ async def test_a_record_that_kafka_will_never_take_is_refused_alone() -> None:
     await turn()
     log.kafka.refuses = None
     log.adds("other")
-    await turn()
+    log.publisher.flush()
     await log.acknowledges()
     assert log.settled == [("too large", False), ("other", True)]
     assert not log.publisher.failed.done()
