@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Protocol
 
 from gateway.config import Config
@@ -11,16 +10,12 @@ from gateway.edge.egress_reader import EgressReader, Failed, Handle
 from gateway.edge.ledger import Resumption
 from gateway.edge.left_open import left_open
 from gateway.edge.outcomes import KnownOutcomes, look_back
-from gateway.edge.producer import Told
+from gateway.edge.producer import Sends
 from gateway.raw_log.frames import ReplyAddress
 from gateway.topics import ensure_topics
 
 
-class Producer(Protocol):
-    def send(
-        self, topic: str, value: bytes, told: Told, *,
-        partition: int = -1, key: bytes | None = None, headers: Sequence[tuple[str, bytes]] = (),
-    ) -> None: ...  # fmt: skip
+class Producer(Sends, Protocol):
     def flush(self, seconds: float) -> None: ...
     def close(self, seconds: float) -> None: ...
 

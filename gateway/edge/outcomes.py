@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from gateway import deliveries
 from gateway.config import Config
 from gateway.deliveries import DeliveryOutcome
 from gateway.edge.ledger import Ledger, Resumption
 from gateway.edge.partitions import records_since
-from gateway.edge.producer import NotTaken, Told
+from gateway.edge.producer import NotTaken, Sends
 from gateway.reasons import Rejected
 
 FLUSH_SECONDS = 0.05
@@ -25,13 +25,6 @@ CLOCK_STEP_MS = 10_000
 LOOK_BACK_SECONDS = 60.0
 
 
-class Producer(Protocol):
-    def send(
-        self, topic: str, value: bytes, told: Told, *,
-        partition: int = -1, key: bytes | None = None, headers: Sequence[tuple[str, bytes]] = (),
-    ) -> None: ...  # fmt: skip
-
-
 def partition_of(config: Config) -> int:
     """Where this edge writes its outcomes: one partition, so that it need not read all of them back."""
     return config.edge_ordinal % config.kafka.topic("deliveries").partitions
@@ -41,7 +34,7 @@ class OutcomeLog:
     """Lives in the event loop. `failed` is told when Kafka will not take an outcome at all."""
 
     def __init__(
-        self, config: Config, producer: Producer, ledger: Ledger, failed: Callable[[BaseException], None]
+        self, config: Config, producer: Sends, ledger: Ledger, failed: Callable[[BaseException], None]
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._producer = producer

@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import Producer as Native
@@ -39,6 +39,15 @@ Told = Callable[[NotTaken | None, int], None]
 """Hears what became of a record, once, and its offset if it has one: in the caller's thread if the record cannot even
 be sent, else in the producer's own."""
 NOWHERE = -1
+
+
+class Sends(Protocol):
+    """Of a producer, what those who only write records use."""
+
+    def send(
+        self, topic: str, value: bytes, told: Told, *,
+        partition: int = -1, key: bytes | None = None, headers: Sequence[tuple[str, bytes]] = (),
+    ) -> None: ...  # fmt: skip
 
 
 class Producer:

@@ -29,7 +29,7 @@ from typing import Protocol
 from zlib import crc32
 
 from gateway.config.settings import RecordSettings
-from gateway.edge.producer import NotTaken, Told
+from gateway.edge.producer import NotTaken, Sends
 from gateway.edge.traces import EdgeTraces, Received
 from gateway.raw_log.container import ContainerBuilder
 from gateway.raw_log.frames import Again, RawFrame, ReplyAddress, Source
@@ -47,10 +47,6 @@ RUN_FRAMES = 8_192
 
 Settled = Callable[[bool], None]
 """Whether Kafka has the run."""
-
-
-class Producer(Protocol):
-    def send(self, topic: str, value: bytes, told: Told, *, partition: int) -> None: ...
 
 
 class Tally(Hashable, Protocol):
@@ -91,7 +87,7 @@ class RawPublisher:
     """
 
     def __init__(
-        self, producer: Producer, topic: str, partitions: int, edge: str, epoch: int, limits: RecordSettings,
+        self, producer: Sends, topic: str, partitions: int, edge: str, epoch: int, limits: RecordSettings,
         bound_bytes: int, observe: Callable[[float], None], traces: EdgeTraces | None = None,
     ) -> None:  # fmt: skip
         self._loop = asyncio.get_running_loop()
