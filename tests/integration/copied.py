@@ -17,7 +17,9 @@ from gateway.topics import TOPICS, ensure_topics
 from tests.integration.mesh import TestMesh
 
 AGE_US = 20 * 60 * 1_000_000
-"""The copy is so much older than the mesh: nothing in it can still be on its way."""
+"""The copy is so much older than the mesh: nothing in it can still be on its way, but what is owed to who is away."""
+OWED_SECONDS = 86_400
+"""So long may that be under way: the mesh itself still owes it, to peers of other tests."""
 
 Alter = Callable[[TopicName, Record], Iterable[Record]]
 
@@ -30,6 +32,8 @@ def copied(mesh: TestMesh, name: str, folder: Path, alter: Alter = as_it_is) -> 
     """The configuration of the copy. The raw log keeps its offsets, or its frames would have other names."""
     original = load(mesh.config_file)
     said = yaml.safe_load(mesh.config_file.read_text()) | {"mesh": name, "trust": str(mesh.keys_file)}
+    for one in said["listeners"]:
+        one.update({"redeliver_seconds": OWED_SECONDS} if "redeliver_seconds" in one else {})
     path = folder / f"{name}.yaml"
     path.write_text(yaml.safe_dump(said))
     copy = load(path)

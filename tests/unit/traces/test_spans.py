@@ -22,6 +22,7 @@ from gateway.errors import SetupError
 from gateway.event import Event, Kind
 from gateway.protocols.hsp.codec import encode
 from gateway.protocols.hsp.frames import ENVELOPE_TYPE, Command, Frame
+from gateway.raw_log.mesh_frames import SessionOpened
 from gateway.spans import Step, check_spans, spans_of
 from gateway.trace_context import TRACEPARENT, TraceContext, parse
 from streaming_jobs.judging.judged import event_print
@@ -31,7 +32,7 @@ from streaming_jobs.router.outputs import Out, Row
 from streaming_jobs.router.rows import RowFunctions
 from streaming_jobs.router.traces import RouterTraces
 from tests.collector import Collector, Span, collecting
-from tests.unit.edge.running import RunningEdge, configured, in_a_loop, listener, running, until
+from tests.unit.edge.running import Peer, RunningEdge, configured, in_a_loop, listener, running, until
 
 HIGH = encode(Frame(Command.DATA, type=17, payload=b"81"))
 BROKEN = encode(Frame(Command.DATA, type=0xFFFF, payload=b"\xff"))
@@ -107,11 +108,18 @@ def frames(edge: RunningEdge) -> int:
     return len(edge.kafka.frames())
 
 
+async def two(mesh: Mesh) -> list[Peer]:
+    """Peers whose subscriptions the router knows: an edge keeps for a moment what it logs."""
+    peers = await mesh.edge.opens("plc", 2)
+    await until(lambda: sum(isinstance(one, SessionOpened) for one in mesh.edge.kafka.mesh()) == len(peers))
+    mesh.router.route()
+    return peers
+
+
 @in_a_loop
 async def test_one_event_is_one_trace_from_its_receipt_to_each_of_its_deliveries() -> None:
     async with traced(1, plc(subscribe=["temp.>"])) as mesh:
-        [speaker, hearer] = await mesh.edge.opens("plc", 2)
-        mesh.router.route()
+        [speaker, hearer] = await two(mesh)
         speaker.sends(HIGH)
         await until(lambda: frames(mesh.edge) == 1)
         mesh.router.route()
@@ -155,8 +163,7 @@ def enveloped(traceparent: str) -> bytes:
 @in_a_loop
 async def test_an_event_that_brings_a_context_goes_on_in_its_trace_whatever_the_share() -> None:
     async with traced(NEVER, plc(subscribe=["temp.>"])) as mesh:
-        [speaker, hearer] = await mesh.edge.opens("plc", 2)
-        mesh.router.route()
+        [speaker, hearer] = await two(mesh)
         speaker.sends(enveloped(str(PARENT)))
         await until(lambda: frames(mesh.edge) == 1)
         mesh.router.route()
@@ -173,8 +180,7 @@ async def test_an_event_that_brings_a_context_goes_on_in_its_trace_whatever_the_
 async def test_one_that_says_it_is_not_traced_is_not_and_says_so_further_on() -> None:
     untraced = str(replace(PARENT, sampled=False))
     async with traced(1, plc(subscribe=["temp.>"])) as mesh:
-        [speaker, hearer] = await mesh.edge.opens("plc", 2)
-        mesh.router.route()
+        [speaker, hearer] = await two(mesh)
         speaker.sends(enveloped(untraced))
         await until(lambda: frames(mesh.edge) == 1)
         mesh.router.route()
