@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import calendar
 import json
-import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -29,16 +28,17 @@ from tests.integration.mesh import TestMesh
 from tests.integration.traffic import Traffic, traffic
 
 pytestmark = pytest.mark.integration
-TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
 @pytest.fixture(scope="module")
-def began() -> str:
-    return time.strftime(TIME, time.gmtime(time.time() - 1))
+def began() -> datetime:
+    """As exact as Kafka's times are: what stands before it is other tests'."""
+    now = datetime.now(UTC)
+    return now.replace(microsecond=now.microsecond // 1_000 * 1_000)
 
 
 @pytest.fixture(scope="module")
-def told(mesh: TestMesh, began: str) -> Iterator[Traffic]:
+def told(mesh: TestMesh, began: datetime) -> Iterator[Traffic]:
     one = traffic(mesh)
     yield one
     one.close()
@@ -57,8 +57,8 @@ def audited(config: Config, batch: SparkSession) -> dict[str, Any]:
         return Audit(config, batch, history, stretch).run(lambda _line: None, 0).to_json()
 
 
-def test_it_balances_after_traffic_of_every_kind(mesh: TestMesh, told: Traffic, began: str) -> None:
-    run = mesh.command("audit", "--from", began, "--output", "json", seconds=240)
+def test_it_balances_after_traffic_of_every_kind(mesh: TestMesh, told: Traffic, began: datetime) -> None:
+    run = mesh.command("audit", "--from", began.isoformat(), "--output", "json", seconds=240)
     said = json.loads(run.stdout)
     assert (said["balanced"], run.returncode) == (True, 0), run.stdout
     terms = ("events", "rejected", "duplicates", "control", "again", "lost")
@@ -83,8 +83,8 @@ class Damage:
     """Takes one record of each kind away, or changes it, and remembers of which event. What stood there before the
     traffic is other tests'."""
 
-    def __init__(self, began: str) -> None:
-        self._since = calendar.timegm(time.strptime(began, TIME)) * 1_000_000
+    def __init__(self, began: datetime) -> None:
+        self._since = began.timestamp() * 1_000_000
         self.done: dict[str, str] = {}
 
     def __call__(self, name: TopicName, record: Record) -> Iterable[Record]:
@@ -141,7 +141,7 @@ class Damage:
 
 
 def test_each_kind_of_loss_is_noticed_and_named(
-    mesh: TestMesh, told: Traffic, began: str, batch: SparkSession, tmp_path: Path
+    mesh: TestMesh, told: Traffic, began: datetime, batch: SparkSession, tmp_path: Path
 ) -> None:
     damage = Damage(began)
     said = audited(copied(mesh, "damaged", tmp_path, damage), batch)
