@@ -47,7 +47,7 @@ def test_its_commented_examples_are_good_too() -> None:
     }
     kafka = [line.replace("# ", "", 1) for line in lines if line.startswith("  # ")]
     text = "\n".join(line for line in lines if not line.endswith(": []"))
-    text = text.replace("  partitions: 4", "  partitions: 4\n" + "\n".join(kafka[:2]))
+    text = text.replace("  partitions: 2", "  partitions: 2\n" + "\n".join(kafka[:2]))
     config = parse(
         text.replace("${file:kafka.password}", "x")
         + "".join(f"\n{section}:\n{example}" for section, example in examples.items()),
