@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
@@ -13,6 +14,10 @@ FILE_NAME = "meshgate.yaml"
 LOOPBACK = "127.0.0.1"
 _PLAIN_SCHEMES = ("udp", "tcp")
 _MESH, _NODE, _LISTENERS = "mesh: demo ", "00000000-0000-4000-8000-000000000000", "  - LISTENERS\n"
+_PARTITIONS = "partitions: 4 "
+PARTITIONS = range(2, 5)
+"""One for each core of this machine, within this. More of them only wake more threads for the same frames: on two cores
+two take half the time that four take."""
 
 
 def write_default(
@@ -34,7 +39,9 @@ def write_default(
 def default_text(mesh: str, node: UUID) -> str:
     template = files(__package__).joinpath("default.yaml").read_text(encoding="utf-8")
     padded = f"mesh: {mesh} ".ljust(len(_MESH))
-    return template.replace(_MESH, padded).replace(_NODE, str(node)).replace(_LISTENERS, "".join(_listeners()))
+    partitions = min(max(os.cpu_count() or 1, PARTITIONS.start), PARTITIONS.stop - 1)
+    text = template.replace(_MESH, padded).replace(_NODE, str(node)).replace(_LISTENERS, "".join(_listeners()))
+    return text.replace(_PARTITIONS, f"partitions: {partitions} ")
 
 
 def _listeners() -> Iterator[str]:

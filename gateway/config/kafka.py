@@ -205,7 +205,7 @@ class KafkaSettings(Section):
     """`embedded` (a broker of our own), or host:port,host:port."""
     listen: HostPortField = HostPort("127.0.0.1", 9092)
     """Of the embedded broker."""
-    partitions: Count = 2
+    partitions: Count = 4
     """Of the raw topic: the unit of scaling. Can only grow."""
     replication: Count | None = None
     """Copies of each topic; by default 3, or as many as there are brokers."""

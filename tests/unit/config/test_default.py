@@ -18,6 +18,17 @@ def default() -> Config:
     return parse(default_text("demo", UUID(NODE)), FILE)
 
 
+@pytest.fixture(autouse=True)
+def four_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+
+
+@pytest.mark.parametrize(("cores", "partitions"), [(None, 2), (1, 2), (2, 2), (3, 3), (4, 4), (64, 4)])
+def test_a_core_has_one_partition(cores: int | None, partitions: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: cores)
+    assert default().kafka.partitions == partitions
+
+
 def test_it_is_good_and_says_nothing_but_the_defaults() -> None:
     config = default()
     bare = parse(f"mesh: demo\nidentity: {{node: {NODE}}}", FILE)
@@ -47,7 +58,7 @@ def test_its_commented_examples_are_good_too() -> None:
     }
     kafka = [line.replace("# ", "", 1) for line in lines if line.startswith("  # ")]
     text = "\n".join(line for line in lines if not line.endswith(": []"))
-    text = text.replace("  partitions: 2", "  partitions: 2\n" + "\n".join(kafka[:2]))
+    text = text.replace("  partitions: 4", "  partitions: 4\n" + "\n".join(kafka[:2]))
     config = parse(
         text.replace("${file:kafka.password}", "x")
         + "".join(f"\n{section}:\n{example}" for section, example in examples.items()),
