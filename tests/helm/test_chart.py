@@ -18,6 +18,7 @@ from tests.helm.chart import (
     RELEASE,
     Object,
     find,
+    of_kind,
     pod_specs,
     render,
     render_exactly,
@@ -135,6 +136,15 @@ def test_labels_of_pods_are_found_by_their_selectors_and_change_with_no_version(
         assert stateful["selector"]["matchLabels"].items() <= labels.items()
         assert labels["app.kubernetes.io/component"] == part
         assert not {"helm.sh/chart", "app.kubernetes.io/version"} & labels.keys()
+
+
+@EACH_VALUES
+def test_the_service_that_gives_a_sets_pods_their_names_is_there(values: Path) -> None:
+    objects = objects_of(values)
+    for each in of_kind(objects, "StatefulSet"):
+        service = find(objects, "Service", each["spec"]["serviceName"])["spec"]
+        assert service["clusterIP"] == "None"
+        assert service["selector"] == each["spec"]["selector"]["matchLabels"]
 
 
 def test_names_leave_room_for_what_kubernetes_adds_to_them() -> None:

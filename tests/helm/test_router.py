@@ -38,6 +38,9 @@ class TestPod:
     def test_there_is_one_router_and_never_two_at_once(self) -> None:
         assert router(render())["replicas"] == 1
 
+    def test_one_that_never_gets_ready_is_replaced_by_what_mends_it(self) -> None:
+        assert router(render())["podManagementPolicy"] == "Parallel"  # in order, an update waits until it is ready
+
     def test_spark_has_the_task_slots_that_the_package_counts_itself(self) -> None:
         assert master(container(render())["args"]) is None
 

@@ -29,6 +29,10 @@ def test_it_is_ready_when_all_rules_run() -> None:
     assert container["readinessProbe"]["exec"]["command"] == ["test", "-e", ready]
 
 
+def test_one_that_never_gets_ready_is_replaced_by_what_mends_it() -> None:
+    assert job()["podManagementPolicy"] == "Parallel"
+
+
 def test_its_state_is_its_own_and_stays() -> None:
     spec = job(rulesJob={"storage": "7Gi", "storageClass": "fast"})
     (claim,) = spec["volumeClaimTemplates"]
