@@ -168,6 +168,15 @@ class TestNumber:
         assert down["stabilizationWindowSeconds"] == 900
         assert down["policies"] == [{"type": "Pods", "value": 1, "periodSeconds": 80}]  # the time one needs to drain
 
+    @pytest.mark.parametrize("kind", ["hpa", "keda"])
+    def test_an_edge_that_may_drain_for_long_is_scaled_by_a_period_that_kubernetes_takes(self, kind: str) -> None:
+        scaling = {"kind": kind, "keda": {"prometheusUrl": "http://prometheus:9090"}}
+        long = {"gracefulShutdownSeconds": 3600, "terminationGraceSeconds": 3700, "autoscaling": scaling}
+        scaler = "HorizontalPodAutoscaler" if kind == "hpa" else "ScaledObject"
+        spec = find(render(edge=long), scaler)["spec"]
+        behavior = spec["behavior"] if kind == "hpa" else spec["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]
+        assert behavior["scaleDown"]["policies"][0]["periodSeconds"] == 1800
+
     def test_lag_makes_more_edges_with_keda(self) -> None:
         keda = {"prometheusUrl": "http://prometheus:9090", "lagRecords": 250}
         spec = find(render(mesh="m", edge={"autoscaling": {"kind": "keda", "keda": keda}}), "ScaledObject")["spec"]
@@ -184,6 +193,10 @@ class TestNumber:
         objects = render(edge={"podDisruptionBudget": {"enabled": enabled}})
         budgets = of_kind(objects, "PodDisruptionBudget")
         assert [each["spec"]["maxUnavailable"] for each in budgets] == ([1] if enabled else [])
+
+    def test_edges_without_a_kafka_keep_no_node_from_being_emptied(self) -> None:
+        budget = find(render(), "PodDisruptionBudget")["spec"]
+        assert budget["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
 
 
 class TestCertificates:

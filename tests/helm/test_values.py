@@ -194,6 +194,16 @@ class TestGuards:
             ({"edge": {"autoscaling": {"kind": "hpa", "minReplicas": 0}}}, "never zero"),
             ({"edge": {"autoscaling": {"kind": "hpa", "minReplicas": 9}}}, "minReplicas is more than maxReplicas"),
             ({"edge": {"autoscaling": {"kind": "keda"}}}, "say which Prometheus"),
+            ({"edge": {"podDisruptionBudget": {"maxUnavailable": 2}}}, "2 of 2 edges away at once would leave none"),
+            (
+                {
+                    "edge": {
+                        "autoscaling": {"kind": "hpa", "minReplicas": 3},
+                        "podDisruptionBudget": {"maxUnavailable": 3},
+                    }
+                },
+                "3 of 3 edges away at once",
+            ),
             ({"edge": {"replicas": 17}}, "17 edges need as many, and there are 16"),
             ({"edge": {"autoscaling": {"kind": "hpa", "maxReplicas": 17}}}, "17 edges need as many"),
             ({"edge": {"terminationGraceSeconds": 79}}, "noticeSeconds + gracefulShutdownSeconds + 15 is 80"),
@@ -226,6 +236,8 @@ class TestGuards:
         [
             {"edge": {"replicas": 16}},
             {"edge": {"terminationGraceSeconds": 80}},
+            {"edge": {"replicas": 1}},
+            {"edge": {"replicas": 3, "podDisruptionBudget": {"maxUnavailable": 2}}},
             {"router": {"lanes": 4}},
             {"router": {"taskSlots": 5}},
             {"router": {"mode": "microbatch", "taskSlots": 1}},

@@ -31,6 +31,9 @@
 {{- if lt $leastEdges 1 -}}
 {{- $faults = append $faults "edge.replicas: never zero: a Service without endpoints leaves UDP flows in a hole that outlives the gap" -}}
 {{- end -}}
+{{- if and $edge.podDisruptionBudget.enabled (gt $leastEdges 1) (ge (int $edge.podDisruptionBudget.maxUnavailable) $leastEdges) -}}
+{{- $faults = append $faults (printf "edge.podDisruptionBudget.maxUnavailable: %d of %d edges away at once would leave none" (int $edge.podDisruptionBudget.maxUnavailable) $leastEdges) -}}
+{{- end -}}
 {{- if and (ne $edge.autoscaling.kind "none") (gt (int $edge.autoscaling.minReplicas) (int $edge.autoscaling.maxReplicas)) -}}
 {{- $faults = append $faults "edge.autoscaling: minReplicas is more than maxReplicas" -}}
 {{- end -}}
