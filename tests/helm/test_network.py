@@ -99,6 +99,23 @@ def test_a_router_without_executors_does_not_reach_kubernetes() -> None:
     assert not {("TCP", 443), ("TCP", 6443)} & ports(policy(render(), "router")["egress"])
 
 
+def test_nobody_reaches_a_pod_that_has_no_business_with_peers() -> None:
+    objects = render(rules=[{"name": "hot", "sql": "SELECT 'a' AS subject FROM events"}])
+    policies = [each["spec"] for each in of_kind(objects, "NetworkPolicy")]
+    for each in [*of_kind(objects, "Job"), *of_kind(objects, "Pod"), *of_kind(objects, "StatefulSet")]:
+        labels = (each if each["kind"] == "Pod" else each["spec"]["template"])["metadata"]["labels"]
+        (own,) = [one for one in policies if selects(one["podSelector"], labels)]
+        assert "Ingress" in own["policyTypes"]
+        assert ("ingress" in own) == (labels["app.kubernetes.io/component"] in ("edge", "router"))
+
+
+def selects(selector: Object, labels: dict[str, str]) -> bool:
+    terms = selector.get("matchExpressions", [])
+    return selector.get("matchLabels", {}).items() <= labels.items() and all(
+        labels.get(term["key"]) in term["values"] for term in terms
+    )
+
+
 def test_policies_can_be_left_to_somebody_else() -> None:
     assert of_kind(render(networkPolicy={"enabled": False}), "NetworkPolicy") == []
 
