@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,13 +19,14 @@ from tests.helm.schemas import faults
 from tests.helm.tools import helm_3, helm_4, kubectl
 
 K8S = CHART.parents[1] / "k8s"
-PLAIN = sorted(path.parent for path in K8S.rglob("kustomization.yaml") if "helmCharts" not in path.read_text())
+FOLDERS = sorted(path.parent for path in K8S.rglob("kustomization.yaml"))
 SHARED, TEST_MESH = K8S / "overlays" / "shared-kafka", K8S / "overlays" / "test-mesh"
 
 
 @cache
-def built(folder: Path, *arguments: str) -> list[Object]:
-    command = [str(kubectl()), "kustomize", *arguments, str(folder)]
+def built(folder: Path) -> list[Object]:
+    """As `kubectl apply -k` builds it: that takes no options."""
+    command = [str(kubectl()), "kustomize", str(folder)]
     run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert run.returncode == 0, run.stderr
     return list(yaml.safe_load_all(run.stdout))
@@ -36,19 +37,12 @@ def values_of(folder: Path) -> dict[str, Any]:
     return found
 
 
-@pytest.fixture(scope="module", params=[helm_3, helm_4], ids=["helm-3", "helm-4"])
-def test_mesh(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Object]:
-    """Built from a copy, with keys, as `meshgate init` puts them there."""
-    work = tmp_path_factory.mktemp("sources")
-    for folder in (K8S, CHART.parent):
-        shutil.copytree(folder, work / folder.name)
-    overlay = work / "k8s" / "overlays" / "test-mesh"
-    (overlay / "keys.yaml").write_text("nodes: {}\n")
-    arguments = ["--enable-helm", "--helm-command", str(request.param()), "--load-restrictor", "LoadRestrictionsNone"]
-    return built(overlay, *arguments)
+@pytest.fixture(scope="module")
+def test_mesh() -> list[Object]:
+    return built(TEST_MESH)
 
 
-@pytest.mark.parametrize("folder", PLAIN, ids=lambda path: path.name)
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
 def test_every_base_and_overlay_has_only_what_kubernetes_and_its_operators_know(folder: Path) -> None:
     objects = built(folder)
     assert objects
@@ -121,6 +115,14 @@ class TestTestMesh:
                 assert container["securityContext"]["readOnlyRootFilesystem"] is True, name
                 assert container["image"].endswith(f":{__version__}"), name
 
+    @pytest.mark.parametrize("helm", [helm_3, helm_4], ids=["helm-3", "helm-4"])
+    def test_it_is_what_the_chart_makes(self, helm: Callable[[], Path]) -> None:
+        command = [str(helm()), "template", "test", str(CHART), "-n", "mesh", "--no-hooks"]
+        command += ["--values", str(TEST_MESH / "values.yaml")]
+        made = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+        old = (TEST_MESH / "mesh.yaml").read_text()
+        assert as_set(old) == as_set(made), f"run {' '.join(command)} > {TEST_MESH / 'mesh.yaml'}"
+
     def test_hooks_and_tests_are_left_to_helm(self, test_mesh: list[Object]) -> None:
         assert not [each for each in test_mesh if each["kind"] in ("Job", "Pod")]
 
@@ -137,12 +139,21 @@ class TestTestMesh:
         assert pod == f"{find(test_mesh, 'StatefulSet', 'kafka')['metadata']['name']}-0"
         assert find(test_mesh, "Service", "kafka")["metadata"]["name"] == service
 
-    def test_pods_find_the_trust_store_that_init_wrote(self, test_mesh: list[Object]) -> None:
-        secret = find(test_mesh, "Secret")
-        assert secret["metadata"]["name"] == values_of(TEST_MESH)["trust"]["secret"]
-        assert secret["data"].keys() == {"keys.yaml"}
+    def test_pods_find_the_trust_store_where_its_page_puts_it(self, test_mesh: list[Object]) -> None:
+        said = (TEST_MESH / "kustomization.yaml").read_text()
+        trust = values_of(TEST_MESH)["trust"]["secret"]
+        assert f"create secret generic {trust} --from-file=keys.yaml=mesh/keys.yaml" in said
+        assert f"meshgate init --dir mesh --mesh {values_of(TEST_MESH)['mesh']} " in said
+        for part in ("edge", "router"):
+            volumes = find(test_mesh, "StatefulSet", f"-{part}")["spec"]["template"]["spec"]["volumes"]
+            assert trust in [each.get("secret", {}).get("secretName") for each in volumes]
+
+
+def as_set(text: str) -> list[str]:
+    """The objects, in an order of our own: each Helm has another."""
+    return sorted(map(repr, filter(None, yaml.safe_load_all(text))))
 
 
 def test_keys_are_never_in_the_repository() -> None:
-    ignored = (K8S.parent / ".gitignore").read_text().splitlines()
-    assert "/k8s/overlays/test-mesh/keys.yaml" in ignored
+    assert "/mesh/" in (K8S.parent / ".gitignore").read_text().splitlines()
+    assert not [each for folder in FOLDERS for each in of_kind(built(folder), "Secret")]
