@@ -95,14 +95,14 @@ def test_each_asks_for_what_the_product_tells(rule: dict[str, Any]) -> None:
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 def test_each_says_how_bad_it_is_and_where_it_stands_what_to_do(rule: dict[str, Any]) -> None:
     assert rule["labels"]["severity"] in ("warning", "critical")
-    assert rule["annotations"].keys() == {"summary", "runbook"}
-    page, _, anchor = rule["annotations"]["runbook"].partition("#")
+    assert rule["annotations"].keys() == {"summary", "runbook_url"}
+    page, _, anchor = rule["annotations"]["runbook_url"].partition("#")
     assert page == str(RUNBOOKS.relative_to(CHART.parents[1]))
     assert anchor in anchors()
 
 
 def test_every_runbook_is_some_alert_s() -> None:
-    pointed_at = [rule["annotations"]["runbook"].partition("#")[2] for rule in RULES.values()]
+    pointed_at = [rule["annotations"]["runbook_url"].partition("#")[2] for rule in RULES.values()]
     assert anchors() == list(dict.fromkeys(pointed_at))
 
 
