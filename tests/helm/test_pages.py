@@ -1,0 +1,122 @@
+"""What the pages say can be followed: links lead somewhere, commands have their options, values and objects exist."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import click
+import pytest
+
+from gateway.cli import VERBS, Verbs
+from tests.helm.chart import CHART, render
+from tests.helm.test_values import SCHEMA, resolved
+
+ROOT = CHART.parents[1]
+PAGES = [ROOT / "k8s" / "OPERATE.md", ROOT / "k8s" / "RUNBOOKS.md", CHART / "README.md"]
+EACH_PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+ELSEWHERE = {
+    "edge.management", "router.management", "edge.redirect_url", "router.checkpoint",  # of the configuration
+    "tls.crt", "tls.key", "keys.yaml", "values.yaml", "meshgate.yaml", "ca.crt",  # files
+    "tls.secret", "tls.dnsNames", "tls.clientCa",  # of a listener
+    "min.insync.replicas",  # of Kafka
+    "net.core.rmem_max",  # of Linux
+}  # fmt: skip
+"""What has dots in it and is no value of the chart's."""
+
+
+def code(page: Path) -> Iterator[str]:
+    """Lines of blocks, those that go on in the next one joined; and what stands in the text's marks."""
+    *parts, last = re.split(r"^ *```\w*\n", page.read_text(), flags=re.M)
+    assert len(parts) % 2 == 0, "a block has no end"
+    for block in parts[1::2]:
+        yield from block.replace("\\\n", " ").splitlines()
+    for text in [*parts[::2], last]:
+        yield from (" ".join(span.split()) for span in re.findall(r"`([^`]+)`", text))
+        yield from re.findall(r"^ {4}(\S.*)$", text, flags=re.M)
+
+
+def commands(page: Path, program: str) -> list[list[str]]:
+    """Their words behind the program's name, wherever in a line it is called."""
+    pattern = re.compile(rf"(?:^|-- |\| ){program} (?P<words>[^|#]+)")
+    called = [found["words"] for line in code(page) if (found := pattern.search(line))]
+    return [shlex.split(words.partition("&&")[0].replace("…", "SOMETHING").rstrip("\\ ")) for words in called]
+
+
+@cache
+def anchors(page: Path) -> set[str]:
+    """As forges make them of headings."""
+    titles = re.findall(r"(?m)^#+ (.+)$", page.read_text())
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@EACH_PAGE
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+def known(words: list[str]) -> tuple[click.Command, list[str]]:
+    """The verb that is meant, and what is left for it. Raises KeyError where there is none."""
+    command: click.Command = Verbs()
+    rest = list(words)
+    while isinstance(command, click.Group):
+        name = rest.pop(0)
+        found = command.get_command(click.Context(command), name)
+        if found is None:
+            raise KeyError(name)
+        command = found
+    return command, rest
+
+
+@pytest.mark.parametrize("page", PAGES[:2], ids=lambda page: page.stem)
+def test_every_command_of_ours_has_these_verbs_and_options(page: Path) -> None:
+    said = [words for words in commands(page, "meshgate") if words[0] in VERBS]
+    assert len(said) > 8
+    for words in said:
+        command, rest = known(words)
+        options = {
+            name: option for option in command.params for name in option.opts if isinstance(option, click.Option)
+        }
+        given = 0
+        while rest:
+            word = rest.pop(0)
+            if not word.startswith("-"):
+                given += 1
+            elif not options[word].is_flag:  # and where it is none of the verb's: KeyError
+                rest.pop(0)
+        needed = [one for one in command.params if isinstance(one, click.Argument) and one.required]
+        assert given >= len(needed), words
+
+
+def has_value(path: str) -> bool:
+    schema = SCHEMA
+    for name in path.split("."):
+        schema = resolved(schema)
+        if name not in schema.get("properties", {}):
+            return "properties" not in schema and schema.get("type") == "object"
+        schema = schema["properties"][name]
+    return True
+
+
+@EACH_PAGE
+def test_every_value_that_is_named_is_one_of_the_charts(page: Path) -> None:
+    spans = [span for span in code(page) if re.fullmatch(r"[a-z]\w*(\.\w+)+(: \S+)?", span)]
+    named = {span.partition(":")[0] for span in spans} - ELSEWHERE
+    named |= {word.partition("=")[0] for words in commands(page, "helm") for word in words if "=" in word}
+    assert named
+    assert [path for path in sorted(named) if not has_value(path)] == []
+
+
+@EACH_PAGE
+def test_every_object_that_is_named_is_one_of_the_charts(page: Path) -> None:
+    made = {each["metadata"]["name"] for each in render()}
+    pods = {f"{each['metadata']['name']}-0" for each in render() if each["kind"] == "StatefulSet"}
+    named = set(re.findall(r"\bdemo-meshgate[a-z0-9-]*", page.read_text()))
+    assert named <= made | pods
