@@ -37,6 +37,8 @@ _RESOURCES: Schema = {
 }
 _TEXTS: Schema = {"type": "object", "additionalProperties": {"type": "string"}}
 _POD_TEMPLATE: Schema = {"$ref": "/api/_definitions.json#/$defs/io.k8s.api.core.v1.PodTemplateSpec"}
+_POD_SECURITY: Schema = {"$ref": "/api/_definitions.json#/$defs/io.k8s.api.core.v1.PodSecurityContext"}
+_CONTAINER_SECURITY: Schema = {"$ref": "/api/_definitions.json#/$defs/io.k8s.api.core.v1.SecurityContext"}
 _SELECTOR: Schema = {"$ref": "/api/_definitions.json#/$defs/io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector"}
 
 
@@ -62,6 +64,8 @@ COUNT: Schema = {"type": "integer", "minimum": 1}
 SWITCH: Schema = {"type": "boolean"}
 DURATION: Schema = {"type": "string", "pattern": "^[0-9]+(ms|s|m|h)$"}
 
+_STRIMZI_POD = closed("securityContext", securityContext=_POD_SECURITY)
+_STRIMZI_CONTAINER = closed("securityContext", securityContext=_CONTAINER_SECURITY)
 _ENDPOINT = closed("port path interval", port=TEXT, path=TEXT, interval=DURATION)
 _RULE = {
     "type": "object",
@@ -158,8 +162,19 @@ CUSTOM: dict[tuple[str, str], Schema] = {
             ),
             authorization=closed("type", type=one_of("simple")),
             config={"type": "object"},
+            template=closed("pod kafkaContainer", pod=_STRIMZI_POD, kafkaContainer=_STRIMZI_CONTAINER),
         ),
-        entityOperator=closed("topicOperator userOperator", topicOperator=closed(""), userOperator=closed("")),
+        entityOperator=closed(
+            "topicOperator userOperator",
+            topicOperator=closed(""),
+            userOperator=closed(""),
+            template=closed(
+                "pod",
+                pod=_STRIMZI_POD,
+                topicOperatorContainer=_STRIMZI_CONTAINER,
+                userOperatorContainer=_STRIMZI_CONTAINER,
+            ),
+        ),
     ),
     ("kafka.strimzi.io/v1", "KafkaNodePool"): closed(
         "replicas roles storage",

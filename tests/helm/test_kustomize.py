@@ -16,6 +16,7 @@ from gateway.config import parse
 from gateway.embedded.broker import Broker
 from tests.helm.chart import CHART, Object, find, merged, of_kind, pod_specs, render_exactly
 from tests.helm.schemas import faults
+from tests.helm.test_topics import restricted
 from tests.helm.tools import helm_3, helm_4, kubectl
 
 K8S = CHART.parents[1] / "k8s"
@@ -91,6 +92,9 @@ class TestSharedKafka:
         config = find(built(SHARED), "Kafka")["spec"]["kafka"]["config"]
         for topic in of_kind(built(SHARED), "KafkaTopic"):
             assert int(topic["spec"]["config"]["max.message.bytes"]) == config["message.max.bytes"]
+
+    def test_its_pods_are_let_into_its_namespace(self) -> None:
+        assert restricted(find(built(SHARED), "Kafka"))
 
     def test_its_certificates_are_signed_by_the_authority_beside_it(self) -> None:
         objects = built(SHARED)

@@ -90,6 +90,18 @@ class TestKafkaTopics:
         assert of_kind(objects, "Kafka") == []
 
 
+def restricted(kafka: Object) -> bool:
+    """All that the operator makes of it. (Brokers write to their volumes as the image's group, which is 0.)"""
+    brokers, operators = (kafka["spec"][part]["template"] for part in ("kafka", "entityOperator"))
+    pod = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    container = {"securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}}
+    return bool(
+        brokers == {"pod": {"securityContext": {**pod, "fsGroup": 0}}, "kafkaContainer": container}
+        and operators
+        == {"pod": {"securityContext": pod}, "topicOperatorContainer": container, "userOperatorContainer": container}
+    )
+
+
 class TestKafka:
     def test_it_is_off_unless_asked_for(self) -> None:
         assert not {each["kind"] for each in render()} & {"Kafka", "KafkaNodePool", "KafkaUser"}
@@ -99,6 +111,9 @@ class TestKafka:
         assert config["auto.create.topics.enable"] is False
         assert (config["default.replication.factor"], config["min.insync.replicas"]) == (3, 2)
         assert config["message.max.bytes"] == config["replica.fetch.max.bytes"] == 4_194_304
+
+    def test_its_pods_keep_to_pod_security_restricted_whatever_the_operators_default(self) -> None:
+        assert restricted(find(render(kafka=STRIMZI), "Kafka"))
 
     def test_its_brokers_belong_to_it_and_outlive_the_release(self) -> None:
         objects = render(kafka=STRIMZI)
