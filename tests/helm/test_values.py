@@ -220,6 +220,10 @@ class TestGuards:
             ),
             ({"listeners": [TLS_LISTENER]}, "plc needs a certificate"),
             ({"certManager": {"enabled": True}, "listeners": [TLS_LISTENER]}, "say who signs"),
+            (
+                {"certManager": {"enabled": True, "issuer": {"name": "mesh"}, "durationHours": 720}},
+                "720 before the end of 720 would be at once",
+            ),
             ({"listeners": [TLS_LISTENER | {"transport": "tcp", "tls": {"secret": "x"}}]}, "plc has no TLS over tcp"),
             (
                 {"metrics": {"podMonitor": {"enabled": True}, "serviceMonitor": {"enabled": True}}},

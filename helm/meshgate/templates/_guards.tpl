@@ -74,6 +74,9 @@
 {{- if and .Values.certManager.enabled (not .Values.certManager.issuer.name) -}}
 {{- $faults = append $faults "certManager.issuer.name: say who signs" -}}
 {{- end -}}
+{{- if and .Values.certManager.enabled (ge (int .Values.certManager.renewBeforeHours) (int .Values.certManager.durationHours)) -}}
+{{- $faults = append $faults (printf "certManager.renewBeforeHours: %d before the end of %d would be at once, and again" (int .Values.certManager.renewBeforeHours) (int .Values.certManager.durationHours)) -}}
+{{- end -}}
 {{- if and .Values.metrics.podMonitor.enabled .Values.metrics.serviceMonitor.enabled -}}
 {{- $faults = append $faults "metrics: podMonitor and serviceMonitor would count everything twice; choose one" -}}
 {{- end -}}
