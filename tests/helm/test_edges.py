@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from tests.helm.chart import Object, configuration, find, of_kind, render
+from tests.helm.chart import (
+    CHART,
+    LEAST,
+    NAMESPACE,
+    RELEASE,
+    Object,
+    configuration,
+    find,
+    merged,
+    of_kind,
+    render,
+    template,
+)
+from tests.helm.kubernetes_api import api_with
+from tests.helm.tools import helm_3
 
 LISTENERS = [
     {"name": "devices", "protocol": "emm", "transport": "udp", "port": 5050, "servicePort": 50, "nodePort": 30050},
@@ -157,6 +174,16 @@ class TestNumber:
     def test_a_scaler_has_the_number_to_itself(self, kind: str) -> None:
         scaling = {"kind": kind, "keda": {"prometheusUrl": "http://prometheus:9090"}}
         assert "replicas" not in edges(render(edge={"autoscaling": scaling}))
+
+    @pytest.mark.parametrize(("there", "wanted"), [(5, 5), (1, 3), (0, 3)])
+    def test_turning_a_scaler_on_ends_no_edge(self, there: int, wanted: int, tmp_path: Path) -> None:
+        """An upgrade that no longer says the number sets it to what Kubernetes takes for none, which is one."""
+        scaling = {"kind": "hpa", "minReplicas": 3, "maxReplicas": 9}
+        values = merged(LEAST, {"edge": {"autoscaling": scaling}})
+        with api_with(NAMESPACE, f"{RELEASE}-meshgate-edge", {"replicas": there}, tmp_path) as kubeconfig:
+            asking = ["--dry-run=server", "--kubeconfig", str(kubeconfig), "--values", "-"]
+            text = template(helm_3(), CHART, *asking, values=json.dumps(values))
+        assert edges(list(yaml.safe_load_all(text)))["replicas"] == wanted
 
     def test_cpu_makes_more_edges_quickly_and_fewer_slowly(self) -> None:
         scaling = {"kind": "hpa", "minReplicas": 3, "maxReplicas": 9, "cpuPercent": 60}
