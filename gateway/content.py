@@ -23,6 +23,8 @@ MAX_DEPTH = 64
 
 def decode_value(body: bytes, content_type: str) -> Any:
     """The value a body stands for; bytes for every type but JSON, msgpack and text. No bytes are no value: None."""
+    if not body:
+        return None
     match media_type(content_type):
         case "application/json":
             return from_json(body)

@@ -254,6 +254,15 @@ def test_a_response_carries_the_value_of_its_body(body: bytes, value: Object | N
     assert message_for(event(Kind.RESPONSE, "Orders.create", body)) == Response("Orders", CALL_ID, value)
 
 
+@pytest.mark.parametrize("content_type", ["", BINARY, JSON, MSGPACK, TEXT])
+def test_a_response_without_a_body_has_no_value_whatever_its_type(content_type: str) -> None:
+    assert message_for(event(Kind.RESPONSE, "a.b", b"", content_type)) == Response("a", CALL_ID)
+
+
+def test_a_response_without_a_value_arrives_without_one() -> None:
+    assert message_for(event_of(Response("orders", CALL_ID), "r1")) == Response("orders", CALL_ID)
+
+
 @pytest.mark.parametrize("method", ["subscribe", "unsubscribe", "serve", "unserve"])
 def test_the_answer_to_a_control_call_is_true(method: str) -> None:
     answer = message_for(event(Kind.RESPONSE, f"mesh.{method}", b'{"ok":true}'))
