@@ -160,8 +160,9 @@ class LinkKeeper:
         standing = Standing(self._metrics)
         if not address.is_websocket:
             return StreamCarrier(self, standing, str(address.at), deadline)
-        protocol = dialling(address, self._sessions.limits(self.link.name).frame_bytes)
-        return WebSocketCarrier(self, standing, str(address.at), deadline, protocol, text=self._spec.text_messages)
+        text, frame_bytes = self._spec.text_messages, self._sessions.limits(self.link.name).frame_bytes
+        protocol = dialling(address, frame_bytes, text=text)
+        return WebSocketCarrier(self, standing, str(address.at), deadline, protocol, text=text)
 
     # -- for carriers ------------------------------------------------------------------------------------------
 

@@ -107,9 +107,9 @@ class StreamListener:
     def carrier(self, standing: Standing, address: str, deadline: float) -> Carrier:
         if not self.listener.address.is_websocket:
             return StreamCarrier(self, standing, address, deadline)
-        protocol = serving(self._spec.name, self._sessions.limits(self.listener.name).frame_bytes)
-        check = check_of(self.listener)
-        return WebSocketCarrier(self, standing, address, deadline, protocol, text=self._spec.text_messages, check=check)
+        text, frame_bytes = self._spec.text_messages, self._sessions.limits(self.listener.name).frame_bytes
+        protocol, check = serving(self._spec.name, frame_bytes, text=text), check_of(self.listener)
+        return WebSocketCarrier(self, standing, address, deadline, protocol, text=text, check=check)
 
     # -- for carriers ------------------------------------------------------------------------------------------
 

@@ -35,6 +35,8 @@ from gateway.reasons import Reason
 
 MESSAGE_HEAD_BYTES = 1_024
 """A message may be so much longer than the largest frame: what stands in front of a frame's largest part."""
+BATCH_BYTES = 65_536
+"""However small a listener's frames must be, a message may hold several."""
 WINDOW_BITS = 12
 """Of permessage-deflate, both ways: 4 KiB of window and little memory for each connection, as `websockets` has it."""
 _DEFLATE = {"memLevel": 5}
@@ -175,7 +177,7 @@ class WebSocketCarrier(Carrier):
         self._flush()
 
 
-def serving(protocol: str, frame_bytes: int) -> ServerProtocol:
+def serving(protocol: str, frame_bytes: int, *, text: bool) -> ServerProtocol:
     """Our side of a connection that a peer opens."""
 
     def choose(_: ServerProtocol, offered: Sequence[Subprotocol]) -> Subprotocol | None:
@@ -189,19 +191,26 @@ def serving(protocol: str, frame_bytes: int) -> ServerProtocol:
             )
         ],
         select_subprotocol=choose,
-        max_size=frame_bytes + MESSAGE_HEAD_BYTES,
+        max_size=_largest(frame_bytes, text=text),
         logger=_quiet,
     )
 
 
-def dialling(address: Address, frame_bytes: int) -> ClientProtocol:
+def dialling(address: Address, frame_bytes: int, *, text: bool) -> ClientProtocol:
     """Our side of a connection that we open."""
     return ClientProtocol(
         parse_uri(str(address)),
         extensions=[ClientPerMessageDeflateFactory(client_max_window_bits=True, compress_settings=_DEFLATE)],
-        max_size=frame_bytes + MESSAGE_HEAD_BYTES,
+        max_size=_largest(frame_bytes, text=text),
         logger=_quiet,
     )
+
+
+def _largest(frame_bytes: int, *, text: bool) -> tuple[int | None, int]:
+    """Of a message, and of a fragment of one. A text is kept until it is whole; in a stream of bytes what comes is
+    consumed, and it is the protocol that knows where a frame ends."""
+    fragment_bytes = max(frame_bytes, BATCH_BYTES) + MESSAGE_HEAD_BYTES
+    return fragment_bytes if text else None, fragment_bytes
 
 
 def check_of(listener: Listener) -> Check:

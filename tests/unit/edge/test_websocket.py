@@ -13,7 +13,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from gateway.edge.websocket import MESSAGE_HEAD_BYTES
+from gateway.edge.websocket import BATCH_BYTES, MESSAGE_HEAD_BYTES
 from tests.unit.edge.certificates import Authority
 from tests.unit.edge.running import RunningEdge, configured, in_a_loop, listener, running, until
 
@@ -93,9 +93,9 @@ class TestMessages:
     async def test_a_message_may_be_so_long_and_no_longer(
         self, longer: int, taken: bool, compression: str | None
     ) -> None:
-        config = configured(web(frame_bytes=50_000))
+        config = configured(web(frame_bytes=100_000))
         async with running(config) as edge, opened(edge, "web", compression=compression) as socket:
-            size = 50_000 + MESSAGE_HEAD_BYTES + longer
+            size = 100_000 + MESSAGE_HEAD_BYTES + longer
             await socket.send(HANDSHAKE)
             assert await socket.recv() == HANDSHAKE
             await socket.send((bytes.fromhex("01 00") * size)[:size])  # yamp's pings, as many as fit
@@ -107,6 +107,30 @@ class TestMessages:
             assert ended.value.rcvd is not None
             assert ended.value.rcvd.code == 1009
             assert edge.of("rejected_frames_total", "web", reason="too_large") == 1
+
+    @in_a_loop
+    async def test_a_message_may_hold_more_than_the_largest_frame_if_its_frames_do_not(self) -> None:
+        frames = [EVENT] * 1_000
+        async with running(configured(web(frame_bytes=100))) as edge, opened(edge, "web") as socket:
+            await socket.send(HANDSHAKE + b"".join(frames))
+            await until(lambda: edge.kafka.frames() == frames)
+
+    @in_a_loop
+    async def test_a_message_in_fragments_may_be_of_any_length(self) -> None:
+        frames = [EVENT] * (2 * BATCH_BYTES // len(EVENT))
+        async with running(configured(web(frame_bytes=100))) as edge, opened(edge, "web") as socket:
+            await socket.send([HANDSHAKE, *frames])
+            await until(lambda: edge.kafka.frames() == frames)
+
+    @in_a_loop
+    async def test_a_text_is_no_longer_in_fragments_than_at_once(self) -> None:
+        config = configured(listener("rpc", "wolpertinger", "ws", frame_bytes=1_024))
+        async with running(config) as edge, opened(edge, "rpc") as socket:
+            await socket.send(["x" * BATCH_BYTES, "x" * MESSAGE_HEAD_BYTES, "x"])
+            with pytest.raises(ConnectionClosed) as ended:
+                await socket.recv()
+            assert ended.value.rcvd is not None
+            assert ended.value.rcvd.code == 1009
 
     @in_a_loop
     async def test_a_compressed_message_is_opened_and_ours_are_compressed_for_who_asked_for_it(self) -> None:
