@@ -20,14 +20,13 @@ import json
 from typing import Any, NamedTuple
 
 from gateway.content import JSON, decode_value, to_json
-from gateway.event import MESH_ERROR_HEADER, SERVED_BESIDE_HEADER, Event, Kind
+from gateway.event import Event, Kind
 from gateway.protocols.spec import Encoded, Env, Target
 from gateway.protocols.wolpertinger import objects
 from gateway.protocols.wolpertinger.codec import call_id_offset, decode, encode
+from gateway.protocols.wolpertinger.error_codes import CODE_HEADER, body_of, code_of
 from gateway.protocols.wolpertinger.frames import (
-    CODE_OF,
     MAX_XML_BYTES,
-    SLUG_OF,
     Call,
     ErrorCode,
     Message,
@@ -37,10 +36,9 @@ from gateway.protocols.wolpertinger.frames import (
 )
 from gateway.protocols.wolpertinger.options import WolpertingerOptions
 from gateway.raw_log.frames import RawFrame, event_of
-from gateway.reasons import MeshError, Reason, Rejected
+from gateway.reasons import Reason, Rejected
 from gateway.subjects import is_control
 
-CODE_HEADER = "wolpertinger-code"
 TYPES_HEADER = "wolpertinger-types"
 COMPONENT_HEADER = "wolpertinger-component"
 ERROR_SUBJECT = "wolpertinger.error"
@@ -54,7 +52,6 @@ UNSTAMPED_CALL_ID = "00000000-0000-0000-0000-000000000000"
 _MESH = "mesh"
 _INTERESTS = frozenset({"subscribe", "unsubscribe", "serve", "unserve"})
 _INTEREST_NAMES = ("subject", "group")
-_INT32_END = 1 << 31
 
 
 class Content(NamedTuple):
@@ -95,10 +92,10 @@ def _content(message: Message, raw: RawFrame) -> Content:
             return _request(message)
         case RemoteError(component, code, ""):
             headers = {CODE_HEADER: str(code), COMPONENT_HEADER: component}
-            return Content(Kind.EVENT, ERROR_SUBJECT, _error_body(code), headers=headers)
+            return Content(Kind.EVENT, ERROR_SUBJECT, body_of(code), headers=headers)
         case RemoteError(_, code, call_id):
             headers = {CODE_HEADER: str(code)}
-            return Content(Kind.ERROR, _asked(raw), _error_body(code), correlation=call_id, headers=headers)
+            return Content(Kind.ERROR, _asked(raw), body_of(code), correlation=call_id, headers=headers)
         case Response(_, call_id, value):
             body = b"" if value is None else to_json(objects.to_json(value))
             headers = _types_header(() if value is None else (value,))
@@ -149,16 +146,6 @@ def _asked(raw: RawFrame) -> str:
     return raw.replies[0].subject
 
 
-def _error_body(code: int) -> bytes:
-    try:
-        known = ErrorCode(code)
-    except ValueError:
-        return to_json({"code": str(code), "message": f"wolpertinger error {code}"})
-    name = known.name.lower()
-    slug = str(SLUG_OF.get(known, name))
-    return to_json({"code": slug, "message": f"wolpertinger error {code}: {name.replace('_', ' ')}"})
-
-
 def dedup_key(event: Event, options: WolpertingerOptions, /) -> str | None:
     """A CallId is a UUID, in either case, and its answer goes to the session that used it."""
     return f"{event.session} {event.message_id.lower()}" if event.kind is Kind.REQUEST else None
@@ -181,8 +168,10 @@ def from_event(event: Event, target: Target, options: WolpertingerOptions, env: 
         case Kind.RESPONSE:
             return _encoded(Response(answering(event.subject), target.request, _response_value(event)))
         case Kind.ERROR | Kind.CANCELLED:
-            code, losses = _code(event)
-            return _encoded(RemoteError(answering(event.subject), code, target.request), losses)
+            code = code_of(event)
+            losses = _body_loss(event) if code is None else ()
+            known = ErrorCode.UNSPECIFIED if code is None else code
+            return _encoded(RemoteError(answering(event.subject), known, target.request), losses)
 
 
 def _encoded(message: Message, losses: tuple[str, ...] = ()) -> Encoded:
@@ -232,31 +221,6 @@ def _hints(event: Event) -> list[objects.Hint]:
     except (ValueError, RecursionError):
         return []
     return hints if isinstance(hints, list) else []
-
-
-def _code(event: Event) -> tuple[int, tuple[str, ...]]:
-    """A RemoteError has a number and no text: what has no number of its own is 100, and its body is lost."""
-    given = event.headers.get(CODE_HEADER, "")
-    if given.removeprefix("-").isdecimal() and given.isascii() and len(given) <= 11:
-        code = int(given)
-        if -_INT32_END <= code < _INT32_END:
-            return code, ()
-    slug = event.headers.get(MESH_ERROR_HEADER) or _slug(event)
-    if slug == MeshError.NO_RESPONDER and SERVED_BESIDE_HEADER in event.headers:
-        return ErrorCode.METHOD_NOT_FOUND, ()
-    if event.kind is Kind.ERROR and slug in CODE_OF:
-        return CODE_OF[MeshError(slug)], ()
-    return ErrorCode.UNSPECIFIED, _body_loss(event)
-
-
-def _slug(event: Event) -> str:
-    """The code in a body of the mesh's own form, which a peer's error may have too."""
-    try:
-        body = decode_value(event.body, event.content_type)
-    except Rejected:
-        return ""
-    code = body.get("code") if isinstance(body, dict) else None
-    return code if isinstance(code, str) else ""
 
 
 def _body_loss(event: Event) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from gateway.protocols import protocols
 from gateway.protocols.spec import Encoded, Env, Target
 from gateway.protocols.wolpertinger import PROTOCOL
 from gateway.protocols.wolpertinger.codec import decode, encode
+from gateway.protocols.wolpertinger.error_codes import CODE_HEADER
 from gateway.protocols.wolpertinger.frames import (
     MAX_XML_BYTES,
     WHOLE_BYTES,
@@ -28,7 +29,6 @@ from gateway.protocols.wolpertinger.frames import (
     Response,
 )
 from gateway.protocols.wolpertinger.mapping import (
-    CODE_HEADER,
     MAX_TYPES_CHARACTERS,
     TYPES_HEADER,
     UNSTAMPED_CALL_ID,
@@ -312,9 +312,35 @@ def test_a_code_of_wolpertinger_goes_before_all() -> None:
     assert message_for(error) == RemoteError("a", 303, CALL_ID)
 
 
+NUMBERS = [
+    (b'{"code":404,"message":"gone"}', JSON, 404),
+    (b'{"code":"-7"}', JSON, -7),
+    (b'{"code":"item_not_found"}', JSON, 502),
+    (to_msgpack({"code": 2147483647}), MSGPACK, 2147483647),
+]
+
+
+@pytest.mark.parametrize(("body", "content_type", "code"), NUMBERS)
+def test_an_error_keeps_the_number_that_its_body_names(body: bytes, content_type: str, code: int) -> None:
+    out = encoded(event(Kind.ERROR, "a.b", body, content_type))
+    assert (decode(out.frame), out.losses) == (RemoteError("a", code, CALL_ID), ())
+
+
+@pytest.mark.parametrize("code", [-1, *ErrorCode])
+def test_an_error_keeps_its_code_through_a_protocol_that_has_only_a_body(code: int) -> None:
+    body = event_of(RemoteError("a", code, CALL_ID), "r1").body
+    again = message_for(event(Kind.ERROR, "a.b", body))
+    # 303 and 304 are one thing to others.
+    assert again == RemoteError("a", 304 if code == 303 else code, CALL_ID)
+
+
 NO_NUMBER = [
     event(Kind.ERROR, "a.b", b'{"code":"boom"}'),
     event(Kind.ERROR, "a.b", b'{"code":[]}'),
+    event(Kind.ERROR, "a.b", b'{"code":true}'),
+    event(Kind.ERROR, "a.b", b'{"code":1.5}'),
+    event(Kind.ERROR, "a.b", b'{"code":2147483648}'),
+    event(Kind.ERROR, "a.b", b'{"code":"0x65"}'),
     event(Kind.ERROR, "a.b", b"{"),
     event(Kind.ERROR, "a.b", b"boom", TEXT),
     event(Kind.ERROR, "a.b", b"boom", TEXT, wolpertinger_code="2147483648"),

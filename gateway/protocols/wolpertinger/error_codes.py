@@ -1,0 +1,62 @@
+"""The numbers of RemoteErrors, and what an error says in the mesh: its body, and the code that one is told by."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from gateway.content import decode_value, to_json
+from gateway.event import MESH_ERROR_HEADER, SERVED_BESIDE_HEADER, Event, Kind
+from gateway.protocols.wolpertinger.frames import CODE_OF, SLUG_OF, ErrorCode
+from gateway.reasons import MeshError, Rejected
+
+CODE_HEADER = "wolpertinger-code"
+
+_INT32_END = 1 << 31
+_DECIMAL = re.compile("-?[0-9]{1,10}")
+_CODES = {code.name.lower(): code for code in ErrorCode} | {str(slug): code for slug, code in CODE_OF.items()}
+
+
+def body_of(code: int) -> bytes:
+    """In the mesh's form: its slug where it has one, else our name of it, else the number."""
+    try:
+        known = ErrorCode(code)
+    except ValueError:
+        return to_json({"code": str(code), "message": f"wolpertinger error {code}"})
+    name = known.name.lower()
+    slug = str(SLUG_OF.get(known, name))
+    return to_json({"code": slug, "message": f"wolpertinger error {code}: {name.replace('_', ' ')}"})
+
+
+def code_of(event: Event) -> int | None:
+    """The number of an error that came as one, or names one; a RemoteError has no room for anything else."""
+    if (given := _number(event.headers.get(CODE_HEADER))) is not None:
+        return given
+    said = event.headers.get(MESH_ERROR_HEADER) or _said(event)
+    if said == MeshError.NO_RESPONDER and SERVED_BESIDE_HEADER in event.headers:
+        return ErrorCode.METHOD_NOT_FOUND
+    return _code_named(said) if event.kind is Kind.ERROR else None
+
+
+def _said(event: Event) -> Any:
+    """The code in a body of the mesh's own form, which a peer's error may have too."""
+    try:
+        body = decode_value(event.body, event.content_type)
+    except Rejected:
+        return None
+    return body.get("code") if isinstance(body, dict) else None
+
+
+def _code_named(said: Any) -> int | None:
+    """By the mesh's name of it, by ours (`body_of` writes both), or as the number it is."""
+    if isinstance(said, str) and said in _CODES:
+        return _CODES[said]
+    return _number(said)
+
+
+def _number(said: Any) -> int | None:
+    """Of 32 bits, as a number or in decimal digits."""
+    if isinstance(said, str) and _DECIMAL.fullmatch(said):
+        said = int(said)
+    fits = isinstance(said, int) and not isinstance(said, bool) and -_INT32_END <= said < _INT32_END
+    return said if fits else None
