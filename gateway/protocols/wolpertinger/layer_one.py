@@ -65,7 +65,8 @@ class LayerOne(Session):
         if len(buffer) > self.options.line_bytes:
             self._refuse_long(bytes(buffer[:HEAD_BYTES]))
         else:
-            self._take(bytes(buffer), now)
+            # Who has one writer for all transports ends its messages as it ends its lines.
+            self._take(bytes(buffer).removesuffix(b"\n"), now)
         return len(buffer)
 
     def _parse_lines(self, buffer: bytearray, now: float) -> int:

@@ -136,6 +136,12 @@ def test_a_message_transport_needs_no_newline_and_gives_none() -> None:
     assert conversation.session.data_to_send() == [b"result:0;message_id:1;"]
 
 
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_a_message_may_end_as_a_line_does(end: bytes) -> None:
+    conversation = talk(message_transport=True)
+    assert only(FramesReceived, conversation.receives(CALL_LINE[:-1] + end)).data == CALL
+
+
 def test_each_piece_is_a_message_of_its_own_on_a_message_transport() -> None:
     conversation = talk(message_transport=True)
     conversation.delivers(delivery(bytes(PIECE_CHARACTERS)))
