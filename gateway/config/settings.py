@@ -33,6 +33,9 @@ class RecordSettings(Section):
     bytes: Bytes = 65_536
     linger_milliseconds: Milliseconds = 4
     """Between one leaving and the next; what comes later than that after the last goes at once."""
+    busy_linger_milliseconds: Milliseconds = 10
+    """The same, while so much comes (`busy_frames_per_second`) that larger records save more time than they wait."""
+    busy_frames_per_second: Count = 5_000
 
 
 class EdgeSettings(Section):

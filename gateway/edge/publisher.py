@@ -2,7 +2,8 @@
 
 Records of all partitions leave together: at once when the last have left long enough ago (the linger), else when they
 have, and each as soon as it is full. So an idle mesh waits for nothing, and a busy one wakes its broker, its router and
-its edges a few hundred times a second at most: it is that, and not the frames, what costs.
+its edges a few hundred times a second at most: it is that, and not the frames, what costs. The more comes, the longer
+the linger is.
 
 This bounds what waits for Kafka in memory: what is received and not acknowledged counts as in flight, and when that is
 too much listeners are told to stop (TCP is not read, UDP drops the newest and counts).
@@ -98,6 +99,7 @@ class RawPublisher:
         self._observe = observe
         self._traces = traces
         self._linger = limits.linger_milliseconds / 1000
+        self._frames_sent = 0
         self._partitions = [_Partition(ContainerBuilder(edge, epoch)) for _ in range(partitions)]
         self._done: deque[tuple[_Sent, NotTaken | None]] = deque()
         self._awake = False
@@ -225,8 +227,11 @@ class RawPublisher:
 
     def _leave(self) -> None:
         self._scheduled = False
-        self._left_at = self._loop.time()
         self.flush()
+        now = self._loop.time()
+        is_busy = self._frames_sent >= self._limits.busy_frames_per_second * (now - self._left_at)
+        self._linger = (self._limits.busy_linger_milliseconds if is_busy else self._limits.linger_milliseconds) / 1000
+        self._left_at, self._frames_sent = now, 0
 
     def _close(self, partition: int) -> None:
         of = self._partitions[partition]
@@ -236,6 +241,7 @@ class RawPublisher:
     def _send(self, partition: int, of: _Partition) -> None:
         frames, opened_at = len(of.builder), of.opened_at
         sent = _Sent(partition, frames, of.weight, of.waiting, of.tallies, opened_at, self._loop.time())
+        self._frames_sent += frames
         of.waiting, of.tallies, of.weight, of.opened_at = [], {}, 0, 0.0
         if self._traces is not None:
             sent.received = of.builder.received()

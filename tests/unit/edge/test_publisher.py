@@ -88,6 +88,17 @@ async def test_a_record_does_not_wait_longer_than_it_may() -> None:
 
 
 @in_a_loop
+async def test_while_much_comes_records_wait_longer_for_more() -> None:
+    log = Log(RecordSettings(linger_milliseconds=0, busy_linger_milliseconds=60_000, busy_frames_per_second=1))
+    for name in ("after a long silence", "soon after"):
+        log.adds(name)
+        await turn()
+    log.adds("now it is busy")
+    await turn()
+    assert len(log.records()) == 2
+
+
+@in_a_loop
 async def test_a_full_record_leaves_at_once() -> None:
     log = Log(RecordSettings(frames=3, bytes=100, linger_milliseconds=60_000))
     log.adds("one")
