@@ -9,6 +9,9 @@ from types import MappingProxyType
 
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
+FOREIGN_KEY_HEADER = "emm-public-key"
+"""The public key that a packet brought with it and that the trust store does not know: it proves who holds that key,
+and not that this is the node the packet names."""
 MESH_ERROR_HEADER = "mesh-error"
 """On an error of the mesh itself: its slug."""
 SERVED_BESIDE_HEADER = "served-beside"
@@ -81,6 +84,16 @@ class Event:
     auth: Auth = Auth.NONE
     key_id: str = ""
     raw: bytes = field(default=b"", repr=False, compare=False)
+
+    @property
+    def proves_node(self) -> bool:
+        """False where `node` is only what the sender says of itself."""
+        return self.auth is not Auth.NONE and FOREIGN_KEY_HEADER not in self.headers
+
+    @property
+    def principal(self) -> str:
+        """Who it is to the permissions. A session's node was named by its edge; a datagram has to prove its own."""
+        return self.node if self.session or self.proves_node else f"anon:{self.edge}:{self.peer}"
 
     @property
     def text(self) -> str | None:

@@ -85,7 +85,7 @@ class Judge:
             return f"a {verdict.kind} is over by now"
         if not self.rows.is_repeatable(verdict):
             return "it tells the mesh itself something, which is over by now"
-        if not self._state.permissions.may_publish(verdict.node, verdict.listener, verdict.subject):
+        if not self._state.permissions.may_publish(verdict.principal, verdict.listener, verdict.subject):
             return f"its node may not publish {verdict.subject}"
         return ""
 

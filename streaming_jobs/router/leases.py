@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gateway.egress import Group
-from gateway.event import Auth, Event
+from gateway.event import Event
 from gateway.interests.interest import Interest, Verb
 from gateway.protocols.spec import Lease
 from gateway.reasons import Rejected
@@ -26,8 +26,9 @@ class Leases:
         self._interests = interests
 
     def handle(self, work: Work, event: Event, lease: Lease) -> None:
-        """Only a packet that is authenticated may aim the mesh at an address."""
-        if event.auth is Auth.NONE:
+        """Only the node itself may aim the mesh at an address: neither who proves nothing, nor a key that anybody may
+        bring. Of those it is told that they are here, and no more."""
+        if not event.proves_node:
             return
         if lease.renews:
             self._renew(work, event, lease)
@@ -44,7 +45,7 @@ class Leases:
 
     def _replace(self, work: Work, event: Event, lease: Lease) -> None:
         """A hello is the full list: what is not in it any more is over. It is answered when it holds everywhere."""
-        granted = self._grantable(work, lease)
+        granted = self._grantable(work, event, lease)
         wanted = self._leased(work, event, granted)
         kept = {one.key for one in wanted}
         self._interests.remove(work, [key for key in self._interests.of(_subscriber(event)) if key not in kept])
@@ -55,15 +56,16 @@ class Leases:
             answer = Group(event.protocol, grant(event, granted, self._state.env), addresses=(_address(work),))
             work.egress(event.edge, work.raw.source.epoch, event, (answer,), ticket=ticket)
 
-    def _grantable(self, work: Work, lease: Lease) -> Lease:
+    def _grantable(self, work: Work, event: Event, lease: Lease) -> Lease:
         """Without the patterns that are malformed or forbidden; each of those is recorded."""
+        node = replace(work.raw.source, node=event.node)  # the packet has proven it; its source knows an address
 
         def good(verb: Verb, patterns: tuple[str, ...]) -> tuple[str, ...]:
             kept = []
             for pattern in dict.fromkeys(patterns[: most_interests(self._state, work.raw.source.listener)]):
                 try:
                     check_pattern(pattern)
-                    check_allowed(self._state, work.raw.source, verb, pattern)
+                    check_allowed(self._state, node, verb, pattern)
                     kept.append(pattern)
                 except Rejected as refused:
                     work.reject(refused, "match")

@@ -161,7 +161,7 @@ class RowFunctions:
             return
         elif event.kind is Kind.CANCEL:
             self._cancel(work, event)
-        elif not self._state.permissions.may_publish(event.node, event.listener, event.subject):
+        elif not self._state.permissions.may_publish(event.principal, event.listener, event.subject):
             self._refuse(work, event, Rejected(Reason.FORBIDDEN, _why_forbidden(event.subject)))
         elif event.kind is Kind.REQUEST:
             self._request(work, event)
@@ -179,7 +179,7 @@ class RowFunctions:
     def _send_again(self, work: Work, event: Event, again: Again) -> None:
         if not self.is_repeatable(event):
             return
-        if not self._state.permissions.may_publish(event.node, event.listener, event.subject):
+        if not self._state.permissions.may_publish(event.principal, event.listener, event.subject):
             work.reject(Rejected(Reason.FORBIDDEN, _why_forbidden(event.subject)), "match")
             return
         work.record(event)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from gateway.event import Event
 from gateway.protocols.emm.frames import HEARTBEAT_SUBJECT, HELLO_SUBJECT
-from gateway.protocols.emm.mapping import FOREIGN_KEY_HEADER
 from gateway.protocols.emm.options import EmmOptions
 from gateway.protocols.emm.presence import capabilities, hello_reply
 from gateway.protocols.spec import Env, Lease
 
 
 def asked_lease(event: Event, options: EmmOptions, /) -> Lease | None:
-    if FOREIGN_KEY_HEADER in event.headers:
-        return None  # proven by a key that anybody may bring: it must not speak for the node it names
     match event.subject:
         case subject if subject == HEARTBEAT_SUBJECT:
             return Lease(options.lease_seconds, renews=True)

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from gateway.auth.keyring import NODE_BYTES
 from gateway.content import BINARY, JSON
-from gateway.event import NO_HEADERS, Auth, Event, Kind
+from gateway.event import FOREIGN_KEY_HEADER, NO_HEADERS, Auth, Event, Kind
 from gateway.protocols.emm import codec
 from gateway.protocols.emm.body import content_of, fields_of
 from gateway.protocols.emm.frames import (
@@ -40,7 +40,6 @@ LATEST_SECONDS = (2**63 - 1) // MICROSECONDS
 
 _NODE_ID = FieldType.NODE_ID.value
 
-FOREIGN_KEY_HEADER = "emm-public-key"
 ENCRYPTED_HEADER = "encrypted"
 COMPRESSED_HEADER = "compressed"
 

@@ -1,0 +1,101 @@
+"""Packets without a session: who their sender is to the mesh, and what it may do as such."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from gateway.auth.keyring import Key
+from gateway.auth.verification import public_of
+from gateway.egress import Group
+from gateway.protocols.emm import codec
+from gateway.protocols.emm.frames import EventType, Field, FieldType
+from gateway.protocols.emm.signing import Signer
+from gateway.raw_log.frames import Source
+from tests.unit.router.mesh_in_a_log import EDGE, EPOCH, NOW, MeshInALog
+
+NODE, NAME = bytes.fromhex("00112233445566778899aabbccddeeff"), "00112233-4455-6677-8899-aabbccddeeff"
+KEY_ID, SECRET, SEED = b"\0\0\0\1", b"a secret of the node", b"\x05" * 32
+BY_HMAC, BY_NOTHING = Signer(NODE, KEY_ID, SECRET), Signer(NODE)
+BY_OWN_KEY = Signer(NODE, None, None, SEED, announce=True)
+"""A key that the trust store does not know, brought by the packet."""
+KEYS = {NODE: {KEY_ID: Key(KEY_ID, hmac=SECRET)}}
+HERE = "10.0.0.9:1"
+
+
+def mesh_that(*permissions: dict[str, Any], **policies: Any) -> MeshInALog:
+    listener = {"name": "emm", "protocol": "emm", "listen": "udp://127.0.0.1:5050", **policies}
+    return MeshInALog(keys=KEYS, settings={"listeners": [listener], "permissions": list(permissions)})
+
+
+def event(subject: str, signer: Signer | None) -> bytes:
+    return packet(EventType.EVENT, Field(FieldType.STRING, subject.encode()), signer)
+
+
+def hello(signer: Signer, *patterns: str) -> bytes:
+    return packet(EventType.HELLO, Field(FieldType.BINARY, json.dumps({"subscribe": patterns}).encode()), signer)
+
+
+def packet(kind: EventType, field: Field, signer: Signer | None) -> bytes:
+    return codec.encode(codec.Draft(b"m-id", NOW, (field,), kind), signer)
+
+
+def take(mesh: MeshInALog, *packets: bytes, peer: str = HERE) -> None:
+    for one in packets:
+        mesh.log(Source("emm", "emm", EDGE, EPOCH, 0, peer), one)
+
+
+def granted(mesh: MeshInALog) -> list[str] | None:
+    """What the mesh's own hello says that the node is subscribed to; None if it said none."""
+    answers: list[Group] = mesh.sent_to_address(HERE)
+    if not answers:
+        return None
+    capabilities = codec.decode(answers[-1].frame).value(FieldType.BINARY)
+    patterns: list[str] = json.loads(capabilities or b"")["subscribed"]
+    return patterns
+
+
+ADMINISTRATORS = {"nodes": [NAME], "publish": {"allow": [">"]}, "subscribe": {"allow": ["admin.>"]}}
+NOBODY: dict[str, Any] = {"publish": {"allow": []}, "subscribe": {"allow": []}}
+
+
+class TestPermissions:
+    def test_a_node_that_proves_itself_may_do_what_its_rule_says(self) -> None:
+        mesh = mesh_that(ADMINISTRATORS, NOBODY)
+        take(mesh, event("admin.off", BY_HMAC), hello(BY_HMAC, "admin.>", "other.>"))
+        assert [one.subject for one in mesh.events()] == ["admin.off", "mesh.emm.hello"]
+        assert granted(mesh) == ["admin.>"]
+        assert mesh.rejections() == [("match", "forbidden")]
+
+    @pytest.mark.parametrize("signer", [BY_NOTHING, BY_OWN_KEY])
+    def test_naming_a_node_is_not_being_it(self, signer: Signer) -> None:
+        mesh = mesh_that(ADMINISTRATORS, NOBODY, unauthenticated="accept", public_key="any")
+        take(mesh, event("admin.off", signer))
+        assert (mesh.events(), mesh.rejections()) == ([], [("match", "forbidden")])
+
+    @pytest.mark.parametrize("signer", [None, BY_NOTHING, BY_OWN_KEY])
+    def test_who_proves_no_node_is_among_the_anonymous(self, signer: Signer | None) -> None:
+        mesh = mesh_that({"nodes": ["anon:*"]}, NOBODY, unauthenticated="accept", public_key="any")
+        take(mesh, event("news.local", signer))
+        assert [one.subject for one in mesh.events()] == ["news.local"]
+
+
+class TestPresence:
+    @pytest.mark.parametrize("signer", [BY_NOTHING, BY_OWN_KEY])
+    def test_who_does_not_prove_its_node_is_here_but_subscribes_to_nothing(self, signer: Signer) -> None:
+        mesh = mesh_that(accept_presence=True, public_key="any")
+        take(mesh, hello(signer, "a.>"))
+        assert [(one.subject, one.node) for one in mesh.events()] == [("mesh.emm.hello", NAME)]
+        assert not mesh.rejections()
+        assert granted(mesh) is None
+        assert len(mesh.state.table) == 0
+
+
+def test_a_key_that_the_store_knows_is_no_foreign_one() -> None:
+    keys = {NODE: {KEY_ID: Key(KEY_ID, ed25519=public_of(SEED))}}
+    listener = {"name": "emm", "protocol": "emm", "listen": "udp://127.0.0.1:5050", "public_key": "any"}
+    mesh = MeshInALog(keys=keys, settings={"listeners": [listener]})
+    take(mesh, hello(BY_OWN_KEY, "a.>"))
+    assert granted(mesh) == ["a.>"]
