@@ -101,13 +101,14 @@ class AwaitsConfirmation(Protocol[OptionsT_contra]):
 class Lease:
     """What a presence packet of a protocol without sessions asks for; it holds for `seconds` from its receipt.
 
-    `renews`: the packet only prolongs what was asked for before.
+    `renews`: the packet only prolongs what was asked for before. `keeps`: it asks for just that again, where it is now.
     """
 
     seconds: int
     subscribe: tuple[str, ...] = ()
     serve: tuple[str, ...] = ()
     renews: bool = False
+    keeps: bool = False
 
 
 class AskedLease(Protocol[OptionsT_contra]):

@@ -36,16 +36,15 @@ class Leases:
             self._replace(work, event, lease)
 
     def _renew(self, work: Work, event: Event, lease: Lease) -> None:
-        known = self._interests.of(_subscriber(event)).values()
         until = event.received_at + lease.seconds * _MICROSECONDS
         soon = event.received_at + lease.seconds * RENEW_BEFORE * _MICROSECONDS
-        alive = [one for one in known if one.alive_at(event.received_at)]
+        alive = self._alive(event)
         if any((one.expires_at or 0) < soon for one in alive):
             self._interests.renew(work, [replace(one, expires_at=until) for one in alive], until)
 
     def _replace(self, work: Work, event: Event, lease: Lease) -> None:
         """A hello is the full list: what is not in it any more is over. It is answered when it holds everywhere."""
-        granted = self._grantable(work, event, lease)
+        granted = self._grantable(work, event, self._as_before(event, lease) if lease.keeps else lease)
         wanted = self._leased(work, event, granted)
         kept = {one.key for one in wanted}
         self._interests.remove(work, [key for key in self._interests.of(_subscriber(event)) if key not in kept])
@@ -55,6 +54,15 @@ class Leases:
         if grant is not None:
             answer = Group(event.protocol, grant(event, granted, self._state.env), addresses=(_address(work),))
             work.egress(event.edge, work.raw.source.epoch, event, (answer,), ticket=ticket)
+
+    def _as_before(self, event: Event, lease: Lease) -> Lease:
+        alive = self._alive(event)
+        patterns = {verb: tuple(one.pattern for one in alive if one.verb is verb) for verb in Verb}
+        return replace(lease, subscribe=patterns[Verb.SUBSCRIBE], serve=patterns[Verb.SERVE])
+
+    def _alive(self, event: Event) -> list[Interest]:
+        known = self._interests.of(_subscriber(event)).values()
+        return [one for one in known if one.alive_at(event.received_at)]
 
     def _grantable(self, work: Work, event: Event, lease: Lease) -> Lease:
         """Without the patterns that are malformed or forbidden; each of those is recorded."""

@@ -15,8 +15,8 @@ def asked_lease(event: Event, options: EmmOptions, /) -> Lease | None:
             return Lease(options.lease_seconds, renews=True)
         case subject if subject == HELLO_SUBJECT:
             wanted = capabilities(event.body)
-            if wanted is None:  # a blob of the node's own: it is here, and wants nothing
-                return Lease(options.lease_seconds)
+            if wanted is None:  # a blob of the node's own is no list that could replace its last one
+                return Lease(options.lease_seconds, keeps=True)
             return Lease(options.lease_seconds, wanted.subscribe, wanted.serve)
         case _:
             return None

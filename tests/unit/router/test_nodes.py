@@ -13,6 +13,7 @@ from gateway.egress import Group
 from gateway.protocols.emm import codec
 from gateway.protocols.emm.frames import EventType, Field, FieldType
 from gateway.protocols.emm.signing import Signer
+from gateway.raw_log.container import ContainerBuilder
 from gateway.raw_log.frames import Source
 from tests.unit.router.mesh_in_a_log import EDGE, EPOCH, NOW, MeshInALog
 
@@ -22,7 +23,7 @@ BY_HMAC, BY_NOTHING = Signer(NODE, KEY_ID, SECRET), Signer(NODE)
 BY_OWN_KEY = Signer(NODE, None, None, SEED, announce=True)
 """A key that the trust store does not know, brought by the packet."""
 KEYS = {NODE: {KEY_ID: Key(KEY_ID, hmac=SECRET)}}
-HERE = "10.0.0.9:1"
+HERE, ELSEWHERE = "10.0.0.9:1", "10.0.0.8:2"
 
 
 def mesh_that(*permissions: dict[str, Any], **policies: Any) -> MeshInALog:
@@ -42,19 +43,28 @@ def packet(kind: EventType, field: Field, signer: Signer | None) -> bytes:
     return codec.encode(codec.Draft(b"m-id", NOW, (field,), kind), signer)
 
 
-def take(mesh: MeshInALog, *packets: bytes, peer: str = HERE) -> None:
+def take(mesh: MeshInALog, *packets: bytes, peer: str = HERE, after: float = 0) -> None:
+    """`after`: so many seconds after the mesh began they are received."""
+    source = Source("emm", "emm", EDGE, EPOCH, 0, peer)
+    builder = ContainerBuilder(EDGE, EPOCH)
     for one in packets:
-        mesh.log(Source("emm", "emm", EDGE, EPOCH, 0, peer), one)
+        builder.add(source, int((NOW + after) * 1_000_000), one)
+    mesh.append(builder.build())
 
 
-def granted(mesh: MeshInALog) -> list[str] | None:
+def granted(mesh: MeshInALog, at: str = HERE) -> list[str] | None:
     """What the mesh's own hello says that the node is subscribed to; None if it said none."""
-    answers: list[Group] = mesh.sent_to_address(HERE)
+    answers: list[Group] = mesh.sent_to_address(at)
     if not answers:
         return None
     capabilities = codec.decode(answers[-1].frame).value(FieldType.BINARY)
     patterns: list[str] = json.loads(capabilities or b"")["subscribed"]
     return patterns
+
+
+def expiries(mesh: MeshInALog) -> set[float]:
+    """When leases end, in seconds after the mesh began."""
+    return {(one.expires_at or 0) / 1_000_000 - NOW for one in mesh.state.table}
 
 
 ADMINISTRATORS = {"nodes": [NAME], "publish": {"allow": [">"]}, "subscribe": {"allow": ["admin.>"]}}
@@ -91,6 +101,28 @@ class TestPresence:
         assert not mesh.rejections()
         assert granted(mesh) is None
         assert len(mesh.state.table) == 0
+
+    @pytest.mark.parametrize("blob", [b"\1\2", b'{"model": "x1"}'])
+    def test_a_hello_without_a_list_renews_the_last_one_and_moves_it_along(self, blob: bytes) -> None:
+        mesh = mesh_that(lease_seconds=10)
+        take(mesh, hello(BY_HMAC, "a.>", "b"))
+        take(mesh, packet(EventType.HELLO, Field(FieldType.BINARY, blob), BY_HMAC), peer=ELSEWHERE, after=9)
+        assert granted(mesh, ELSEWHERE) == ["a.>", "b"]
+        assert expiries(mesh) == {19.0}
+        assert {one.address for one in mesh.state.table} == {ELSEWHERE}
+
+    def test_a_hello_without_a_list_brings_back_nothing_that_is_over(self) -> None:
+        mesh = mesh_that(lease_seconds=10)
+        take(mesh, hello(BY_HMAC, "a.>"))
+        take(mesh, packet(EventType.HELLO, Field(FieldType.BINARY, b"\1"), BY_HMAC), after=10)
+        assert granted(mesh) == []
+
+    def test_a_list_replaces_the_last_one(self) -> None:
+        mesh = mesh_that()
+        take(mesh, hello(BY_HMAC, "a.>", "b"))
+        take(mesh, hello(BY_HMAC, "b", "c"), after=1)
+        assert granted(mesh) == ["b", "c"]
+        assert {one.pattern for one in mesh.state.table} == {"b", "c"}
 
 
 def test_a_key_that_the_store_knows_is_no_foreign_one() -> None:
