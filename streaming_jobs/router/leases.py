@@ -15,8 +15,9 @@ from streaming_jobs.router.mesh_state import MeshState
 from streaming_jobs.router.wants import check_allowed, frame_position, most_interests
 from streaming_jobs.router.work import Work
 
-RENEW_BEFORE = 0.75
-"""A heartbeat renews a lease of which less than this share is left: frequent ones cost nothing more."""
+SPARED_SECONDS, SPARED_SHARE = 1.0, 0.1
+"""A heartbeat renews the lease, but for one that comes so soon after the last renewal (a tenth of a short lease): a
+renewal is written into every partition, so a node must not be able to ask for thousands a second."""
 _MICROSECONDS = 1_000_000
 
 
@@ -37,9 +38,9 @@ class Leases:
 
     def _renew(self, work: Work, event: Event, lease: Lease) -> None:
         until = event.received_at + lease.seconds * _MICROSECONDS
-        soon = event.received_at + lease.seconds * RENEW_BEFORE * _MICROSECONDS
+        spared = min(SPARED_SECONDS, lease.seconds * SPARED_SHARE) * _MICROSECONDS
         alive = self._alive(event)
-        if any((one.expires_at or 0) < soon for one in alive):
+        if any((one.expires_at or 0) < until - spared for one in alive):
             self._interests.renew(work, [replace(one, expires_at=until) for one in alive], until)
 
     def _replace(self, work: Work, event: Event, lease: Lease) -> None:

@@ -52,6 +52,10 @@ def take(mesh: MeshInALog, *packets: bytes, peer: str = HERE, after: float = 0) 
     mesh.append(builder.build())
 
 
+def heartbeat() -> bytes:
+    return packet(EventType.HEARTBEAT, Field(FieldType.TIMESTAMP, NOW.to_bytes(8, "big")), BY_HMAC)
+
+
 def granted(mesh: MeshInALog, at: str = HERE) -> list[str] | None:
     """What the mesh's own hello says that the node is subscribed to; None if it said none."""
     answers: list[Group] = mesh.sent_to_address(at)
@@ -64,7 +68,7 @@ def granted(mesh: MeshInALog, at: str = HERE) -> list[str] | None:
 
 def expiries(mesh: MeshInALog) -> set[float]:
     """When leases end, in seconds after the mesh began."""
-    return {(one.expires_at or 0) / 1_000_000 - NOW for one in mesh.state.table}
+    return {round((one.expires_at or 0) / 1_000_000 - NOW, 3) for one in mesh.state.table}
 
 
 ADMINISTRATORS = {"nodes": [NAME], "publish": {"allow": [">"]}, "subscribe": {"allow": ["admin.>"]}}
@@ -123,6 +127,18 @@ class TestPresence:
         take(mesh, hello(BY_HMAC, "b", "c"), after=1)
         assert granted(mesh) == ["b", "c"]
         assert {one.pattern for one in mesh.state.table} == {"b", "c"}
+
+    @pytest.mark.parametrize(
+        ("lease_seconds", "after", "until"),
+        [(90, 1.5, 91.5), (90, 0.5, 90.0), (2, 0.3, 2.3), (2, 0.1, 2.0), (1, 0.9, 1.9)],
+    )
+    def test_every_heartbeat_renews_but_one_that_comes_at_once(
+        self, lease_seconds: int, after: float, until: float
+    ) -> None:
+        mesh = mesh_that(lease_seconds=lease_seconds)
+        take(mesh, hello(BY_HMAC, "a.>"))
+        take(mesh, heartbeat(), after=after)
+        assert expiries(mesh) == {until}
 
 
 def test_a_key_that_the_store_knows_is_no_foreign_one() -> None:
