@@ -9,10 +9,8 @@ import base64
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
-from uuid import UUID
 
 from gateway import cloud_event, egress
-from gateway.auth.keyring import NODE_BYTES
 from gateway.protocols import protocols
 from gateway.raw_log.container import decode_record
 from gateway.raw_log.frames import RawFrame
@@ -88,8 +86,7 @@ def raw_rows(record: Record) -> Iterator[Row]:
 def _claimed_node(frame: RawFrame) -> str:
     """What a datagram says of itself; nobody has judged it yet."""
     spec = protocols().get(frame.source.protocol)
-    key = spec.partition_key(frame.data) if spec is not None and spec.partition_key is not None else b""
-    return str(UUID(bytes=key)) if len(key) == NODE_BYTES else ""
+    return "" if spec is None else spec.claimed_node(frame.data)
 
 
 def event_rows(record: Record) -> Iterator[Row]:

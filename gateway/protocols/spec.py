@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, Self, TypeVar
+from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict
 
-from gateway.auth.keyring import GatewayIdentity, KeyRing
+from gateway.auth.keyring import NODE_BYTES, GatewayIdentity, KeyRing
 from gateway.event import Event
 from gateway.protocols.session import Session, SessionSettings
 from gateway.raw_log.frames import NO_FACTS, Facts, RawFrame
@@ -153,3 +154,8 @@ class ProtocolSpec(Generic[OptionsT]):
     grant_lease: GrantLease | None = None
     partition_key: Callable[[bytes], bytes] | None = None
     """Datagram protocols: the bytes that decide the raw partition, peeked and not judged (b"" if there are none)."""
+
+    def claimed_node(self, frame: bytes) -> str:
+        """Who a datagram says it is from, which nobody has judged; "" where it does not say."""
+        key = b"" if self.partition_key is None else self.partition_key(frame)
+        return str(UUID(bytes=key)) if len(key) == NODE_BYTES else ""

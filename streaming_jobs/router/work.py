@@ -13,7 +13,7 @@ from gateway.deliveries import encode as encode_deliveries
 from gateway.egress import Applied, Begun, Confirm, Confirmed, Egress, Group, Handover, Position, Step
 from gateway.event import MESH_ERROR_HEADER, NO_HEADERS, Event, Kind
 from gateway.protocols.spec import Encoded, Target
-from gateway.raw_log.frames import RawFrame, ReplyAddress, session_id
+from gateway.raw_log.frames import RawFrame, ReplyAddress, Source, session_id
 from gateway.raw_log.mesh_frames import DebtGiven
 from gateway.reasons import MeshError, Reason, Rejected
 from gateway.trace_context import TraceContext
@@ -52,13 +52,18 @@ class Work:
 
     def reject(self, refused: Rejected, stage: str) -> None:
         again = self.position.event_id if self.raw.again else ""
-        self.outs.append(
-            self.state.topics.rejected(self.event_id, stage, refused, self.raw.data, self.raw.source, again)
-        )
+        source = self._named_source()
+        self.outs.append(self.state.topics.rejected(self.event_id, stage, refused, self.raw.data, source, again))
         if stage == "deliver":
             self.state.tally.rejected(stage, refused.reason, self.raw.source.protocol)
         else:
             self.refused = refused.reason
+
+    def _named_source(self) -> Source:
+        """With the node that a datagram names: whose keys to look at, or whose name is being used."""
+        source = self.raw.source
+        spec = None if source.session else self.state.protocols.get(source.protocol)
+        return source if spec is None else replace(source, node=spec.claimed_node(self.raw.data))
 
     def refuse_whole(self, refused: Rejected) -> None:
         """Whatever was to come of it."""

@@ -147,3 +147,20 @@ def test_a_key_that_the_store_knows_is_no_foreign_one() -> None:
     mesh = MeshInALog(keys=keys, settings={"listeners": [listener]})
     take(mesh, hello(BY_OWN_KEY, "a.>"))
     assert granted(mesh) == ["a.>"]
+
+
+@pytest.mark.parametrize(
+    ("data", "node"),
+    [
+        (event("a.b", BY_NOTHING), NAME),
+        (event("mesh.x", BY_HMAC), NAME),
+        (event("a.b", Signer(NODE, KEY_ID, b"another secret"))[:-1], NAME),
+        (b"no packet", ""),
+        (b"\1" * 17 + b"\x14\x0fno whole node id", ""),
+    ],
+)
+def test_a_refused_packet_is_kept_with_the_node_it_names(data: bytes, node: str) -> None:
+    mesh = mesh_that()
+    take(mesh, data)
+    (refused,) = mesh.of("rejected")
+    assert dict(refused.headers or [])["node"].decode() == node
