@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import fields, replace
 from random import Random
 
@@ -30,7 +29,7 @@ from tests.unit.emm.mutations import (
 from tests.unit.emm.vectors import E1, E4, ENV, KEY, KEY_ID, NODE, RECEIVED_AT, SECRET, SEED, SOURCE
 
 PACKETS_PER_CONTAINER = 200
-NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
+NIGHTLY = settings.get_current_profile_name() == "nightly"
 CONTAINERS = 20_000 if NIGHTLY else 60
 """A third of them are full: over a million packets at night, some thousands in every run."""
 NIGHT_SECONDS = 3_600
