@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from gateway.auth.keyring import KEY_IDENTIFIER_BYTES, KeyRing
+from gateway.client.message_ids import MessageIds
 from gateway.client.packet_key import PacketKey
 from gateway.content import BINARY
 from gateway.event import Auth, Event, Kind
 from gateway.protocols.emm import codec, rules
-from gateway.protocols.emm.frames import HELLO_SUBJECT, MESSAGE_ID_BYTES, Algorithm, EventType, Field, FieldType
+from gateway.protocols.emm.frames import HELLO_SUBJECT, Algorithm, EventType, Field, FieldType
 from gateway.protocols.emm.judge import Verdict, judge
 from gateway.protocols.emm.mapping import MICROSECONDS, draft_of, event_of
 from gateway.protocols.emm.options import EmmOptions
@@ -48,16 +49,13 @@ class Grant:
 
 
 class PacketWriter:
-    """`key` is None for a sender that proves nothing. `token(n)` gives n random bytes, `clock` microseconds.
-
-    Message ids count up from a random one: 4 random bytes each would repeat within the window all too soon.
-    """
+    """`key` is None for a sender that proves nothing. `token(n)` gives n random bytes, `clock` microseconds."""
 
     def __init__(self, key: PacketKey | None, token: Callable[[int], bytes], clock: Callable[[], int]) -> None:
         self._key = key
         self._token = token
         self._clock = clock
-        self._last_id = int.from_bytes(token(MESSAGE_ID_BYTES), "big")
+        self._ids = MessageIds(token)
 
     def event(self, subject: str, body: bytes, content_type: str, wrapping: Wrapping = PLAIN) -> bytes:
         """Raises Rejected (too_large, untranslatable, unknown_key)."""
@@ -67,7 +65,7 @@ class PacketWriter:
             node="", received_at=self._clock(), content_type=BINARY if wrapped else content_type, body=body,
             urgent=wrapping.urgent,
         )  # fmt: skip
-        draft, _ = draft_of(event, self._message_id())
+        draft, _ = draft_of(event, self._ids.next())
         if wrapping.compress:
             draft = compress(draft)
         if wrapping.encrypt is not None:
@@ -84,11 +82,7 @@ class PacketWriter:
         return self._encode(self._presence(EventType.HEARTBEAT, Field(FieldType.TIMESTAMP, now)))
 
     def _presence(self, event_type: EventType, said: Field) -> codec.Draft:
-        return codec.Draft(self._message_id(), self._clock() // MICROSECONDS, (said,), event_type)
-
-    def _message_id(self) -> bytes:
-        self._last_id = (self._last_id + 1) % (1 << 8 * MESSAGE_ID_BYTES)
-        return self._last_id.to_bytes(MESSAGE_ID_BYTES, "big")
+        return codec.Draft(self._ids.next(), self._clock() // MICROSECONDS, (said,), event_type)
 
     def _sealed(self, draft: codec.Draft, algorithm: Algorithm) -> codec.Draft:
         if self._key is None or self._key.encryption is None:

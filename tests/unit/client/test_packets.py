@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
 from gateway.auth.keyring import Key, KeyRing
 from gateway.auth.verification import public_of
+from gateway.client.message_ids import MessageIds
 from gateway.client.packet_key import PacketKey
 from gateway.client.packets import ALGORITHMS, PLAIN, Grant, PacketReader, PacketWriter, Wrapping, grant_of
 from gateway.content import BINARY, JSON, TEXT
@@ -84,10 +86,27 @@ def test_an_event_that_no_packet_holds_is_refused() -> None:
     assert refused.value.reason is Reason.TOO_LARGE
 
 
-def test_message_ids_follow_each_other_around_the_end_of_their_numbers() -> None:
+def message_ids(seed: bytes, count: int) -> list[int]:
+    ids = MessageIds(lambda size: seed * size)
+    return [int.from_bytes(ids.next(), "big") for _ in range(count)]
+
+
+def test_message_ids_do_not_meet_again() -> None:
+    count = 200_000  # of as many random ones some four pairs would be equal
+    assert len(set(message_ids(b"a", count))) == count
+
+
+def test_message_ids_cannot_be_foretold_from_those_before_nor_without_the_secret() -> None:
+    ids = message_ids(b"a", 1_000)
+    steps = [(later - earlier) % 2**32 for earlier, later in pairwise(ids)]
+    assert len(set(steps)) == len(steps)
+    assert not set(ids) & set(message_ids(b"b", 1_000))
+
+
+def test_each_packet_has_an_id_of_its_own() -> None:
     packets = writer()
-    ids = [judged(packets.event("temp.high", b"", "")).message_id for _ in range(3)]
-    assert ids == ["00000000", "00000001", "00000002"]
+    made = [packets.event("temp.high", b"", ""), packets.hello(["a"]), packets.heartbeat()]
+    assert [one[1:5] for one in made] == [one.to_bytes(4, "big") for one in message_ids(b"\xff", 3)]
 
 
 def test_a_hello_asks_for_a_lease_and_a_heartbeat_renews_it() -> None:
