@@ -100,8 +100,9 @@ class InterestTable:
         return tuple(servers.values())
 
     def server(self, subject: str, request_id: str, at_us: int) -> Interest | None:
-        """The one server of a request: the same one for a retry, as long as it is there."""
-        servers = self.servers(subject, at_us)
+        """The one server of a request: the same one for a retry, as long as it is there. A node without a session may
+        say that it serves, and could not answer: it takes no request from those who can."""
+        servers = tuple(one for one in self.servers(subject, at_us) if one.session)
         return choose(servers, request_id) if servers else None
 
     def component_has_servers(self, prefix: str, at_us: int) -> bool:

@@ -105,6 +105,12 @@ class TestServers:
     def test_nobody_serves_a_subject_that_no_pattern_fits(self) -> None:
         assert filled([serving("a", "sum"), interest("b", "product")]).server("product", "r", NOW) is None
 
+    def test_who_has_no_session_could_not_answer_and_takes_no_request_from_those_who_can(self) -> None:
+        device = serving("device", "sum", session=0, address="192.0.2.7:1")
+        mesh = filled([device, serving("a", "sum")])
+        assert {one.subscriber for n in range(60) if (one := mesh.server("sum", f"r{n}", NOW))} == {"a"}
+        assert filled([device]).server("sum", "r", NOW) is None
+
     def test_a_server_whose_lease_is_over_is_no_server(self) -> None:
         mesh = filled([serving("a", "sum", expires_at=NOW)])
         assert mesh.server("sum", "r", NOW) is None

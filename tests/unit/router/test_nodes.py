@@ -13,6 +13,8 @@ from gateway.egress import Group
 from gateway.protocols.emm import codec
 from gateway.protocols.emm.frames import EventType, Field, FieldType
 from gateway.protocols.emm.signing import Signer
+from gateway.protocols.yamp.codec import decode, encode
+from gateway.protocols.yamp.frames import Request, Response
 from gateway.raw_log.container import ContainerBuilder
 from gateway.raw_log.frames import Source
 from tests.unit.router.mesh_in_a_log import EDGE, EPOCH, NOW, MeshInALog
@@ -27,8 +29,9 @@ HERE, ELSEWHERE = "10.0.0.9:1", "10.0.0.8:2"
 
 
 def mesh_that(*permissions: dict[str, Any], **policies: Any) -> MeshInALog:
-    listener = {"name": "emm", "protocol": "emm", "listen": "udp://127.0.0.1:5050", **policies}
-    return MeshInALog(keys=KEYS, settings={"listeners": [listener], "permissions": list(permissions)})
+    devices = {"name": "emm", "protocol": "emm", "listen": "udp://127.0.0.1:5050", **policies}
+    apps = {"name": "yamp", "protocol": "yamp", "listen": "tcp://127.0.0.1:5042"}
+    return MeshInALog(keys=KEYS, settings={"listeners": [devices, apps], "permissions": list(permissions)})
 
 
 def event(subject: str, signer: Signer | None) -> bytes:
@@ -147,6 +150,17 @@ def test_a_key_that_the_store_knows_is_no_foreign_one() -> None:
     mesh = MeshInALog(keys=keys, settings={"listeners": [listener]})
     take(mesh, hello(BY_OWN_KEY, "a.>"))
     assert granted(mesh) == ["a.>"]
+
+
+def test_a_request_to_what_only_a_device_says_it_serves_has_no_responder() -> None:
+    mesh = mesh_that()
+    capabilities = json.dumps({"serve": ["sum"]}).encode()
+    take(mesh, packet(EventType.HELLO, Field(FieldType.BINARY, capabilities), BY_HMAC))
+    requester = mesh.open("yamp", facts={"format": "json"})
+    mesh.log(requester.source, encode(Request(b"r" * 16, "sum", b"1")))
+    (answer,) = [decode(group.frame) for group in mesh.sent_to(requester)]
+    assert isinstance(answer, Response)
+    assert json.loads(answer.body)["code"] == "no_responder"
 
 
 @pytest.mark.parametrize(
