@@ -49,6 +49,7 @@ class Target:
 
     `request` is the requester's own id, for answers and for nothing else.
     `progressive`: the requester asked for progress.
+    `again_at`: when the event was put in again (redrive, replay), in microseconds; None for what is sent as it comes.
     """
 
     protocol: str
@@ -56,6 +57,7 @@ class Target:
     facts: Facts = field(default_factory=lambda: NO_FACTS)
     request: str = ""
     progressive: bool = True
+    again_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

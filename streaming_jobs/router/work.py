@@ -127,6 +127,8 @@ class Work:
         protocol = self.state.protocol(target.protocol)
         if (trail := next_hop(event, target.facts, self.state.env.identity)) is not None:
             event = along(event, trail, in_content_type=protocol.carries_content_type)
+        if self.raw.again is not None:
+            target = replace(target, again_at=self.raw.again.at)
         encoded = protocol.from_event(event, target, options, self.state.env)
         if len(encoded.frame) > self.state.config.kafka.largest_frame:
             raise Rejected(Reason.TOO_LARGE, f"{len(encoded.frame)} bytes for {target.protocol}: kafka.message_bytes")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from types import MappingProxyType
 from uuid import UUID
@@ -33,6 +34,7 @@ from gateway.protocols.emm.signing import Signer, message_id, signing_identity
 from gateway.protocols.spec import Encoded, Env, Target
 from gateway.raw_log.frames import RawFrame
 from gateway.reasons import Reason, Rejected
+from gateway.wire import U64
 
 MICROSECONDS = 1_000_000
 LATEST_SECONDS = (2**63 - 1) // MICROSECONDS
@@ -140,7 +142,7 @@ def _sealed_headers(packet: Packet) -> Mapping[str, str]:
     return headers
 
 
-def from_event(event: Event, _target: Target, options: EmmOptions, env: Env, /) -> Encoded:
+def from_event(event: Event, target: Target, options: EmmOptions, env: Env, /) -> Encoded:
     """emm carries events and nothing else."""
     if event.kind is Kind.REQUEST:
         raise Rejected(Reason.NO_RESPONDER, "an emm peer answers no requests")
@@ -150,6 +152,9 @@ def from_event(event: Event, _target: Target, options: EmmOptions, env: Env, /) 
         return Encoded(event.raw)
     identity = signing_identity(env.identity)
     draft, losses = draft_of(event, message_id(event.id, identity, b"event"))
+    if target.again_at is not None:  # signed at another time than it was created (6.1), or its receivers find it stale
+        signed_at = Field(FieldType.TIMESTAMP, U64.pack(target.again_at // MICROSECONDS))
+        draft = replace(draft, fields=(*draft.fields, signed_at))
     return Encoded(codec.encode(draft, Signer.of(identity)), losses=losses)
 
 

@@ -14,9 +14,9 @@ from gateway.protocols.emm import codec
 from gateway.protocols.emm.frames import EventType, Field, FieldType
 from gateway.protocols.emm.signing import Signer
 from gateway.protocols.yamp.codec import decode, encode
-from gateway.protocols.yamp.frames import Request, Response
+from gateway.protocols.yamp.frames import Request, Response, UserEvent
 from gateway.raw_log.container import ContainerBuilder
-from gateway.raw_log.frames import Source
+from gateway.raw_log.frames import Again, RawFrame, Source
 from tests.unit.router.mesh_in_a_log import EDGE, EPOCH, NOW, MeshInALog
 
 NODE, NAME = bytes.fromhex("00112233445566778899aabbccddeeff"), "00112233-4455-6677-8899-aabbccddeeff"
@@ -161,6 +161,23 @@ def test_a_request_to_what_only_a_device_says_it_serves_has_no_responder() -> No
     (answer,) = [decode(group.frame) for group in mesh.sent_to(requester)]
     assert isinstance(answer, Response)
     assert json.loads(answer.body)["code"] == "no_responder"
+
+
+def test_what_is_sent_again_much_later_says_when_it_was_signed() -> None:
+    """Its receivers would find the time of its creation stale; it is known by the same id as the first time."""
+    mesh = mesh_that()
+    take(mesh, hello(BY_HMAC, "a.>"))
+    session = mesh.open("yamp", facts={"format": "json"})
+    data, at = encode(UserEvent(b"e" * 16, "a.b", b"1")), (NOW + 60) * 1_000_000
+    mesh.log(session.source, data)
+    first = codec.decode(mesh.sent_to_address(HERE)[-1].frame)
+    builder = ContainerBuilder(EDGE, EPOCH)
+    builder.add_again(RawFrame(data, session.source, NOW * 1_000_000), Again(mesh.events()[-1].id, at))
+    mesh.append(builder.build())
+    later = codec.decode(mesh.sent_to_address(HERE)[-1].frame)
+    assert (first.header, first.value(FieldType.TIMESTAMP)) == (later.header, None)
+    assert later.value(FieldType.TIMESTAMP) == (NOW + 60).to_bytes(8, "big")
+    assert len(later.raw) == len(first.raw) + 10
 
 
 @pytest.mark.parametrize(
