@@ -151,7 +151,7 @@ def from_event(event: Event, target: Target, options: HspOptions, env: Env) -> E
 
 
 def _typed(event: Event, command: Command, options: HspOptions) -> Encoded:
-    type_ = options.type_for(event.subject)
+    type_ = options.type_for(event.subject, event.kind)
     losses = () if type_ is not None else ("subject",)
     frame = Frame(command, type=options.unmapped_type if type_ is None else type_, payload=event.body)
     return Encoded(encode(frame), (MESSAGE_ID_OFFSET,) if command is Command.DATA_ACK else (), losses)

@@ -160,6 +160,11 @@ class TestTowardsThePeer:
             encode(Frame(Command.DATA, 0, ENVELOPE_TYPE, payload)), (15,)
         )
 
+    def test_a_request_goes_under_the_type_of_requests(self) -> None:
+        types = {17: "orders.create", **ORDERS["types"]}
+        assert write(said(Kind.EVENT), {"types": types}).frame[5:7].hex() == "0011"
+        assert write(said(Kind.REQUEST), {"types": types}).frame[5:7].hex() == "0012"
+
     def test_a_response_goes_ahead_of_its_ack_as_data_of_the_reply_type(self) -> None:
         encoded = write(said(Kind.RESPONSE), ORDERS, "5")
         assert encoded == Encoded(bytes.fromhex("00 0013 00000002 7b7d  02 00000000"), (10,))

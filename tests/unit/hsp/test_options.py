@@ -45,6 +45,20 @@ def test_a_subject_finds_its_type(subject: str, type_: int | None) -> None:
     assert mapped.type_for(subject) == type_
 
 
+@pytest.mark.parametrize(("events", "requests"), [(17, 18), (18, 17)])
+def test_one_subject_may_have_a_type_for_events_and_one_for_requests(events: int, requests: int) -> None:
+    asking = {"subject": "orders.create", "kind": "request", "reply_type": 19}
+    mapped = options(types={events: "orders.create", requests: asking})
+    assert mapped.type_for("orders.create", Kind.EVENT) == events
+    assert mapped.type_for("orders.create", Kind.REQUEST) == requests
+    assert mapped.reply_type_for("orders/create") == 19
+
+
+def test_a_type_of_the_other_kind_is_better_than_none() -> None:
+    mapped = options(types={17: {"subject": "orders.create", "kind": "request"}, 18: "temp.high"})
+    assert (mapped.type_for("orders.create", Kind.EVENT), mapped.type_for("temp.high", Kind.REQUEST)) == (17, 18)
+
+
 @pytest.mark.parametrize(
     ("ack", "kind", "said"),
     [
