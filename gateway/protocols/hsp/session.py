@@ -49,6 +49,7 @@ class HspSession(OutgoingSession):
     def __init__(self, settings: SessionSettings, options: HspOptions) -> None:
         super().__init__(settings, options)
         self._judged = settings.may_publish is not None
+        self._confirmed = options.ack == "delivered"
         self._waits = options.ack != "durable"
         self._waits_otherwise = frozenset(type_ for type_ in options.types if options.waits(type_) != self._waits)
         self._envelope_spoken = options.envelope == "always"
@@ -173,7 +174,7 @@ class HspSession(OutgoingSession):
         if not self._envelope_spoken or not is_plain_event(self._buffer, at, pos + size):
             return False
         if acknowledged:
-            if self._waits or self._judged:
+            if self._confirmed or self._judged:
                 return False
             self._run_acks += _ACK + self._buffer[pos + 1 : pos + 5]
         return True
@@ -193,7 +194,7 @@ class HspSession(OutgoingSession):
             return False
         if acknowledged and head.kind is Kind.REQUEST:
             return self._open_request(enveloped_request(head.correlation), head.subject, frame, now)
-        if acknowledged and head.kind is Kind.EVENT and (self._waits or is_control(head.subject)):
+        if acknowledged and head.kind is Kind.EVENT and (self._confirmed or is_control(head.subject)):
             return self._open_request(str(frame.message_id), head.subject, frame, now)
         if acknowledged and head.kind is Kind.EVENT:
             return self._take_event(frame.message_id, head.subject)
