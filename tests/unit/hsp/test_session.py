@@ -276,6 +276,38 @@ class TestRequestsOfThePeer:
         assert only(RequestEnded, actions).outcome == "late"
         assert talk.sends() == b""
 
+    def test_a_late_answer_is_not_taken_for_that_to_the_next_request_of_its_id(self) -> None:
+        talk = hsp(ORDERS, request_timeout_seconds=5)
+        talk.receives(data_ack(5, 7))
+        talk.waits(5)
+        talk.sends()
+        for name in ("5.1", "5.2"):
+            run = only(FramesReceived, talk.receives(data_ack(5, 7)))
+            assert [reply.request for reply in run.replies] == [name]
+            late = talk.delivers(delivery(ack(0), Kind.RESPONSE, stamps=(1,), request="5"))
+            assert only(Delivered, late).outcome is Outcome.EXPIRED
+            talk.delivers(delivery(ack(0), Kind.RESPONSE, stamps=(1,), request=name))
+            assert talk.sends() == ack(5)
+        assert talk.session.open_requests == 0
+
+    def test_nor_is_one_in_the_envelope_and_a_cancel_means_the_one_that_is_open(self) -> None:
+        talk = hsp(request_timeout_seconds=5)
+        asked = data_ack(5, ENVELOPE_TYPE, enveloped(Kind.REQUEST, 77))
+        talk.receives(asked)
+        talk.waits(5)
+        talk.sends()
+        before, cancel = data(), data_ack(6, ENVELOPE_TYPE, enveloped(Kind.CANCEL, 77))
+        runs = received(talk.receives(before + asked + cancel + asked + data()))
+        named = [(run.data, [reply.request for reply in run.replies]) for run in runs]
+        assert named == [(before, []), (asked, ["e77.1"]), (cancel, ["e77.1"]), (data(), [])]
+        assert talk.sends() == error(5, "bad_request", "the correlation is that of an open request")
+        talk.logs(runs[2].tag)
+        assert talk.sends() == ack(6)
+        talk.waits(5)
+        said, acknowledged = frames(talk.sends())
+        assert said.payload.startswith(Envelope(Kind.ERROR, 77, "orders.create", "application/json").encode())
+        assert acknowledged == Frame(Command.ACK, 5)
+
     def test_an_enveloped_request_hears_of_its_timeout_in_the_envelope(self) -> None:
         talk = hsp(request_timeout_seconds=5)
         talk.receives(data_ack(5, ENVELOPE_TYPE, enveloped(Kind.REQUEST, 77)))
