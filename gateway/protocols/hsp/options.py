@@ -95,8 +95,10 @@ class HspOptions(Options):
         """The type that stands for a subject: of several, one of requests for a request, and then the lowest."""
         types = self._types_of_requests if kind is Kind.REQUEST else self._types_of_events
         mapped = types.get(_dotted(subject))
-        if mapped is None and (bare := _UNMAPPED.fullmatch(_dotted(subject))) and int(bare[1]) < ENVELOPE_TYPE:
-            return int(bare[1])
+        if mapped is None and (bare := _UNMAPPED.fullmatch(_dotted(subject))):
+            type_ = int(bare[1])
+            # A type with a mapping stands for that subject, and would say it to the peer.
+            return type_ if type_ < ENVELOPE_TYPE and type_ not in self.types else None
         return mapped
 
     def reply_type_for(self, subject: str) -> int | None:

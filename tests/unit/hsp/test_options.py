@@ -31,6 +31,7 @@ def test_a_type_is_named_by_its_mapping_and_else_by_its_number() -> None:
         ("twice", 3),
         ("hsp.0", 0),
         ("hsp.65534", 65534),
+        ("hsp.17", None),
         ("hsp.65535", None),
         ("hsp.65536", None),
         ("hsp.99999", None),
