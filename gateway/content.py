@@ -153,15 +153,27 @@ def _check_depth(value: Any, depth: int) -> None:
 def _from_json_value(value: Any, depth: int) -> Any:
     if depth > MAX_DEPTH:
         raise Rejected(Reason.UNTRANSLATABLE, f"nested deeper than {MAX_DEPTH}")
+    if isinstance(value, str):
+        return _encodable(value)
     if isinstance(value, list):
         return [_from_json_value(item, depth + 1) for item in value]
     if isinstance(value, dict):
         if len(value) == 1 and isinstance(value.get(BASE64_KEY), str):
             return _from_binary_as_json(value)
-        return {key: _from_json_value(item, depth + 1) for key, item in value.items()}
+        return {_encodable(key): _from_json_value(item, depth + 1) for key, item in value.items()}
     if isinstance(value, float) and not math.isfinite(value):
         raise Rejected(Reason.UNTRANSLATABLE, "a number beyond the range of a double")
     return value
+
+
+def _encodable(text: str) -> str:
+    """JSON can escape half a surrogate pair, which is no character and has no form in UTF-8 (RFC 8259, 8.2)."""
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise Rejected(Reason.UNTRANSLATABLE, "half a surrogate pair") from None
+    return text
 
 
 def _from_binary_as_json(value: dict[str, str]) -> bytes | dict[str, str]:

@@ -37,7 +37,8 @@ class Identified:
 class FramesReceived:
     """Whole frames, side by side in `data`, in order. `tag` is handed back by `logged` when all of them are durable.
 
-    `replies`: the requests that these frames answer.
+    `replies`: the requests that these frames answer; or the name of the one that they open or cancel, where its own id
+    would not do.
     """
 
     data: bytes

@@ -23,6 +23,9 @@ class RecentIds:
         if len(self._ids) > self.limit:
             del self._ids[next(iter(self._ids))]
 
+    def __contains__(self, wire: Hashable) -> bool:
+        return wire in self._ids
+
     def take(self, wire: Hashable) -> bool:
         """True once for an id that was remembered."""
         return self._ids.pop(wire, self) is None

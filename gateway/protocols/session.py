@@ -47,6 +47,7 @@ from gateway.raw_log.frames import NO_FACTS, Facts, ReplyAddress
 from gateway.reasons import MeshError, Reason, Rejected
 
 __all__ = [
+    "TIMED_OUT",
     "Action",
     "Delivered",
     "Delivery",
@@ -67,6 +68,10 @@ __all__ = [
     "error_body",
     "stamped",
 ]
+
+
+TIMED_OUT = "timeout"
+"""How a request of the peer ends that nobody answered in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,7 +315,7 @@ class Session(ABC):
     def _asked_timed_out(self, request: str, now: float) -> None:
         if request in self._asked:
             self._answer_error(request, MeshError.TIMEOUT, "no answer in time", now)
-            self._forget_asked(request, "timeout")
+            self._forget_asked(request, TIMED_OUT)
 
     # Requests delivered to the peer: `wire` is the id on this connection.
 

@@ -129,7 +129,8 @@ class Again:
 
 @dataclass(frozen=True, slots=True)
 class RawFrame:
-    """One frame exactly as received. `replies`: the requests that it answers, as the edge remembered them."""
+    """One frame exactly as received. `replies`: the requests that it answers, as the edge remembered them; for
+    a request, or its cancel, the name that its session gave it, if it is not its own id."""
 
     data: bytes
     source: Source

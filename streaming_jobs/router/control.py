@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gateway.content import JSON, decode_value
+from gateway.content import JSON, TEXT, decode_value, media_type
 from gateway.event import Event, Kind
 from gateway.interests.interest import InterestKey, Verb
 from gateway.reasons import MeshError, Reason, Rejected
@@ -92,14 +92,16 @@ def _wanted(event: Event) -> tuple[str, str]:
     """The pattern and group a control message names."""
     try:
         said: Any = decode_value(event.body, event.content_type or JSON)
-        if isinstance(said, bytes):  # a frame whose content type says nothing
-            said = decode_value(said, JSON)
+        if isinstance(said, bytes) or media_type(event.content_type) == TEXT:  # its type says nothing of values
+            said = decode_value(event.body, JSON)
     except Rejected:
         raise Rejected(Reason.MALFORMED, 'expected {"subject": PATTERN}') from None
     if not isinstance(said, dict):
         raise Rejected(Reason.MALFORMED, 'expected {"subject": PATTERN}')
-    pattern, queue = said.get("subject"), said.get("group") or ""
+    pattern, queue = said.get("subject"), said.get("group")
     check_pattern(pattern)
+    if queue is None:
+        queue = ""
     if not isinstance(queue, str) or len(queue.encode()) > MAX_GROUP_BYTES:
         raise Rejected(Reason.MALFORMED, f"a group is a name of at most {MAX_GROUP_BYTES} bytes")
     return str(pattern), queue

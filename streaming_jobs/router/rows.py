@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from gateway.egress import Group, Position
@@ -67,7 +68,8 @@ class RowFunctions:
                 judged = traced.begin(work, judged)
             key = self._route(work, judged)
             if any(bytes_of(out) > self._state.config.kafka.message_bytes for out in work.outs):
-                work.refuse_whole(Rejected(Reason.TOO_LARGE, "what comes of it is more than kafka.message_bytes"))
+                too_large = Rejected(Reason.TOO_LARGE, "what comes of it is more than kafka.message_bytes")
+                self._refuse_whole(work, judged, too_large)
                 key = None
             self._count(raw.source.protocol, work, judged)
             if traced is not None and work.trace is not None:
@@ -131,8 +133,15 @@ class RowFunctions:
         except Rejected as refused:
             work.reject(refused, "match")
         except Exception:
-            work.refuse_whole(self._internal("match"))
+            self._refuse_whole(work, judged, self._internal("match"))
         return None
+
+    def _refuse_whole(self, work: Work, judged: Event | Rejected | None, refused: Rejected) -> None:
+        """Whatever was to come of it. Who waits for an answer hears so now, and not by a timeout."""
+        work.refuse_whole(refused)
+        if isinstance(judged, Event):
+            with suppress(Exception):  # what has failed once may fail here too; then only its record is left
+                self._tell(work, judged, refused)
 
     def _count(self, protocol: str, work: Work, judged: Event | Rejected | None) -> None:
         """A frame counts as refused if nothing but a refusal was recorded of it."""
@@ -200,6 +209,9 @@ class RowFunctions:
 
     def _refuse(self, work: Work, event: Event, refused: Rejected, headers: Mapping[str, str] = NO_HEADERS) -> None:
         work.reject(refused, "match")
+        self._tell(work, event, refused, headers)
+
+    def _tell(self, work: Work, event: Event, refused: Rejected, headers: Mapping[str, str] = NO_HEADERS) -> None:
         if work.is_awaited(event):
             error = MESH_ERRORS.get(refused.reason, MeshError.BAD_REQUEST)
             work.answer_error(work.requester(event), error, refused.detail, headers)

@@ -68,6 +68,7 @@ NO_MSGPACK = [
     (b"18446744073709551616", Reason.UNTRANSLATABLE),
     (b"1e999", Reason.UNTRANSLATABLE),
     (b'"\\ud800"', Reason.UNTRANSLATABLE),
+    (b'{"\\udfff":1}', Reason.UNTRANSLATABLE),
 ]
 
 
@@ -123,6 +124,7 @@ def test_a_body_becomes_what_is_wanted(body: bytes, content_type: str, wanted: s
         (b'"text"', JSON, BINARY, Reason.UNTRANSLATABLE),
         (b"\xff", TEXT, JSON, Reason.BAD_ENCODING),
         (b'{"$base64":"aGk="}', JSON, TEXT, Reason.UNTRANSLATABLE),
+        (b'"\\ud800"', JSON, TEXT, Reason.UNTRANSLATABLE),
     ],
 )
 def test_a_body_without_the_wanted_form_is_refused(body: bytes, content_type: str, wanted: str, reason: Reason) -> None:

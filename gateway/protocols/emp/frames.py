@@ -23,6 +23,9 @@ VERSION = 1
 HEAD_BYTES = 8
 """Of a message and of a block."""
 
+TYPE_OFFSET = 4
+"""Of a message's type, and of a block's extension id."""
+
 FLAG = 0x80
 """E, M and R are each the top bit of their byte."""
 

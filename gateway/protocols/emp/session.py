@@ -35,12 +35,14 @@ from gateway.protocols.emp.codec import (
 from gateway.protocols.emp.extensions import Content, understand
 from gateway.protocols.emp.frames import (
     FLAG,
+    TYPE_OFFSET,
     BadExtension,
     ErrorCode,
     Failure,
     Message,
     MessageType,
     carries_data,
+    is_known,
 )
 from gateway.protocols.emp.mapping import Answer, answer, speaks_envelope
 from gateway.protocols.emp.options import EmpOptions
@@ -136,12 +138,9 @@ class EmpSession(Session):
 
     def _take(self, pos: int, size: int, now: float) -> None:
         raw = bytes(memoryview(self._buffer)[pos : pos + size])
+        transition = self._transition(raw[TYPE_OFFSET])
         message = decode(raw)
         content = understand(message, self.options.uncompressed_bytes)
-        type_ = MessageType.DATA if carries_data(message.type) else MessageType(message.type)
-        transition = self._TRANSITIONS.get((State.OPEN if self.opened else State.GREETING, type_))
-        if transition is None:
-            raise Rejected(Reason.MALFORMED, f"{type_.name.lower()} does not belong here", can_continue=False)
         if content.kind.answers:
             self._emit(pos)
             self._take_answer(content, raw)
@@ -150,6 +149,16 @@ class EmpSession(Session):
             self._remember(raw, message, content)
             return
         self._run.leave_out(self._buffer, pos, size)
+
+    def _transition(self, type_: int) -> Transition:
+        """Looked for before the message is: one that does not belong here is no less so for a bad block in it."""
+        if not is_known(type_):
+            raise Rejected(Reason.UNKNOWN_TYPE, f"message type {type_}", can_continue=False)
+        known = MessageType.DATA if carries_data(type_) else MessageType(type_)
+        transition = self._TRANSITIONS.get((State.OPEN if self.opened else State.GREETING, known))
+        if transition is None:
+            raise Rejected(Reason.MALFORMED, f"{known.name.lower()} does not belong here", can_continue=False)
+        return transition
 
     def _remember(self, raw: bytes, message: Message, content: Content) -> None:
         """A peer names the same subjects again and again: an envelope alone is understood once, then known by sight."""

@@ -8,13 +8,16 @@ Frame(command=<Command.DATA: 0>, message_id=0, type=153, payload=b'xyz')
 
 from __future__ import annotations
 
-from gateway.envelope import VERSION as ENVELOPE_VERSION
+from gateway.envelope import Envelope
+from gateway.event import Kind
 from gateway.protocols.hsp.frames import DATA_ACK_HEAD_BYTES, DATA_HEAD_BYTES, Command, Frame
 from gateway.reasons import Reason, Rejected
 from gateway.wire import U8, U16, U32, Reader
 
 _SHORTEST_ENVELOPE_BYTES = 16
 _SUBJECT_OFFSET = 14
+_EVENT_HEAD = Envelope(Kind.EVENT, 0, "").encode()[: _SUBJECT_OFFSET - U16.size]
+_u16 = U16.unpack_from
 
 _COMMANDS = tuple(Command)
 _HEAD_BYTES = {
@@ -68,14 +71,16 @@ def encode(frame: Frame) -> bytes:
 
 
 def is_plain_event(buffer: bytearray, at: int, end: int) -> bool:
-    """A glance at an enveloped payload: surely an event, and not one under `mesh`. Whether the rest of it holds is for
-    `envelope.decode` to say, in the router."""
-    return (
-        end - at >= _SHORTEST_ENVELOPE_BYTES
-        and buffer[at] == ENVELOPE_VERSION
-        and buffer[at + 1] == 0
-        and buffer[at + _SUBJECT_OFFSET : at + _SUBJECT_OFFSET + 4].lower() != b"mesh"
-    )
+    """A glance at an enveloped payload: surely an event that `envelope.decode` takes, and not one under `mesh`: its ACK
+    may leave without another look. May say no to one that is."""
+    subject = at + _SUBJECT_OFFSET
+    if end - at < _SHORTEST_ENVELOPE_BYTES or buffer[at : subject - U16.size] != _EVENT_HEAD:
+        return False
+    subject_end: int = subject + _u16(buffer, subject - U16.size)[0]
+    if not subject < subject_end <= end - U16.size:
+        return False
+    head_end: int = subject_end + U16.size + _u16(buffer, subject_end)[0]
+    return head_end <= end and buffer[subject:head_end].isascii() and buffer[subject : subject + 4].lower() != b"mesh"
 
 
 def command_of(value: int) -> Command:

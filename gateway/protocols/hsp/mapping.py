@@ -6,7 +6,8 @@ A request of an hsp peer has one of two ids, and the answer takes its form from 
            its body goes ahead as a DATA of `reply_type`, then ACK; or ERROR
     "e9"   an enveloped request with correlation 9: a DATA in the envelope, then ACK
 
-The MessageID in the answer's ACK or ERROR is stamped by the session, which alone knows it for an enveloped request.
+Either may have a name of its own besides (see `names`). The MessageID in the answer's ACK or ERROR is stamped by the
+session, which alone knows it for an enveloped request.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from gateway.protocols.hsp.frames import (
     Command,
     Frame,
 )
+from gateway.protocols.hsp.names import id_of, name_in
 from gateway.protocols.hsp.options import HspOptions
 from gateway.protocols.spec import Encoded, Env, Target
 from gateway.raw_log.frames import RawFrame, event_of
@@ -100,7 +102,7 @@ def _content(frame: Frame, raw: RawFrame, options: HspOptions) -> Content:
         options.subject_of(frame.type),
         options.content_type_of(frame.type),
         frame.payload,
-        message_id=str(frame.message_id) if acknowledged else "",
+        message_id=name_in(raw, str(frame.message_id)) if acknowledged else "",
     )
 
 
@@ -108,12 +110,15 @@ def _enveloped_content(frame: Frame, raw: RawFrame) -> Content:
     head, body = decode_envelope(frame.payload)
     message_id = str(frame.message_id) if frame.command is Command.DATA_ACK else ""
     correlation = enveloped_request(head.correlation) if head.correlation else ""
-    if head.kind is Kind.REQUEST:
-        if not message_id:
-            raise Rejected(Reason.MALFORMED, "a request must be a DATA_ACK: nothing could acknowledge it")
-        return Content(head.kind, head.subject, head.content_type, body, message_id=correlation)
-    subject = _asked_subject(raw) if head.kind.answers else head.subject
-    return Content(head.kind, subject, head.content_type, body, message_id, correlation)
+    if head.kind.answers:
+        return Content(head.kind, _asked_subject(raw), head.content_type, body, message_id, correlation)
+    if head.kind is Kind.EVENT:
+        return Content(head.kind, head.subject, head.content_type, body, name_in(raw, message_id))
+    if head.kind is Kind.CANCEL:
+        return Content(head.kind, head.subject, head.content_type, body, message_id, name_in(raw, correlation))
+    if not message_id:
+        raise Rejected(Reason.MALFORMED, "a request must be a DATA_ACK: nothing could acknowledge it")
+    return Content(head.kind, head.subject, head.content_type, body, name_in(raw, correlation))
 
 
 def _asked_subject(raw: RawFrame) -> str:
@@ -151,7 +156,7 @@ def from_event(event: Event, target: Target, options: HspOptions, env: Env) -> E
 
 
 def _typed(event: Event, command: Command, options: HspOptions) -> Encoded:
-    type_ = options.type_for(event.subject)
+    type_ = options.type_for(event.subject, event.kind)
     losses = () if type_ is not None else ("subject",)
     frame = Frame(command, type=options.unmapped_type if type_ is None else type_, payload=event.body)
     return Encoded(encode(frame), (MESSAGE_ID_OFFSET,) if command is Command.DATA_ACK else (), losses)
@@ -187,7 +192,7 @@ class Answer(NamedTuple):
 
 def answer(said: Answer | Event, request: str, options: HspOptions) -> Encoded:
     if is_enveloped(request) and options.envelope != "never":
-        return _enveloped_answer(said, int(request[1:]))
+        return _enveloped_answer(said, int(id_of(request)[1:]))
     if said.kind is Kind.PROGRESS:
         return Encoded(b"", losses=("progress",))
     if said.kind is Kind.RESPONSE:

@@ -91,20 +91,31 @@ class HspOptions(Options):
         """A DATA_ACK of this type is acknowledged by the router's answer, not by the log."""
         return self.ack == "delivered" or self.kind_of(type_) is Kind.REQUEST or is_control(self.subject_of(type_))
 
-    def type_for(self, subject: str) -> int | None:
-        """The type that stands for a subject; the lowest if there are several."""
-        mapped = self._types_by_subject.get(_dotted(subject))
-        if mapped is None and (bare := _UNMAPPED.fullmatch(_dotted(subject))) and int(bare[1]) < ENVELOPE_TYPE:
-            return int(bare[1])
+    def type_for(self, subject: str, kind: Kind = Kind.EVENT) -> int | None:
+        """The type that stands for a subject: of several, one of requests for a request, and then the lowest."""
+        types = self._types_of_requests if kind is Kind.REQUEST else self._types_of_events
+        mapped = types.get(_dotted(subject))
+        if mapped is None and (bare := _UNMAPPED.fullmatch(_dotted(subject))):
+            type_ = int(bare[1])
+            # A type with a mapping stands for that subject, and would say it to the peer.
+            return type_ if type_ < ENVELOPE_TYPE and type_ not in self.types else None
         return mapped
 
     def reply_type_for(self, subject: str) -> int | None:
-        type_ = self._types_by_subject.get(_dotted(subject))
+        type_ = self._types_of_requests.get(_dotted(subject))
         return None if type_ is None else self.types[type_].reply_type
 
     @cached_property
-    def _types_by_subject(self) -> dict[str, int]:
-        return {_dotted(self.types[type_].subject): type_ for type_ in sorted(self.types, reverse=True)}
+    def _types_of_events(self) -> dict[str, int]:
+        return self._types_by_subject(asks=False)
+
+    @cached_property
+    def _types_of_requests(self) -> dict[str, int]:
+        return self._types_by_subject(asks=True)
+
+    def _types_by_subject(self, *, asks: bool) -> dict[str, int]:
+        best_last = sorted(self.types, key=lambda type_: ((self.kind_of(type_) is Kind.REQUEST) is asks, -type_))
+        return {_dotted(self.types[type_].subject): type_ for type_ in best_last}
 
 
 def _dotted(subject: str) -> str:

@@ -10,9 +10,11 @@ from gateway.event import Kind
 from gateway.protocols.hsp.codec import encode
 from gateway.protocols.hsp.frames import Command, Frame
 from gateway.protocols.hsp.mapping import Answer, answer
+from gateway.protocols.hsp.names import Names
 from gateway.protocols.hsp.options import HspOptions
 from gateway.protocols.hsp.unconfirmed import Unconfirmed
 from gateway.protocols.session import (
+    TIMED_OUT,
     Delivered,
     Delivery,
     FrameRefused,
@@ -39,6 +41,7 @@ class OutgoingSession(Session):
         self._draining = False
         self._unconfirmed = Unconfirmed(settings.request_timeout_seconds)
         self._message_ids: dict[str, int] = {}
+        self._names = Names()
 
     # -- deliveries --------------------------------------------------------------------------------------------
 
@@ -130,3 +133,4 @@ class OutgoingSession(Session):
     def _forget_asked(self, request: str, outcome: str) -> None:
         super()._forget_asked(request, outcome)
         self._message_ids.pop(request, None)
+        self._names.end(request, late=outcome == TIMED_OUT)

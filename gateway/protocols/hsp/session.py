@@ -23,6 +23,7 @@ from gateway.protocols.frame_run import FrameRun
 from gateway.protocols.hsp.codec import decode, encode, is_plain_event, split, too_large
 from gateway.protocols.hsp.frames import DATA_ACK_HEAD_BYTES, DATA_HEAD_BYTES, ENVELOPE_TYPE, Command, Frame
 from gateway.protocols.hsp.mapping import enveloped_request, is_enveloped
+from gateway.protocols.hsp.names import beside
 from gateway.protocols.hsp.options import HspOptions
 from gateway.protocols.hsp.outgoing import OutgoingSession
 from gateway.protocols.session import (
@@ -49,6 +50,7 @@ class HspSession(OutgoingSession):
     def __init__(self, settings: SessionSettings, options: HspOptions) -> None:
         super().__init__(settings, options)
         self._judged = settings.may_publish is not None
+        self._confirmed = options.ack == "delivered"
         self._waits = options.ack != "durable"
         self._waits_otherwise = frozenset(type_ for type_ in options.types if options.waits(type_) != self._waits)
         self._envelope_spoken = options.envelope == "always"
@@ -160,7 +162,7 @@ class HspSession(OutgoingSession):
         elif (type_ in self._waits_otherwise) is self._waits:
             logged = self._take_event(frame.message_id, self.options.subject_of(type_))
         else:
-            logged = self._open_request(str(frame.message_id), self.options.subject_of(type_), frame, now)
+            logged = self._open_request(str(frame.message_id), self.options.subject_of(type_), frame, raw, pos, now)
         if logged:
             self._run.lengths.append(size)
         else:
@@ -173,7 +175,7 @@ class HspSession(OutgoingSession):
         if not self._envelope_spoken or not is_plain_event(self._buffer, at, pos + size):
             return False
         if acknowledged:
-            if self._waits or self._judged:
+            if self._confirmed or self._judged:
                 return False
             self._run_acks += _ACK + self._buffer[pos + 1 : pos + 5]
         return True
@@ -192,13 +194,16 @@ class HspSession(OutgoingSession):
             self._take_answer(head, frame, raw, pos)
             return False
         if acknowledged and head.kind is Kind.REQUEST:
-            return self._open_request(enveloped_request(head.correlation), head.subject, frame, now)
-        if acknowledged and head.kind is Kind.EVENT and (self._waits or is_control(head.subject)):
-            return self._open_request(str(frame.message_id), head.subject, frame, now)
+            return self._open_request(enveloped_request(head.correlation), head.subject, frame, raw, pos, now)
+        if acknowledged and head.kind is Kind.EVENT and (self._confirmed or is_control(head.subject)):
+            return self._open_request(str(frame.message_id), head.subject, frame, raw, pos, now)
         if acknowledged and head.kind is Kind.EVENT:
             return self._take_event(frame.message_id, head.subject)
-        if acknowledged:
-            self._run_acks += encode(Frame(Command.ACK, frame.message_id))
+        said = encode(Frame(Command.ACK, frame.message_id)) if acknowledged else b""
+        cancelled = enveloped_request(head.correlation)
+        if self._names.of(cancelled) != cancelled:
+            return self._log_named(self._names.of(cancelled), head.subject, raw, pos, said)
+        self._run_acks += said
         return True
 
     def _take_event(self, message_id: int, subject: str) -> bool:
@@ -232,19 +237,30 @@ class HspSession(OutgoingSession):
 
     # -- requests of the peer ----------------------------------------------------------------------------------
 
-    def _open_request(self, request: str, subject: str, frame: Frame, now: float) -> bool:
-        """A frame that is answered by the router; whether it may be logged."""
-        if self._ask(request, subject, now, progressive=is_enveloped(request)):
-            self._message_ids[request] = frame.message_id
-            return True
-        if not self._is_asked(request):
+    def _open_request(self, request: str, subject: str, frame: Frame, raw: bytes, pos: int, now: float) -> bool:
+        """A frame that is answered by the router; whether it may be logged with its neighbours."""
+        if self._is_asked(self._names.of(request)):
+            self._refuse_second(request, frame)
+            return False
+        name = self._names.give(request)
+        if not self._ask(name, subject, now, progressive=is_enveloped(request)):
+            self._names.end(name)
             self._refuse(frame.message_id, MeshError.INTERNAL, "too many open requests")
             self._act(FrameRefused(Reason.OVERLOAD, "too many open requests"))
-        elif is_enveloped(request):
-            self._refuse(frame.message_id, MeshError.BAD_REQUEST, "the correlation is that of an open request")
-            self._act(FrameRefused(Reason.MALFORMED, "the correlation is that of an open request"))
-        else:
+            return False
+        self._message_ids[name] = frame.message_id
+        return True if name == request else self._log_named(name, subject, raw, pos)
+
+    def _refuse_second(self, request: str, frame: Frame) -> None:
+        if not is_enveloped(request):
             raise Rejected(Reason.MALFORMED, "the MessageID is that of an open request", can_continue=False)
+        self._refuse(frame.message_id, MeshError.BAD_REQUEST, "the correlation is that of an open request")
+        self._act(FrameRefused(Reason.MALFORMED, "the correlation is that of an open request"))
+
+    def _log_named(self, name: str, subject: str, raw: bytes, pos: int, said: bytes = b"") -> bool:
+        """By itself, with the name of the request it opens or cancels; `said` when it is logged."""
+        self._emit(pos)
+        self._act(FramesReceived(raw, (len(raw),), self._owe(said), (beside(name, subject),)))
         return False
 
     def logged(self, tag: int, now: float) -> None:

@@ -118,6 +118,14 @@ class TestHandshake:
         assert failure(talk).code == 3
         assert talk.ended == Reason.MALFORMED
 
+    @pytest.mark.parametrize("block", ["00000008 07000000", "00000007 01000000", "0000000c 01000000 02000000"])
+    def test_so_is_one_whose_blocks_are_bad_too(self, block: str) -> None:
+        talk = greeting()
+        talk.sends()
+        content = bytes.fromhex(block)
+        talk.receives((8 + len(content)).to_bytes(4, "big") + bytes.fromhex("05800000") + content)
+        assert failure(talk) == Failure(3, "data does not belong here")
+
     @pytest.mark.parametrize(
         ("first", "reason"), [(BYE, "bye"), (encode_error(Failure(0, "no")), "peer_error")], ids=["bye", "error"]
     )

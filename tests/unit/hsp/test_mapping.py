@@ -14,6 +14,7 @@ from gateway.event import NO_HEADERS, Event, Kind
 from gateway.protocols.hsp import PROTOCOL
 from gateway.protocols.hsp.codec import encode
 from gateway.protocols.hsp.frames import ENVELOPE_TYPE, Command, Frame
+from gateway.protocols.hsp.names import beside
 from gateway.protocols.hsp.options import HspOptions
 from gateway.protocols.spec import Encoded, Env, Target
 from gateway.raw_log.frames import ReplyAddress
@@ -60,6 +61,21 @@ class TestFromThePeer:
     def test_a_data_ack_is_an_event_with_its_message_id(self) -> None:
         event = read(Frame(Command.DATA_ACK, 0xFFFFFFFF, 17))
         assert (event.kind, event.subject, event.message_id) == (Kind.EVENT, "hsp.17", "4294967295")
+
+    @pytest.mark.parametrize(
+        "frame",
+        [
+            Frame(Command.DATA_ACK, 5, 18, b"{}"),
+            Frame(Command.DATA_ACK, 5, ENVELOPE_TYPE, enveloped(Kind.EVENT, 0)),
+            Frame(Command.DATA_ACK, 5, ENVELOPE_TYPE, enveloped(Kind.REQUEST, 77)),
+        ],
+    )
+    def test_what_the_session_has_named_is_called_by_its_name(self, frame: Frame) -> None:
+        assert read(frame, ORDERS, beside("5.1", "orders.create")).message_id == "5.1"
+
+    def test_a_cancel_of_what_the_session_has_named_names_it(self) -> None:
+        frame = Frame(Command.DATA, 0, ENVELOPE_TYPE, enveloped(Kind.CANCEL, 77))
+        assert read(frame, None, beside("e77.1", "orders.create")).correlation == "e77.1"
 
     def test_a_data_ack_of_a_type_of_requests_is_a_request(self) -> None:
         event = read(Frame(Command.DATA_ACK, 5, 18, b"{}"), ORDERS)
@@ -159,6 +175,11 @@ class TestTowardsThePeer:
         assert write(said(Kind.CANCEL), envelope=True) == Encoded(
             encode(Frame(Command.DATA, 0, ENVELOPE_TYPE, payload)), (15,)
         )
+
+    def test_a_request_goes_under_the_type_of_requests(self) -> None:
+        types = {17: "orders.create", **ORDERS["types"]}
+        assert write(said(Kind.EVENT), {"types": types}).frame[5:7].hex() == "0011"
+        assert write(said(Kind.REQUEST), {"types": types}).frame[5:7].hex() == "0012"
 
     def test_a_response_goes_ahead_of_its_ack_as_data_of_the_reply_type(self) -> None:
         encoded = write(said(Kind.RESPONSE), ORDERS, "5")

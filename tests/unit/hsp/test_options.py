@@ -31,6 +31,7 @@ def test_a_type_is_named_by_its_mapping_and_else_by_its_number() -> None:
         ("twice", 3),
         ("hsp.0", 0),
         ("hsp.65534", 65534),
+        ("hsp.17", None),
         ("hsp.65535", None),
         ("hsp.65536", None),
         ("hsp.99999", None),
@@ -43,6 +44,20 @@ def test_a_type_is_named_by_its_mapping_and_else_by_its_number() -> None:
 def test_a_subject_finds_its_type(subject: str, type_: int | None) -> None:
     mapped = options(types={17: "temp.high", 18: {"subject": "orders/create"}, 4: "twice", 3: "twice"})
     assert mapped.type_for(subject) == type_
+
+
+@pytest.mark.parametrize(("events", "requests"), [(17, 18), (18, 17)])
+def test_one_subject_may_have_a_type_for_events_and_one_for_requests(events: int, requests: int) -> None:
+    asking = {"subject": "orders.create", "kind": "request", "reply_type": 19}
+    mapped = options(types={events: "orders.create", requests: asking})
+    assert mapped.type_for("orders.create", Kind.EVENT) == events
+    assert mapped.type_for("orders.create", Kind.REQUEST) == requests
+    assert mapped.reply_type_for("orders/create") == 19
+
+
+def test_a_type_of_the_other_kind_is_better_than_none() -> None:
+    mapped = options(types={17: {"subject": "orders.create", "kind": "request"}, 18: "temp.high"})
+    assert (mapped.type_for("orders.create", Kind.EVENT), mapped.type_for("temp.high", Kind.REQUEST)) == (17, 18)
 
 
 @pytest.mark.parametrize(

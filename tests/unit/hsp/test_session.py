@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import settings as profile
 from hypothesis import strategies as st
 
-from gateway.envelope import Envelope
+from gateway.envelope import KINDS, Envelope
+from gateway.envelope import decode as decode_envelope
 from gateway.event import Kind
 from gateway.protocols.hsp import unconfirmed
-from gateway.protocols.hsp.codec import decode, encode, split
+from gateway.protocols.hsp.codec import decode, encode, is_plain_event, split
 from gateway.protocols.hsp.frames import ENVELOPE_TYPE, Command, Frame
 from gateway.protocols.hsp.options import HspOptions
 from gateway.protocols.hsp.session import HspSession
@@ -30,6 +31,7 @@ from gateway.protocols.session import (
     Terminated,
 )
 from gateway.reasons import MeshError, Reason
+from gateway.subjects import is_control
 from tests.unit.contract.conversation import Conversation, asked_by, delivery, only, settings
 
 ORDERS = {"types": {7: {"subject": "orders.create", "kind": "request"}}}
@@ -151,6 +153,14 @@ class TestAcknowledgement:
         talk.delivers(delivery(ack(0), Kind.RESPONSE, stamps=(1,), request="6"))
         assert talk.sends() == ack(6)
 
+    @pytest.mark.parametrize("ack_", ["durable", "answered"])
+    def test_an_enveloped_event_is_acknowledged_when_it_is_logged_for_nobody_answers_it(self, ack_: str) -> None:
+        talk = hsp({"ack": ack_})
+        for message_id in (5, 6):
+            raw = data_ack(message_id, ENVELOPE_TYPE, enveloped(Kind.EVENT))
+            talk.logs(only(FramesReceived, talk.receives(raw)).tag)
+            assert talk.sends() == ack(message_id)
+
     def test_with_ack_delivered_silence_is_an_error(self) -> None:
         talk = hsp({"ack": "delivered"}, request_timeout_seconds=5)
         talk.receives(data_ack(5))
@@ -181,7 +191,21 @@ class TestAcknowledgement:
         assert only(FramesReceived, talk.receives(data_ack(5))).tag is None
 
     @pytest.mark.parametrize("first", [b"", data(ENVELOPE_TYPE, enveloped(Kind.EVENT))], ids=["first", "after another"])
-    @pytest.mark.parametrize("payload", [b"", b"\x01", b"\x01\x00" + bytes(13), b"\x02" + enveloped(Kind.EVENT)[1:]])
+    @pytest.mark.parametrize(
+        "payload",
+        [
+            b"",
+            b"\x01",
+            b"\x01\x00" + bytes(13),
+            b"\x02" + enveloped(Kind.EVENT)[1:],
+            b"\x01\x00\x00\x01" + enveloped(Kind.EVENT)[4:],
+            enveloped(Kind.EVENT, 9),
+            enveloped(Kind.EVENT, subject=""),
+            enveloped(Kind.EVENT).replace(b"orders", b"order\xff"),
+            enveloped(Kind.EVENT)[:12] + b"\xff\xff" + enveloped(Kind.EVENT)[14:],
+            enveloped(Kind.EVENT, body=b"")[:-1] + b"\x01\xff",
+        ],
+    )
     def test_a_broken_envelope_is_refused_and_logged_all_the_same(self, first: bytes, payload: bytes) -> None:
         talk = hsp()
         talk.receives(first)
@@ -251,6 +275,38 @@ class TestRequestsOfThePeer:
         assert only(Delivered, actions).outcome is Outcome.EXPIRED
         assert only(RequestEnded, actions).outcome == "late"
         assert talk.sends() == b""
+
+    def test_a_late_answer_is_not_taken_for_that_to_the_next_request_of_its_id(self) -> None:
+        talk = hsp(ORDERS, request_timeout_seconds=5)
+        talk.receives(data_ack(5, 7))
+        talk.waits(5)
+        talk.sends()
+        for name in ("5.1", "5.2"):
+            run = only(FramesReceived, talk.receives(data_ack(5, 7)))
+            assert [reply.request for reply in run.replies] == [name]
+            late = talk.delivers(delivery(ack(0), Kind.RESPONSE, stamps=(1,), request="5"))
+            assert only(Delivered, late).outcome is Outcome.EXPIRED
+            talk.delivers(delivery(ack(0), Kind.RESPONSE, stamps=(1,), request=name))
+            assert talk.sends() == ack(5)
+        assert talk.session.open_requests == 0
+
+    def test_nor_is_one_in_the_envelope_and_a_cancel_means_the_one_that_is_open(self) -> None:
+        talk = hsp(request_timeout_seconds=5)
+        asked = data_ack(5, ENVELOPE_TYPE, enveloped(Kind.REQUEST, 77))
+        talk.receives(asked)
+        talk.waits(5)
+        talk.sends()
+        before, cancel = data(), data_ack(6, ENVELOPE_TYPE, enveloped(Kind.CANCEL, 77))
+        runs = received(talk.receives(before + asked + cancel + asked + data()))
+        named = [(run.data, [reply.request for reply in run.replies]) for run in runs]
+        assert named == [(before, []), (asked, ["e77.1"]), (cancel, ["e77.1"]), (data(), [])]
+        assert talk.sends() == error(5, "bad_request", "the correlation is that of an open request")
+        talk.logs(runs[2].tag)
+        assert talk.sends() == ack(6)
+        talk.waits(5)
+        said, acknowledged = frames(talk.sends())
+        assert said.payload.startswith(Envelope(Kind.ERROR, 77, "orders.create", "application/json").encode())
+        assert acknowledged == Frame(Command.ACK, 5)
 
     def test_an_enveloped_request_hears_of_its_timeout_in_the_envelope(self) -> None:
         talk = hsp(request_timeout_seconds=5)
@@ -635,3 +691,21 @@ def test_the_hot_loop_splits_as_the_codec_does(sent: list[Frame], cut: int, limi
         reason = getattr(refused, "reason", refused)
     assert [length for run in received(actions) for length in run.lengths] == wanted
     assert talk.ended == reason
+
+
+@given(
+    st.builds(Envelope, st.sampled_from(KINDS), st.sampled_from([0, 1]), st.text(max_size=8), st.text(max_size=8)),
+    st.dictionaries(st.integers(0, 40), st.integers(0, 255), max_size=2),
+    st.integers(0, 40),
+)
+@profile(max_examples=500, deadline=None)
+def test_the_glance_takes_no_envelope_that_the_router_would_refuse(
+    head: Envelope, changed: dict[int, int], cut: int
+) -> None:
+    payload = bytearray(head.encode() + b"body")
+    for at, value in changed.items():
+        payload[at % len(payload)] = value
+    del payload[max(len(payload) - cut, 0) :]
+    if is_plain_event(payload + enveloped(Kind.EVENT), 0, len(payload)):
+        found, _ = decode_envelope(bytes(payload))
+        assert (found.kind, is_control(found.subject)) == (Kind.EVENT, False)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import json
 
 import pytest
 
 from gateway.protocols.emp import codec as emp
-from gateway.protocols.emp.extensions import compression_block
-from gateway.protocols.emp.frames import Message, MessageType, Scheme
+from gateway.protocols.emp.extensions import compression_block, request_block
+from gateway.protocols.emp.frames import Message, MessageType, RequestMark, Scheme
 from gateway.protocols.yamp import frames as yamp
 from gateway.protocols.yamp.codec import decode, encode
 from gateway.raw_log.frames import Facts
@@ -61,6 +62,18 @@ def test_what_grows_beyond_a_record_when_it_is_opened_is_refused_whole(mesh: Mes
     mesh.log(peer.source, emp.encode(Message(MessageType.DATA, body, (compression_block(Scheme.GZIP),))))
     assert mesh.rejections() == [("match", "too_large")]
     assert len(mesh.written) == 1
+
+
+def test_who_asked_with_what_grows_beyond_a_record_is_told_so(mesh: MeshInALog) -> None:
+    server, peer = mesh.open("hsp", serve=("emp.data",)), mesh.open("emp")
+    mesh.forget_outputs()
+    blocks = (request_block(RequestMark(7, asks=True)), compression_block(Scheme.GZIP))
+    asked = Message(MessageType.DATA, gzip.compress(bytes(MESSAGE_BYTES)), blocks)
+    mesh.log(peer.source, emp.encode(asked))
+    assert not mesh.sent_to(server)
+    (answer,) = (emp.decode(group.frame) for group in mesh.sent_to(peer))
+    assert answer.blocks == (request_block(RequestMark(7, asks=False)),)
+    assert json.loads(answer.body)["code"] == "bad_request"
 
 
 def test_a_foreign_record_of_any_size_can_be_refused(mesh: MeshInALog) -> None:

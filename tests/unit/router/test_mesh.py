@@ -9,7 +9,10 @@ import pytest
 
 from gateway import content
 from gateway.egress import Egress
+from gateway.envelope import Envelope
 from gateway.event import Kind
+from gateway.protocols.hsp import codec as hsp
+from gateway.protocols.hsp.frames import ENVELOPE_TYPE, Command, Frame
 from gateway.protocols.wolpertinger.codec import decode as decode_xml
 from gateway.protocols.wolpertinger.codec import encode as encode_xml
 from gateway.protocols.wolpertinger.frames import Call, RemoteError
@@ -143,7 +146,10 @@ def test_an_edge_that_was_killed_leaves_durable_nodes_waiting() -> None:
 MALFORMED: list[object] = [{}, {"subject": ""}, {"subject": 7}, {"subject": "a..b"}, {"subject": "a.>.b"}, [], "x"]
 
 
-@pytest.mark.parametrize("body", [*MALFORMED, {"subject": "a", "group": 1}])
+NO_GROUPS: list[object] = [1, 0, False, [], {}]
+
+
+@pytest.mark.parametrize("body", [*MALFORMED, *({"subject": "a", "group": group} for group in NO_GROUPS)])
 def test_a_malformed_control_message_is_answered_with_bad_request(body: object) -> None:
     mesh = MeshInALog()
     peer = client(mesh)
@@ -152,6 +158,27 @@ def test_a_malformed_control_message_is_answered_with_bad_request(body: object) 
     ((kind, said),) = answers(mesh, peer)
     assert (kind, said["code"]) == (yamp.ResponseType.ERROR, "bad_request")
     assert len(mesh.rejections()) == 1
+
+
+@pytest.mark.parametrize("body", [b'{"subject":"\\ud800"}', b'{"subject":"a","group":"\\udfff"}'])
+def test_half_a_surrogate_pair_names_nothing(body: bytes) -> None:
+    mesh = MeshInALog()
+    peer = client(mesh)
+    mesh.forget_outputs()
+    mesh.log(peer.source, encode(yamp.Request(b"u" * 16, "mesh.subscribe", body)))
+    ((kind, said),) = answers(mesh, peer)
+    assert (kind, said["code"]) == (yamp.ResponseType.ERROR, "bad_request")
+    assert mesh.rejections() == [("match", "malformed")]
+
+
+@pytest.mark.parametrize("content_type", ["", "text/plain", "application/octet-stream", "application/json"])
+def test_what_is_asked_of_the_mesh_is_json_whatever_its_type_says(content_type: str) -> None:
+    mesh = MeshInALog()
+    peer = mesh.open("hsp")
+    asked = Envelope(Kind.EVENT, 0, "mesh.subscribe", content_type).encode() + b'{"subject":"temp.*"}'
+    mesh.log(peer.source, hsp.encode(Frame(Command.DATA_ACK, 1, ENVELOPE_TYPE, asked)))
+    assert mesh.rejections() == []
+    assert [one.pattern for one in mesh.state.table] == ["temp.*"]
 
 
 def test_a_control_message_that_is_cancelled_was_none_the_worse_for_it() -> None:

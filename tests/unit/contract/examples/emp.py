@@ -35,7 +35,7 @@ EXAMPLES = Examples(
     walk={
         "greeting": dict.fromkeys(FRAMES, "malformed")
         | BROKEN
-        | {"hello": GOES_ON, "bye": "bye", "error": "peer_error"},
+        | {"hello": GOES_ON, "bye": "bye", "error": "peer_error", "scheme 2": "malformed"},
         "open": dict.fromkeys(FRAMES, GOES_ON)
         | BROKEN
         | {"hello": "malformed", "bye": "bye", "error": "peer_error", "response": "malformed"},

@@ -1,0 +1,55 @@
+"""What the mesh calls the requests of a peer: by their own ids, as long as that is clear.
+
+A MessageID, and a correlation, may be used again once it was answered, and our word that time is up is an answer. The
+server's own may still come then, and must not pass for the answer to the next request of that id. So that one gets a
+name of its own, which goes to the log beside its frame.
+"""
+
+from __future__ import annotations
+
+from gateway.protocols.recent_ids import RecentIds
+from gateway.raw_log.frames import RawFrame, ReplyAddress
+
+
+class Names:
+    def __init__(self) -> None:
+        self._late = RecentIds()
+        self._open: dict[str, str] = {}
+        self._count = 0
+
+    def of(self, request: str) -> str:
+        """What the open request of this id is called."""
+        return self._open.get(request, request)
+
+    def give(self, request: str) -> str:
+        """To a new request of this id."""
+        if request not in self._late:
+            return request
+        self._count += 1
+        self._open[request] = f"{request}.{self._count}"
+        return self._open[request]
+
+    def end(self, name: str, *, late: bool = False) -> None:
+        """The request is over; `late`: the answer of its server may still come."""
+        request = id_of(name)
+        self._open.pop(request, None)
+        if late:
+            self._late.add(request)
+
+
+def id_of(name: str) -> str:
+    """
+    >>> id_of("e7.2"), id_of("e7")
+    ('e7', 'e7')
+    """
+    return name.partition(".")[0]
+
+
+def beside(name: str, subject: str) -> ReplyAddress:
+    """For the log, which knows the session itself."""
+    return ReplyAddress("hsp", "", "", 0, 0, name, subject)
+
+
+def name_in(raw: RawFrame, request: str) -> str:
+    """Of a request of this id, or of the one that a cancel means."""
+    return raw.replies[0].request if raw.replies else request
