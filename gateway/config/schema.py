@@ -20,6 +20,8 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _MODE: JsonSchemaMode = "validation"
 _REFERENCE: Schema = {"type": "string", "pattern": r"\$\{"}
 _NOT_TEXT = frozenset({"integer", "number", "boolean"})
+_FORMS = frozenset({"pattern", "enum", "format"})
+_SAID_OF_IT = frozenset({"title", "description", "default"})
 
 
 @cache
@@ -54,13 +56,16 @@ def _endpoint(definitions: Schema, kind: str, protocol: str, options: Schema) ->
 
 
 def _with_references(node: Any) -> Any:
-    """`${ENV}` may stand for any value, so wherever a number may stand, such a text may too."""
+    """`${ENV}` may stand for any value, so wherever a number or a text of some form may, such a text may too."""
     if isinstance(node, list):
         return [_with_references(item) for item in node]
     if not isinstance(node, Mapping):
         return node
     inner = {key: _with_references(value) for key, value in node.items()}
-    return {"anyOf": [inner, _REFERENCE]} if inner.get("type") in _NOT_TEXT else inner
+    if inner.get("type") not in _NOT_TEXT and not (inner.get("type") == "string" and inner.keys() & _FORMS):
+        return inner
+    said = {key: inner.pop(key) for key in _SAID_OF_IT & inner.keys()}
+    return {**said, "anyOf": [inner, _REFERENCE]}
 
 
 def known_keys(place: Place, data: Any) -> list[str]:

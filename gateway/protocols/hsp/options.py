@@ -49,11 +49,14 @@ def _subject_alone(value: Any) -> Any:
     return {"subject": value} if isinstance(value, str) else value
 
 
+MappedType = Annotated[TypeMapping, BeforeValidator(_subject_alone, json_schema_input_type=str | TypeMapping)]
+
+
 class HspOptions(Options):
     """`unmapped_type` carries what has no type of its own and no envelope to name it: the body arrives, its subject
     does not."""
 
-    types: dict[Type, Annotated[TypeMapping, BeforeValidator(_subject_alone)]] = Field(default_factory=dict)
+    types: dict[Type, MappedType] = Field(default_factory=dict)
     unmapped_type: Type = 0
     content_type: str = BINARY
     envelope: Literal["auto", "always", "never"] = "auto"

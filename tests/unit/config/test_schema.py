@@ -6,14 +6,31 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
+from uuid import uuid4
 
 import pytest
 import yaml
+from jsonschema import Draft202012Validator
 
-from gateway.config import Limits, json_schema
+from gateway.config import Limits, default_text, json_schema
 from gateway.config.schema import known_keys
 from gateway.protocols import protocols
 from tests.unit.config.reading import WHOLE
+
+
+REFERRING = """\
+mesh: ${MESH}
+identity: {node: "${NODE}"}
+edge: {id: "edge-${ORDINAL}", management: "127.0.0.1:${PORT}"}
+listeners: [{name: plc, protocol: hsp, listen: "${PLC}", ack: "${ACK}", types: {17: {subject: a, kind: "${KIND}"}}}]
+router: {mode: "${MODE}", lanes: "${LANES}"}
+"""
+
+
+def told(text: str) -> list[str]:
+    """What an editor would underline. It reads the file as JSON, where every key is text."""
+    document = json.loads(json.dumps(yaml.safe_load(text)))
+    return [error.message for error in Draft202012Validator(json_schema()).iter_errors(document)]
 
 
 def every(node: Any) -> Iterator[Mapping[str, Any]]:
@@ -61,6 +78,18 @@ def test_a_number_may_come_from_the_environment() -> None:
     alternatives = json_schema()["$defs"]["KafkaSettings"]["properties"]["partitions"]["anyOf"]
     assert [alternative["type"] for alternative in alternatives] == ["integer", "string"]
     assert re.search(alternatives[1]["pattern"], "${PARTITIONS}")
+
+
+@pytest.mark.parametrize("text", [WHOLE, default_text("demo", uuid4()), REFERRING])
+def test_what_may_stand_in_a_file_passes(text: str) -> None:
+    assert told(text) == []
+
+
+@pytest.mark.parametrize(
+    "line", ["bogus: 1", "limits: {bogus: 1}", "router: {mode: fast}", "listeners: [{protocol: hsp, types: {17: 5}}]"]
+)
+def test_what_may_not_is_told(line: str) -> None:
+    assert told(f"mesh: demo\n{line}")
 
 
 def test_settings_are_explained_where_they_are_written() -> None:
