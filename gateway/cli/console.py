@@ -116,9 +116,8 @@ def _usage(failed: click.UsageError) -> int:
     if isinstance(failed, click.exceptions.NoArgsIsHelpError):
         failed.show()
         return failed.exit_code
-    complain(failed.format_message())
-    if failed.ctx is not None:
-        complain(f"try {failed.ctx.command_path} --help")
+    where = "" if failed.ctx is None else f" (see {failed.ctx.command_path} --help)"
+    complain(failed.format_message().rstrip(".") + where)
     return failed.exit_code
 
 

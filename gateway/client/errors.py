@@ -34,13 +34,13 @@ class NoAnswerError(ClientError):
     """The time a request was given is over."""
 
 
-class RefusedError(ClientError):
-    """The mesh answered a subscription, or the like, with an error. `code` is its slug."""
+class UndeliveredError(ClientError):
+    """The peer did not take, or never confirmed, what was sent to it."""
+
+
+class RefusedError(UndeliveredError):
+    """The mesh answered a subscription, an event, or the like, with an error. `code` is its slug."""
 
     def __init__(self, peer: str, code: str, message: str) -> None:
         super().__init__(peer, f"{code}: {message}" if message else code)
         self.code = code
-
-
-class UndeliveredError(ClientError):
-    """The peer did not take, or never confirmed, what was sent to it."""

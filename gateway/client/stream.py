@@ -110,10 +110,12 @@ class StreamClient:
     async def publish(self, subject: str, body: bytes = b"", content_type: str = "") -> Outcome:
         """Publishes, and waits until the peer has confirmed it, where its protocol confirms.
 
-        Raises UndeliveredError, and what `post` raises.
+        Raises RefusedError, UndeliveredError, and what `post` raises.
         """
         await self._driver.writable()
         delivered = await self.post(subject, body, content_type)
+        if delivered.refused:
+            raise RefusedError(self.peer, delivered.detail, f"{subject} was not taken")
         if delivered.outcome is Outcome.UNDELIVERABLE:
             raise self._ended or UndeliveredError(self.peer, f"{subject} was not taken: {delivered.detail}")
         return delivered.outcome

@@ -26,6 +26,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import ClassVar
 
+from gateway.content import from_json
 from gateway.event import Kind
 from gateway.protocols.actions import (
     Action,
@@ -368,3 +369,12 @@ def stamped(frame: bytes, stamps: tuple[int, ...], form: struct.Struct, number: 
 def error_body(error: MeshError, message: str) -> bytes:
     """What the mesh says when it answers a request itself; its content type is JSON."""
     return json.dumps({"code": str(error), "message": message}, separators=(",", ":")).encode()
+
+
+def mesh_error_in(body: bytes) -> MeshError | None:
+    """Which error of a mesh it is that `error_body` wrote there."""
+    try:
+        said = from_json(body)
+        return MeshError(said["code"]) if isinstance(said, dict) else None
+    except (Rejected, KeyError, ValueError):
+        return None

@@ -23,6 +23,7 @@ from gateway.protocols.session import (
     Session,
     SessionSettings,
     error_body,
+    mesh_error_in,
     stamped,
 )
 from gateway.raw_log.frames import ReplyAddress
@@ -111,8 +112,7 @@ class OutgoingSession(Session):
         elif delivery.kind is Kind.REQUEST or frame.command is Command.ACK:
             self._act(Delivered(delivery, Outcome.CONFIRMED))
         else:
-            detail = f"ERROR of type {frame.type}" if frame.command is Command.ERROR else "ERROR_UNDEF"
-            self._act(Delivered(delivery, Outcome.UNDELIVERABLE, detail, refused=True))
+            self._act(Delivered(delivery, Outcome.UNDELIVERABLE, _why_refused(frame), refused=True))
         return self._unserve(frame.message_id)
 
     def _end_served(self) -> None:
@@ -134,3 +134,10 @@ class OutgoingSession(Session):
         super()._forget_asked(request, outcome)
         self._message_ids.pop(request, None)
         self._names.end(request, late=outcome == TIMED_OUT)
+
+
+def _why_refused(frame: Frame) -> str:
+    """A mesh says why by one of its slugs. Anything else in an ERROR is the peer's own, and payload."""
+    if frame.command is not Command.ERROR:
+        return "ERROR_UNDEF"
+    return mesh_error_in(frame.payload) or f"ERROR of type {frame.type}"

@@ -52,7 +52,7 @@ class TestVerbs:
     def test_a_verb_without_a_module_is_none(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(VERBS, "fly", "not written yet")
         assert "fly" not in run("--help").stdout
-        assert run("fly").stderr.startswith("meshgate: there is no verb fly\n")
+        assert run("fly").stderr == "meshgate: there is no verb fly (see meshgate --help)\n"
 
     def test_each_verb_that_is_there_has_a_command_that_explains_itself(self) -> None:
         code = (
@@ -68,10 +68,8 @@ class TestVerbs:
     def test_a_misspelt_verb_gets_a_hint(self) -> None:
         result = run("vlidate")
         assert result.exit_code == Exit.USAGE
-        assert (
-            result.stderr
-            == "meshgate: there is no verb vlidate: did you mean validate?\nmeshgate: try meshgate --help\n"
-        )
+        said = "meshgate: there is no verb vlidate: did you mean validate? (see meshgate --help)\n"
+        assert result.stderr == said
 
     def test_no_verb_at_all_shows_the_help(self) -> None:
         result = run()
@@ -113,7 +111,7 @@ class TestFailures:
             (KeyboardInterrupt(), Exit.INTERRUPTED, ""),
             (FileNotFoundError(2, "No such file", "x"), Exit.FAILURE, "meshgate: x: No such file\n"),
             (ValueError("two\nlines"), Exit.FAILURE, "meshgate: internal: ValueError: two lines (-v shows where)\n"),
-            (click.BadParameter("no", param_hint="--x"), Exit.USAGE, "meshgate: Invalid value for --x: no\n"),
+            (click.BadParameter("no", param_hint="--x"), Exit.USAGE, "Invalid value for --x: no (see meshgate schema"),
         ],
     )
     def test_each_ends_in_one_line_and_a_code_of_its_own(

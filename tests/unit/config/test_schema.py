@@ -17,7 +17,6 @@ from gateway.config.schema import known_keys
 from gateway.protocols import protocols
 from tests.unit.config.reading import WHOLE
 
-
 REFERRING = """\
 mesh: ${MESH}
 identity: {node: "${NODE}"}

@@ -384,6 +384,8 @@ class TestDeliveries:
         ("refusal", "detail"),
         [
             (encode(Frame(Command.ERROR, 1, 0x1234, b"secret")), "ERROR of type 4660"),
+            (encode(Frame(Command.ERROR, 1, 0x1234, b'{"code":"secret"}')), "ERROR of type 4660"),
+            (encode(Frame(Command.ERROR, 1, 0xFF00, b'{"code":"forbidden","message":"no"}')), "forbidden"),
             (encode(Frame(Command.ERROR_UNDEF, 1)), "ERROR_UNDEF"),
         ],
     )
