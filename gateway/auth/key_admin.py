@@ -129,28 +129,33 @@ def ensure_identity(path: Path, node: str | None = None, *, entry: str = trust_f
         bytes.fromhex(FIRST_GATEWAY_KEY_ID),
         secrets.token_bytes(ED25519_KEY_BYTES),
     )
-    _write_identity(path, made, entry)
+    with changing(path) as data:
+        _put_identity(data, made, entry)
     return made
 
 
-def rotate_identity(path: Path) -> NewKey:
-    """New keys for the gateway, in force as soon as its parts have re-read the file. Without overlap: it signs with
-    one key, and its receivers must be told of the new one."""
-    old = _load(path).identity
+def rotate_identity(
+    path: Path, *, now: datetime, overlap: timedelta = DEFAULT_OVERLAP, entry: str = trust_file.GATEWAY
+) -> NewKey:
+    """A new key for the gateway, which signs with it as soon as its parts have re-read the file. What it has signed
+    with the old one is believed for `overlap` more: the old one becomes a key of its node."""
+    old = _load(path, entry).identity
     if old is None:
         raise KeyAdminError(f"{path} has no entry for the gateway")
     seed = secrets.token_bytes(ED25519_KEY_BYTES)
     hmac = None if old.hmac is None else secrets.token_bytes(HMAC_BYTES)
-    key_id = (int.from_bytes(old.key_id, "big") + 1) % 2**32
-    made = GatewayIdentity(old.node, key_id.to_bytes(len(old.key_id), "big"), seed, hmac)
-    _write_identity(path, made)
-    shared = {} if hmac is None else {"hmac": hmac.hex()}
-    return NewKey(str(UUID(bytes=made.node)), made.key_id.hex(), public_of(seed).hex(), shared)
+    node = str(UUID(bytes=old.node))
+    with changing(path) as data:
+        keys = _keys(data, node, create=True)
+        keys[old.key_id.hex()] = _kept(old, data[entry], now + overlap)
+        key_id = _free_key_id(keys)
+        _put_identity(data, GatewayIdentity(old.node, bytes.fromhex(key_id), seed, hmac), entry)
+    return NewKey(node, key_id, public_of(seed).hex(), {} if hmac is None else {"hmac": hmac.hex()})
 
 
-def list_keys(path: Path, now: datetime) -> list[ListedKey]:
+def list_keys(path: Path, now: datetime, *, entry: str = trust_file.GATEWAY) -> list[ListedKey]:
     """All keys, the gateway's first, without their secrets."""
-    trust, at = trust_file.load(path), trust_file.microseconds(now)
+    trust, at = trust_file.load(path, entry=entry), trust_file.microseconds(now)
     listed = [] if trust.identity is None else [_listed_identity(trust.identity)]
     for node, keys in sorted(trust.keys.nodes.items()):
         listed += [_listed(node, key, at) for _, key in sorted(keys.items())]
@@ -266,7 +271,14 @@ def _end(entry: _Data, key: Key, time: datetime) -> None:
         entry["not_after"] = _time_text(time)
 
 
-def _write_identity(path: Path, identity: GatewayIdentity, entry: str = trust_file.GATEWAY) -> None:
+def _kept(old: GatewayIdentity, entry: _Data, until: datetime) -> _Data:
+    """What others need to believe it. A secret stays as it is written: it may be a reference."""
+    shared = {"hmac": entry["hmac"]} if "hmac" in entry else {}
+    return {**shared, "ed25519": public_of(old.ed25519_private).hex(), "not_after": _time_text(until)}
+
+
+def _put_identity(data: _Data, identity: GatewayIdentity, entry: str) -> None:
+    """At the beginning, in place of the one before."""
     own = {
         "node": str(UUID(bytes=identity.node)),
         "key_id": identity.key_id.hex(),
@@ -274,7 +286,6 @@ def _write_identity(path: Path, identity: GatewayIdentity, entry: str = trust_fi
     }
     if identity.hmac is not None:
         own["hmac"] = identity.hmac.hex()
-    with changing(path) as data:
-        others = {name: value for name, value in data.items() if name != entry}
-        data.clear()
-        data |= {entry: own} | others
+    others = {name: value for name, value in data.items() if name != entry}
+    data.clear()
+    data |= {entry: own} | others

@@ -20,6 +20,7 @@ from gateway.cli.options import common_options, config_group, read_config
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 
 _SPAN = re.compile(r"(?P<count>\d{1,5})(?P<unit>[smhdw])")
+_KEY_ID = re.compile(r"[0-9A-Fa-f]{8}")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _COLUMNS = ("node", "key_id", "state", "gateway", "hmac", "ed25519", "encryption", "default", "not_before", "not_after")
 
@@ -33,17 +34,24 @@ def span(text: str) -> timedelta:
 
 
 def moment(text: str) -> datetime:
-    """A point in time: RFC 3339, or a length of time from now (7d, -5m)."""
-    if _SPAN.fullmatch(text.removeprefix("-")):
-        length = span(text.removeprefix("-"))
+    """A point in time: RFC 3339, or a length of time from now (7d, +7d, -5m)."""
+    unsigned = text[1:] if text.startswith(("+", "-")) else text
+    if _SPAN.fullmatch(unsigned):
+        length = span(unsigned)
         return _now() - length if text.startswith("-") else _now() + length
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
         found = None
     if found is None or found.tzinfo is None:
-        raise click.BadParameter(f"{text} is no RFC 3339 time such as 2026-01-31T12:00:00Z")
+        raise click.BadParameter(f"{text} is no RFC 3339 time such as 2026-01-31T12:00:00Z, nor one from now as -5m")
     return found
+
+
+def _key_id(_context: click.Context, _option: click.Parameter, given: str | None) -> str | None:
+    if given is not None and not _KEY_ID.fullmatch(given):
+        raise click.BadParameter(f"{given} is no key id: expected 8 hex digits")
+    return given
 
 
 def store_options(verb: Verb) -> Verb:
@@ -66,25 +74,27 @@ def command() -> None:
 @store_options
 def list_keys(config_file: str | None, trust: Path | None, output: Output) -> None:
     """All keys, the gateway's first: ids, validity, public halves; never a secret."""
-    listed = key_admin.list_keys(_store(config_file, trust), _now())
+    store, entry = _store(config_file, trust)
+    listed = key_admin.list_keys(store, _now(), entry=entry)
     show_table([asdict(key) for key in listed], _COLUMNS, output)
 
 
 @command.command("new")
 @click.argument("node", required=False)
 @click.option("--kind", "kinds", type=click.Choice(KINDS), multiple=True, help="Of the key; may be repeated.  [hmac]")
-@click.option("--key-id", metavar="ID", help="8 hex digits.  [default: the next free one]")
+@click.option("--key-id", metavar="ID", callback=_key_id, help="8 hex digits.  [default: the next free one]")
 @click.option("--public", metavar="HEX", help="The Ed25519 public key of a pair that the device made itself.")
 @click.option("--default/--no-default", default=None, help="For packets that name no key.  [default: a node's first]")
-@click.option("--not-before", type=moment, help="From when the key holds.")
-@click.option("--not-after", type=moment, help="Until when the key holds.")
+@click.option("--not-before", type=moment, metavar="TIME", help="From when the key holds: RFC 3339, or 7d from now.")
+@click.option("--not-after", type=moment, metavar="TIME", help="Until when the key holds, likewise.")
 @store_options
 def new(
     config_file: str | None, trust: Path | None, output: Output, node: str | None, kinds: tuple[str, ...], **rest: Any
 ) -> None:
     """Add a key to NODE (a UUID; a new one if none is given), and show once what the device must be given."""
     chosen = kinds or (("ed25519",) if rest["public"] else ("hmac",))
-    _show_new(_admin(key_admin.new_key, _store(config_file, trust), node, kinds=chosen, **rest), output)
+    store, _ = _store(config_file, trust)
+    _show_new(_admin(key_admin.new_key, store, node, kinds=chosen, **rest), output)
 
 
 @command.command("rotate")
@@ -94,10 +104,14 @@ def new(
 @click.option("--overlap", type=span, default="7d", show_default=True, help="How long both keys hold.")
 @store_options
 def rotate(config_file: str | None, trust: Path | None, output: Output, node: str, **rest: Any) -> None:
-    """Give NODE a new key like its old one, which goes on holding for a while. NODE may be `gateway`."""
-    store = _store(config_file, trust)
+    """Give NODE a new key like its old one, which goes on holding for a while. NODE may be `gateway`.
+
+    The gateway signs with its new key at once; the old one is still believed meanwhile."""
+    store, entry = _store(config_file, trust)
     if node == GATEWAY:
-        _show_new(_admin(key_admin.rotate_identity, store), output)
+        if rest["key_id"] or rest["public"]:
+            raise click.UsageError("--key-id and --public are for nodes: the gateway's new key is made here")
+        _show_new(_admin(key_admin.rotate_identity, store, now=_now(), overlap=rest["overlap"], entry=entry), output)
     else:
         _show_new(_admin(key_admin.rotate_key, store, node, now=_now(), **rest), output)
 
@@ -108,7 +122,8 @@ def rotate(config_file: str | None, trust: Path | None, output: Output, node: st
 @store_options
 def revoke(config_file: str | None, trust: Path | None, output: Output, node: str, key_id: str) -> None:
     """End a key of NODE now."""
-    _admin(key_admin.revoke_key, _store(config_file, trust), node, key_id, now=_now())
+    store, _ = _store(config_file, trust)
+    _admin(key_admin.revoke_key, store, node, key_id, now=_now())
     show({"node": node, "key_id": key_id, "state": "expired"}, output, f"{node} {key_id} is revoked")
 
 
@@ -116,8 +131,12 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-def _store(config_file: str | None, trust: Path | None) -> Path:
-    return read_config(config_file).trust if trust is None else trust
+def _store(config_file: str | None, trust: Path | None) -> tuple[Path, str]:
+    """The trust store, and the name of the gateway's entry in it."""
+    if trust is not None and config_file is None:
+        return trust, GATEWAY
+    config = read_config(config_file)
+    return trust or config.trust, config.identity.key
 
 
 def _admin(change: Callable[..., Any], *arguments: Any, **options: Any) -> Any:

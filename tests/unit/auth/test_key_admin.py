@@ -211,10 +211,16 @@ def test_the_gateways_keys_are_made_beside_those_of_nodes(path: Path) -> None:
     assert NODE_ID in trust.keys.nodes
 
 
-def test_the_gateways_keys_are_rotated_at_once(path: Path) -> None:
-    old = key_admin.ensure_identity(path)
-    made = key_admin.rotate_identity(path)
-    new = trust_file.load(path).identity
+@pytest.mark.parametrize("entry", ["gateway", "own"])
+def test_the_gateway_signs_with_its_new_key_and_its_old_one_is_believed_for_a_while(path: Path, entry: str) -> None:
+    old = key_admin.ensure_identity(path, entry=entry)
+    made = key_admin.rotate_identity(path, now=NOW, overlap=HOUR, entry=entry)
+    listed = [(row.gateway, row.key_id, row.ed25519) for row in key_admin.list_keys(path, NOW, entry=entry)]
+    assert listed == [(True, "00000100", made.public), (False, "000000ff", public_of(old.ed25519_private).hex())]
+    kept = trust_file.load(path, entry=entry).keys.nodes[old.node][old.key_id]
+    assert kept.valid_at(trust_file.microseconds(NOW))
+    assert not kept.valid_at(trust_file.microseconds(NOW + HOUR))
+    new = trust_file.load(path, entry=entry).identity
     assert new is not None
     assert (new.node, new.key_id.hex()) == (old.node, "00000100")
     assert public_of(new.ed25519_private).hex() == made.public
@@ -223,7 +229,7 @@ def test_the_gateways_keys_are_rotated_at_once(path: Path) -> None:
 
 def test_without_a_gateway_there_is_nothing_to_rotate(path: Path) -> None:
     with pytest.raises(KeyAdminError) as refused:
-        key_admin.rotate_identity(path)
+        key_admin.rotate_identity(path, now=NOW)
     assert "no entry for the gateway" in str(refused.value)
 
 

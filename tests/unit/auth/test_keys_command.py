@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from gateway.auth import trust_file
+from gateway.auth.key_admin import ensure_identity
 from gateway.cli import main
 
 NODE = "00112233-4455-6677-8899-aabbccddeeff"
@@ -63,6 +65,26 @@ def test_a_public_key_alone_makes_a_key_for_signatures(path: Path) -> None:
     assert (made["public"], made["secrets"]) == (public, {})
 
 
+def test_the_gateways_keys_stand_where_the_configuration_says(tmp_path: Path) -> None:
+    config = tmp_path / "meshgate.yaml"
+    config.write_text("mesh: demo\nidentity: {key: main}\ntrust: mine.yaml\n")
+    ensure_identity(tmp_path / "mine.yaml", entry="main")
+    assert CliRunner().invoke(main, ["keys", "rotate", "gateway", "-c", str(config)]).exit_code == 0
+    listed = CliRunner().invoke(main, ["keys", "list", "-c", str(config), "--output", "json"])
+    assert [(row["key_id"], row["gateway"]) for row in json.loads(listed.stdout)] == [
+        ("00000100", True),
+        ("000000ff", False),
+    ]
+
+
+@pytest.mark.parametrize("moment", ["7d", "+7d"])
+def test_a_key_ends_some_time_from_now(path: Path, moment: str) -> None:
+    run_json(path, "new", NODE, "--not-after", moment)
+    (row,) = run_json(path, "list")
+    left = datetime.fromisoformat(row["not_after"]) - datetime.now(UTC)
+    assert timedelta(days=6) < left <= timedelta(days=7)
+
+
 def test_the_gateway_is_rotated_by_its_name(path: Path) -> None:
     result = run(path, "rotate", "gateway")
     assert result.exit_code == 1
@@ -74,6 +96,8 @@ def test_the_gateway_is_rotated_by_its_name(path: Path) -> None:
     [
         (("revoke", NODE, "00000009"), 1, "no node"),
         (("new", "x"), 1, "x is no node"),
+        (("new", NODE, "--key-id", "1"), 2, "1 is no key id: expected 8 hex digits"),
+        (("rotate", "gateway", "--public", "00" * 32), 2, "--public are for nodes"),
         (("new", NODE, "--not-after", "soon"), 2, "soon is no RFC 3339 time"),
         (("new", NODE, "--not-after", "2026-01-01T00:00:00"), 2, "no RFC 3339 time"),
         (("new", NODE, "--not-before", "2d", "--not-after", "1d"), 78, "a time after not_before"),
