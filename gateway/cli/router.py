@@ -5,11 +5,12 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Iterable
+from pathlib import Path
 
 import click
 
 from gateway.cli.console import Output, show_line
-from gateway.cli.options import common_options, read_config
+from gateway.cli.options import common_options, dir_option, read_config
 from streaming_jobs.router.job import Router
 
 
@@ -29,14 +30,17 @@ from streaming_jobs.router.job import Router
     help="Go on although records of the raw log are gone that were not routed: told in the log, and by `audit`.",
 )
 @common_options
+@dir_option
 def command(
-    config_file: str | None, master: str | None, settings: dict[str, str], accept_loss: bool, output: Output
-) -> None:
-    """The router on Spark: decodes, authenticates, deduplicates and routes what the edges log."""
+    config_file: str | None, state_dir: Path | None, master: str | None, settings: dict[str, str], accept_loss: bool,
+    output: Output,
+) -> None:  # fmt: skip
+    """The router on Spark: decodes, authenticates, deduplicates and routes what the edges log. SIGHUP reads the
+    configuration again."""
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    config = read_config(config_file)
+    config = read_config(config_file, state_dir)
     lanes, mode = config.router.lanes, config.router.mode
     said = {
         "event": "ready",
@@ -46,6 +50,7 @@ def command(
         "management": str(config.router.management),
     }
     router = Router(config, master, settings, accepts_loss=accept_loss)
+    signal.signal(signal.SIGHUP, lambda *_: router.reload())
     router.run(stop, begun=lambda: show_line(said, output, f"ready  {lanes} lanes, {mode}"))
 
 

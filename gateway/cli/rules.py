@@ -13,7 +13,7 @@ import click
 
 from gateway.cli.bodies import body_text
 from gateway.cli.console import CommandError, Exit, Output, printable, show_line
-from gateway.cli.options import common_options, config_group, read_config
+from gateway.cli.options import common_options, config_group, dir_option, read_config
 from gateway.cli.peer_options import note
 from gateway.config import ConfigError
 
@@ -31,17 +31,21 @@ def command() -> None:
 @click.option("--master", metavar="URL", help="The Spark master.  [default: local[2]]")
 @click.option("--ready-file", type=click.Path(path_type=Path), help="Exists for as long as all rules run.")
 @common_options
-def run(config_file: str | None, master: str | None, ready_file: Path | None, output: Output) -> None:
-    """Run the configuration's rules, and follow its changes."""
+@dir_option
+def run(
+    config_file: str | None, state_dir: Path | None, master: str | None, ready_file: Path | None, output: Output
+) -> None:
+    """Run the configuration's rules, and follow its changes. SIGHUP reads it again."""
     from streaming_jobs.rules.job import RulesJob
 
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    config = read_config(config_file)
+    config = read_config(config_file, state_dir)
     names = [rule.name for rule in config.rules]
     said = {"event": "ready", "part": "rules", "rules": names}
     job = RulesJob(config, master, ready_file, lambda: show_line(said, output, f"ready  {', '.join(names)}"))
+    signal.signal(signal.SIGHUP, lambda *_: job.reload())
     job.run(stop)
 
 

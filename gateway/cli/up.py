@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from pathlib import Path
@@ -36,7 +37,29 @@ def command(config_file: str | None, state_dir: Path | None, accept_loss: bool, 
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup leaves it
+        _stop_with_the_terminal(stop)
     LocalMesh(config, lambda said, text: show(said, output, text), ["--accept-loss"] if accept_loss else []).run(stop)
+
+
+def _stop_with_the_terminal(stop: threading.Event) -> None:
+    """A SIGHUP that asks for the configuration to be read again is done with as it comes: each part follows the file.
+    But a terminal that is closed sends one too."""
+    had_terminal = _has_terminal()
+
+    def hung_up(_number: int, _frame: object) -> None:
+        if had_terminal and not _has_terminal():
+            stop.set()
+
+    signal.signal(signal.SIGHUP, hung_up)
+
+
+def _has_terminal() -> bool:
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
 
 
 def _configuration(config_file: str | None, state_dir: Path | None, output: Output) -> Config:

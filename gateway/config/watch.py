@@ -80,9 +80,17 @@ class ConfigWatch:
         self._looked_at = clock()
         self._stamps = _stamps(config)
         self._told: Change | None = None
+        self._asked = False
+
+    def ask(self) -> None:
+        """The next `poll` reads, whatever the file's time says: for SIGHUP, whose handler may do no more than this."""
+        self._asked = True
 
     def poll(self) -> Change | None:
         """What has changed since it was last told; looks at most once a second."""
+        if self._asked:
+            self._asked = False
+            return self.reread()
         now = self._clock()
         if now - self._looked_at < INTERVAL_SECONDS:
             return None
@@ -93,7 +101,7 @@ class ConfigWatch:
         return self._read()
 
     def reread(self) -> Change | None:
-        """Whatever the file's time says: for SIGHUP."""
+        """Whatever the file's time says; what is still wrong is told again."""
         self._told = None
         return self._read()
 

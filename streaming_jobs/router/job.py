@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from gateway.auth.trust_file import load as load_trust
-from gateway.config import Config
+from gateway.config import Config, ConfigWatch, Reloaded
 from gateway.config.effective import redacted
 from gateway.errors import SetupError
 from gateway.management import Management
@@ -79,6 +79,7 @@ class Router:
         self._has_spare_core = master is None
         self._spark_settings = dict(spark_settings or {})
         self._checkpoint = Path(config.router.checkpoint)
+        self._settings = ConfigWatch(config, time.monotonic)
         self._lanes: list[Lane] = []
         self._registry = CollectorRegistry()
         self._metrics = RouterMetrics(config, self._registry)
@@ -102,13 +103,17 @@ class Router:
             if lock.wait(stop):
                 self._serve(stop, spark)
 
+    def reload(self) -> None:
+        """For SIGHUP."""
+        self._settings.ask()
+
     def _serve(self, stop: threading.Event, spark: SparkSession | None) -> None:
         management = Management(
             self._config.router.management,
             self._registry,
             started=self._missing,
             ready=lambda: self._missing() | self._metrics.missing(time.time()),
-            config=lambda: redacted(self._config),
+            config=lambda: redacted(self._settings.config),
         )
         management.start()
         observer: Observer | None = None
@@ -161,6 +166,7 @@ class Router:
     def _watch(self, stop: threading.Event) -> None:
         followed_at = time.monotonic()
         while not stop.wait(WATCH_SECONDS):
+            self._tell_reloaded()
             is_due = time.monotonic() - followed_at >= FOLLOW_SECONDS
             for lane in self._lanes:
                 try:
@@ -171,6 +177,14 @@ class Router:
                     log.warning("%s: kafka does not answer: %s", lane.name, type(away).__name__)
             if is_due:
                 followed_at = time.monotonic()
+
+    def _tell_reloaded(self) -> None:
+        """Workers take over by themselves what may change, each with its next record; here it is told and shown."""
+        change = self._settings.poll()
+        if isinstance(change, Reloaded):
+            log.info("the configuration has changed and is in force")
+        elif change is not None:
+            log.warning("%s", change)
 
     def _follow(self, lane: Lane) -> None:
         lane.follow()

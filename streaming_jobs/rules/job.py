@@ -70,6 +70,10 @@ class RulesJob:
         self._watch = ConfigWatch(config, time.monotonic)
         self._running: dict[str, Running] = {}
 
+    def reload(self) -> None:
+        """For SIGHUP."""
+        self._watch.ask()
+
     def run(self, stop: threading.Event) -> None:
         """Until `stop` is set. Raises ConfigError for rules that cannot run."""
         self._tell_ready(is_ready=False)

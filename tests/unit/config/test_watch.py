@@ -49,6 +49,14 @@ def watched(tmp_path: Path) -> Watched:
 
 
 class TestWatching:
+    def test_when_it_is_asked_it_reads_at_once_and_tells_again_what_is_wrong(self, watched: Watched) -> None:
+        watched.write("bogus: 1")
+        assert isinstance(watched.later(), Broken)
+        assert watched.later() is None
+        watched.watch.ask()
+        assert isinstance(watched.watch.poll(), Broken)
+        assert watched.watch.poll() is None
+
     def test_nothing_is_told_while_nothing_changes(self, watched: Watched) -> None:
         assert watched.later() is None
 

@@ -11,6 +11,24 @@ from gateway.config import ConfigError, load
 from streaming_jobs.router.job import Router
 
 
+def test_a_change_of_the_configuration_is_told_and_one_that_needs_a_restart_refused(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "meshgate.yaml"
+    path.write_text("mesh: demo")
+    router = Router(load(path))
+    caplog.set_level("INFO")
+    for text in ("mesh: demo\nrequest_timeout_seconds: 7", "mesh: other\nrequest_timeout_seconds: 7"):
+        path.write_text(text)
+        router.reload()
+        router._tell_reloaded()
+    assert [record.message for record in caplog.records] == [
+        "the configuration has changed and is in force",
+        "not reloaded: a change of mesh needs a restart",
+    ]
+    assert router._settings.config.request_timeout_seconds == 7
+
+
 @pytest.mark.parametrize(
     ("keys", "expected"),
     [
