@@ -103,7 +103,7 @@ class LocalMesh:
         arguments = [verb, "-c", str(self._config.path), "-v"]
         if name == "rules":
             arguments[1:1] = ["run", "--ready-file", str(self._rules_ready)]
-        if name == "kafka":
+        if name != "edge":  # which keeps no state
             arguments += ["--dir", str(self._config.state_dir)]
         edge = self._config.edge
         limit = edge.notice_seconds + edge.graceful_shutdown_limit_seconds if name == "edge" else OTHERS_END_SECONDS

@@ -169,7 +169,7 @@ class Lane:
         routed = route(
             read_raw(self._spark, config, self._partitions, accepts_loss=self._accepts_loss),
             # Not resolved: a mounted ConfigMap is a link that moves, and what it points to goes away.
-            Routes(str(config.path), clock),
+            Routes(str(config.path), clock, str(config.state_dir)),
             buckets,
         )
         writer = routed.writeStream.format("kafka").outputMode("update").queryName(self.name)

@@ -37,8 +37,8 @@ PlainRow = tuple[str, int, list[tuple[Any, ...]]]
 
 
 class Worker:
-    def __init__(self, config_path: str) -> None:
-        self._watch = ConfigWatch(load(Path(config_path)), time.monotonic, Config.for_router)
+    def __init__(self, config_path: str, state_dir: str | None = None) -> None:
+        self._watch = ConfigWatch(load(Path(config_path), state_dir=state_dir), time.monotonic, Config.for_router)
         config = self._watch.config
         self._trust = TrustStore(config.trust, time.monotonic, entry=config.identity.key)
         self._state = MeshState(config, self._trust.keys, self._trust.identity)
@@ -99,17 +99,18 @@ class InterestReader:
 
 
 class Routes:
-    """The row function as Spark ships it: a path and a clock, so no key or setting ever stands in a closure."""
+    """The row function as Spark ships it: two paths and a clock, so no key or setting ever stands in a closure."""
 
-    def __init__(self, config_path: str, clock: SteadyClock) -> None:
+    def __init__(self, config_path: str, clock: SteadyClock, state_dir: str | None = None) -> None:
         self._config_path = config_path
+        self._state_dir = state_dir
         self._clock = clock
 
     def __call__(self, value: bytes, partition: int, offset: int) -> list[PlainRow]:
-        return worker(self._config_path).route(value, partition, offset, self._clock.now())
+        return worker(self._config_path, self._state_dir).route(value, partition, offset, self._clock.now())
 
 
 @cache
-def worker(config_path: str) -> Worker:
+def worker(config_path: str, state_dir: str | None) -> Worker:
     """The one of this process."""
-    return Worker(config_path)
+    return Worker(config_path, state_dir)

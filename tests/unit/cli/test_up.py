@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import signal
+import threading
 from pathlib import Path
 
 import pytest
 
+from gateway.config import load
 from gateway.embedded.mesh import LocalMesh
 from tests.unit.cli.running import run
 
@@ -47,6 +50,26 @@ def test_it_takes_the_configuration_that_is_there_or_writes_one(
         path.write_text("mesh: mine")
     assert run("up", *arguments).exit_code == 0
     assert begun == [expected]
+
+
+def test_a_hangup_ends_nothing_while_there_is_its_terminal_or_never_was_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hung_up(_: LocalMesh, stop: threading.Event) -> None:
+        signal.raise_signal(signal.SIGHUP)
+        assert not stop.is_set()
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(LocalMesh, "run", hung_up)
+    assert run("up").exit_code == 0
+
+
+@pytest.mark.parametrize(("part", "told"), [("kafka", True), ("router", True), ("rules", True), ("edge", False)])
+def test_each_part_that_keeps_state_keeps_it_where_it_is_told(tmp_path: Path, part: str, told: bool) -> None:
+    (tmp_path / "meshgate.yaml").write_text("mesh: mine")
+    mesh = LocalMesh(load(tmp_path / "meshgate.yaml", state_dir=tmp_path / "x"), lambda _said, _text: None)
+    arguments = mesh._part(part).arguments
+    assert (arguments[-2:] == ["--dir", str(tmp_path / "x")]) is told
 
 
 def test_what_happens_is_a_line_of_json_each_for_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,6 +77,10 @@ def test_a_worker_keeps_none_of_them_and_gets_none_with_a_new_configuration(
     assert told(worker._watch.config, worker._state.config, worker._state.options) == []
 
 
+def test_a_worker_counts_beside_the_checkpoint_of_its_router(path: Path, tmp_path: Path) -> None:
+    assert Worker(str(path), str(tmp_path / "x"))._checkpoint == tmp_path / "x" / "state" / "router"
+
+
 def test_a_new_secret_is_nothing_new_for_a_worker(path: Path) -> None:
     worker = Worker(str(path))
     path.write_text(CONFIGURATION.replace(PASSWORD, "changed"))
