@@ -50,6 +50,8 @@ Verb = TypeVar("Verb", bound=Callable[..., Any])
 ResultT = TypeVar("ResultT")
 
 DEFAULT_PROTOCOL = "yamp"
+SECONDS = click.FloatRange(min=0, min_open=True)
+"""Of a timeout."""
 PASSWORD_VARIABLE = "MESHGATE_PASSWORD"  # noqa: S105 - its name
 SPOKEN_SCHEMES = frozenset({"tcp", "tls", "ws", "wss", "udp", "quic"})
 
@@ -242,5 +244,10 @@ def run(talk: Coroutine[Any, Any, ResultT]) -> ResultT:
     except Rejected as refused:
         raise CommandError(f"it cannot be said in this protocol: {refused}") from None
     except ValidationError as wrong:
-        first = wrong.errors(include_url=False)[0]
-        raise CommandError(f"-o {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        raise CommandError(f"-o {_option_fault(wrong)}") from None
+
+
+def _option_fault(wrong: ValidationError) -> str:
+    first = wrong.errors(include_url=False)[0]
+    unknown = first["type"] == "extra_forbidden"
+    return f"{'.'.join(map(str, first['loc']))}: {'the protocol has no such option' if unknown else first['msg']}"

@@ -10,7 +10,7 @@ from gateway.cli.bodies import body_options, body_text, read_body, subject_argum
 from gateway.cli.console import CommandError, Exit, Output, printable, show
 from gateway.cli.events import answer_fields
 from gateway.cli.options import output_option
-from gateway.cli.peer_options import Peer, peer_options, run
+from gateway.cli.peer_options import SECONDS, Peer, peer_options, run
 from gateway.client import Answer, StreamClient
 from gateway.client.stream import REQUEST_SECONDS
 from gateway.event import Event
@@ -19,7 +19,7 @@ from gateway.event import Event
 @click.command("req")
 @subject_argument
 @body_options
-@click.option("--timeout", type=float, default=REQUEST_SECONDS, show_default=True,
+@click.option("--timeout", type=SECONDS, default=REQUEST_SECONDS, show_default=True,
               help="Seconds without an answer, or progress, to give up after.")  # fmt: skip
 @click.option("--progress", is_flag=True, help="Show progress, on standard error.  [with -v too]")
 @output_option

@@ -10,6 +10,8 @@ from gateway.history.way import Refusal, Sent, Way
 from gateway.raw_log.mesh_frames import MESH
 
 SHOWN_BYTES = 48
+WHAT_WIDTH = len("undeliverable") + 2
+"""The longest of what can be said to have become of a frame."""
 
 
 def verdict_of(way: Way, key: str | None, repeats: str | None) -> str:
@@ -96,7 +98,7 @@ def _delivery(one: Sent) -> dict[str, Any]:
 
 def way_as_text(way: Way, key: str | None, repeats: str | None) -> str:
     return "\n".join(
-        f"{rfc3339(at) if at else '':<28}{what:<12}{detail}" for at, what, detail in _steps(way, key, repeats)
+        f"{rfc3339(at) if at else '':<28}{what:<{WHAT_WIDTH}}{detail}" for at, what, detail in _steps(way, key, repeats)
     )
 
 

@@ -17,9 +17,10 @@ from pydantic import ValidationError
 from gateway.config.checks import check_together
 from gateway.config.faults import ConfigError, Fault
 from gateway.config.listeners import SPLIT
-from gateway.config.model import Config
+from gateway.config.model import MESH_NAME, Config
 from gateway.config.schema import known_keys
-from gateway.config.section import FILES, FOLDER, PATH, STATE
+from gateway.config.section import FILES, FOLDER, NAME, PATH, STATE
+from gateway.config.settings import EDGE_ID, HTTP_URL, URL
 from gateway.config.source import Place, Source, path_text, read_source
 
 DEFAULT_PATHS = (Path("meshgate.yaml"), Path("mesh/meshgate.yaml"))
@@ -27,10 +28,19 @@ DEFAULT_PATHS = (Path("meshgate.yaml"), Path("mesh/meshgate.yaml"))
 
 PLAIN = (
     ("Input should be", "expected"),
-    ("String should match", "expected text to match"),
     ("Value error, ", ""),
 )
 """What pydantic says to programmers, and what is said to who wrote the file."""
+
+
+FORMS = {
+    MESH_NAME: "letters, digits and -, at most 63",
+    NAME: "letters, digits, - and _, at most 63",
+    EDGE_ID: "letters, digits and -, with a number at the end, such as edge-0",
+    URL: "scheme://host:port, such as tcp://edge-1.example.org:5042",
+    HTTP_URL: "an address such as http://127.0.0.1:4318/v1/traces",
+}
+"""Patterns of the models, in words."""
 
 
 def find_config(explicit: str | None = None) -> Path:
@@ -86,7 +96,11 @@ def parse(
 def _tell(invalid: ValidationError, source: Source) -> None:
     """One fault per place: the branches of a union all complain, and a value that could not be put in has been told."""
     expected: dict[Place, list[str]] = {}
-    for error in invalid.errors(include_url=False, include_context=False, include_input=False):
+    errors = invalid.errors(include_url=False, include_input=False)
+    around = {error["loc"][:-1] for error in errors}
+    for error in errors:
+        if error["type"] == "too_short" and error["loc"] in around:
+            continue  # it has items, and what is wrong with those is told
         place = _place(error["loc"], source.data)
         expected.setdefault(place, []).append(_expectation(error, place, source))
     told = {fault.path for fault in source.faults}
@@ -125,6 +139,8 @@ def _expectation(error: Mapping[str, Any], place: Place, source: Source) -> str:
             return "expected a list that is not empty"
         case "string_too_short":
             return "expected text that is not empty"
+        case "string_pattern_mismatch":
+            return f"expected {FORMS[error['ctx']['pattern']]}"
         case "path_type":
             return "expected a path"
         case "uuid_type":

@@ -54,7 +54,8 @@ def _text(value: Any) -> Any:
 RelativePath = Annotated[Path, AfterValidator(_from(FOLDER))]
 StatePath = Annotated[Path, AfterValidator(_from(STATE))]
 Pattern = Annotated[str, AfterValidator(_pattern)]
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$"), BeforeValidator(_text)]
+NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$"
+Name = Annotated[str, Field(pattern=NAME), BeforeValidator(_text)]
 Count = Annotated[int, Field(ge=1), BeforeValidator(_no_bool)]
 Bytes = Annotated[int, Field(ge=1), BeforeValidator(_no_bool)]
 Seconds = Annotated[float, Field(gt=0), BeforeValidator(_no_bool)]

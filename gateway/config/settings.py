@@ -12,6 +12,8 @@ from gateway.config.address import HostPort, HostPortField
 from gateway.config.section import Bytes, Count, Milliseconds, Name, Pattern, Seconds, SecondsOrZero, Section, StatePath
 from gateway.permissions import EVERYTHING, Grant, Rule
 
+EDGE_ID = r"^(?:[A-Za-z0-9][A-Za-z0-9-]*-)?[0-9]{1,6}$"
+HTTP_URL = r"^https?://[^/\s]+(/\S*)?$"
 URL = r"^[A-Za-z][A-Za-z0-9+.-]*://\S+:[0-9]{1,5}(/\S*)?$"
 _ORDINAL = re.compile(r"(\d+)$")
 
@@ -39,7 +41,7 @@ class RecordSettings(Section):
 
 
 class EdgeSettings(Section):
-    id: Annotated[str, Field(pattern=r"^(?:[A-Za-z0-9][A-Za-z0-9-]*-)?[0-9]{1,6}$")] = "edge-0"
+    id: Annotated[str, Field(pattern=EDGE_ID)] = "edge-0"
     """Ends in a number, its ordinal, which picks its egress partition (a StatefulSet's pod name will do)."""
     management: HostPortField = HostPort("127.0.0.1", 9640)
     redirect_url: Annotated[str, Field(pattern=URL, max_length=65_535)] | None = None
@@ -117,7 +119,7 @@ class RuleSettings(Section):
 class TraceSettings(Section):
     """Spans of a share of the events, by OTLP over HTTP; needs the extra `otel`."""
 
-    endpoint: Annotated[str, Field(pattern=r"^https?://[^/\s]+(/\S*)?$")]
+    endpoint: Annotated[str, Field(pattern=HTTP_URL)]
     """The whole address, such as `http://127.0.0.1:4318/v1/traces`."""
     share: Annotated[float, Field(gt=0, le=1)] = 0.01
     """Of the frames received. An event that brings a `traceparent` of its own is traced if that says so."""

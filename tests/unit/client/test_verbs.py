@@ -259,6 +259,8 @@ class TestWhatCannotBe:
             (("pub", "x", "--via", "emm", "--key", "nothing"), Exit.FAILURE, "--key: expected a file"),
             (("pub", "x", "-o", "formats"), Exit.USAGE, "formats is not NAME=VALUE"),
             (("pub", "x", "-o", "formats=[xml]"), Exit.FAILURE, "-o formats.0: Input should be 'json' or 'msgpack'"),
+            (("pub", "x", "-o", "formts=[]"), Exit.FAILURE, "-o formts: the protocol has no such option"),
+            (("pub", "x", "--timeout", "0"), Exit.USAGE, "0.0 is not in the range x>0"),
             (("pub", "x", "-o", "formats=["), Exit.USAGE, "the value of formats is no YAML"),
             (("pub", "x", "-o", 'formats=["${NOT_SET}"]'), Exit.USAGE, "formats: the environment has no NOT_SET"),
             (("pub", "x", "--via", "wolpertinger", "--to", "xmpp://x:1"), Exit.UNAVAILABLE, "xmpp://USER@HOST/PEER"),

@@ -46,11 +46,11 @@ class TestWhatIsRead:
 
     @pytest.mark.parametrize("identity", ["edge", "edge0", "edge.0", "edge-0-", "-0", ""])
     def test_an_edges_id_without_a_number_of_its_own_is_refused(self, identity: str) -> None:
-        expect_fault(f"mesh: demo\nedge: {{id: '{identity}'}}", "edge.id", "match pattern", line=2)
+        expect_fault(f"mesh: demo\nedge: {{id: '{identity}'}}", "edge.id", "with a number at the end", line=2)
 
     @pytest.mark.parametrize("mesh", ["a.b", "a_b", "", "-a", "a" * 64, "ä"])
     def test_a_mesh_name_that_cannot_begin_a_topics_name_is_refused(self, mesh: str) -> None:
-        expect_fault(f"mesh: '{mesh}'", "mesh", "match pattern", line=1)
+        expect_fault(f"mesh: '{mesh}'", "mesh", "expected letters, digits and -, at most 63", line=1)
 
     def test_a_mesh_name_of_the_largest_length_is_taken(self) -> None:
         assert read(f"mesh: {'a' * 63}").mesh == "a" * 63
@@ -209,7 +209,14 @@ class TestFaults:
             ("trust: [a]", "trust", "expected a path"),
             ("identity: {node: 5}", "identity.node", "expected a UUID"),
             ("rules: [{name: a, sql: ''}]", "rules[0].sql", "expected text that is not empty"),
-            ("edge: {redirect_url: example.org}", "edge.redirect_url", "expected text to match pattern"),
+            ("edge: {redirect_url: example.org}", "edge.redirect_url", "expected scheme://host:port"),
+            ("rules: [{name: 'a b', sql: x}]", "rules[0].name", "expected letters, digits, - and _, at most 63"),
+            ("telemetry: {traces: {endpoint: x}}", "telemetry.traces.endpoint", "expected an address such as http://"),
+            (
+                "listeners: [{name: a, protocol: yamp, listen: 'tcp://h:1', formats: [xml]}]",
+                "listeners[0].formats[0]",
+                "expected 'json' or 'msgpack'",
+            ),
             ("peers: [{name: a, protocol: emm, connect: 'udp://h:1'}]", "peers[0].connect", "emm is a listener's"),
         ],
     )

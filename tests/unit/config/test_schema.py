@@ -13,6 +13,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from gateway.config import Limits, default_text, json_schema
+from gateway.config.loading import FORMS
 from gateway.config.schema import known_keys
 from gateway.protocols import protocols
 from tests.unit.config.reading import WHOLE
@@ -60,6 +61,12 @@ def test_every_reference_leads_somewhere() -> None:
 def test_every_pattern_compiles() -> None:
     patterns = [node["pattern"] for node in every(json_schema()) if isinstance(node.get("pattern"), str)]
     assert all(re.compile(pattern) for pattern in patterns)
+
+
+def test_every_pattern_that_a_model_checks_has_words_for_people() -> None:
+    """Addresses and references have parsers of their own."""
+    patterns = {node["pattern"] for node in every(json_schema()) if isinstance(node.get("pattern"), str)}
+    assert {pattern for pattern in patterns if pattern.endswith("$") and r"\d" not in pattern} == FORMS.keys()
 
 
 @pytest.mark.parametrize("kind", ["Listener", "Link"])
