@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Iterator
 from dataclasses import asdict
 from uuid import UUID
 
@@ -13,6 +14,7 @@ from gateway.cli.console import Exit, Output, show
 from gateway.cli.options import common_options
 from gateway.cli.peer_options import note
 from gateway.config import Config, ConfigError, Fault, check_files, find_config, load
+from gateway.edge.tls import context_of
 
 
 @click.command("validate")
@@ -23,7 +25,7 @@ def command(config_file: str | None, output: Output, skip_files: bool, skip_rule
     """Check a configuration and tell every fault with its place and what was expected (exit code 78)."""
     try:
         config = load(find_config(config_file))
-        faults = [] if skip_files else [*check_files(config), *_trust_faults(config)]
+        faults = [] if skip_files else [*check_files(config), *_tls_faults(config), *_trust_faults(config)]
         faults += [] if skip_rules else _rule_faults(config)
         if faults:
             raise ConfigError(faults)
@@ -34,6 +36,19 @@ def command(config_file: str | None, output: Output, skip_files: bool, skip_rule
         return Exit.CONFIG
     show({"valid": True, "faults": []}, output, _summary(config))
     return Exit.OK
+
+
+def _tls_faults(config: Config) -> Iterator[Fault]:
+    """Files that are there, and that an edge would not start with."""
+    for section, endpoints in (("listeners", config.listeners), ("peers", config.peers)):
+        for at, endpoint in enumerate(endpoints):
+            try:
+                if endpoint.tls is not None:
+                    context_of(endpoint.tls)
+            except (FileNotFoundError, PermissionError):
+                continue  # told by `check_files`
+            except (OSError, ValueError) as broken:
+                yield Fault(str(config.path), f"{section}[{at}].tls", f"the files are of no use: {broken}")
 
 
 def _trust_faults(config: Config) -> list[Fault]:

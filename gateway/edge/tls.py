@@ -53,8 +53,7 @@ class TlsContext:
             log.info("%s: the TLS files have changed and are in force", self._name)
 
     def _make(self) -> ssl.SSLContext:
-        context = _server(self._settings) if isinstance(self._settings, ListenTls) else _client(self._settings)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context = context_of(self._settings)
         if self._settings.cert is not None:
             certificate = x509.load_pem_x509_certificate(self._settings.cert.read_bytes())
             self._expiry.set(certificate.not_valid_after_utc.timestamp())
@@ -64,6 +63,13 @@ class TlsContext:
         settings = self._settings
         authority = settings.client_ca if isinstance(settings, ListenTls) else settings.ca
         return [_stamp(path) for path in (settings.cert, settings.key, authority) if path is not None]
+
+
+def context_of(settings: ListenTls | ConnectTls) -> ssl.SSLContext:
+    """Raises OSError (ssl.SSLError is one) or ValueError where the files are of no use."""
+    context = _server(settings) if isinstance(settings, ListenTls) else _client(settings)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return context
 
 
 def _server(settings: ListenTls) -> ssl.SSLContext:

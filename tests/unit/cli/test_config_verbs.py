@@ -108,6 +108,15 @@ class TestValidate:
         assert "trust: cannot read" in result.stderr
         assert run("validate", "--skip-files").exit_code == Exit.OK
 
+    def test_tls_files_that_an_edge_would_not_start_with_are_faults(self, mesh: Path) -> None:
+        run("init")
+        tls = "tls: {cert: meshgate.yaml, key: keys.yaml}"
+        listener = f"{{name: a, protocol: emp, listen: 'tls://127.0.0.1:5999', {tls}}}"
+        (mesh / "meshgate.yaml").write_text(f"mesh: demo\nlisteners: [{listener}]")
+        result = run("validate")
+        assert result.exit_code == Exit.CONFIG
+        assert "listeners[0].tls: the files are of no use: " in result.stderr
+
     def test_a_broken_trust_store_is_told_with_its_places(self, mesh: Path) -> None:
         run("init")
         with (mesh / "keys.yaml").open("a") as keys:
