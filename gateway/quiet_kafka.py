@@ -8,6 +8,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from gateway.errors import SetupError
+
 _clients = logging.getLogger("kafka")
 _lock = threading.Lock()
 _asking: list[int] = []
@@ -29,3 +31,8 @@ def quiet_clients() -> Iterator[None]:
             level = _asking.pop()
             if not _asking:
                 _clients.setLevel(level)
+
+
+def not_answering(servers: str, error: Exception) -> SetupError:
+    """What a client could not do, in one line."""
+    return SetupError(f"kafka.bootstrap {servers} does not answer ({type(error).__name__}): is Kafka running?")

@@ -15,7 +15,7 @@ from gateway.config import Config
 from gateway.config.kafka import TopicName
 from gateway.errors import SetupError
 from gateway.history.places import Span
-from gateway.quiet_kafka import quiet_clients
+from gateway.quiet_kafka import not_answering, quiet_clients
 
 CONNECT_SECONDS = 10.0
 SILENCE_SECONDS = 30.0
@@ -65,7 +65,7 @@ class History:
                     metrics_enabled=False,
                 )
         except (KafkaError, OSError, ValueError) as error:
-            raise SetupError(f"kafka.bootstrap {self._servers} does not answer: {type(error).__name__}") from None
+            raise not_answering(self._servers, error) from None
 
     def __enter__(self) -> Self:
         return self

@@ -15,7 +15,7 @@ from gateway.config import Config
 from gateway.config.kafka import TopicName
 from gateway.errors import SetupError
 from gateway.live.rows import Record
-from gateway.quiet_kafka import quiet_clients
+from gateway.quiet_kafka import not_answering, quiet_clients
 
 if TYPE_CHECKING:
     from kafka import KafkaConsumer, TopicPartition
@@ -62,7 +62,7 @@ def consumer_of(config: Config, **settings: Any) -> Iterator[KafkaConsumer]:
                 **{"max_partition_fetch_bytes": FETCH_BYTES, **settings},
             )
     except (KafkaError, OSError, ValueError) as failed:
-        raise SetupError(f"kafka.bootstrap {servers} does not answer: {type(failed).__name__}") from None
+        raise not_answering(servers, failed) from None
     with closing(consumer):
         try:
             yield consumer

@@ -13,6 +13,7 @@ from kafka.errors import KafkaError
 from gateway.config import Config
 from gateway.errors import SetupError
 from gateway.history.frame import LoggedFrame
+from gateway.quiet_kafka import not_answering
 from gateway.raw_log.container import ContainerBuilder
 from gateway.raw_log.frames import Again
 
@@ -37,8 +38,7 @@ class RawWriter:
                 metrics_enabled=False,
             )
         except (KafkaError, OSError, ValueError) as error:
-            servers = config.kafka.bootstrap_servers
-            raise SetupError(f"kafka.bootstrap {servers} does not answer: {type(error).__name__}") from None
+            raise not_answering(config.kafka.bootstrap_servers, error) from None
 
     def __enter__(self) -> Self:
         return self

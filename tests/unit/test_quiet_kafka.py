@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gateway.quiet_kafka import quiet_clients
+from gateway.quiet_kafka import not_answering, quiet_clients
 
 CLIENTS = logging.getLogger("kafka")
 
@@ -42,3 +42,8 @@ def test_with_v_they_are_heard() -> None:
     logging.getLogger().setLevel(logging.INFO)
     with quiet_clients():
         assert CLIENTS.level == logging.ERROR
+
+
+def test_a_broker_that_is_not_there_is_asked_after() -> None:
+    said = str(not_answering("127.0.0.1:9092", TimeoutError("after a while")))
+    assert said == "kafka.bootstrap 127.0.0.1:9092 does not answer (TimeoutError): is Kafka running?"
