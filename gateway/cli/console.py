@@ -95,7 +95,7 @@ def report(failed: Exception) -> Exit | int:
     if isinstance(failed, click.Abort):
         return Exit.INTERRUPTED
     if isinstance(failed, click.ClickException):
-        complain(failed.format_message())
+        complain(_one_line(failed))
         return failed.exit_code
     if isinstance(failed, CommandError):
         complain(str(failed))
@@ -117,8 +117,13 @@ def _usage(failed: click.UsageError) -> int:
         failed.show()
         return failed.exit_code
     where = "" if failed.ctx is None else f" (see {failed.ctx.command_path} --help)"
-    complain(failed.format_message().rstrip(".") + where)
+    complain(_one_line(failed).rstrip(".") + where)
     return failed.exit_code
+
+
+def _one_line(failed: click.ClickException) -> str:
+    """click lists choices one below the other."""
+    return " ".join(failed.format_message().split())
 
 
 def _unexpected(failed: Exception) -> Exit:

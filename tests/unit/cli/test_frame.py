@@ -71,6 +71,12 @@ class TestVerbs:
         said = "meshgate: there is no verb vlidate: did you mean validate? (see meshgate --help)\n"
         assert result.stderr == said
 
+    def test_choices_that_are_left_open_are_told_in_one_line(self) -> None:
+        result = run("completion")
+        assert result.exit_code == Exit.USAGE
+        assert result.stderr.endswith("Choose from: bash, zsh, fish (see meshgate completion --help)\n")
+        assert result.stderr.count("\n") == 1
+
     def test_no_verb_at_all_shows_the_help(self) -> None:
         result = run()
         assert result.exit_code == Exit.USAGE
