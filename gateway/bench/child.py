@@ -10,6 +10,7 @@ import signal
 import time
 from array import array
 from collections.abc import Callable
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
@@ -32,6 +33,11 @@ class Orders:
 
     def say(self, report: Report) -> None:
         self._pipe.send(report)
+
+    def say_last(self, report: Report) -> None:
+        """Where another child has failed first, the measuring process has hung up by now."""
+        with suppress(BrokenPipeError):
+            self.say(report)
 
     def fileno(self) -> int:
         """Readable when there is an order."""
@@ -63,12 +69,12 @@ def run(pipe: Connection[Report, Order], role: Role, arguments: tuple[Any, ...])
     except (EOFError, BrokenPipeError):
         return
     except (ClientError, WorkError, Rejected) as failed:
-        orders.say(Failed(str(failed)))
+        orders.say_last(Failed(str(failed)))
     except OSError as failed:
-        orders.say(Failed(why(failed)))
+        orders.say_last(Failed(why(failed)))
     except Exception as fault:
         log.exception("a child failed")
-        orders.say(Failed(f"internal: {type(fault).__name__}: {fault}"))
+        orders.say_last(Failed(f"internal: {type(fault).__name__}: {fault}"))
 
 
 def allow_many_files() -> None:
