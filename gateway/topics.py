@@ -22,6 +22,7 @@ from confluent_kafka.admin import (
 from gateway.config import Config
 from gateway.config.kafka import COMPACTED, TopicName
 from gateway.errors import SetupError
+from gateway.quiet_kafka import quiet_clients
 
 log = logging.getLogger(__name__)
 library = logging.getLogger("kafka.admin")
@@ -118,22 +119,24 @@ def _wait_until(
 
 
 def connect_admin(config: Config, seconds: float) -> AdminClient:
-    """Tries until Kafka answers or the time is up."""
+    """Tries until Kafka answers or the time is up. Why not is said then, once, and not by the library at each try."""
     said: list[str] = []  # why not, by what is known of the connection; a request only knows that none came
     settings = {**config.kafka.native_settings(), "error_cb": lambda error: said.append(error.str())}
     admin = AdminClient(settings, logger=library)
     deadline = time.monotonic() + seconds
-    while True:
-        try:
-            admin.list_topics(timeout=TRY_SECONDS)
-        except KafkaException as error:
-            if time.monotonic() > deadline:
-                admin.poll(0)
-                why = said[-1] if said else error.args[0].str()
-                raise SetupError(f"kafka.bootstrap {config.kafka.bootstrap_servers} does not answer: {why}") from None
-            time.sleep(0.2)
-        else:
-            return admin
+    with quiet_clients():
+        while True:
+            try:
+                admin.list_topics(timeout=TRY_SECONDS)
+            except KafkaException as error:
+                if time.monotonic() > deadline:
+                    admin.poll(0)
+                    why = said[-1] if said else error.args[0].str()
+                    servers = config.kafka.bootstrap_servers
+                    raise SetupError(f"kafka.bootstrap {servers} does not answer: {why}") from None
+                time.sleep(0.2)
+            else:
+                return admin
 
 
 def _create(admin: AdminClient, config: Config, name: TopicName, brokers: int) -> None:

@@ -8,6 +8,8 @@ from gateway.cli.console import Exit, Output, complain, show_table
 from gateway.cli.options import common_options, config_group, read_config
 from gateway.topics import TopicState, ensure_topics, grow_topics, topic_states
 
+LOOK_SECONDS = 5.0
+"""For Kafka to answer who only looks: nothing is being started that would have to wait for it."""
 COLUMNS = ("topic", "partitions", "wanted", "replication", "fits")
 
 
@@ -43,7 +45,7 @@ def grow(config_file: str | None, output: Output) -> None:
 @common_options
 def describe(config_file: str | None, output: Output) -> Exit:
     """What there is against what is wanted. Fails when something is missing or does not fit."""
-    states = topic_states(read_config(config_file))
+    states = topic_states(read_config(config_file), seconds=LOOK_SECONDS)
     _show(states, output)
     return Exit.OK if all(state.fits for state in states) else Exit.FAILURE
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from gateway.config import parse
+from gateway.errors import SetupError
 from gateway.quiet_kafka import not_answering, quiet_clients
+from gateway.topics import connect_admin
 
 CLIENTS = logging.getLogger("kafka")
 
@@ -47,3 +51,11 @@ def test_with_v_they_are_heard() -> None:
 def test_a_broker_that_is_not_there_is_asked_after() -> None:
     said = str(not_answering("127.0.0.1:9092", TimeoutError("after a while")))
     assert said == "kafka.bootstrap 127.0.0.1:9092 does not answer (TimeoutError): is Kafka running?"
+
+
+def test_a_broker_that_is_not_there_is_told_once_and_not_at_each_try(caplog: pytest.LogCaptureFixture) -> None:
+    config = parse("mesh: demo\nkafka: {listen: '127.0.0.1:1'}", Path("meshgate.yaml"))
+    with pytest.raises(SetupError) as refused:
+        connect_admin(config, 0)
+    assert "kafka.bootstrap 127.0.0.1:1 does not answer: " in str(refused.value)
+    assert caplog.text == ""
