@@ -13,7 +13,7 @@ from gateway.auth.trust_file import load as load_trust
 from gateway.cli.console import Exit, Output, show
 from gateway.cli.options import common_options
 from gateway.cli.peer_options import note
-from gateway.config import Config, ConfigError, Fault, check_files, find_config, load
+from gateway.config import Config, ConfigError, Fault, Link, Listener, check_files, find_config, load
 from gateway.edge.tls import context_of
 
 
@@ -40,7 +40,8 @@ def command(config_file: str | None, output: Output, skip_files: bool, skip_rule
 
 def _tls_faults(config: Config) -> Iterator[Fault]:
     """Files that are there, and that an edge would not start with."""
-    for section, endpoints in (("listeners", config.listeners), ("peers", config.peers)):
+    sections: dict[str, tuple[Listener | Link, ...]] = {"listeners": config.listeners, "peers": config.peers}
+    for section, endpoints in sections.items():
         for at, endpoint in enumerate(endpoints):
             try:
                 if endpoint.tls is not None:

@@ -112,7 +112,7 @@ class Router:
             self._config.router.management,
             self._registry,
             started=self._missing,
-            ready=lambda: self._missing() | self._metrics.missing(time.time()),
+            ready=lambda: {"draining": "this router is going away"} if stop.is_set() else self._unready(),
             config=lambda: redacted(self._settings.config),
         )
         management.start()
@@ -197,6 +197,9 @@ class Router:
             raise SetupError(f"{lane.name} ended: {failure}")
         self._metrics.lane_restarted(lane.name)
         log.warning("%s ended and is started again: %s", lane.name, failure)
+
+    def _unready(self) -> dict[str, str]:
+        return self._missing() | self._metrics.missing(time.time())
 
     def _missing(self) -> dict[str, str]:
         if not self._lanes:
