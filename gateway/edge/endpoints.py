@@ -109,7 +109,7 @@ class Endpoints:
 
     def _read(self, kind: Callable[[Endpoint, Gauge], ContextT], endpoint: Endpoint) -> ContextT:
         try:
-            return kind(endpoint, self._metrics.certificate_expiry(endpoint.name))
+            return kind(endpoint, self._metrics.certificate_expiry(endpoint))
         except (OSError, ValueError) as error:
             raise SetupError(f"{endpoint.name}: the files of `tls` are of no use: {error}") from error
 

@@ -56,7 +56,7 @@ class EdgeMetrics:
         self.requests_in_flight = gauge("requests_in_flight", "Requests of peers that are open", *BY_LISTENER)
         self.requests = counter("requests", "Requests of peers that ended", *BY_LISTENER, "outcome")
         self._end_to_end = histogram("end_to_end_duration_seconds", "From receipt at an edge to delivery", "from", "to")
-        self._expiry = gauge("certificate_expiry_timestamp_seconds", "When a certificate ends", "listener")
+        self._expiry = gauge("certificate_expiry_timestamp_seconds", "When a certificate ends", *BY_LISTENER)
         build = Gauge("meshgate_build_info", "The build", ("version", *EDGE), registry=registry)
         build.labels(version=__version__, **self._common).set(1)
         ProcessCollector(registry=registry)
@@ -77,8 +77,8 @@ class EdgeMetrics:
             known.watch_requests(lambda: self._open_requests(listener))
         return known
 
-    def certificate_expiry(self, listener: str) -> Gauge:
-        return self._expiry.labels(**self._common, listener=listener)
+    def certificate_expiry(self, endpoint: Endpoint) -> Gauge:
+        return self._expiry.labels(**self._common, listener=endpoint.name, protocol=endpoint.protocol)
 
     def observe_end_to_end(self, origin: str, to: str, seconds: float) -> None:
         self._end_to_end_of(origin, to).observe(max(seconds, 0.0))

@@ -174,13 +174,13 @@ class TestTls:
         tls = authority.signs("edge", common="first")
         async with running(configured(listener("plc", "hsp", "tls", tls=tls))) as edge:
             first = await secured(edge, "plc", authority.trusted_by())
-            expiry = edge.sample("certificate_expiry_timestamp_seconds", listener="plc")
+            expiry = edge.sample("certificate_expiry_timestamp_seconds", listener="plc", protocol="hsp")
             assert expiry == SOON.timestamp()
             authority.signs("edge", common="second", until=SOON.replace(year=2090))
             edge.life.endpoints.refresh_tls()
             second = await secured(edge, "plc", authority.trusted_by())
             assert (common(first), common(second)) == ("first", "second")
-            assert edge.sample("certificate_expiry_timestamp_seconds", listener="plc") < expiry
+            assert edge.sample("certificate_expiry_timestamp_seconds", listener="plc", protocol="hsp") < expiry
             for peer in (first, second):
                 peer.sends(PING)
                 assert await peer.reads(1) == PONG
