@@ -53,6 +53,7 @@ class Carrier(asyncio.BufferedProtocol, ABC):
         self._transport: asyncio.Transport | None = None
         self._read = ReadSize()
         self._closing = False
+        self._peer_is_done = False
         self._discarded = 0
         self._cut: asyncio.TimerHandle | None = None
 
@@ -107,6 +108,11 @@ class Carrier(asyncio.BufferedProtocol, ABC):
             self._received(memoryview(data), self._loop.time())
 
     def eof_received(self) -> bool:
+        self._peer_is_done = True
+        return self._may_still_read()
+
+    def _may_still_read(self) -> bool:
+        """The peer sends no more. True keeps the way to it open, until the connection closes."""
         self._ended()
         return False
 
@@ -169,8 +175,9 @@ class Carrier(asyncio.BufferedProtocol, ABC):
             transport.abort()
 
     def _half_close(self, transport: asyncio.Transport) -> None:
-        """TLS cannot be closed by halves; it has a goodbye of its own, which waits for the peer's."""
-        if transport.can_write_eof():
+        """TLS cannot be closed by halves; it has a goodbye of its own, which waits for the peer's. And where the peer
+        has closed its half, nothing is left to wait for."""
+        if transport.can_write_eof() and not self._peer_is_done:
             transport.write_eof()
             transport.resume_reading()
         else:

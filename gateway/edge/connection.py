@@ -106,6 +106,8 @@ class Connection:
         self.end: Terminated | None = None
         self._override: Terminated | None = None
         self._partition = 0
+        self._unlogged = 0
+        self._ends_when_logged = False
         self._timer: asyncio.TimerHandle | None = None
         self._pump_is_due = False
         self._unsent_bytes = 0
@@ -141,6 +143,15 @@ class Connection:
     def receive_eof(self) -> None:
         self.session.receive_eof(self._loop.time())
         self.pump()
+
+    @property
+    def awaits_log(self) -> bool:
+        """The peer is told of frames, once Kafka has them, that are on their way there."""
+        return self._unlogged > 0 and self.end is None
+
+    def end_when_logged(self) -> None:
+        """The peer has said all it had to say, and waits to hear of it."""
+        self._ends_when_logged = True
 
     def fail(self, reason: str, detail: str) -> None:
         """The transport, or the log, cannot go on with this connection."""
@@ -265,6 +276,7 @@ class Connection:
         self.received_frames += count
         self._metrics.received_frames.inc(count)
         settled = partial(self._settled, received.tag, count, now)
+        self._unlogged += received.tag is not None
         self._mesh.publisher.add_run(
             self._partition, self.source, received.data, received.lengths, replies=received.replies, settled=settled
         )
@@ -275,6 +287,7 @@ class Connection:
     def _settled(self, tag: int | None, count: int, received_at: float, accepted: bool) -> None:
         """The frames are on all in-sync replicas; or Kafka will never take them."""
         now = self._loop.time()
+        self._unlogged -= tag is not None
         if not accepted:
             self._metrics.rejected(Reason.INTERNAL, count)
             self.fail("not_logged", "Kafka refused what the peer sent")
@@ -283,6 +296,8 @@ class Connection:
         if tag is not None:
             self.session.logged(tag, now)
             self.pump()
+            if self._ends_when_logged and not self._unlogged:
+                self.receive_eof()
 
     def _delivered(self, end: Delivered) -> None:
         self.pending -= 1

@@ -17,5 +17,12 @@ class StreamCarrier(Carrier):
         if self.connection is not None:
             self.connection.receive_eof()
 
+    def _may_still_read(self) -> bool:
+        """TLS cannot be half closed."""
+        if self.connection is not None and self.tls is None and self.connection.awaits_log:
+            self.connection.end_when_logged()
+            return True
+        return super()._may_still_read()
+
     def write(self, messages: list[bytes]) -> None:
         self._put_out(messages[0] if len(messages) == 1 else b"".join(messages))

@@ -78,6 +78,9 @@ class Peer:
     def stops_reading(self) -> None:
         self.writer.transport.pause_reading()  # type: ignore[attr-defined]
 
+    def says_no_more(self) -> None:
+        self.writer.write_eof()
+
     def hangs_up(self) -> None:
         self.writer.close()
 

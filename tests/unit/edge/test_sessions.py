@@ -57,6 +57,20 @@ async def test_nothing_is_acknowledged_before_all_in_sync_replicas_have_it() -> 
 
 
 @in_a_loop
+async def test_a_peer_that_has_said_all_is_still_told_what_became_of_it() -> None:
+    async with running(configured(PLC)) as edge:
+        edge.kafka.producer_.held = True
+        peer = await edge.dial("plc")
+        peer.sends(DATA_ACK_1)
+        peer.says_no_more()
+        await until(edge.kafka.frames)
+        assert edge.of("connections_closed_total", "plc", reason="eof") == 0
+        edge.kafka.producer_.acknowledge()
+        assert await peer.reads_all() == ACK_1
+        await until(lambda: edge.of("connections_closed_total", "plc", reason="eof") == 1)
+
+
+@in_a_loop
 async def test_what_the_permissions_forbid_is_logged_and_not_acknowledged() -> None:
     rule = {"nodes": ["anon:edge-0:*"], "publish": {"deny": ["hsp.7"]}}
     async with running(configured(PLC, permissions=[rule])) as edge:
