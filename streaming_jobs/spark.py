@@ -67,8 +67,9 @@ QUIET = {
     "spark.ui.showConsoleProgress": "false",
     "spark.log.structuredLogging.enabled": "false",
 }
-# What runs for a person who waits: it says nothing of its own.
-BRIEF_JVM = (f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.json')}",)
+# What runs for a person who waits: it says nothing of its own, and is over before the JVM's second compiler has paid
+# off. (For the router it has, after half a minute: its JVM then takes half the time a frame.)
+BRIEF_JVM = (f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.json')}", "-XX:TieredStopAtLevel=1")
 LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 _GATEWAY_PORT = "PYSPARK_GATEWAY_PORT"
 """Stands in the environment when spark-submit has started the JVM, and then us."""
@@ -167,8 +168,6 @@ def jvm(java: Java, extra_jars: Iterable[str]) -> list[str]:
     """The command of a JVM that can run Spark, up to its main class."""
     options = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED]
     options += ["-XX:+IgnoreUnrecognizedVMOptions", "-Xmx1g", "-XX:+UseSerialGC"]
-    # The first compiler alone: the second takes a core for minutes, and its code was no faster here at any rate.
-    options += ["-XX:TieredStopAtLevel=1"]
     options += ["--sun-misc-unsafe-memory-access=allow", "--enable-native-access=ALL-UNNAMED"]
     options += ["-Dio.netty.tryReflectionSetAccessible=true", "-Dio.netty.allocator.type=pooled"]
     return [java.executable, "-cp", class_path(extra_jars), *options]
