@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import get_args
+from typing import TypeVar, get_args
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import (
@@ -27,6 +28,7 @@ from gateway.quiet_kafka import quiet_clients
 log = logging.getLogger(__name__)
 library = logging.getLogger("kafka.admin")
 ANSWER_SECONDS, TRY_SECONDS = 30.0, 2.0
+Answer = TypeVar("Answer")
 TOPICS: tuple[TopicName, ...] = get_args(TopicName)
 
 
@@ -75,7 +77,7 @@ def grow_topics(config: Config, *, seconds: float = 30.0) -> list[TopicState]:
     grown = [state for state in before if not state.fits]
     if grown:
         for done in admin.create_partitions([NewPartitions(state.topic, state.wanted) for state in grown]).values():
-            done.result()
+            _answer(done)
         _wait_until(admin, config, lambda state: state.fits, seconds)
     return grown
 
@@ -127,16 +129,16 @@ def connect_admin(config: Config, seconds: float) -> AdminClient:
     with quiet_clients():
         while True:
             try:
-                admin.list_topics(timeout=TRY_SECONDS)
+                # A broker that has just started may not know who leads the cluster; who asks then waits for a minute.
+                if admin.list_topics(timeout=TRY_SECONDS).controller_id >= 0:
+                    return admin
+                why = "the brokers have no controller"
             except KafkaException as error:
-                if time.monotonic() > deadline:
-                    admin.poll(0)
-                    why = said[-1] if said else error.args[0].str()
-                    servers = config.kafka.bootstrap_servers
-                    raise SetupError(f"kafka.bootstrap {servers} does not answer: {why}") from None
-                time.sleep(0.2)
-            else:
-                return admin
+                admin.poll(0)
+                why = said[-1] if said else error.args[0].str()
+            if time.monotonic() > deadline:
+                raise SetupError(f"kafka.bootstrap {config.kafka.bootstrap_servers} does not answer: {why}")
+            time.sleep(0.2)
 
 
 def _create(admin: AdminClient, config: Config, name: TopicName, brokers: int) -> None:
@@ -162,15 +164,23 @@ def _align_settings(admin: AdminClient, config: Config) -> None:
     found = admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in wanted])
     resources = []
     for resource, asked in found.items():
-        has = asked.result()
+        has = _answer(asked)
         new = {name: value for name, value in wanted[resource.name].items() if has[name].value != value}
         if new:
             entries = [ConfigEntry(name, new[name], incremental_operation=AlterConfigOpType.SET) for name in new]
             resources.append(ConfigResource(ConfigResource.Type.TOPIC, resource.name, incremental_configs=entries))
     if resources:
         for done in admin.incremental_alter_configs(resources).values():
-            done.result()
+            _answer(done)
         log.info("limits of %s are set anew", ", ".join(resource.name for resource in resources))
+
+
+def _answer(asked: Future[Answer]) -> Answer:
+    """Raises SetupError."""
+    try:
+        return asked.result()
+    except KafkaException as error:
+        raise SetupError(f"kafka refuses to say or to do what the topics need: {error.args[0].str()}") from None
 
 
 def _check_partitions(states: list[TopicState], config: Config) -> None:

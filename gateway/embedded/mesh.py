@@ -120,6 +120,7 @@ class LocalMesh:
                     raise SetupError(f"{part.name} does not start: {part.last_words()}")
             stop.wait(WATCH_SECONDS)
         if not stop.is_set():
+            self._processes.came_up(name)
             self._done(name, detail)
 
     def _first_event(self, stop: threading.Event) -> None:

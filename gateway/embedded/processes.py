@@ -33,7 +33,7 @@ _PR_SET_PDEATHSIG = 1
 
 @dataclass(slots=True)
 class Part:
-    """One process. `end_seconds`: how long its orderly end may take. `at_first`: more arguments for its first start."""
+    """One process. `end_seconds`: how long its orderly end may take. `at_first`: more arguments until it is up."""
 
     name: str
     arguments: Sequence[str]
@@ -57,7 +57,6 @@ class Part:
                 preexec_fn=ends_with_parent(signal.SIGTERM),
             )
         self.started_at = time.monotonic()
-        self.at_first = ()
 
     @property
     def is_running(self) -> bool:
@@ -118,6 +117,11 @@ class Processes:
                 part.start()
                 self._write()
         return died
+
+    def came_up(self, name: str) -> None:
+        for part in self.parts:
+            if part.name == name:
+                part.at_first = ()
 
     def end_all(self) -> None:
         """In the reverse order of their start: who depends on another goes first."""
