@@ -13,6 +13,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
+    ClusterMetadata,
     ConfigEntry,
     ConfigResource,
     NewPartitions,
@@ -86,15 +87,23 @@ def _create_missing(admin: AdminClient, config: Config) -> list[TopicState]:
     """The topics that were there already."""
     states = _states(admin, config)
     missing = [name for name, state in zip(TOPICS, states, strict=True) if not state.partitions]
-    brokers = len(admin.list_topics(timeout=ANSWER_SECONDS).brokers) if missing else 0
+    brokers = len(_metadata(admin).brokers) if missing else 0
     for name in missing:
         _create(admin, config, name, brokers)
     return [state for state in states if state.partitions]
 
 
 def _states(admin: AdminClient, config: Config) -> list[TopicState]:
-    found = admin.list_topics(timeout=ANSWER_SECONDS).topics
+    found = _metadata(admin).topics
     return [_state(config, name, found.get(config.topic(name))) for name in TOPICS]
+
+
+def _metadata(admin: AdminClient) -> ClusterMetadata:
+    """Raises SetupError."""
+    try:
+        return admin.list_topics(timeout=ANSWER_SECONDS)
+    except KafkaException as error:
+        raise SetupError(f"kafka does not tell of its topics: {error.args[0].str()}") from None
 
 
 def _state(config: Config, name: TopicName, found: TopicMetadata | None) -> TopicState:
