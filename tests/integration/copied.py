@@ -32,8 +32,9 @@ def copied(mesh: TestMesh, name: str, folder: Path, alter: Alter = as_it_is) -> 
     """The configuration of the copy. The raw log keeps its offsets, or its frames would have other names."""
     original = load(mesh.config_file)
     said = yaml.safe_load(mesh.config_file.read_text()) | {"mesh": name, "trust": str(mesh.keys_file)}
-    for one in said["listeners"]:
-        one.update({"redeliver_seconds": OWED_SECONDS} if "redeliver_seconds" in one else {})
+    for listener in said["listeners"]:
+        if "redeliver_seconds" in listener:
+            listener["redeliver_seconds"] = OWED_SECONDS
     path = folder / f"{name}.yaml"
     path.write_text(yaml.safe_dump(said))
     copy = load(path)

@@ -160,7 +160,11 @@ class TestFaults:
             ("mesh: demo\nlistners: []", "listners", "did you mean listeners?"),
             ("mesh: demo\nlimits: {conections: 1}", "limits.conections", "did you mean connections?"),
             ("mesh: demo\nkafka: {topics: {raw: {retention_hour: 1}}}", "kafka.topics.raw.retention_hour", "hours?"),
-            ("mesh: demo\nedge: {record: {zzz: 1}}", "edge.record.zzz", "expected one of busy_frames"),
+            (
+                "mesh: demo\nedge: {record: {zzz: 1}}",
+                "edge.record.zzz",
+                "expected one of busy_frames_per_second, busy_linger_milliseconds, bytes, frames, linger",
+            ),
             ("mesh: demo\npermissions: [{publish: {alow: []}}]", "permissions[0].publish.alow", "did you mean allow?"),
         ],
     )
