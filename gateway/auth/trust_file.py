@@ -23,8 +23,8 @@ from uuid import UUID
 
 from gateway.auth.keyring import KEY_ID_BYTES, GatewayIdentity, Key, KeyRing
 from gateway.auth.verification import ED25519_KEY_BYTES, is_public_key
-from gateway.config.faults import ConfigError, Fault
-from gateway.config.source import Place, Source, path_text, read_source
+from gateway.config.faults import ConfigError
+from gateway.config.source import Place, Source, path_text, read_source, read_text
 
 ENCRYPTION_KEY_BYTES = 32
 MIN_HMAC_BYTES = 16
@@ -47,13 +47,7 @@ class Trust:
 
 def load(path: Path, environment: Mapping[str, str] = os.environ, *, entry: str = GATEWAY) -> Trust:
     """Raises ConfigError with every fault of the file."""
-    try:
-        text = path.read_text()
-    except OSError as failed:
-        raise ConfigError([Fault(str(path), "", f"cannot read it: {failed.strerror}")]) from None
-    except UnicodeDecodeError:
-        raise ConfigError([Fault(str(path), "", "cannot read it: no UTF-8")]) from None
-    return parse(text, path, environment, entry=entry)
+    return parse(read_text(path), path, environment, entry=entry)
 
 
 def parse(text: str, path: Path, environment: Mapping[str, str] = os.environ, *, entry: str = GATEWAY) -> Trust:

@@ -7,17 +7,16 @@ A change holds within about a second. A file that cannot be used changes nothing
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from gateway.auth import trust_file
 from gateway.auth.keyring import GatewayIdentity, KeyRing
 from gateway.config.faults import ConfigError
+from gateway.config.stamps import Stamp, stamps
 
 INTERVAL_SECONDS = 1.0
 """Looking costs one `stat` per file; a change must hold within 10 s in every part."""
-
-_Stamp = tuple[int, int, int] | None
 
 
 class TrustStore:
@@ -37,7 +36,7 @@ class TrustStore:
         self._entry = entry
         self.error: str | None = None
         self._looked_at = clock()
-        self._stamps = _stamps([path])
+        self._stamps = stamps([path])
         self._trust = self._load()
         self._stamps = self._stamp_all(self._stamps[0])
 
@@ -55,11 +54,11 @@ class TrustStore:
         if now - self._looked_at < INTERVAL_SECONDS:
             return False
         self._looked_at = now
-        stamps = _stamps(self._files())
+        found = stamps(self._files())
         # A broken file is read again each time: what mends it may be a file that it names.
-        if stamps == self._stamps and self.error is None:
+        if found == self._stamps and self.error is None:
             return False
-        self._stamps = stamps
+        self._stamps = found
         return self._reload()
 
     def _reload(self) -> bool:
@@ -79,19 +78,6 @@ class TrustStore:
     def _files(self) -> list[Path]:
         return [self._path, *self._trust.files]
 
-    def _stamp_all(self, own: _Stamp) -> list[_Stamp]:
+    def _stamp_all(self, own: Stamp) -> list[Stamp]:
         """`own` was taken before the file was read, so that a change in between is seen next time."""
-        return [own, *_stamps(self._trust.files)]
-
-
-def _stamps(files: Iterable[Path]) -> list[_Stamp]:
-    return [_stamp(path) for path in files]
-
-
-def _stamp(path: Path) -> _Stamp:
-    """The inode tells the switched link of a mounted Secret, whose time may stay equal."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_ino, found.st_size
+        return [own, *stamps(self._trust.files)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 
 from gateway.client import UnreachableError
 from gateway.client.driver import why
@@ -14,29 +15,20 @@ RECEIVE_BUFFER_BYTES = 4 * 1024 * 1024
 
 def datagram_socket(url: str) -> socket.socket:
     """Connected to that address. Raises UnreachableError."""
-    address = parse_address(url)
-    sock = _socket(address)
-    try:
-        sock.connect((address.host, address.port))
-    except OSError as failed:
-        sock.close()
-        raise UnreachableError(str(address), why(failed)) from failed
-    return sock
+    return _socket(parse_address(url), socket.socket.connect)
 
 
 def bound_socket(url: str) -> socket.socket:
     """Bound to that address. Raises UnreachableError."""
-    address = parse_address(url)
-    sock = _socket(address)
+    return _socket(parse_address(url), socket.socket.bind)
+
+
+def _socket(address: Address, place: Callable[[socket.socket, tuple[str, int]], None]) -> socket.socket:
+    sock = socket.socket(socket.AF_INET6 if ":" in address.host else socket.AF_INET, socket.SOCK_DGRAM)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
     try:
-        sock.bind((address.host, address.port))
+        place(sock, (address.host, address.port))
     except OSError as failed:
         sock.close()
         raise UnreachableError(str(address), why(failed)) from failed
-    return sock
-
-
-def _socket(address: Address) -> socket.socket:
-    sock = socket.socket(socket.AF_INET6 if ":" in address.host else socket.AF_INET, socket.SOCK_DGRAM)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
     return sock

@@ -21,7 +21,7 @@ from gateway.config.model import MESH_NAME, Config
 from gateway.config.schema import known_keys
 from gateway.config.section import FILES, FOLDER, NAME, PATH, STATE
 from gateway.config.settings import EDGE_ID, HTTP_URL, URL
-from gateway.config.source import Place, Source, path_text, read_source
+from gateway.config.source import Place, Source, path_text, read_source, read_text
 
 DEFAULT_PATHS = (Path("meshgate.yaml"), Path("mesh/meshgate.yaml"))
 """Where a configuration is looked for when none is named; the second is where `up` writes one."""
@@ -59,13 +59,7 @@ def load(
 ) -> Config:
     """Raises ConfigError. `state_dir`: where relative paths of state start, if not from the file's folder."""
     path = Path(path)
-    try:
-        text = path.read_text()
-    except OSError as failed:
-        raise ConfigError([Fault(str(path), "", f"cannot read it: {failed.strerror}")]) from None
-    except UnicodeDecodeError:
-        raise ConfigError([Fault(str(path), "", "cannot read it: no UTF-8")]) from None
-    return parse(text, path, environment, state_dir=state_dir)
+    return parse(read_text(path), path, environment, state_dir=state_dir)
 
 
 def parse(

@@ -56,6 +56,16 @@ def path_text(place: Place) -> str:
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place).lstrip(".")
 
 
+def read_text(path: Path) -> str:
+    """Raises ConfigError."""
+    try:
+        return path.read_text()
+    except OSError as failed:
+        raise ConfigError([Fault(str(path), "", f"cannot read it: {failed.strerror}")]) from None
+    except UnicodeDecodeError:
+        raise ConfigError([Fault(str(path), "", "cannot read it: no UTF-8")]) from None
+
+
 def read_source(text: str, file: str, folder: Path, environment: Mapping[str, str] = os.environ) -> Source:
     """Raises ConfigError where the text is no YAML at all; other faults are kept, so that all can be told at once."""
     source = Source(file)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
@@ -17,6 +16,7 @@ from gateway.config.faults import ConfigError, Fault
 from gateway.config.listeners import Listener
 from gateway.config.loading import load
 from gateway.config.model import Config
+from gateway.config.stamps import stamps
 
 INTERVAL_SECONDS = 1.0
 """A change must hold within 10 s; looking costs one `stat` per file."""
@@ -62,7 +62,6 @@ class Broken:
 
 
 Change = Reloaded | Refused | Broken
-_Stamp = tuple[int, int, int] | None
 
 
 class ConfigWatch:
@@ -78,7 +77,7 @@ class ConfigWatch:
         self.config = part(config)
         self._clock = clock
         self._looked_at = clock()
-        self._stamps = _stamps(config)
+        self._stamps = stamps(config.files)
         self._told: Change | None = None
         self._asked = False
 
@@ -96,7 +95,7 @@ class ConfigWatch:
             return None
         self._looked_at = now
         # A broken file is read again each time: what mends it may be a file that it names and that was not there.
-        if _stamps(self.config) == self._stamps and not isinstance(self._told, Broken):
+        if stamps(self.config.files) == self._stamps and not isinstance(self._told, Broken):
             return None
         return self._read()
 
@@ -107,7 +106,7 @@ class ConfigWatch:
 
     def _read(self) -> Change | None:
         # Stamped before it is read: a change in between is seen next time.
-        self._stamps = _stamps(self.config)
+        self._stamps = stamps(self.config.files)
         change = self._change()
         if change is None or change == self._told:
             self._told = change
@@ -115,7 +114,7 @@ class ConfigWatch:
         self._told = change
         if isinstance(change, Reloaded):
             self.config = change.config
-            self._stamps = _stamps(self.config)
+            self._stamps = stamps(self.config.files)
         return change
 
     def _change(self) -> Change | None:
@@ -153,15 +152,3 @@ def _rebound(old: Config, new: Config) -> Iterator[str]:
         for key in BOUND:
             if getattr(before[name], key) != getattr(after[name], key):
                 yield f"{key} of listener {name}"
-
-
-def _stamps(config: Config) -> list[_Stamp]:
-    return [_stamp(path) for path in config.files]
-
-
-def _stamp(path: Path) -> _Stamp:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_ino, found.st_size

@@ -5,17 +5,15 @@ from __future__ import annotations
 import logging
 import ssl
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Literal
 
 from cryptography import x509
 from prometheus_client import Gauge
 
 from gateway.config import ConnectTls, Endpoint, ListenTls
+from gateway.config.stamps import Stamp, stamps
 
 log = logging.getLogger(__name__)
-
-_Stamp = tuple[int, int, int] | None
 
 
 class TlsContext:
@@ -41,10 +39,10 @@ class TlsContext:
 
     def refresh(self) -> None:
         """Takes over files that have changed; broken ones change nothing."""
-        stamps = self._stamp()
-        if stamps == self._stamps:
+        found = self._stamp()
+        if found == self._stamps:
             return
-        self._stamps = stamps
+        self._stamps = found
         try:
             self.context = self._make()
         except (OSError, ValueError) as broken:
@@ -59,10 +57,10 @@ class TlsContext:
             self._expiry.set(certificate.not_valid_after_utc.timestamp())
         return context
 
-    def _stamp(self) -> list[_Stamp]:
+    def _stamp(self) -> list[Stamp]:
         settings = self._settings
         authority = settings.client_ca if isinstance(settings, ListenTls) else settings.ca
-        return [_stamp(path) for path in (settings.cert, settings.key, authority) if path is not None]
+        return stamps(path for path in (settings.cert, settings.key, authority) if path is not None)
 
 
 def context_of(settings: ListenTls | ConnectTls) -> ssl.SSLContext:
@@ -86,15 +84,6 @@ def _client(settings: ConnectTls) -> ssl.SSLContext:
     if settings.cert is not None:
         context.load_cert_chain(settings.cert, settings.key)
     return context
-
-
-def _stamp(path: Path) -> _Stamp:
-    """The inode tells a mounted Secret's switched link, whose time may stay equal."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_ino, found.st_size
 
 
 def node_of(certificate: Mapping[str, Any] | None, node_from: Literal["san", "cn"]) -> str:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import subprocess
 import sys
 import tempfile
 import time
@@ -35,6 +34,7 @@ from gateway.raw_log.frames import Source
 from gateway.topics import ensure_topics
 from tests.integration.emm_peer import Device
 from tests.integration.mesh import TestMesh
+from tests.integration.program import running_program
 
 PER_RECORD = 200
 PARTITIONS = 2
@@ -72,14 +72,9 @@ def _broker(folder: Path) -> Iterator[TestMesh]:
     mesh.configure([{"name": "devices", "protocol": "emm", "scheme": "udp"}])
     mesh.keys_file.write_text("nodes: {}\n")
     command = [sys.executable, "-m", "gateway.cli", "kafka", "-c", str(mesh.config_file)]
-    with (folder / "kafka.log").open("wb") as out:
-        process = subprocess.Popen(command, stdout=out, stderr=out)
-    try:
+    with running_program(command, folder / "kafka.log"):
         ensure_topics(load(mesh.config_file), seconds=120)
         yield mesh
-    finally:
-        process.terminate()
-        process.wait()
 
 
 def _write(config_file: Path, partition: int, records: int, rate: int) -> None:

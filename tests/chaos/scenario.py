@@ -12,12 +12,10 @@ import signal
 import time
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Iterator
-from contextlib import AsyncExitStack, closing
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
-
-from kafka import KafkaConsumer, TopicPartition
 
 from gateway.config import load as load_config
 from tests.chaos import verdict
@@ -28,6 +26,7 @@ from tests.chaos.plan import Blow, How
 from tests.chaos.record import Message, Requests, Sent
 from tests.chaos.told import samples
 from tests.integration.emm_peer import Device
+from tests.integration.topic import every_record, header
 
 PAUSE_SECONDS = (0.3, 2.0)
 RECOVERY_SECONDS = 180.0
@@ -256,18 +255,11 @@ class Run:
     def _events(self) -> set[Message]:
         """What the mesh says it has accepted: in `events`, from the beginning to the end."""
         config = load_config(self.mesh.mesh.config_file)
-        accepted = set()
-        with closing(KafkaConsumer(**config.kafka.client_settings(), auto_offset_reset="earliest")) as consumer:
-            topic = config.topic("events")
-            partitions = [TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic)]
-            consumer.assign(partitions)
-            ends = consumer.end_offsets(partitions)
-            while any(consumer.position(partition) < end for partition, end in ends.items()):
-                for records in consumer.poll(timeout_ms=500).values():
-                    accepted |= {
-                        Message.from_json(one.value) for one in records if _subject(one).startswith(SUBJECT + ".")
-                    }
-        return accepted
+        return {
+            Message.from_json(record.value)
+            for record in every_record(config, "events")
+            if header(record, "ce_subject").startswith(SUBJECT + ".")
+        }
 
     # -- the verdict -------------------------------------------------------------------------------------------
 
@@ -314,10 +306,6 @@ class Run:
         for blow, seconds in sorted(self.recoveries.items()):
             worst, middle = max(seconds), sorted(seconds)[len(seconds) // 2]
             yield f"{blow:<40} {len(seconds):>4} times, {middle:6.1f} s in the middle, {worst:6.1f} s at worst"
-
-
-def _subject(record: Any) -> str:
-    return next((value.decode() for key, value in record.headers if key == "ce_subject"), "")
 
 
 def run(

@@ -10,18 +10,16 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
-
-from kafka import KafkaConsumer, TopicPartition
 
 from gateway.config import Config
 from gateway.config import load as load_config
 from tests.cluster.images import ROOT
 from tests.cluster.load import FIXED, FRESH, STREAMS, SUBJECT, Record, Settings, device, number
 from tests.cluster.node import BALANCER, NAMESPACE, Node
+from tests.integration.topic import every_record, header
 
 NAME = "test"
 VALUES = (ROOT / "k8s/overlays/test-mesh/values.yaml", Path(__file__).with_name("values.yaml"))
@@ -164,18 +162,10 @@ class Release:
     def events(self) -> dict[str, dict[str, set[int]]]:
         """Numbers that the mesh says it has accepted, by run and stream."""
         found: dict[str, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
-        config = self.config()
-        with closing(KafkaConsumer(**config.kafka.client_settings(), auto_offset_reset="earliest")) as consumer:
-            topic = config.topic("events")
-            partitions = [TopicPartition(topic, each) for each in consumer.partitions_for_topic(topic)]
-            consumer.assign(partitions)
-            ends = consumer.end_offsets(partitions)
-            while any(consumer.position(partition) < end for partition, end in ends.items()):
-                for records in consumer.poll(timeout_ms=500).values():
-                    for record in records:
-                        prefix, *rest = _subject(record).split(".")
-                        if prefix == SUBJECT:
-                            found[rest[0]][rest[1]].add(number(record.value))
+        for record in every_record(self.config(), "events"):
+            prefix, *rest = header(record, "ce_subject").split(".")
+            if prefix == SUBJECT:
+                found[rest[0]][rest[1]].add(number(record.value))
         return found
 
 
@@ -242,10 +232,6 @@ class Run:
             for each, times in self.record.received[stream].items()
             if times > 1
         ]
-
-
-def _subject(record: Any) -> str:
-    return next((value.decode() for key, value in record.headers if key == "ce_subject"), "")
 
 
 def _thread(work: Callable[[], object]) -> threading.Thread:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import subprocess
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ import yaml
 from helm.dashboards.dashboard import TAG
 from helm.dashboards.files import DASHBOARDS, FOLDER
 from tests.integration.mesh import free_port, wait_until
+from tests.integration.program import running_program
 from tests.integration.prometheus import CHOSEN, JOB
 
 START_SECONDS = 120.0
@@ -112,15 +112,11 @@ def serving(home: Path, prometheus_port: int, work: Path) -> Iterator[Grafana]:
     }
     command = [str(home / "bin" / "grafana"), "server", f"--homepath={home}"]
     command += [f"cfg:default.{name}={value}" for name, value in settings.items()]
-    with (work / "grafana.log").open("wb") as log:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-    try:
+    log = work / "grafana.log"
+    with running_program(command, log, START_SECONDS):
         running = Grafana(port)
-        wait_until(running.is_well, f"Grafana has the dashboards; {work / 'grafana.log'} says why", START_SECONDS)
+        wait_until(running.is_well, f"Grafana has the dashboards; {log} says why", START_SECONDS)
         yield running
-    finally:
-        process.terminate()
-        process.wait(timeout=START_SECONDS)
 
 
 def _provisioned(folder: Path, prometheus_port: int) -> Path:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ import yaml
 
 from tests.integration.debian import sid_program
 from tests.integration.mesh import TestMesh, free_port, wait_until
+from tests.integration.program import running_program
 
 START_SECONDS = 60.0
 ANSWER_SECONDS = 10.0
@@ -68,12 +68,8 @@ def scraping(mesh: TestMesh, folder: Path, rules: list[Path]) -> Iterator[Promet
     file.write_text(yaml.safe_dump(config))
     command = [str(prometheus_program("prometheus")), f"--config.file={file}", f"--storage.tsdb.path={folder / 'data'}"]
     command += [f"--web.listen-address=127.0.0.1:{port}", "--log.level=warn"]
-    with (folder / "prometheus.log").open("wb") as log:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-    try:
+    log = folder / "prometheus.log"
+    with running_program(command, log, START_SECONDS):
         running = Prometheus(port)
-        wait_until(running.is_up, f"a scrape; {folder / 'prometheus.log'} says why", START_SECONDS)
+        wait_until(running.is_up, f"a scrape; {log} says why", START_SECONDS)
         yield running
-    finally:
-        process.terminate()
-        process.wait(timeout=START_SECONDS)

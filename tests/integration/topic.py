@@ -8,7 +8,7 @@ from typing import Any
 
 from kafka import KafkaConsumer, TopicPartition
 
-from gateway.config import load
+from gateway.config import Config, load
 from gateway.config.kafka import TopicName
 from tests.integration.mesh import TestMesh, wait_until
 
@@ -36,6 +36,18 @@ def following(mesh: TestMesh, name: TopicName) -> Iterator[Callable[..., Any]]:
             return next(record for record in seen if condition(record))
 
         yield find
+
+
+def every_record(config: Config, name: TopicName) -> Iterator[Any]:
+    """What the topic holds now, from its beginning to its end."""
+    with closing(KafkaConsumer(**config.kafka.client_settings(), auto_offset_reset="earliest")) as consumer:
+        topic = config.topic(name)
+        partitions = [TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic)]
+        consumer.assign(partitions)
+        ends = consumer.end_offsets(partitions)
+        while any(consumer.position(partition) < end for partition, end in ends.items()):
+            for records in consumer.poll(timeout_ms=500).values():
+                yield from records
 
 
 def header(record: Any, name: str) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from gateway.event import Kind
-from gateway.protocols.session import Action, Delivery, Session, SessionSettings, Terminated
+from gateway.protocols.session import Action, Delivery, FramesReceived, Session, SessionSettings, Terminated
 from gateway.raw_log.frames import RawFrame, ReplyAddress, Source
 
 ActionT = TypeVar("ActionT")
@@ -81,3 +82,17 @@ def only(kind: type[ActionT], actions: list[Action]) -> ActionT:
     found = [action for action in actions if isinstance(action, kind)]
     assert len(found) == 1, actions
     return found[0]
+
+
+def received(actions: list[Action]) -> list[FramesReceived]:
+    return [action for action in actions if isinstance(action, FramesReceived)]
+
+
+def whole(stream: bytes, split: Callable[[bytes, int, int], int]) -> list[bytes]:
+    """The frames of a stream that ends with one."""
+    found, pos = [], 0
+    while pos < len(stream):
+        size = split(stream, pos, 1_048_576)
+        found.append(stream[pos : pos + size])
+        pos += size
+    return found

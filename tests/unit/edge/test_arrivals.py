@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from pathlib import Path
 
 import pytest
 from cryptography import x509
@@ -19,11 +18,6 @@ PROXY_V4 = bytes.fromhex("0d0a0d0a000d0a515549540a 21 11 000c c0000201 c6336402 
 PROXY_LOCAL = bytes.fromhex("0d0a0d0a000d0a515549540a 20 00 0000")
 URI = x509.UniformResourceIdentifier("urn:plant:7")
 DNS = x509.DNSName("plant-7.example")
-
-
-@pytest.fixture
-def authority(tmp_path: Path) -> Authority:
-    return Authority(tmp_path)
 
 
 async def secured(edge: RunningEdge, name: str, context: ssl.SSLContext) -> Peer:

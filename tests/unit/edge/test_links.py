@@ -30,11 +30,6 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.edge.carrier.LINGER_SECONDS", 0.02)
 
 
-@pytest.fixture
-def authority(tmp_path: Path) -> Authority:
-    return Authority(tmp_path)
-
-
 class Plant:
     """A peer that is dialled."""
 

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
 from typing import Any
 
-from gateway.protocols.session import Action, FramesReceived, Opened
+from gateway.event import Kind
+from gateway.protocols.session import Action, FrameRefused, FramesReceived, Opened
 from gateway.protocols.wolpertinger.cipher import Cipher
+from gateway.protocols.wolpertinger.codec import call_id_offset
 from gateway.protocols.wolpertinger.codec import decode as decode_message
 from gateway.protocols.wolpertinger.codec import encode as encode_message
 from gateway.protocols.wolpertinger.frames import Call, Confirmation, Message, Object, Piece
+from gateway.protocols.wolpertinger.mapping import UNSTAMPED_CALL_ID
 from gateway.protocols.wolpertinger.options import WolpertingerOptions
 from gateway.protocols.wolpertinger.session import WolpertingerSession
 from gateway.protocols.wolpertinger.transmission import decode, encode, pack, unpack
-from tests.unit.contract.conversation import Conversation, settings
+from gateway.raw_log.frames import ReplyAddress
+from gateway.reasons import Reason
+from tests.unit.contract.conversation import Conversation, delivery, settings
 
 CALL_ID = "f5afec97-5839-4666-b8d3-8c108b241720"
 OTHER_CALL_ID = "00000000-0000-4000-8000-000000000001"
@@ -37,6 +43,18 @@ def text(value: str) -> Object:
 
 def call(component: str, method: str, *parameters: Object, call_id: str = CALL_ID) -> Call:
     return Call(component, call_id, method, parameters)
+
+
+def line(data: bytes, message_id: int) -> bytes:
+    return b"message_id:%d;" % message_id + b64encode(data) + b"\n"
+
+
+CALL = call("Core", "testMethod1", text("a"))
+CALL_XML = encode_message(CALL)
+CALL_LINE = line(CALL_XML, 1)
+HEARTBEAT = call("core", "HEARTBEAT", call_id=OTHER_CALL_ID)
+UNSTAMPED = encode_message(call("Core", "testMethod1", call_id=UNSTAMPED_CALL_ID))
+STAMPS = (call_id_offset(UNSTAMPED),)
 
 
 class Talk(Conversation):
@@ -91,3 +109,20 @@ def confirmations(lines: list[bytes]) -> list[tuple[int, int]]:
     """(message id, result) of those among the lines."""
     found = [message for line in lines if isinstance(message := decode(line), Confirmation)]
     return [(confirmation.message_id, confirmation.result) for confirmation in found]
+
+
+def received(conversation: Talk) -> list[bytes]:
+    """What has been given to the log."""
+    return [action.data for action in conversation.said if isinstance(action, FramesReceived)]
+
+
+def refused(conversation: Talk) -> list[Reason]:
+    return [action.reason for action in conversation.said if isinstance(action, FrameRefused)]
+
+
+def serve(conversation: Talk, reply: ReplyAddress) -> str:
+    """The peer is asked; its CallId."""
+    conversation.delivers(delivery(UNSTAMPED, Kind.REQUEST, stamps=STAMPS, reply=reply))
+    (asked,) = conversation.answers()
+    assert isinstance(asked, Call)
+    return asked.call_id

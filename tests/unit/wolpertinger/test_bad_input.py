@@ -11,17 +11,26 @@ from contextlib import contextmanager
 import pytest
 
 from gateway.auth.keyring import KeyRing
-from gateway.protocols.session import FrameRefused, FramesReceived
+from gateway.protocols.session import FramesReceived
 from gateway.protocols.spec import Env
 from gateway.protocols.wolpertinger.codec import encode
-from gateway.protocols.wolpertinger.fragments import MAX_OPEN_SETS, OPEN_WHOLES
+from gateway.protocols.wolpertinger.fragments import EXPIRY_SECONDS, MAX_OPEN_SETS, OPEN_WHOLES
 from gateway.protocols.wolpertinger.frames import LINE_BYTES, WHOLE_BYTES, RemoteError
 from gateway.protocols.wolpertinger.mapping import to_event
 from gateway.protocols.wolpertinger.options import WolpertingerOptions
 from gateway.protocols.wolpertinger.receipts import MAX_UNCONFIRMED_BYTES
 from gateway.reasons import Reason, Rejected
 from tests.unit.contract.conversation import raw
-from tests.unit.wolpertinger.talk import VECTOR_CIPHER, Talk, call, confirmations, talk
+from tests.unit.wolpertinger.talk import (
+    CALL_LINE,
+    CALL_XML,
+    VECTOR_CIPHER,
+    call,
+    confirmations,
+    received,
+    refused,
+    talk,
+)
 
 CALL = encode(call("Core", "testMethod1"))
 MIB = 1 << 20
@@ -82,10 +91,6 @@ def holding_at_most(limit_bytes: int) -> Iterator[None]:
     assert peak < limit_bytes
 
 
-def reasons(conversation: Talk) -> list[Reason]:
-    return [action.reason for action in conversation.said if isinstance(action, FrameRefused)]
-
-
 @pytest.mark.parametrize(("line", "result", "reason"), LAYER_ONE)
 def test_what_layer_1_can_tell_is_answered_with_its_result_and_counted(
     line: bytes, result: int, reason: Reason
@@ -94,7 +99,7 @@ def test_what_layer_1_can_tell_is_answered_with_its_result_and_counted(
     conversation.session.cipher = VECTOR_CIPHER
     with holding_at_most(5 * MIB):
         assert confirmations(conversation.hears(line)) == [(7, result)]
-    assert reasons(conversation) == [reason]
+    assert refused(conversation) == [reason]
     assert conversation.ended is None
 
 
@@ -123,6 +128,17 @@ def test_ten_thousand_open_sets_hold_no_more_than_their_bound() -> None:
     assert len(conversation.session._fragments._sets) <= MAX_OPEN_SETS
 
 
+def test_ten_thousand_open_sets_are_refused_beyond_the_bound_and_harm_no_message() -> None:
+    conversation = talk()
+    opened = 10_000
+    lines = [b"message_id:%d;fragment_count:2;fragment_index:0;aGVs" % n for n in range(2, opened + 2)]
+    said = confirmations(conversation.hears(*lines))
+    assert said == [(n, 3) for n in range(2 + MAX_OPEN_SETS, opened + 2)]
+    assert refused(conversation) == [Reason.OVERLOAD] * (opened - MAX_OPEN_SETS)
+    conversation.hears(CALL_LINE[:-1], b"message_id:2;fragment_count:2;fragment_index:1;bG8=")
+    assert received(conversation) == [CALL_XML, b"hello"]
+
+
 def test_pieces_that_hold_nothing_hold_no_more_than_their_bound() -> None:
     conversation = talk()
     with holding_at_most(OPEN_WHOLES * WHOLE_BYTES + 4 * MIB):
@@ -130,7 +146,7 @@ def test_pieces_that_hold_nothing_hold_no_more_than_their_bound() -> None:
             lines = [b"message_id:%d;fragment_count:1024;fragment_index:%d;" % (n, index) for n in range(1, 65)]
             conversation.receives(b"\n".join(lines) + b"\n")
             conversation.sends()
-    assert Reason.OVERLOAD in reasons(conversation)
+    assert Reason.OVERLOAD in refused(conversation)
 
 
 def test_a_peer_that_confirms_no_error_makes_us_hold_no_more_than_the_bound() -> None:
@@ -151,3 +167,20 @@ def test_a_line_that_never_ends_is_not_kept() -> None:
         for _ in range(100):
             conversation.receives(b"A" * 10_000)
     assert conversation.ended is None
+
+
+def test_fragments_that_never_end_expire_and_are_counted() -> None:
+    conversation = talk()
+    conversation.hears(b"message_id:8;fragment_count:3;fragment_index:0;aGVs")
+    conversation.waits(EXPIRY_SECONDS - 0.1)
+    assert refused(conversation) == []
+    conversation.waits(0.1)
+    assert refused(conversation) == [Reason.TIMEOUT]
+
+
+def test_a_bomb_is_refused_with_its_result() -> None:
+    conversation = talk({"decompressed_bytes": 1000})
+    bomb = gzip.compress(bytes(1001))
+    said = conversation.hears(b"message_id:5;gzip:%d;" % len(bomb) + b64encode(bomb))
+    assert confirmations(said) == [(5, 5)]
+    assert refused(conversation) == [Reason.BOMB]

@@ -1,0 +1,21 @@
+"""Whether files are still what they were when they were read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+Stamp = tuple[int, int, int] | None
+
+
+def stamps(files: Iterable[Path]) -> list[Stamp]:
+    return [_stamp(path) for path in files]
+
+
+def _stamp(path: Path) -> Stamp:
+    """The inode tells the switched link of a mounted Secret, whose time may stay equal."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino, found.st_size
