@@ -31,6 +31,7 @@ from gateway.protocols.session import (
     Action,
     Delivered,
     Delivery,
+    Farewell,
     FrameRefused,
     FramesReceived,
     Identified,
@@ -126,6 +127,8 @@ class Connection:
     # -- from the carrier --------------------------------------------------------------------------------------
 
     def start(self) -> None:
+        if self.end is not None:  # turned away at the door
+            return
         self.session.start(self._loop.time())
         if self._mesh.publisher.is_full:
             self.hold()
@@ -202,12 +205,12 @@ class Connection:
             self._pump_is_due = True
             self._loop.call_soon(self.pump)
 
-    def leave(self, reason: str, redirect_url: str | None = None, *, seconds: float = LEAVE_SECONDS) -> None:
+    def leave(self, why: Farewell, redirect_url: str | None = None, *, seconds: float = LEAVE_SECONDS) -> None:
         """Says goodbye in the protocol's own words."""
         if self.end is not None or self._override is not None:
             return
-        self._override = Terminated(reason)
-        self.session.drain(self._loop.time(), redirect_url)
+        self._override = Terminated(why)
+        self.session.drain(self._loop.time(), redirect_url, why)
         self.pump()
         if self.end is None:
             self._loop.call_later(seconds, self.receive_eof)
@@ -385,7 +388,7 @@ class Connection:
         elif now >= self._progress_at + self.terms.limits.idle_seconds:
             self._progress_at = now
             if not self._carrier.is_present:
-                self.leave("idle")
+                self.leave(Farewell.IDLE)
         self.session.handle_timer(now)
         self.pump()
 

@@ -92,10 +92,19 @@ class RequestDropped:
     subject: str
 
 
+class Farewell(StrEnum):
+    """Why we end a session in which nothing went wrong. `OVERLOAD`: there was no place for it to begin with."""
+
+    DRAIN = "drain"
+    KICKED = "kicked"
+    IDLE = "idle"
+    OVERLOAD = Reason.OVERLOAD.value
+
+
 @dataclass(frozen=True, slots=True)
 class Terminated:
-    """The session has ended. `reason` is a slug for the metric: a `Reason`, `bye`, `eof`, `peer_error`, `redirect`
-    (`detail` is where to), `drain`; or what else its connection ended for: `kicked`, `idle`, `not_logged`."""
+    """The session has ended. `reason` is a slug for the metric: a `Reason`, a `Farewell`, `bye`, `eof`, `peer_error`,
+    `redirect` (`detail` is where to); or what else its connection ended for: `not_logged`."""
 
     reason: str
     detail: str = ""

@@ -32,6 +32,7 @@ from gateway.protocols.actions import (
     Action,
     Delivered,
     Delivery,
+    Farewell,
     FrameRefused,
     FramesReceived,
     Identified,
@@ -52,6 +53,7 @@ __all__ = [
     "Action",
     "Delivered",
     "Delivery",
+    "Farewell",
     "FrameRefused",
     "FramesReceived",
     "Identified",
@@ -187,8 +189,11 @@ class Session(ABC):
         """Send what the router wrote. Must end in one `Delivered` sooner or later."""
 
     @abstractmethod
-    def drain(self, now: float, redirect_url: str | None = None) -> None:
-        """Say goodbye in the protocol's own words, and end: at once, or when what is logged has been acknowledged."""
+    def drain(self, now: float, redirect_url: str | None = None, why: Farewell = Farewell.DRAIN) -> None:
+        """Say goodbye in the protocol's own words, and end: at once, or when what is logged has been acknowledged.
+
+        Also of a session that was never started: the peer is turned away.
+        """
 
     # -- outputs -----------------------------------------------------------------------------------------------
 

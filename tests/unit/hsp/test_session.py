@@ -22,6 +22,7 @@ from gateway.protocols.session import (
     Action,
     Delivered,
     Delivery,
+    Farewell,
     FrameRefused,
     FramesReceived,
     Opened,
@@ -656,7 +657,7 @@ class TestTheEnd:
         talk.delivers(delivery(data_ack(0), stamps=(1,)))
         talk.sends()
         tag = only(FramesReceived, talk.receives(data_ack(5) + data_ack(4, 7))).tag
-        talk.session.drain(talk.now)
+        talk.session.drain(talk.now, None, Farewell.KICKED)
         assert talk.ended is None
         actions = talk.receives(data_ack(6) + ack(1) + b"\x03")
         assert received(actions) == []
@@ -665,7 +666,7 @@ class TestTheEnd:
         talk.delivers(delivery(ack(0), Kind.RESPONSE, stamps=(1,), request="4"))
         talk.logs(tag)
         assert talk.sends() == b"\x04" + ack(4) + ack(5)
-        assert talk.ended == "drain"
+        assert talk.ended == "kicked"
 
 
 any_frame = st.builds(
