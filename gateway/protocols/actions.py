@@ -57,7 +57,8 @@ class FrameRefused:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """The end of one delivery. `refused`: the peer has said no, and would say it again."""
+    """The end of one delivery. `refused`: the peer has said no, or a fault of ours is in the way, and it would be so
+    again."""
 
     delivery: Delivery
     outcome: Outcome

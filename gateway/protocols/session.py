@@ -165,15 +165,21 @@ class Session(ABC):
             if name == "handshake":
                 self._broken(Rejected(Reason.TIMEOUT, "no handshake in time", can_continue=False), now)
             elif name == "ping":
-                self._waiting_pong = True
-                self.timers.set("pong", now + self.settings.pong_timeout_seconds)
-                self._ping(now)
+                self.probe(now)
             elif name == "pong":
                 self._broken(Rejected(Reason.TIMEOUT, "no pong in time", can_continue=False), now)
             elif isinstance(name, tuple) and name[0] == "asked":
                 self._asked_timed_out(name[1], now)
             else:
                 self._timer(name, now)
+
+    def probe(self, now: float) -> None:
+        """Asks the peer for a sign of life, unless it is asked already."""
+        if self.opened and not self.closed and not self._waiting_pong:
+            self._waiting_pong = True
+            self.timers.clear("ping")
+            self.timers.set("pong", now + self.settings.pong_timeout_seconds)
+            self._ping(now)
 
     def excuse_silence(self, now: float) -> None:
         """The peer was not read for a while, for reasons of ours: its pong gets its time anew."""

@@ -596,6 +596,24 @@ class TestKeepalive:
         talk.waits(1)
         assert talk.sends() == b"\x03"
 
+    def test_a_peer_that_is_asked_for_a_sign_of_life_is_pinged_once_and_not_again_before_it_is_idle(self) -> None:
+        talk = hsp({"ping_seconds": 30, "pong_timeout_seconds": 40})
+        talk.session.probe(talk.now)
+        talk.session.probe(talk.now)
+        talk.waits(35)
+        assert talk.sends() == b"\x03"
+        talk.receives(b"\x04")
+        talk.waits(29)
+        assert talk.sends() == b""
+        talk.waits(1)
+        assert talk.sends() == b"\x03"
+
+    def test_a_peer_that_gives_no_sign_of_life_when_asked_is_left(self) -> None:
+        talk = hsp({"ping_seconds": 30, "pong_timeout_seconds": 10})
+        talk.session.probe(talk.now)
+        talk.waits(10)
+        assert talk.ended == Reason.TIMEOUT
+
     def test_a_peer_that_speaks_is_not_pinged(self) -> None:
         talk = hsp({"ping_seconds": 30})
         for _ in range(5):
