@@ -232,6 +232,7 @@ class Owed:
             self._weigh(name, -len(delivery.frame))
             if delivery.awaited is not None:
                 delivery.awaited.ended(Outcome.EXPIRED)
+                delivery.awaited = None
         return taken
 
     def _leaves(self, debt: _Debt, left: str) -> bool:
