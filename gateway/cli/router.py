@@ -44,7 +44,7 @@ def command(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     config = read_config(config_file, state_dir)
-    lanes, mode = config.router.lanes, config.router.mode
+    lanes, mode = config.lanes, config.router.mode
     said = {
         "event": "ready",
         "part": "router",
