@@ -28,7 +28,13 @@ from gateway.quiet_kafka import quiet_clients
 
 log = logging.getLogger(__name__)
 library = logging.getLogger("kafka.admin")
-ANSWER_SECONDS, TRY_SECONDS = 30.0, 2.0
+ANSWER_SECONDS, TRY_SECONDS, LEAST_TRY_SECONDS = 30.0, 2.0, 0.5
+START_SECONDS = 30.0
+"""For Kafka to answer a part that is being started, perhaps together with it."""
+LOOK_SECONDS = 4.0
+"""For Kafka to answer who only looks: nothing is being started that would have to wait for it."""
+SETTLE_SECONDS = 30.0
+"""For all brokers to hear of a topic that was made or grown."""
 Answer = TypeVar("Answer")
 TOPICS: tuple[TopicName, ...] = get_args(TopicName)
 
@@ -48,23 +54,23 @@ class TopicState:
         return self.partitions == self.wanted if self.topic.endswith(".raw") else self.partitions >= self.wanted
 
 
-def ensure_topics(config: Config, *, seconds: float = 30.0) -> None:
+def ensure_topics(config: Config, *, seconds: float = START_SECONDS) -> None:
     """All topics exist. Raises SetupError where Kafka cannot be reached or a topic has too few partitions."""
     admin = connect_admin(config, seconds)
     _create_missing(admin, config)
     # The brokers that are asked may hear of a topic a moment after the one that made it.
-    states = _wait_until(admin, config, lambda state: state.partitions > 0, seconds)
+    states = _wait_until(admin, config, lambda state: state.partitions > 0)
     _check_partitions(states, config)
     if config.kafka.is_embedded:
         _align_settings(admin, config)
 
 
-def topic_states(config: Config, *, seconds: float = 30.0) -> list[TopicState]:
+def topic_states(config: Config, *, seconds: float | None = None) -> list[TopicState]:
     """Every topic of the mesh. Raises SetupError where Kafka cannot be reached."""
     return _states(connect_admin(config, seconds), config)
 
 
-def grow_topics(config: Config, *, seconds: float = 30.0) -> list[TopicState]:
+def grow_topics(config: Config, *, seconds: float | None = None) -> list[TopicState]:
     """Creates what is missing, gives topics the partitions they lack, and waits until the brokers know of them.
 
     Returns those that were grown, as they were. Raises SetupError for what would have to shrink: partitions never do.
@@ -79,7 +85,7 @@ def grow_topics(config: Config, *, seconds: float = 30.0) -> list[TopicState]:
     if grown:
         for done in admin.create_partitions([NewPartitions(state.topic, state.wanted) for state in grown]).values():
             _answer(done)
-        _wait_until(admin, config, lambda state: state.fits, seconds)
+        _wait_until(admin, config, lambda state: state.fits)
     return grown
 
 
@@ -114,38 +120,42 @@ def _state(config: Config, name: TopicName, found: TopicMetadata | None) -> Topi
     return TopicState(config.topic(name), len(partitions), wanted, replication)
 
 
-def _wait_until(
-    admin: AdminClient, config: Config, is_settled: Callable[[TopicState], bool], seconds: float
-) -> list[TopicState]:
+def _wait_until(admin: AdminClient, config: Config, is_settled: Callable[[TopicState], bool]) -> list[TopicState]:
     """Until the brokers tell so of every topic."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + SETTLE_SECONDS
     while True:
         states = _states(admin, config)
         unsettled = [state.topic for state in states if not is_settled(state)]
         if not unsettled:
             return states
         if time.monotonic() > deadline:
-            raise SetupError(f"the brokers do not know all partitions of {', '.join(unsettled)} after {seconds:.0f} s")
+            names = ", ".join(unsettled)
+            raise SetupError(f"the brokers do not know all partitions of {names} after {SETTLE_SECONDS:.0f} s")
         time.sleep(0.2)
 
 
-def connect_admin(config: Config, seconds: float) -> AdminClient:
-    """Tries until Kafka answers or the time is up. Why not is said then, once, and not by the library at each try."""
+def connect_admin(config: Config, seconds: float | None = None) -> AdminClient:
+    """Tries until Kafka answers or the time is up: `LOOK_SECONDS`, where nothing else is said. Why not is said then,
+    once, and not by the library at each try.
+
+    Also for whoever goes on with another client, of which each tries for another while and none knows why in vain.
+    """
     said: list[str] = []  # why not, by what is known of the connection; a request only knows that none came
     settings = {**config.kafka.native_settings(), "error_cb": lambda error: said.append(error.str())}
     admin = AdminClient(settings, logger=library)
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + (LOOK_SECONDS if seconds is None else seconds)
     with quiet_clients():
         while True:
             try:
                 # A broker that has just started may not know who leads the cluster; who asks then waits for a minute.
-                if admin.list_topics(timeout=TRY_SECONDS).controller_id >= 0:
+                left = max(deadline - time.monotonic(), LEAST_TRY_SECONDS)
+                if admin.list_topics(timeout=min(TRY_SECONDS, left)).controller_id >= 0:
                     return admin
                 why = "the brokers have no controller"
             except KafkaException as error:
                 admin.poll(0)
                 why = said[-1] if said else error.args[0].str()
-            if time.monotonic() > deadline:
+            if time.monotonic() >= deadline:
                 raise SetupError(f"kafka.bootstrap {config.kafka.bootstrap_servers} does not answer: {why}")
             time.sleep(0.2)
 

@@ -19,7 +19,10 @@ YOUNG_OBJECTS = 20_000
 @click.command()
 @common_options
 def command(config_file: str | None, output: Output) -> None:
-    """One edge: its listeners, links and sessions. SIGTERM drains it, SIGHUP reads the configuration again."""
+    """One edge: its listeners, links and sessions. SIGTERM drains it, SIGHUP reads the configuration again.
+
+    It waits up to half a minute for Kafka, which may be on its way up.
+    """
     config = read_config(config_file)
     listeners = {one.name: str(one.address) for one in config.listeners}
     said = {"event": "ready", "part": config.edge.id, "listeners": listeners, "management": str(config.edge.management)}

@@ -36,12 +36,15 @@ def command(
     output: Output,
 ) -> None:  # fmt: skip
     """The router on Spark: decodes, authenticates, deduplicates and routes what the edges log. SIGHUP reads the
-    configuration again."""
+    configuration again.
+
+    It waits up to half a minute for Kafka, which may be on its way up.
+    """
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     config = read_config(config_file, state_dir)
-    lanes, mode = config.router.lanes, config.router.mode
+    lanes, mode = config.lanes, config.router.mode
     said = {
         "event": "ready",
         "part": "router",

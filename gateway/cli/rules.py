@@ -35,7 +35,10 @@ def command() -> None:
 def run(
     config_file: str | None, state_dir: Path | None, master: str | None, ready_file: Path | None, output: Output
 ) -> None:
-    """Run the configuration's rules, and follow its changes. SIGHUP reads it again."""
+    """Run the configuration's rules, and follow its changes. SIGHUP reads it again.
+
+    It waits up to half a minute for Kafka, which may be on its way up.
+    """
     from streaming_jobs.rules.job import RulesJob
 
     stop = threading.Event()

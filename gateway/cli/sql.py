@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 10_000
 """Of a table for people; programs read as many as there are."""
-KAFKA_SECONDS = 5.0
 TRIGGER = "1 second"
 WAIT_SECONDS = 0.5
 
@@ -60,7 +59,7 @@ def command(
     begun = time.time() if follow else None  # what is published while Spark starts is followed too
     since = begun if start is None else start.timestamp()
     since_ms = None if since is None else int(since * 1000)
-    connect_admin(config, KAFKA_SECONDS)  # said at once, where Spark would try for a minute
+    connect_admin(config)  # said at once, where Spark would try for a minute
     with _spark(config, master) as spark:
         if follow:
             _follow(spark, config, query, since_ms, limit, output)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+import click
+
 from gateway.cli.console import Exit, Output, complain, show_table
 from gateway.cli.options import common_options, config_group, read_config
-from gateway.topics import TopicState, ensure_topics, grow_topics, topic_states
+from gateway.topics import LOOK_SECONDS, TopicState, ensure_topics, grow_topics, topic_states
 
-LOOK_SECONDS = 5.0
-"""For Kafka to answer who only looks: nothing is being started that would have to wait for it."""
+wait_option = click.option(
+    "--wait", "wait_seconds", type=click.FloatRange(min=0), default=LOOK_SECONDS, show_default=True, metavar="SECONDS",
+    help="For Kafka to answer: more where it may be on its way up.",
+)  # fmt: skip
 COLUMNS = ("topic", "partitions", "wanted", "replication", "fits")
 
 
@@ -19,33 +23,36 @@ def command() -> None:
 
 
 @command.command("create")
+@wait_option
 @common_options
-def create(config_file: str | None, output: Output) -> None:
+def create(config_file: str | None, output: Output, wait_seconds: float) -> None:
     """Create the topics that are missing. Fails when one that is there does not fit."""
     config = read_config(config_file)
-    ensure_topics(config)
+    ensure_topics(config, seconds=wait_seconds)
     _show(topic_states(config), output)
 
 
 @command.command("grow")
+@wait_option
 @common_options
-def grow(config_file: str | None, output: Output) -> None:
+def grow(config_file: str | None, output: Output, wait_seconds: float) -> None:
     """Give topics the partitions that the configuration wants; create those that are missing.
 
     Partitions never shrink. Growing the raw topic moves nodes to other partitions: restart the router, then the edges,
     with the same configuration.
     """
     config = read_config(config_file)
-    for was in grow_topics(config):
+    for was in grow_topics(config, seconds=wait_seconds):
         complain(f"{was.topic}: {was.partitions} -> {was.wanted} partitions")
     _show(topic_states(config), output)
 
 
 @command.command("describe")
+@wait_option
 @common_options
-def describe(config_file: str | None, output: Output) -> Exit:
+def describe(config_file: str | None, output: Output, wait_seconds: float) -> Exit:
     """What there is against what is wanted. Fails when something is missing or does not fit."""
-    states = topic_states(read_config(config_file), seconds=LOOK_SECONDS)
+    states = topic_states(read_config(config_file), seconds=wait_seconds)
     _show(states, output)
     return Exit.OK if all(state.fits for state in states) else Exit.FAILURE
 

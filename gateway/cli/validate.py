@@ -22,7 +22,10 @@ from gateway.edge.tls import context_of
 @click.option("--skip-files", is_flag=True, help="Do not look for the certificates and keys it names.")
 @click.option("--skip-rules", is_flag=True, help="Do not compile its rules, which starts Spark for some seconds.")
 def command(config_file: str | None, output: Output, skip_files: bool, skip_rules: bool) -> int:
-    """Check a configuration and tell every fault with its place and what was expected (exit code 78)."""
+    """Check a configuration and tell every fault with its place and what was expected (exit code 78).
+
+    What is no fault but holds otherwise than it reads is told too, and the configuration is valid.
+    """
     try:
         config = load(find_config(config_file))
         faults = [] if skip_files else [*check_files(config), *_tls_faults(config), *_trust_faults(config)]
@@ -34,6 +37,8 @@ def command(config_file: str | None, output: Output, skip_files: bool, skip_rule
             raise
         show({"valid": False, "faults": [asdict(fault) for fault in faulty.faults]}, output, "")
         return Exit.CONFIG
+    for one in config.advice():
+        note(str(one))
     show({"valid": True, "faults": []}, output, _summary(config))
     return Exit.OK
 

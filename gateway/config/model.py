@@ -7,6 +7,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, PrivateAttr
 
+from gateway.config.faults import Fault
 from gateway.config.kafka import KafkaSettings, TopicName
 from gateway.config.listeners import Endpoint, Link, Listener
 from gateway.config.section import FILES, PATH, STATE, RelativePath, Section, WholeSeconds
@@ -73,6 +74,18 @@ class Config(Section):
     @property
     def edge_ordinal(self) -> int:
         return self.edge.ordinal
+
+    @property
+    def lanes(self) -> int:
+        """As many as there can be: each reads a raw partition at least."""
+        return min(self.router.lanes, self.kafka.topic("raw").partitions)
+
+    def advice(self) -> list[Fault]:
+        """What is no fault, but holds otherwise than it reads."""
+        if self.lanes == self.router.lanes:
+            return []
+        told = f"{self.router.lanes} lanes cannot share {self.lanes} partitions (kafka.partitions): {self.lanes} run"
+        return [Fault(str(self._path), "router.lanes", told)]
 
     def topic(self, name: TopicName) -> str:
         """

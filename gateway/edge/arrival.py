@@ -35,10 +35,10 @@ class Door(Protocol):
     def handshake_seconds(self) -> float: ...
 
     def enter(self) -> Standing | None:
-        """A place for one more connection; None if there is none."""
+        """A place for one more connection, if only to be turned away; None if there is none."""
 
     def carrier(self, standing: Standing, address: str, deadline: float) -> Carrier: ...
-    def leave(self) -> None:
+    def leave(self, standing: Standing) -> None:
         """The place is free again, and there never was a carrier."""
 
     def keep(self, task: asyncio.Task[None]) -> None:
@@ -97,8 +97,8 @@ class Arrival(asyncio.BufferedProtocol):
         if self._standing is not None:
             self._standing.ended(self._reason)
             self._standing.gone()
+            self._door.leave(self._standing)
             self._standing = None
-            self._door.leave()
 
     def _refuse(self, reason: str) -> None:
         self._reason = reason

@@ -34,7 +34,7 @@ class Host(Protocol):
     """Who made the carrier: a listener or a link."""
 
     def begin(self, carrier: Carrier) -> Connection:
-        """A session for a carrier that is ready for one."""
+        """A session for a carrier that is ready for one; it may have ended already, for want of a place."""
 
     def left(self, carrier: Carrier) -> None:
         """Its transport is no more."""

@@ -31,6 +31,7 @@ from gateway.protocols.session import (
     Action,
     Delivered,
     Delivery,
+    Farewell,
     FrameRefused,
     FramesReceived,
     Identified,
@@ -57,6 +58,10 @@ REPLIES_PER_FRAME = 1_000
 
 VERDICTS = frozenset(Reason) - {Reason.TIMEOUT, Reason.OVERLOAD}
 """What ends a session by its name is the verdict on a frame, and counts as one refused; all else is not."""
+
+NOT_LOGGED = "not_logged"
+OUR_ENDS = frozenset({*Farewell, NOT_LOGGED})
+"""Why a session ends that has nothing to do with what its peer was sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +117,7 @@ class Connection:
         self._pump_is_due = False
         self._unsent_bytes = 0
         self._gate = Gate(carrier.pause_reading, carrier.resume_reading)
+        self._has_heard = False
         self._buffered = 0
         self._progress_at = self._loop.time()
         self.use(terms.limits)
@@ -126,6 +132,8 @@ class Connection:
     # -- from the carrier --------------------------------------------------------------------------------------
 
     def start(self) -> None:
+        if self.end is not None:  # turned away at the door
+            return
         self.session.start(self._loop.time())
         if self._mesh.publisher.is_full:
             self.hold()
@@ -133,6 +141,7 @@ class Connection:
 
     def receive(self, data: bytes | memoryview, now: float) -> None:
         self._metrics.received_bytes.inc(len(data))
+        self._has_heard = True
         self.session.receive(data, now)
         buffered = self.session.buffered_bytes
         if buffered < self._buffered + len(data):  # something whole was in it
@@ -179,6 +188,22 @@ class Connection:
         return self._carrier.queued_bytes() + self._unsent_bytes
 
     @property
+    def is_over(self) -> bool:
+        return self.session.closed
+
+    @property
+    def was_lost(self) -> bool:
+        """It is over, and not because we wanted it to be."""
+        return self.end is not None and self.end.reason not in OUR_ENDS
+
+    def answers(self) -> bool:
+        """Whether the peer has said anything yet. If not, it is asked for a sign of life."""
+        if not self._has_heard:
+            self.session.probe(self._loop.time())
+            self.pump()
+        return self._has_heard
+
+    @property
     def is_quiet(self) -> bool:
         """Nothing is under way that the peer or the mesh would miss."""
         return not (self.pending or self.session.open_requests or self.session.open_served)
@@ -196,18 +221,18 @@ class Connection:
             self.session.deliver(delivery, self._loop.time())
         except Exception:
             _faults.tell(f"delivering to a session of {self.session.protocol}")
-            self._delivered(Delivered(delivery, Outcome.UNDELIVERABLE, "internal error"))
+            self._delivered(Delivered(delivery, Outcome.UNDELIVERABLE, "internal error", refused=True))
             self.fail(Reason.INTERNAL, "a delivery could not be handled")
         if not self._pump_is_due:
             self._pump_is_due = True
             self._loop.call_soon(self.pump)
 
-    def leave(self, reason: str, redirect_url: str | None = None, *, seconds: float = LEAVE_SECONDS) -> None:
+    def leave(self, why: Farewell, redirect_url: str | None = None, *, seconds: float = LEAVE_SECONDS) -> None:
         """Says goodbye in the protocol's own words."""
         if self.end is not None or self._override is not None:
             return
-        self._override = Terminated(reason)
-        self.session.drain(self._loop.time(), redirect_url)
+        self._override = Terminated(why)
+        self.session.drain(self._loop.time(), redirect_url, why)
         self.pump()
         if self.end is None:
             self._loop.call_later(seconds, self.receive_eof)
@@ -290,7 +315,7 @@ class Connection:
         self._unlogged -= tag is not None
         if not accepted:
             self._metrics.rejected(Reason.INTERNAL, count)
-            self.fail("not_logged", "Kafka refused what the peer sent")
+            self.fail(NOT_LOGGED, "Kafka refused what the peer sent")
             return
         self._metrics.accepted(count, now - received_at)
         if tag is not None:
@@ -385,7 +410,7 @@ class Connection:
         elif now >= self._progress_at + self.terms.limits.idle_seconds:
             self._progress_at = now
             if not self._carrier.is_present:
-                self.leave("idle")
+                self.leave(Farewell.IDLE)
         self.session.handle_timer(now)
         self.pump()
 

@@ -8,7 +8,8 @@
 
 One raw partition after another, for order is kept in each, and the move stands at a place of its own in each. What the
 old edge has taken out stays open in its ledger until all of it stands in the raw log: killed before that, its successor
-finds both again, the debt and the move. An old edge that is away is waited for, but not for ever.
+finds both again, the debt and the move. An old edge that is away is waited for, but not for ever. What is too large for
+the log in the form that it takes there is undeliverable.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from typing import Protocol
 
 from gateway.edge.delivery import HandedDelivery
 from gateway.edge.ledger import Ledger
-from gateway.edge.owed import Owed
+from gateway.edge.owed import End, Owed
 from gateway.egress import Handover, Step
+from gateway.protocols.session import Outcome
 from gateway.raw_log import mesh_frames
 from gateway.raw_log.frames import Again, RawFrame, Source
 from gateway.raw_log.mesh_frames import DebtGiven, DebtsGiven
@@ -30,6 +32,7 @@ from gateway.raw_log.mesh_frames import DebtGiven, DebtsGiven
 WAIT_SECONDS = 30.0
 """For an old edge, which may have been killed and be on its way up. After that what is new goes on, and what is owed
 comes late: order is given up before delivery is."""
+TOO_LARGE = "too large to be handed to another edge: kafka.message_bytes"
 
 
 class Publisher(Protocol):
@@ -43,11 +46,15 @@ class Publisher(Protocol):
 
 
 class Handovers:
-    """`source`: this edge, as it signs its own frames. Steps come open in the ledger, as owed."""
+    """`source`: this edge, as it signs its own frames. Steps come open in the ledger, as owed. `largest_frame`: of the
+    raw log."""
 
     def __init__(
-        self, owed: Owed, publisher: Publisher, source: Source, ledger: Ledger, clock: Callable[[], float]
-    ) -> None:
+        self, owed: Owed, end: End, publisher: Publisher, source: Source, ledger: Ledger, clock: Callable[[], float],
+        *, largest_frame: int,
+    ) -> None:  # fmt: skip
+        self._end = end
+        self._largest_frame = largest_frame
         self._owed = owed
         self._publisher = publisher
         self._source = source
@@ -68,11 +75,15 @@ class Handovers:
                 over()
 
     def _give(self, partition: int, handover: Handover, over: Callable[[], None]) -> None:
-        given = self._owed.take_out(handover.node, partition, handover.session)
+        given: list[HandedDelivery] = []
         now = time.time_ns() // 1000
-        for delivery in given:
-            frame = RawFrame(_debt(delivery, handover), self._source, now)
-            self._publisher.add_again(partition, frame, Again(delivery.event_id, now))
+        for delivery in self._owed.take_out(handover.node, partition, handover.session):
+            debt = _debt(delivery, handover)
+            if len(debt) > self._largest_frame:
+                self._end(delivery, Outcome.UNDELIVERABLE, TOO_LARGE)
+                continue
+            self._publisher.add_again(partition, RawFrame(debt, self._source, now), Again(delivery.event_id, now))
+            given.append(delivery)
         end = mesh_frames.encode(DebtsGiven(handover.node, handover.move, handover.edge))
 
         def settled(accepted: bool) -> None:

@@ -106,7 +106,10 @@ class Life:
             node_bytes=config.limits.queue_bytes, total_bytes=config.limits.in_flight_bytes,
         )  # fmt: skip
         tickets: Tickets[tuple[int, Egress]] = Tickets(self.publisher.partitions)
-        handovers = Handovers(self._owed, self.publisher, self._source(), self._ledger, loop.time)
+        handovers = Handovers(
+            self._owed, ends.end_owed, self.publisher, self._source(), self._ledger, loop.time,
+            largest_frame=config.kafka.largest_frame,
+        )  # fmt: skip
         self._dispatch = Dispatch(
             config.edge.id, self.epoch, self._ledger, ends, self._owed, handovers, tickets, self.sessions.find,
             self.endpoints.datagrams, self._abandon, self.sessions.drop_requests, self._confirm,

@@ -30,6 +30,7 @@ from gateway.edge.tls import TlsContext, node_of
 from gateway.edge.websocket import WebSocketCarrier, dialling
 from gateway.event import Auth
 from gateway.protocols import protocols
+from gateway.protocols.session import Farewell
 
 log = logging.getLogger(__name__)
 
@@ -96,7 +97,7 @@ class LinkKeeper:
         """For a link that is no more in the configuration."""
         self.stop()
         if self._connection is not None:
-            self._connection.leave("drain")
+            self._connection.leave(Farewell.DRAIN)
 
     async def _keep(self) -> None:
         back_off, redirects, address = BackOff(), 0, self.link.address

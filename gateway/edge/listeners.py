@@ -19,11 +19,15 @@ from gateway.edge.websocket import WebSocketCarrier, check_of, serving
 from gateway.errors import SetupError
 from gateway.event import Auth
 from gateway.protocols import protocols
+from gateway.protocols.session import Farewell
 
 log = logging.getLogger(__name__)
 
 BACKLOG = 1_024
 """Connections the kernel holds for us; a thousand that arrive in one turn of the loop are not turned away."""
+TURNED_AWAY_AT_ONCE = 64
+"""For whom there is no place is told so in the protocol's own words, which takes the listener's TLS and upgrade before
+it, and a moment after it to read them: little for a few, and too much for everyone who comes when nobody is let in."""
 
 
 class Sessions(Protocol):
@@ -36,7 +40,8 @@ class Sessions(Protocol):
 
 class StreamListener:
     """`listener` and `secured` may be replaced: what is bound stays, and new sessions get other policies. `places`: how
-    many connections there are, from the first byte of their arrival to the last of their leaving."""
+    many connections there are, from the first byte of their arrival to the last of their leaving, but for those that
+    are turned away."""
 
     def __init__(
         self, listener: Listener, sessions: Sessions, tls: TlsContext | None, metrics: ListenerMetrics
@@ -49,6 +54,7 @@ class StreamListener:
         self._sessions = sessions
         self._metrics = metrics
         self.places = 0
+        self._turned_away: dict[Standing, Farewell] = {}
         self._closed = False
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -90,15 +96,20 @@ class StreamListener:
 
     def enter(self) -> Standing | None:
         standing = Standing(self._metrics)
-        if self._closed or self.places >= self._sessions.limits(self.listener.name).connections:
-            standing.ended("drain" if self._closed else "overload")
-            standing.gone()
-            return None
-        self.places += 1
-        return standing
+        if not self._closed and self.places < self._sessions.limits(self.listener.name).connections:
+            self.places += 1
+            return standing
+        why = Farewell.DRAIN if self._closed else Farewell.OVERLOAD
+        standing.ended(why)
+        if len(self._turned_away) < TURNED_AWAY_AT_ONCE:
+            self._turned_away[standing] = why
+            return standing
+        standing.gone()
+        return None
 
-    def leave(self) -> None:
-        self.places -= 1
+    def leave(self, standing: Standing) -> None:
+        if self._turned_away.pop(standing, None) is None:
+            self.places -= 1
 
     def keep(self, task: asyncio.Task[None]) -> None:
         self._tasks.add(task)
@@ -118,7 +129,10 @@ class StreamListener:
         if self.secured is not None and carrier.tls is not None:
             node = node_of(carrier.tls.getpeercert(), self.secured.node_from)
         peer = Peer(carrier.address, node, Auth.TLS if node else Auth.NONE)
-        return self._sessions.connect(self.listener, carrier, peer)
+        connection = self._sessions.connect(self.listener, carrier, peer)
+        if (why := self._turned_away.get(carrier.standing)) is not None:
+            connection.leave(why)
+        return connection
 
-    def left(self, carrier: Carrier) -> None:  # noqa: ARG002 - one place is like another
-        self.leave()
+    def left(self, carrier: Carrier) -> None:
+        self.leave(carrier.standing)

@@ -2,8 +2,9 @@
 
                  add                    the session's window has room
     (owed) ──────────────► waiting ───────────────────────────────────► given ─► confirmed, written, refused: over
-                              ▲  ▲                                         │
-                              │  └── the session ended, or never said ─────┘   (again at the next session)
+                              ▲  ▲                                       │ │
+                              │  └── the session ended, or never said ─────┘ └─► sessions end on it: undeliverable
+                              │      (again at the next session)                 (see `suspicion`)
                               └── no session for `redeliver_seconds`: expired
 
 A node that comes back at another edge takes what it is owed along (see `handover`): it is taken out here, and arrives
@@ -26,13 +27,14 @@ from typing import Protocol
 
 from gateway.edge.connection import Terms
 from gateway.edge.delivery import HandedDelivery
+from gateway.edge.suspicion import GIVEN_UP, Suspicion
 from gateway.protocols.session import Delivered, Delivery, Outcome
 from gateway.raw_log.frames import Source
 
 GIVEN_AT_ONCE = 1_024
 """Given to a session and not yet acknowledged: enough for a long line, and little to say again after a broken one."""
 FULL_SECONDS = 0.05
-"""How soon a session whose queue is full is asked again."""
+"""How soon a session whose queue is full, or that gives no sign of life, is asked again."""
 
 
 class Receiving(Hashable, Protocol):
@@ -43,6 +45,15 @@ class Receiving(Hashable, Protocol):
 
     @property
     def queued_bytes(self) -> int: ...
+    @property
+    def is_over(self) -> bool: ...
+    @property
+    def was_lost(self) -> bool:
+        """It is over, and not because we wanted it to be."""
+
+    def answers(self) -> bool:
+        """Whether the peer has given a sign of life; it is asked for one if not."""
+
     def deliver(self, delivery: Delivery) -> None: ...
     def abort(self) -> None: ...
 
@@ -73,11 +84,17 @@ class _Debt:
     given: dict[int, HandedDelivery] = field(default_factory=dict)
     returned: set[int] = field(default_factory=set)
     arrivals: dict[int, _Arrival] = field(default_factory=dict)
+    suspicion: Suspicion = field(default_factory=Suspicion)
     is_due: bool = False
 
     def __len__(self) -> int:
         """Deliveries that wait."""
         return len(self.waiting) + len(self.returned) + sum(len(one.held) for one in self.arrivals.values())
+
+    @property
+    def has_window(self) -> bool:
+        """The session may be given one more."""
+        return len(self.given) - len(self.returned) < (1 if self.suspicion.is_wary else GIVEN_AT_ONCE)
 
     def take_back(self) -> None:
         """What was given, and is not over, stands where it stood. A session that still says what became of it is not
@@ -150,8 +167,16 @@ class Owed:
         debt = self._debts.get(connection.source.durable_name)
         if debt is not None and debt.connection is connection:
             debt.connection = None
+            if connection.was_lost:
+                self._suspect(debt)
             debt.take_back()
             debt.away_until = self._clock() + connection.terms.redeliver_seconds
+
+    def _suspect(self, debt: _Debt) -> None:
+        """Something that was open may be what the session ended on."""
+        given_up = debt.suspicion.ended([one for one in debt.given.values() if one.offset not in debt.returned])
+        if given_up is not None:
+            self._over(debt, given_up, Outcome.UNDELIVERABLE, GIVEN_UP)
 
     def delivered(self, connection: Receiving, end: Delivered) -> None:
         """The session is done with one that it was given."""
@@ -161,13 +186,18 @@ class Owed:
         debt = self._debts.get(delivery.owed_to)
         if debt is None or debt.connection is not connection or delivery.offset not in debt.given:
             return
-        if end.outcome is Outcome.UNDELIVERABLE and not end.refused:
+        if end.outcome is not Outcome.UNDELIVERABLE or end.refused:
+            self._over(debt, delivery, end.outcome, end.detail)
+        elif not connection.is_over:  # else it is taken back when that is told
             debt.returned.add(delivery.offset)
-        else:
-            del debt.given[delivery.offset]
-            self._weigh(delivery.owed_to, -len(delivery.frame))
-            self._end(delivery, end.outcome, end.detail)
+            debt.suspicion.over()
         self._give_soon(debt)
+
+    def _over(self, debt: _Debt, delivery: HandedDelivery, outcome: Outcome, detail: str) -> None:
+        del debt.given[delivery.offset]
+        debt.suspicion.over()
+        self._weigh(delivery.owed_to, -len(delivery.frame))
+        self._end(delivery, outcome, detail)
 
     def expire(self) -> None:
         """Looked at now and then: what is owed to nodes that stayed away too long is over."""
@@ -202,6 +232,7 @@ class Owed:
             self._weigh(name, -len(delivery.frame))
             if delivery.awaited is not None:
                 delivery.awaited.ended(Outcome.EXPIRED)
+                delivery.awaited = None
         return taken
 
     def _leaves(self, debt: _Debt, left: str) -> bool:
@@ -241,8 +272,9 @@ class Owed:
     def _give(self, debt: _Debt) -> None:
         debt.is_due = False
         connection = debt.connection
-        while connection is not None and debt.waiting and len(debt.given) - len(debt.returned) < GIVEN_AT_ONCE:
-            if connection.queued_bytes > connection.terms.limits.queue_bytes // 2:
+        while connection is not None and debt.waiting and debt.has_window:
+            is_full = connection.queued_bytes > connection.terms.limits.queue_bytes // 2
+            if is_full or (debt.suspicion.is_wary and not connection.answers()):
                 self._give_soon(debt, FULL_SECONDS)
                 return
             delivery = debt.waiting.popleft()

@@ -10,6 +10,7 @@ from importlib.resources import files
 
 from gateway.edge.connection import Connection
 from gateway.management import Answer
+from gateway.protocols.session import Farewell
 
 
 class PeersPage:
@@ -32,7 +33,7 @@ class PeersPage:
         if found is None or verb != "kick":
             missing = "no such session here" if found is None else "the only command is kick"
             return _json(HTTPStatus.NOT_FOUND, {"error": missing})
-        self._loop.call_soon_threadsafe(found.leave, "kicked")
+        self._loop.call_soon_threadsafe(found.leave, Farewell.KICKED)
         return _json(HTTPStatus.ACCEPTED, {"kicked": session})
 
 

@@ -18,7 +18,7 @@ from gateway.edge.publisher import RawPublisher
 from gateway.egress import Begun
 from gateway.event import Auth
 from gateway.protocols import protocols
-from gateway.protocols.session import Delivered, Session, SessionSettings
+from gateway.protocols.session import Delivered, Farewell, Session, SessionSettings
 from gateway.raw_log.frames import durable_parts
 
 log = logging.getLogger(__name__)
@@ -182,7 +182,7 @@ class Sessions:
                 return
             for connection in self._everyone():
                 if connection.is_quiet or elapsed >= patience:
-                    connection.leave("drain", redirect_url, seconds=seconds - elapsed)
+                    connection.leave(Farewell.DRAIN, redirect_url, seconds=seconds - elapsed)
             await asyncio.sleep(LOOK_SECONDS)
 
 

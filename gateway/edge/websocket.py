@@ -31,6 +31,7 @@ from gateway.config import Listener
 from gateway.config.address import Address
 from gateway.edge.carrier import Carrier, Host
 from gateway.edge.metrics import Standing
+from gateway.protocols.session import Farewell
 from gateway.reasons import Reason
 
 MESSAGE_HEAD_BYTES = 1_024
@@ -47,14 +48,15 @@ _quiet.setLevel(logging.WARNING)  # `websockets` tells of each connection that o
 _DATA = frozenset({Opcode.TEXT, Opcode.BINARY, Opcode.CONT})
 _CLOSE_CODES = {
     "bye": CloseCode.NORMAL_CLOSURE,
-    "drain": CloseCode.GOING_AWAY,
     "redirect": CloseCode.GOING_AWAY,
-    "idle": CloseCode.GOING_AWAY,
+    Farewell.DRAIN: CloseCode.GOING_AWAY,
+    Farewell.IDLE: CloseCode.GOING_AWAY,
+    Farewell.OVERLOAD: CloseCode.TRY_AGAIN_LATER,
     Reason.TOO_LARGE: CloseCode.MESSAGE_TOO_BIG,
     Reason.INTERNAL: CloseCode.INTERNAL_ERROR,
     Reason.BAD_ENCODING: CloseCode.INVALID_DATA,
 }
-"""What is not here is a policy's (1008): the protocol itself has said more."""
+"""What is not here is a policy's (1008). The slug goes with it, for a protocol that has no words of its own."""
 
 Check = Callable[[Request], http.HTTPStatus | None]
 """Why a request may not become a WebSocket; None if it may."""
@@ -173,7 +175,7 @@ class WebSocketCarrier(Carrier):
 
     def _say_goodbye(self, reason: str) -> None:
         if self._protocol.state is State.OPEN:
-            self._protocol.send_close(_CLOSE_CODES.get(reason, CloseCode.POLICY_VIOLATION))
+            self._protocol.send_close(_CLOSE_CODES.get(reason, CloseCode.POLICY_VIOLATION), str(reason))
         self._flush()
 
 

@@ -16,6 +16,7 @@ from gateway.config.kafka import TopicName
 from gateway.errors import SetupError
 from gateway.history.places import Span
 from gateway.quiet_kafka import not_answering, quiet_clients
+from gateway.topics import connect_admin
 
 CONNECT_SECONDS = 10.0
 SILENCE_SECONDS = 30.0
@@ -54,6 +55,7 @@ class History:
     def __init__(self, config: Config) -> None:
         self._config = config
         self._servers = config.kafka.bootstrap_servers
+        connect_admin(config)
         try:
             with quiet_clients():
                 self._consumer = KafkaConsumer(

@@ -16,6 +16,7 @@ from gateway.config.kafka import TopicName
 from gateway.errors import SetupError
 from gateway.live.rows import Record
 from gateway.quiet_kafka import not_answering, quiet_clients
+from gateway.topics import connect_admin
 
 if TYPE_CHECKING:
     from kafka import KafkaConsumer, TopicPartition
@@ -51,6 +52,7 @@ def consumer_of(config: Config, **settings: Any) -> Iterator[KafkaConsumer]:
     from kafka.errors import KafkaError
 
     servers = config.kafka.bootstrap_servers
+    connect_admin(config)
     try:
         with quiet_clients():
             consumer = KafkaConsumer(

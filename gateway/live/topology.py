@@ -148,7 +148,7 @@ def _put_topics(graph: Graph, config: Config) -> None:
 
 
 def _put_router(graph: Graph, config: Config, modes: Mapping[str, str]) -> None:
-    for number in range(min(config.router.lanes, config.kafka.topic("raw").partitions)):
+    for number in range(config.lanes):
         lane = f"lane-{number}"
         mode = modes.get(lane, "does not answer")
         graph.put(

@@ -57,7 +57,8 @@ class FrameRefused:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """The end of one delivery. `refused`: the peer has said no, and would say it again."""
+    """The end of one delivery. `refused`: the peer has said no, or a fault of ours is in the way, and it would be so
+    again."""
 
     delivery: Delivery
     outcome: Outcome
@@ -92,10 +93,19 @@ class RequestDropped:
     subject: str
 
 
+class Farewell(StrEnum):
+    """Why we end a session in which nothing went wrong. `OVERLOAD`: there was no place for it to begin with."""
+
+    DRAIN = "drain"
+    KICKED = "kicked"
+    IDLE = "idle"
+    OVERLOAD = Reason.OVERLOAD.value
+
+
 @dataclass(frozen=True, slots=True)
 class Terminated:
-    """The session has ended. `reason` is a slug for the metric: a `Reason`, `bye`, `eof`, `peer_error`, `redirect`
-    (`detail` is where to), `drain`; or what else its connection ended for: `kicked`, `idle`, `not_logged`."""
+    """The session has ended. `reason` is a slug for the metric: a `Reason`, a `Farewell`, `bye`, `eof`, `peer_error`,
+    `redirect` (`detail` is where to); or what else its connection ended for: `not_logged`."""
 
     reason: str
     detail: str = ""

@@ -32,6 +32,7 @@ from gateway.protocols.actions import (
     Action,
     Delivered,
     Delivery,
+    Farewell,
     FrameRefused,
     FramesReceived,
     Identified,
@@ -52,6 +53,7 @@ __all__ = [
     "Action",
     "Delivered",
     "Delivery",
+    "Farewell",
     "FrameRefused",
     "FramesReceived",
     "Identified",
@@ -163,15 +165,21 @@ class Session(ABC):
             if name == "handshake":
                 self._broken(Rejected(Reason.TIMEOUT, "no handshake in time", can_continue=False), now)
             elif name == "ping":
-                self._waiting_pong = True
-                self.timers.set("pong", now + self.settings.pong_timeout_seconds)
-                self._ping(now)
+                self.probe(now)
             elif name == "pong":
                 self._broken(Rejected(Reason.TIMEOUT, "no pong in time", can_continue=False), now)
             elif isinstance(name, tuple) and name[0] == "asked":
                 self._asked_timed_out(name[1], now)
             else:
                 self._timer(name, now)
+
+    def probe(self, now: float) -> None:
+        """Asks the peer for a sign of life, unless it is asked already."""
+        if self.opened and not self.closed and not self._waiting_pong:
+            self._waiting_pong = True
+            self.timers.clear("ping")
+            self.timers.set("pong", now + self.settings.pong_timeout_seconds)
+            self._ping(now)
 
     def excuse_silence(self, now: float) -> None:
         """The peer was not read for a while, for reasons of ours: its pong gets its time anew."""
@@ -187,8 +195,11 @@ class Session(ABC):
         """Send what the router wrote. Must end in one `Delivered` sooner or later."""
 
     @abstractmethod
-    def drain(self, now: float, redirect_url: str | None = None) -> None:
-        """Say goodbye in the protocol's own words, and end: at once, or when what is logged has been acknowledged."""
+    def drain(self, now: float, redirect_url: str | None = None, why: Farewell = Farewell.DRAIN) -> None:
+        """Say goodbye in the protocol's own words, and end: at once, or when what is logged has been acknowledged.
+
+        Also of a session that was never started: the peer is turned away.
+        """
 
     # -- outputs -----------------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from gateway.raw_log.container import ContainerBuilder
 from gateway.raw_log.frames import Again
 
 FRAMES_PER_RECORD = 200
+CONNECT_SECONDS = 5
 WRITE_SECONDS = 30
 
 Given = tuple[LoggedFrame, Again]
@@ -35,6 +36,7 @@ class RawWriter:
                 acks="all",
                 enable_idempotence=True,
                 max_request_size=config.kafka.message_bytes,
+                bootstrap_timeout_ms=int(CONNECT_SECONDS * 1000),
                 metrics_enabled=False,
             )
         except (KafkaError, OSError, ValueError) as error:

@@ -53,13 +53,13 @@ def lane_partitions(partitions: int, lanes: int) -> list[list[int]]:
     >>> lane_partitions(4, 2)
     [[0, 2], [1, 3]]
     """
-    return [list(range(lane, partitions, lanes)) for lane in range(min(lanes, partitions))]
+    return [list(range(lane, partitions, lanes)) for lane in range(lanes)]
 
 
 def local_master(config: Config) -> str:
     """Real-time mode runs all tasks of a query at once: one for each raw partition and one for the state."""
     partitions = config.kafka.topic("raw").partitions
-    return f"local[{partitions + STATE_PARTITIONS * config.router.lanes + 1}]"
+    return f"local[{partitions + STATE_PARTITIONS * config.lanes + 1}]"
 
 
 class Router:
@@ -91,6 +91,8 @@ class Router:
         wrong with the trust store: a worker would find it with its first record, and Spark would tell it at length."""
         self._begun = begun
         check_spans(self._config)
+        for one in self._config.advice():
+            log.warning("%s", one)
         load_trust(self._config.trust, entry=self._config.identity.key)
         with CheckpointLock(self._checkpoint) as lock:
             if not self._config.router.standby:
@@ -150,7 +152,7 @@ class Router:
     def _start_lanes(self, spark: SparkSession) -> None:
         raw = RawBounds(self._config)
         spark.streams.addListener(ProgressListener(self._metrics.committed))
-        shares = lane_partitions(self._config.kafka.topic("raw").partitions, self._config.router.lanes)
+        shares = lane_partitions(self._config.kafka.topic("raw").partitions, self._config.lanes)
         for number, partitions in enumerate(shares):
             folder = (self._checkpoint / f"lane-{number}").resolve()
             folder.mkdir(parents=True, exist_ok=True)

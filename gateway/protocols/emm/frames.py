@@ -20,6 +20,7 @@ from enum import IntEnum, IntFlag
 
 VERSION = 1
 HEADER_BYTES = 17
+FLAGS_OFFSET = 5
 MESSAGE_ID_BYTES = 4
 SEALED_HEADER_BYTES = 15  # what encryption authenticates: all of the header but Payload Length
 MAX_PACKET_BYTES = 548  # the least MTU of RFC 791 (576) without IP and UDP headers: never fragmented anywhere

@@ -8,13 +8,14 @@ from functools import lru_cache
 from types import MappingProxyType
 from uuid import UUID
 
-from gateway.auth.keyring import NODE_BYTES
+from gateway.auth.keyring import NODE_BYTES, GatewayIdentity
 from gateway.content import BINARY, JSON
 from gateway.event import FOREIGN_KEY_HEADER, NO_HEADERS, Auth, Event, Kind
 from gateway.protocols.emm import codec
 from gateway.protocols.emm.body import content_of, fields_of
 from gateway.protocols.emm.frames import (
     DATA_TYPES,
+    FLAGS_OFFSET,
     HEADER_BYTES,
     HEARTBEAT_SUBJECT,
     HELLO_SUBJECT,
@@ -148,7 +149,7 @@ def from_event(event: Event, target: Target, options: EmmOptions, env: Env, /) -
         raise Rejected(Reason.NO_RESPONDER, "an emm peer answers no requests")
     if event.kind is not Kind.EVENT:
         return Encoded(b"", losses=(event.kind.value,))
-    if event.protocol == "emm" and event.raw and _goes_verbatim(event, options):
+    if event.protocol == "emm" and event.raw and _goes_verbatim(event, target, options, env):
         return Encoded(event.raw)
     identity = signing_identity(env.identity)
     draft, losses = draft_of(event, message_id(event.id, identity, b"event"))
@@ -158,9 +159,19 @@ def from_event(event: Event, target: Target, options: EmmOptions, env: Env, /) -
     return Encoded(codec.encode(draft, Signer.of(identity)), losses=losses)
 
 
-def _goes_verbatim(event: Event, options: EmmOptions) -> bool:
-    """A ciphertext does so always: it is bound to the header it came with, and its key to the node."""
-    return options.forward == "verbatim" or ENCRYPTED_HEADER in event.headers
+def _goes_verbatim(event: Event, target: Target, options: EmmOptions, env: Env) -> bool:
+    """A ciphertext does so always: it is bound to the header it came with, and its key to the node. And so does what we
+    have signed ourselves: under a new id each time, a peer that sends it back would keep it going for ever."""
+    if options.forward == "verbatim" or ENCRYPTED_HEADER in event.headers:
+        return True
+    return target.again_at is None and _is_signed_by(env.identity, event)
+
+
+def _is_signed_by(identity: GatewayIdentity | None, event: Event) -> bool:
+    """As `from_event` signs: what is compressed, or was encrypted, is another's doing with the same key."""
+    named = identity is not None and event.node == node_text(identity.node)
+    proven = event.auth is not Auth.NONE and FOREIGN_KEY_HEADER not in event.headers
+    return named and proven and not event.raw[FLAGS_OFFSET] & (Flag.ENCRYPTED | Flag.COMPRESSED)
 
 
 def draft_of(event: Event, message_id: bytes) -> tuple[codec.Draft, tuple[str, ...]]:

@@ -8,6 +8,7 @@
 Invariants beside those of every session
 1. Whatever is wrong with a message is said in an error message, and the session ends: 4 with the extension's id for a
    bad block, 2 for a timeout, 3 for the rest. Only a version we do not speak closes without a word (the text says so).
+   A session that we end with nothing wrong in it ends with bye, or an error that says what bye cannot.
 2. Our request ids count up from 1 and are never used again.
 3. An id that we gave up on is remembered, so that its late response is dropped and counted; any other response to no
    open request is an error of the protocol.
@@ -15,9 +16,10 @@ Invariants beside those of every session
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from enum import Enum, auto
+from types import MappingProxyType
 from typing import ClassVar
 
 from gateway.content import JSON
@@ -50,6 +52,7 @@ from gateway.protocols.frame_run import FrameRun
 from gateway.protocols.session import (
     Delivered,
     Delivery,
+    Farewell,
     FrameRefused,
     FramesReceived,
     Opened,
@@ -67,6 +70,13 @@ from gateway.wire import U32, U64
 _BYE = encode(Message(MessageType.BYE))
 _PING = encode(Message(MessageType.PING))
 _PONG = encode(Message(MessageType.PONG))
+_FAILURES: Mapping[Farewell, Failure] = MappingProxyType(
+    {
+        Farewell.IDLE: Failure(ErrorCode.TIMEOUT, "nothing has come for too long"),
+        Farewell.OVERLOAD: Failure(ErrorCode.UNSPECIFIED, "there are too many connections"),
+    }
+)
+"""Bye is for a normal termination: neither of these is one to the peer."""
 
 
 class State(Enum):
@@ -290,9 +300,10 @@ class EmpSession(Session):
     def _ping(self, now: float) -> None:
         self._send(_PING)
 
-    def drain(self, now: float, redirect_url: str | None = None) -> None:
-        self._send(_BYE)
-        self._terminate("drain")
+    def drain(self, now: float, redirect_url: str | None = None, why: Farewell = Farewell.DRAIN) -> None:
+        failure = _FAILURES.get(why)
+        self._send(_BYE if failure is None else encode_error(failure))
+        self._terminate(why)
 
     def _broken(self, refused: Rejected, now: float) -> None:
         if isinstance(refused, BadExtension):

@@ -17,6 +17,7 @@ from gateway.protocols.session import (
     TIMED_OUT,
     Delivered,
     Delivery,
+    Farewell,
     FrameRefused,
     Outcome,
     RequestsAbandoned,
@@ -39,7 +40,7 @@ class OutgoingSession(Session):
             replace(settings, ping_seconds=options.ping_seconds, pong_timeout_seconds=options.pong_timeout_seconds)
         )
         self.options = options
-        self._draining = False
+        self._draining: Farewell | None = None
         self._unconfirmed = Unconfirmed(settings.request_timeout_seconds)
         self._message_ids: dict[str, int] = {}
         self._names = Names()

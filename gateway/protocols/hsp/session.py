@@ -27,6 +27,7 @@ from gateway.protocols.hsp.names import beside
 from gateway.protocols.hsp.options import HspOptions
 from gateway.protocols.hsp.outgoing import OutgoingSession
 from gateway.protocols.session import (
+    Farewell,
     FrameRefused,
     FramesReceived,
     Opened,
@@ -269,19 +270,21 @@ class HspSession(OutgoingSession):
             return
         if acks:
             self._send(acks)
-        if self._draining and not self._owed:
-            self._terminate("drain")
+        self._end_if_drained()
 
     # -- keepalive and end -------------------------------------------------------------------------------------
 
     def _ping(self, now: float) -> None:
         self._send(_PING)
 
-    def drain(self, now: float, redirect_url: str | None = None) -> None:
+    def drain(self, now: float, redirect_url: str | None = None, why: Farewell = Farewell.DRAIN) -> None:
         """hsp has no goodbye: what is logged is acknowledged, then the connection ends."""
-        self._draining = True
-        if not self._owed:
-            self._terminate("drain")
+        self._draining = why
+        self._end_if_drained()
+
+    def _end_if_drained(self) -> None:
+        if self._draining and not self._owed:
+            self._terminate(self._draining)
 
     def _broken(self, refused: Rejected, now: float) -> None:
         self._terminate(str(refused.reason), refused.detail)

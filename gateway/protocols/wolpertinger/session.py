@@ -27,6 +27,7 @@ from gateway.event import Kind
 from gateway.protocols.session import (
     Delivered,
     Delivery,
+    Farewell,
     FrameRefused,
     FramesReceived,
     Outcome,
@@ -80,7 +81,7 @@ class WolpertingerSession(TrustingSession):
         super().__init__(settings, options)
         self._run = Run()
         self._heartbeat_due = 0.0
-        self._draining = False
+        self._draining: Farewell | None = None
 
     # -- what the peer sends -----------------------------------------------------------------------------------
 
@@ -258,14 +259,14 @@ class WolpertingerSession(TrustingSession):
 
     # -- the end -----------------------------------------------------------------------------------------------
 
-    def drain(self, now: float, redirect_url: str | None = None) -> None:
+    def drain(self, now: float, redirect_url: str | None = None, why: Farewell = Farewell.DRAIN) -> None:
         """wolpertinger has no goodbye: what is logged is confirmed, then the connection ends."""
-        self._draining = True
+        self._draining = why
         self._end_if_drained()
 
     def _end_if_drained(self) -> None:
         if self._draining and not self._run.waits:
-            self._terminate("drain")
+            self._terminate(self._draining)
 
     def _broken(self, refused: Rejected, now: float) -> None:
         self._terminate(str(refused.reason), refused.detail)

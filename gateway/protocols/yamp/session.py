@@ -17,7 +17,9 @@ Invariants beside those of every session
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import ClassVar
 
 from gateway.content import JSON, check, convert
@@ -25,6 +27,7 @@ from gateway.event import Kind
 from gateway.protocols.session import (
     Delivered,
     Delivery,
+    Farewell,
     FrameRefused,
     FramesReceived,
     Outcome,
@@ -58,6 +61,14 @@ PING_PAYLOAD_BYTES = 8
 """Enough that no peer guesses it."""
 SHOWN_REASON_CHARACTERS = 200
 """How much of a peer's own words goes into our logs."""
+CLOSE_REASONS: Mapping[Farewell, str] = MappingProxyType(
+    {
+        Farewell.DRAIN: "shutting down",
+        Farewell.KICKED: "kicked: an operator has ended this session",
+        Farewell.IDLE: "idle: nothing has come for too long",
+        Farewell.OVERLOAD: "overload: there are too many connections",
+    }
+)
 
 
 class YampSession(Session):
@@ -279,15 +290,15 @@ class YampSession(Session):
 
     # -- the end -----------------------------------------------------------------------------------------------
 
-    def drain(self, now: float, redirect_url: str | None = None) -> None:
+    def drain(self, now: float, redirect_url: str | None = None, why: Farewell = Farewell.DRAIN) -> None:
         """Only a server may send its peer elsewhere (system.close-redirect)."""
         if self.closed:
             return
         if redirect_url is not None and not self.settings.dialled:
             self._send(encode(CloseRedirect(redirect_url)))
         else:
-            self._send(encode(Close("shutting down")))
-        self._terminate("drain")
+            self._send(encode(Close(CLOSE_REASONS[why])))
+        self._terminate(why)
 
     def _broken(self, refused: Rejected, now: float) -> None:
         self._send(encode(Close(shortened(f"{refused.reason}: {refused.detail}"))))

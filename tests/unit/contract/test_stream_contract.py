@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from gateway.event import Kind
 from gateway.protocols.session import (
     Delivered,
+    Farewell,
     FrameRefused,
     FramesReceived,
     Opened,
@@ -288,8 +289,21 @@ class TestEnds:
             assert outcome.outcome is Outcome.UNDELIVERABLE
         assert talk.sends() == b""
 
-    def test_a_drained_session_ends(self, spec: ProtocolSpec[Any], known: Examples) -> None:
+    @pytest.mark.parametrize("why", Farewell)
+    def test_a_drained_session_ends_for_the_reason_it_is_given(
+        self, spec: ProtocolSpec[Any], known: Examples, why: Farewell
+    ) -> None:
         talk = listening(spec)
         talk.receives(known.opening)
-        talk.session.drain(talk.now)
-        assert talk.ended == "drain"
+        talk.session.drain(talk.now, None, why)
+        assert talk.ended == why
+
+    @pytest.mark.parametrize("why", Farewell)
+    def test_a_peer_is_turned_away_by_a_session_that_was_never_started(
+        self, spec: ProtocolSpec[Any], known: Examples, why: Farewell
+    ) -> None:
+        session = new_session(spec, token=counted_token())
+        session.drain(0.0, None, why)
+        assert session.actions() == [Terminated(why)]
+        session.receive(known.opening, 0.0)
+        assert session.actions() == []

@@ -9,6 +9,10 @@ import pytest
 from cryptography import x509
 
 from gateway.event import Auth
+from gateway.protocols.session import Farewell
+from gateway.protocols.yamp.codec import encode
+from gateway.protocols.yamp.frames import Close
+from gateway.protocols.yamp.session import CLOSE_REASONS
 from gateway.raw_log.frames import Source
 from tests.unit.edge.certificates import SOON, Authority
 from tests.unit.edge.running import Peer, RunningEdge, configured, in_a_loop, listener, running, until
@@ -123,6 +127,15 @@ class TestTls:
             found = await source(edge)
             assert (found.node.startswith("anon:edge-0:"), found.auth) == (True, Auth.NONE)
             assert next(iter(edge.life.sessions)).terms.redeliver_seconds == 0
+
+    @in_a_loop
+    async def test_who_finds_no_place_is_told_so_within_tls(self, authority: Authority) -> None:
+        apps = listener("apps", "yamp", "tls", tls=authority.signs("edge"), connections=1)
+        async with running(configured(apps)) as edge:
+            await secured(edge, "apps", authority.trusted_by())
+            peer = await secured(edge, "apps", authority.trusted_by())
+            assert await peer.reads_all() == encode(Close(CLOSE_REASONS[Farewell.OVERLOAD]))
+            assert edge.of("connections_closed_total", "apps", reason="overload") == 1
 
     @in_a_loop
     async def test_who_has_no_certificate_where_one_is_compulsory_gets_no_session(self, authority: Authority) -> None:

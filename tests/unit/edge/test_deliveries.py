@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+
+import pytest
 
 from gateway.deliveries import DeliveryOutcome
 from gateway.edge.ledger import Checkpoint, Resumption
+from gateway.edge.suspicion import GIVEN_UP
 from gateway.egress import Applied, Egress, Position
 from gateway.event import Kind
 from gateway.raw_log.frames import ReplyAddress
@@ -17,6 +21,7 @@ DATA = bytes.fromhex("00 0099 00000003 78797a")
 DATA_ACK_0 = bytes.fromhex("01 00000000 0007 00000005 68656c6c6f")
 DATA_ACK_1 = bytes.fromhex("01 00000001 0007 00000005 68656c6c6f")
 ACK_1 = bytes.fromhex("02 00000001")
+PING, PONG = b"\x03", b"\x04"
 ERROR_UNDEF_1 = bytes.fromhex("06 00000001")
 REPLY = ReplyAddress("yamp", "apps", "edge-1", 7, 3, "0102", "sum")
 
@@ -243,6 +248,73 @@ async def test_what_is_owed_to_a_node_that_is_away_holds_the_offset_until_it_has
         row = edge.kafka.outcomes()[1]
         assert (row.node, edge.of("egress_delivered_total", "plant", outcome="confirmed")) == ("link:plant", 1)
         await until(lambda: committed(edge) == 2)
+        plant.close()
+
+
+@in_a_loop
+async def test_what_a_peer_cannot_take_is_undeliverable_and_what_comes_after_it_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """hsp has no word for "too large": who gets more than it takes ends the connection, and would do so for ever."""
+    monkeypatch.setattr("gateway.edge.links.FIRST_REST_SECONDS", 0.01)
+    monkeypatch.setattr("gateway.edge.links.LONGEST_REST_SECONDS", 0.01)
+    large = bytes.fromhex("01 00000000 0007 00001000") + bytes(4096)
+    met: list[Peer] = []
+
+    async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """A peer that takes 1,024 bytes at most."""
+        met.append(Peer(reader, writer))
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionResetError):
+            while command := (await reader.readexactly(1))[0]:
+                if command == PING[0]:
+                    writer.write(PONG)
+                    continue
+                message_id = await reader.readexactly(4)
+                length = int.from_bytes((await reader.readexactly(6))[2:])
+                if length > 1024:
+                    break
+                await reader.readexactly(length)
+                writer.write(ACK_1[:1] + message_id)
+        writer.close()
+
+    plant = await asyncio.start_server(take, "127.0.0.1", 0)
+    port = plant.sockets[0].getsockname()[1]
+    link = {"name": "plant", "protocol": "hsp", "connect": f"tcp://127.0.0.1:{port}", "redeliver_seconds": 60}
+    async with running(configured(peers=[link])) as edge:
+        await until(lambda: met)
+        for frame in (DATA_ACK_0, large, DATA_ACK_0):
+            edge.delivers(frame, stamps=(1,), owed=(OWED,))
+        ended = await ends(edge, 3)
+        assert [end[:2] for end in ended] == [(OWED, "confirmed"), (OWED, "undeliverable"), (OWED, "confirmed")]
+        assert ended[1][2] == GIVEN_UP
+        [(frame, reason)] = [
+            (one.value, dict(one.settings["headers"])["reason"])
+            for one in edge.kafka.producer_.written
+            if one.topic == "test.rejected"
+        ]
+        assert (frame, reason) == (large, b"undeliverable")
+        await until(lambda: committed(edge) == 3)
+        plant.close()
+
+
+@in_a_loop
+async def test_what_we_fail_to_write_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stamp beyond the frame is more than a session can write."""
+    monkeypatch.setattr("gateway.edge.links.FIRST_REST_SECONDS", 0.01)
+    met: asyncio.Queue[Peer] = asyncio.Queue()
+    plant = await asyncio.start_server(lambda *peer: met.put_nowait(Peer(*peer)), "127.0.0.1", 0)
+    port = plant.sockets[0].getsockname()[1]
+    link = {"name": "plant", "protocol": "hsp", "connect": f"tcp://127.0.0.1:{port}", "redeliver_seconds": 60}
+    async with running(configured(peers=[link])) as edge:
+        edge.kept(await met.get())
+        await until(lambda: list(edge.life.sessions))
+        edge.delivers(DATA_ACK_0, stamps=(1_000,), owed=(OWED,))
+        edge.delivers(DATA_ACK_0, stamps=(1,), owed=(OWED,))
+        assert await ends(edge) == [(OWED, "undeliverable", "internal error")]
+        peer = edge.kept(await met.get())
+        assert await peer.reads(len(DATA_ACK_1)) == DATA_ACK_1
+        peer.sends(ACK_1)
+        assert (await ends(edge, 2))[1] == (OWED, "confirmed", "")
         plant.close()
 
 

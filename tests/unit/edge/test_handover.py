@@ -6,7 +6,8 @@ from base64 import b64decode
 from typing import Any
 
 from gateway.config import Config
-from gateway.egress import Handover, Step
+from gateway.edge.handover import TOO_LARGE
+from gateway.egress import Confirm, Handover, Step
 from gateway.raw_log.frames import RawFrame
 from gateway.raw_log.mesh_frames import DebtGiven, DebtsGiven, decode
 from tests.unit.edge.running import RunningEdge, configured, in_a_loop, listener, running, until
@@ -55,6 +56,27 @@ async def test_what_is_owed_goes_into_the_raw_log_with_an_end_behind_it() -> Non
         assert end == DebtsGiven(NODE, "0-9-0", "edge-1")
         assert edge.kafka.outcomes() == []  # what becomes of them is told by who gives them
         await until(lambda: committed(edge) == 3)
+
+
+@in_a_loop
+async def test_what_is_too_large_for_the_log_as_a_debt_is_undeliverable_and_the_rest_goes_over() -> None:
+    config = configured(
+        listener("plant", "hsp", redeliver_seconds=60), kafka={"partitions": 2, "message_bytes": 1_200_000}
+    )
+    large = bytes.fromhex("00 0099 000f4240") + bytes(1_000_000)
+    async with running(config) as edge:
+        owes(edge)
+        edge.delivers(large, stamps=(1,), owed=(NODE,), confirm=Confirm("edge-1", "0-2-0"))
+        owes(edge)
+        tells(edge, GIVE)
+        await until(lambda: len(handed_over(edge)) == 3)
+        again = [frame.again.event_id for frame, _ in handed_over(edge) if frame.again is not None]
+        assert again == ["0-1-0", "0-3-0"]
+        await until(edge.kafka.outcomes)
+        [row] = edge.kafka.outcomes()
+        assert (row.event_id, row.destination, row.outcome, row.detail) == ("0-2-0", NODE, "undeliverable", TOO_LARGE)
+        assert [(one["event_id"], one["reason"]) for one in edge.kafka.rejected()] == [("0-2-0", "undeliverable")]
+        await until(lambda: committed(edge) == 4)
 
 
 @in_a_loop

@@ -14,6 +14,7 @@ from gateway.config import Limits
 from gateway.edge.connection import Terms
 from gateway.edge.delivery import HandedDelivery
 from gateway.edge.owed import GIVEN_AT_ONCE, Owed
+from gateway.edge.suspicion import GIVE_UP_AFTER, GIVEN_UP, WARY_AFTER, Suspicion
 from gateway.event import Kind
 from gateway.protocols.session import Delivered, Delivery, Outcome
 from gateway.raw_log.frames import Source
@@ -34,6 +35,10 @@ class FakeSession:
     node: str = NODE
     number: int = 1
     queued_bytes: int = 0
+    is_over: bool = False
+    was_lost: bool = False
+    is_alive: bool = True
+    asked: bool = False
     aborted: bool = False
     got: list[HandedDelivery] = field(default_factory=list)
 
@@ -44,6 +49,10 @@ class FakeSession:
     def deliver(self, delivery: Delivery) -> None:
         assert isinstance(delivery, HandedDelivery)
         self.got.append(delivery)
+
+    def answers(self) -> bool:
+        self.asked = True
+        return self.is_alive
 
     def abort(self) -> None:
         self.aborted = True
@@ -85,7 +94,7 @@ class Store:
             at, self.next_offset = self.next_offset, self.next_offset + 1
             self.owed.add(
                 HandedDelivery(
-                    "0-0-0",
+                    f"0-{at}-0",
                     Kind.EVENT,
                     "s",
                     bytes(size),
@@ -98,15 +107,36 @@ class Store:
             )
         self.works()
 
-    def opens(self, node: str = NODE, number: int = 1) -> FakeSession:
-        session = FakeSession(node, number)
+    def opens(self, node: str = NODE, number: int = 1, *, is_alive: bool = True) -> FakeSession:
+        session = FakeSession(node, number, is_alive=is_alive)
         self.owed.opened(session)
         self.works()
         return session
 
     def closes(self, session: FakeSession) -> None:
+        session.is_over = True
+        for delivery in session.got:  # as a session does with what it still has
+            self.owed.delivered(session, Delivered(delivery, Outcome.UNDELIVERABLE, "the session ended first"))
         self.owed.closed(session)
         self.works()
+
+    def loses(self, session: FakeSession) -> None:
+        """It is the peer that ends it."""
+        session.was_lost = True
+        self.closes(session)
+
+    def breaks_on(self, poison: int, most_sessions: int) -> int:
+        """A node that confirms what it gets, but ends a session that brings it that one, before its word on what came
+        with it. How many sessions it had."""
+        for count in range(1, most_sessions + 1):
+            session = self.opens()
+            for delivery in session.got:
+                if poison not in session.offsets:
+                    self.hears(session, delivery.offset, Outcome.CONFIRMED)
+            if poison not in session.offsets:
+                return count
+            self.loses(session)
+        return most_sessions
 
     def hears(self, session: FakeSession, offset: int, outcome: Outcome, *, refused: bool = False) -> None:
         delivery = next(one for one in session.got if one.offset == offset)
@@ -177,6 +207,68 @@ def test_what_the_peer_refuses_is_not_tried_again() -> None:
     store.closes(session)
     assert store.ends == [(0, "undeliverable", "said")]
     assert store.opens().offsets == []
+
+
+def test_what_a_node_breaks_on_is_given_up_and_costs_it_nothing_else() -> None:
+    store = Store()
+    store.owes(8)
+    sessions = store.breaks_on(3, 20)
+    assert [end for end in store.ends if end[1] != "confirmed"] == [(3, "undeliverable", GIVEN_UP)]
+    assert sessions == 1 + WARY_AFTER + GIVE_UP_AFTER  # the first ones end with a better one open as the oldest
+    assert sorted(offset for offset, _, _ in store.ends) == list(range(8))
+    assert (len(store.owed), store.owed.bytes) == (0, 0)
+
+
+def test_a_node_that_only_seems_to_be_there_loses_nothing() -> None:
+    """Behind a balancer, say, which accepts and hangs up for want of anybody to pass it on to."""
+    store = Store()
+    store.owes(3)
+    for _ in range(5 * GIVE_UP_AFTER):
+        store.loses(store.opens(is_alive=False))
+    assert store.ends == []
+    session = store.opens(is_alive=False)
+    store.later.pop()()
+    assert session.asked
+    assert session.got == []
+    session.is_alive = True
+    store.later.pop()()
+    assert session.offsets == [0]  # one at a time, now that it is there
+
+
+def test_a_node_that_comes_and_goes_loses_nothing_of_what_it_gets_on_with() -> None:
+    store = Store()
+    store.owes(3 * GIVE_UP_AFTER)
+    for offset in range(3 * GIVE_UP_AFTER):
+        session = store.opens()
+        store.hears(session, offset, Outcome.CONFIRMED)
+        store.loses(session)
+    assert {outcome for _, outcome, _ in store.ends} == {"confirmed"}
+
+
+def test_what_we_end_ourselves_says_nothing_against_what_was_open() -> None:
+    store = Store()
+    store.owes()
+    for _ in range(5 * GIVE_UP_AFTER):
+        store.closes(store.opens())
+    assert store.ends == []
+
+
+def test_of_more_than_one_that_is_open_none_is_given_up() -> None:
+    suspicion = Suspicion()
+    open_ = [HandedDelivery(f"0-{at}-0", Kind.EVENT, "s", b"") for at in range(2)]
+    assert [suspicion.ended(open_) for _ in range(3 * GIVE_UP_AFTER)] == [None] * 3 * GIVE_UP_AFTER
+    assert suspicion.ended(open_[:1]) is open_[0]
+
+
+def test_a_session_that_leaves_one_unanswered_is_trusted_with_the_next() -> None:
+    store = Store()
+    store.owes(2)
+    for _ in range(WARY_AFTER):
+        store.loses(store.opens())
+    session = store.opens()
+    assert session.offsets == [0]
+    store.hears(session, 0, Outcome.UNDELIVERABLE)  # it never answered
+    assert session.offsets == [0, 1]
 
 
 def test_a_newer_session_of_a_node_takes_over_and_an_older_one_is_not_heard_any_more() -> None:
@@ -345,16 +437,23 @@ class Life(RuleBasedStateMachine):
     def owe(self, count: int) -> None:
         self.store.owes(count)
 
+    @rule(is_alive=st.booleans())
+    def open(self, is_alive: bool) -> None:
+        self.sessions.append(self.store.opens(is_alive=is_alive))
+
     @rule()
-    def open(self) -> None:
-        self.sessions.append(self.store.opens())
+    def come_to_life(self) -> None:
+        for session in self.sessions:
+            session.is_alive = True
+        while self.store.later:
+            self.store.later.pop()()
 
     @precondition(lambda self: self.sessions)
-    @rule(data=st.data())
-    def close(self, data: st.DataObject) -> None:
+    @rule(data=st.data(), by_peer=st.booleans())
+    def close(self, data: st.DataObject, by_peer: bool) -> None:
         session = data.draw(st.sampled_from(self.sessions))
         self.sessions.remove(session)
-        self.store.closes(session)
+        (self.store.loses if by_peer else self.store.closes)(session)
 
     @precondition(lambda self: any(session.got for session in self.sessions))
     @rule(data=st.data(), outcome=st.sampled_from(Outcome), refused=st.booleans())

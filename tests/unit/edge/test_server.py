@@ -10,6 +10,10 @@ from typing import Any
 import pytest
 
 from gateway.errors import SetupError
+from gateway.protocols.session import Farewell
+from gateway.protocols.yamp.codec import encode
+from gateway.protocols.yamp.frames import Close
+from gateway.protocols.yamp.session import CLOSE_REASONS
 from tests.unit.edge.fake_kafka import FENCED
 from tests.unit.edge.process import process
 from tests.unit.edge.running import in_a_loop, listener, until
@@ -69,7 +73,7 @@ async def test_a_session_may_be_ended_by_an_operator_in_the_protocols_words(tmp_
         assert await peer.reads(len(HANDSHAKE)) == HANDSHAKE
         [shown] = (await edge.asks("/peers"))[1]
         assert await edge.asks(f"/peers/{shown['session']}/kick", post=True) == (202, {"kicked": shown["session"]})
-        assert (await peer.reads_all())[:1] == b"\x03"
+        assert await peer.reads_all() == encode(Close(CLOSE_REASONS[Farewell.KICKED]))
 
 
 @pytest.mark.parametrize(

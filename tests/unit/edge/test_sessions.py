@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from gateway.event import Auth
+from gateway.protocols.emp.codec import encode_error
+from gateway.protocols.emp.frames import ErrorCode, Failure
+from gateway.protocols.session import Farewell
+from gateway.protocols.yamp.codec import encode
+from gateway.protocols.yamp.frames import Close
+from gateway.protocols.yamp.session import CLOSE_REASONS
 from gateway.raw_log.mesh_frames import EdgeStarted, SessionClosed, SessionOpened
 from tests.unit.edge.running import configured, in_a_loop, listener, running, until
 
@@ -12,6 +20,7 @@ DATA = bytes.fromhex("00 0099 00000003 78797a")
 DATA_ACK_1 = bytes.fromhex("01 00000001 0007 00000005 68656c6c6f")
 ACK_1 = bytes.fromhex("02 00000001")
 PING, PONG = b"\x03", b"\x04"
+HANDSHAKE = bytes.fromhex("00 0001 04 6a736f6e")
 PLC = listener("plc", "hsp", subscribe=["alarm.>"], serve=["sum"])
 
 
@@ -120,12 +129,14 @@ async def test_a_handshake_that_does_not_come_in_time_ends_the_connection_and_re
 
 
 @in_a_loop
-async def test_a_peer_that_says_nothing_for_too_long_hears_goodbye() -> None:
+async def test_a_peer_that_says_nothing_for_too_long_hears_why_it_is_left() -> None:
     async with running(configured(listener("bus", "emp", idle_seconds=0.05))) as edge:
         peer = await edge.dial("bus")
         hello = bytes.fromhex("0000000c 00000000 01000000")
         peer.sends(hello)
-        assert await peer.reads_all() == hello + bytes.fromhex("00000008 01000000")
+        assert await peer.reads_all() == hello + encode_error(
+            Failure(ErrorCode.TIMEOUT, "nothing has come for too long")
+        )
         assert edge.of("connections_closed_total", "bus", reason="idle") == 1
 
 
@@ -161,3 +172,51 @@ async def test_more_connections_than_the_listener_takes_are_turned_away_and_plac
         fourth = await edge.dial("plc")
         fourth.sends(PING)
         assert await fourth.reads(1) == PONG
+
+
+TOO_MANY = {
+    "yamp": encode(Close(CLOSE_REASONS[Farewell.OVERLOAD])),
+    "emp": encode_error(Failure(ErrorCode.UNSPECIFIED, "there are too many connections")),
+    "hsp": b"",
+    "wolpertinger": b"",
+}
+"""hsp and wolpertinger have no word for it."""
+
+
+@pytest.mark.parametrize("protocol", TOO_MANY)
+@in_a_loop
+async def test_who_is_turned_away_is_told_so_where_the_protocol_can_say_it(protocol: str) -> None:
+    async with running(configured(listener("bus", protocol, connections=1))) as edge:
+        await edge.dial("bus")
+        await until(lambda: edge.of("connections_opened_total", "bus") == 1)
+        second = await edge.dial("bus")
+        assert await second.reads_all() == TOO_MANY[protocol]
+        second.hangs_up()
+        await until(lambda: edge.of("connections", "bus", state="closing") == 0)
+        assert edge.of("connections_closed_total", "bus", reason="overload") == 1
+        assert edge.kafka.mesh()[edge.config.kafka.partitions + (protocol in ("hsp", "wolpertinger")) :] == []
+
+
+@in_a_loop
+async def test_who_is_turned_away_takes_no_place_while_it_lingers() -> None:
+    async with running(configured(listener("bus", "yamp", connections=1))) as edge:
+        first = await edge.dial("bus")
+        await until(lambda: edge.of("connections", "bus", state="handshake") == 1)
+        lingering = await edge.dial("bus")
+        await until(lambda: edge.of("connections", "bus", state="closing") == 1)
+        first.hangs_up()
+        await until(lambda: edge.of("connections", "bus", state="handshake") == 0)
+        third = await edge.dial("bus")
+        third.sends(HANDSHAKE)
+        assert await third.reads(len(HANDSHAKE)) == HANDSHAKE
+        assert await lingering.reads_all() == TOO_MANY["yamp"]
+
+
+@in_a_loop
+async def test_so_many_are_told_at_once_and_the_others_are_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.edge.listeners.TURNED_AWAY_AT_ONCE", 2)
+    async with running(configured(listener("bus", "yamp", connections=1))) as edge:
+        peers = [await edge.dial("bus") for _ in range(4)]
+        heard = [await peer.reads_all() for peer in peers[1:]]
+        assert heard == [TOO_MANY["yamp"], TOO_MANY["yamp"], b""]
+        assert edge.of("connections_closed_total", "bus", reason="overload") == 3

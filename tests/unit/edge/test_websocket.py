@@ -14,6 +14,10 @@ from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from gateway.edge.websocket import BATCH_BYTES, MESSAGE_HEAD_BYTES
+from gateway.protocols.session import Farewell
+from gateway.protocols.yamp.codec import encode
+from gateway.protocols.yamp.frames import Close
+from gateway.protocols.yamp.session import CLOSE_REASONS
 from tests.unit.edge.certificates import Authority
 from tests.unit.edge.running import RunningEdge, configured, in_a_loop, listener, running, until
 
@@ -254,12 +258,38 @@ class TestTheEnd:
             await socket.send(HANDSHAKE)
             await socket.recv()
             [session] = edge.life.sessions
-            session.leave("drain", "ws://127.0.0.1:9")
+            session.leave(Farewell.DRAIN, "ws://127.0.0.1:9")
             assert (await socket.recv())[:1] == b"\x04"
             with pytest.raises(ConnectionClosed) as ended:
                 await socket.recv()
             assert ended.value.rcvd is not None
-            assert ended.value.rcvd.code == 1001
+            assert (ended.value.rcvd.code, ended.value.rcvd.reason) == (1001, "drain")
+
+    @in_a_loop
+    async def test_who_finds_no_place_is_told_so_in_the_protocols_words_and_then_in_those_of_websockets(self) -> None:
+        async with running(configured(web(connections=1))) as edge, opened(edge, "web") as first:
+            await first.send(HANDSHAKE)
+            assert await first.recv() == HANDSHAKE
+            async with opened(edge, "web") as second:
+                assert await second.recv() == encode(Close(CLOSE_REASONS[Farewell.OVERLOAD]))
+                with pytest.raises(ConnectionClosed) as ended:
+                    await second.recv()
+                assert ended.value.rcvd is not None
+                assert (ended.value.rcvd.code, ended.value.rcvd.reason) == (1013, "overload")
+            await first.send(EVENT)
+            await until(lambda: edge.kafka.frames() == [EVENT])
+
+    @in_a_loop
+    async def test_a_protocol_without_a_goodbye_has_that_of_websockets(self) -> None:
+        chat = listener("web", "wolpertinger", "ws")
+        async with running(configured(chat)) as edge, opened(edge, "web") as socket:
+            await until(lambda: list(edge.life.sessions))
+            [session] = edge.life.sessions
+            session.leave(Farewell.KICKED)
+            with pytest.raises(ConnectionClosed) as ended:
+                await socket.recv()
+            assert ended.value.rcvd is not None
+            assert (ended.value.rcvd.code, ended.value.rcvd.reason) == (1008, "kicked")
 
 
 class TestLinks:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from gateway.auth.keyring import Key, KeyRing
 from gateway.auth.verification import public_of
-from gateway.event import Auth, Event, Kind
+from gateway.event import FOREIGN_KEY_HEADER, Auth, Event, Kind
 from gateway.protocols.emm import codec
 from gateway.protocols.emm.frames import MAX_PACKET_BYTES, EventType, Field, FieldType
 from gateway.protocols.emm.mapping import dedup_key, from_event, partition_key
@@ -127,6 +128,35 @@ def test_a_packet_that_is_signed_again_is_the_gateways() -> None:
 def test_an_encrypted_packet_is_forwarded_as_it_came_whatever_the_listener_says() -> None:
     sealed = receive(VECTORS[2].packet)
     assert encoded(sealed, RESIGN).frame == VECTORS[2].packet
+
+
+def test_what_the_gateway_has_signed_is_not_signed_again_under_another_id_when_a_peer_sends_it_back() -> None:
+    """Or it would go round between the two for ever, a new event each time."""
+    ours = encoded(FOREIGN_EVENT, RESIGN).frame
+    back = replace(receive(ours, env=PEER), id="3-18-0")
+    assert back.auth is Auth.HMAC_ED25519
+    assert encoded(back, RESIGN).frame == ours
+    assert dedup_key(receive(encoded(back, RESIGN).frame, env=PEER), RESIGN) == dedup_key(back, RESIGN)
+    stranger = replace(ENV, identity=replace(IDENTITY, node=bytes(16)))
+    assert encoded(back, RESIGN, stranger).frame[1:5] != ours[1:5]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"auth": Auth.NONE}, {"headers": {FOREIGN_KEY_HEADER: "0a"}}],
+    ids=["unproven", "by a key of another's"],
+)
+def test_what_only_says_that_it_is_the_gateways_is_signed_by_it(changed: dict[str, Any]) -> None:
+    ours = encoded(FOREIGN_EVENT, RESIGN).frame
+    claimed = replace(receive(ours, env=PEER), id="3-18-0", **changed)
+    assert encoded(claimed, RESIGN).frame[1:5] != ours[1:5]
+
+
+def test_what_the_gateway_has_signed_is_signed_again_where_it_is_sent_long_after() -> None:
+    ours = encoded(FOREIGN_EVENT, RESIGN).frame
+    back = replace(receive(ours, env=PEER), id="3-18-0")
+    later = from_event(back, replace(TARGET, again_at=RECEIVED_AT + 10**9), RESIGN, ENV).frame
+    assert later[1:5] != ours[1:5]
 
 
 def test_an_event_of_another_protocol_becomes_a_packet_of_the_gateways() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from gateway.protocols.emp.codec import encode_error
-from gateway.protocols.emp.frames import Failure
-from gateway.protocols.session import Terminated
+from gateway.protocols.emp.frames import ErrorCode, Failure
+from gateway.protocols.session import Farewell, Terminated
 from gateway.reasons import Reason
-from tests.unit.emp.talk import BYE, data, emp
+from tests.unit.emp.talk import BYE, data, emp, failure
 
 
 def test_an_error_of_the_peer_ends_the_session_and_a_part_of_its_words_is_kept() -> None:
@@ -18,10 +20,25 @@ def test_an_error_of_the_peer_ends_the_session_and_a_part_of_its_words_is_kept()
     assert talk.sends() == b""
 
 
-def test_a_drain_says_bye() -> None:
+@pytest.mark.parametrize("why", [Farewell.DRAIN, Farewell.KICKED])
+def test_a_normal_end_says_bye(why: Farewell) -> None:
     talk = emp()
-    talk.session.drain(talk.now)
-    assert (talk.sends(), talk.ended) == (BYE, "drain")
+    talk.session.drain(talk.now, None, why)
+    assert (talk.sends(), talk.ended) == (BYE, why)
+
+
+@pytest.mark.parametrize(
+    ("why", "code", "text"),
+    [
+        (Farewell.IDLE, ErrorCode.TIMEOUT, "nothing has come for too long"),
+        (Farewell.OVERLOAD, ErrorCode.UNSPECIFIED, "there are too many connections"),
+    ],
+)
+def test_an_end_that_is_no_normal_one_says_why_in_an_error(why: Farewell, code: ErrorCode, text: str) -> None:
+    talk = emp()
+    talk.session.drain(talk.now, None, why)
+    assert failure(talk) == Failure(code, text)
+    assert talk.ended == why
 
 
 def test_a_stream_that_ends_inside_a_message_is_truncated() -> None:

@@ -7,7 +7,7 @@ import pytest
 from gateway.event import Kind
 from gateway.protocols.hsp.codec import encode
 from gateway.protocols.hsp.frames import Command, Frame
-from gateway.protocols.session import Delivered, FramesReceived, Outcome
+from gateway.protocols.session import Delivered, Farewell, FramesReceived, Outcome
 from gateway.reasons import Reason
 from tests.unit.contract.conversation import delivery, only, received
 from tests.unit.hsp.talk import ORDERS, ack, data, data_ack, hsp
@@ -55,7 +55,7 @@ class TestTheEnd:
         talk.delivers(delivery(data_ack(0), stamps=(1,)))
         talk.sends()
         tag = only(FramesReceived, talk.receives(data_ack(5) + data_ack(4, 7))).tag
-        talk.session.drain(talk.now)
+        talk.session.drain(talk.now, None, Farewell.KICKED)
         assert talk.ended is None
         actions = talk.receives(data_ack(6) + ack(1) + b"\x03")
         assert received(actions) == []
@@ -64,4 +64,4 @@ class TestTheEnd:
         talk.delivers(delivery(ack(0), Kind.RESPONSE, stamps=(1,), request="4"))
         talk.logs(tag)
         assert talk.sends() == b"\x04" + ack(4) + ack(5)
-        assert talk.ended == "drain"
+        assert talk.ended == "kicked"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gateway.config import ConfigError, load
-from streaming_jobs.router.job import Router
+from streaming_jobs.router.job import Router, lane_partitions, local_master
 
 
 def test_a_change_of_the_configuration_is_told_and_one_that_needs_a_restart_refused(
@@ -44,3 +44,16 @@ def test_a_trust_store_that_is_of_no_use_is_told_at_once(tmp_path: Path, keys: s
     with pytest.raises(ConfigError) as refused:
         router.run(threading.Event())
     assert expected in str(refused.value)
+
+
+def test_lanes_that_there_cannot_be_are_told_once_and_no_cores_are_kept_for_them(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "meshgate.yaml").write_text("mesh: demo\nkafka: {partitions: 4}\nrouter: {lanes: 9}")
+    config = load(tmp_path / "meshgate.yaml")
+    with pytest.raises(ConfigError):  # there is no trust store
+        Router(config).run(threading.Event())
+    [line] = [record.message for record in caplog.records]
+    assert line.endswith("meshgate.yaml: router.lanes: 9 lanes cannot share 4 partitions (kafka.partitions): 4 run")
+    assert local_master(config) == "local[9]"  # a task for each partition, one for each lane's state, and one to spare
+    assert lane_partitions(4, config.lanes) == [[0], [1], [2], [3]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.protocols.session import FramesReceived
+from gateway.protocols.session import Farewell, FramesReceived
 from tests.unit.contract.conversation import only
 from tests.unit.wolpertinger.talk import CALL, OTHER_CALL_ID, call, line, talk
 
@@ -17,12 +17,12 @@ def test_a_draining_session_confirms_what_is_logged_and_takes_no_more() -> None:
     conversation = talk()
     conversation.slow_log = True
     logged = only(FramesReceived, conversation.is_told(CALL))
-    conversation.session.drain(conversation.now)
+    conversation.session.drain(conversation.now, None, Farewell.KICKED)
     assert conversation.is_told(call("Core", "other", call_id=OTHER_CALL_ID)) == []
     assert conversation.ended is None
     conversation.logs(logged.tag)
     assert conversation.says() == [b"result:0;message_id:1;"]
-    assert conversation.ended == "drain"
+    assert conversation.ended == "kicked"
 
 
 def test_what_was_received_is_logged_though_the_session_ends_in_the_same_read() -> None:

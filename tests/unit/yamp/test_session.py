@@ -11,7 +11,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from gateway.event import Kind
-from gateway.protocols.session import Delivered, FramesReceived, Outcome, RequestsAbandoned, Terminated
+from gateway.protocols.session import Delivered, Farewell, FramesReceived, Outcome, RequestsAbandoned, Terminated
 from gateway.protocols.yamp.codec import encode
 from gateway.protocols.yamp.frames import Close, Ping, Pong, UserEvent
 from gateway.protocols.yamp.session import SHOWN_REASON_CHARACTERS
@@ -208,11 +208,20 @@ class TestTheEnd:
         ended = only(Terminated, opened().receives(encode(Close("a" * 60_000))))
         assert ended.detail == "a" * SHOWN_REASON_CHARACTERS
 
-    def test_draining_says_so(self) -> None:
+    @pytest.mark.parametrize(
+        ("why", "said"),
+        [
+            (Farewell.DRAIN, "shutting down"),
+            (Farewell.KICKED, "kicked: an operator has ended this session"),
+            (Farewell.IDLE, "idle: nothing has come for too long"),
+            (Farewell.OVERLOAD, "overload: there are too many connections"),
+        ],
+    )
+    def test_a_goodbye_says_why(self, why: Farewell, said: str) -> None:
         conversation = opened()
-        conversation.session.drain(conversation.now)
-        assert close_reason(conversation) == "shutting down"
-        assert conversation.ended == "drain"
+        conversation.session.drain(conversation.now, None, why)
+        assert close_reason(conversation) == said
+        assert conversation.ended == why
 
     def test_draining_names_another_edge_where_there_is_one(self) -> None:
         conversation = opened()

@@ -8,6 +8,7 @@ from gateway.event import Kind
 from gateway.protocols.session import (
     Delivered,
     Delivery,
+    Farewell,
     FramesReceived,
     Outcome,
     Session,
@@ -67,8 +68,8 @@ class TickSession(Session):
     def logged(self, tag: int, now: float) -> None:
         """Nothing acknowledges."""
 
-    def drain(self, now: float, redirect_url: str | None = None) -> None:
-        self._terminate("drain")
+    def drain(self, now: float, redirect_url: str | None = None, why: Farewell = Farewell.DRAIN) -> None:
+        self._terminate(why)
 
     def _broken(self, refused: Rejected, now: float) -> None:
         self._terminate(str(refused.reason), refused.detail)

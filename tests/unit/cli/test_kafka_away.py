@@ -1,0 +1,107 @@
+"""Verbs that look into Kafka's topics where nobody answers: one line says so, and why, after a few seconds at most."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from gateway.cli.console import Exit
+from gateway.config import parse
+from gateway.errors import SetupError
+from gateway.topics import LEAST_TRY_SECONDS, LOOK_SECONDS, connect_admin
+from tests.unit.cli.running import run
+
+LOOKING = [
+    ("tap", "--at", "raw"),
+    ("tap", "--at", "events"),
+    ("interests", "list"),
+    ("rejected", "list"),
+    ("rejected", "show", "0-0-0"),
+    ("rejected", "redrive", "--all"),
+    ("replay", "--from", "-5m"),
+    ("replay", "--from", "-5m", "--dry-run"),
+    ("trace", "0-0-0"),
+    ("audit",),
+    ("sql", "SELECT * FROM events"),
+    ("topics", "describe", "--wait", "0"),
+    ("topics", "create", "--wait", "0"),
+    ("topics", "grow", "--wait", "0"),
+]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("gateway.topics.LOOK_SECONDS", 0.0)
+    return tmp_path
+
+
+@pytest.fixture
+def silent() -> Iterator[int]:
+    """A port that takes connections and never says a word."""
+    with socket.create_server(("127.0.0.1", 0), backlog=512) as server:
+        yield server.getsockname()[1]
+
+
+def configured(folder: Path, port: int) -> None:
+    (folder / "meshgate.yaml").write_text(f"mesh: demo\nkafka: {{bootstrap: '127.0.0.1:{port}'}}")
+
+
+@pytest.mark.parametrize("verb", LOOKING, ids=" ".join)
+def test_a_broker_that_is_not_there_is_told_in_one_line_with_the_cause(folder: Path, verb: tuple[str, ...]) -> None:
+    configured(folder, 1)
+    result = run(*verb)
+    assert result.exit_code == Exit.UNAVAILABLE
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("meshgate: kafka.bootstrap 127.0.0.1:1 does not answer: ")
+    assert "Connection refused" in line
+
+
+@pytest.mark.parametrize("verb", LOOKING, ids=" ".join)
+def test_one_that_takes_connections_and_is_silent_is_told_too(folder: Path, silent: int, verb: tuple[str, ...]) -> None:
+    configured(folder, silent)
+    result = run(*verb)
+    assert result.exit_code == Exit.UNAVAILABLE
+    (line,) = result.stderr.splitlines()
+    assert line.startswith(f"meshgate: kafka.bootstrap 127.0.0.1:{silent} does not answer: ")
+
+
+class Waiting:
+    """A Kafka that never answers, and the clock, which only its waiting moves."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def list_topics(self, timeout: float) -> Any:
+        self.now += timeout
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+
+    def poll(self, timeout: float) -> int:
+        return 0
+
+
+@pytest.mark.parametrize("seconds", [0.0, 1.0, LOOK_SECONDS, 30.0])
+def test_it_is_asked_for_as_long_as_was_said_and_hardly_longer(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    kafka = Waiting()
+    monkeypatch.setattr("gateway.topics.AdminClient", lambda *_, **__: kafka)
+    monkeypatch.setattr("gateway.topics.time", SimpleNamespace(monotonic=kafka.monotonic, sleep=kafka.sleep))
+    config = parse("mesh: demo\nkafka: {bootstrap: '127.0.0.1:1'}", Path("meshgate.yaml"))
+    with pytest.raises(SetupError):
+        connect_admin(config, seconds)
+    assert seconds <= kafka.now - 1_000 <= seconds + LEAST_TRY_SECONDS
+
+
+def test_who_only_looks_waits_for_a_few_seconds() -> None:
+    assert LOOK_SECONDS < 5
