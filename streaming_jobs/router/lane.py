@@ -17,6 +17,7 @@ from gateway.config import Config
 from gateway.errors import SetupError
 from gateway.lag import Lag
 from streaming_jobs.router.checkpoint import (
+    FAILURE_CHARACTERS,
     Offsets,
     committed_offsets,
     committed_watermark,
@@ -74,6 +75,7 @@ class Lane:
         self._accepts_loss = accepts_loss
         self.name = f"lane-{number}"
         self._sweep = Sweep(spark) if is_within_reach(spark) else None
+        self._swept: int | None = None
         self._lag = Lag()
         self._standstill = Standstill()
         self._restarts = Restarts()
@@ -132,7 +134,11 @@ class Lane:
         if self._sweep is None or commit == self._swept or not self.query.isActive:
             return None
         self._swept = commit
-        return self._sweep.run(self.query, committed_watermark(self._checkpoint))
+        try:
+            return self._sweep.run(self.query, committed_watermark(self._checkpoint))
+        except Exception as failed:  # Spark may be giving the state up just now; the next commit is soon enough
+            log.warning("%s: its state was not swept: %s", self.name, str(failed)[:FAILURE_CHARACTERS])
+            return None
 
     def _choose_trigger(self, now: float, end: int, done: int) -> None:
         (then, end_then, done_then), self._seen = self._seen, (now, end, done)

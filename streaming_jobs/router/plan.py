@@ -76,17 +76,22 @@ class PlainArray(ArrayType):
 def route(
     raw: DataFrame, routes: Callable[[bytes, int, int], list[PlainRow]], buckets: Buckets, *, evicts: bool
 ) -> DataFrame:
-    """Records to write: topic, partition, key, value, headers.
+    """Records to write: topic, partition, key, value, headers."""
+    route_record: Callable[..., Column] = F.udf(routes, PlainArray(ROW), useArrow=False)
+    judged = raw.select(F.explode(route_record("value", "partition", "offset")).alias("row")).select("row.*")
+    carrying = F.count_if(F.size("outs") > 0).alias(CARRYING)
+    unique = first_of_each(judged.observe(JUDGED, carrying), buckets, evicts=evicts)
+    return unique.observe(UNIQUE, carrying).select(F.explode("outs").alias("out")).select("out.*")
+
+
+def first_of_each(rows: DataFrame, buckets: Buckets, *, evicts: bool) -> DataFrame:
+    """The first row of each `key` and bucket, which begins `at` this second.
 
     `evicts`: Spark takes out of the state what the watermark has passed, which it does by walking over all of it. Else
     somebody else must (see `sweep`): the dedup is then on a column that Spark does not know for the watermark's.
     """
-    route_record: Callable[..., Column] = F.udf(routes, PlainArray(ROW), useArrow=False)
-    judged = raw.select(F.explode(route_record("value", "partition", "offset")).alias("row"))
-    bucket = F.timestamp_seconds("row.at")
-    marked = judged.select(bucket.alias("at"), bucket.alias("bucket"), "row.key", "row.outs")
-    carrying = F.count_if(F.size("outs") > 0).alias(CARRYING)
-    marked = marked.observe(JUDGED, carrying).withWatermark("at", f"{buckets.delay_seconds} seconds")
-    kept = marked.select("at" if evicts else "bucket", "key", "outs")
-    unique = kept.dropDuplicates(kept.columns[:2])
-    return unique.observe(UNIQUE, carrying).select(F.explode("outs").alias("out")).select("out.*")
+    start, others = F.timestamp_seconds("at"), [name for name in rows.columns if name != "at"]
+    marked = rows.select(start.alias("watermarked"), start.alias("bucket"), *others)
+    watermarked = marked.withWatermark("watermarked", f"{buckets.delay_seconds} seconds")
+    bucket = "watermarked" if evicts else "bucket"
+    return watermarked.select(bucket, *others).dropDuplicates([bucket, "key"])

@@ -68,8 +68,9 @@ def _carrying(told: Mapping[str, Any], observation: str) -> int:
 def _state_rows(states: Sequence[Mapping[str, Any]]) -> int | None:
     """The store does not track its rows (that would cost a read per put), but where Spark evicts it walks over all of
     them. Where it does not, it does not know."""
+    tracked = sum(state["numRowsTotal"] for state in states)
     walked = sum(state.get("customMetrics", {}).get("numRowsReadDuringEviction", 0) for state in states)
-    return sum(state["numRowsTotal"] for state in states) or walked - sum(one["numRowsRemoved"] for one in states) or None
+    return tracked or walked - sum(state["numRowsRemoved"] for state in states) or None
 
 
 def _watermark(told: str | None) -> float | None:

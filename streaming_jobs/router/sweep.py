@@ -29,7 +29,7 @@ _SECOND = 1_000_000
 
 
 def is_within_reach(spark: SparkSession) -> bool:
-    return spark.sparkContext.master.startswith("local")
+    return (spark.sparkContext.master or "").startswith("local")
 
 
 class Sweep:
@@ -45,12 +45,12 @@ class Sweep:
 
     def databases(self, query: StreamingQuery) -> Iterator[Any]:
         """Those of its state, one a partition."""
-        providers = _field(self._stores, "loadedProviders", None).toList()
-        for number in range(providers.size()):
-            provider_id, provider = providers.apply(number)._1(), providers.apply(number)._2()
+        loaded = _field(self._stores, "loadedProviders", None)
+        ids = loaded.keys().toList()
+        for provider_id in (ids.apply(number) for number in range(ids.size())):
             if provider_id.queryRunId().toString() == str(query.runId):
-                database = _field(provider.rocksDB().getClass(), "db", provider.rocksDB())
-                if database is not None:
+                store = loaded.apply(provider_id).rocksDB()
+                if (database := _field(store.getClass(), "db", store)) is not None:
                     yield database
 
     @property

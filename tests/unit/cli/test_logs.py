@@ -17,7 +17,9 @@ def record(name: str, message: str, at: float) -> logging.LogRecord:
 
 def test_what_kafkas_clients_say_of_every_try_is_said_once_in_a_while() -> None:
     said = SaidOnce("kafka")
-    tries = [record("kafka.admin", f"Connect failed: refused (after {number} ms)", number * 0.1) for number in range(40)]
+    tries = [
+        record("kafka.admin", f"Connect failed: refused (after {number} ms)", number * 0.1) for number in range(40)
+    ]
     assert [said.filter(one) for one in tries] == [True] + [False] * 39
     assert said.filter(record("kafka.admin", "Connect failed: refused (after 7 ms)", REPEAT_SECONDS))
 
