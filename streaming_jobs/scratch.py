@@ -37,7 +37,7 @@ def _name(pid: int) -> str:
 
 def _namespace() -> str:
     """Containers may share this folder, and do not see each other's processes: what is another's stays."""
-    return str(os.stat("/proc/self/ns/pid").st_ino)
+    return f"in{os.stat('/proc/self/ns/pid').st_ino}"
 
 
 def _sweep(root: Path) -> None:

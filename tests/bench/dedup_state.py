@@ -73,7 +73,7 @@ def _run(spark: SparkSession, buckets: Buckets, rate: int, batches: int, folder:
             seconds = time.monotonic() - began
         late.append(progress.dropped_by_watermark)
         print(
-            f"{(batch + 1) * BATCH_SECONDS:>6} s  {rows or 0:>12,} rows  {seconds:>7.3f} s {'evicting' if evicts else 'swept'}"
+            f"{(batch + 1) * BATCH_SECONDS:>6} s  {rows or 0:>12,} rows  {seconds:>7.3f} s for those that go"
             f"  {progress.state_bytes / 2**20:>8.1f} MiB in memory  {_size(folder) / 2**20:>8.1f} MiB in the checkpoint"
             f"  {progress.dropped_by_watermark} dropped as late",
             flush=True,

@@ -43,7 +43,7 @@ def test_what_is_in_use_stays_and_what_belongs_to_nobody_goes() -> None:
 
 
 def test_what_another_container_uses_stays_though_its_processes_are_not_seen() -> None:
-    theirs = left_by(1, 7, namespace="4026531999")
+    theirs = left_by(1, 7, namespace="in4026531999")
     scratch_folder()
     assert theirs.exists()
 
