@@ -32,11 +32,16 @@ def scratch_folder() -> Path:
 
 def _name(pid: int) -> str:
     """A number is given to another process some day; with its start time it names one for good."""
-    return f"{pid}-{start_time(pid)}"
+    return f"{_namespace()}-{pid}-{start_time(pid)}"
+
+
+def _namespace() -> str:
+    """Containers may share this folder, and do not see each other's processes: what is another's stays."""
+    return f"in{os.stat('/proc/self/ns/pid').st_ino}"
 
 
 def _sweep(root: Path) -> None:
-    for one in root.iterdir():
-        pid = one.name.partition("-")[0]
+    for one in root.glob(f"{_namespace()}-*"):
+        pid = one.name.split("-")[1]
         if pid.isdigit() and one.name != _name(int(pid)):
             shutil.rmtree(one, ignore_errors=True)

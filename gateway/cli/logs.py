@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import sys
 from datetime import UTC, datetime
 
@@ -18,6 +19,10 @@ CHATTY = ("kafka", "py4j", "websockets", "quic", "slixmpp")
 
 BUSY = "kafka.net.selector"
 """Complains of each tenth of a second that a busy machine did not give it; heard from -vv on, too."""
+
+REPEATS = "kafka"
+"""Its clients complain of every try, and librdkafka of many at once."""
+REPEAT_SECONDS = 5.0
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -47,6 +52,24 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line, default=str)
 
 
+class SaidOnce(logging.Filter):
+    """Of lines of one library that differ in numbers only, the first in REPEAT_SECONDS."""
+
+    def __init__(self, library: str) -> None:
+        super().__init__()
+        self._library = library
+        self._said: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.name.partition(".")[0] != self._library:
+            return True
+        line = re.sub(r"\d+", "", record.getMessage())
+        self._said = {one: at for one, at in self._said.items() if record.created - at < REPEAT_SECONDS}
+        is_new = line not in self._said
+        self._said.setdefault(line, record.created)
+        return is_new
+
+
 def _fields(record: logging.LogRecord) -> dict[str, object]:
     """What was given as `extra`."""
     return {name: value for name, value in vars(record).items() if name not in _STANDARD}
@@ -56,6 +79,7 @@ def set_up(verbosity: int, log_format: str) -> None:
     """`verbosity`: how often -v was given, less how often -q."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
+    handler.addFilter(SaidOnce(REPEATS))
     at = min(max(DEFAULT_LEVEL + verbosity, 0), len(LEVELS) - 1)
     logging.basicConfig(level=LEVELS[at], handlers=[handler], force=True)
     for library in CHATTY:

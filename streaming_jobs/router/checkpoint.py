@@ -19,8 +19,9 @@ from pathlib import Path
 from gateway import __version__
 from gateway.errors import SetupError
 
-FORMAT = 1
-"""Another plan, other keys of the dedup or other lanes' partitions would be another format."""
+FORMAT = 2
+"""Another plan, other keys of the dedup or other lanes' partitions would be another format. (In the first the dedup's
+keys began with the message, and not with the bucket.)"""
 VERSION_FILE = "version.json"
 _ANEW = "move it away, and the router reads the raw log again from its beginning and repeats nothing"
 
@@ -41,16 +42,16 @@ Offsets = Mapping[int, int]
 def claim(checkpoint: Path) -> None:
     """Writes the version into a new one. Raises SetupError for one that this build cannot read.
 
-    One without a version is of a build that wrote none, and of the first format.
+    One with lanes and without a version is of a build that wrote none, and of the first format.
     """
     path = checkpoint / VERSION_FILE
-    if not path.exists():
+    if not path.exists() and not (checkpoint / "lane-0").exists():
         fresh = path.with_suffix(".new")
         fresh.write_text(json.dumps({"format": FORMAT, "begun_by": __version__}))
         fresh.replace(path)
         return
     try:
-        found = json.loads(path.read_text())
+        found = json.loads(path.read_text()) if path.exists() else {"format": 1}
         is_ours = found["format"] == FORMAT
     except (ValueError, KeyError, TypeError) as error:
         raise _damaged(path) from error
@@ -63,7 +64,7 @@ def claim(checkpoint: Path) -> None:
 
 def committed_watermark(lane: Path) -> int:
     """Of the last committed batch of a lane, in whole seconds; 0 if there is none."""
-    batch = _last_commit(lane)
+    batch = last_commit(lane)
     if batch is None:
         return 0
     path = lane / "commits" / str(batch)
@@ -75,7 +76,7 @@ def committed_watermark(lane: Path) -> int:
 
 def committed_offsets(lane: Path) -> dict[int, int]:
     """Where the last committed batch of a lane ended; empty if there is none. Raises SetupError where it is damaged."""
-    batch = _last_commit(lane)
+    batch = last_commit(lane)
     if batch is None:
         return {}
     path = lane / "offsets" / str(batch)
@@ -86,7 +87,8 @@ def committed_offsets(lane: Path) -> dict[int, int]:
         raise _damaged(path) from error
 
 
-def _last_commit(lane: Path) -> int | None:
+def last_commit(lane: Path) -> int | None:
+    """The number of the last committed batch of a lane."""
     return max((int(one.name) for one in (lane / "commits").glob("[0-9]*") if one.name.isdigit()), default=None)
 
 

@@ -191,6 +191,8 @@ class Router:
     def _follow(self, lane: Lane) -> None:
         lane.follow()
         self._metrics.lane_mode(lane.name, is_realtime=lane.mode is Mode.REALTIME)
+        if (rows := lane.sweep()) is not None:
+            self._metrics.swept(lane.name, rows)
 
     def _keep_running(self, lane: Lane) -> None:
         if (failure := lane.failure()) is None:

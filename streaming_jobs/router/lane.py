@@ -16,11 +16,20 @@ from typing import TYPE_CHECKING, Protocol
 from gateway.config import Config
 from gateway.errors import SetupError
 from gateway.lag import Lag
-from streaming_jobs.router.checkpoint import Offsets, committed_offsets, committed_watermark, gaps, in_short
+from streaming_jobs.router.checkpoint import (
+    FAILURE_CHARACTERS,
+    Offsets,
+    committed_offsets,
+    committed_watermark,
+    gaps,
+    in_short,
+    last_commit,
+)
 from streaming_jobs.router.dedup import Buckets
 from streaming_jobs.router.pace import Mode, Pace, Standstill
 from streaming_jobs.router.restarts import Restarts
 from streaming_jobs.router.steady_clock import SteadyClock
+from streaming_jobs.router.sweep import Sweep, is_within_reach
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,6 +74,8 @@ class Lane:
         self._raw, self._processed = raw, processed
         self._accepts_loss = accepts_loss
         self.name = f"lane-{number}"
+        self._sweep = Sweep(spark) if is_within_reach(spark) else None
+        self._swept: int | None = None
         self._lag = Lag()
         self._standstill = Standstill()
         self._restarts = Restarts()
@@ -116,6 +127,18 @@ class Lane:
             self._restart()
         elif self._config.router.mode == "auto" and self._has_settled(now):
             self._choose_trigger(now, end, done)
+
+    def sweep(self) -> int | None:
+        """The rows of the dedup's state, after a commit that was not seen yet, without those that it has done with."""
+        commit = last_commit(self._checkpoint)
+        if self._sweep is None or commit == self._swept or not self.query.isActive:
+            return None
+        self._swept = commit
+        try:
+            return self._sweep.run(self.query, committed_watermark(self._checkpoint))
+        except Exception as failed:  # Spark may be giving the state up just now; the next commit is soon enough
+            log.warning("%s: its state was not swept: %s", self.name, str(failed)[:FAILURE_CHARACTERS])
+            return None
 
     def _choose_trigger(self, now: float, end: int, done: int) -> None:
         (then, end_then, done_then), self._seen = self._seen, (now, end, done)
@@ -171,6 +194,7 @@ class Lane:
             # Not resolved: a mounted ConfigMap is a link that moves, and what it points to goes away.
             Routes(str(config.path), clock, str(config.state_dir)),
             buckets,
+            evicts=self._sweep is None,
         )
         writer = routed.writeStream.format("kafka").outputMode("update").queryName(self.name)
         writer = writer.options(**sink_options(config))
@@ -180,6 +204,7 @@ class Lane:
         except Exception as refused:  # Spark's own, in several forms
             raise SetupError(f"{self.name} cannot begin: {in_short(str(refused), self._checkpoint)}") from refused
         self._started_at = time.monotonic()
+        self._swept = last_commit(self._checkpoint)
         return query
 
     def _trigger(self) -> dict[str, str]:

@@ -109,6 +109,9 @@ class RouterMetrics:
     def lane_restarted(self, lane: str) -> None:
         self._restarts.labels(self._mesh, lane).inc()
 
+    def swept(self, lane: str, rows: int) -> None:
+        self._state_rows.labels(self._mesh, lane).set(rows)
+
     def committed(self, progress: Progress) -> None:
         """A batch of a lane. Queries that are no lane of ours tell nothing."""
         state = self.lanes.get(progress.lane)
@@ -119,7 +122,8 @@ class RouterMetrics:
         self._dropped.labels(*label).inc(progress.dropped_by_watermark)
         for phase, seconds in progress.phase_seconds.items():
             self._batch_seconds.labels(*label, phase).observe(seconds)
-        self._state_rows.labels(*label).set(progress.state_rows)
+        if progress.state_rows is not None:
+            self._state_rows.labels(*label).set(progress.state_rows)
         self._state_bytes.labels(*label).set(progress.state_bytes)
         frames = _decoded(self.read(state.partitions)[1])
         self._batch_frames.labels(*label).set(frames - state.frames)

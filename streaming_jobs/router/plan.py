@@ -1,6 +1,6 @@
 """The router's query, the same for every trigger:
 
-    raw ─► one Python pass a record ─► explode ─► dropDuplicates(key, at) ─► explode ─► Kafka
+    raw ─► one Python pass a record ─► explode ─► dropDuplicates(bucket, key) ─► explode ─► Kafka
 
 Measured: one pass and one query, never two of either; a second Python stage or a second query through a topic costs ten
 to a hundred times the latency.
@@ -73,12 +73,25 @@ class PlainArray(ArrayType):
         return "array"
 
 
-def route(raw: DataFrame, routes: Callable[[bytes, int, int], list[PlainRow]], buckets: Buckets) -> DataFrame:
+def route(
+    raw: DataFrame, routes: Callable[[bytes, int, int], list[PlainRow]], buckets: Buckets, *, evicts: bool
+) -> DataFrame:
     """Records to write: topic, partition, key, value, headers."""
     route_record: Callable[..., Column] = F.udf(routes, PlainArray(ROW), useArrow=False)
-    judged = raw.select(F.explode(route_record("value", "partition", "offset")).alias("row"))
-    marked = judged.select("row.key", F.timestamp_seconds("row.at").alias("at"), "row.outs")
+    judged = raw.select(F.explode(route_record("value", "partition", "offset")).alias("row")).select("row.*")
     carrying = F.count_if(F.size("outs") > 0).alias(CARRYING)
-    marked = marked.observe(JUDGED, carrying)
-    unique = marked.withWatermark("at", f"{buckets.delay_seconds} seconds").dropDuplicates(["key", "at"])
+    unique = first_of_each(judged.observe(JUDGED, carrying), buckets, evicts=evicts)
     return unique.observe(UNIQUE, carrying).select(F.explode("outs").alias("out")).select("out.*")
+
+
+def first_of_each(rows: DataFrame, buckets: Buckets, *, evicts: bool) -> DataFrame:
+    """The first row of each `key` and bucket, which begins `at` this second.
+
+    `evicts`: Spark takes out of the state what the watermark has passed, which it does by walking over all of it. Else
+    somebody else must (see `sweep`): the dedup is then on a column that Spark does not know for the watermark's.
+    """
+    start, others = F.timestamp_seconds("at"), [name for name in rows.columns if name != "at"]
+    marked = rows.select(start.alias("watermarked"), start.alias("bucket"), *others)
+    watermarked = marked.withWatermark("watermarked", f"{buckets.delay_seconds} seconds")
+    bucket = "watermarked" if evicts else "bucket"
+    return watermarked.select(bucket, *others).dropDuplicates([bucket, "key"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -41,7 +41,7 @@ class Progress:
     phase_seconds: Mapping[str, float]
     duplicates: int
     dropped_by_watermark: int
-    state_rows: int
+    state_rows: int | None
     state_bytes: int
     watermark_seconds: float | None
 
@@ -55,7 +55,7 @@ class Progress:
             phase_seconds={_snake(phase): ms / 1000 for phase, ms in told["durationMs"].items()},
             duplicates=max(_carrying(told, JUDGED) - _carrying(told, UNIQUE), 0),
             dropped_by_watermark=sum(state["numRowsDroppedByWatermark"] for state in states),
-            state_rows=sum(map(_state_rows, states)),
+            state_rows=_state_rows(states),
             state_bytes=sum(state["memoryUsedBytes"] for state in states),
             watermark_seconds=_watermark(told.get("eventTime", {}).get("watermark")),
         )
@@ -65,10 +65,12 @@ def _carrying(told: Mapping[str, Any], observation: str) -> int:
     return int(told.get("observedMetrics", {}).get(observation, {}).get(CARRYING, 0))
 
 
-def _state_rows(state: Mapping[str, Any]) -> int:
-    """The store does not track its rows (that would cost a read per put), but each eviction walks over all of them."""
-    walked = state.get("customMetrics", {}).get("numRowsReadDuringEviction", 0)
-    return int(state["numRowsTotal"] or walked - state["numRowsRemoved"])
+def _state_rows(states: Sequence[Mapping[str, Any]]) -> int | None:
+    """The store does not track its rows (that would cost a read per put), but where Spark evicts it walks over all of
+    them. Where it does not, it does not know."""
+    tracked = sum(state["numRowsTotal"] for state in states)
+    walked = sum(state.get("customMetrics", {}).get("numRowsReadDuringEviction", 0) for state in states)
+    return tracked or walked - sum(state["numRowsRemoved"] for state in states) or None
 
 
 def _watermark(told: str | None) -> float | None:

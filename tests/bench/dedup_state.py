@@ -1,10 +1,11 @@
-"""How large the dedup's state becomes, and that it stays so:
+"""How large the dedup's state becomes, that it stays so, and how long the mesh stands still for what leaves it:
 
     python -m tests.bench.dedup_state --rate 1000
+    python -m tests.bench.dedup_state --rate 1000 --evicts          # as on executors: Spark evicts by itself
     python -m tests.bench.dedup_state --rate 10000 --window 60
 
 The router's own operator and settings, over keys as emm has them, none of which comes twice. Time is the data's, a
-minute in each batch, so that this says nothing of speed and need not wait.
+minute in each batch, so that a day need not be waited for.
 """
 
 from __future__ import annotations
@@ -12,14 +13,18 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+import time
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from pyspark.sql.streaming.query import StreamingQuery
 
 from streaming_jobs.router.dedup import Buckets
+from streaming_jobs.router.plan import first_of_each
 from streaming_jobs.router.progress import Progress
+from streaming_jobs.router.sweep import Sweep
 from streaming_jobs.spark import start_spark, stop_spark
 
 BATCH_SECONDS = 60
@@ -38,7 +43,7 @@ def main() -> int:
     spark = start_spark("dedup-state", "local[2]", SETTINGS)
     try:
         with tempfile.TemporaryDirectory(prefix="meshgate-state-") as folder:
-            told = list(_run(spark, buckets, asked.rate, batches, Path(folder)))
+            told = list(_run(spark, buckets, asked.rate, batches, Path(folder), evicts=asked.evicts))
     finally:
         stop_spark(spark)
     return 0 if not sum(told) else 1
@@ -48,19 +53,27 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.dedup_state", description=__doc__.splitlines()[0])
     parser.add_argument("--rate", type=int, default=1_000, help="new ids a second")
     parser.add_argument("--window", type=int, default=420, help="seconds: replay window and clock skew")
+    parser.add_argument("--evicts", action="store_true", help="leave it to Spark, which walks over all of it")
     return parser.parse_args()
 
 
-def _run(spark: SparkSession, buckets: Buckets, rate: int, batches: int, folder: Path) -> list[int]:
+def _run(spark: SparkSession, buckets: Buckets, rate: int, batches: int, folder: Path, *, evicts: bool) -> list[int]:
     """Rows that were dropped as late, by batch."""
-    writer = _unique(_ids(spark, rate), buckets).writeStream.format("noop").outputMode("update").queryName("state")
+    unique = _unique(_ids(spark, rate), buckets, evicts=evicts)
+    writer = unique.writeStream.format("noop").outputMode("update").queryName("state")
     query = writer.option("checkpointLocation", str(folder)).trigger(processingTime="0 seconds").start()
-    late = []
+    late, sweep = [], Sweep(spark)
     for batch in range(batches):
-        progress = _committed(query, batch)
+        told = _committed(query, batch)
+        progress = Progress.read(told)
+        rows, seconds = progress.state_rows, told["stateOperators"][0]["allRemovalsTimeMs"] / 1000
+        if not evicts:
+            began = time.monotonic()
+            rows = sweep.run(query, int(progress.watermark_seconds or 0))
+            seconds = time.monotonic() - began
         late.append(progress.dropped_by_watermark)
         print(
-            f"{(batch + 1) * BATCH_SECONDS:>6} s  {progress.state_rows:>12,} rows"
+            f"{(batch + 1) * BATCH_SECONDS:>6} s  {rows or 0:>12,} rows  {seconds:>7.3f} s for those that go"
             f"  {progress.state_bytes / 2**20:>8.1f} MiB in memory  {_size(folder) / 2**20:>8.1f} MiB in the checkpoint"
             f"  {progress.dropped_by_watermark} dropped as late",
             flush=True,
@@ -79,22 +92,21 @@ def _ids(spark: SparkSession, rate: int) -> DataFrame:
     )
 
 
-def _unique(ids: DataFrame, buckets: Buckets) -> DataFrame:
+def _unique(ids: DataFrame, buckets: Buckets, *, evicts: bool) -> DataFrame:
     """As the row functions mark, and the plan deduplicates."""
     start = F.col("at") - F.col("at") % buckets.bucket_seconds
     end = start + buckets.bucket_seconds
     is_near_end = F.col("at") + buckets.window_seconds >= end
     marks = F.when(is_near_end, F.array(start, end)).otherwise(F.array(start))
-    marked = ids.select("key", F.timestamp_seconds(F.explode(marks)).alias("at"))
-    return marked.withWatermark("at", f"{buckets.delay_seconds} seconds").dropDuplicates(["key", "at"])
+    return first_of_each(ids.select("key", F.explode(marks).alias("at")), buckets, evicts=evicts)
 
 
-def _committed(query: StreamingQuery, batch: int) -> Progress:
+def _committed(query: StreamingQuery, batch: int) -> dict[str, Any]:
     deadline = BATCH_MINUTES * 60
     while True:
         for told in query.recentProgress:
             if told["batchId"] == batch:
-                return Progress.read(told)
+                return told
         if query.exception() is not None or deadline <= 0:
             raise SystemExit(f"batch {batch} was not committed: {query.exception()}")
         query.awaitTermination(1)

@@ -79,7 +79,7 @@ def test_there_is_no_watermark_before_the_first(event_time: dict[str, str]) -> N
 
 def test_a_query_without_state_or_observations_tells_zeros() -> None:
     progress = told(stateOperators=[], observedMetrics={})
-    assert (progress.duplicates, progress.state_rows, progress.dropped_by_watermark) == (0, 0, 0)
+    assert (progress.duplicates, progress.state_rows, progress.dropped_by_watermark) == (0, None, 0)
 
 
 def test_every_name_is_typed_from_the_start(registry: CollectorRegistry, metrics: RouterMetrics) -> None:

@@ -51,6 +51,11 @@ def test_a_checkpoint_of_another_format_is_refused_with_both_versions_and_a_way_
     assert "move it away" in said
 
 
+def test_a_checkpoint_without_a_version_is_of_the_first_format(tmp_path: Path) -> None:
+    (tmp_path / "lane-0").mkdir()
+    assert "has format 1, begun by ?" in refusal(tmp_path)
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", "7"])
 def test_a_version_that_cannot_be_read_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / VERSION_FILE).write_text(text)

@@ -21,8 +21,9 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def left_by(pid: int, started: int) -> Path:
-    folder = scratch_folder().with_name(f"{pid}-{started}")
+def left_by(pid: int, started: int, namespace: str = "") -> Path:
+    mine = scratch_folder()
+    folder = mine.with_name(f"{namespace or mine.name.partition('-')[0]}-{pid}-{started}")
     (folder / "blockmgr").mkdir(parents=True)
     (folder / "blockmgr" / "data").write_bytes(b"x")
     return folder
@@ -39,6 +40,12 @@ def test_what_is_in_use_stays_and_what_belongs_to_nobody_goes() -> None:
         other.communicate(b"\n")
     scratch_folder()
     assert not in_use.exists()
+
+
+def test_what_another_container_uses_stays_though_its_processes_are_not_seen() -> None:
+    theirs = left_by(1, 7, namespace="in4026531999")
+    scratch_folder()
+    assert theirs.exists()
 
 
 def test_it_is_the_same_folder_for_the_life_of_a_process_and_nobody_else_reads_it(temporary: Path) -> None:

@@ -1,0 +1,33 @@
+"""What stands in a log, and what does not."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from gateway.cli.logs import REPEAT_SECONDS, SaidOnce
+
+
+def record(name: str, message: str, at: float) -> logging.LogRecord:
+    made = logging.LogRecord(name, logging.ERROR, "", 0, message, None, None)
+    made.created = at
+    return made
+
+
+def test_what_kafkas_clients_say_of_every_try_is_said_once_in_a_while() -> None:
+    said = SaidOnce("kafka")
+    tries = [
+        record("kafka.admin", f"Connect failed: refused (after {number} ms)", number * 0.1) for number in range(40)
+    ]
+    assert [said.filter(one) for one in tries] == [True] + [False] * 39
+    assert said.filter(record("kafka.admin", "Connect failed: refused (after 7 ms)", REPEAT_SECONDS))
+
+
+@pytest.mark.parametrize(("name", "message"), [("kafka.producer", "another thing"), ("gateway.edge", "Connect failed")])
+def test_what_is_another_line_or_anothers_is_said(name: str, message: str) -> None:
+    said = SaidOnce("kafka")
+    assert said.filter(record("kafka.admin", "Connect failed", 0))
+    assert said.filter(record(name, message, 0))
+    assert said.filter(record("gateway.edge", "ours is said each time", 0))
+    assert said.filter(record("gateway.edge", "ours is said each time", 0))
