@@ -1,9 +1,10 @@
-"""How the first of each key is told from its repeats by Spark's `dropDuplicates` on (key, time bucket).
+"""How the first of each key is told from its repeats by Spark's `dropDuplicates` on (time bucket, key).
 
-Real-time mode evicts state by a watermark only where the event-time column is among the keys, so time is cut into
-buckets. A frame marks the bucket it was received in and, when it lies within the window of that bucket's end, the next
-one too (a second row that carries nothing). A repeat within the window therefore always meets a mark: either it falls
-into the first's own bucket, or the first lay within the window of that bucket's end.
+State leaves by a watermark, in real-time mode only what has the time among its keys, so time is cut into buckets; by
+Spark's own eviction, or a whole bucket at once (see `sweep`). A frame marks the bucket it was received in and, when it
+lies within the window of that bucket's end, the next one too (a second row that carries nothing). A repeat within the
+window therefore always meets a mark: either it falls into the first's own bucket, or the first lay within the window of
+that bucket's end.
 
 Nothing may ever be dropped as late. The watermark is the greatest bucket start seen, less `delay_seconds`. The greatest
 is at most `now + window` (a next bucket's mark), the least a frame may bring is `now - LATEST - bucket`, so

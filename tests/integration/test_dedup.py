@@ -191,14 +191,15 @@ def one_state_partition(spark: SparkSession) -> Iterator[None]:
     spark.conf.set("spark.sql.shuffle.partitions", before or "2")
 
 
-@pytest.mark.parametrize("evicts", [True, False])
+@pytest.mark.parametrize("evicts", [(False, False, False), (True, False, True)])
 @pytest.mark.usefixtures("one_state_partition")
 def test_each_message_passes_once_within_the_window_whatever_is_stopped_and_killed_between(
-    spark: SparkSession, tmp_path: Path, evicts: bool
+    spark: SparkSession, tmp_path: Path, evicts: tuple[bool, ...]
 ) -> None:
+    """A checkpoint may be taken from one process to executors, and back."""
     seed = random.randrange(1 << 32)
-    log, batches = Log(spark, tmp_path / "log", evicts), interleaved(random.Random(seed))
-    for count in BATCHES_PER_RUN:
+    log, batches = Log(spark, tmp_path / "log"), interleaved(random.Random(seed))
+    for count, log.evicts in zip(BATCHES_PER_RUN, evicts, strict=True):
         for _ in range(count):
             log.add(next(batches))
         log.run()
