@@ -21,9 +21,10 @@ from pathlib import Path
 
 from gateway.errors import SetupError
 
-BACK_OFF_SECONDS = (0.0, 1.0, 2.0, 5.0, 10.0, 30.0)
-"""At once the first time, then slower; from the beginning again after a process has lived for `STEADY_SECONDS`."""
-STEADY_SECONDS = 60.0
+BACK_OFF_SECONDS = (0.0, 1.0, 2.0, 5.0)
+"""At once the first time, then slower; from the beginning again after a process has lived for `STEADY_SECONDS`. Not
+slower still: the mesh waits for it, and whatever it failed for may be over."""
+STEADY_SECONDS = 30.0
 END_SECONDS = 10.0
 """For a process that was asked to end and whose work has no limit of its own; then it is killed."""
 LOG_BYTES = 16 * 2**20
