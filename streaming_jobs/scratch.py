@@ -1,18 +1,23 @@
 """Where Spark puts what nobody needs after it: a folder of its own for each JVM.
 
-A JVM that is killed leaves some ten megabytes behind. By the folder's name it can be told whose they are, so whoever
-starts next takes away what belongs to nobody any more.
+A JVM that is killed leaves some ten megabytes behind. Whoever uses a folder holds a lock on it, which ends with the
+process; so whoever starts next takes away what belongs to nobody any more. (A process's number would not say that: it
+means something else, or nothing, to a container that has the same temporary folder and counts its own processes.)
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
-from gateway.embedded.processes import start_time
 from gateway.errors import SetupError
+
+_held: dict[Path, int] = {}
+"""Open for as long as this process lives: the locks."""
 
 
 def scratch_folder() -> Path:
@@ -22,21 +27,34 @@ def scratch_folder() -> Path:
         root.mkdir(mode=0o700, exist_ok=True)
         if root.stat().st_uid != os.getuid():
             raise SetupError(f"{root} belongs to somebody else: remove it, or set TMPDIR to another folder")
+        mine = next((one for one in _held if one.parent == root and one.exists()), None) or _made(root)
         _sweep(root)
-        mine = root / _name(os.getpid())
-        mine.mkdir(exist_ok=True)
     except OSError as error:
         raise SetupError(f"{root}: {error.strerror}; set TMPDIR to another folder") from error
     return mine
 
 
-def _name(pid: int) -> str:
-    """A number is given to another process some day; with its start time it names one for good."""
-    return f"{pid}-{start_time(pid)}"
+def _made(root: Path) -> Path:
+    """Between its making and its lock somebody may have swept it away."""
+    while True:
+        mine = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=root))
+        with suppress(FileNotFoundError):
+            lock = os.open(mine, os.O_RDONLY)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if mine.exists():
+                _held[mine] = lock
+                return mine
+            os.close(lock)
 
 
 def _sweep(root: Path) -> None:
     for one in root.iterdir():
-        pid = one.name.partition("-")[0]
-        if pid.isdigit() and one.name != _name(int(pid)):
-            shutil.rmtree(one, ignore_errors=True)
+        if one in _held:
+            continue
+        with suppress(OSError):  # it is in use, or somebody else has swept it
+            lock = os.open(one, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(one, ignore_errors=True)
+            finally:
+                os.close(lock)
