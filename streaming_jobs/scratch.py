@@ -22,7 +22,7 @@ _held: dict[Path, int] = {}
 
 def scratch_folder() -> Path:
     """Of this process. Raises SetupError where there can be none."""
-    root = Path(tempfile.gettempdir(), f"meshgate-spark-{os.getuid()}")
+    root = Path(tempfile.gettempdir(), f"meshgate-jvm-{os.getuid()}")
     try:
         root.mkdir(mode=0o700, exist_ok=True)
         if root.stat().st_uid != os.getuid():

@@ -60,7 +60,7 @@ def test_it_is_the_same_folder_for_the_life_of_a_process_and_nobody_else_reads_i
 
 
 def test_a_folder_that_cannot_be_made_is_told_with_the_way_out(temporary: Path) -> None:
-    (temporary / f"meshgate-spark-{os.getuid()}").write_text("a file")
+    (temporary / f"meshgate-jvm-{os.getuid()}").write_text("a file")
     with pytest.raises(SetupError) as refused:
         scratch_folder()
     assert "set TMPDIR to another folder" in str(refused.value)
