@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from gateway.embedded.jars import cache_folder
@@ -46,7 +47,8 @@ class ClassArchive:
             self._fresh.replace(self.path)
             _keep_newest(self.path.parent)
         else:
-            self._fresh.unlink(missing_ok=True)
+            with suppress(OSError):  # a read-only one, where there is nothing to take away
+                self._fresh.unlink()
 
 
 def _keep_newest(folder: Path) -> None:

@@ -139,6 +139,26 @@ def _launch_jvm(command: list[str], archive: ClassArchive, scratch: Path) -> Non
     _running.append(started)
 
 
+class SparkFailed(Exception):
+    """What the JVM threw, in its words."""
+
+
+@contextlib.contextmanager
+def brief(session: SparkSession) -> Iterator[None]:
+    """It is stopped in the end. What it threw can only be asked for while its JVM is there."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except Py4JJavaError as failed:
+        raise SparkFailed(failed.java_exception.toString()) from None
+    except PySparkException as failed:
+        raise SparkFailed(str(failed).partition("\n\nJVM stacktrace")[0]) from None
+    finally:
+        stop_spark(session)
+
+
 def stop_spark(session: SparkSession, *, seconds: float = END_SECONDS) -> None:
     """Ends Spark and its JVM in order, so that its folders go and its class archive stays.
 

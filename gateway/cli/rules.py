@@ -123,18 +123,17 @@ def _try(rules: list[RuleSettings], recorded: list[tuple[object, ...]]) -> list[
     from streaming_jobs.events_table import SETTINGS
     from streaming_jobs.rules.check import check_rules, explain
     from streaming_jobs.rules.trying import try_rules
-    from streaming_jobs.spark import BRIEF_JVM, start_spark, stop_spark
+    from streaming_jobs.spark import BRIEF_JVM, brief, start_spark
 
     spark = start_spark("meshgate-rules-test", "local[2]", SETTINGS, jvm_options=BRIEF_JVM)
-    try:
-        if faults := check_rules(spark, rules).faults:
-            told = [f"rule {rules[place].name}: {why}" for place, why in sorted(faults.items())]
-            raise CommandError("; ".join(told))
-        return list(try_rules(spark, rules, recorded))
-    except PySparkException as failed:
-        raise CommandError(explain(failed)) from None
-    finally:
-        stop_spark(spark)
+    with brief(spark):
+        try:
+            if faults := check_rules(spark, rules).faults:
+                told = [f"rule {rules[place].name}: {why}" for place, why in sorted(faults.items())]
+                raise CommandError("; ".join(told))
+            return list(try_rules(spark, rules, recorded))
+        except PySparkException as failed:
+            raise CommandError(explain(failed)) from None
 
 
 def _show(found: RuleEvent, output: Output) -> None:

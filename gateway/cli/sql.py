@@ -73,16 +73,15 @@ def _spark(config: Config, master: str | None) -> Iterator[SparkSession]:
 
     from streaming_jobs.events_table import SETTINGS
     from streaming_jobs.rules.check import explain
-    from streaming_jobs.spark import BRIEF_JVM, start_spark, stop_spark
+    from streaming_jobs.spark import BRIEF_JVM, brief, start_spark
 
     note("starting Spark")
     spark = start_spark(f"meshgate-{config.mesh}-sql", master or "local[2]", SETTINGS, jvm_options=BRIEF_JVM)
-    try:
-        yield spark
-    except PySparkException as failed:
-        raise CommandError(explain(failed)) from None
-    finally:
-        stop_spark(spark)
+    with brief(spark):
+        try:
+            yield spark
+        except PySparkException as failed:
+            raise CommandError(explain(failed)) from None
 
 
 def _ask(

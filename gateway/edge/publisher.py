@@ -13,6 +13,8 @@ Invariants
 2. Runs of one partition are settled in the order they were added.
 3. An error that is about one record refuses that record. Any other means that this producer is of no more use; then
    `failed` is set, and the process ends and is started again: what was not acknowledged was never promised.
+4. Offsets of a partition grow. If they do not, the topic is another by the same name: then `failed` is set too, since
+   what this life knows by its place in the old one, it would take for repeats in the new.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from zlib import crc32
 from gateway.config.settings import RecordSettings
 from gateway.edge.producer import NotTaken, Sends
 from gateway.edge.traces import EdgeTraces, Received
+from gateway.errors import SetupError
 from gateway.raw_log.container import ContainerBuilder
 from gateway.raw_log.frames import Again, RawFrame, ReplyAddress, Source
 
@@ -63,6 +66,7 @@ class _Partition:
     tallies: dict[Tally, int] = field(default_factory=dict)
     weight: int = 0
     opened_at: float = 0.0
+    logged_to: int = -1
 
 
 @dataclass(slots=True)
@@ -281,6 +285,7 @@ class RawPublisher:
         if error is None:
             self._last_acknowledged = now
             self._observe(now - sent.sent_at)
+            self._logged(sent)
             if self._traces is not None and sent.received:
                 self._traces.logged(sent.received, sent.partition, sent.offset)
         else:
@@ -289,6 +294,12 @@ class RawPublisher:
             tally.settled(frames, now - sent.opened_at, error is None)
         for settled in sent.waiting:
             settled(error is None)
+
+    def _logged(self, sent: _Sent) -> None:
+        of = self._partitions[sent.partition]
+        if 0 <= sent.offset <= of.logged_to and not self.failed.done():
+            self.failed.set_result(SetupError(f"{self._topic} is not the topic it was: it has been made anew"))
+        of.logged_to = max(of.logged_to, sent.offset)
 
     def _refused(self, sent: _Sent, error: NotTaken) -> None:
         log.error("a record of %d frames could not be logged: %s", sent.frames, error)

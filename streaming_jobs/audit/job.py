@@ -20,7 +20,7 @@ from streaming_jobs.audit.settle import LateDelivery, LateFrame, Patience, Unsen
 from streaming_jobs.audit.tables import Tables, kept
 from streaming_jobs.judging.reading import start_batch
 from streaming_jobs.judging.stretch import Stretch, choose_stretch
-from streaming_jobs.spark import stop_spark
+from streaming_jobs.spark import brief
 
 CHECKED = 10_000
 """So many missing records are followed one by one; where more are missing, waiting for them would not help."""
@@ -39,14 +39,12 @@ def audit_mesh(
         if asking is not None:
             asking.ask_again()
         spark = start_batch(config, master)
-        try:
+        with brief(spark):
             audit = Audit(config, spark, history, stretch)
             equation = audit.run(say, settle_seconds)
             if asking is not None:
                 equation.edges = [asking.compare(audit.logged_by(asking.edge))]
             return equation
-        finally:
-            stop_spark(spark)
 
 
 def now_us() -> int:

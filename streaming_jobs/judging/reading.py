@@ -120,7 +120,8 @@ def judge_frames(raw: DataFrame, config: Config, standing_before: int | None) ->
 
     `standing_before`: the interests begin with those of that time; None: with none, where the log begins.
     """
-    judges = JudgeRecords(str(config.path.resolve()), standing_before)
+    # Not where it leads to: in a pod it is a link into a folder that has nothing of what it names relative to itself.
+    judges = JudgeRecords(str(config.path), standing_before)
     judge: Callable[..., Column] = F.udf(judges, PlainArray(JUDGED), useArrow=False)
     frames = raw.select("logged_at", F.explode(judge("value", "partition", "offset")).alias("frame"))
     return frames.select("frame.*", "logged_at")

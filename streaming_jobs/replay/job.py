@@ -34,7 +34,7 @@ from streaming_jobs.judging.repeats import MARKED_WINDOWS
 from streaming_jobs.judging.stretch import Stretch, choose_stretch
 from streaming_jobs.replay.changes import LISTED, Change, Outcome, Replay, differing
 from streaming_jobs.replay.put_in import Given, RawWriter
-from streaming_jobs.spark import stop_spark
+from streaming_jobs.spark import brief
 
 Say = Callable[[str], None]
 _SECOND = 1_000_000
@@ -49,11 +49,9 @@ def replay_mesh(
     with History(config) as history:
         stretch = choose_stretch(history, config, start, end, now_us())
         spark = start_batch(config, master)
-        try:
+        with brief(spark):
             say(f"decoding {sum(span.size for span in stretch.spans.values()):,} raw records again")
             return ReplayJob(config, spark, history, stretch, dry_run=dry_run).run(say)
-        finally:
-            stop_spark(spark)
 
 
 class ReplayJob:

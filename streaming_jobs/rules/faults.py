@@ -23,10 +23,8 @@ def rule_faults(config: Config, master: str = "local[1]") -> list[Fault]:
     """Starts Spark, asks it about each rule, and ends it."""
     from streaming_jobs.events_table import SETTINGS
     from streaming_jobs.rules.check import check_rules
-    from streaming_jobs.spark import BRIEF_JVM, start_spark, stop_spark
+    from streaming_jobs.spark import BRIEF_JVM, brief, start_spark
 
     spark = start_spark(f"meshgate-{config.mesh}-check", master, SETTINGS, jvm_options=BRIEF_JVM)
-    try:
+    with brief(spark):
         return faults_of(config, check_rules(spark, config.rules).faults)
-    finally:
-        stop_spark(spark)

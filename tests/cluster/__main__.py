@@ -14,11 +14,12 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from tests.cluster.images import ROOT
-from tests.cluster.node import CONTROLLERS, GROUP, GROUPS, SYSCTLS
+from tests.cluster.node import GROUP, GROUPS, SYSCTLS
 from tests.cluster.programs import built
 from tests.cluster.steps import STEPS
 
@@ -35,6 +36,7 @@ OURS = (
     "private",
 )
 """What the node runs in: when its first process ends, all of it ends."""
+END_SECONDS, LOOK_SECONDS = 60, 0.5
 FIRST = '"$@"; exit $?'
 """A shell as that first process: it takes in what containers leave behind."""
 
@@ -79,10 +81,19 @@ def _as_it_was() -> Iterator[None]:
     finally:
         for name, value in before.items():
             Path("/proc/sys", name).write_text(value)
-        for controller in CONTROLLERS:
-            for folder in sorted((GROUPS / controller / GROUP).glob("**"), reverse=True):
-                with contextlib.suppress(OSError):  # it has a process yet, which is ending
-                    folder.rmdir()
+        deadline = time.monotonic() + END_SECONDS
+        while not _without_groups() and time.monotonic() < deadline:
+            time.sleep(LOOK_SECONDS)
+
+
+def _without_groups() -> bool:
+    """False while one has a process yet, which is ending."""
+    groups = [GROUPS / GROUP, *GROUPS.glob(f"*/{GROUP}")]
+    for group in groups:
+        for folder in sorted(group.glob("**"), reverse=True):
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+    return not any(group.exists() for group in groups)
 
 
 if __name__ == "__main__":

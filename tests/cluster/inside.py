@@ -6,6 +6,7 @@ import argparse
 import signal
 import sys
 import time
+import traceback
 from pathlib import Path
 
 from tests.cluster.node import Node
@@ -34,9 +35,10 @@ def main() -> int:
         try:
             say(step.__name__, began, list(step(release)))
             node.check()
-        except AssertionError as fault:
+        except Exception as fault:
             failed = True
-            say(step.__name__, began, [f"FAILED: {fault}"])
+            told = str(fault) if isinstance(fault, AssertionError) else traceback.format_exc()
+            say(step.__name__, began, [f"FAILED: {told}"])
             break
         if step.__name__ == asked.until:
             break

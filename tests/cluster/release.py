@@ -10,7 +10,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -25,7 +25,9 @@ NAME = "test"
 VALUES = (ROOT / "k8s/overlays/test-mesh/values.yaml", Path(__file__).with_name("values.yaml"))
 CHART = ROOT / "helm/meshgate"
 FLOWING_SECONDS = 240
-SETTLED_SECONDS = 120
+SETTLED_SECONDS, QUIET_SECONDS = 600, 90
+READY_SECONDS = 600
+READY = '{.status.conditions[?(@.type=="Ready")].status}'
 LOOK_SECONDS = 1.0
 HELM_SECONDS = "10m"
 
@@ -83,6 +85,14 @@ class Release:
     def rolled_out(self, part: str) -> None:
         self.node.kubectl("rollout", "status", f"statefulset/{NAME}-{part}", "--timeout", "10m")
 
+    def ready(self, pod: str) -> None:
+        """One that is made anew under its old name: its set may not have noticed yet that the old one is gone."""
+        until(f"{pod} is ready", lambda: self._is_ready(pod), READY_SECONDS)
+
+    def _is_ready(self, pod: str) -> bool:
+        said = self.node.kubectl("get", "pod", pod, "--ignore-not-found", "--output", f"jsonpath={READY}")
+        return said == "True"
+
     @contextmanager
     def _begun(self, verb: str, *options: str) -> Iterator[subprocess.Popen[str]]:
         files = [part for path in VALUES for part in ("--values", str(path))]
@@ -119,11 +129,10 @@ class Release:
 
     # -- the command line --------------------------------------------------------------------------------------
 
-    def meshgate(self, *arguments: str, check: bool = True) -> str:
+    def meshgate(self, *arguments: str) -> str:
         command = [sys.executable, "-m", "gateway.cli", *arguments]
-        environment = self.node.environment | {"SPARK_LOCAL_IP": "127.0.0.1"}
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-        if check and done.returncode:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=self.node.environment)
+        if done.returncode:
             raise AssertionError(f"meshgate {' '.join(arguments)}: {done.stdout[-3000:]}{done.stderr[-2000:]}")
         return done.stdout
 
@@ -187,22 +196,32 @@ class Run:
             raise AssertionError(f"nothing flows after {FLOWING_SECONDS} s\n{self._release.state()}")
 
     def finish(self, process: subprocess.Popen[str]) -> None:
-        said, _ = process.communicate()
-        if process.returncode:
-            raise AssertionError(f"the load failed\n{self._release.state()}")
-        record = Record(**json.loads(said.splitlines()[-1]))
+        self.record.sent = json.loads(self._told(process, "stop"))
+        self._settle()
+        said = self._told(process, json.dumps({stream: sorted(self.accepted.get(stream, ())) for stream in STREAMS}))
+        record = Record(**json.loads(said))
         record.received = {
             stream: Counter({int(each): times for each, times in counts.items()})
             for stream, counts in record.received.items()
         }
         self.record = record
-        self._settle()
+
+    def _told(self, process: subprocess.Popen[str], line: str) -> str:
+        """What it answers."""
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with suppress(BrokenPipeError):
+            print(line, file=process.stdin, flush=True)
+        if not (said := process.stdout.readline()):
+            raise AssertionError(f"the load failed\n{self._release.state()}")
+        return said
 
     def _settle(self) -> None:
-        """Until the mesh has accepted all, or no more for a while: a datagram that was lost never comes."""
+        """Until the mesh has accepted all, or no more for longer than a router takes to start: a datagram that was lost
+        never comes."""
         deadline = time.monotonic() + SETTLED_SECONDS
         missing, since = -1, time.monotonic()
-        while missing != 0 and time.monotonic() < deadline and time.monotonic() - since < 20:
+        while missing != 0 and time.monotonic() < deadline and time.monotonic() - since < QUIET_SECONDS:
             self.accepted = self._release.events().get(self.name, {})
             now = sum(len(self.lost(stream)) for stream in STREAMS)
             if now != missing:

@@ -113,6 +113,7 @@ class TestExecutors:
         service = find(objects, "Service", "-router")
         name = service["metadata"]["name"]
         assert settings["spark.driver.host"] == f"{name}-0.{name}.mesh.svc"
+        assert settings["spark.kubernetes.executor.useDriverPodIP"] == "false"  # else it is told the address it binds
         assert settings["spark.kubernetes.driver.pod.name"] == f"{name}-0"  # they end when it does
         assert service["spec"]["publishNotReadyAddresses"] is True
         ports = {each["name"]: str(each["port"]) for each in service["spec"]["ports"]}

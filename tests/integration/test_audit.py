@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from kafka.admin import KafkaAdminClient
 from kafka.structs import TopicPartition
 from pyspark.sql import SparkSession
@@ -57,8 +58,23 @@ def audited(config: Config, batch: SparkSession) -> dict[str, Any]:
         return Audit(config, batch, history, stretch).run(lambda _line: None, 0).to_json()
 
 
-def test_it_balances_after_traffic_of_every_kind(mesh: TestMesh, told: Traffic, began: datetime) -> None:
-    run = mesh.command("audit", "--from", began.isoformat(), "--output", "json", seconds=240)
+@pytest.fixture
+def mounted(mesh: TestMesh, tmp_path: Path) -> Path:
+    """The configuration as a kubelet mounts it: a link into a folder that changes. What it names stands relative to
+    the link."""
+    config = yaml.safe_load(mesh.config_file.read_text())
+    config["trust"] = "../trust/keys.yaml"
+    path = tmp_path / "config" / "meshgate.yaml"
+    (path.parent / "..data").mkdir(parents=True)
+    (path.parent / "..data" / path.name).write_text(yaml.safe_dump(config))
+    path.symlink_to(Path("..data", path.name))
+    (tmp_path / "trust").mkdir()
+    (tmp_path / "trust" / "keys.yaml").symlink_to(load(mesh.config_file).trust)
+    return path
+
+
+def test_it_balances_after_traffic_of_every_kind(mesh: TestMesh, told: Traffic, began: datetime, mounted: Path) -> None:
+    run = mesh.command("audit", "-c", str(mounted), "--from", began.isoformat(), "--output", "json", seconds=240)
     said = json.loads(run.stdout)
     assert (said["balanced"], run.returncode) == (True, 0), run.stdout
     terms = ("events", "rejected", "duplicates", "control", "again", "lost")

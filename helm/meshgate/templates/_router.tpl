@@ -45,7 +45,9 @@ spark.kubernetes.container.image.pullPolicy: {{ .Values.images.pullPolicy }}
 spark.kubernetes.executor.request.cores: {{ $executors.cpu | quote }}
 spark.kubernetes.executor.podNamePrefix: {{ $full }}-router
 {{- if eq .Values.router.kind "statefulset" }}
-# Executors find the driver by its pod's own name, end when it ends, and are made after the template below.
+# Executors find the driver by its pod's own name, end when it ends, and are made after the template below. (By default
+# Spark tells them the address that the driver binds instead, which is every address here, and none to connect to.)
+spark.kubernetes.executor.useDriverPodIP: "false"
 spark.driver.host: {{ $full }}-router-0.{{ $full }}-router.{{ .Release.Namespace }}.svc
 spark.driver.bindAddress: {{ .Values.bindHost | quote }}
 spark.driver.port: {{ include "meshgate.driverPort" . | quote }}

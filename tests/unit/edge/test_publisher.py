@@ -42,6 +42,9 @@ class Log:
     def records(self) -> list[list[RawFrame]]:
         return [list(decode_record(one.value).frames) for one in self.kafka.written]
 
+    async def has_written(self, count: int) -> None:
+        await until(lambda: len(self.records()) == count)
+
     async def acknowledges(self, error: NotTaken | None = None) -> None:
         self.kafka.acknowledge(error)
         await turn()
@@ -259,3 +262,17 @@ async def test_many_datagrams_at_once_fill_records_in_their_order_each_with_its_
     await log.acknowledges()
     assert sum(count for count, _ in tally.settles) == 8
     assert log.publisher.in_flight_bytes == 0
+
+
+@in_a_loop
+async def test_a_topic_that_was_made_anew_ends_this_life() -> None:
+    log = Log(RecordSettings(linger_milliseconds=0))
+    for count, name in enumerate(("one", "two", "into another"), start=1):
+        assert not log.publisher.failed.done()
+        if name == "into another":
+            log.kafka.ends.clear()
+        log.adds(name)
+        await log.has_written(count)
+        await log.acknowledges()
+    assert log.settled[-1] == ("into another", True)  # Kafka has it all the same
+    assert str(log.publisher.failed.result()) == "test.raw is not the topic it was: it has been made anew"

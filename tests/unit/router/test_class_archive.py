@@ -63,3 +63,11 @@ def test_only_the_newest_stay() -> None:
         archive.keep(ended_well=True)
     assert archive.path.exists()
     assert len(list(archive.path.parent.iterdir())) == KEPT
+
+
+def test_where_nothing_can_be_written_nothing_is_taken_away(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (cache / "a file").touch()
+    monkeypatch.setenv("MESHGATE_CACHE", str(cache / "a file"))
+    archive = ClassArchive(JAVA, "a.jar", may_write=True)
+    assert archive.options() == []
+    archive.keep(ended_well=False)

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from gateway.embedded.processes import start_time
 from gateway.errors import SetupError
 from streaming_jobs.scratch import scratch_folder
 
@@ -21,31 +20,35 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def left_by(pid: int, started: int, namespace: str = "") -> Path:
-    mine = scratch_folder()
-    folder = mine.with_name(f"{namespace or mine.name.partition('-')[0]}-{pid}-{started}")
+USES_ONE = """
+import sys, tempfile
+from streaming_jobs.scratch import scratch_folder
+
+tempfile.tempdir = sys.argv[1]
+print(scratch_folder(), flush=True)
+input()
+"""
+
+
+def filled(folder: Path) -> Path:
     (folder / "blockmgr").mkdir(parents=True)
     (folder / "blockmgr" / "data").write_bytes(b"x")
     return folder
 
 
-def test_what_is_in_use_stays_and_what_belongs_to_nobody_goes() -> None:
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
-        started = start_time(other.pid)
-        assert started is not None
-        in_use, of_an_earlier_process = left_by(other.pid, started), left_by(other.pid, started - 1)
+def test_what_is_in_use_stays_and_what_belongs_to_nobody_goes(temporary: Path) -> None:
+    of_nobody = filled(scratch_folder().with_name("4000000-of-an-earlier-process"))
+    line = [sys.executable, "-c", USES_ONE, str(temporary)]
+    with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        made = filled(Path(other.stdout.readline().strip()))
+        assert not of_nobody.exists()
+        in_use = made.rename(made.with_name("4000001-as-its-container-counts"))  # no process has that number here
         scratch_folder()
         assert in_use.exists()
-        assert not of_an_earlier_process.exists()
-        other.communicate(b"\n")
+        other.kill()
     scratch_folder()
     assert not in_use.exists()
-
-
-def test_what_another_container_uses_stays_though_its_processes_are_not_seen() -> None:
-    theirs = left_by(1, 7, namespace="in4026531999")
-    scratch_folder()
-    assert theirs.exists()
 
 
 def test_it_is_the_same_folder_for_the_life_of_a_process_and_nobody_else_reads_it(temporary: Path) -> None:
@@ -57,7 +60,7 @@ def test_it_is_the_same_folder_for_the_life_of_a_process_and_nobody_else_reads_i
 
 
 def test_a_folder_that_cannot_be_made_is_told_with_the_way_out(temporary: Path) -> None:
-    (temporary / f"meshgate-spark-{os.getuid()}").write_text("a file")
+    (temporary / f"meshgate-jvm-{os.getuid()}").write_text("a file")
     with pytest.raises(SetupError) as refused:
         scratch_folder()
     assert "set TMPDIR to another folder" in str(refused.value)
