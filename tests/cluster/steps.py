@@ -144,7 +144,8 @@ def lose_checkpoint(release: Release) -> None:
 
 def uninstall(release: Release) -> Iterator[str]:
     release.uninstall()
-    until("the pods are gone", lambda: pods(release.node) == "1 kafka")
+    parts = f"app.kubernetes.io/instance={NAME},app.kubernetes.io/component in (edge,router)"
+    release.node.kubectl("wait", "--for=delete", "pod", "-l", parts, "--timeout", "5m")
     left = release.node.kubectl(
         "get",
         "all,configmap,pvc,networkpolicy,pdb,serviceaccount",
