@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 from prometheus_client import CollectorRegistry
+from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from gateway.auth.trust_file import load as load_trust
 from gateway.config import Config, ConfigWatch, Reloaded
@@ -30,7 +31,6 @@ from streaming_jobs.router.metrics import RouterMetrics
 from streaming_jobs.router.observer import Observer
 from streaming_jobs.router.pace import Mode
 from streaming_jobs.router.progress import ProgressListener
-from streaming_jobs.router.warmth import rehearse, warm_up, warm_workers
 from streaming_jobs.self_test import self_test
 from streaming_jobs.spark import start_spark, stop_spark
 
@@ -45,6 +45,7 @@ WATCH_SECONDS = 0.1
 FOLLOW_SECONDS = 1.0
 ASK_MILLISECONDS = 5_000
 """For an answer of Kafka's; meanwhile nothing else is looked at."""
+WARM_UP_SECONDS = 5
 
 
 def lane_partitions(partitions: int, lanes: int) -> list[list[int]]:
@@ -132,8 +133,6 @@ class Router:
             observer.start()
             log.info("router is ready: %d lanes, %s", len(self._lanes), self._config.router.mode)
             self._begun()
-            if self._has_spare_core:
-                threading.Thread(target=rehearse, args=(spark, stop), name="rehearsal", daemon=True).start()
             self._watch(stop)
         finally:
             if observer is not None:
@@ -229,3 +228,26 @@ class RawBounds:
     def ends(self) -> dict[int, int]:
         ends = self._consumer.end_offsets(self._partitions, timeout_ms=ASK_MILLISECONDS)
         return {partition.partition: end for partition, end in ends.items()}
+
+
+def warm_workers(spark: SparkSession) -> None:
+    """The process that workers are forked from takes a second or two to begin: while the queries are planned.
+
+    Takes one core, which they must not need: a query in real time does not start with fewer than all of its own.
+    """
+    length = F.udf(len, "int", useArrow=False)
+    try:
+        spark.range(0, 1, numPartitions=1).select(length(F.lit("x"))).collect()
+    except Exception as failed:
+        log.info("workers not warmed up: %s", type(failed).__name__)
+
+
+def warm_up(spark: SparkSession) -> None:
+    """What a query loads and compiles when it first runs, done before it matters."""
+    length = F.udf(len, "int", useArrow=False)
+    rows = spark.readStream.format("rate").option("rowsPerSecond", 10).load()
+    seen = rows.withColumn("length", length(F.col("value").cast("string")))
+    unique = seen.withWatermark("timestamp", "10 seconds").dropDuplicates(["value", "timestamp"])
+    query = unique.writeStream.format("noop").outputMode("update").trigger(processingTime="0 seconds").start()
+    query.awaitTermination(WARM_UP_SECONDS)
+    query.stop()
