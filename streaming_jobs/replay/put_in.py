@@ -36,7 +36,7 @@ class RawWriter:
                 acks="all",
                 enable_idempotence=True,
                 max_request_size=config.kafka.message_bytes,
-                bootstrap_timeout_ms=int(CONNECT_SECONDS * 1000),
+                bootstrap_timeout_ms=CONNECT_SECONDS * 1000,
                 metrics_enabled=False,
             )
         except (KafkaError, OSError, ValueError) as error:

@@ -5,7 +5,7 @@ row and 1.5 to take one out. A mesh with 1,000 new ids a second would stand stil
 for three whenever a bucket ends, one with 10,000 for ten times as long. But the rows of a bucket lie side by side, its
 start being the first part of their key, and RocksDB takes a range out at once. Where the state lives in this process'
 JVM (a `local` master) it is asked to do so, and Spark evicts nothing. The state of an executor is out of reach: there
-Spark does it (see `plan.route`).
+Spark does it (see `plan.first_of_each`).
 
 What goes is what Spark would evict: buckets that begin before the watermark of a committed batch. Spark's change log
 does not know of it, so a restart may bring some of it back; the next sweep takes it out again.

@@ -25,6 +25,14 @@ def peer_of(edge: RunningEdge, authority: Authority, files: dict[str, str] | Non
     return peer
 
 
+def begun_by(edge: RunningEdge, authority: Authority, **given: Any) -> ForeignQuic:
+    """A peer that says its first word and takes none."""
+    peer = peer_of(edge, authority, **given)
+    peer.silent = True
+    peer.begin()
+    return peer
+
+
 def names(edge: RunningEdge) -> list[str]:
     """By which the raw log knows whom the packets came from."""
     return [frame.source.peer for frame in edge.kafka.raw() if frame.source.protocol == "emm"]

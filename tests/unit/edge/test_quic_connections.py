@@ -9,7 +9,7 @@ from aioquic.quic.packet import QuicErrorCode
 
 from gateway.edge import quic
 from tests.unit.edge.certificates import Authority
-from tests.unit.edge.quic_devices import PACKET, devices, peer_of
+from tests.unit.edge.quic_devices import PACKET, begun_by, devices, peer_of
 from tests.unit.edge.running import configured, in_a_loop, running, until
 
 
@@ -31,9 +31,7 @@ class TestWhoMayCome:
     @in_a_loop
     async def test_each_connection_is_counted_under_the_state_it_is_in(self, authority: Authority) -> None:
         async with running(configured(devices(authority))) as edge:
-            begun = peer_of(edge, authority)
-            begun.silent = True
-            begun.begin()
+            begun_by(edge, authority)
             await until(lambda: edge.of("connections", "devices", state="handshake") == 1)
             await peer_of(edge, authority).connect()
             assert edge.of("connections", "devices", state="open") == 1
@@ -42,9 +40,7 @@ class TestWhoMayCome:
     @in_a_loop
     async def test_a_handshake_that_is_not_done_in_time_ends_the_connection(self, authority: Authority) -> None:
         async with running(configured(devices(authority, handshake_seconds=0.05))) as edge:
-            peer = peer_of(edge, authority)
-            peer.silent = True
-            peer.begin()
+            peer = begun_by(edge, authority)
             await until(lambda: edge.of("connections_closed_total", "devices", reason="timeout") == 1)
             peer.vanish()
             await until(lambda: edge.of("connections", "devices", state="closing") == 0)
@@ -55,13 +51,9 @@ class TestWhoMayCome:
     ) -> None:
         monkeypatch.setattr(quic, "RETRY_FROM_ARRIVING", 1)
         async with running(configured(devices(authority))) as edge:
-            begun = peer_of(edge, authority)
-            begun.silent = True
-            begun.begin()
+            begun_by(edge, authority)
             await until(lambda: edge.of("connections", "devices", state="handshake") == 1)
-            forger = peer_of(edge, authority)
-            forger.silent = True
-            forger.begin()
+            forger = begun_by(edge, authority)
             await until(lambda: forger.heard)
             assert forger.heard[0][0] >> 4 & 0b11 == 3  # Retry (RFC 9000 section 17.2.5)
             assert edge.of("connections_opened_total", "devices") == 1
@@ -76,9 +68,7 @@ class TestWhoMayCome:
     ) -> None:
         monkeypatch.setattr(quic, "RETRY_FROM_ARRIVING", 0)
         async with running(configured(devices(authority))) as edge:
-            peer = peer_of(edge, authority, token=os.urandom(60))
-            peer.silent = True
-            peer.begin()
+            peer = begun_by(edge, authority, token=os.urandom(60))
             await until(lambda: peer.heard)
             assert edge.of("connections_opened_total", "devices") == 0
 
