@@ -7,7 +7,7 @@ reader gets the whole event back (`read`).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 
@@ -22,56 +22,62 @@ TRACE_HEADER = "ce_traceparent"
 _TYPES = {kind: f"{TYPE_PREFIX}{kind}".encode() for kind in Kind}
 
 
-def headers(event: Event, mesh: str) -> Headers:
-    """The record's headers; what is empty is left out. What all events of one sender share is made once."""
+NAMES = (
+    "ce_id", "ce_type", "ce_subject", "ce_time",
+    "ce_specversion", "ce_source", "ce_partitionkey", "ce_meshauth", "ce_meshprotocol", "ce_meshlistener",
+    "ce_meshedge", "ce_meshsession", "ce_meshkey", "ce_meshnode", "ce_meshpeer",
+    "content-type", "ce_meshmessageid", "ce_meshcorrelation", "ce_meshurgent", "ce_meshsentat", TRACE_HEADER,
+    "ce_meshheaders",
+)  # fmt: skip
+"""Of all headers there are."""
+Values = list[bytes | None]
+"""In the order of `NAMES`."""
+
+
+def headers(given: Values) -> Headers:
+    """What is empty is left out."""
+    return [(name, value) for name, value in zip(NAMES, given, strict=True) if value is not None]
+
+
+def values(event: Event, mesh: str) -> Values:
+    """Of the event's record. What all events of one sender share is made once."""
     sender = (
         mesh, event.protocol, event.node or event.peer, event.auth, event.listener, event.edge, event.session,
         event.key_id, event.node, event.peer,
     )  # fmt: skip
-    given: Headers = [
-        ("ce_id", event.id.encode()),
-        ("ce_type", _TYPES[event.kind]),
-        ("ce_subject", event.subject.encode()),
-        ("ce_time", rfc3339(event.received_at).encode()),
+    traceparent, told = _told(event.headers) if event.headers else (None, None)
+    return [
+        event.id.encode(),
+        _TYPES[event.kind],
+        event.subject.encode(),
+        rfc3339(event.received_at).encode(),
         *_of_sender(*sender),
+        event.content_type.encode() or None,
+        event.message_id.encode() or None,
+        event.correlation.encode() or None,
+        b"true" if event.urgent else None,
+        None if event.sent_at is None else rfc3339(event.sent_at).encode(),
+        traceparent,
+        told,
     ]
-    if event.content_type:
-        given.append(("content-type", event.content_type.encode()))
-    if event.message_id:
-        given.append(("ce_meshmessageid", event.message_id.encode()))
-    if event.correlation:
-        given.append(("ce_meshcorrelation", event.correlation.encode()))
-    if event.urgent:
-        given.append(("ce_meshurgent", b"true"))
-    if event.sent_at is not None:
-        given.append(("ce_meshsentat", rfc3339(event.sent_at).encode()))
-    if event.headers:
-        told = dict(event.headers)
-        if traceparent := told.pop(TRACEPARENT, ""):
-            given.append((TRACE_HEADER, traceparent.encode()))
-        if told:
-            given.append(("ce_meshheaders", json.dumps(told).encode()))
-    return given
+
+
+def _told(event_headers: Mapping[str, str]) -> tuple[bytes | None, bytes | None]:
+    """The trace has a header of its own."""
+    others = dict(event_headers)
+    traceparent = others.pop(TRACEPARENT, "")
+    return traceparent.encode() or None, json.dumps(others).encode() if others else None
 
 
 @lru_cache(maxsize=65_536)
 def _of_sender(
     mesh: str, protocol: str, name: str, auth: Auth, listener: str, edge: str, session: str, key_id: str, node: str,
     peer: str,
-) -> tuple[tuple[str, bytes], ...]:  # fmt: skip
-    named = {
-        "ce_source": f"/mesh/{mesh}/{protocol}/{name}",
-        "ce_partitionkey": name,
-        "ce_meshauth": auth.value,
-        "ce_meshprotocol": protocol,
-        "ce_meshlistener": listener,
-        "ce_meshedge": edge,
-        "ce_meshsession": session,
-        "ce_meshkey": key_id,
-        "ce_meshnode": node,
-        "ce_meshpeer": peer,
-    }
-    return (("ce_specversion", SPEC_VERSION), *((name, value.encode()) for name, value in named.items() if value))
+) -> Values:  # fmt: skip
+    said = (
+        f"/mesh/{mesh}/{protocol}/{name}", name, auth.value, protocol, listener, edge, session, key_id, node, peer,
+    )  # fmt: skip
+    return [SPEC_VERSION, *(value.encode() or None for value in said)]
 
 
 def read(record_headers: Iterable[tuple[str, bytes]], body: bytes) -> Event:

@@ -14,22 +14,34 @@ from gateway.reasons import Rejected
 
 RECORD_BYTES, HEADER_BYTES = 128, 10
 """What Kafka's format adds to a batch of one record (61 + 21 bytes and lengths) and to a header (two lengths)."""
+EVENT_NAMES_BYTES = sum(len(name) + HEADER_BYTES for name in cloud_event.NAMES)
+
+NAMES_BYTES = sum(len(name) + HEADER_BYTES for name in cloud_event.NAMES)
 
 
 class Out(NamedTuple):
-    """A record to write. No partition: Kafka chooses by key."""
+    """A record to write. No partition: Kafka chooses by key. `event`: of an event's headers only the values, which get
+    their names in the JVM (see `plan.headers`); `others`: those of any other record.
+    """
 
     topic: str
     partition: int | None
     key: bytes | None
     value: bytes | None
-    headers: list[tuple[str, bytes]] | None = None
+    others: cloud_event.Headers | None = None
+    event: cloud_event.Values | None = None
+
+    @property
+    def headers(self) -> cloud_event.Headers:
+        return self.others or [] if self.event is None else cloud_event.headers(self.event)
 
 
 def bytes_of(out: Out) -> int:
     """As a producer counts a record before it compresses it: at most so many."""
     size = RECORD_BYTES + len(out.value or b"") + len(out.key or b"")
-    for name, value in out.headers or ():
+    if out.event is not None:
+        size += EVENT_NAMES_BYTES + sum(map(len, filter(None, out.event)))
+    for name, value in out.others or ():
         size += len(name) + len(value) + HEADER_BYTES
     return size
 
@@ -57,7 +69,7 @@ class Topics:
 
     def event(self, event: Event) -> Out:
         key = (event.node or event.session or event.peer).encode()
-        return Out(self._names["events"], None, key, event.body, cloud_event.headers(event, self._mesh))
+        return Out(self._names["events"], None, key, event.body, event=cloud_event.values(event, self._mesh))
 
     def egress(self, edge_ordinal: int, record: bytes) -> Out:
         return Out(self._names["egress"], edge_ordinal, None, record)
@@ -89,5 +101,5 @@ class Topics:
         return Out(self._names["rejected"], None, None, frame[: self._largest_frame], encode_headers(headers.items()))
 
 
-def encode_headers(headers: Iterable[tuple[str, str]]) -> list[tuple[str, bytes]]:
+def encode_headers(headers: Iterable[tuple[str, str]]) -> cloud_event.Headers:
     return [(name, value.encode()) for name, value in headers]

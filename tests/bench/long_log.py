@@ -101,7 +101,7 @@ class Partition:
             content_type="text/plain", body=b"21.5", auth=Auth.HMAC, key_id="00000001",
         )  # fmt: skip
         self._key, self._body = device.node.encode(), event.body
-        self._headers = [one for one in cloud_event.headers(event, "test") if one[0] != "ce_id"]
+        self._headers = [one for one in cloud_event.headers(cloud_event.values(event, "test")) if one[0] != "ce_id"]
         self._groups = (Group("emm", self._packet, addresses=(("devices", "10.0.0.2:9"),)),)
         device.close()
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql.types import ArrayType, BinaryType, StructField, StructType
+from pyspark.sql.types import BinaryType, StructField, StructType
 
 from gateway import cloud_event
 from gateway.event import Auth, Event, Kind
 from streaming_jobs.events_table import SCHEMA, events_in
-from streaming_jobs.router.plan import HEADER
+from streaming_jobs.router.plan import HEADERS
 from tests.integration.emm_peer import Device
 from tests.integration.mesh import TestMesh, wait_until
 from tests.integration.spark_session import spark
@@ -52,7 +52,7 @@ EMPTY = replace(
     urgent=False, sent_at=None, auth=Auth.NONE, key_id="",
 )  # fmt: skip
 EVENTS = {"everything": FULL, "hardly anything": EMPTY, "no text": replace(FULL, body=b"\xff\x00")}
-RECORDS = StructType([StructField("value", BinaryType()), StructField("headers", ArrayType(HEADER))])
+RECORDS = StructType([StructField("value", BinaryType()), StructField("headers", HEADERS)])
 
 
 def as_event(row: dict[str, Any]) -> Event:
@@ -73,7 +73,7 @@ def test_the_columns_are_the_fields_of_an_event_and_its_text() -> None:
 
 
 def test_a_record_of_the_topic_is_the_event_that_was_written(spark: SparkSession) -> None:
-    records = [(event.body, cloud_event.headers(event, "test")) for event in EVENTS.values()]
+    records = [(event.body, cloud_event.headers(cloud_event.values(event, "test"))) for event in EVENTS.values()]
     table = events_in(spark.createDataFrame(records, RECORDS))
     assert [(field.name, field.dataType) for field in table.schema] == [(one.name, one.dataType) for one in SCHEMA]
     rows = [row.asDict() for row in table.collect()]

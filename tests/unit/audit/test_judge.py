@@ -32,7 +32,7 @@ def test_an_accepted_frame_is_an_event_with_its_key_and_the_print_of_its_record(
     (event,) = judge().verdicts([frame(data)], 1, 10)
     assert event is not None
     assert (one.event_id, one.verdict, one.key) == ("1-10-0", "event", f"{NODE}:00000001")
-    headers = cloud_event.headers(event, "test")  # type: ignore[arg-type]
+    headers = cloud_event.headers(cloud_event.values(event, "test"))  # type: ignore[arg-type]
     assert one.event_print == event_print(NODE.encode(), b"31", headers)
     assert one.frame_print == frame_print(data)
 

@@ -81,7 +81,8 @@ class TestRaw:
 
 class TestEvents:
     def test_an_event_is_a_row(self) -> None:
-        (row,) = rows("events", Record(0, 5, 0, EVENT.body, tuple(cloud_event.headers(EVENT, "demo"))))
+        headers = cloud_event.headers(cloud_event.values(EVENT, "demo"))
+        (row,) = rows("events", Record(0, 5, 0, EVENT.body, tuple(headers)))
         assert (row.id, row.at, row.protocol, row.node, row.subject) == ("1-2-0", AT, "hsp", "node-3", "temp.high")
         assert (row.data, row.more["kind"], row.more["auth"]) == (b"81", "event", "tls")
         assert "urgent" not in row.more

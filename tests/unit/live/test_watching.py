@@ -21,7 +21,7 @@ def watching() -> Watching:
 
 
 def records(count: int, start: int = 0) -> list[Record]:
-    headers = tuple(cloud_event.headers(EVENT, "test"))
+    headers = tuple(cloud_event.headers(cloud_event.values(EVENT, "test")))
     return [Record(0, start + number, start + number, b"21", headers) for number in range(count)]
 
 

@@ -200,7 +200,8 @@ async def test_whether_an_event_was_traced_is_no_difference_to_a_replay_or_an_au
         [event] = mesh.router.events()
         untraced = replace(event, headers={})
         assert differing(event, untraced) == ()
-        prints = {event_print(b"k", b"v", cloud_event.headers(one, "test")) for one in (event, untraced)}
+        both = [cloud_event.headers(cloud_event.values(one, "test")) for one in (event, untraced)]
+        prints = {event_print(b"k", b"v", headers) for headers in both}
         assert len(prints) == 1
 
 
