@@ -16,7 +16,7 @@ import pstats
 import socket
 import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from typing import Any
 
@@ -24,14 +24,16 @@ from prometheus_client import CollectorRegistry
 
 from gateway import egress
 from gateway.config import Config
+from gateway.edge import producer
+from gateway.edge.datagrams_out import Told
 from gateway.edge.delivery import Ends
 from gateway.edge.dispatch import Dispatch, Past
 from gateway.edge.egress_reader import Batch
 from gateway.edge.ledger import Checkpoint, Ledger
 from gateway.edge.metrics import EdgeMetrics
 from gateway.edge.outcomes import OutcomeLog
-from gateway.edge.producer import Told
 from gateway.edge.publisher import RawPublisher
+from gateway.edge.sending import Datagram, OfT
 from gateway.edge.tickets import Tickets
 from gateway.edge.udp import UdpListener
 from gateway.egress import Egress, Group, Position
@@ -53,10 +55,10 @@ class Acknowledged:
     """Kafka takes all, and says so when it is asked."""
 
     def __init__(self) -> None:
-        self._told: list[Told] = []
+        self._told: list[producer.Told] = []
         self._offset = 0
 
-    def send(self, topic: str, value: bytes, told: Told, **settings: Any) -> None:
+    def send(self, topic: str, value: bytes, told: producer.Told, **settings: Any) -> None:
         self._told.append(told)
 
     def acknowledge(self) -> None:
@@ -69,8 +71,8 @@ class Acknowledged:
 class Nobody:
     """Sends nothing, and says that it has."""
 
-    def send(self, frame: bytes, address: str, done: Callable[[str], None]) -> None:
-        done("")
+    def send(self, datagrams: Sequence[Datagram[OfT]], told: Told[OfT]) -> None:
+        told(datagrams, "")
 
 
 class Out:

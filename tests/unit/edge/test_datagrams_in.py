@@ -9,7 +9,8 @@ from contextlib import closing
 import pytest
 
 from gateway.edge import datagrams_in as module
-from gateway.edge.datagrams_in import DATAGRAM_BYTES, MOST, DatagramsIn, OneByOne, datagrams_in
+from gateway.edge.datagram_calls import MOST
+from gateway.edge.datagrams_in import DATAGRAM_BYTES, DatagramsIn, OneByOne, datagrams_in
 
 WAYS = {"one by one": OneByOne, "as the system can": datagrams_in}
 LOOPBACK = {socket.AF_INET: "127.0.0.1", socket.AF_INET6: "::1"}
