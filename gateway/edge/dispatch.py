@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Protocol, TypeGuard
 
 from gateway.edge.confirmations import Awaited, HeldAnswers, Released
@@ -24,7 +24,7 @@ from gateway.edge.handover import Handovers
 from gateway.edge.ledger import Ledger
 from gateway.edge.outcomes import KnownOutcomes
 from gateway.edge.owed import Owed
-from gateway.edge.sending import Datagram, OfT
+from gateway.edge.sending import KNOWN_ADDRESSES, Datagram, OfT
 from gateway.edge.tickets import Tickets
 from gateway.egress import Begun, Confirm, Egress, Group, Handover, Position, Step
 from gateway.event import Kind
@@ -232,7 +232,7 @@ class Dispatch:
             self._abandon(delivery.reply)
 
     def _to_datagram(self, listener: str, address: str, delivery: HandedDelivery) -> None:
-        if self._is_known(delivery, f"{listener} {address}"):
+        if self._is_known(delivery, _receiver(listener, address).destination):
             return
         leaving = self._leaving.setdefault(listener, [])
         leaving.append((delivery.frame, address, delivery))
@@ -260,7 +260,7 @@ class Dispatch:
     def _sent(self, listener: str, datagrams: Sequence[Datagram[HandedDelivery]], detail: str) -> None:
         outcome = Outcome.UNDELIVERABLE if detail else Outcome.WRITTEN
         for _, address, delivery in datagrams:
-            self._ends.end(delivery, Receiver(f"{listener} {address}", listener), outcome, detail)
+            self._ends.end(delivery, _receiver(listener, address), outcome, detail)
 
     def _to_node(self, node: str, delivery: HandedDelivery) -> None:
         if not self._is_known(delivery, node):
@@ -283,29 +283,36 @@ def _is_step(handover: Handover | None) -> TypeGuard[Handover]:
     return handover is not None and handover.step is not Step.GIVEN
 
 
+@lru_cache(KNOWN_ADDRESSES)
+def _receiver(listener: str, address: str) -> Receiver:
+    return Receiver(f"{listener} {address}", listener)
+
+
 def _chosen(released: Released[tuple[int, Egress]]) -> tuple[int, Egress]:
     (offset, record), failed = released
     return offset, replace(record, kind=Kind.ERROR, groups=record.otherwise) if failed else record
 
 
 def _handed(offset: int, record: Egress, group: Group, awaited: Awaited | None, owed_to: str = "") -> HandedDelivery:
+    """By place, in the order of the fields: by name it takes twice as long."""
+    position = record.position
     return HandedDelivery(
-        event_id=record.event_id,
-        kind=record.kind,
-        subject=record.subject,
-        frame=group.frame,
-        stamps=group.stamps,
-        reply=ReplyAddress.unpack(group.reply) if group.reply else None,
-        request=group.request,
-        origin=record.origin,
-        received_at=record.received_at,
-        part=record.position.part,
-        offset=offset,
-        protocol=group.protocol,
-        owed_to=owed_to,
-        partition=record.position.partition,
-        given=record.handover is not None,
-        trace=record.trace,
-        handed_at=time.time_ns() // 1000 if record.trace else 0,
-        awaited=awaited,
+        record.event_id,
+        record.kind,
+        record.subject,
+        group.frame,
+        group.stamps,
+        ReplyAddress.unpack(group.reply) if group.reply else None,
+        group.request,
+        record.origin,
+        record.received_at,
+        position.part,
+        offset,
+        group.protocol,
+        owed_to,
+        position.partition,
+        record.handover is not None,
+        record.trace,
+        time.time_ns() // 1000 if record.trace else 0,
+        awaited,
     )
