@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -53,8 +53,7 @@ class Ends:
         self._log = log
         self._metrics = metrics
         self._traces = traces
-        self._delivered: Counter[tuple[str, str, str]] = Counter()
-        self._seconds: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
+        self._ended: defaultdict[tuple[str, str, str, str], list[int]] = defaultdict(list)
 
     def end(self, delivery: HandedDelivery, receiver: Receiver, outcome: Outcome, detail: str = "") -> None:
         at, value = time.time_ns() // 1000, str(outcome)
@@ -63,29 +62,22 @@ class Ends:
         self._log.add(row, delivery.offset, owed=owed)
         if delivery.awaited is not None:
             delivery.awaited.ended(outcome)
-        self._count(receiver.listener, delivery.protocol, value)
+        if not self._ended:
+            self._loop.call_soon(self._tell)
+        self._ended[receiver.listener, delivery.protocol, delivery.origin, value].append(at - delivery.received_at)
         if self._traces is not None and delivery.trace:
             failed = "" if outcome in DELIVERED else detail or value
             self._traces.delivered(delivery, receiver.destination, at, value, failed)
         if outcome is Outcome.UNDELIVERABLE:
             said = {"protocol": delivery.origin, "peer": receiver.destination, "node": receiver.node}
             self._log.reject(row, delivery.frame, said, delivery.offset, owed=owed)
-        elif delivery.origin and outcome is not Outcome.EXPIRED:
-            seconds = (at - delivery.received_at) / 1e6
-            self._seconds[delivery.origin, delivery.protocol].append(max(seconds, 0.0))
-
-    def _count(self, listener: str, protocol: str, outcome: str) -> None:
-        if not self._delivered:
-            self._loop.call_soon(self._tell)
-        self._delivered[listener, protocol, outcome] += 1
 
     def _tell(self) -> None:
-        for (listener, protocol, outcome), count in self._delivered.items():
-            self._metrics.of_name(listener, protocol).delivered(outcome, count)
-        for (origin, to), seconds in self._seconds.items():
-            self._metrics.observe_end_to_end(origin, to, seconds)
-        self._delivered.clear()
-        self._seconds.clear()
+        ended, self._ended = self._ended, defaultdict(list)
+        for (listener, protocol, origin, outcome), took_us in ended.items():
+            self._metrics.of_name(listener, protocol).delivered(outcome, len(took_us))
+            if origin and outcome in DELIVERED:
+                self._metrics.observe_end_to_end(origin, protocol, [max(one, 0) / 1e6 for one in took_us])
 
     def end_owed(self, delivery: HandedDelivery, outcome: Outcome, detail: str) -> None:
         """One that was owed to a node: whichever session it went to, it is the node that got it."""

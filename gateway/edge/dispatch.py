@@ -196,10 +196,11 @@ class Dispatch:
         return len(group.sessions) + len(group.addresses) + sum(map(self._owed.is_here, group.owed))
 
     def _each(self, offset: int, record: Egress, change: Callable[..., None]) -> None:
-        if count := sum(len(group.sessions) + len(group.addresses) for group in record.groups):
-            change(offset, count)
-        if owed := sum(len(group.owed) for group in record.groups):
-            change(offset, owed, owed=True)
+        for group in record.groups:
+            if count := len(group.sessions) + len(group.addresses):
+                change(offset, count)
+            if group.owed:
+                change(offset, len(group.owed), owed=True)
         if record.confirm is not None:
             change(offset)
         if _is_step(record.handover):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import cProfile
+import gc
 import pstats
 import socket
 import sys
@@ -23,6 +24,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 
 from gateway import egress
+from gateway.cli.edge import YOUNG_OBJECTS
 from gateway.config import Config
 from gateway.edge import producer
 from gateway.edge.datagrams_out import Told
@@ -215,6 +217,8 @@ async def measure(rig: Rig, size: int) -> Costs:
 async def main(profiler: cProfile.Profile | None = None) -> None:
     with ExitStack() as ends:
         rig = Rig(ends)
+        gc.freeze()  # as an edge does once it has begun
+        gc.set_threshold(YOUNG_OBJECTS, *gc.get_threshold()[1:])
         if profiler is not None:
             ends.enter_context(profiler)
         for size in SIZES if profiler is None else SIZES[-1:]:
