@@ -9,8 +9,8 @@ import struct
 from array import array
 from collections.abc import Callable, Iterable
 
-MOST = 256
-"""Taken or sent at once; then others have their turn."""
+AT_ONCE = 256
+"""Taken or sent with one call; then others have their turn."""
 ADDRESSES: dict[int, struct.Struct] = {
     socket.AF_INET: struct.Struct("!2xH4s8x"),
     socket.AF_INET6: struct.Struct("!2xH4x16s4x"),
@@ -49,15 +49,15 @@ class Slot(ctypes.Structure):
 
 
 class Slots:
-    """`MOST` of them: to each an address, in `places`, and a stretch of bytes wherever it is `put`."""
+    """`AT_ONCE` of them: to each an address, in `places`, and a stretch of bytes wherever it is `put`."""
 
     def __init__(self, family: int) -> None:
         size = ADDRESSES[family].size
-        self.places = bytearray(MOST * size)
-        self._vectors = (Vector * MOST)()
+        self.places = bytearray(AT_ONCE * size)
+        self._vectors = (Vector * AT_ONCE)()
         places, vectors, step = address_of(self.places), ctypes.addressof(self._vectors), ctypes.sizeof(Vector)
-        self._slots = (Slot * MOST)(
-            *(Slot(_Message(places + i * size, size, vectors + i * step, 1)) for i in range(MOST))
+        self._slots = (Slot * AT_ONCE)(
+            *(Slot(_Message(places + i * size, size, vectors + i * step, 1)) for i in range(AT_ONCE))
         )
         self.at = ctypes.addressof(self._slots)
         stride, at = ctypes.sizeof(Slot) // 4, Slot.length.offset // 4

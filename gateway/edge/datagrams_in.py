@@ -10,7 +10,7 @@ import socket
 from collections.abc import Hashable
 from typing import Any, Protocol
 
-from gateway.edge.datagram_calls import ADDRESSES, MOST, Call, Slots, address_of, find_call
+from gateway.edge.datagram_calls import ADDRESSES, AT_ONCE, Call, Slots, address_of, find_call
 from gateway.edge.peer import host_port
 
 DATAGRAM_BYTES = 2048
@@ -43,7 +43,7 @@ class OneByOne:
         datagrams: list[tuple[bytes, Place]] = []
         receive, add = self._socket.recvfrom, datagrams.append
         try:
-            for _ in range(MOST):
+            for _ in range(AT_ONCE):
                 add(receive(DATAGRAM_BYTES))
         except BlockingIOError:
             pass
@@ -63,15 +63,15 @@ class ManyAtOnce:
         self._socket = sock
         self._recvmmsg = recvmmsg
         self._address = ADDRESSES[sock.family]
-        self._bodies = bytearray(MOST * DATAGRAM_BYTES)
+        self._bodies = bytearray(AT_ONCE * DATAGRAM_BYTES)
         self._view = memoryview(self._bodies)
         self._slots = Slots(sock.family)
         first = address_of(self._bodies)
-        self._slots.put(range(first, first + len(self._bodies), DATAGRAM_BYTES), [DATAGRAM_BYTES] * MOST)
+        self._slots.put(range(first, first + len(self._bodies), DATAGRAM_BYTES), [DATAGRAM_BYTES] * AT_ONCE)
 
     def receive(self) -> list[tuple[bytes, Place]]:
         try:
-            count = self._recvmmsg(self._socket.fileno(), self._slots.at, MOST)
+            count = self._recvmmsg(self._socket.fileno(), self._slots.at, AT_ONCE)
         except (BlockingIOError, InterruptedError):
             return []
         size, view = self._address.size, self._view

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any
 
-from gateway.edge.datagram_calls import MOST
+from gateway.edge.datagram_calls import AT_ONCE
 from gateway.edge.sending import Datagram, NoAddress, OfT, sending
 
 QUEUED_BYTES = 1_048_576
@@ -86,7 +86,7 @@ class DatagramsOut:
     def _go_on(self) -> None:
         self._loop.remove_writer(self._socket.fileno())
         while self._waiting:
-            over, detail = self._try([one for one, _ in islice(self._waiting, MOST)])
+            over, detail = self._try([one for one, _ in islice(self._waiting, AT_ONCE)])
             if not over:
                 return
             self._over(over, detail)

@@ -16,6 +16,7 @@ from functools import lru_cache, partial
 from typing import Protocol, TypeGuard
 
 from gateway.edge.confirmations import Awaited, HeldAnswers, Released
+from gateway.edge.datagram_calls import AT_ONCE
 from gateway.edge.datagrams_out import Told
 from gateway.edge.delivery import Ends, HandedDelivery, Receiver
 from gateway.edge.egress_reader import Batch
@@ -34,8 +35,6 @@ from gateway.raw_log.frames import ReplyAddress, session_id
 log = logging.getLogger(__name__)
 
 SLICE_SECONDS = 0.005
-TOGETHER = 256
-"""Datagrams to one listener that wait for the end of their slice, at most: the system takes no more at once."""
 _TAKEN = (-1, None)
 """Stands behind the records of a batch."""
 
@@ -237,7 +236,7 @@ class Dispatch:
             return
         leaving = self._leaving.setdefault(listener, [])
         leaving.append((delivery.frame, address, delivery))
-        if len(leaving) >= TOGETHER:
+        if len(leaving) >= AT_ONCE:
             self._send(listener)
 
     def _send_all(self) -> None:

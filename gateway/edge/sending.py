@@ -13,10 +13,10 @@ from functools import lru_cache
 from itertools import accumulate, takewhile
 from typing import Protocol, TypeVar
 
-from gateway.edge.datagram_calls import ADDRESSES, MOST, Call, Slots, address_of, find_call
+from gateway.edge.datagram_calls import ADDRESSES, AT_ONCE, Call, Slots, address_of, find_call
 
-KNOWN_ADDRESSES = 65_536
-"""Taken apart once; beyond so many, those that were not sent to for longest are forgotten."""
+KNOWN_ADDRESSES = 16_384
+"""Of which what is found once is kept, some megabytes; then those that were not sent to for longest are forgotten."""
 
 OfT = TypeVar("OfT")
 Datagram = tuple[bytes, str, OfT]
@@ -61,7 +61,7 @@ class ManyAtOnce:
         self._place: Callable[[str], bytes] = lru_cache(KNOWN_ADDRESSES)(lambda address: _place(sock.family, address))
 
     def send(self, datagrams: Sequence[Datagram[OfT]]) -> int:
-        places = list(takewhile(bool, [self._place(address) for _, address, _ in datagrams[:MOST]]))
+        places = list(takewhile(bool, [self._place(address) for _, address, _ in datagrams[:AT_ONCE]]))
         count = len(places)
         if count < 2:
             return self._alone.send(datagrams)
@@ -73,7 +73,6 @@ class ManyAtOnce:
         return self._sendmmsg(self._socket.fileno(), self._slots.at, count)
 
 
-@lru_cache(KNOWN_ADDRESSES)
 def _host_and_port(address: str) -> tuple[str, int]:
     host, _, port = address.rpartition(":")
     if not port.isdecimal():

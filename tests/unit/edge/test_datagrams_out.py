@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from gateway.edge import sending
-from gateway.edge.datagram_calls import MOST, Slot, Vector
+from gateway.edge.datagram_calls import AT_ONCE, Slot, Vector
 from gateway.edge.datagrams_out import QUEUED_BYTES, DatagramsOut
 from gateway.edge.sending import Datagram, ManyAtOnce, OneByOne
 from tests.unit.edge.running import in_a_loop, until
@@ -148,9 +148,9 @@ async def test_one_that_is_refused_after_having_waited_costs_no_other(system: Sy
 async def test_many_leave_with_one_call(real: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
     system = System(real)
     monkeypatch.setattr(sending, "_sendmmsg", system.sendmmsg)
-    told, out, names = Told(), out_of(system), [str(number) for number in range(MOST + 2)]
+    told, out, names = Told(), out_of(system), [str(number) for number in range(AT_ONCE + 2)]
     out.send(named(*names), told)
-    assert (system.calls, len(told)) == (2, MOST + 2)
+    assert (system.calls, len(told)) == (2, AT_ONCE + 2)
     assert system.sent == [name.encode() for name in names]
     out.close()
 

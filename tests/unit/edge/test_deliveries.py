@@ -10,7 +10,7 @@ from contextlib import closing
 import pytest
 
 from gateway.deliveries import DeliveryOutcome
-from gateway.edge.dispatch import TOGETHER
+from gateway.edge.datagram_calls import AT_ONCE
 from gateway.edge.ledger import Checkpoint, Resumption
 from gateway.edge.suspicion import GIVEN_UP
 from gateway.egress import Applied, Egress, Group, Position
@@ -204,7 +204,7 @@ async def test_datagrams_of_one_batch_leave_in_its_order_and_each_has_its_outcom
             device.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1_048_576)
             device.settimeout(5)
             to = "devices", f"127.0.0.1:{device.getsockname()[1]}"
-            frames = [bytes(70_000) if number == TOGETHER // 2 else b"%d" % number for number in range(TOGETHER + 2)]
+            frames = [bytes(70_000) if number == AT_ONCE // 2 else b"%d" % number for number in range(AT_ONCE + 2)]
             edge.kafka.reader_.put(*(for_datagram(edge, number, frame, to) for number, frame in enumerate(frames)))
             await until(lambda: len(edge.kafka.outcomes()) == len(frames))
             small = [frame for frame in frames if len(frame) < 70_000]
