@@ -191,10 +191,10 @@ def _packed(groups: tuple[Group, ...]) -> list[tuple[object, ...]]:
 def decode(data: bytes) -> Egress:
     """Reads a record; raises Rejected for what no router of this version wrote."""
     try:
-        version, *fields = msgpack.unpackb(data, use_list=False)
-        if version != VERSION:
-            raise Rejected(Reason.UNSUPPORTED_VERSION, f"egress version {version}; this build reads {VERSION}")
-        position, epoch, kind, subject, origin, received_at, groups, applied, ticket, *rare = fields
+        fields = msgpack.unpackb(data, use_list=False)
+        if fields[0] != VERSION:
+            raise Rejected(Reason.UNSUPPORTED_VERSION, f"egress version {fields[0]}; this build reads {VERSION}")
+        _, position, epoch, kind, subject, origin, received_at, groups, applied, ticket, *rare = fields
         record = Egress(
             Position(*position),
             epoch,
