@@ -21,7 +21,7 @@ from gateway.reasons import Reason, Rejected
 VERSION = 1
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(slots=True, order=True, unsafe_hash=True)
 class Position:
     """Raw partition, offset, index of the frame, and a count of what was written for it."""
 
@@ -179,8 +179,9 @@ class Egress:
         return self.first_id, self.needed, _packed(self.otherwise), confirm, confirmed, handover, begun, self.trace
 
 
-_RARE: list[Any] = ["", 0, (), None, None, None, None, ""]
+_RARE: tuple[Any, ...] = ("", 0, (), None, None, None, None, "")
 """What few records have, where they have it not."""
+_KINDS = {kind.value: kind for kind in Kind}
 
 
 def _packed(groups: tuple[Group, ...]) -> list[tuple[object, ...]]:
@@ -190,31 +191,36 @@ def _packed(groups: tuple[Group, ...]) -> list[tuple[object, ...]]:
 def decode(data: bytes) -> Egress:
     """Reads a record; raises Rejected for what no router of this version wrote."""
     try:
-        version, *fields = msgpack.unpackb(data, use_list=False)
-        if version != VERSION:
-            raise Rejected(Reason.UNSUPPORTED_VERSION, f"egress version {version}; this build reads {VERSION}")
-        position, epoch, kind, subject, origin, received_at, groups, applied, ticket, *rare = fields
-        # Those of earlier builds end sooner.
-        rare += _RARE[len(rare) :]
-        first_id, needed, otherwise, confirm, confirmed, handover, begun, trace = rare[: len(_RARE)]
-        return Egress(
+        fields = msgpack.unpackb(data, use_list=False)
+        if fields[0] != VERSION:
+            raise Rejected(Reason.UNSUPPORTED_VERSION, f"egress version {fields[0]}; this build reads {VERSION}")
+        _, position, epoch, kind, subject, origin, received_at, groups, applied, ticket, *rare = fields
+        record = Egress(
             Position(*position),
             epoch,
-            Kind(kind),
+            _KINDS[kind],
             subject,
             origin,
             received_at,
-            tuple(Group(*group) for group in groups),
+            tuple([Group(*group) for group in groups]),
             Applied(*applied) if applied else None,
             ticket,
-            first_id,
-            needed,
-            tuple(Group(*group) for group in otherwise),
-            Confirm(*confirm) if confirm else None,
-            Confirmed(*confirmed) if confirmed else None,
-            Handover(Step(handover[0]), *handover[1:]) if handover else None,
-            Begun(*begun) if begun else None,
-            trace,
         )
-    except (ValueError, TypeError, msgpack.exceptions.UnpackException) as error:
+        if rare:
+            _add_rare(record, *rare, *_RARE[len(rare) :])
+    except (LookupError, ValueError, TypeError, msgpack.exceptions.UnpackException) as error:
         raise Rejected(Reason.MALFORMED, f"egress record: {type(error).__name__}") from None
+    return record
+
+
+def _add_rare(
+    record: Egress, first_id: str, needed: int, otherwise: Any, confirm: Any, confirmed: Any, handover: Any,
+    begun: Any, trace: str, *_: object,
+) -> None:  # fmt: skip
+    """Records of earlier builds end sooner, and those of later ones say more."""
+    record.first_id, record.needed, record.trace = first_id, needed, trace
+    record.otherwise = tuple([Group(*group) for group in otherwise])
+    record.confirm = Confirm(*confirm) if confirm else None
+    record.confirmed = Confirmed(*confirmed) if confirmed else None
+    record.handover = Handover(Step(handover[0]), *handover[1:]) if handover else None
+    record.begun = Begun(*begun) if begun else None

@@ -10,11 +10,14 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache, partial
 from typing import Protocol, TypeGuard
 
 from gateway.edge.confirmations import Awaited, HeldAnswers, Released
+from gateway.edge.datagram_calls import AT_ONCE
+from gateway.edge.datagrams_out import Told
 from gateway.edge.delivery import Ends, HandedDelivery, Receiver
 from gateway.edge.egress_reader import Batch
 from gateway.edge.faults import Faults
@@ -22,6 +25,7 @@ from gateway.edge.handover import Handovers
 from gateway.edge.ledger import Ledger
 from gateway.edge.outcomes import KnownOutcomes
 from gateway.edge.owed import Owed
+from gateway.edge.sending import KNOWN_ADDRESSES, Datagram, OfT
 from gateway.edge.tickets import Tickets
 from gateway.egress import Begun, Confirm, Egress, Group, Handover, Position, Step
 from gateway.event import Kind
@@ -40,8 +44,8 @@ class Session(Protocol):
 
 
 class Datagrams(Protocol):
-    def send(self, frame: bytes, address: str, done: Callable[[str], None]) -> None:
-        """`done` is told "" when the system has taken it, or what is in the way."""
+    def send(self, datagrams: Sequence[Datagram[OfT]], told: Told[OfT]) -> None:
+        """In their order. `told`, of each: "" when the system has taken it, or what is in the way."""
 
 
 Confirming = Callable[[Confirm, Position, bool, Callable[[], None]], None]
@@ -93,6 +97,7 @@ class Dispatch:
         self._taken = taken
         self._past = past
         self._queue: deque[tuple[int, Egress | None]] = deque()
+        self._leaving: dict[str, list[Datagram[HandedDelivery]]] = {}
         self._working = False
         self._stopped = False
         self._faults = Faults(log)
@@ -115,8 +120,16 @@ class Dispatch:
         """Looked at now and then: answers that nobody waits for any more."""
         for released in list(self._answers.overdue(self._loop.time())):
             self._deliver_all(*_chosen(released))
+        self._send_all()
 
     def _work(self) -> None:
+        self._handle_some()
+        self._send_all()
+        self._working = bool(self._queue)
+        if self._working:
+            self._loop.call_soon(self._work)
+
+    def _handle_some(self) -> None:
         until = self._loop.time() + SLICE_SECONDS
         while self._queue:
             offset, record = self._queue.popleft()
@@ -127,9 +140,7 @@ class Dispatch:
                 self._guarded(offset, record)
             self._ledger.done(offset + 1)
             if self._loop.time() > until:
-                self._loop.call_soon(self._work)
                 return
-        self._working = False
 
     def _guarded(self, offset: int, record: Egress) -> None:
         try:
@@ -185,16 +196,13 @@ class Dispatch:
 
     def _each(self, offset: int, record: Egress, change: Callable[..., None]) -> None:
         for group in record.groups:
-            self._open(offset, group, change)
+            if count := len(group.sessions) + len(group.addresses):
+                change(offset, count)
+            if group.owed:
+                change(offset, len(group.owed), owed=True)
         if record.confirm is not None:
             change(offset)
         if _is_step(record.handover):
-            change(offset, owed=True)
-
-    def _open(self, offset: int, group: Group, change: Callable[..., None]) -> None:
-        for _ in range(len(group.sessions) + len(group.addresses)):
-            change(offset)
-        for _ in group.owed:
             change(offset, owed=True)
 
     def _deliver(self, offset: int, record: Egress, group: Group, awaited: Awaited | None) -> None:
@@ -224,19 +232,35 @@ class Dispatch:
             self._abandon(delivery.reply)
 
     def _to_datagram(self, listener: str, address: str, delivery: HandedDelivery) -> None:
-        receiver = Receiver(f"{listener} {address}", listener)
-        if self._is_known(delivery, receiver.destination):
+        if self._is_known(delivery, _receiver(listener, address).destination):
             return
+        leaving = self._leaving.setdefault(listener, [])
+        leaving.append((delivery.frame, address, delivery))
+        if len(leaving) >= AT_ONCE:
+            self._send(listener)
 
-        def done(detail: str) -> None:
-            outcome = Outcome.UNDELIVERABLE if detail else Outcome.WRITTEN
-            self._ends.end(delivery, receiver, outcome, detail)
+    def _send_all(self) -> None:
+        for listener in list(self._leaving):
+            self._send(listener)
 
+    def _send(self, listener: str) -> None:
+        """With one call where the system can: what leaves together costs less than one by one."""
+        leaving, told = self._leaving.pop(listener), partial(self._sent, listener)
         socket = self._datagrams.get(listener)
-        if socket is None:
-            done("the listener is gone")
-        else:
-            socket.send(delivery.frame, address, done)
+        try:
+            if socket is None:
+                told(leaving, "the listener is gone")
+            else:
+                socket.send(leaving, told)
+        except Exception:
+            self._faults.tell(f"sending {len(leaving)} datagrams of {listener}")
+            for _, _, delivery in leaving:
+                self._ledger.settle(delivery.offset)
+
+    def _sent(self, listener: str, datagrams: Sequence[Datagram[HandedDelivery]], detail: str) -> None:
+        outcome = Outcome.UNDELIVERABLE if detail else Outcome.WRITTEN
+        for _, address, delivery in datagrams:
+            self._ends.end(delivery, _receiver(listener, address), outcome, detail)
 
     def _to_node(self, node: str, delivery: HandedDelivery) -> None:
         if not self._is_known(delivery, node):
@@ -259,29 +283,36 @@ def _is_step(handover: Handover | None) -> TypeGuard[Handover]:
     return handover is not None and handover.step is not Step.GIVEN
 
 
+@lru_cache(KNOWN_ADDRESSES)
+def _receiver(listener: str, address: str) -> Receiver:
+    return Receiver(f"{listener} {address}", listener)
+
+
 def _chosen(released: Released[tuple[int, Egress]]) -> tuple[int, Egress]:
     (offset, record), failed = released
     return offset, replace(record, kind=Kind.ERROR, groups=record.otherwise) if failed else record
 
 
 def _handed(offset: int, record: Egress, group: Group, awaited: Awaited | None, owed_to: str = "") -> HandedDelivery:
+    """By place, in the order of the fields: by name it takes twice as long."""
+    position = record.position
     return HandedDelivery(
-        event_id=record.event_id,
-        kind=record.kind,
-        subject=record.subject,
-        frame=group.frame,
-        stamps=group.stamps,
-        reply=ReplyAddress.unpack(group.reply) if group.reply else None,
-        request=group.request,
-        origin=record.origin,
-        received_at=record.received_at,
-        part=record.position.part,
-        offset=offset,
-        protocol=group.protocol,
-        owed_to=owed_to,
-        partition=record.position.partition,
-        given=record.handover is not None,
-        trace=record.trace,
-        handed_at=time.time_ns() // 1000 if record.trace else 0,
-        awaited=awaited,
+        record.event_id,
+        record.kind,
+        record.subject,
+        group.frame,
+        group.stamps,
+        ReplyAddress.unpack(group.reply) if group.reply else None,
+        group.request,
+        record.origin,
+        record.received_at,
+        position.part,
+        offset,
+        group.protocol,
+        owed_to,
+        position.partition,
+        record.handover is not None,
+        record.trace,
+        time.time_ns() // 1000 if record.trace else 0,
+        awaited,
     )

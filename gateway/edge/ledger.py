@@ -96,15 +96,15 @@ class Ledger:
         self._positions[position.partition] = position
         return True
 
-    def open(self, offset: int, *, owed: bool = False) -> None:
-        """One more delivery of that record has no outcome yet."""
+    def open(self, offset: int, count: int = 1, *, owed: bool = False) -> None:
+        """So many more deliveries of that record have no outcome yet."""
         table = self._open[owed]
-        table[offset] = table.get(offset, 0) + 1
+        table[offset] = table.get(offset, 0) + count
 
-    def settle(self, offset: int, *, owed: bool = False) -> None:
-        """One of them has: it is on all in-sync replicas."""
+    def settle(self, offset: int, count: int = 1, *, owed: bool = False) -> None:
+        """So many of them have: it is on all in-sync replicas."""
         table = self._open[owed]
-        left = table.get(offset, 0) - 1
+        left = table.get(offset, 0) - count
         if left > 0:
             table[offset] = left
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -87,8 +88,8 @@ class OutcomeLog:
         if error is not None:
             self._failed(error)
             return
-        for offset in offsets:
-            self._ledger.settle(offset, owed=owed)
+        for offset, count in Counter(offsets).items():
+            self._ledger.settle(offset, count, owed=owed)
 
 
 class KnownOutcomes:

@@ -12,7 +12,9 @@ import asyncio
 import logging
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from aioquic.buffer import Buffer  # type: ignore[attr-defined]
@@ -22,7 +24,7 @@ from aioquic.quic.packet import QuicHeader, QuicPacketType, pull_quic_header
 from gateway.config import Limits, Listener
 from gateway.edge.datagram_socket import KernelDrops, bind
 from gateway.edge.datagrams_in import DATAGRAM_BYTES
-from gateway.edge.datagrams_out import DatagramsOut, Done
+from gateway.edge.datagrams_out import DatagramsOut, Told
 from gateway.edge.metrics import ListenerMetrics, Standing
 from gateway.edge.peer import host_port
 from gateway.edge.publisher import RawPublisher
@@ -30,6 +32,7 @@ from gateway.edge.quic_arrival import Address, Retries, other_versions, refusal
 from gateway.edge.quic_peer import QuicPeer
 from gateway.edge.quic_tls import QuicContext
 from gateway.edge.reading import TokenBucket
+from gateway.edge.sending import Datagram, OfT
 from gateway.protocols.spec import ProtocolSpec
 from gateway.quic_datagrams import DatagramConnection
 from gateway.raw_log.frames import Source
@@ -106,13 +109,15 @@ class QuicListener:
         self._out.close()
         self.socket.close()
 
-    def send(self, frame: bytes, address: str, done: Done) -> None:
-        """`address`: the name of a connection."""
-        known = self._known.get(address)
-        if known is None:
-            done("the listener is gone" if self._closed else "the connection is gone")
-        else:
-            known.peer.send(frame, done, self._limits.queue_bytes)
+    def send(self, datagrams: Sequence[Datagram[OfT]], told: Told[OfT]) -> None:
+        """Their addresses: the names of connections."""
+        for one in datagrams:
+            frame, name, _ = one
+            known = self._known.get(name)
+            if known is None:
+                told((one,), "the listener is gone" if self._closed else "the connection is gone")
+            else:
+                known.peer.send(frame, partial(told, (one,)), self._limits.queue_bytes)
 
     def settled(self, frames: int, seconds: float, accepted: bool) -> None:
         if accepted:
@@ -211,7 +216,7 @@ class QuicListener:
             self._publisher.add(partition, known.source, time.time_ns() // 1000, packet, self)
 
     def put_out(self, data: bytes, address: Address) -> None:
-        self._out.send(data, host_port(*address), _lost)
+        self._out.send([(data, host_port(*address), None)], _lost)
 
     def arrived(self) -> None:
         self._arriving -= 1
@@ -229,7 +234,7 @@ class QuicListener:
             del self._by_id[connection_id]
 
 
-def _lost(detail: str) -> None:
+def _lost(_: object, detail: str) -> None:
     """QUIC sends again what matters to it, and knows no difference to a packet that the network lost."""
     if detail:
         log.debug("a packet was %s", detail)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Callable
 from typing import Protocol
 
 from aioquic.quic.events import (
@@ -26,7 +27,6 @@ from aioquic.quic.events import (
 )
 from aioquic.quic.packet import QuicErrorCode
 
-from gateway.edge.datagrams_out import Done
 from gateway.edge.faults import Faults
 from gateway.edge.metrics import Standing
 from gateway.edge.quic_arrival import Address
@@ -35,6 +35,9 @@ from gateway.reasons import Reason
 
 log = logging.getLogger(__name__)
 _faults = Faults(log)
+
+Done = Callable[[str], None]
+"""Told "" when a packet has been put out, or what is in the way."""
 
 
 class Host(Protocol):

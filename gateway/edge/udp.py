@@ -8,15 +8,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from gateway.config import Limits, Listener
 from gateway.edge.datagram_socket import KernelDrops, bind
 from gateway.edge.datagrams_in import Place, datagrams_in
-from gateway.edge.datagrams_out import DatagramsOut, Done
+from gateway.edge.datagrams_out import DatagramsOut, Told
 from gateway.edge.metrics import ListenerMetrics
 from gateway.edge.publisher import RawPublisher
 from gateway.edge.reading import TokenBucket
+from gateway.edge.sending import Datagram, OfT
 from gateway.protocols.spec import ProtocolSpec
 from gateway.raw_log.frames import Source
 from gateway.reasons import Reason
@@ -59,8 +61,8 @@ class UdpListener:
         port: int = self.socket.getsockname()[1]
         return port
 
-    def send(self, frame: bytes, address: str, done: Done) -> None:
-        self._out.send(frame, address, done)
+    def send(self, datagrams: Sequence[Datagram[OfT]], told: Told[OfT]) -> None:
+        self._out.send(datagrams, told)
 
     def start(self) -> None:
         self._loop.add_reader(self.socket.fileno(), self._drain)

@@ -9,7 +9,8 @@ from contextlib import closing
 import pytest
 
 from gateway.edge import datagrams_in as module
-from gateway.edge.datagrams_in import DATAGRAM_BYTES, MOST, DatagramsIn, OneByOne, datagrams_in
+from gateway.edge.datagram_calls import AT_ONCE
+from gateway.edge.datagrams_in import DATAGRAM_BYTES, DatagramsIn, OneByOne, datagrams_in
 
 WAYS = {"one by one": OneByOne, "as the system can": datagrams_in}
 LOOPBACK = {socket.AF_INET: "127.0.0.1", socket.AF_INET6: "::1"}
@@ -73,10 +74,10 @@ def test_senders_are_told_apart(way: Way, pair: Pair) -> None:
 
 def test_more_than_is_taken_at_once_waits_for_the_next_time(way: Way, pair: Pair) -> None:
     receiver, sender = pair
-    for number in range(MOST + 1):
+    for number in range(AT_ONCE + 1):
         sender.send(number.to_bytes(2, "big"))
     arriving = way(receiver)
-    assert [len(arriving.receive()), len(arriving.receive()), len(arriving.receive())] == [MOST, 1, 0]
+    assert [len(arriving.receive()), len(arriving.receive()), len(arriving.receive())] == [AT_ONCE, 1, 0]
 
 
 def test_a_datagram_that_is_too_long_is_cut(way: Way, pair: Pair) -> None:

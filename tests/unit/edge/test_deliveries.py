@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
+from contextlib import closing
 
 import pytest
 
 from gateway.deliveries import DeliveryOutcome
+from gateway.edge.datagram_calls import AT_ONCE
 from gateway.edge.ledger import Checkpoint, Resumption
 from gateway.edge.suspicion import GIVEN_UP
-from gateway.egress import Applied, Egress, Position
+from gateway.egress import Applied, Egress, Group, Position
 from gateway.event import Kind
 from gateway.raw_log.frames import ReplyAddress
 from gateway.raw_log.mesh_frames import RequestsAbandoned
@@ -191,6 +194,44 @@ async def test_datagrams_go_out_from_the_listeners_own_address() -> None:
             (f"gone {address}", "undeliverable", "the listener is gone"),
         ]
         transport.close()
+
+
+@in_a_loop
+async def test_datagrams_of_one_batch_leave_in_its_order_and_each_has_its_outcome() -> None:
+    async with running(configured(listener("devices", "emm", "udp"))) as edge:
+        with closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as device:
+            device.bind(("127.0.0.1", 0))
+            device.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1_048_576)
+            device.settimeout(5)
+            to = "devices", f"127.0.0.1:{device.getsockname()[1]}"
+            frames = [bytes(70_000) if number == AT_ONCE // 2 else b"%d" % number for number in range(AT_ONCE + 2)]
+            edge.kafka.reader_.put(*(for_datagram(edge, number, frame, to) for number, frame in enumerate(frames)))
+            await until(lambda: len(edge.kafka.outcomes()) == len(frames))
+            small = [frame for frame in frames if len(frame) < 70_000]
+            assert [device.recv(2048) for _ in small] == small
+        rows = edge.kafka.outcomes()
+        assert [row.event_id for row in rows] == [f"0-{number}-0" for number in range(len(frames))]
+        assert [row.detail for row in rows if row.outcome == "undeliverable"] == ["not sent: EMSGSIZE"]
+        assert edge.of("egress_delivered_total", "devices", outcome="written") == len(small)
+        assert edge.of("egress_delivered_total", "devices", outcome="undeliverable") == 1
+        assert edge.sample("end_to_end_duration_seconds_count", **{"from": "emm", "to": "emm"}) == len(small)
+
+
+@in_a_loop
+async def test_a_fault_while_datagrams_are_sent_holds_back_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running(configured(listener("devices", "emm", "udp"))) as edge:
+        to = "devices", "127.0.0.1:9"
+        with monkeypatch.context() as broken:
+            broken.setattr(edge.life.endpoints.datagrams["devices"], "send", None)
+            edge.kafka.reader_.put(for_datagram(edge, 0, b"one", to))
+        edge.kafka.reader_.put(for_datagram(edge, 1, b"two", to))
+        await until(lambda: committed(edge) == 2)
+        assert [row.event_id for row in edge.kafka.outcomes()] == ["0-1-0"]
+
+
+def for_datagram(edge: RunningEdge, number: int, frame: bytes, to: tuple[str, str]) -> Egress:
+    group = Group("emm", frame, addresses=(to,))
+    return Egress(Position(0, number, 0), edge.life.epoch, Kind.EVENT, "temp.high", "emm", 0, (group,))
 
 
 @in_a_loop

@@ -55,6 +55,20 @@ async def test_outcomes_are_written_together_and_settled_when_kafka_has_them() -
 
 
 @in_a_loop
+async def test_a_record_is_settled_when_kafka_has_the_last_of_its_outcomes() -> None:
+    books = Books()
+    for _ in range(3):
+        books.adds(0)
+    books.log.flush()
+    books.adds(0)
+    await books.acknowledges()
+    assert books.committed == 0
+    books.log.flush()
+    await books.acknowledges()
+    assert books.committed == 1
+
+
+@in_a_loop
 async def test_a_full_record_of_outcomes_does_not_wait() -> None:
     books = Books()
     for offset in range(OUTCOMES_PER_RECORD):

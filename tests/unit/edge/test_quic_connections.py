@@ -120,7 +120,7 @@ class TestTheEnd:
             assert edge.of("connections_closed_total", "devices", reason="drain") == 1
             assert edge.of("connections", "devices", state="open") == 0
             told: list[str] = []
-            listening.send(b"x", "127.0.0.1:1#00000000", told.append)
+            listening.send([(b"x", "127.0.0.1:1#00000000", None)], lambda _, detail: told.append(detail))
             assert told == ["the listener is gone"]
 
     @in_a_loop

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from gateway.edge.metrics import EdgeMetrics
+from gateway.edge.metrics import LATENCY_BUCKETS, EdgeMetrics, Latencies
 from gateway.protocols.actions import REQUEST_ENDS
 from gateway.reasons import Reason
 from tests.unit.edge.running import configured, listener
@@ -42,3 +42,20 @@ def test_refusals_and_ends_of_requests_stand_at_zero_before_the_first(registry: 
 def test_no_label_names_a_peer_or_what_it_said(registry: CollectorRegistry) -> None:
     labels = {label for family in registry.collect() for sample in family.samples for label in sample.labels}
     assert labels.isdisjoint(NOBODY)
+
+
+def test_what_is_observed_together_counts_as_if_it_came_one_by_one() -> None:
+    seconds = [0.0, *LATENCY_BUCKETS, 0.0011, 29.9, 31.0, *[0.25] * 5]
+    told = []
+    for together in (True, False):
+        registry = CollectorRegistry()
+        found = Latencies("took_seconds", "so long", ("to",), buckets=LATENCY_BUCKETS, registry=registry).labels("hsp")
+        if together:
+            found.observe_all(seconds)
+        else:
+            for one in seconds:
+                found.observe(one)
+        samples = [sample for family in registry.collect() for sample in family.samples]
+        told.append({(one.name, one.labels.get("le")): one.value for one in samples if "created" not in one.name})
+    assert told[0] == pytest.approx(told[1])
+    assert told[0]["took_seconds_count", None] == len(seconds)

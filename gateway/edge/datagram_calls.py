@@ -1,0 +1,95 @@
+"""The system's calls for many datagrams at once (Linux has them), and the structs that they read and fill."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import socket
+import struct
+from array import array
+from collections.abc import Callable, Iterable
+
+AT_ONCE = 256
+"""Taken or sent with one call; then others have their turn."""
+ADDRESSES: dict[int, struct.Struct] = {
+    socket.AF_INET: struct.Struct("!2xH4s8x"),
+    socket.AF_INET6: struct.Struct("!2xH4x16s4x"),
+}
+"""sockaddr_in and sockaddr_in6, as far as they name a peer; the family stands before, in the machine's own order."""
+
+Call = Callable[[int, int, int], int]
+"""Socket, the first slot's address, how many: how many were taken. Raises OSError for what is in the way of the
+first."""
+
+
+class Vector(ctypes.Structure):
+    """struct iovec."""
+
+    _fields_ = (("base", ctypes.c_void_p), ("length", ctypes.c_size_t))
+
+
+class _Message(ctypes.Structure):
+    """struct msghdr. The system writes an address's length back: it is that of its family, always."""
+
+    _fields_ = (
+        ("name", ctypes.c_void_p),
+        ("name_length", ctypes.c_uint),
+        ("vectors", ctypes.c_void_p),
+        ("vector_count", ctypes.c_size_t),
+        ("control", ctypes.c_void_p),
+        ("control_length", ctypes.c_size_t),
+        ("flags", ctypes.c_int),
+    )
+
+
+class Slot(ctypes.Structure):
+    """struct mmsghdr."""
+
+    _fields_ = (("message", _Message), ("length", ctypes.c_uint))
+
+
+class Slots:
+    """`AT_ONCE` of them: to each an address, in `places`, and a stretch of bytes wherever it is `put`."""
+
+    def __init__(self, family: int) -> None:
+        size = ADDRESSES[family].size
+        self.places = bytearray(AT_ONCE * size)
+        self._vectors = (Vector * AT_ONCE)()
+        places, vectors, step = address_of(self.places), ctypes.addressof(self._vectors), ctypes.sizeof(Vector)
+        self._slots = (Slot * AT_ONCE)(
+            *(Slot(_Message(places + i * size, size, vectors + i * step, 1)) for i in range(AT_ONCE))
+        )
+        self.at = ctypes.addressof(self._slots)
+        stride, at = ctypes.sizeof(Slot) // 4, Slot.length.offset // 4
+        self.received = memoryview(self._slots).cast("B").cast("I")[at::stride]
+        words = memoryview(self._vectors).cast("B").cast("L")  # size_t, and as large as a pointer
+        self._bases, self._lengths = words[0::2], words[1::2]
+
+    def put(self, bases: Iterable[int], lengths: Iterable[int]) -> None:
+        """Where the bytes of the first ones are, or have room."""
+        for column, values in ((self._bases, array("L", bases)), (self._lengths, array("L", lengths))):
+            column[: len(values)] = values
+
+
+def address_of(buffer: bytearray) -> int:
+    return ctypes.addressof(ctypes.c_char.from_buffer(buffer))
+
+
+def find_call(name: str, *more: object) -> Call | None:
+    """`PyDLL`, for the call never waits: what it takes is copied before another thread would have got the lock. `more`:
+    arguments after the flags."""
+    try:
+        found = ctypes.PyDLL(None, use_errno=True)[name]
+    except (AttributeError, OSError, TypeError):
+        return None
+    found.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_uint, ctypes.c_int, *(ctypes.c_void_p for _ in more))
+    found.restype = ctypes.c_int
+
+    def call(descriptor: int, slots: int, count: int) -> int:
+        taken: int = found(descriptor, slots, count, socket.MSG_DONTWAIT, *more)
+        if taken < 0:
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code))
+        return taken
+
+    return call

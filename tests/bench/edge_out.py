@@ -1,0 +1,240 @@
+"""What an edge spends on a frame, by part: from a datagram to a raw record, and from an egress record to a datagram.
+
+    python -m tests.bench.edge_out [PROFILE]
+
+One event to one datagram peer a record, as most are. `decode` is the reader's, `handle` the dispatch of a batch with
+nobody to send to, `send` the same to a real socket on loopback less that, `outcomes` writing down what became of them
+and hearing that it is durable; `in` takes datagrams from a socket and makes records of them. There is no Kafka: what is
+written is acknowledged at once. With an argument the hottest functions are shown instead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import cProfile
+import gc
+import pstats
+import socket
+import sys
+import time
+from collections.abc import Awaitable, Mapping, Sequence
+from contextlib import ExitStack, closing, suppress
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from gateway import egress
+from gateway.cli.edge import YOUNG_OBJECTS
+from gateway.config import Config
+from gateway.edge import producer
+from gateway.edge.datagrams_out import Told
+from gateway.edge.delivery import Ends
+from gateway.edge.dispatch import Dispatch, Past
+from gateway.edge.egress_reader import Batch
+from gateway.edge.ledger import Checkpoint, Ledger
+from gateway.edge.metrics import EdgeMetrics
+from gateway.edge.outcomes import OutcomeLog
+from gateway.edge.publisher import RawPublisher
+from gateway.edge.sending import Datagram, OfT
+from gateway.edge.tickets import Tickets
+from gateway.edge.udp import UdpListener
+from gateway.egress import Egress, Group, Position
+from gateway.event import Kind
+from gateway.protocols import protocols
+from tests.unit.edge.running import configured, listener
+
+FRAME = b"x" * 200
+PEERS = 16
+SIZES = (1, 10, 100)
+FRAMES = 800
+"""A round: fewer than make outcomes be written by themselves."""
+ROUNDS = 25
+NAME = "devices"
+EPOCH = 1_759_190_400_000
+
+
+class Acknowledged:
+    """Kafka takes all, and says so when it is asked."""
+
+    def __init__(self) -> None:
+        self._told: list[producer.Told] = []
+        self._offset = 0
+
+    def send(self, topic: str, value: bytes, told: producer.Told, **settings: Any) -> None:
+        self._told.append(told)
+
+    def acknowledge(self) -> None:
+        waiting, self._told = self._told, []
+        for told in waiting:
+            told(None, self._offset)
+            self._offset += 1
+
+
+class Nobody:
+    """Sends nothing, and says that it has."""
+
+    def send(self, datagrams: Sequence[Datagram[OfT]], told: Told[OfT]) -> None:
+        told(datagrams, "")
+
+
+class Out:
+    """A dispatch with all that is behind it, and the outcomes that come of it."""
+
+    def __init__(self, config: Config, metrics: EdgeMetrics, datagrams: Mapping[str, Any]) -> None:
+        self._kafka, self._ledger = Acknowledged(), Ledger(EPOCH, Checkpoint(0))
+        self._outcomes = OutcomeLog(config, self._kafka, self._ledger, _raise)
+        ends = Ends(self._outcomes, metrics)
+        unused: Any = None  # sessions and nodes have no part in this
+        self._dispatch = Dispatch(
+            "edge-0", EPOCH, self._ledger, ends, unused, unused, Tickets(1), unused, datagrams, unused, unused, unused,
+            unused, self._one_taken, Past(),
+        )  # fmt: skip
+        self._taken = 0
+        self._offset = 0
+
+    def _one_taken(self) -> None:
+        self._taken += 1
+
+    async def handle(self, batches: list[Batch]) -> None:
+        self._taken = 0
+        for batch in batches:
+            self._dispatch.take(batch)
+        while self._taken < len(batches):  # noqa: ASYNC110 - waiting on the clock would be measured
+            await asyncio.sleep(0)
+
+    async def write_down(self) -> None:
+        self._outcomes.flush()
+        self._kafka.acknowledge()
+        await asyncio.sleep(0)
+        assert self._ledger.ended_to == self._ledger.handled_to
+
+    def batches(self, values: list[bytes], size: int) -> list[Batch]:
+        """Each record new: at a place that nothing has come from."""
+        made: list[Batch] = []
+        for begin in range(0, len(values), size):
+            batch: Batch = []
+            for value in values[begin : begin + size]:
+                record = egress.decode(value)
+                record.position = Position(0, self._offset // 100, self._offset % 100)
+                batch.append((self._offset, record))
+                self._offset += 1
+            made.append(batch)
+        return made
+
+
+class Rig:
+    """A listener on loopback and its peers, whose buffers are emptied while nothing is measured."""
+
+    def __init__(self, ends: ExitStack) -> None:
+        config, self.kafka = configured(listener(NAME, "emm", "udp")), Acknowledged()
+        metrics = EdgeMetrics(config, CollectorRegistry())
+        self.publisher = RawPublisher(
+            self.kafka, "raw", 2, "edge-0", EPOCH, config.edge.record, config.limits.in_flight_bytes, metrics.produced
+        )
+        [of], spec = config.listeners, protocols()["emm"]
+        self.udp = UdpListener("edge-0", EPOCH, of, spec, self.publisher, metrics.of(of), config.listener_limits(NAME))
+        ends.callback(self.udp.close)
+        self.udp.start()
+        self.peers = [ends.enter_context(closing(self._peer())) for _ in range(PEERS)]
+        self.nobody, self.out = Out(config, metrics, {NAME: Nobody()}), Out(config, metrics, {NAME: self.udp})
+        self.values = [self._record(number).encode() for number in range(FRAMES)]
+
+    def _peer(self) -> socket.socket:
+        made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_194_304)
+        made.connect(("127.0.0.1", self.udp.port))
+        made.setblocking(False)
+        return made
+
+    def _record(self, number: int) -> Egress:
+        host, port = self.peers[number % PEERS].getsockname()
+        group = Group("emm", FRAME, addresses=((NAME, f"{host}:{port}"),))
+        at = time.time_ns() // 1000
+        return Egress(Position(0, 0, number), EPOCH, Kind.EVENT, "temp.high", "emm", at, (group,))
+
+    def send_to_edge(self, frames: int) -> None:
+        for number in range(frames):
+            self.peers[number % PEERS].send(FRAME)
+
+    async def log(self) -> None:
+        """What has been sent to the edge and not been looked at."""
+        before = self.publisher.in_flight_bytes
+        while self.publisher.in_flight_bytes == before:  # noqa: ASYNC110 - likewise
+            await asyncio.sleep(0)
+
+    async def close_records(self) -> None:
+        self.publisher.flush()
+        self.kafka.acknowledge()
+        await asyncio.sleep(0)
+        assert self.publisher.in_flight_bytes == 0
+
+    def empty(self) -> int:
+        """How many datagrams there were."""
+        found = 0
+        for peer in self.peers:
+            with suppress(BlockingIOError):
+                while peer.recv(2048):
+                    found += 1
+        return found
+
+
+Costs = dict[str, float]
+
+
+async def spent(run: Awaitable[object]) -> float:
+    start = time.process_time()
+    await run
+    return time.process_time() - start
+
+
+async def decode(values: list[bytes]) -> None:
+    for value in values:
+        egress.decode(value)
+
+
+async def one_round(rig: Rig, size: int) -> Costs:
+    """Seconds by part."""
+    costs: Costs = {"decode": await spent(decode(rig.values))}
+    for name, out in (("handle", rig.nobody), ("send", rig.out)):
+        costs[name] = await spent(out.handle(out.batches(rig.values, size)))
+        costs["outcomes"] = await spent(out.write_down())
+    assert rig.empty() == FRAMES
+    costs["in"] = 0.0
+    for _ in range(FRAMES // size):
+        rig.send_to_edge(size)
+        costs["in"] += await spent(rig.log())
+    costs["in"] += await spent(rig.close_records())
+    return costs
+
+
+async def measure(rig: Rig, size: int) -> Costs:
+    """Microseconds a frame by part; of each the best round, since noise only adds."""
+    rounds = [await one_round(rig, size) for _ in range(ROUNDS)]
+    best = {part: min(one[part] for one in rounds) / FRAMES * 1e6 for part in rounds[0]}
+    return best | {"send": best["send"] - best["handle"]}
+
+
+async def main(profiler: cProfile.Profile | None = None) -> None:
+    with ExitStack() as ends:
+        rig = Rig(ends)
+        gc.freeze()  # as an edge does once it has begun
+        gc.set_threshold(YOUNG_OBJECTS, *gc.get_threshold()[1:])
+        if profiler is not None:
+            ends.enter_context(profiler)
+        for size in SIZES if profiler is None else SIZES[-1:]:
+            costs = await measure(rig, size)
+            print(f"batches of {size:3}  " + "  ".join(f"{part} {cost:5.2f}" for part, cost in costs.items()))
+
+
+def profile() -> None:
+    profiler = cProfile.Profile()
+    asyncio.run(main(profiler))
+    pstats.Stats(profiler).sort_stats("tottime").print_stats(45)
+
+
+def _raise(error: BaseException) -> None:
+    raise error
+
+
+if __name__ == "__main__":
+    profile() if len(sys.argv) > 1 else asyncio.run(main())
