@@ -35,13 +35,16 @@ from gateway.protocols.emm.signing import Signer, message_id, signing_identity
 from gateway.protocols.spec import Encoded, Env, Target
 from gateway.raw_log.frames import RawFrame
 from gateway.reasons import Reason, Rejected
-from gateway.wire import U64
+from gateway.wire import U64, decode_utf8
 
 MICROSECONDS = 1_000_000
 LATEST_SECONDS = (2**63 - 1) // MICROSECONDS
 """The last second that a signed 64-bit count of microseconds, as the stream's columns have it, can hold."""
 
 _NODE_ID = FieldType.NODE_ID.value
+
+NAMES_REMEMBERED = 16_384
+"""Of nodes, and of events."""
 
 ENCRYPTED_HEADER = "encrypted"
 COMPRESSED_HEADER = "compressed"
@@ -87,7 +90,7 @@ def event_of(packet: Packet, verdict: Verdict, raw: RawFrame, event_id: str, opt
     )
 
 
-@lru_cache(maxsize=16_384)
+@lru_cache(maxsize=NAMES_REMEMBERED)
 def node_text(node: bytes) -> str:
     """A NODE ID in the canonical text of a UUID; nothing for none."""
     return str(UUID(bytes=node)) if node else ""
@@ -115,6 +118,11 @@ def _subject_and_data(packet: Packet) -> tuple[str, tuple[Field, ...]]:
             return f"emm.type.{other}", data
 
 
+decode_name = lru_cache(maxsize=NAMES_REMEMBERED)(decode_utf8)
+"""Of an event: nodes say the same few things all the time."""
+
+
+@lru_cache(maxsize=NAMES_REMEMBERED)
 def check_name(name: str) -> None:
     if not name:
         raise Rejected(Reason.MISSING_FIELD, "an empty event name")
