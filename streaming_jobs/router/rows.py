@@ -67,7 +67,7 @@ class RowFunctions:
             if traced is not None:
                 judged = traced.begin(work, judged)
             key = self._route(work, judged)
-            if any(bytes_of(out) > self._state.config.kafka.message_bytes for out in work.outs):
+            if max(map(bytes_of, work.outs), default=0) > self._state.config.kafka.message_bytes:
                 too_large = Rejected(Reason.TOO_LARGE, "what comes of it is more than kafka.message_bytes")
                 self._refuse_whole(work, judged, too_large)
                 key = None
