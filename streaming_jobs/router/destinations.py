@@ -47,7 +47,8 @@ class Receivers:
         )
 
 
-Destinations = Mapping[tuple[str, int], Mapping[EncodingKey, Receivers]]
+Encodings = Mapping[EncodingKey, Receivers]
+Destinations = Mapping[tuple[str, int], Encodings]
 """(edge, epoch) → encoding → receivers."""
 
 

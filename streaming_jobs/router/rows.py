@@ -29,6 +29,7 @@ from streaming_jobs.router.tally import AGAIN, CONTROL, EVENT, REJECTED
 from streaming_jobs.router.work import MESH_ERRORS, Work, naming_request
 
 log = logging.getLogger(__name__)
+_REQUEST, _CANCEL, _INTERNAL = Kind.REQUEST, Kind.CANCEL, Reason.INTERNAL  # to find a member of an enum takes 50 ns
 TRACEBACK_SECONDS = 10
 """At most one traceback of an internal error in so many seconds; each is counted and recorded."""
 
@@ -103,14 +104,14 @@ class RowFunctions:
             return
         if protocol.to_events is not None:
             listeners = {raw.source.listener for raw in raws}
-            options = {one: self._state.listener_options(one, name) for one in listeners}
+            options = {one: self._state.spoken(one, name).options for one in listeners}
             try:
                 yield from protocol.to_events(raws, ids, options, self._state.env)
                 return
             except Exception:
                 self._internal("decode")  # told once; then each alone, so that only the frame at fault is refused
         for raw, event_id in zip(raws, ids, strict=True):
-            options_of = self._state.listener_options(raw.source.listener, name)
+            options_of = self._state.spoken(raw.source.listener, name).options
             try:
                 yield found_in(protocol.to_event(raw, event_id, options_of, self._state.env))
             except Rejected as refused:
@@ -146,7 +147,7 @@ class RowFunctions:
     def _count(self, protocol: str, work: Work, judged: Event | Rejected | None) -> None:
         """A frame counts as refused if nothing but a refusal was recorded of it."""
         tally = self._state.tally
-        refused = work.refused if work.refused is Reason.INTERNAL or not work.recorded else None
+        refused = work.refused if work.refused is _INTERNAL or not work.recorded else None
         if isinstance(judged, Event):
             tally.accepted(protocol, judged.auth, REJECTED if refused else _outcome(work), refused or "")
         elif refused:
@@ -156,8 +157,7 @@ class RowFunctions:
 
     def key_of(self, event: Event) -> str | None:
         """What a repeat of this event would be known by."""
-        protocol = self._state.protocol(event.protocol)
-        return protocol.dedup_key(event, self._state.listener_options(event.listener, event.protocol))
+        return self._state.spoken(event.listener, event.protocol).dedup_key(event)
 
     def _dispatch(self, work: Work, event: Event) -> None:
         if came_round(event, self._state.env.identity):
@@ -166,13 +166,15 @@ class RowFunctions:
             self._send_again(work, event, work.raw.again)
         elif event.kind.answers:
             self._answer(work, event)
-        elif self._presence(work, event) or self._control.handle(work, event):
+        elif (lease := self._asked_lease(event)) is not None:
+            self._presence(work, event, lease)
+        elif self._control.handle(work, event):
             return
-        elif event.kind is Kind.CANCEL:
+        elif event.kind is _CANCEL:
             self._cancel(work, event)
         elif not self._state.permissions.may_publish(event.principal, event.listener, event.subject):
             self._refuse(work, event, Rejected(Reason.FORBIDDEN, _why_forbidden(event.subject)))
-        elif event.kind is Kind.REQUEST:
+        elif event.kind is _REQUEST:
             self._request(work, event)
         else:
             work.record(event)
@@ -195,17 +197,12 @@ class RowFunctions:
         work.send(event, self._fanout.find_again(event, again))
 
     def _asked_lease(self, event: Event) -> Lease | None:
-        asked = self._state.protocol(event.protocol).asked_lease
-        return asked(event, self._state.listener_options(event.listener, event.protocol)) if asked else None
+        return self._state.spoken(event.listener, event.protocol).asked_lease(event)
 
-    def _presence(self, work: Work, event: Event) -> bool:
-        lease = self._asked_lease(event)
-        if lease is None:
-            return False
+    def _presence(self, work: Work, event: Event, lease: Lease) -> None:
         work.record(event)
         work.send(event, self._fanout.find(event))
         self._leases.handle(work, event, lease)
-        return True
 
     def _refuse(self, work: Work, event: Event, refused: Rejected, headers: Mapping[str, str] = NO_HEADERS) -> None:
         work.reject(refused, "match")
