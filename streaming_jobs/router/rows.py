@@ -7,10 +7,12 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import groupby
+from typing import Any
 
 from gateway.egress import Group, Position
 from gateway.event import NO_HEADERS, SERVED_BESIDE_HEADER, Event, Kind
-from gateway.protocols.spec import Lease
+from gateway.protocols.spec import Lease, Options, ProtocolSpec
 from gateway.raw_log.container import decode_record
 from gateway.raw_log.frames import Again, RawFrame
 from gateway.raw_log.mesh_frames import MESH
@@ -63,12 +65,14 @@ class RowFunctions:
         """Frame by frame, what the router makes of a record; its rows only say how that travels."""
         traces = self._state.traces
         traced = traces.of_record(frames, partition, offset) if traces is not None else None
-        for index, (raw, judged) in enumerate(zip(frames, self.judge(frames, partition, offset), strict=True)):
+        largest = self._state.config.kafka.message_bytes
+        verdicts = self.judge(frames, partition, offset)
+        for index, (raw, judged) in enumerate(zip(frames, verdicts, strict=True)):
             work = Work(self._state, Position(partition, offset, index), raw)
             if traced is not None:
                 judged = traced.begin(work, judged)
             key = self._route(work, judged)
-            if max(map(bytes_of, work.outs), default=0) > self._state.config.kafka.message_bytes:
+            if max(map(bytes_of, work.outs), default=0) > largest:
                 too_large = Rejected(Reason.TOO_LARGE, "what comes of it is more than kafka.message_bytes")
                 self._refuse_whole(work, judged, too_large)
                 key = None
@@ -79,45 +83,44 @@ class RowFunctions:
 
     # -- decode and authenticate -------------------------------------------------------------------------------
 
-    def judge(self, frames: Sequence[RawFrame], partition: int, offset: int) -> Iterator[Event | Rejected | None]:
+    def judge(self, frames: Sequence[RawFrame], partition: int, offset: int) -> list[Event | Rejected | None]:
         """The verdict on each frame; None for the mesh's own. Neighbours of one protocol are judged together."""
-        start = 0
-        while start < len(frames):
-            protocol = frames[start].source.protocol
-            end = start + 1
-            while end < len(frames) and frames[end].source.protocol == protocol:
-                end += 1
+        ids = [raw.again.event_id if raw.again else f"{partition}-{offset}-{index}" for index, raw in enumerate(frames)]
+        verdicts: list[Event | Rejected | None] = []
+        for protocol, run in groupby(frames, _protocol_of):
+            raws = list(run)
             if protocol == MESH:
-                yield from [None] * (end - start)
+                verdicts += [None] * len(raws)
             else:
-                ids = (f"{partition}-{offset}-{index}" for index in range(start, end))
-                run = frames[start:end]
-                first_ids = [raw.again.event_id if raw.again else own for raw, own in zip(run, ids, strict=True)]
-                yield from self._judge_run(protocol, run, first_ids)
-            start = end
+                verdicts += self._judge_run(protocol, raws, ids[len(verdicts) : len(verdicts) + len(raws)])
+        return verdicts
 
-    def _judge_run(self, name: str, raws: Sequence[RawFrame], ids: list[str]) -> Iterator[Event | Rejected]:
+    def _judge_run(self, name: str, raws: list[RawFrame], ids: list[str]) -> Sequence[Event | Rejected]:
         try:
             protocol = self._state.protocol(name)
         except Rejected as refused:
-            yield from [refused] * len(raws)
-            return
+            return [refused] * len(raws)
+        listeners = {raw.source.listener for raw in raws}
+        options = {one: self._state.spoken(one, name).options for one in listeners}
         if protocol.to_events is not None:
-            listeners = {raw.source.listener for raw in raws}
-            options = {one: self._state.spoken(one, name).options for one in listeners}
             try:
-                yield from protocol.to_events(raws, ids, options, self._state.env)
-                return
+                return protocol.to_events(raws, ids, options, self._state.env)
             except Exception:
                 self._internal("decode")  # told once; then each alone, so that only the frame at fault is refused
-        for raw, event_id in zip(raws, ids, strict=True):
-            options_of = self._state.spoken(raw.source.listener, name).options
-            try:
-                yield found_in(protocol.to_event(raw, event_id, options_of, self._state.env))
-            except Rejected as refused:
-                yield refused
-            except Exception:
-                yield self._internal("decode")
+        return [
+            self._judge_alone(protocol, raw, event_id, options[raw.source.listener])
+            for raw, event_id in zip(raws, ids, strict=True)
+        ]
+
+    def _judge_alone(
+        self, protocol: ProtocolSpec[Any], raw: RawFrame, event_id: str, options: Options
+    ) -> Event | Rejected:
+        try:
+            return found_in(protocol.to_event(raw, event_id, options, self._state.env))
+        except Rejected as refused:
+            return refused
+        except Exception:
+            return self._internal("decode")
 
     # -- match and encode --------------------------------------------------------------------------------------
 
@@ -268,6 +271,10 @@ class RowFunctions:
             self._last_traceback = now
             log.exception("internal error in stage %s", stage)
         return Rejected(Reason.INTERNAL, f"stage {stage} failed; see the router's log")
+
+
+def _protocol_of(raw: RawFrame) -> str:
+    return raw.source.protocol
 
 
 def _outcome(work: Work) -> str:

@@ -42,6 +42,7 @@ LATEST_SECONDS = (2**63 - 1) // MICROSECONDS
 """The last second that a signed 64-bit count of microseconds, as the stream's columns have it, can hold."""
 
 _NODE_ID = FieldType.NODE_ID.value
+_EVENT, _UNPROVEN = Kind.EVENT, Auth.NONE
 
 NAMES_REMEMBERED = 16_384
 """Of nodes, and of events."""
@@ -153,9 +154,9 @@ def _sealed_headers(packet: Packet) -> Mapping[str, str]:
 
 def from_event(event: Event, target: Target, options: EmmOptions, env: Env, /) -> Encoded:
     """emm carries events and nothing else."""
-    if event.kind is Kind.REQUEST:
-        raise Rejected(Reason.NO_RESPONDER, "an emm peer answers no requests")
-    if event.kind is not Kind.EVENT:
+    if event.kind is not _EVENT:
+        if event.kind is Kind.REQUEST:
+            raise Rejected(Reason.NO_RESPONDER, "an emm peer answers no requests")
         return Encoded(b"", losses=(event.kind.value,))
     if event.protocol == "emm" and event.raw and _goes_verbatim(event, target, options, env):
         return Encoded(event.raw)
@@ -199,7 +200,7 @@ def dedup_key(event: Event, _options: EmmOptions, /) -> str | None:
     never burn the id of a packet that does."""
     if not event.node:
         return None
-    if event.auth is Auth.NONE:
+    if event.auth is _UNPROVEN:
         return f"none:{event.node}:{event.message_id}"
     if event.headers and FOREIGN_KEY_HEADER in event.headers:
         return f"{event.headers[FOREIGN_KEY_HEADER]}:{event.node}:{event.message_id}"
