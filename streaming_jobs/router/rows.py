@@ -163,13 +163,14 @@ class RowFunctions:
         return self._state.spoken(event.listener, event.protocol).dedup_key(event)
 
     def _dispatch(self, work: Work, event: Event) -> None:
+        spoken = self._state.spoken(event.listener, event.protocol)
         if came_round(event, self._state.env.identity):
             work.reject(Rejected(Reason.FORBIDDEN, "it has come round by links to where it was"), "match")
         elif work.raw.again is not None:
             self._send_again(work, event, work.raw.again)
         elif event.kind.answers:
             self._answer(work, event)
-        elif (lease := self._asked_lease(event)) is not None:
+        elif (lease := spoken.asked_lease(event)) is not None:
             self._presence(work, event, lease)
         elif self._control.handle(work, event):
             return
@@ -181,14 +182,15 @@ class RowFunctions:
             self._request(work, event)
         else:
             work.record(event)
-            send = work.send_awaited if work.is_awaited(event) else work.send
+            send = work.send_awaited if spoken.awaits_confirmation(event) else work.send
             send(event, self._fanout.find(event))
 
     def is_repeatable(self, event: Event) -> bool:
         """It may go through the mesh again at a later time: nobody waits for an old answer, an old hello would put
         back what its node wants no more, and an old subscription belongs to a session that is gone.
         """
-        return event.kind is Kind.EVENT and not is_control(event.subject) and self._asked_lease(event) is None
+        spoken = self._state.spoken(event.listener, event.protocol)
+        return event.kind is Kind.EVENT and not is_control(event.subject) and spoken.asked_lease(event) is None
 
     def _send_again(self, work: Work, event: Event, again: Again) -> None:
         if not self.is_repeatable(event):
@@ -198,9 +200,6 @@ class RowFunctions:
             return
         work.record(event)
         work.send(event, self._fanout.find_again(event, again))
-
-    def _asked_lease(self, event: Event) -> Lease | None:
-        return self._state.spoken(event.listener, event.protocol).asked_lease(event)
 
     def _presence(self, work: Work, event: Event, lease: Lease) -> None:
         work.record(event)

@@ -53,7 +53,7 @@ class KeyMemory(dict[bytes, _Known | None]):
     def __init__(self, ring: KeyRing, first: int, last: int) -> None:
         super().__init__()
         self._ring = ring
-        self._times = (first, last)
+        self._first, self._last = first, last
 
     def __missing__(self, name: bytes) -> _Known | None:
         found = self[name] = self._look_up(name[:NODE_BYTES], name[NODE_BYTES:])
@@ -61,9 +61,11 @@ class KeyMemory(dict[bytes, _Known | None]):
 
     def _look_up(self, node: bytes, key_id: bytes) -> _Known | None:
         named = self._ring.named(node, key_id or None)
-        if len(named) != 1 or not all(named[0].valid_at(time) for time in self._times):
+        if len(named) != 1:
             return None
         key = named[0]
+        if not (key.valid_at(self._first) and key.valid_at(self._last)):
+            return None
         return _Known(key, None if key.hmac is None else hmac_verifier(key.hmac), Proof(Auth.HMAC, key.key_id.hex()))
 
 
