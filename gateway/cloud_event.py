@@ -41,22 +41,23 @@ def headers(given: Values) -> Headers:
 
 def values(event: Event, mesh: str) -> Values:
     """Of the event's record. What all events of one sender share is made once."""
-    sender = (
-        mesh, event.protocol, event.node or event.peer, event.auth, event.listener, event.edge, event.session,
-        event.key_id, event.node, event.peer,
+    node, peer = event.node, event.peer
+    of_sender = _of_sender(
+        mesh, event.protocol, node or peer, event.auth, event.listener, event.edge, event.session, event.key_id, node,
+        peer,
     )  # fmt: skip
     traceparent, told = _told(event.headers) if event.headers else (None, None)
     return [
         event.id.encode(),
         _TYPES[event.kind],
         event.subject.encode(),
-        rfc3339(event.received_at).encode(),
-        *_of_sender(*sender),
+        _time(event.received_at),
+        *of_sender,
         event.content_type.encode() or None,
         event.message_id.encode() or None,
-        event.correlation.encode() or None,
+        event.correlation.encode() if event.correlation else None,
         b"true" if event.urgent else None,
-        None if event.sent_at is None else rfc3339(event.sent_at).encode(),
+        None if event.sent_at is None else _time(event.sent_at),
         traceparent,
         told,
     ]
@@ -114,16 +115,22 @@ def rfc3339(at_us: int) -> str:
     >>> rfc3339(1_759_190_400_000_001)
     '2025-09-30T00:00:00.000001Z'
     """
-    seconds, fraction = divmod(at_us, 1_000_000)
-    try:
-        return f"{_whole_seconds(seconds)}.{fraction:06}Z"
-    except (OverflowError, ValueError, OSError):  # a peer may claim any time
-        return "9999-12-31T23:59:59.999999Z"
+    return _time(at_us).decode()
 
 
 @lru_cache(maxsize=1_024)
-def _whole_seconds(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+def _time(at_us: int) -> bytes:
+    """Frames that an edge has received at once have it in common, and so have those sent within one second."""
+    seconds, fraction = divmod(at_us, 1_000_000)
+    try:
+        return b"%b.%06dZ" % (_whole_seconds(seconds), fraction)
+    except (OverflowError, ValueError, OSError):  # a peer may claim any time
+        return b"9999-12-31T23:59:59.999999Z"
+
+
+@lru_cache(maxsize=1_024)
+def _whole_seconds(seconds: int) -> bytes:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S").encode()
 
 
 def microseconds(text: str) -> int:

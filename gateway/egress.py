@@ -56,6 +56,10 @@ class Group:
     reply: bytes = b""
     owed: tuple[str, ...] = ()
 
+    @property
+    def receivers(self) -> int:
+        return len(self.sessions) + len(self.addresses) + len(self.owed)
+
 
 @dataclass(frozen=True, slots=True)
 class Applied:
@@ -149,12 +153,12 @@ class Egress:
 
     def encode(self) -> bytes:
         p = self.position
-        packed: bytes = msgpack.packb(
+        packed: bytes = _packer.pack(
             (
                 VERSION,
                 (p.partition, p.offset, p.index, p.part),
                 self.epoch,
-                self.kind.value,
+                self.kind,
                 self.subject,
                 self.origin,
                 self.received_at,
@@ -182,6 +186,8 @@ class Egress:
 _RARE: tuple[Any, ...] = ("", 0, (), None, None, None, None, "")
 """What few records have, where they have it not."""
 _KINDS = {kind.value: kind for kind in Kind}
+_packer = msgpack.Packer()
+"""Kept, for to make one takes a third of the time of packing. Records are written in one thread."""
 
 
 def _packed(groups: tuple[Group, ...]) -> list[tuple[object, ...]]:

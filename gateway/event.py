@@ -53,6 +53,9 @@ class Auth(StrEnum):
     HMAC_ED25519 = "hmac+ed25519"
 
 
+_UNPROVEN = Auth.NONE
+
+
 @dataclass(slots=True)
 class Event:
     """Not to be changed once made. (It is not `frozen`: one is made for each frame, at three times the cost then.)
@@ -81,14 +84,14 @@ class Event:
     headers: Mapping[str, str] = field(default_factory=lambda: NO_HEADERS)
     urgent: bool = False
     sent_at: int | None = None
-    auth: Auth = Auth.NONE
+    auth: Auth = _UNPROVEN
     key_id: str = ""
     raw: bytes = field(default=b"", repr=False, compare=False)
 
     @property
     def proves_node(self) -> bool:
         """False where `node` is only what the sender says of itself."""
-        return self.auth is not Auth.NONE and FOREIGN_KEY_HEADER not in self.headers
+        return self.auth is not _UNPROVEN and FOREIGN_KEY_HEADER not in self.headers
 
     @property
     def principal(self) -> str:

@@ -44,9 +44,10 @@ class Applied:
 NOTHING = Applied()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Matched:
     """Who gets an event: every plain subscriber, and one chosen member of each group that does not get it anyway.
+    Not to be changed once made.
 
     `plain` is one and the same tuple for as long as nothing changes and no lease is over: what is derived from it may
     be kept.

@@ -60,9 +60,10 @@ class Target:
     again_at: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Encoded:
     """A frame for a peer. `stamps`: where the session writes the id of its own connection (width: the protocol's).
+    Not to be changed once made.
 
     An empty frame: nothing can be said to this peer; `losses` names what was lost (`body`, `progress`, ...).
     """

@@ -18,7 +18,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgpack
 
@@ -35,7 +35,7 @@ _PREFIX = struct.Struct("<3sBII")
 _PER_FRAME_BYTES = 4 + 2 + 8
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Record:
     """A record read back."""
 
@@ -158,14 +158,15 @@ def _pack_source(source: Source) -> tuple[Any, ...]:
     )
 
 
-def decode_record(data: bytes) -> Record:
+def decode_record(record: bytes | bytearray) -> Record:
     """Reads a record; raises Rejected for anything an edge did not write."""
+    data = bytes(record)  # Spark hands over a bytearray, and what is cut out of one is another
     head, columns = _split(data)
     try:
         edge, epoch, packed_sources, packed_replies, *more = msgpack.unpackb(head, strict_map_key=False)
         sources = [_unpack_source(edge, epoch, *packed) for packed in packed_sources]
         replies = {at: tuple(map(ReplyAddress.unpack, packed)) for at, packed in packed_replies.items()}
-        frames = _frames(columns, sources, replies)
+        frames = _frames(data, columns, sources, replies)
         for at, packed in (more[0] if more else {}).items():
             frames[at] = replace(frames[at], again=Again.unpack(*packed))
         return Record(edge, epoch, tuple(frames))
@@ -180,12 +181,11 @@ def _unpack_source(
     return Source(protocol, listener, edge, epoch, session, peer, node, Auth(auth), key_id, facts)
 
 
-@dataclass(frozen=True, slots=True)
-class _Columns:
+class _Columns(NamedTuple):
     lengths: tuple[int, ...]
     source_index: tuple[int, ...]
     received: tuple[int, ...]
-    bodies: memoryview
+    bodies_at: int
 
 
 def _split(data: bytes) -> tuple[bytes, _Columns]:
@@ -209,17 +209,19 @@ def _split(data: bytes) -> tuple[bytes, _Columns]:
         lengths,
         struct.unpack_from(f"<{count}H", data, columns_at + 4 * count),
         struct.unpack_from(f"<{count}q", data, columns_at + 6 * count),
-        memoryview(data)[bodies_at:],
+        bodies_at,
     )
     return data[_PREFIX.size : columns_at], columns
 
 
-def _frames(columns: _Columns, sources: list[Source], replies: dict[int, tuple[ReplyAddress, ...]]) -> list[RawFrame]:
+def _frames(
+    data: bytes, columns: _Columns, sources: list[Source], replies: dict[int, tuple[ReplyAddress, ...]]
+) -> list[RawFrame]:
     frames: list[RawFrame] = []
-    at = 0
+    at = columns.bodies_at
     rows = zip(columns.lengths, columns.source_index, columns.received, strict=True)
     for index, (length, source, received) in enumerate(rows):
-        body = bytes(columns.bodies[at : at + length])
-        frames.append(RawFrame(body, sources[source], received, replies.get(index, ())))
-        at += length
+        end = at + length
+        frames.append(RawFrame(data[at:end], sources[source], received, replies.get(index, ()) if replies else ()))
+        at = end
     return frames

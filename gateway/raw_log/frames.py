@@ -20,9 +20,10 @@ owed what was accepted meanwhile."""
 NO_FACTS: Facts = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Source:
     """Where a frame came from. `session` is the session's number within its edge's epoch; 0 for UDP, which has none.
+    Not to be changed once made, as its frames are not.
 
     `facts` are what the session has negotiated so far (a serializer, that the envelope is spoken).
     """
@@ -127,10 +128,13 @@ class Again:
         return cls(event_id, at, frozenset(reached))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RawFrame:
     """One frame exactly as received. `replies`: the requests that it answers, as the edge remembered them; for
-    a request, or its cancel, the name that its session gave it, if it is not its own id."""
+    a request, or its cancel, the name that its session gave it, if it is not its own id.
+
+    Not to be changed once made. (It is not `frozen`: as with an `Event`, that costs three times as much.)
+    """
 
     data: bytes
     source: Source

@@ -96,7 +96,7 @@ class Judge:
 
     def verdicts(self, frames: Sequence[RawFrame], partition: int, offset: int) -> list[Event | Rejected | None]:
         """Of each frame, by itself: before permissions, receivers and repeats. None for the mesh's own."""
-        return list(self.rows.judge(frames, partition, offset))
+        return self.rows.judge(frames, partition, offset)
 
     def _effect(self, raw: RawFrame) -> Effect:
         if raw.source.protocol != MESH:

@@ -18,6 +18,7 @@ from gateway.raw_log.frames import Again, Facts, session_id
 from gateway.subjects import is_control
 from streaming_jobs.router.mesh_state import MeshState
 
+_SUBSCRIBE = Verb.SUBSCRIBE
 CACHED_SUBJECTS = 4_096
 EncodingKey = tuple[str, str, tuple[tuple[str, object], ...]]
 
@@ -47,7 +48,8 @@ class Receivers:
         )
 
 
-Destinations = Mapping[tuple[str, int], Mapping[EncodingKey, Receivers]]
+Encodings = Mapping[EncodingKey, Receivers]
+Destinations = Mapping[tuple[str, int], Encodings]
 """(edge, epoch) → encoding → receivers."""
 
 
@@ -84,14 +86,14 @@ class Fanout:
         self._kept: dict[str, tuple[tuple[Interest, ...], Permissions, Destinations]] = {}
 
     def find(self, event: Event) -> Destinations:
-        matched = self._state.table.match(event.subject, Verb.SUBSCRIBE, event.received_at, event.id)
+        matched = self._state.table.match(event.subject, _SUBSCRIBE, event.received_at, event.id)
         if matched.chosen:
             return group(self._allowed(matched, event.subject))
         return self._plain(event.subject, matched.plain)
 
     def find_again(self, event: Event, again: Again) -> Destinations:
         """Who wants it at the time it was put in again, without those who have got it."""
-        matched = self._state.table.match(event.subject, Verb.SUBSCRIBE, again.at, event.id)
+        matched = self._state.table.match(event.subject, _SUBSCRIBE, again.at, event.id)
         allowed = self._allowed(matched, event.subject)
         return group(one for one in allowed if not again.reached & {one.node, destination_of(one)})
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from gateway.auth.keyring import GatewayIdentity, Key, KeyRing
 from gateway.auth.verification import public_of
 from gateway.config import Config
+from gateway.event import Event
 from gateway.interests.table import InterestTable
 from gateway.protocols import protocols
-from gateway.protocols.spec import Env, Options, ProtocolSpec
+from gateway.protocols.spec import Env, Lease, Options, ProtocolSpec
 from gateway.reasons import Reason, Rejected
 from streaming_jobs.router.dedup import Buckets
 from streaming_jobs.router.outputs import Topics
@@ -22,6 +24,25 @@ from streaming_jobs.router.traces import RouterTraces
 LISTENERS_REMEMBERED = 1_024
 """Names of listeners that are gone come from the raw log, as many as there ever were."""
 _ORDINAL = re.compile(r"\d+$")
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """A protocol as one listener speaks it."""
+
+    protocol: ProtocolSpec[Any]
+    options: Options
+
+    def dedup_key(self, event: Event) -> str | None:
+        return self.protocol.dedup_key(event, self.options)
+
+    def asked_lease(self, event: Event) -> Lease | None:
+        asked = self.protocol.asked_lease
+        return None if asked is None else asked(event, self.options)
+
+    def awaits_confirmation(self, event: Event) -> bool:
+        awaits = self.protocol.awaits_confirmation
+        return awaits is not None and awaits(event, self.options)
 
 
 class MeshState:
@@ -40,8 +61,9 @@ class MeshState:
         self.topics = Topics(config)
         self.permissions = config.judge()
         self.options: dict[str, Options] = {one.name: one.options for one in config.endpoints}
-        self._options_of: dict[tuple[str, str], Options] = {}
+        self._spoken: dict[tuple[str, str], Spoken] = {}
         self.buckets = Buckets.of(config)
+        self.largest_frame = config.kafka.largest_frame
         self.raw_partitions = config.kafka.topic("raw").partitions
         self._make_env()
 
@@ -63,14 +85,14 @@ class MeshState:
         keys = {own.key_id: own, **self._keys.nodes.get(mine.node, {})}
         return KeyRing({**self._keys.nodes, mine.node: keys})
 
-    def listener_options(self, listener: str, protocol: str) -> Options:
+    def spoken(self, listener: str, protocol: str) -> Spoken:
         """A listener that is gone from the configuration leaves its protocol's defaults."""
-        found = self._options_of.get((listener, protocol))
+        found = self._spoken.get((listener, protocol))
         if found is None:
-            known, defaults = self.options.get(listener), self.protocol(protocol).options
-            found = known if isinstance(known, defaults) else defaults()
-            if len(self._options_of) < LISTENERS_REMEMBERED:
-                self._options_of[listener, protocol] = found
+            spec, known = self.protocol(protocol), self.options.get(listener)
+            found = Spoken(spec, known if isinstance(known, spec.options) else spec.options())
+            if len(self._spoken) < LISTENERS_REMEMBERED:
+                self._spoken[listener, protocol] = found
         return found
 
     def protocol(self, name: str) -> ProtocolSpec[Any]:

@@ -16,8 +16,6 @@ RECORD_BYTES, HEADER_BYTES = 128, 10
 """What Kafka's format adds to a batch of one record (61 + 21 bytes and lengths) and to a header (two lengths)."""
 EVENT_NAMES_BYTES = sum(len(name) + HEADER_BYTES for name in cloud_event.NAMES)
 
-NAMES_BYTES = sum(len(name) + HEADER_BYTES for name in cloud_event.NAMES)
-
 
 class Out(NamedTuple):
     """A record to write. No partition: Kafka chooses by key. `event`: of an event's headers only the values, which get
@@ -38,11 +36,12 @@ class Out(NamedTuple):
 
 def bytes_of(out: Out) -> int:
     """As a producer counts a record before it compresses it: at most so many."""
-    size = RECORD_BYTES + len(out.value or b"") + len(out.key or b"")
-    if out.event is not None:
-        size += EVENT_NAMES_BYTES + sum(map(len, filter(None, out.event)))
-    for name, value in out.others or ():
-        size += len(name) + len(value) + HEADER_BYTES
+    _, _, key, value, others, event = out
+    size = RECORD_BYTES + len(value or b"") + len(key or b"")
+    if event is not None:
+        size += EVENT_NAMES_BYTES + len(b"".join(filter(None, event)))
+    for name, header in others or ():
+        size += len(name) + len(header) + HEADER_BYTES
     return size
 
 

@@ -6,7 +6,7 @@ travel together, for nothing of theirs is ever dropped.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from gateway.raw_log.frames import RawFrame
 from gateway.raw_log.mesh_frames import MESH
@@ -14,7 +14,8 @@ from streaming_jobs.router.dedup import Buckets
 from streaming_jobs.router.outputs import Out, Row
 
 
-class Routed(NamedTuple):
+@dataclass(slots=True)
+class Routed:
     """A frame, and what was made of it."""
 
     frame_index: int
@@ -41,21 +42,22 @@ class Packing:
         """A frame that stands in the log once more passes whatever was dropped as its repeat, and marks its key so that
         what comes after it does not. (The mesh's own tell of another frame, and have keys of their own.)
         """
-        if routed.raw.again is None or routed.raw.source.protocol == MESH:
-            self.add(routed.frame_index, routed.raw.received_at, routed.key, routed.outs)
+        index, raw, key = routed.frame_index, routed.raw, routed.key
+        if raw.again is None or raw.source.protocol == MESH:
+            self.add(index, raw.received_at, key, routed.outs)
             return
-        self.add(routed.frame_index, routed.raw.received_at, None, routed.outs)
-        if routed.key is not None:
-            self.add(routed.frame_index, routed.raw.received_at, routed.key, [])
+        self.add(index, raw.received_at, None, routed.outs)
+        if key is not None:
+            self.add(index, raw.received_at, key, [])
 
     def add(self, index: int, received_at: int, key: str | None, outs: list[Out]) -> None:
         if key is None:
             self._extend_run(index, received_at, outs)
             return
         self._close_run()  # order holds: what came before goes before
-        first, *others = self._marks(received_at)
-        self._rows.append(Row(key, first, outs))
-        self._rows.extend(Row(key, start, []) for start in others)
+        for start in self._marks(received_at):
+            self._rows.append(Row(key, start, outs))
+            outs = []  # only the first row carries them
 
     def _extend_run(self, index: int, received_at: int, outs: list[Out]) -> None:
         if not outs:

@@ -7,10 +7,12 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import groupby
+from typing import Any
 
 from gateway.egress import Group, Position
 from gateway.event import NO_HEADERS, SERVED_BESIDE_HEADER, Event, Kind
-from gateway.protocols.spec import Lease
+from gateway.protocols.spec import Lease, Options, ProtocolSpec
 from gateway.raw_log.container import decode_record
 from gateway.raw_log.frames import Again, RawFrame
 from gateway.raw_log.mesh_frames import MESH
@@ -29,6 +31,7 @@ from streaming_jobs.router.tally import AGAIN, CONTROL, EVENT, REJECTED
 from streaming_jobs.router.work import MESH_ERRORS, Work, naming_request
 
 log = logging.getLogger(__name__)
+_REQUEST, _CANCEL, _INTERNAL = Kind.REQUEST, Kind.CANCEL, Reason.INTERNAL  # to find a member of an enum takes 50 ns
 TRACEBACK_SECONDS = 10
 """At most one traceback of an internal error in so many seconds; each is counted and recorded."""
 
@@ -62,12 +65,14 @@ class RowFunctions:
         """Frame by frame, what the router makes of a record; its rows only say how that travels."""
         traces = self._state.traces
         traced = traces.of_record(frames, partition, offset) if traces is not None else None
-        for index, (raw, judged) in enumerate(zip(frames, self.judge(frames, partition, offset), strict=True)):
+        largest = self._state.config.kafka.message_bytes
+        verdicts = self.judge(frames, partition, offset)
+        for index, (raw, judged) in enumerate(zip(frames, verdicts, strict=True)):
             work = Work(self._state, Position(partition, offset, index), raw)
             if traced is not None:
                 judged = traced.begin(work, judged)
             key = self._route(work, judged)
-            if any(bytes_of(out) > self._state.config.kafka.message_bytes for out in work.outs):
+            if max(map(bytes_of, work.outs), default=0) > largest:
                 too_large = Rejected(Reason.TOO_LARGE, "what comes of it is more than kafka.message_bytes")
                 self._refuse_whole(work, judged, too_large)
                 key = None
@@ -78,45 +83,44 @@ class RowFunctions:
 
     # -- decode and authenticate -------------------------------------------------------------------------------
 
-    def judge(self, frames: Sequence[RawFrame], partition: int, offset: int) -> Iterator[Event | Rejected | None]:
+    def judge(self, frames: Sequence[RawFrame], partition: int, offset: int) -> list[Event | Rejected | None]:
         """The verdict on each frame; None for the mesh's own. Neighbours of one protocol are judged together."""
-        start = 0
-        while start < len(frames):
-            protocol = frames[start].source.protocol
-            end = start + 1
-            while end < len(frames) and frames[end].source.protocol == protocol:
-                end += 1
+        ids = [raw.again.event_id if raw.again else f"{partition}-{offset}-{index}" for index, raw in enumerate(frames)]
+        verdicts: list[Event | Rejected | None] = []
+        for protocol, run in groupby(frames, _protocol_of):
+            raws = list(run)
             if protocol == MESH:
-                yield from [None] * (end - start)
+                verdicts += [None] * len(raws)
             else:
-                ids = (f"{partition}-{offset}-{index}" for index in range(start, end))
-                run = frames[start:end]
-                first_ids = [raw.again.event_id if raw.again else own for raw, own in zip(run, ids, strict=True)]
-                yield from self._judge_run(protocol, run, first_ids)
-            start = end
+                verdicts += self._judge_run(protocol, raws, ids[len(verdicts) : len(verdicts) + len(raws)])
+        return verdicts
 
-    def _judge_run(self, name: str, raws: Sequence[RawFrame], ids: list[str]) -> Iterator[Event | Rejected]:
+    def _judge_run(self, name: str, raws: list[RawFrame], ids: list[str]) -> Sequence[Event | Rejected]:
         try:
             protocol = self._state.protocol(name)
         except Rejected as refused:
-            yield from [refused] * len(raws)
-            return
+            return [refused] * len(raws)
+        listeners = {raw.source.listener for raw in raws}
+        options = {one: self._state.spoken(one, name).options for one in listeners}
         if protocol.to_events is not None:
-            listeners = {raw.source.listener for raw in raws}
-            options = {one: self._state.listener_options(one, name) for one in listeners}
             try:
-                yield from protocol.to_events(raws, ids, options, self._state.env)
-                return
+                return protocol.to_events(raws, ids, options, self._state.env)
             except Exception:
                 self._internal("decode")  # told once; then each alone, so that only the frame at fault is refused
-        for raw, event_id in zip(raws, ids, strict=True):
-            options_of = self._state.listener_options(raw.source.listener, name)
-            try:
-                yield found_in(protocol.to_event(raw, event_id, options_of, self._state.env))
-            except Rejected as refused:
-                yield refused
-            except Exception:
-                yield self._internal("decode")
+        return [
+            self._judge_alone(protocol, raw, event_id, options[raw.source.listener])
+            for raw, event_id in zip(raws, ids, strict=True)
+        ]
+
+    def _judge_alone(
+        self, protocol: ProtocolSpec[Any], raw: RawFrame, event_id: str, options: Options
+    ) -> Event | Rejected:
+        try:
+            return found_in(protocol.to_event(raw, event_id, options, self._state.env))
+        except Rejected as refused:
+            return refused
+        except Exception:
+            return self._internal("decode")
 
     # -- match and encode --------------------------------------------------------------------------------------
 
@@ -146,7 +150,7 @@ class RowFunctions:
     def _count(self, protocol: str, work: Work, judged: Event | Rejected | None) -> None:
         """A frame counts as refused if nothing but a refusal was recorded of it."""
         tally = self._state.tally
-        refused = work.refused if work.refused is Reason.INTERNAL or not work.recorded else None
+        refused = work.refused if work.refused is _INTERNAL or not work.recorded else None
         if isinstance(judged, Event):
             tally.accepted(protocol, judged.auth, REJECTED if refused else _outcome(work), refused or "")
         elif refused:
@@ -156,34 +160,37 @@ class RowFunctions:
 
     def key_of(self, event: Event) -> str | None:
         """What a repeat of this event would be known by."""
-        protocol = self._state.protocol(event.protocol)
-        return protocol.dedup_key(event, self._state.listener_options(event.listener, event.protocol))
+        return self._state.spoken(event.listener, event.protocol).dedup_key(event)
 
     def _dispatch(self, work: Work, event: Event) -> None:
+        spoken = self._state.spoken(event.listener, event.protocol)
         if came_round(event, self._state.env.identity):
             work.reject(Rejected(Reason.FORBIDDEN, "it has come round by links to where it was"), "match")
         elif work.raw.again is not None:
             self._send_again(work, event, work.raw.again)
         elif event.kind.answers:
             self._answer(work, event)
-        elif self._presence(work, event) or self._control.handle(work, event):
+        elif (lease := spoken.asked_lease(event)) is not None:
+            self._presence(work, event, lease)
+        elif self._control.handle(work, event):
             return
-        elif event.kind is Kind.CANCEL:
+        elif event.kind is _CANCEL:
             self._cancel(work, event)
         elif not self._state.permissions.may_publish(event.principal, event.listener, event.subject):
             self._refuse(work, event, Rejected(Reason.FORBIDDEN, _why_forbidden(event.subject)))
-        elif event.kind is Kind.REQUEST:
+        elif event.kind is _REQUEST:
             self._request(work, event)
         else:
             work.record(event)
-            send = work.send_awaited if work.is_awaited(event) else work.send
+            send = work.send_awaited if spoken.awaits_confirmation(event) else work.send
             send(event, self._fanout.find(event))
 
     def is_repeatable(self, event: Event) -> bool:
         """It may go through the mesh again at a later time: nobody waits for an old answer, an old hello would put
         back what its node wants no more, and an old subscription belongs to a session that is gone.
         """
-        return event.kind is Kind.EVENT and not is_control(event.subject) and self._asked_lease(event) is None
+        spoken = self._state.spoken(event.listener, event.protocol)
+        return event.kind is Kind.EVENT and not is_control(event.subject) and spoken.asked_lease(event) is None
 
     def _send_again(self, work: Work, event: Event, again: Again) -> None:
         if not self.is_repeatable(event):
@@ -194,18 +201,10 @@ class RowFunctions:
         work.record(event)
         work.send(event, self._fanout.find_again(event, again))
 
-    def _asked_lease(self, event: Event) -> Lease | None:
-        asked = self._state.protocol(event.protocol).asked_lease
-        return asked(event, self._state.listener_options(event.listener, event.protocol)) if asked else None
-
-    def _presence(self, work: Work, event: Event) -> bool:
-        lease = self._asked_lease(event)
-        if lease is None:
-            return False
+    def _presence(self, work: Work, event: Event, lease: Lease) -> None:
         work.record(event)
         work.send(event, self._fanout.find(event))
         self._leases.handle(work, event, lease)
-        return True
 
     def _refuse(self, work: Work, event: Event, refused: Rejected, headers: Mapping[str, str] = NO_HEADERS) -> None:
         work.reject(refused, "match")
@@ -271,6 +270,10 @@ class RowFunctions:
             self._last_traceback = now
             log.exception("internal error in stage %s", stage)
         return Rejected(Reason.INTERNAL, f"stage {stage} failed; see the router's log")
+
+
+def _protocol_of(raw: RawFrame) -> str:
+    return raw.source.protocol
 
 
 def _outcome(work: Work) -> str:

@@ -33,10 +33,11 @@ ACCEPTED, REJECTED, CONTROL, EVENT, AGAIN, ROUTED = "accepted", "rejected", "con
 
 
 class Tally:
-    __slots__ = ("_accepted", "_other")
+    __slots__ = ("_accepted", "_other", "_routed")
 
     def __init__(self) -> None:
         self._accepted: dict[tuple[str, Auth, str, str], int] = {}
+        self._routed: dict[str, int] = {}
         self._other: dict[Series, int] = {}
 
     def accepted(self, protocol: str, auth: Auth, outcome: str, reason: str = "") -> None:
@@ -51,7 +52,7 @@ class Tally:
         self._add((FRAMES, stage, REJECTED, reason.value, protocol))
 
     def routed(self, destinations: int, protocol: str) -> None:
-        self._add((FRAMES, "deliver", ROUTED, "", protocol), destinations)
+        self._routed[protocol] = self._routed.get(protocol, 0) + destinations
 
     def lost(self, origin: str, to: str, what: str) -> None:
         self._add((LOSSES, origin, to, what))
@@ -61,10 +62,12 @@ class Tally:
 
     def take(self) -> dict[Series, int]:
         """What was counted since it was last taken."""
+        for protocol, count in self._routed.items():
+            self._add((FRAMES, "deliver", ROUTED, "", protocol), count)
         for (protocol, auth, outcome, reason), count in self._accepted.items():
             for series in _of_accepted(protocol, auth, outcome, reason):
                 self._add(series, count)
-        taken, self._accepted, self._other = self._other, {}, {}
+        taken, self._accepted, self._routed, self._other = self._other, {}, {}, {}
         return taken
 
 

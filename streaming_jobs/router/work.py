@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gateway.content import JSON
@@ -18,10 +18,11 @@ from gateway.raw_log.mesh_frames import DebtGiven
 from gateway.reasons import MeshError, Reason, Rejected
 from gateway.trace_context import TraceContext
 from gateway.trail import along, next_hop
-from streaming_jobs.router.destinations import Destinations, Receivers, target_of
+from streaming_jobs.router.destinations import Destinations, Encodings, Receivers, target_of
 from streaming_jobs.router.mesh_state import MeshState, ordinal
 from streaming_jobs.router.outputs import Out
 
+_REQUEST = Kind.REQUEST
 ROUTER = "router"
 NOT_TO_ALL = "not every subscriber has got it"
 RECEIVER_BYTES = 64
@@ -76,33 +77,38 @@ class Work:
         self.recorded = True
 
     def egress(
-        self, edge: str, epoch: int, event: Event | None, groups: tuple[Group, ...], *, kind: Kind = Kind.EVENT,
+        self, edge: str, epoch: int, event: Event | None, groups: tuple[Group, ...], kind: Kind = Kind.EVENT,
         applied: Applied | None = None, ticket: str = "", needed: int = 0, otherwise: tuple[Group, ...] = (),
         confirm: Confirm | None = None, confirmed: Confirmed | None = None, handover: Handover | None = None,
         begun: Begun | None = None,
     ) -> None:  # fmt: skip
+        again = self.raw.again
+        # By position: naming them takes as long as packing them.
         written = Egress(
-            position=self.position.with_part(self.part) if self.part else self.position,
-            epoch=epoch,
-            kind=event.kind if event else kind,
-            subject=event.subject if event else "",
-            origin=event.protocol if event else "",
-            received_at=self.raw.again.at if self.raw.again else self.raw.received_at,
-            groups=groups,
-            applied=applied,
-            ticket=ticket,
-            first_id=self.raw.again.event_id if self.raw.again else "",
-            needed=needed,
-            otherwise=otherwise,
-            confirm=confirm,
-            confirmed=confirmed,
-            handover=handover,
-            begun=begun,
-            trace="" if self.trace is None else str(self.trace),
+            self.position.with_part(self.part) if self.part else self.position,
+            epoch,
+            event.kind if event else kind,
+            event.subject if event else "",
+            event.protocol if event else "",
+            again.at if again else self.raw.received_at,
+            groups,
+            applied,
+            ticket,
+            again.event_id if again else "",
+            needed,
+            otherwise,
+            confirm,
+            confirmed,
+            handover,
+            begun,
+            "" if self.trace is None else str(self.trace),
         )
         self.part += 1
         self.outs.append(self.state.topics.egress(ordinal(edge), written.encode()))
-        if destinations := sum(len(one.sessions) + len(one.addresses) + len(one.owed) for one in groups):
+        destinations = 0
+        for one in groups:
+            destinations += one.receivers
+        if destinations:
             self.state.tally.routed(destinations, self.raw.source.protocol)
 
     def give_debt(self, edge: str, debt: DebtGiven) -> None:
@@ -123,14 +129,14 @@ class Work:
     # -- encoding ----------------------------------------------------------------------------------------------
 
     def encode(self, event: Event, target: Target) -> Encoded:
-        options = self.state.listener_options(target.listener, target.protocol)
-        protocol = self.state.protocol(target.protocol)
+        spoken = self.state.spoken(target.listener, target.protocol)
+        protocol = spoken.protocol
         if (trail := next_hop(event, target.facts, self.state.env.identity)) is not None:
             event = along(event, trail, in_content_type=protocol.carries_content_type)
         if self.raw.again is not None:
             target = replace(target, again_at=self.raw.again.at)
-        encoded = protocol.from_event(event, target, options, self.state.env)
-        if len(encoded.frame) > self.state.config.kafka.largest_frame:
+        encoded = protocol.from_event(event, target, spoken.options, self.state.env)
+        if len(encoded.frame) > self.state.largest_frame:
             raise Rejected(Reason.TOO_LARGE, f"{len(encoded.frame)} bytes for {target.protocol}: kafka.message_bytes")
         for what in encoded.losses:
             self.state.tally.lost(event.protocol, target.protocol, what)
@@ -155,13 +161,18 @@ class Work:
     def send(self, event: Event, destinations: Destinations) -> None:
         """One encoding per group of receivers, one record per edge (more where they are large). What has no encoding is
         undeliverable."""
-        for edge, epoch, groups in self._encoded(event, destinations):
-            self.egress(edge, epoch, event, groups)
+        for (edge, epoch), encodings in destinations.items():
+            for groups in self._encoded(event, edge, epoch, encodings):
+                self.egress(edge, epoch, event, groups)
 
     def send_awaited(self, event: Event, destinations: Destinations) -> None:
         """As `send`; and its sender hears, once every record has been delivered, whether all have got it."""
         to = self.requester(event)
-        records = list(self._encoded(event, destinations))
+        records = [
+            (edge, epoch, groups)
+            for (edge, epoch), encodings in destinations.items()
+            for groups in self._encoded(event, edge, epoch, encodings)
+        ]
         for edge, epoch, groups in records:
             self.egress(edge, epoch, event, groups, confirm=Confirm(to.edge, event.id))
         if self._left_out(records, destinations):
@@ -177,11 +188,9 @@ class Work:
             ticket=event.id, needed=len(records), otherwise=(self._answer_group(failed, to),),
         )  # fmt: skip
 
-    def _encoded(self, event: Event, destinations: Destinations) -> Iterator[tuple[str, int, tuple[Group, ...]]]:
-        for (edge, epoch), encodings in destinations.items():
-            groups = (self._group(event, edge, epoch, receivers) for receivers in encodings.values())
-            for written in in_records([group for group in groups if group], self.state.config.kafka.largest_frame):
-                yield edge, epoch, written
+    def _encoded(self, event: Event, edge: str, epoch: int, encodings: Encodings) -> list[tuple[Group, ...]]:
+        groups = [made for one in encodings.values() if (made := self._group(event, edge, epoch, one)) is not None]
+        return in_records(groups, self.state.largest_frame)
 
     def _left_out(self, records: Sequence[tuple[str, int, tuple[Group, ...]]], destinations: Destinations) -> bool:
         """Some receivers' protocol had no form for it."""
@@ -216,10 +225,9 @@ class Work:
 
     def is_awaited(self, event: Event) -> bool:
         """Its sender waits to hear what became of it."""
-        if event.kind is Kind.REQUEST:
+        if event.kind is _REQUEST:
             return True
-        awaits = self.state.protocol(event.protocol).awaits_confirmation
-        return awaits is not None and awaits(event, self.state.listener_options(event.listener, event.protocol))
+        return self.state.spoken(event.listener, event.protocol).awaits_confirmation(event)
 
     def requester(self, event: Event) -> ReplyAddress:
         """Where the answer to this request goes: the session it came from."""
@@ -285,20 +293,21 @@ class Work:
         )
 
 
-def in_records(groups: Sequence[Group], largest: int) -> Iterator[tuple[Group, ...]]:
+def in_records(groups: list[Group], largest: int) -> list[tuple[Group, ...]]:
     """As few records as hold them: encodings of one large event do not fit into one."""
-    record: list[Group] = []
-    size = 0
-    for group in groups:
-        receivers = len(group.sessions) + len(group.addresses) + len(group.owed)
-        more = len(group.frame) + receivers * RECEIVER_BYTES
-        if record and size + more > largest:
-            yield tuple(record)
-            record, size = [], 0
-        record.append(group)
+    if len(groups) == 1:  # most events
+        return [(groups[0],)]
+    records: list[tuple[Group, ...]] = []
+    start, size = 0, 0
+    for at, group in enumerate(groups):
+        more = len(group.frame) + group.receivers * RECEIVER_BYTES
+        if at > start and size + more > largest:
+            records.append(tuple(groups[start:at]))
+            start, size = at, 0
         size += more
-    if record:
-        yield tuple(record)
+    if groups:
+        records.append(tuple(groups[start:]))
+    return records
 
 
 def naming_request(event: Event, replies: Sequence[ReplyAddress]) -> Event:

@@ -4,8 +4,8 @@
 
 The packet is an event of 198 bytes with a JSON body, signed by HMAC-SHA256. `hmac` is that HMAC alone over as many
 bytes: what nothing can go below. `swift` finds the fields, the canonical bytes and the key, and verifies (`scan` and
-`prove`); `batch` makes the events too; `plain` is the reference, packet by packet. `one by one` and `lockstep` are the
-two ways to find the fields: where their costs cross is `LOCKSTEP_FROM`.
+`prove`); `batch` makes the events too; `plain` is the reference, packet by packet. `walk` and `scan` find the fields,
+the one from field to field, the other by the packet's shape.
 
 Last the same packet signed with Ed25519, to its event, beside the signature's verification alone.
 """
@@ -19,16 +19,17 @@ from collections.abc import Callable, Sequence
 from gateway.auth.keyring import Key, KeyRing
 from gateway.auth.verification import hmac_verifier, public_of, verify_ed25519
 from gateway.event import Event
-from gateway.protocols.emm import codec, scan
+from gateway.protocols.emm import codec
 from gateway.protocols.emm.batch import KeyMemory, prove, to_events
 from gateway.protocols.emm.frames import Field, FieldType
 from gateway.protocols.emm.mapping import to_event
 from gateway.protocols.emm.options import EmmOptions
+from gateway.protocols.emm.scan import scan, walk
 from gateway.protocols.emm.signing import Signer
 from gateway.protocols.spec import Env
 from gateway.raw_log.frames import RawFrame, Source
 
-CONTAINERS = (10, 100, scan.LOCKSTEP_FROM, 1_000)
+CONTAINERS = (10, 100, 1_000)
 ROUNDS = 25
 MARK_US, HMAC_US = 1.5, 0.51
 """What `swift` may cost in containers of 1,000, on a machine where `hmac` costs that; on any other, as a ratio."""
@@ -67,12 +68,12 @@ def costs(data: Sequence[bytes]) -> dict[str, float]:
     verify, options = hmac_verifier(SECRET), {"devices": OPTIONS}
 
     def swift() -> object:
-        return prove(data, scan.scan(data), KeyMemory(ENV.keys, TIMESTAMP, TIMESTAMP))
+        return prove(data, [scan(packet) for packet in data], KeyMemory(ENV.keys, TIMESTAMP, TIMESTAMP))
 
     runs: dict[str, Callable[[], object]] = {
         "hmac": lambda: [verify(signed, tag) for signed, tag in parts],
-        "one by one": lambda: [scan.scan_one(packet) for packet in data],
-        "lockstep": lambda: scan.scan_lockstep(data),
+        "walk": lambda: [walk(packet) for packet in data],
+        "scan": lambda: [scan(packet) for packet in data],
         "swift": swift,
         "batch": lambda: to_events(raws, ids, options, ENV),
         "plain": lambda: [to_event(raw, event_id, OPTIONS, ENV) for raw, event_id in zip(raws, ids, strict=True)],

@@ -83,7 +83,7 @@ def costs(frames: int, subscribed: bool) -> dict[str, float]:
     assert len(plain) == frames
     return {
         "read": best_us(lambda: decode_record(record), frames),
-        "judge": best_us(lambda: list(functions.judge(read, 0, 5)), frames),
+        "judge": best_us(lambda: functions.judge(read, 0, 5), frames),
         "route": best_us(routed, frames),
         "pickle": best_us(lambda: pickle.dumps(plain, 5), frames),
         "bytes": len(pickle.dumps(plain, 5)) / frames,

@@ -16,24 +16,23 @@ from gateway.event import NO_HEADERS, Auth, Event, Kind
 from gateway.protocols.emm.body import single_content
 from gateway.protocols.emm.frames import Flag
 from gateway.protocols.emm.judge import check_age
-from gateway.protocols.emm.mapping import check_name, node_text, sent_at, to_event
+from gateway.protocols.emm.mapping import check_name, decode_name, node_text, sent_at, to_event
 from gateway.protocols.emm.options import EmmOptions
 from gateway.protocols.emm.rules import check_encoding
 from gateway.protocols.emm.scan import Places, scan
 from gateway.protocols.spec import Env, Options
 from gateway.raw_log.frames import RawFrame
 from gateway.reasons import Reason, Rejected
-from gateway.wire import decode_utf8
 
-_URGENT = Flag.URGENT.value
+_URGENT, _EVENT = Flag.URGENT.value, Kind.EVENT
 _DEFAULTS = EmmOptions()
 
 
 class Proof(NamedTuple):
-    """The key by which a packet was proven, and how."""
+    """How a packet was proven, and by which key."""
 
-    key: Key
     auth: Auth
+    key_id: str
 
 
 class _Known(NamedTuple):
@@ -54,7 +53,7 @@ class KeyMemory(dict[bytes, _Known | None]):
     def __init__(self, ring: KeyRing, first: int, last: int) -> None:
         super().__init__()
         self._ring = ring
-        self._times = (first, last)
+        self._first, self._last = first, last
 
     def __missing__(self, name: bytes) -> _Known | None:
         found = self[name] = self._look_up(name[:NODE_BYTES], name[NODE_BYTES:])
@@ -62,10 +61,12 @@ class KeyMemory(dict[bytes, _Known | None]):
 
     def _look_up(self, node: bytes, key_id: bytes) -> _Known | None:
         named = self._ring.named(node, key_id or None)
-        if len(named) != 1 or not all(named[0].valid_at(time) for time in self._times):
+        if len(named) != 1:
             return None
         key = named[0]
-        return _Known(key, None if key.hmac is None else hmac_verifier(key.hmac), Proof(key, Auth.HMAC))
+        if not (key.valid_at(self._first) and key.valid_at(self._last)):
+            return None
+        return _Known(key, None if key.hmac is None else hmac_verifier(key.hmac), Proof(Auth.HMAC, key.key_id.hex()))
 
 
 def prove(packets: Sequence[bytes], scans: Sequence[Places | None], keys: KeyMemory) -> list[Proof | Rejected | None]:
@@ -102,7 +103,7 @@ def _prove_signature(packet: bytes, tag: int, signature: int, known: _Known) -> 
         return None
     if not verify_ed25519(key.ed25519, signed, packet[signature : signature + ED25519_SIGNATURE_BYTES]):
         return Rejected(Reason.BAD_SIGNATURE)
-    return Proof(key, Auth.HMAC_ED25519 if tag else Auth.ED25519)
+    return Proof(Auth.HMAC_ED25519 if tag else Auth.ED25519, key.key_id.hex())
 
 
 def to_events(
@@ -113,12 +114,12 @@ def to_events(
         return []
     packets = [raw.data for raw in raws]
     times = [raw.received_at for raw in raws]
-    scans = scan(packets)
+    scans = [scan(packet) for packet in packets]
     proofs = prove(packets, scans, KeyMemory(env.keys, min(times), max(times)))
+    known = {listener: one for listener, one in options.items() if isinstance(one, EmmOptions)}
     events: list[Event | Rejected] = []
     for raw, event_id, places, proof in zip(raws, event_ids, scans, proofs, strict=True):
-        found = options.get(raw.source.listener)
-        chosen = found if isinstance(found, EmmOptions) else _DEFAULTS
+        chosen = known.get(raw.source.listener, _DEFAULTS)
         try:
             if places is None or proof is None:
                 events.append(to_event(raw, event_id, chosen, env))
@@ -135,7 +136,7 @@ def _common_event(
     """In the order of `judge`: what the fields hold, the key, the tags, the time."""
     packet, received_at, source = raw.data, raw.received_at, raw.source
     _, name, data, node, signed_at, *_ = places
-    subject = decode_utf8(packet[name : name + packet[name - 1]])
+    subject = decode_name(packet[name : name + packet[name - 1]])
     content_type, body = _content(packet, data)
     if isinstance(proof, Rejected):
         raise proof
@@ -148,7 +149,7 @@ def _common_event(
     # By position: naming them costs as much as the scan does. The tests compare each field with the plain path's.
     return Event(
         event_id,
-        Kind.EVENT,
+        _EVENT,
         subject,
         source.protocol,
         source.listener,
@@ -165,7 +166,7 @@ def _common_event(
         packet[5] == _URGENT,
         sent_at(timestamp),
         proof.auth,
-        proof.key.key_id.hex(),
+        proof.key_id,
         packet,
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from gateway.content import BINARY, JSON, TEXT, binary_as_json, convert, from_json
 from gateway.event import Event
@@ -34,16 +34,21 @@ def single_content(kind: int, value: bytes) -> tuple[str, bytes]:
 
 
 def _bare(kind: int, value: bytes) -> bytes:
-    if kind == FieldType.INTEGER:
-        return b"%d" % I32.unpack(value)[0]
-    if kind == FieldType.FLOAT:
-        return _number(F32.unpack(value)[0])
-    return value
+    number = _NUMBERS.get(kind)
+    return value if number is None else number(value)
 
 
-def _number(value: float) -> bytes:
+def _integer(value: bytes) -> bytes:
+    return b"%d" % I32.unpack(value)[0]
+
+
+def _float(value: bytes) -> bytes:
     """JSON has no NaN and no infinity: they become null, as in JavaScript. Verbatim forwarding still keeps them."""
-    return repr(value).encode() if math.isfinite(value) else b"null"
+    (number,) = F32.unpack(value)
+    return repr(number).encode() if math.isfinite(number) else b"null"
+
+
+_NUMBERS: dict[int, Callable[[bytes], bytes]] = {FieldType.INTEGER: _integer, FieldType.FLOAT: _float}
 
 
 def _element(item: Field) -> bytes:

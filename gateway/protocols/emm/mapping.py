@@ -35,13 +35,17 @@ from gateway.protocols.emm.signing import Signer, message_id, signing_identity
 from gateway.protocols.spec import Encoded, Env, Target
 from gateway.raw_log.frames import RawFrame
 from gateway.reasons import Reason, Rejected
-from gateway.wire import U64
+from gateway.wire import U64, decode_utf8
 
 MICROSECONDS = 1_000_000
 LATEST_SECONDS = (2**63 - 1) // MICROSECONDS
 """The last second that a signed 64-bit count of microseconds, as the stream's columns have it, can hold."""
 
 _NODE_ID = FieldType.NODE_ID.value
+_EVENT, _UNPROVEN = Kind.EVENT, Auth.NONE
+
+NAMES_REMEMBERED = 16_384
+"""Of nodes, and of events."""
 
 ENCRYPTED_HEADER = "encrypted"
 COMPRESSED_HEADER = "compressed"
@@ -87,7 +91,7 @@ def event_of(packet: Packet, verdict: Verdict, raw: RawFrame, event_id: str, opt
     )
 
 
-@lru_cache(maxsize=16_384)
+@lru_cache(maxsize=NAMES_REMEMBERED)
 def node_text(node: bytes) -> str:
     """A NODE ID in the canonical text of a UUID; nothing for none."""
     return str(UUID(bytes=node)) if node else ""
@@ -115,6 +119,11 @@ def _subject_and_data(packet: Packet) -> tuple[str, tuple[Field, ...]]:
             return f"emm.type.{other}", data
 
 
+decode_name = lru_cache(maxsize=NAMES_REMEMBERED)(decode_utf8)
+"""Of an event: nodes say the same few things all the time."""
+
+
+@lru_cache(maxsize=NAMES_REMEMBERED)
 def check_name(name: str) -> None:
     if not name:
         raise Rejected(Reason.MISSING_FIELD, "an empty event name")
@@ -145,9 +154,9 @@ def _sealed_headers(packet: Packet) -> Mapping[str, str]:
 
 def from_event(event: Event, target: Target, options: EmmOptions, env: Env, /) -> Encoded:
     """emm carries events and nothing else."""
-    if event.kind is Kind.REQUEST:
-        raise Rejected(Reason.NO_RESPONDER, "an emm peer answers no requests")
-    if event.kind is not Kind.EVENT:
+    if event.kind is not _EVENT:
+        if event.kind is Kind.REQUEST:
+            raise Rejected(Reason.NO_RESPONDER, "an emm peer answers no requests")
         return Encoded(b"", losses=(event.kind.value,))
     if event.protocol == "emm" and event.raw and _goes_verbatim(event, target, options, env):
         return Encoded(event.raw)
@@ -191,7 +200,7 @@ def dedup_key(event: Event, _options: EmmOptions, /) -> str | None:
     never burn the id of a packet that does."""
     if not event.node:
         return None
-    if event.auth is Auth.NONE:
+    if event.auth is _UNPROVEN:
         return f"none:{event.node}:{event.message_id}"
     if event.headers and FOREIGN_KEY_HEADER in event.headers:
         return f"{event.headers[FOREIGN_KEY_HEADER]}:{event.node}:{event.message_id}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 from gateway.content import MAX_DEPTH, from_json
 from gateway.protocols.emm.codec import decode_fields, join_values
@@ -100,16 +101,15 @@ def check_encodings(packet: Packet) -> None:
 
 
 def check_encoding(kind: int, value: bytes) -> None:
-    if kind == FieldType.STRING:
-        decode_utf8(value)
-    elif kind == FieldType.JSON:
-        _check_json(value)
+    check = _ENCODINGS.get(kind)
+    if check is not None:
+        check(value)
 
 
 def _check_json(value: bytes) -> None:
-    text = decode_utf8(value)
+    text = decode_utf8(value).strip(_JSON_WHITESPACE)
     try:
-        _, end = _JSON.raw_decode(text := text.strip(_JSON_WHITESPACE))
+        _, end = _JSON.raw_decode(text)
     except (ValueError, RecursionError) as error:
         raise Rejected(Reason.BAD_ENCODING, f"not JSON: {type(error).__name__}") from None
     if end != len(text):
@@ -124,6 +124,7 @@ def _refuse_constant(name: str) -> None:
 
 _JSON_WHITESPACE = " \t\n\r"
 _JSON = json.JSONDecoder(parse_constant=_refuse_constant)
+_ENCODINGS: dict[int, Callable[[bytes], object]] = {FieldType.STRING: decode_utf8, FieldType.JSON: _check_json}
 
 
 def check_required(packet: Packet) -> None:

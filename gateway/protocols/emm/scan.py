@@ -1,4 +1,4 @@
-"""Where the fields of the common packet stand, found at speed: alone, or a whole container in lockstep.
+"""Where the fields of the common packet stand, found at speed.
 
 The common packet is an event whose fields ascend, so that its canonical bytes are a prefix of it:
 
@@ -8,17 +8,20 @@ A scan gives the offset of each value in the packet by its `Place` (0: absent), 
 plainly of this form. None says nothing about the packet: `judge`, which knows every clause, then decides. So a scan may
 give up for any reason, but what it does accept must hold every rule of `codec` and `rules` except those that look into
 values: UTF-8 and JSON.
+
+What devices send is of few shapes. So of a walk that has found a common packet is kept what it has read: where another
+packet of that size has the same octets, a walk would find the same places.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import IntEnum
-
-import numpy as np
-from numpy.typing import NDArray
+from operator import itemgetter
+from typing import NamedTuple
 
 from gateway.protocols.emm.frames import (
+    FLAGS_OFFSET,
     HEADER_BYTES,
     MAX_FIELD_BYTES,
     MAX_PACKET_BYTES,
@@ -60,19 +63,44 @@ _NO_PLACE = 0
 _PLACES = bytes(_PLACE_OF.get(kind, _NO_PLACE) for kind in range(256))
 _WIDTHS = bytes(VALUE_BYTES.get(kind, 0) for kind in range(256))  # 0: any
 _COLUMNS = len(Place) + 1
+# A member of an enum is found in ten times the time of a global name.
+_NAME, _DATA, _NODE, _HMAC = Place.NAME.value, Place.DATA.value, Place.NODE.value, Place.HMAC.value
+_URGENT, _EVENT = Flag.URGENT.value, EventType.EVENT.value
 
-LOCKSTEP_FROM = 150
-"""Packets in a container from which numpy's fixed cost is worth it (tests/bench/emm_decode.py)."""
-
-
-def scan(packets: Sequence[bytes]) -> list[Places | None]:
-    """The places in each packet."""
-    if len(packets) >= LOCKSTEP_FROM:
-        return scan_lockstep(packets)
-    return [scan_one(packet) for packet in packets]
+_HEADER_OCTETS = (0, 6, 15, 16)  # those that a walk reads beside the flags: version, event type, Payload Length
+_NAME_WIDTH = HEADER_BYTES + 1
+SHAPES_KEPT = 4_096
+"""One takes half a kilobyte. Beyond so many all go: the mesh's own devices have theirs back within a packet each."""
 
 
-def scan_one(packet: bytes) -> Places | None:
+class _Shape(NamedTuple):
+    """The octets that a walk has read, and what it has found."""
+
+    read: Callable[[bytes], tuple[int, ...]]
+    octets: tuple[int, ...]
+    places: Places
+
+
+_shapes: dict[tuple[int, int, int], _Shape] = {}
+"""By size, flags and length of the name: which of them differ in more than these is rare."""
+
+
+def scan(packet: bytes) -> Places | None:
+    """The places in a packet."""
+    try:
+        shape = _shapes.get((len(packet), packet[FLAGS_OFFSET], packet[_NAME_WIDTH]))
+    except IndexError:  # too short to hold a name
+        return None
+    if shape is not None and shape.read(packet) == shape.octets:
+        return shape.places
+    places = walk(packet)
+    if places is not None:
+        _keep(packet, places)
+    return places
+
+
+def walk(packet: bytes) -> Places | None:
+    """As `scan`, from field to field."""
     try:
         return _walk(packet) if _has_common_header(packet) else None
     except IndexError:  # a field head beyond the end
@@ -84,8 +112,8 @@ def _has_common_header(packet: bytes) -> bool:
     return (
         size <= MAX_PACKET_BYTES
         and packet[0] == VERSION
-        and packet[5] <= Flag.URGENT
-        and packet[6] == EventType.EVENT
+        and packet[FLAGS_OFFSET] <= _URGENT
+        and packet[6] == _EVENT
         and packet[15] << 8 | packet[16] == size - HEADER_BYTES
     )
 
@@ -96,8 +124,8 @@ def _walk(packet: bytes) -> Places | None:
     while position < size:
         kind, width = packet[position], packet[position + 1]
         place = _PLACES[kind]
-        if place == last == Place.NAME:
-            place = Place.DATA
+        if place == last == _NAME:
+            place = _DATA
         wanted = _WIDTHS[kind]
         # 255 bytes may go on in the next field, none at all is a question of its own
         if place <= last or (width != wanted if wanted else width == MAX_FIELD_BYTES):
@@ -106,57 +134,13 @@ def _walk(packet: bytes) -> Places | None:
         places[place] = position
         position += width
         last = place
-    complete = position == size and last >= Place.HMAC and places[Place.NAME] and places[Place.NODE]
+    complete = position == size and last >= _HMAC and places[_NAME] and places[_NODE]
     return places if complete else None
 
 
-def scan_lockstep(packets: Sequence[bytes]) -> list[Places | None]:
-    """`scan_one` for all of them at once: each turn reads the next field of every packet."""
-    places, complete = _walk_lockstep(packets)
-    rows = places.tolist()
-    return [row if good else None for row, good in zip(rows, complete.tolist(), strict=True)]
-
-
-_PLACES_COLUMN = np.frombuffer(_PLACES, np.uint8)
-_WIDTHS_COLUMN = np.frombuffer(_WIDTHS, np.uint8)
-_PADDING = bytes(HEADER_BYTES + 2)  # a header or a field head is read whole before its packet's end is looked at
-
-
-def _walk_lockstep(packets: Sequence[bytes]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    octets = np.frombuffer(b"".join([*packets, _PADDING]), np.uint8)
-    sizes = np.fromiter(map(len, packets), np.int64, len(packets))
-    starts = np.cumsum(sizes) - sizes
-    places = np.zeros((len(packets), _COLUMNS), np.int64)
-    complete = np.zeros(len(packets), np.bool_)
-
-    rows = np.flatnonzero(_have_common_headers(octets, starts, sizes))
-    position, end = starts[rows] + HEADER_BYTES, starts[rows] + sizes[rows]
-    last = np.zeros(len(rows), np.uint8)
-    while len(rows):
-        kind, width = octets[position], octets[position + 1]
-        place = _PLACES_COLUMN[kind]
-        place = np.where((place == Place.NAME) & (last == Place.NAME), np.uint8(Place.DATA), place)
-        wanted = _WIDTHS_COLUMN[kind]
-        good = (place > last) & np.where(wanted > 0, width == wanted, width < MAX_FIELD_BYTES)
-        places[rows, place] = position + 2 - starts[rows]
-        position = position + 2 + width
-        complete[rows] = good & (position == end) & (place >= Place.HMAC)
-        going = good & (position < end)
-        rows, position, end, last = rows[going], position[going], end[going], place[going]
-    complete &= (places[:, Place.NAME] > 0) & (places[:, Place.NODE] > 0)
-    return places, complete
-
-
-def _have_common_headers(
-    octets: NDArray[np.uint8], starts: NDArray[np.int64], sizes: NDArray[np.int64]
-) -> NDArray[np.bool_]:
-    announced = octets[starts + 15].astype(np.int64) << 8 | octets[starts + 16]
-    common: NDArray[np.bool_] = (
-        (sizes > HEADER_BYTES)
-        & (sizes <= MAX_PACKET_BYTES)
-        & (octets[starts] == VERSION)
-        & (octets[starts + 5] <= Flag.URGENT)
-        & (octets[starts + 6] == EventType.EVENT)
-        & (announced == sizes - HEADER_BYTES)
-    )
-    return common
+def _keep(packet: bytes, places: Places) -> None:
+    heads = [head for value in places if value for head in (value - 2, value - 1)]
+    read = itemgetter(*_HEADER_OCTETS, *heads)
+    if len(_shapes) >= SHAPES_KEPT:
+        _shapes.clear()
+    _shapes[len(packet), packet[FLAGS_OFFSET], packet[_NAME_WIDTH]] = _Shape(read, read(packet), places)

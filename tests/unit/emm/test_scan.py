@@ -1,11 +1,13 @@
-"""Finding the common packet, alone and in lockstep."""
+"""Finding the common packet, from field to field and by its shape."""
 
 from __future__ import annotations
+
+from random import Random
 
 import pytest
 
 from gateway.protocols.emm import scan
-from gateway.protocols.emm.frames import Field, FieldType
+from gateway.protocols.emm.frames import HEADER_BYTES, Field, FieldType
 from gateway.protocols.emm.signing import Signer
 from tests.unit.emm.packets import NAME, NODE_ID, packet
 from tests.unit.emm.vectors import E1, E2, E3, KEY_ID, NODE, SEED, SIGNER
@@ -15,9 +17,9 @@ SIGNATURE = Signer(NODE, KEY_ID, None, SEED)
 
 
 def scanned(data: bytes) -> list[int] | None:
-    """By both scanners, which agree; alone, first and last among others."""
-    others = [E1] * scan.LOCKSTEP_FROM
-    found = [scan.scan_one(data), scan.scan([data, *others])[0], scan.scan([*others, data])[-1]]
+    """By a walk, by a scan that does not know its shape, and by one that does: they agree."""
+    scan._shapes.clear()
+    found = [scan.walk(data), scan.scan(data), scan.scan(data)]
     assert found[0] == found[1] == found[2]
     return None if found[0] is None else list(found[0])
 
@@ -66,3 +68,24 @@ LONG = Field(FieldType.BINARY, bytes(254))
 )
 def test_what_is_not_plainly_common_is_left_to_the_plain_path(data: bytes) -> None:
     assert scanned(data) is None
+
+
+def test_whatever_was_scanned_before_a_scan_finds_what_a_walk_does() -> None:
+    random = Random(1)
+    common = [packet(NAME, DATA, NODE_ID, STAMP, flags=flags, signer=SIGNER) for flags in (0, 1)]
+    values = [at for at in scan.scan(common[0]) or () if at]
+    told = [*range(HEADER_BYTES), *(head for at in values for head in (at - 2, at - 1))]
+    for _ in range(20_000):
+        data = bytearray(random.choice(common))
+        for _ in range(random.randrange(3)):
+            data[random.choice(told)] ^= 1 << random.randrange(8)
+        assert scan.scan(bytes(data)) == scan.walk(bytes(data)), data.hex()
+
+
+def test_shapes_are_kept_up_to_a_limit() -> None:
+    scan._shapes.clear()
+    for size in range(200):
+        for name in range(1, 40):
+            scan.scan(packet(Field(1, b"x" * name), Field(4, bytes(size)), NODE_ID, signer=SIGNER))
+            assert len(scan._shapes) <= scan.SHAPES_KEPT
+    assert scan.scan(E1) == scan.walk(E1)

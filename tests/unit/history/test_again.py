@@ -56,6 +56,16 @@ def test_a_version_to_come_is_refused_by_its_number() -> None:
     assert refused.value.detail == "record version 3; this build reads 1 to 2"
 
 
+def test_a_record_that_spark_hands_over_holds_bytes_like_any_other() -> None:
+    builder = ContainerBuilder("edge-0", 7)
+    builder.add(SOURCE, 5, b"frame")
+    builder.add(SOURCE, 6, b"another")
+    record = builder.build()
+    frames = decode_record(bytearray(record)).frames
+    assert frames == decode_record(record).frames
+    assert [type(frame.data) for frame in frames] == [bytes, bytes]
+
+
 @pytest.mark.parametrize("first_id", ["", "0-5-1"])
 def test_what_goes_to_an_edge_again_is_ordered_by_its_new_place_and_named_by_its_first(first_id: str) -> None:
     group = Group("hsp", b"frame", (5,), (1, 2))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.auth.keyring import Key
+from gateway.auth.keyring import Key, KeyRing
 from gateway.auth.verification import public_of
 from gateway.egress import Group
 from gateway.protocols.emm import codec
@@ -195,3 +195,21 @@ def test_a_refused_packet_is_kept_with_the_node_it_names(data: bytes, node: str)
     take(mesh, data)
     (refused,) = mesh.of("rejected")
     assert dict(refused.headers or [])["node"].decode() == node
+
+
+def test_what_a_listener_is_told_anew_holds_for_the_next_packet() -> None:
+    mesh = mesh_that(unauthenticated="reject")
+    for policy in ("reject", "accept", "reject"):
+        mesh.state.reconfigure(mesh_that(unauthenticated=policy).state.config)
+        mesh.forget_outputs()
+        take(mesh, event("a.b", BY_NOTHING))
+        assert bool(mesh.events()) is (policy == "accept")
+
+
+def test_a_key_that_has_gone_from_the_store_proves_nothing_more() -> None:
+    mesh = mesh_that()
+    for keys in (KEYS, {}):
+        mesh.state.use_keys(KeyRing(keys), None)
+        mesh.forget_outputs()
+        take(mesh, event("a.b", BY_HMAC))
+        assert bool(mesh.events()) is bool(keys)

@@ -39,7 +39,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def calls(worker: Worker) -> WolpertingerOptions:
-    options = worker._state.listener_options("calls", "wolpertinger")
+    options = worker._state.spoken("calls", "wolpertinger").options
     assert isinstance(options, WolpertingerOptions)
     return options
 
