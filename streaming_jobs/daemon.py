@@ -16,8 +16,6 @@ import signal
 from collections.abc import Iterable
 from typing import IO, Any
 
-os.environ["OPENBLAS_NUM_THREADS"] = "1"  # numpy's BLAS starts its threads when it is imported
-
 import pyspark.worker
 from pyspark import daemon
 from pyspark.serializers import BatchedSerializer
