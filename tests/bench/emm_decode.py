@@ -1,6 +1,6 @@
 """What a packet costs to decode and verify, plainly and by the container, as ratios of one run.
 
-    python tests/bench/emm_decode.py
+    python -m tests.bench.emm_decode
 
 The packet is an event of 198 bytes with a JSON body, signed by HMAC-SHA256. `hmac` is that HMAC alone over as many
 bytes: what nothing can go below. `swift` finds the fields, the canonical bytes and the key, and verifies (`scan` and

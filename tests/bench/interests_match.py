@@ -1,6 +1,6 @@
 """What the number of interests does to the cost of a match, as ratios of one run.
 
-    python tests/bench/interests_match.py
+    python -m tests.bench.interests_match
 
 Two tables, one with 100 interests and one with 100,000, a tenth of each with wildcards, asked for the same subjects,
 which have the same subscribers in both. `kept`: subjects seen before. `new`: subjects never seen. `changing`: between
