@@ -26,14 +26,14 @@ RATES = (10_000, 100_000, 1_000_000, 10_000_000)
 class Measured:
     """Microseconds of processor time a frame, and bytes; signed emm frames of 195 bytes, one datagram receiver."""
 
-    mesh_us: float = 151.0
-    """All parts of a mesh in real time at 10,000/s, records of fifty frames: 1.5 cores (`meshgate bench`)."""
+    mesh_us: float = 104.0
+    """All parts of a mesh in real time at 10,000/s, records of fifty frames: one core (`meshgate bench`)."""
     edge_in_us: float = 2.2
     """From the socket into a record, in full records (`edge_udp`; taken 1.0, packed 1.2)."""
-    edge_out_us: float = 16.3
-    """Out of an egress record and on to a socket (3.3, and 13 of which `sendto` is 4.4)."""
-    python_us: float = 29.0
-    """The router's workers at 20,000/s, records of 100 frames (`meshgate bench`; the row functions alone take 21)."""
+    edge_out_us: float = 7.3
+    """Out of an egress record, on to a socket, and its outcome (`edge_out`, batches of 100: 1.1, 2.9, 2.9, 0.4)."""
+    python_us: float = 22.0
+    """The router's workers at 20,000/s, records of 100 frames (`meshgate bench`; the row functions alone take 13)."""
     jvm_us: float = 21.4
     """The engine with native dedup in micro-batches, saturated: a plan of the same form, on two cores."""
     state_us: float = 13.0
