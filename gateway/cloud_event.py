@@ -74,11 +74,11 @@ def _told(event_headers: Mapping[str, str]) -> tuple[bytes | None, bytes | None]
 def _of_sender(
     mesh: str, protocol: str, name: str, auth: Auth, listener: str, edge: str, session: str, key_id: str, node: str,
     peer: str,
-) -> Values:  # fmt: skip
+) -> tuple[bytes | None, ...]:  # fmt: skip
     said = (
         f"/mesh/{mesh}/{protocol}/{name}", name, auth.value, protocol, listener, edge, session, key_id, node, peer,
     )  # fmt: skip
-    return [SPEC_VERSION, *(value.encode() or None for value in said)]
+    return (SPEC_VERSION, *(value.encode() or None for value in said))
 
 
 def read(record_headers: Iterable[tuple[str, bytes]], body: bytes) -> Event:

@@ -182,8 +182,11 @@ class RowFunctions:
             self._request(work, event)
         else:
             work.record(event)
-            send = work.send_awaited if spoken.awaits_confirmation(event) else work.send
-            send(event, self._fanout.find(event))
+            destinations = self._fanout.find(event)
+            if spoken.awaits_confirmation(event):
+                work.send_awaited(event, destinations)
+            else:
+                work.send(event, destinations)
 
     def is_repeatable(self, event: Event) -> bool:
         """It may go through the mesh again at a later time: nobody waits for an old answer, an old hello would put

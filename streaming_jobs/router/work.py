@@ -158,23 +158,20 @@ class Work:
         """As if who asked had cancelled it."""
         self.cancel(replace(self._answer_event(reply, Kind.CANCEL, None), content_type="", body=b""), reply)
 
-    def send(self, event: Event, destinations: Destinations) -> None:
-        """One encoding per group of receivers, one record per edge (more where they are large). What has no encoding is
-        undeliverable."""
+    def send(self, event: Event, destinations: Destinations, confirm: Confirm | None = None) -> list[tuple[Group, ...]]:
+        """One encoding per group of receivers, one record per edge (more where they are large): those that were
+        written. What has no encoding is undeliverable."""
+        records: list[tuple[Group, ...]] = []
         for (edge, epoch), encodings in destinations.items():
             for groups in self._encoded(event, edge, epoch, encodings):
-                self.egress(edge, epoch, event, groups)
+                self.egress(edge, epoch, event, groups, confirm=confirm)
+                records.append(groups)
+        return records
 
     def send_awaited(self, event: Event, destinations: Destinations) -> None:
         """As `send`; and its sender hears, once every record has been delivered, whether all have got it."""
         to = self.requester(event)
-        records = [
-            (edge, epoch, groups)
-            for (edge, epoch), encodings in destinations.items()
-            for groups in self._encoded(event, edge, epoch, encodings)
-        ]
-        for edge, epoch, groups in records:
-            self.egress(edge, epoch, event, groups, confirm=Confirm(to.edge, event.id))
+        records = self.send(event, destinations, Confirm(to.edge, event.id))
         if self._left_out(records, destinations):
             self.answer_error(to, MeshError.UNDELIVERABLE, NOT_TO_ALL)
             return
@@ -192,9 +189,9 @@ class Work:
         groups = [made for one in encodings.values() if (made := self._group(event, edge, epoch, one)) is not None]
         return in_records(groups, self.state.largest_frame)
 
-    def _left_out(self, records: Sequence[tuple[str, int, tuple[Group, ...]]], destinations: Destinations) -> bool:
+    def _left_out(self, records: Sequence[tuple[Group, ...]], destinations: Destinations) -> bool:
         """Some receivers' protocol had no form for it."""
-        return sum(len(groups) for _, _, groups in records) < sum(map(len, destinations.values()))
+        return sum(map(len, records)) < sum(map(len, destinations.values()))
 
     def _group(self, event: Event, edge: str, epoch: int, receivers: Receivers) -> Group | None:
         target = receivers.target

@@ -135,7 +135,7 @@ def _walk(packet: bytes) -> Places | None:
         position += width
         last = place
     complete = position == size and last >= _HMAC and places[_NAME] and places[_NODE]
-    return places if complete else None
+    return tuple(places) if complete else None  # for all packets of this shape: none may change it
 
 
 def _keep(packet: bytes, places: Places) -> None:
