@@ -59,8 +59,7 @@ REPLIES_PER_FRAME = 1_000
 VERDICTS = frozenset(Reason) - {Reason.TIMEOUT, Reason.OVERLOAD}
 """What ends a session by its name is the verdict on a frame, and counts as one refused; all else is not."""
 
-NOT_LOGGED = "not_logged"
-OUR_ENDS = frozenset({*Farewell, NOT_LOGGED})
+OUR_ENDS = frozenset(Farewell) - {Farewell.INTERNAL}
 """Why a session ends that has nothing to do with what its peer was sent."""
 
 
@@ -163,9 +162,15 @@ class Connection:
         self._ends_when_logged = True
 
     def fail(self, reason: str, detail: str) -> None:
-        """The transport, or the log, cannot go on with this connection."""
+        """The transport cannot go on with this connection."""
         self._override = self._override or Terminated(reason, detail)
         self.receive_eof()
+
+    def _give_up(self, why: Farewell, detail: str) -> None:
+        """Says goodbye, unless that was said, and waits for nothing."""
+        if self.end is None and self._override is None:
+            self.session.drain(self._loop.time(), None, why)
+        self.fail(why, detail)
 
     def peer_reads_not(self) -> None:
         self._gate.hold(Hold.UNREAD)
@@ -222,7 +227,7 @@ class Connection:
         except Exception:
             _faults.tell(f"delivering to a session of {self.session.protocol}")
             self._delivered(Delivered(delivery, Outcome.UNDELIVERABLE, "internal error", refused=True))
-            self.fail(Reason.INTERNAL, "a delivery could not be handled")
+            self._give_up(Farewell.INTERNAL, "a delivery could not be handled")
         if not self._pump_is_due:
             self._pump_is_due = True
             self._loop.call_soon(self.pump)
@@ -315,7 +320,7 @@ class Connection:
         self._unlogged -= tag is not None
         if not accepted:
             self._metrics.rejected(Reason.INTERNAL, count)
-            self.fail(NOT_LOGGED, "Kafka refused what the peer sent")
+            self._give_up(Farewell.NOT_LOGGED, "Kafka refused what the peer sent")
             return
         self._metrics.accepted(count, now - received_at)
         if tag is not None:

@@ -52,8 +52,9 @@ _CLOSE_CODES = {
     Farewell.DRAIN: CloseCode.GOING_AWAY,
     Farewell.IDLE: CloseCode.GOING_AWAY,
     Farewell.OVERLOAD: CloseCode.TRY_AGAIN_LATER,
+    Farewell.NOT_LOGGED: CloseCode.INTERNAL_ERROR,
+    Farewell.INTERNAL: CloseCode.INTERNAL_ERROR,
     Reason.TOO_LARGE: CloseCode.MESSAGE_TOO_BIG,
-    Reason.INTERNAL: CloseCode.INTERNAL_ERROR,
     Reason.BAD_ENCODING: CloseCode.INVALID_DATA,
 }
 """What is not here is a policy's (1008). The slug goes with it, for a protocol that has no words of its own."""

@@ -94,18 +94,21 @@ class RequestDropped:
 
 
 class Farewell(StrEnum):
-    """Why we end a session in which nothing went wrong. `OVERLOAD`: there was no place for it to begin with."""
+    """Why we end a session whose peer did nothing wrong. `OVERLOAD`: there was no place for it to begin with.
+    `NOT_LOGGED`: Kafka will never take what it sent. `INTERNAL`: a fault of ours."""
 
     DRAIN = "drain"
     KICKED = "kicked"
     IDLE = "idle"
     OVERLOAD = Reason.OVERLOAD.value
+    NOT_LOGGED = "not_logged"
+    INTERNAL = Reason.INTERNAL.value
 
 
 @dataclass(frozen=True, slots=True)
 class Terminated:
     """The session has ended. `reason` is a slug for the metric: a `Reason`, a `Farewell`, `bye`, `eof`, `peer_error`,
-    `redirect` (`detail` is where to); or what else its connection ended for: `not_logged`."""
+    `redirect` (`detail` is where to)."""
 
     reason: str
     detail: str = ""

@@ -74,9 +74,11 @@ _FAILURES: Mapping[Farewell, Failure] = MappingProxyType(
     {
         Farewell.IDLE: Failure(ErrorCode.TIMEOUT, "nothing has come for too long"),
         Farewell.OVERLOAD: Failure(ErrorCode.UNSPECIFIED, "there are too many connections"),
+        Farewell.NOT_LOGGED: Failure(ErrorCode.UNSPECIFIED, "what was sent could not be kept"),
+        Farewell.INTERNAL: Failure(ErrorCode.UNSPECIFIED, "a fault of the mesh"),
     }
 )
-"""Bye is for a normal termination: neither of these is one to the peer."""
+"""Bye is for a normal termination: none of these is one to the peer."""
 
 
 class State(Enum):

@@ -67,6 +67,8 @@ CLOSE_REASONS: Mapping[Farewell, str] = MappingProxyType(
         Farewell.KICKED: "kicked: an operator has ended this session",
         Farewell.IDLE: "idle: nothing has come for too long",
         Farewell.OVERLOAD: "overload: there are too many connections",
+        Farewell.NOT_LOGGED: "not_logged: what was sent could not be kept",
+        Farewell.INTERNAL: "internal: a fault of the mesh",
     }
 )
 

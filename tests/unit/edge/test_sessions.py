@@ -14,6 +14,7 @@ from gateway.protocols.yamp.codec import encode
 from gateway.protocols.yamp.frames import Close
 from gateway.protocols.yamp.session import CLOSE_REASONS
 from gateway.raw_log.mesh_frames import EdgeStarted, SessionClosed, SessionOpened
+from tests.unit.edge.fake_kafka import TOO_LARGE
 from tests.unit.edge.running import configured, in_a_loop, listener, running, until
 
 DATA = bytes.fromhex("00 0099 00000003 78797a")
@@ -21,6 +22,7 @@ DATA_ACK_1 = bytes.fromhex("01 00000001 0007 00000005 68656c6c6f")
 ACK_1 = bytes.fromhex("02 00000001")
 PING, PONG = b"\x03", b"\x04"
 HANDSHAKE = bytes.fromhex("00 0001 04 6a736f6e")
+EVENT = bytes.fromhex("05") + b"\1" * 16 + bytes.fromhex("03 666f6f 00000007 7b2261223a317d")
 PLC = listener("plc", "hsp", subscribe=["alarm.>"], serve=["sum"])
 
 
@@ -220,3 +222,23 @@ async def test_so_many_are_told_at_once_and_the_others_are_cut_off(monkeypatch: 
         heard = [await peer.reads_all() for peer in peers[1:]]
         assert heard == [TOO_MANY["yamp"], TOO_MANY["yamp"], b""]
         assert edge.of("connections_closed_total", "bus", reason="overload") == 3
+
+
+@pytest.mark.parametrize(
+    ("protocol", "greeting", "frame", "farewell"),
+    [("yamp", HANDSHAKE, EVENT, encode(Close(CLOSE_REASONS[Farewell.NOT_LOGGED]))), ("hsp", b"", DATA_ACK_1, b"")],
+)
+@in_a_loop
+async def test_whose_frame_kafka_will_never_take_is_told_so_where_the_protocol_can_say_it(
+    protocol: str, greeting: bytes, frame: bytes, farewell: bytes
+) -> None:
+    async with running(configured(listener("bus", protocol))) as edge:
+        peer = await edge.dial("bus")
+        peer.sends(greeting)
+        assert await peer.reads(len(greeting)) == greeting
+        await until(lambda: edge.of("connections", "bus", state="open") == 1)
+        edge.kafka.producer_.refuses = TOO_LARGE
+        peer.sends(frame)
+        assert await peer.reads_all() == farewell
+        assert edge.of("connections_closed_total", "bus", reason="not_logged") == 1
+        assert edge.of("accepted_frames_total", "bus") == 0

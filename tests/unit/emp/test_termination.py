@@ -32,6 +32,8 @@ def test_a_normal_end_says_bye(why: Farewell) -> None:
     [
         (Farewell.IDLE, ErrorCode.TIMEOUT, "nothing has come for too long"),
         (Farewell.OVERLOAD, ErrorCode.UNSPECIFIED, "there are too many connections"),
+        (Farewell.NOT_LOGGED, ErrorCode.UNSPECIFIED, "what was sent could not be kept"),
+        (Farewell.INTERNAL, ErrorCode.UNSPECIFIED, "a fault of the mesh"),
     ],
 )
 def test_an_end_that_is_no_normal_one_says_why_in_an_error(why: Farewell, code: ErrorCode, text: str) -> None:

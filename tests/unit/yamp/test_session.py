@@ -215,6 +215,8 @@ class TestTheEnd:
             (Farewell.KICKED, "kicked: an operator has ended this session"),
             (Farewell.IDLE, "idle: nothing has come for too long"),
             (Farewell.OVERLOAD, "overload: there are too many connections"),
+            (Farewell.NOT_LOGGED, "not_logged: what was sent could not be kept"),
+            (Farewell.INTERNAL, "internal: a fault of the mesh"),
         ],
     )
     def test_a_goodbye_says_why(self, why: Farewell, said: str) -> None:
