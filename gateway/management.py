@@ -20,7 +20,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from gateway import __version__
-from gateway.config.address import HostPort
+from gateway.address import HostPort
 from gateway.errors import SetupError
 
 REQUEST_SECONDS = 10  # a scraper that says nothing for so long is dropped

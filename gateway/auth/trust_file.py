@@ -23,8 +23,8 @@ from uuid import UUID
 
 from gateway.auth.keyring import KEY_ID_BYTES, GatewayIdentity, Key, KeyRing
 from gateway.auth.verification import ED25519_KEY_BYTES, is_public_key
-from gateway.config.faults import ConfigError
-from gateway.config.source import Place, Source, path_text, read_source, read_text
+from gateway.yaml_files.faults import ConfigError
+from gateway.yaml_files.source import Place, Source, path_text, read_source, read_text
 
 ENCRYPTION_KEY_BYTES = 32
 MIN_HMAC_BYTES = 16

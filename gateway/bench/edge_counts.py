@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from gateway.config.address import HostPort
+from gateway.address import HostPort
 
 ANSWER_SECONDS = 2.0
 COUNTED = {

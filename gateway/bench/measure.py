@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from gateway.address import HostPort
 from gateway.bench import edge_counts
 from gateway.bench.accounting import Account, account
 from gateway.bench.children import BenchError, Child, Children
@@ -20,7 +21,6 @@ from gateway.bench.schedule import SECOND_NS, Schedule
 from gateway.bench.stream_generator import generate_events
 from gateway.bench.stream_receiver import receive_events, serve_requests
 from gateway.bench.work import Work
-from gateway.config.address import HostPort
 from gateway.protocols import protocols
 
 READY_SECONDS = 300.0

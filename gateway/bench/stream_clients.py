@@ -14,13 +14,13 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
+from gateway.address import Address, parse_address
 from gateway.bench.arrivals import Arrivals
 from gateway.bench.messages import Place, TlsFiles
 from gateway.client import Answer, Asked, StreamClient, UnreachableError
 from gateway.client.carriers import tls_context
 from gateway.client.connecting import CONNECT_SECONDS, FRAME_BYTES, SERVE_SECONDS, client_options
 from gateway.client.stream import OnEvent
-from gateway.config.address import Address, parse_address
 from gateway.content import JSON
 from gateway.event import Event
 from gateway.protocols import protocols

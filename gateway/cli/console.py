@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from gateway.errors import SetupError
+from gateway.yaml_files.faults import ConfigError
 
 GAP = "  "
 
@@ -103,10 +104,8 @@ def report(failed: Exception) -> Exit | int:
     if isinstance(failed, SetupError):
         complain(str(failed))
         return Exit.UNAVAILABLE
-    # Known by its faults and not by its type, so that a verb that reads no configuration never imports the models.
-    faults = getattr(failed, "faults", None)
-    if faults:
-        for fault in faults:
+    if isinstance(failed, ConfigError):
+        for fault in failed.faults:
             complain(str(fault))
         return Exit.CONFIG
     return _unexpected(failed)

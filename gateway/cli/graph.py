@@ -6,11 +6,11 @@ from dataclasses import asdict
 
 import click
 
+from gateway.address import HostPort
 from gateway.cli.console import Output, show
 from gateway.cli.graph_text import as_dot, as_mermaid
 from gateway.cli.options import common_options, read_config
 from gateway.cli.part_options import edges_option, router_option
-from gateway.config.address import HostPort
 from gateway.errors import SetupError
 from gateway.history.topics import History
 from gateway.live.exposition import read_samples

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 from pydantic_core import PydanticCustomError
 
-from gateway.config.address import HostPort, parse_host_port
+from gateway.address import HostPort, parse_host_port
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 

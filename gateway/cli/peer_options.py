@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import click
 from pydantic import ValidationError
 
+from gateway.address import Address
 from gateway.auth.keyring import GatewayIdentity, KeyRing
 from gateway.auth.trust_store import TrustStore
 from gateway.cli.console import CommandError, UnavailableError
@@ -38,13 +39,12 @@ from gateway.client.carriers import tls_context
 from gateway.client.packet_key import trusting
 from gateway.client.staying import stay
 from gateway.config import Config, Listener
-from gateway.config.address import Address
-from gateway.config.faults import ConfigError
 from gateway.config.loading import DEFAULT_PATHS
-from gateway.config.source import read_source
 from gateway.protocols import protocols
 from gateway.protocols.spec import ProtocolSpec
 from gateway.reasons import Rejected
+from gateway.yaml_files.faults import ConfigError
+from gateway.yaml_files.source import read_source
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 ResultT = TypeVar("ResultT")

@@ -9,11 +9,11 @@ from urllib.parse import quote
 
 import click
 
+from gateway.address import HostPort
 from gateway.cli.console import CommandError, Output, cell, printable, show, show_line, show_table
 from gateway.cli.options import common_options, config_group, read_config
 from gateway.cli.part_options import edges_option
 from gateway.cloud_event import microseconds
-from gateway.config.address import HostPort
 from gateway.live.parts import Part, edge_parts
 from gateway.live.peers import MICROSECONDS, Peer, connected, is_anonymous
 

@@ -13,12 +13,12 @@ from typing import Any
 
 import click
 
+from gateway.address import HostPort
 from gateway.cli.console import Output, UnavailableError, show_line
 from gateway.cli.options import common_options, read_config
 from gateway.cli.part_options import edges_option, router_option
 from gateway.cli.top_text import painted, plain, screen
 from gateway.cloud_event import rfc3339
-from gateway.config.address import HostPort
 from gateway.live.looking import Looking, telling
 from gateway.live.parts import edge_parts, router_part
 from gateway.live.subjects import told

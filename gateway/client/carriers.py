@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 from typing import Protocol, cast
 
-from gateway.config.address import Address
+from gateway.address import Address
 
 READ_BUFFER_BYTES = 262_144
 

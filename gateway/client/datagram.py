@@ -16,6 +16,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from gateway.address import Address
 from gateway.auth.keyring import KeyRing
 from gateway.client.address import peer_address
 from gateway.client.driver import why
@@ -23,7 +24,6 @@ from gateway.client.errors import NoAnswerError, RefusedError, UnreachableError
 from gateway.client.inbox import Inbox
 from gateway.client.packet_key import PacketKey
 from gateway.client.packets import PLAIN, Grant, PacketReader, PacketWriter, Wrapping, grant_of
-from gateway.config.address import Address
 from gateway.event import Event
 from gateway.protocols import protocols
 from gateway.protocols.emm.frames import MAX_PACKET_BYTES

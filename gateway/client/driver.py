@@ -6,10 +6,10 @@ import asyncio
 import ssl
 from collections.abc import Callable
 
+from gateway.address import Address
 from gateway.client.address import XmppAddress
 from gateway.client.carriers import Carrier, StreamCarrier
 from gateway.client.errors import UnreachableError
-from gateway.config.address import Address
 from gateway.protocols.session import Action, Delivery, Session
 
 OnAction = Callable[[Action], None]

@@ -20,13 +20,13 @@ import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+from gateway.address import Address
 from gateway.client.driver import Driver, why
 from gateway.client.errors import EndedError, NoAnswerError, RefusedError, UndeliveredError, UnreachableError
 from gateway.client.inbox import Inbox
 from gateway.client.open_requests import OnProgress, OpenRequests
 from gateway.client.serving import Handler, Servants
 from gateway.client.translation import Answer, Translator
-from gateway.config.address import Address
 from gateway.content import JSON
 from gateway.event import Event, Kind
 from gateway.protocols.session import (

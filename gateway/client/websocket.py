@@ -10,9 +10,9 @@ from websockets.asyncio.client import ClientConnection
 from websockets.asyncio.client import connect as connect_websocket
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
+from gateway.address import Address
 from gateway.client.carriers import CLOSE_SECONDS, Feed
 from gateway.client.errors import UnreachableError
-from gateway.config.address import Address
 
 FULL_BYTES = 1_048_576
 """Written and not yet sent: beyond it the client is told to wait."""

@@ -11,10 +11,10 @@ from typing import Any
 
 from pydantic_core import PydanticCustomError
 
-from gateway.config.address import Address, HostPort, parse_address, parse_host_port
+from gateway.address import Address, HostPort, parse_address, parse_host_port
 from gateway.config.kafka import COMPACTED, RECORD_OVERHEAD_BYTES, KafkaSettings
 from gateway.config.settings import EdgeSettings, Limits, RouterSettings
-from gateway.config.source import Place, Source, path_text
+from gateway.yaml_files.source import Place, Source, path_text
 
 
 def check_together(source: Source) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 from pydantic_core import PydanticCustomError
 
-from gateway.config.address import HostPort, HostPortField, parse_host_port
+from gateway.address import HostPort, HostPortField, parse_host_port
 from gateway.config.section import Bytes, Count, Milliseconds, RelativePath, Seconds, Section
 
 EMBEDDED = "embedded"

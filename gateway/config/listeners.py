@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, SecretStr, SerializeAsAny, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from gateway.config.address import PROXIED_SCHEMES, Address, AddressField
+from gateway.address import PROXIED_SCHEMES, Address, AddressField
 from gateway.config.section import Name, Pattern, RelativePath, Section
 from gateway.config.settings import Limits
 from gateway.protocols import protocols

@@ -15,13 +15,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from gateway.config.checks import check_together
-from gateway.config.faults import ConfigError, Fault
 from gateway.config.listeners import SPLIT
 from gateway.config.model import MESH_NAME, Config
 from gateway.config.schema import known_keys
 from gateway.config.section import FILES, FOLDER, NAME, PATH, STATE
 from gateway.config.settings import EDGE_ID, HTTP_URL, URL
-from gateway.config.source import Place, Source, path_text, read_source, read_text
+from gateway.yaml_files.faults import ConfigError, Fault
+from gateway.yaml_files.source import Place, Source, path_text, read_source, read_text
 
 DEFAULT_PATHS = (Path("meshgate.yaml"), Path("mesh/meshgate.yaml"))
 """Where a configuration is looked for when none is named; the second is where `up` writes one."""

@@ -7,7 +7,6 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, PrivateAttr
 
-from gateway.config.faults import Fault
 from gateway.config.kafka import KafkaSettings, TopicName
 from gateway.config.listeners import Endpoint, Link, Listener
 from gateway.config.section import FILES, PATH, STATE, RelativePath, Section, WholeSeconds
@@ -22,6 +21,7 @@ from gateway.config.settings import (
 )
 from gateway.permissions import Permissions
 from gateway.protocols.spec import Options
+from gateway.yaml_files.faults import Fault
 
 MESH_NAME = r"^[A-Za-z0-9][A-Za-z0-9-]{0,62}$"
 """No `.` and `_`: Kafka takes them for each other in metric names, and a `.` ends the mesh's name in a topic's."""

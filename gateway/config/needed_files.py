@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from gateway.config.faults import Fault
 from gateway.config.model import Config
+from gateway.yaml_files.faults import Fault
 
 
 def check_files(config: Config) -> list[Fault]:

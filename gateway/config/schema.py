@@ -12,8 +12,8 @@ from pydantic.json_schema import JsonSchemaMode, models_json_schema
 from gateway.config.listeners import SPLIT, Link, Listener
 from gateway.config.model import Config
 from gateway.config.settings import Limits
-from gateway.config.source import Place
 from gateway.protocols import protocols
+from gateway.yaml_files.source import Place
 
 Schema = dict[str, Any]
 DIALECT = "https://json-schema.org/draft/2020-12/schema"

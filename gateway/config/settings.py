@@ -8,7 +8,7 @@ from uuid import UUID
 
 from pydantic import AfterValidator, Field
 
-from gateway.config.address import HostPort, HostPortField
+from gateway.address import HostPort, HostPortField
 from gateway.config.section import Bytes, Count, Milliseconds, Name, Pattern, Seconds, SecondsOrZero, Section, StatePath
 from gateway.permissions import EVERYTHING, Grant, Rule
 

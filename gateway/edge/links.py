@@ -18,8 +18,8 @@ from typing import Any
 
 from pydantic_core import PydanticCustomError
 
+from gateway.address import Address, parse_address
 from gateway.config import Link
-from gateway.config.address import Address, parse_address
 from gateway.edge.carrier import LINGER_SECONDS, Carrier
 from gateway.edge.connection import Connection
 from gateway.edge.listeners import Sessions

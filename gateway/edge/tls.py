@@ -11,7 +11,7 @@ from cryptography import x509
 from prometheus_client import Gauge
 
 from gateway.config import ConnectTls, Endpoint, ListenTls
-from gateway.config.stamps import Stamp, stamps
+from gateway.yaml_files.stamps import Stamp, stamps
 
 log = logging.getLogger(__name__)
 

@@ -27,8 +27,8 @@ from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 from websockets.uri import parse_uri
 
+from gateway.address import Address
 from gateway.config import Listener
-from gateway.config.address import Address
 from gateway.edge.carrier import Carrier, Host
 from gateway.edge.metrics import Standing
 from gateway.protocols.session import Farewell

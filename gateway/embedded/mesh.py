@@ -10,9 +10,9 @@ import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from gateway.address import HostPort
 from gateway.auth.trust_store import TrustStore
 from gateway.config import Config
-from gateway.config.address import HostPort
 from gateway.config.watch import ConfigWatch, Reloaded
 from gateway.embedded.jars import ensure_jars, jar_set_is_cached
 from gateway.embedded.java import find_java

@@ -8,8 +8,8 @@ from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from typing import Any
 
+from gateway.address import HostPort
 from gateway.config import Config
-from gateway.config.address import HostPort
 from gateway.errors import SetupError
 
 ANSWER_SECONDS = 5.0

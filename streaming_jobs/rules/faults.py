@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gateway.config import Config
-from gateway.config.faults import Fault
-from gateway.config.source import read_source
+from gateway.yaml_files.faults import Fault
+from gateway.yaml_files.source import read_source
 
 
 def faults_of(config: Config, by_place: Mapping[int, str]) -> list[Fault]:

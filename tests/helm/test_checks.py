@@ -20,8 +20,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from prometheus_client import CollectorRegistry
 
 from gateway import __version__
+from gateway.address import HostPort
 from gateway.config import parse
-from gateway.config.address import HostPort
 from gateway.management import Management
 from tests.helm.chart import CHART, find, module_at, of_kind, render
 

@@ -11,13 +11,13 @@ from typing import Any, ClassVar
 
 import pytest
 
+from gateway.address import parse_address
 from gateway.client import EndedError, UnreachableError, connect
 from gateway.client import staying as staying_module
 from gateway.client.carriers import tls_context
 from gateway.client.connecting import open_client
 from gateway.client.staying import stay
 from gateway.client.stream import StreamClient
-from gateway.config.address import parse_address
 from gateway.content import JSON
 from gateway.event import Event
 from gateway.protocols.yamp.codec import encode

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from gateway.address import HostPort
 from gateway.cli.console import Exit
 from gateway.cli.top_text import WIDTH, painted, plain, screen
-from gateway.config.address import HostPort
 from gateway.live.flow import flow
 from gateway.live.looking import Looking, telling
 from gateway.live.parts import Part

@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from gateway.config.faults import ConfigError, Fault
+from gateway.yaml_files.faults import ConfigError, Fault
 
 Place = tuple[str | int, ...]
 """Where a value stands: keys and positions from the root."""
