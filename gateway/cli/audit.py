@@ -6,12 +6,9 @@ from datetime import datetime
 
 import click
 
-from gateway.cli.console import Exit, Output, show
-from gateway.cli.keys import moment
+from gateway.cli.console import Exit, Output, note, show
 from gateway.cli.options import common_options, read_config
-from gateway.cli.peer_options import note
-
-MICROSECONDS = 1_000_000
+from gateway.cli.times import microseconds, moment
 
 
 @click.command("audit")
@@ -57,7 +54,3 @@ def command(
     )  # fmt: skip
     show(equation.to_json(), output, equation.to_text())
     return Exit.OK if equation.balanced else Exit.FAILURE
-
-
-def microseconds(at: datetime | None) -> int | None:
-    return None if at is None else int(at.timestamp() * MICROSECONDS)

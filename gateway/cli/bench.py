@@ -27,9 +27,9 @@ from gateway.bench.plot import svg
 from gateway.bench.report import Document, document, text
 from gateway.bench.room import check_sockets
 from gateway.bench.work import Sign, Work, WorkError
-from gateway.cli.console import Output, UnavailableError, show
+from gateway.cli.console import Output, UnavailableError, note, show
 from gateway.cli.options import common_options
-from gateway.cli.peer_options import Peer, note
+from gateway.cli.peer_options import Peer
 from gateway.client import KeyNotFoundError, PacketKey, find_key
 from gateway.client.packet_key import trusting
 from gateway.config import Config

@@ -85,6 +85,16 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
+def printable_lines(text: str) -> str:
+    return "\n".join(map(printable, text.splitlines()))
+
+
+def note(text: str) -> None:
+    """For people, beside the output; -q silences it."""
+    if logging.getLogger().isEnabledFor(logging.WARNING):
+        click.echo(text, err=True)
+
+
 def complain(message: str) -> None:
     click.echo(f"meshgate: {message}", err=True)
 

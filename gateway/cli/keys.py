@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import asdict
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,36 +16,12 @@ from gateway.auth.key_admin import KINDS, NewKey
 from gateway.auth.trust_file import GATEWAY
 from gateway.cli.console import CommandError, Output, show, show_table
 from gateway.cli.options import common_options, config_group, read_config
+from gateway.cli.times import moment, span
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 
-_SPAN = re.compile(r"(?P<count>\d{1,5})(?P<unit>[smhdw])")
 _KEY_ID = re.compile(r"[0-9A-Fa-f]{8}")
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _COLUMNS = ("node", "key_id", "state", "gateway", "hmac", "ed25519", "encryption", "default", "not_before", "not_after")
-
-
-def span(text: str) -> timedelta:
-    """A length of time: 90s, 5m, 24h, 7d, 2w."""
-    found = _SPAN.fullmatch(text)
-    if found is None:
-        raise click.BadParameter(f"{text} is no length of time such as 90s, 5m, 24h or 7d")
-    return timedelta(**{_UNITS[found["unit"]]: int(found["count"])})
-
-
-def moment(text: str) -> datetime:
-    """A point in time: RFC 3339, or a length of time from now (7d, +7d, -5m)."""
-    unsigned = text[1:] if text.startswith(("+", "-")) else text
-    if _SPAN.fullmatch(unsigned):
-        length = span(unsigned)
-        return _now() - length if text.startswith("-") else _now() + length
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        found = None
-    if found is None or found.tzinfo is None:
-        raise click.BadParameter(f"{text} is no RFC 3339 time such as 2026-01-31T12:00:00Z, nor one from now as -5m")
-    return found
 
 
 def _key_id(_context: click.Context, _option: click.Parameter, given: str | None) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import ssl
 import time
@@ -225,12 +224,6 @@ def _protocol_options(context: click.Context, option: click.Parameter, given: tu
             raise click.BadParameter(f"{name}: {fault.expected}", context, option)
         chosen[name] = source.data
     return chosen
-
-
-def note(text: str) -> None:
-    """For people, beside the output; -q silences it."""
-    if logging.getLogger().isEnabledFor(logging.WARNING):
-        click.echo(text, err=True)
 
 
 def run(talk: Coroutine[Any, Any, ResultT]) -> ResultT:

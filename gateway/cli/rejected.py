@@ -11,11 +11,10 @@ from typing import Any, TypeVar
 
 import click
 
-from gateway.cli.audit import microseconds
-from gateway.cli.console import CommandError, Output, show, show_table
-from gateway.cli.keys import moment
+from gateway.cli.console import CommandError, Output, printable_lines, show, show_table
+from gateway.cli.event_id import EventId
 from gateway.cli.options import common_options, config_group, read_config
-from gateway.cli.trace import EventId, printable_lines
+from gateway.cli.times import microseconds, moment
 from gateway.cloud_event import rfc3339
 from gateway.egress import Position
 from gateway.history.rejections import Filter, Rejection, rejections

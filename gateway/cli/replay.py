@@ -6,12 +6,9 @@ from datetime import datetime
 
 import click
 
-from gateway.cli.audit import microseconds
-from gateway.cli.console import Output, show
-from gateway.cli.keys import moment
+from gateway.cli.console import Output, note, printable_lines, show
 from gateway.cli.options import common_options, read_config
-from gateway.cli.peer_options import note
-from gateway.cli.trace import printable_lines
+from gateway.cli.times import microseconds, moment
 
 
 @click.command("replay")

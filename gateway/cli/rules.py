@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from gateway.cli.bodies import body_text
-from gateway.cli.console import CommandError, Exit, Output, printable, show_line
+from gateway.cli.console import CommandError, Exit, Output, note, printable, show_line
 from gateway.cli.options import common_options, config_group, dir_option, read_config
-from gateway.cli.peer_options import note
 from gateway.config import ConfigError
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from contextlib import suppress
 import click
 
 from gateway.cli.bodies import guessed_type
-from gateway.cli.console import CommandError, Output, show_line
+from gateway.cli.console import CommandError, Output, note, show_line
 from gateway.cli.events import answer_fields
 from gateway.cli.options import output_option
-from gateway.cli.peer_options import Peer, note, peer_options, run
+from gateway.cli.peer_options import Peer, peer_options, run
 from gateway.client import Answer, Asked, StreamClient
 from gateway.content import BINARY
 

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gateway.cli.bodies import body_text
-from gateway.cli.console import CommandError, Output, show_line, show_table
-from gateway.cli.keys import moment
+from gateway.cli.console import CommandError, Output, note, show_line, show_table
 from gateway.cli.options import common_options, read_config
-from gateway.cli.peer_options import note
+from gateway.cli.times import moment
 from gateway.topics import connect_admin
 
 if TYPE_CHECKING:

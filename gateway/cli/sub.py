@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 
 import click
 
-from gateway.cli.console import Output, show_line
+from gateway.cli.console import Output, note, show_line
 from gateway.cli.events import event_fields, event_line
 from gateway.cli.options import output_option
-from gateway.cli.peer_options import SECONDS, Peer, note, peer_options, run
+from gateway.cli.peer_options import SECONDS, Peer, peer_options, run
 from gateway.client import DatagramClient, NoAnswerError, StreamClient
 from gateway.event import Event
 

@@ -9,10 +9,9 @@ from datetime import datetime
 import click
 from kafka import KafkaConsumer, TopicPartition
 
-from gateway.cli.console import Output, UnavailableError, printable
-from gateway.cli.keys import moment
+from gateway.cli.console import Output, UnavailableError, note, printable
 from gateway.cli.options import common_options, read_config
-from gateway.cli.peer_options import note
+from gateway.cli.times import moment
 from gateway.config import Config
 from gateway.live.glimpse import consumer_of, record_of
 from gateway.live.rows import FILTERS, ROWS, Filter, Row, as_hex, as_json, as_text, rows_of

@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
-from gateway.cli.console import CommandError, Output, printable, show
+from gateway.cli.console import CommandError, Output, printable_lines, show
+from gateway.cli.event_id import EventId
 from gateway.cli.options import common_options, read_config
 from gateway.cli.trace_text import way_as_json, way_as_text
 from gateway.config import Config
 from gateway.egress import Position
 from gateway.history.frame import NotFoundError, find_frame
-from gateway.history.places import position_of
 from gateway.history.topics import History
 from gateway.history.way import Way, way_of
-
-
-class EventId(click.ParamType[Position]):
-    name = "EVENT_ID"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Position:
-        try:
-            return value if isinstance(value, Position) else position_of(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
 
 
 @click.command("trace")
@@ -64,7 +52,3 @@ def _repeated(history: History, config: Config, way: Way, seconds: float) -> tup
         return repeats.key, None
     earlier = list(repeats.earlier(seconds))
     return repeats.key, earlier[-1] if earlier else ""
-
-
-def printable_lines(text: str) -> str:
-    return "\n".join(map(printable, text.splitlines()))

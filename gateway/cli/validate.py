@@ -10,9 +10,8 @@ from uuid import UUID
 import click
 
 from gateway.auth.trust_file import load as load_trust
-from gateway.cli.console import Exit, Output, show
+from gateway.cli.console import Exit, Output, note, show
 from gateway.cli.options import common_options
-from gateway.cli.peer_options import note
 from gateway.config import Config, ConfigError, Fault, Link, Listener, check_files, find_config, load
 from gateway.edge.tls import context_of
 

@@ -1,0 +1,41 @@
+"""Times as the command line takes them, and as topics have them."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+import click
+
+MICROSECONDS = 1_000_000
+"""In a second."""
+_SPAN = re.compile(r"(?P<count>\d{1,5})(?P<unit>[smhdw])")
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def span(text: str) -> timedelta:
+    """A length of time: 90s, 5m, 24h, 7d, 2w."""
+    found = _SPAN.fullmatch(text)
+    if found is None:
+        raise click.BadParameter(f"{text} is no length of time such as 90s, 5m, 24h or 7d")
+    return timedelta(**{_UNITS[found["unit"]]: int(found["count"])})
+
+
+def moment(text: str) -> datetime:
+    """A point in time: RFC 3339, or a length of time from now (7d, +7d, -5m)."""
+    unsigned = text[1:] if text.startswith(("+", "-")) else text
+    if _SPAN.fullmatch(unsigned):
+        length = span(unsigned)
+        now = datetime.now(UTC)
+        return now - length if text.startswith("-") else now + length
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        found = None
+    if found is None or found.tzinfo is None:
+        raise click.BadParameter(f"{text} is no RFC 3339 time such as 2026-01-31T12:00:00Z, nor one from now as -5m")
+    return found
+
+
+def microseconds(at: datetime | None) -> int | None:
+    return None if at is None else int(at.timestamp() * MICROSECONDS)
