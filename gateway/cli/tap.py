@@ -13,11 +13,12 @@ from gateway.cli.console import Output, UnavailableError, note, printable
 from gateway.cli.options import common_options, read_config
 from gateway.cli.times import moment
 from gateway.config import Config
-from gateway.live.glimpse import consumer_of, record_of
+from gateway.live.glimpse import consumer_of
 from gateway.live.rows import FILTERS, ROWS, Filter, Row, as_hex, as_json, as_text, rows_of
 from gateway.protocols import protocols
 from gateway.raw_log.mesh_frames import MESH
 from gateway.reasons import Reason, Rejected
+from gateway.records import record_of
 from gateway.subjects import check_pattern
 
 POLL_SECONDS = 0.5

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from gateway.history.topics import History, Record
+from gateway.history.topics import History
+from gateway.records import Record
 
 DELIVER = "deliver"
 """The stage of what was accepted and could not be delivered."""

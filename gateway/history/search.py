@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from gateway.egress import Position
-from gateway.history.topics import Record, Scan
+from gateway.history.topics import Scan
+from gateway.records import Record
 
 OVERTAKEN_US = 1_000_000
 """By no more than this."""

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
 from kafka import KafkaConsumer, TopicPartition
-from kafka.errors import KafkaError
 
 from gateway.config import Config
 from gateway.config.kafka import TopicName
 from gateway.errors import SetupError
 from gateway.history.places import Span
-from gateway.quiet_kafka import not_answering, quiet_clients
-from gateway.topics import connect_admin
+from gateway.records import Record, open_consumer, record_of
 
 CONNECT_SECONDS = 10.0
 SILENCE_SECONDS = 30.0
@@ -30,22 +27,6 @@ Spans = Mapping[int, Span]
 """By partition."""
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
-    """A record of a topic. `logged_at`: microseconds, by the clock of who wrote it."""
-
-    partition: int
-    offset: int
-    logged_at: int
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[tuple[str, bytes], ...]
-
-    def header(self, name: str) -> str:
-        """Empty where there is none."""
-        return next((value.decode(errors="replace") for key, value in self.headers if key == name), "")
-
-
 class History:
     """One scan at a time, for they share a consumer.
 
@@ -55,19 +36,12 @@ class History:
     def __init__(self, config: Config) -> None:
         self._config = config
         self._servers = config.kafka.bootstrap_servers
-        connect_admin(config)
-        try:
-            with quiet_clients():
-                self._consumer = KafkaConsumer(
-                    **config.kafka.client_settings(),
-                    enable_auto_commit=False,
-                    max_poll_records=RECORDS_PER_POLL,
-                    max_partition_fetch_bytes=PARTITION_FETCH_BYTES,
-                    bootstrap_timeout_ms=int(CONNECT_SECONDS * 1000),
-                    metrics_enabled=False,
-                )
-        except (KafkaError, OSError, ValueError) as error:
-            raise not_answering(self._servers, error) from None
+        self._consumer = open_consumer(
+            config,
+            max_poll_records=RECORDS_PER_POLL,
+            max_partition_fetch_bytes=PARTITION_FETCH_BYTES,
+            bootstrap_timeout_ms=int(CONNECT_SECONDS * 1000),
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -180,7 +154,7 @@ class Scan:
         for given in records:
             if one not in self._left:
                 return
-            record = _record(given)
+            record = record_of(given)
             if record.offset >= self._left[one].end:
                 self._done(one)
                 return
@@ -197,8 +171,3 @@ class Scan:
 
     def _names(self) -> str:
         return ", ".join(f"{one.topic}[{one.partition}]" for one in self._left)
-
-
-def _record(given: Any) -> Record:
-    logged_at = given.timestamp * 1000
-    return Record(given.partition, given.offset, logged_at, given.key, given.value, tuple(given.headers))

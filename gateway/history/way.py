@@ -15,9 +15,10 @@ from gateway.event import Event
 from gateway.history.frame import LoggedFrame
 from gateway.history.places import position_of
 from gateway.history.search import Told, about
-from gateway.history.topics import History, Record, Scan
+from gateway.history.topics import History, Scan
 from gateway.raw_log.frames import session_id
 from gateway.reasons import Rejected
+from gateway.records import Record
 
 SECOND = 1_000_000
 SKEW_SECONDS = 2

@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING, Any
 from gateway.config import Config
 from gateway.config.kafka import TopicName
 from gateway.errors import SetupError
-from gateway.live.rows import Record
-from gateway.quiet_kafka import not_answering, quiet_clients
-from gateway.topics import connect_admin
+from gateway.records import Record, open_consumer, record_of
 
 if TYPE_CHECKING:
     from kafka import KafkaConsumer, TopicPartition
@@ -46,30 +44,19 @@ class Seen:
 
 @contextmanager
 def consumer_of(config: Config, **settings: Any) -> Iterator[KafkaConsumer]:
-    """In no group: nobody notices. Raises SetupError where Kafka does not answer."""
-    # Here, because it takes half as long as an edge's start, and most edges are never looked at.
-    from kafka import KafkaConsumer
+    """Raises SetupError where Kafka does not answer, or no longer does."""
     from kafka.errors import KafkaError
 
-    servers = config.kafka.bootstrap_servers
-    connect_admin(config)
-    try:
-        with quiet_clients():
-            consumer = KafkaConsumer(
-                **config.kafka.client_settings(),
-                group_id=None,
-                enable_auto_commit=False,
-                bootstrap_timeout_ms=int(BOOTSTRAP_SECONDS * 1000),
-                metrics_enabled=False,
-                **{"max_partition_fetch_bytes": FETCH_BYTES, **settings},
-            )
-    except (KafkaError, OSError, ValueError) as failed:
-        raise not_answering(servers, failed) from None
+    consumer = open_consumer(
+        config,
+        bootstrap_timeout_ms=int(BOOTSTRAP_SECONDS * 1000),
+        **{"max_partition_fetch_bytes": FETCH_BYTES, **settings},
+    )
     with closing(consumer):
         try:
             yield consumer
         except KafkaError as failed:
-            raise SetupError(f"kafka.bootstrap {servers}: {type(failed).__name__}") from None
+            raise SetupError(f"kafka.bootstrap {config.kafka.bootstrap_servers}: {type(failed).__name__}") from None
 
 
 class Glimpse:
@@ -127,7 +114,3 @@ class Glimpse:
                 self._consumer.seek(one, end - most)
                 counts[name] = counts.get(name, 0) + passed
         return counts
-
-
-def record_of(given: Any) -> Record:
-    return Record(given.partition, given.offset, given.timestamp * 1000, given.value or b"", tuple(given.headers))

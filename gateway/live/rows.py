@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from gateway import cloud_event, egress
 from gateway.protocols import protocols
@@ -16,21 +16,12 @@ from gateway.raw_log.container import decode_record
 from gateway.raw_log.frames import RawFrame
 from gateway.raw_log.mesh_frames import MESH
 from gateway.reasons import Reason, Rejected
+from gateway.records import Record
 from gateway.subjects import matches
 
 BYTES_PER_LINE = 16
 SHOWN_CHARACTERS = 160
 """Of a body, in a line of text."""
-
-
-class Record(NamedTuple):
-    """One record of a topic."""
-
-    partition: int
-    offset: int
-    timestamp_us: int
-    value: bytes
-    headers: tuple[tuple[str, bytes], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +60,7 @@ class Filter:
 
 
 def raw_rows(record: Record) -> Iterator[Row]:
-    frames = decode_record(record.value).frames
+    frames = decode_record(record.value or b"").frames
     for index, frame in enumerate(frames):
         source = frame.source
         more = {"listener": source.listener, "edge": source.edge, "session": source.session_id, "peer": source.peer}
@@ -90,7 +81,7 @@ def _claimed_node(frame: RawFrame) -> str:
 
 
 def event_rows(record: Record) -> Iterator[Row]:
-    event = cloud_event.read(record.headers, record.value)
+    event = cloud_event.read(record.headers, record.value or b"")
     more = {
         "kind": event.kind.value,
         "content_type": event.content_type,
@@ -111,17 +102,17 @@ def rejected_rows(record: Record) -> Iterator[Row]:
     more = {name: given.get(name) for name in ("stage", "detail", "peer", "listener", "edge")}
     yield Row(
         given.get("event_id", ""),
-        record.timestamp_us,
+        record.logged_at,
         given.get("protocol", ""),
         given.get("node", ""),
         reason=given.get("reason", ""),
-        data=record.value,
+        data=record.value or b"",
         more=_known(more),
     )
 
 
 def egress_rows(record: Record) -> Iterator[Row]:
-    written = egress.decode(record.value)
+    written = egress.decode(record.value or b"")
     common = {"kind": written.kind.value, "from": written.origin, "edge_partition": record.partition}
     if written.applied is not None:
         applied = {"applied": written.applied.ticket, "raw_partition": written.applied.partition}
@@ -173,7 +164,9 @@ def rows_of(at: str, record: Record, chosen: Filter) -> Iterator[Row]:
     except (Rejected, KeyError, ValueError) as wrong:
         reason = wrong.reason if isinstance(wrong, Rejected) else Reason.MALFORMED
         name = f"{record.partition}-{record.offset}"
-        rows = [Row(name, record.timestamp_us, "", reason=reason, data=record.value, more={"unreadable": str(wrong)})]
+        rows = [
+            Row(name, record.logged_at, "", reason=reason, data=record.value or b"", more={"unreadable": str(wrong)})
+        ]
     return (row for row in rows if chosen.passes(row))
 
 

@@ -13,8 +13,9 @@ from gateway.config import Config
 from gateway.config.kafka import TopicName
 from gateway.live.glimpse import Glimpse, Seen
 from gateway.live.kafka_thread import KafkaThread
-from gateway.live.rows import Filter, Record, Row, rows_of
+from gateway.live.rows import Filter, Row, rows_of
 from gateway.live.subjects import Subjects
+from gateway.records import Record
 
 if TYPE_CHECKING:
     from kafka import KafkaConsumer
@@ -65,7 +66,7 @@ class Watching(KafkaThread):
                 self._skipped[name] = self._skipped.get(name, 0) + seen.skipped.get(name, 0)
                 self._keep(name, newest_rows(name, records))
             if "events" in seen.records:
-                self.subjects.add(filter(None, map(_subject, seen.records["events"])))
+                self.subjects.add(filter(None, (record.header("ce_subject") for record in seen.records["events"])))
 
     def _keep(self, name: TopicName, rows: Iterable[Row]) -> None:
         kept = self._rows.setdefault(name, deque(maxlen=ROWS_KEPT))
@@ -76,10 +77,6 @@ class Watching(KafkaThread):
 
 def newest_rows(name: TopicName, records: list[Record]) -> list[Row]:
     """As many as are kept, the oldest of them first: a record of `raw` alone may hold hundreds."""
-    records = sorted(records, key=lambda one: one.timestamp_us, reverse=True)
+    records = sorted(records, key=lambda one: one.logged_at, reverse=True)
     newest_first = (row for record in records for row in reversed(list(rows_of(name, record, EVERYTHING))))
     return list(islice(newest_first, ROWS_KEPT))[::-1]
-
-
-def _subject(record: Record) -> str:
-    return next((value.decode(errors="replace") for name, value in record.headers if name == "ce_subject"), "")

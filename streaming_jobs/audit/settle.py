@@ -15,7 +15,8 @@ from typing import NamedTuple
 from gateway.config import Config
 from gateway.config.kafka import TopicName
 from gateway.history.places import Span
-from gateway.history.topics import History, Record
+from gateway.history.topics import History
+from gateway.records import Record
 from streaming_jobs.audit.account import Counted, FaultKind
 from streaming_jobs.audit.deliveries import SentBy, ended_in
 from streaming_jobs.audit.equation import Equation

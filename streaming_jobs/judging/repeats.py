@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator
 
 from gateway.history.frame import LoggedFrame
 from gateway.history.places import Span
-from gateway.history.topics import History, Record
+from gateway.history.topics import History
 from gateway.raw_log.container import decode_record
 from gateway.raw_log.frames import RawFrame
 from gateway.reasons import Rejected
+from gateway.records import Record
 from streaming_jobs.judging.judge import Judge
 
 _SECOND = 1_000_000

@@ -15,11 +15,12 @@ from gateway.egress import Position
 from gateway.history.frame import LoggedFrame, NotFoundError, find_frame
 from gateway.history.places import position_of
 from gateway.history.rejections import LOG, Rejection
-from gateway.history.topics import History, Record
+from gateway.history.topics import History
 from gateway.history.way import way_of
 from gateway.raw_log.container import decode_record
 from gateway.raw_log.frames import Again
 from gateway.reasons import Rejected
+from gateway.records import Record
 from streaming_jobs.judging.judge import Judge
 from streaming_jobs.judging.repeats import MARKED_WINDOWS
 from streaming_jobs.replay.put_in import Given, RawWriter

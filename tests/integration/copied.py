@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import yaml
@@ -12,7 +11,8 @@ from kafka import KafkaProducer
 
 from gateway.config import Config, load
 from gateway.config.kafka import TopicName
-from gateway.history.topics import History, Record
+from gateway.history.topics import History
+from gateway.records import Record
 from gateway.topics import TOPICS, ensure_topics
 from tests.integration.mesh import TestMesh
 
@@ -53,7 +53,7 @@ def _renamed(record: Record, old: str, new: str) -> Record:
     """An event's source names its mesh."""
     was, now = f"/mesh/{old}/".encode(), f"/mesh/{new}/".encode()
     headers = tuple((key, value.replace(was, now) if key == "ce_source" else value) for key, value in record.headers)
-    return replace(record, headers=headers)
+    return record._replace(headers=headers)
 
 
 def _write(producer: KafkaProducer, topic: str, record: Record) -> None:

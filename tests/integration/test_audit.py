@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,8 @@ from gateway import deliveries, egress
 from gateway.config import Config, load
 from gateway.config.kafka import TopicName
 from gateway.event import Kind
-from gateway.history.topics import History, Record
+from gateway.history.topics import History
+from gateway.records import Record
 from streaming_jobs.audit.job import Audit, now_us
 from streaming_jobs.judging.reading import start_batch
 from streaming_jobs.judging.stretch import choose_stretch
@@ -116,7 +116,7 @@ class Damage:
             self.done["lost_event"] = event_id
         elif subject == "traffic.first":
             self.done["altered_event"] = event_id
-            yield replace(record, value=b"another body")
+            yield record._replace(value=b"another body")
         elif subject == "across.event":
             partition, offset, _ = event_id.split("-")
             self.done["unknown_event"] = f"{partition}-{offset}-9999"
@@ -124,7 +124,7 @@ class Damage:
                 (name, self.done["unknown_event"].encode() if name == "ce_id" else value)
                 for name, value in record.headers
             )
-            yield from (record, replace(record, headers=stranger))
+            yield from (record, record._replace(headers=stranger))
         else:
             yield record
 
@@ -134,7 +134,7 @@ class Damage:
             self.done["lost_rejection"] = event_id
         elif reason == "unsupported_version":
             self.done["altered_rejection"] = event_id
-            yield replace(record, value=b"\x09 no packet at alL")
+            yield record._replace(value=b"\x09 no packet at alL")
         else:
             yield record
 
@@ -153,7 +153,7 @@ class Damage:
         edge, rows = deliveries.decode(record.value or b"")
         gone = {self.done["unsent_delivery"], self.done["lost_delivery"]}
         left = [row for row in rows if row.event_id not in gone]
-        yield replace(record, value=deliveries.encode(edge, left))
+        yield record._replace(value=deliveries.encode(edge, left))
 
 
 def test_each_kind_of_loss_is_noticed_and_named(

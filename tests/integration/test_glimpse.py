@@ -41,7 +41,7 @@ def write(config: Config, count: int, name: str = "events") -> None:
     producer.close()
 
 
-def values(seen: Seen) -> list[bytes]:
+def values(seen: Seen) -> list[bytes | None]:
     return [record.value for record in seen.records["events"]]
 
 

@@ -11,7 +11,7 @@ from gateway import deliveries
 from gateway.deliveries import DeliveryOutcome
 from gateway.egress import Egress, Group, Position
 from gateway.event import Kind
-from gateway.history.topics import Record
+from gateway.records import Record
 from streaming_jobs.audit.account import Counted, FaultKind
 from streaming_jobs.audit.equation import Equation
 from streaming_jobs.audit.settle import (

@@ -9,7 +9,8 @@ import pytest
 from gateway.egress import Position
 from gateway.history.places import Span, position_of
 from gateway.history.search import OVERTAKEN_US, Told, about
-from gateway.history.topics import History, Record, Scan
+from gateway.history.topics import History, Scan
+from gateway.records import Record
 
 AT = 1_760_000_000_000_000
 

@@ -15,10 +15,11 @@ from gateway.cli.tap import line_of
 from gateway.content import JSON
 from gateway.egress import Applied, Egress, Group, Position
 from gateway.event import Auth, Event, Kind
-from gateway.live.rows import SHOWN_CHARACTERS, Filter, Record, Row, as_hex, as_json, as_text, rows_of
+from gateway.live.rows import SHOWN_CHARACTERS, Filter, Row, as_hex, as_json, as_text, rows_of
 from gateway.raw_log import mesh_frames
 from gateway.raw_log.container import ContainerBuilder
 from gateway.raw_log.frames import Source
+from gateway.records import Record
 from tests.unit.cli.running import run
 from tests.unit.emm.vectors import NODE
 
@@ -35,12 +36,12 @@ def raw_record(*frames: tuple[Source, bytes]) -> Record:
     builder = ContainerBuilder("edge-0", 1)
     for source, frame in frames:
         builder.add(source, AT, frame)
-    return Record(1, 2, 0, builder.build())
+    return Record(1, 2, 0, None, builder.build())
 
 
 def egress_record(**fields: Any) -> Record:
     written = Egress(Position(1, 2, 0), 1, Kind.EVENT, "temp.high", "hsp", AT, **fields)
-    return Record(0, 9, 0, written.encode())
+    return Record(0, 9, 0, None, written.encode())
 
 
 def rows(at: str, record: Record, chosen: Filter = EVERYTHING) -> list[Row]:
@@ -82,7 +83,7 @@ class TestRaw:
 class TestEvents:
     def test_an_event_is_a_row(self) -> None:
         headers = cloud_event.headers(cloud_event.values(EVENT, "demo"))
-        (row,) = rows("events", Record(0, 5, 0, EVENT.body, tuple(headers)))
+        (row,) = rows("events", Record(0, 5, 0, None, EVENT.body, tuple(headers)))
         assert (row.id, row.at, row.protocol, row.node, row.subject) == ("1-2-0", AT, "hsp", "node-3", "temp.high")
         assert (row.data, row.more["kind"], row.more["auth"]) == (b"81", "event", "tls")
         assert "urgent" not in row.more
@@ -101,7 +102,7 @@ class TestRejected:
     )
 
     def test_a_refused_frame_is_a_row_with_its_reason(self) -> None:
-        (row,) = rows("rejected", Record(0, 5, AT, b"frame", self.HEADERS))
+        (row,) = rows("rejected", Record(0, 5, AT, None, b"frame", self.HEADERS))
         assert row == Row(
             "1-2-0", AT, "emm", "node-3", "", "bad_hmac", b"frame", {"stage": "decode", "peer": "192.0.2.1:4000"}
         )
@@ -125,7 +126,7 @@ class TestEgress:
 
 @pytest.mark.parametrize("at", ["raw", "events", "egress"])
 def test_a_record_that_cannot_be_read_is_a_row_that_says_so(at: str) -> None:
-    (row,) = rows(at, Record(1, 2, AT, b"nonsense"))
+    (row,) = rows(at, Record(1, 2, AT, None, b"nonsense"))
     assert (row.id, row.data) == ("1-2", b"nonsense")
     assert row.reason in ("malformed", "truncated")
 

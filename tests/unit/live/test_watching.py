@@ -6,8 +6,8 @@ from gateway import cloud_event
 from gateway.config import Config
 from gateway.event import Event, Kind
 from gateway.live.glimpse import Seen
-from gateway.live.rows import Record
 from gateway.live.watching import ROWS_KEPT, Watching, newest_rows
+from gateway.records import Record
 
 CONFIG = Config(mesh="test")
 EVENT = Event(
@@ -22,7 +22,7 @@ def watching() -> Watching:
 
 def records(count: int, start: int = 0) -> list[Record]:
     headers = tuple(cloud_event.headers(cloud_event.values(EVENT, "test")))
-    return [Record(0, start + number, start + number, b"21", headers) for number in range(count)]
+    return [Record(0, start + number, start + number, None, b"21", headers) for number in range(count)]
 
 
 def test_rows_are_numbered_on_and_on_so_that_a_reader_asks_for_what_is_new() -> None:
@@ -52,6 +52,6 @@ def test_what_was_skipped_is_counted_and_the_subjects_are_of_what_was_seen() -> 
 
 def test_a_record_that_cannot_be_read_is_a_row_with_its_reason() -> None:
     one = watching()
-    one.take(Seen({"raw": [Record(0, 5, 7, b"no container")]}))
+    one.take(Seen({"raw": [Record(0, 5, 7, None, b"no container")]}))
     [(_, row)] = one.rows("raw")
     assert row.reason == "malformed"

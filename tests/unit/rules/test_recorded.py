@@ -10,7 +10,8 @@ import pytest
 
 from gateway.cloud_event import headers, rfc3339, values
 from gateway.event import Auth, Event, Kind
-from gateway.live.rows import Record, as_json, event_rows
+from gateway.live.rows import as_json, event_rows
+from gateway.records import Record
 from streaming_jobs.events_table import SCHEMA
 from streaming_jobs.rules.recorded import RecordedError, read_recorded
 
@@ -43,7 +44,7 @@ def read(*said: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_what_tap_shows_is_the_event_again_but_for_its_receiver() -> None:
-    (shown,) = event_rows(Record(0, 0, 0, EVENT.body, tuple(headers(values(EVENT, "test")))))
+    (shown,) = event_rows(Record(0, 0, 0, None, EVENT.body, tuple(headers(values(EVENT, "test")))))
     (row,) = read(as_json(shown))
     for name in ("id", "subject", "protocol", "session", "peer", "node", "message_id", "correlation", "content_type"):
         assert row[name] == getattr(EVENT, name)
