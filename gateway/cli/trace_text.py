@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from gateway.cloud_event import rfc3339
-from gateway.history.way import Refusal, Sent, Way
+from gateway.history.rejections import Rejection
+from gateway.history.way import Sent, Way
 from gateway.raw_log.mesh_frames import MESH
 
 SHOWN_BYTES = 48
@@ -69,7 +70,7 @@ def way_as_json(way: Way, key: str | None, repeats: str | None) -> dict[str, Any
     }  # fmt: skip
 
 
-def _refusal(refusal: Refusal) -> dict[str, Any]:
+def _refusal(refusal: Rejection) -> dict[str, Any]:
     return {
         "reason": refusal.reason,
         "stage": refusal.stage,

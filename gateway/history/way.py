@@ -14,6 +14,7 @@ from gateway.egress import Egress, Group, Position
 from gateway.event import Event
 from gateway.history.frame import LoggedFrame
 from gateway.history.places import position_of
+from gateway.history.rejections import DELIVER, Rejection, rejection
 from gateway.history.search import Told, about
 from gateway.history.topics import History, Scan
 from gateway.raw_log.frames import session_id
@@ -27,16 +28,6 @@ ROUTED_SECONDS = 600
 """The longest that the router may have been away, for its outputs to be found."""
 ENDED_SECONDS = 120
 """The longest from handing a frame to an edge to its outcome (three transmissions and a minute to spare)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    reason: str
-    stage: str
-    detail: str
-    at: int
-    frame: bytes = field(repr=False)
-    again: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +48,7 @@ class Way:
     logged: LoggedFrame
     event: Event | None
     event_at: int
-    refusals: tuple[Refusal, ...]
+    refusals: tuple[Rejection, ...]
     sent: tuple[Sent, ...]
 
 
@@ -67,7 +58,7 @@ def way_of(history: History, config: Config, logged: LoggedFrame) -> Way:
     event, event_at = search.event()
     refusals = tuple(search.refusals())
     sent = tuple(search.sent(_edge_prefix(config, logged)))
-    unsaid = [refusal.at for refusal in refusals if refusal.stage == "deliver"]
+    unsaid = [refusal.at for refusal in refusals if refusal.stage == DELIVER]
     ended_from = min([one.sent_at for one in sent] + unsaid, default=0)
     return Way(logged, event, event_at, refusals, tuple(search.with_outcomes(sent, ended_from)))
 
@@ -90,11 +81,9 @@ class _Search:
             return cloud_event.read(record.headers, record.value or b""), record.logged_at
         return None, 0
 
-    def refusals(self) -> Iterator[Refusal]:
+    def refusals(self) -> Iterator[Rejection]:
         """By the router. What an edge could not deliver is told by its outcome."""
-        for record in about(self._around("rejected"), self._place, self._place.event_id, _refusal_told):
-            reason, stage, detail = (record.header(name) for name in ("reason", "stage", "detail"))
-            yield Refusal(reason, stage, detail, record.logged_at, record.value or b"", record.header("again"))
+        yield from map(rejection, about(self._around("rejected"), self._place, self._place.event_id, _refusal_told))
 
     def sent(self, edge_prefix: str) -> Iterator[Sent]:
         for record in about(self._around("egress"), self._place, self._name, _egress_told):
@@ -137,7 +126,7 @@ def _event_told(record: Record) -> Told | None:
 def _refusal_told(record: Record) -> Told | None:
     """By the place where the frame stood then. Edges, who name none of theirs, write when they know: in no order."""
     place = record.header("again") or record.header("event_id")
-    in_order = record.header("stage") != "deliver" or record.header("edge")
+    in_order = record.header("stage") != DELIVER or record.header("edge")
     return Told(place, _position(place)) if in_order else None
 
 
