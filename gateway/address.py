@@ -27,6 +27,14 @@ _HOST_PORT = re.compile(rf"{_HOST}:(?P<port>\d{{1,5}})")
 _URL = re.compile(rf"(?P<scheme>[a-z]+)://{_HOST}:(?P<port>\d{{1,5}})(?P<path>/[^\s?#]*)?")
 
 
+def host_port(host: str, port: int) -> str:
+    """
+    >>> host_port("::1", 5040)
+    '[::1]:5040'
+    """
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 @dataclass(frozen=True, slots=True)
 class HostPort:
     """`host` of an IPv6 address is without its brackets. Port 0 lets the system choose."""
@@ -35,7 +43,7 @@ class HostPort:
     port: int
 
     def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return host_port(self.host, self.port)
 
     @property
     def reachable(self) -> HostPort:

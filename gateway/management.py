@@ -90,30 +90,34 @@ class Management:
         route, _, query = path.partition("?")
         if (check := self._checks.get(route)) is not None:
             missing = check()
-            return _json(503 if missing else 200, {"status": "missing" if missing else "ok", "missing": missing})
+            return json_answer(503 if missing else 200, {"status": "missing" if missing else "ok", "missing": missing})
         if route == "/metrics":
             encode, content_type = choose_encoder(accept)
             return Answer(HTTPStatus.OK, content_type, encode(self._registry))
         if route == "/version":
-            return _json(200, {"version": __version__})
+            return json_answer(200, {"version": __version__})
         if route == "/config":
-            return _json(200, self._config())
+            return json_answer(200, self._config())
         if (page := self._pages.get(route)) is not None:
             return page(dict(parse_qsl(query)))
         if (page := self._browsed.get(route)) is not None:
             if not is_private(host):
-                return _json(403, {"error": f"this page answers to an address or to localhost, not to {host!r}"})
+                return json_answer(403, {"error": f"this page answers to an address or to localhost, not to {host!r}"})
             return page(dict(parse_qsl(query)))
-        return _json(404, {"error": "no such page"})
+        return json_answer(404, {"error": "no such page"})
 
     def obey(self, path: str, origin: str | None) -> Answer:
         """`origin`: browsers put it on every POST, so any page that an operator looks at could send one."""
         if origin is not None:
-            return _json(403, {"error": "commands are not taken from web pages"})
+            return json_answer(403, {"error": "commands are not taken from web pages"})
         for route, command in self._commands.items():
             if path.startswith(route):
                 return command(unquote(path.removeprefix(route)))
-        return _json(404, {"error": "no such command"})
+        return json_answer(404, {"error": "no such command"})
+
+
+def json_answer(status: int, value: Any) -> Answer:
+    return Answer(status, "application/json", json.dumps(value, default=str).encode())
 
 
 class _Server(ThreadingHTTPServer):
@@ -164,7 +168,3 @@ def is_private(host: str) -> bool:
     except ValueError:
         return name.endswith(PRIVATE_DOMAINS) or (name != "" and "." not in name)
     return True
-
-
-def _json(status: int, value: Any) -> Answer:
-    return Answer(status, "application/json", json.dumps(value, default=str).encode())

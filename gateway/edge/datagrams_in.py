@@ -10,8 +10,8 @@ import socket
 from collections.abc import Hashable
 from typing import Any, Protocol
 
+from gateway.address import host_port
 from gateway.edge.datagram_calls import ADDRESSES, AT_ONCE, Call, Slots, address_of, find_call
-from gateway.edge.peer import host_port
 
 DATAGRAM_BYTES = 2048
 """The largest packet of any datagram protocol is 548 bytes. Longer ones are cut here and refused in the stream."""

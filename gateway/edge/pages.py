@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
 from importlib.resources import files
 
 from gateway.edge.connection import Connection
-from gateway.management import Answer
+from gateway.management import Answer, json_answer
 from gateway.protocols.session import Farewell
 
 
@@ -24,7 +23,7 @@ class PeersPage:
         """`GET /peers`, all; `?session=ID`, that one."""
         wanted = query.get("session")
         shown = [one.describe() for one in self._sessions() if wanted in (None, one.source.session_id)]
-        return _json(HTTPStatus.OK, shown)
+        return json_answer(HTTPStatus.OK, shown)
 
     def command(self, below: str) -> Answer:
         """`POST /peers/ID/kick`: the peer hears a goodbye in its protocol's words, and the connection ends."""
@@ -32,9 +31,9 @@ class PeersPage:
         found = next((one for one in self._sessions() if one.source.session_id == session), None)
         if found is None or verb != "kick":
             missing = "no such session here" if found is None else "the only command is kick"
-            return _json(HTTPStatus.NOT_FOUND, {"error": missing})
+            return json_answer(HTTPStatus.NOT_FOUND, {"error": missing})
         self._loop.call_soon_threadsafe(found.leave, Farewell.KICKED)
-        return _json(HTTPStatus.ACCEPTED, {"kicked": session})
+        return json_answer(HTTPStatus.ACCEPTED, {"kicked": session})
 
 
 def example(query: Mapping[str, str]) -> Answer:  # noqa: ARG001 - the page itself looks at it
@@ -42,7 +41,3 @@ def example(query: Mapping[str, str]) -> Answer:  # noqa: ARG001 - the page itse
     for it comes from the host that it connects to."""
     page = (files(__package__) / "browser_example.html").read_bytes()
     return Answer(HTTPStatus.OK, "text/html; charset=utf-8", page)
-
-
-def _json(status: int, value: object) -> Answer:
-    return Answer(status, "application/json", json.dumps(value).encode())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
+from gateway.address import host_port
 from gateway.event import Auth
 
 
@@ -20,11 +21,3 @@ class Peer:
 def address_of(transport: asyncio.BaseTransport) -> str:
     name = transport.get_extra_info("peername")
     return host_port(*name[:2]) if name else ""
-
-
-def host_port(host: str, port: int) -> str:
-    """
-    >>> host_port("::1", 5040)
-    '[::1]:5040'
-    """
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ipaddress
 
+from gateway.address import host_port
 from gateway.reasons import Reason, Rejected
 from gateway.wire import Reader
 
@@ -55,7 +56,7 @@ def source(head: bytes, rest: bytes) -> str | None:
     reader.take(size)
     port = reader.u16()
     reader.u16()
-    return f"[{host}]:{port}" if host.version == 6 else f"{host}:{port}"
+    return host_port(str(host), port)
 
 
 def _refused(reason: Reason, detail: str) -> Rejected:

@@ -21,12 +21,12 @@ from aioquic.buffer import Buffer  # type: ignore[attr-defined]
 from aioquic.quic.configuration import SMALLEST_MAX_DATAGRAM_SIZE
 from aioquic.quic.packet import QuicHeader, QuicPacketType, pull_quic_header
 
+from gateway.address import host_port
 from gateway.config import Limits, Listener
 from gateway.edge.datagram_socket import KernelDrops, bind
 from gateway.edge.datagrams_in import DATAGRAM_BYTES
 from gateway.edge.datagrams_out import DatagramsOut, Told
 from gateway.edge.metrics import ListenerMetrics, Standing
-from gateway.edge.peer import host_port
 from gateway.edge.publisher import RawPublisher
 from gateway.edge.quic_arrival import Address, Retries, other_versions, refusal
 from gateway.edge.quic_peer import QuicPeer
