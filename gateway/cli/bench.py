@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from gateway.auth.trust_store import TrustStore
+from gateway.auth import trust_file
 from gateway.bench.alone import flat_out, measure_alone
 from gateway.bench.children import BenchError
 from gateway.bench.compare import compared, read
@@ -181,9 +180,9 @@ def _keys(work: Work, name: str, config: Config | None) -> Iterator[tuple[list[P
 
 
 def _named(name: str, config: Config | None) -> PacketKey:
-    store = TrustStore(config.trust, time.monotonic, entry=config.identity.key) if config is not None else None
-    identity = None if store is None else store.identity
+    trust = None if config is None else trust_file.load(config.trust, entry=config.identity.key)
+    identity = None if trust is None else trust.identity
     try:
-        return find_key(name, None if store is None else trusting(store.keys, identity), identity)
+        return find_key(name, None if trust is None else trusting(trust.keys, identity), identity)
     except KeyNotFoundError as wrong:
         raise WorkError(f"--key: {wrong}") from None

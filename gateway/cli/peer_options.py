@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
-import time
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, fields, replace
@@ -17,8 +16,8 @@ import click
 from pydantic import ValidationError
 
 from gateway.address import Address
+from gateway.auth import trust_file
 from gateway.auth.keyring import GatewayIdentity, KeyRing
-from gateway.auth.trust_store import TrustStore
 from gateway.cli.console import CommandError, UnavailableError
 from gateway.cli.options import config_option, logging_options, read_config
 from gateway.client import (
@@ -136,9 +135,9 @@ class Peer:
     def connect_emm(self, *, verify: bool = False) -> AbstractAsyncContextManager[DatagramClient]:
         """Signs with --key, else as the gateway where a configuration is found, else not at all."""
         config = self.config()
-        store = TrustStore(config.trust, time.monotonic, entry=config.identity.key) if config is not None else None
-        identity = None if store is None else store.identity
-        keys = None if store is None else trusting(store.keys, identity)
+        trust = None if config is None else trust_file.load(config.trust, entry=config.identity.key)
+        identity = None if trust is None else trust.identity
+        keys = None if trust is None else trusting(trust.keys, identity)
         if verify and keys is None:
             raise CommandError("--verify needs a trust store: name a configuration with -c")
         tls = TlsFiles(self.tls_ca, self.tls_cert, self.tls_key, self.tls_server_name)

@@ -11,6 +11,7 @@ import click
 
 from gateway.cli.console import Output, show_line
 from gateway.cli.options import common_options, dir_option, read_config
+from gateway.cli.signals import stop_on_signals
 from streaming_jobs.router.job import Router
 
 
@@ -41,8 +42,7 @@ def command(
     It waits up to half a minute for Kafka, which may be on its way up.
     """
     stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    stop_on_signals(stop.set)
     config = read_config(config_file, state_dir)
     lanes, mode = config.lanes, config.router.mode
     said = {

@@ -14,6 +14,7 @@ import click
 from gateway.cli.bodies import body_text
 from gateway.cli.console import CommandError, Exit, Output, note, printable, show_line
 from gateway.cli.options import common_options, config_group, dir_option, read_config
+from gateway.cli.signals import stop_on_signals
 from gateway.config import ConfigError
 
 if TYPE_CHECKING:
@@ -41,8 +42,7 @@ def run(
     from streaming_jobs.rules.job import RulesJob
 
     stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    stop_on_signals(stop.set)
     config = read_config(config_file, state_dir)
     names = [rule.name for rule in config.rules]
     said = {"event": "ready", "part": "rules", "rules": names}

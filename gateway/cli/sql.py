@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import signal
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -17,6 +16,7 @@ import click
 from gateway.cli.bodies import body_text
 from gateway.cli.console import CommandError, Output, note, show_line, show_table
 from gateway.cli.options import common_options, read_config
+from gateway.cli.signals import stop_on_signals
 from gateway.cli.times import moment
 from gateway.topics import connect_admin
 
@@ -113,8 +113,7 @@ def _follow(
     stream = found.writeStream.outputMode(_output_mode(spark, found)).foreachBatch(shown.batch)
     started = stream.trigger(processingTime=TRIGGER).start()
     note(f"following {config.topic('events')}")
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: shown.done.set())
+    stop_on_signals(shown.done.set)
     while not shown.done.wait(WAIT_SECONDS) and started.isActive:
         pass
     if (failed := started.exception()) is not None:

@@ -12,6 +12,7 @@ import click
 from gateway.auth.key_admin import ensure_identity
 from gateway.cli.console import Output, show
 from gateway.cli.options import config_option, dir_option, logging_options, output_option
+from gateway.cli.signals import stop_on_signals
 from gateway.config import Config, find_config, load
 from gateway.config.default import FILE_NAME, write_default
 from gateway.embedded.mesh import LocalMesh
@@ -35,8 +36,7 @@ def command(config_file: str | None, state_dir: Path | None, accept_loss: bool, 
     identity = config.identity
     ensure_identity(config.trust, str(identity.node) if identity.node else None, entry=identity.key)
     stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    stop_on_signals(stop.set)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup leaves it
         _stop_with_the_terminal(stop)
     LocalMesh(config, lambda said, text: show(said, output, text), ["--accept-loss"] if accept_loss else []).run(stop)

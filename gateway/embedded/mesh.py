@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from gateway.address import HostPort
-from gateway.auth.trust_store import TrustStore
+from gateway.auth import trust_file
 from gateway.config import Config
 from gateway.config.watch import ConfigWatch, Reloaded
 from gateway.embedded.jars import ensure_jars, jar_set_is_cached
@@ -124,7 +124,7 @@ class LocalMesh:
             self._done(name, detail)
 
     def _first_event(self, stop: threading.Event) -> None:
-        identity = TrustStore(self._config.trust, time.monotonic, entry=self._config.identity.key).identity
+        identity = trust_file.load(self._config.trust, entry=self._config.identity.key).identity
         if identity is None or probed_listener(self._config, identity) is None:
             self._done(
                 "first event", f"none: no udp:// listener of emm where the gateway may publish and get {SUBJECT}"

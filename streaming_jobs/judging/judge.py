@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Sequence
 
+from gateway.auth import trust_file
 from gateway.auth.keyring import GatewayIdentity, KeyRing
-from gateway.auth.trust_store import TrustStore
 from gateway.config import Config
 from gateway.event import Event, Kind
 from gateway.interests import changes
@@ -39,7 +38,7 @@ class Judge:
     @classmethod
     def of_today(cls, config: Config) -> Judge:
         """With the trust store as it is now."""
-        trust = TrustStore(config.trust, time.monotonic, entry=config.identity.key)
+        trust = trust_file.load(config.trust, entry=config.identity.key)
         return cls(config, trust.keys, trust.identity)
 
     def begin(self, standing: Iterable[InterestRecord]) -> None:
