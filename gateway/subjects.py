@@ -12,7 +12,6 @@ from functools import lru_cache
 
 from gateway.reasons import Reason, Rejected
 
-CONTROL_PREFIX = "mesh."
 # NATS has no fixed limit on a subject but advises under 256; our narrowest carrier (a yamp uri) holds 255 bytes.
 MAX_PATTERN_BYTES = 255
 MAX_TOKENS = 32

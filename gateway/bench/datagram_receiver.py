@@ -102,7 +102,6 @@ class Subscriber:
 class DatagramReceiver:
     def __init__(self, orders: Orders, work: Work, place: Place, subscribers: int) -> None:
         marker = Marker(work.run)
-        self._orders = orders
         self._peer = place.address
         self._sessions = work.sessions
         self._subscribers = [

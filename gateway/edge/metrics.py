@@ -114,7 +114,6 @@ class ListenerMetrics:
     """The series of one listener or link, found once."""
 
     def __init__(self, metrics: EdgeMetrics, labels: dict[str, str]) -> None:
-        self._labels = labels
         self.received_frames = metrics.received_frames.labels(**labels)
         self.received_bytes = metrics.received_bytes.labels(**labels)
         self._accepted = metrics.accepted_frames.labels(**labels)

@@ -55,9 +55,6 @@ class Sessions:
     def find(self, number: int) -> Connection | None:
         return self._open.get(number)
 
-    def named(self, session_id: str) -> Connection | None:
-        return next((one for one in self if one.source.session_id == session_id), None)
-
     def open_requests(self, listener: str) -> int:
         return sum(one.session.open_requests for one in self if one.source.listener == listener)
 

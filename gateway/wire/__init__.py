@@ -1,14 +1,11 @@
 """Big-endian reading and writing: the only place where bytes are counted by hand.
 
-A `Reader` fails with `Rejected(truncated)` when a field runs past its end, and `restrict` fails when what was read
-inside is too little or too much, so that an inner parser can never drift.
+A `Reader` fails with `Rejected(truncated)` when a field runs past its end, and `finish` fails when something is left.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from gateway.reasons import Reason, Rejected
 
@@ -70,17 +67,6 @@ class Reader:
     def text16(self) -> str:
         """UTF-8 behind a two-byte length."""
         return decode_utf8(self.take(self.u16()))
-
-    @contextmanager
-    def restrict(self, size: int) -> Iterator[None]:
-        """Inside, only the next `size` bytes exist, and all of them must be read."""
-        end = self._end
-        self._advance(size)
-        self.pos -= size
-        self._end = self.pos + size
-        yield
-        self.finish()
-        self._end = end
 
     def finish(self) -> None:
         if self.remaining:

@@ -65,7 +65,7 @@ class Lane:
 
     def __init__(
         self, config: Config, spark: SparkSession, number: int, partitions: Sequence[int], checkpoint: Path,
-        *, raw: RawLog, processed: Callable[[], Offsets] | None = None, accepts_loss: bool = False,
+        *, raw: RawLog, processed: Callable[[], Offsets], accepts_loss: bool = False,
     ) -> None:  # fmt: skip
         self._config = config
         self._spark = spark
@@ -117,8 +117,6 @@ class Lane:
             self._accepts_loss = False
             log.warning("%s is over the gap: from here on none is accepted", self.name)
             self._restart()
-        if self._processed is None:
-            return
         # Of a partition that has lost its oldest records, those count as done.
         processed = {**self._begins, **self._processed()}
         now, end, done = time.monotonic(), self._sum(self._raw.ends()), self._sum(processed)
