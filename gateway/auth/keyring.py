@@ -40,9 +40,6 @@ class KeyRing:
         keys = self.nodes.get(node)
         return keys.get(key_id) if keys else None
 
-    def default(self, node: bytes) -> Key | None:
-        return next(iter(self.named(node, None)), None)
-
     def named(self, node: bytes, key_id: bytes | None) -> tuple[Key, ...]:
         """The key of that id. Without an id all default keys: during a rotation there are two of them, and the sender
         does not say which it has."""

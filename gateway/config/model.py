@@ -20,7 +20,6 @@ from gateway.config.settings import (
     TelemetrySettings,
 )
 from gateway.permissions import Permissions
-from gateway.protocols.spec import Options
 from gateway.yaml_files.faults import Fault
 
 MESH_NAME = r"^[A-Za-z0-9][A-Za-z0-9-]{0,62}$"
@@ -112,10 +111,6 @@ class Config(Section):
             if endpoint.name == name:
                 return endpoint
         raise KeyError(name)
-
-    def listener_options(self, name: str) -> Options:
-        """The protocol's options of a listener or link."""
-        return self.endpoint(name).options
 
     def listener_limits(self, name: str) -> Limits:
         """The mesh's limits, with those of this listener or link."""

@@ -20,8 +20,7 @@ def test_a_key_is_found_by_its_node_and_id() -> None:
 
 def test_without_an_id_all_default_keys_are_meant() -> None:
     assert RING.named(NODE, None) == (ONE, TWO)
-    assert RING.default(NODE) == ONE
-    assert RING.default(bytes(16)) is None
+    assert RING.named(bytes(16), None) == ()
 
 
 def test_a_key_is_found_by_its_public_half_within_its_node() -> None:

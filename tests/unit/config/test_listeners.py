@@ -31,11 +31,11 @@ class TestTheProtocolsOwnKeys:
         spec = protocols()[name]
         scheme = min(spec.transports - {"tls", "wss", "quic"})
         config = read(listener(f"protocol: {name}, listen: '{scheme}://127.0.0.1:1'"))
-        assert config.listener_options("a") == spec.options()
+        assert config.endpoint("a").options == spec.options()
 
     def test_options_keep_what_was_said(self) -> None:
         config = read(listener("protocol: hsp, listen: 'tcp://127.0.0.1:1', types: {17: temp.high}"))
-        assert config.listener_options("a").model_dump()["types"].keys() == {17}
+        assert config.endpoint("a").options.model_dump()["types"].keys() == {17}
 
     def test_a_fault_in_an_option_is_told_where_it_stands(self) -> None:
         expect_fault(

@@ -252,7 +252,7 @@ class TestYaml:
         )
         config = read(text)
         assert [(one.name, one.address.port) for one in config.listeners] == [("a", 1), ("b", 2)]
-        assert config.listener_options("a") == config.listener_options("b")
+        assert config.endpoint("a").options == config.endpoint("b").options
 
     def test_a_date_and_a_time_of_day_stay_text(self) -> None:
         config = read("mesh: demo\npermissions: [{nodes: [2026-01-01, 12:30]}]")
@@ -264,7 +264,7 @@ class TestYaml:
 
     def test_a_setting_whose_value_is_off_needs_no_quotes(self) -> None:
         text = "mesh: demo\nlisteners: [{name: a, protocol: emm, listen: 'udp://127.0.0.1:1', freshness: off}]"
-        assert read(text).listener_options("a").model_dump()["freshness"] == "off"
+        assert read(text).endpoint("a").options.model_dump()["freshness"] == "off"
 
     def test_a_truth_value_is_no_number(self) -> None:
         expect_fault("mesh: demo\nkafka: {partitions: true}", "kafka.partitions", "got a truth value", line=2)

@@ -20,7 +20,7 @@ def test_it_is_there_because_its_folder_is_and_gone_with_it() -> None:
 
 def test_a_line_in_a_configuration_is_enough_to_listen_for_it() -> None:
     with found(SIXTH) as spec:
-        options = parse(LINE, FILE, {}).listener_options("sixth")
+        options = parse(LINE, FILE, {}).endpoint("sixth").options
     assert options == spec.options(content_type="text/plain")
 
 
