@@ -20,6 +20,7 @@ from gateway.raw_log.container import ContainerBuilder
 from gateway.raw_log.frames import Source
 from gateway.raw_log.mesh_frames import MESH, InterestChanged
 from streaming_jobs.router.mesh_state import MeshState
+from streaming_jobs.router.wants import frame_position
 from streaming_jobs.router.work import ROUTER, Work
 
 _SOURCE = Source(MESH, "", ROUTER, 0)
@@ -48,7 +49,7 @@ class InterestLog:
         for key in gone:
             self._written.get(key.subscriber, {}).pop(key, None)
             work.outs.append(self._state.topics.interest(key.to_bytes(), None))
-        self._write(work, [Remove(key, _at(work)) for key in gone], ticket)
+        self._write(work, [Remove(key, frame_position(work.position)) for key in gone], ticket)
 
     def renew(self, work: Work, interests: Iterable[Interest], expires_at: int) -> None:
         """Prolongs leases; `interests` are those of one subscriber, already with the new end."""
@@ -56,15 +57,15 @@ class InterestLog:
         for interest in renewed:
             work.outs.append(self._state.topics.interest(interest.key.to_bytes(), interest.to_json()))
         if renewed:
-            self._write(work, [Renew(renewed[0].subscriber, expires_at, _at(work))], "")
+            self._write(work, [Renew(renewed[0].subscriber, expires_at, frame_position(work.position))], "")
 
     def set_facts(self, work: Work, subscriber: str) -> None:
-        facts = work.raw.source.facts
-        changed = [replace(one, facts=facts, position=_at(work)) for one in self.of(subscriber).values()]
+        facts, position = work.raw.source.facts, frame_position(work.position)
+        changed = [replace(one, facts=facts, position=position) for one in self.of(subscriber).values()]
         for interest in changed:
             work.outs.append(self._state.topics.interest(interest.key.to_bytes(), interest.to_json()))
         if changed:
-            self._write(work, [SetFacts(subscriber, facts, _at(work))], "")
+            self._write(work, [SetFacts(subscriber, facts, position)], "")
 
     def end(self, work: Work, subscriber: str) -> None:
         """Everything the subscriber wanted is over."""
@@ -73,7 +74,7 @@ class InterestLog:
         for key in gone:
             work.outs.append(self._state.topics.interest(key.to_bytes(), None))
         if gone:
-            self._write(work, [EndSession(subscriber, _at(work))], "")
+            self._write(work, [EndSession(subscriber, frame_position(work.position))], "")
 
     def new_epoch(self, work: Work, interests: Iterable[Interest]) -> None:
         """What an edge's new epoch has ended: every worker sees that for itself, and cleans up its own partition's.
@@ -109,8 +110,3 @@ class InterestLog:
             builder.add(_SOURCE, work.raw.received_at, mesh_frames.encode(frame))
         record = builder.build()
         work.outs.extend(self._state.topics.raw(partition, record) for partition in range(self._state.raw_partitions))
-
-
-def _at(work: Work) -> tuple[int, int, int]:
-    position = work.position
-    return position.partition, position.offset, position.index

@@ -32,12 +32,7 @@ from streaming_jobs.router.destinations import Fanout
 from streaming_jobs.router.interest_log import InterestLog
 from streaming_jobs.router.mesh_state import MeshState
 from streaming_jobs.router.rule_event import rule_event
-from streaming_jobs.router.wants import (
-    check_allowed,
-    durable_name,
-    frame_position,
-    session_interest,
-)
+from streaming_jobs.router.wants import check_allowed, frame_position, session_interest
 from streaming_jobs.router.work import Work
 
 SESSION_OPENED, SESSION_CLOSED = "mesh.session.opened", "mesh.session.closed"
@@ -118,7 +113,7 @@ class MeshEvents:
         source = work.raw.source
         self._interests.end(work, source.session_id)
         if seconds := source.facts.get(REDELIVER_FACT):
-            mine = self._interests.of(durable_name(source)).values()
+            mine = self._interests.of(source.durable_name).values()
             here = [one for one in mine if (one.edge, one.epoch, one.session) == _session(work)]
             self._let_wait(work, here, int(seconds))
         self._announce(work, SESSION_CLOSED, closed.reason)
@@ -138,7 +133,7 @@ class MeshEvents:
                 left=_left(one, source.edge, position),
                 position=position,
             )
-            for one in self._interests.of(durable_name(source)).values()
+            for one in self._interests.of(source.durable_name).values()
         ]
         self._interests.put(work, moved)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
@@ -43,13 +43,6 @@ class LaneState:
     frames: int = 0
 
 
-@dataclass(slots=True)
-class Observed:
-    """What the observer has seen last."""
-
-    ends: Mapping[int, int] = field(default_factory=dict)
-
-
 class RouterMetrics:
     def __init__(self, config: Config, registry: CollectorRegistry) -> None:
         self._checkpoint = Path(config.router.checkpoint)
@@ -57,7 +50,7 @@ class RouterMetrics:
         self.window_seconds = config.replay_window_seconds
         self._lock = threading.Lock()
         self.lanes: dict[str, LaneState] = {}
-        self.observed = Observed()
+        self.raw_ends: Mapping[int, int] = {}  # by partition, as the observer has seen them last
 
         def counter(name: str, text: str, *labels: str) -> Counter:
             return Counter(f"meshgate_{name}", text, ("mesh", *labels), registry=registry)
@@ -193,7 +186,7 @@ class _Counted(Collector):
 
     def _source_lag(self, routed: Mapping[int, int]) -> Metric:
         lag = _gauge("source_lag_records", "Records of the raw log that the workers have not taken", ("partition",))
-        for partition, end in self._metrics.observed.ends.items():
+        for partition, end in self._metrics.raw_ends.items():
             lag.add_metric([self._metrics.mesh, str(partition)], max(end - routed.get(partition, 0), 0))
         return lag
 

@@ -135,7 +135,7 @@ class _Watch:
     def _look(self) -> None:
         every = {partition for lane in self._metrics.lanes.values() for partition in lane.partitions}
         ends = self._clients.consumer.end_offsets([TopicPartition(self._raw, partition) for partition in every])
-        self._metrics.observed.ends = {partition.partition: end for partition, end in ends.items()}
+        self._metrics.raw_ends = {partition.partition: end for partition, end in ends.items()}
         self._count_interests()
         self._count_keys()
 

@@ -248,7 +248,7 @@ class RowFunctions:
         work.record(event)
         requester = work.requester(event)
         owed_nothing = Group(requester.protocol, b"", sessions=(requester.session,), request=requester.request)
-        as_event = _as_event(event)
+        as_event = replace(event, kind=Kind.EVENT)
         work.send(as_event, destinations)
         work.egress(requester.edge, requester.epoch, as_event, (owed_nothing,))
 
@@ -287,7 +287,3 @@ def _outcome(work: Work) -> str:
 
 def _why_forbidden(subject: str) -> str:
     return "only the mesh publishes under `mesh.`" if is_control(subject) else "this node may not publish that"
-
-
-def _as_event(event: Event) -> Event:
-    return replace(event, kind=Kind.EVENT)

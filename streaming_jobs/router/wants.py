@@ -32,11 +32,7 @@ def session_interest(source: Source, at: Position, verb: Verb, pattern: str, que
 
 def subscriber(source: Source, verb: Verb) -> str:
     """Who wants it: the session; or the node, where it outlives its sessions."""
-    return durable_name(source) if is_durable(source, verb) else source.session_id
-
-
-def durable_name(source: Source) -> str:
-    return source.durable_name
+    return source.durable_name if is_durable(source, verb) else source.session_id
 
 
 def is_durable(source: Source, verb: Verb) -> bool:

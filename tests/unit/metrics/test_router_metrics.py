@@ -147,7 +147,7 @@ def test_the_lag_is_what_lies_between_the_end_and_the_workers(
     metrics.lane_started("lane-0", [0, 1, 2])
     CountFile(path_of(Path(config.router.checkpoint), 0)).add(9, {})
     CountFile(path_of(Path(config.router.checkpoint), 1)).add(9, {})
-    metrics.observed.ends = {0: 30, 1: 4, 2: 6}
+    metrics.raw_ends = {0: 30, 1: 4, 2: 6}
     lags = [value(registry, "source_lag_records", partition=str(partition)) for partition in (0, 1, 2)]
     assert lags == [20, 0, 6]
     assert metrics.processed([0, 2]) == {0: 10}

@@ -69,7 +69,7 @@ def _router(folder: Path) -> CollectorRegistry:
     metrics.lane_started("lane-0", [0])
     metrics.lane_mode("lane-0", is_realtime=True)
     metrics.committed(Progress.read(json.loads(PROGRESS.read_text())))
-    metrics.observed.ends = {0: 1}
+    metrics.raw_ends = {0: 1}
     for gauge, labels in ((metrics.interests, ["subscribe"]), (metrics.keys, ["valid"])):
         gauge.labels("t", *labels).set(1)
     for gauge in (metrics.next_key_expiry, metrics.next_node_expiry):
