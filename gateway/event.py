@@ -1,4 +1,4 @@
-"""The mesh's one event model; every protocol maps to it and from it (mesh.md, "The event")."""
+"""The mesh's one event model; every protocol maps to it and from it."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Reason(StrEnum):
 
 
 class MeshError(StrEnum):
-    """Errors the mesh itself answers a request with (protocols.md, "What is the same for all")."""
+    """Errors the mesh itself answers a request with (gateway/docs/protocols.md, "Talking to the mesh itself")."""
 
     NO_RESPONDER = "no_responder"
     TIMEOUT = "timeout"

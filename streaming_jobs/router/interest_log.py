@@ -1,9 +1,10 @@
 """Changes of the interests as the router writes them: into the compacted topic, and into every raw partition.
 
-A worker's own table only changes where such a frame stands in its log (see `control.py`), so between a subscription and
-its return through the log the table does not know it. `_written` bridges that for sessions: one that ends in between
-takes its fresh interests along. Leases end by themselves, and must not be believed before they have landed: this is
-ahead of the dedup, so a hello sent again by somebody else, from another address, passes here and only falls there.
+A worker's own table only changes where such a frame stands in its log (see `mesh_events.py`), so between a
+subscription and its return through the log the table does not know it. `_written` bridges that for sessions: one that
+ends in between takes its fresh interests along. Leases end by themselves, and must not be believed before they have
+landed: this is ahead of the dedup, so a hello sent again by somebody else, from another address, passes here and only
+falls there.
 """
 
 from __future__ import annotations
