@@ -144,9 +144,8 @@ class _Reading:
         try:
             return read(value)
         except ValueError as wrong:
-            if not any(
-                fault.path == path_text(place) for fault in self.source.faults
-            ):  # a reference that found nothing
+            told = {fault.path for fault in self.source.faults}  # among them a reference that found nothing
+            if path_text(place) not in told:
                 self.source.fault(place, str(wrong))
             return None
 

@@ -106,7 +106,8 @@ class Broker:
         command = [*_jvm(java, jars), "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties)]
         run = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
         if run.returncode:
-            raise SetupError(f"the broker could not format {self.data}: {run.stderr.strip().splitlines()[-1:]}")
+            _, _, last = run.stderr.strip().rpartition("\n")
+            raise SetupError(f"the broker could not format {self.data}: {last}")
 
 
 def threads() -> int:

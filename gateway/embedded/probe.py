@@ -26,13 +26,10 @@ def probed_listener(config: Config, identity: GatewayIdentity) -> Listener | Non
     judge, node = config.judge(), str(UUID(bytes=identity.node))
     for one in config.listeners:
         if (
-            one.protocol == "emm"
-            and one.address.scheme == "udp"
-            and (
-                judge.may_publish(node, one.name, SUBJECT)
-                and judge.may_subscribe(node, one.name, SUBJECT)
-                and judge.may_receive(node, one.name, SUBJECT)
-            )
+            (one.protocol, one.address.scheme) == ("emm", "udp")
+            and judge.may_publish(node, one.name, SUBJECT)
+            and judge.may_subscribe(node, one.name, SUBJECT)
+            and judge.may_receive(node, one.name, SUBJECT)
         ):
             return one
     return None

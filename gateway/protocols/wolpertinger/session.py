@@ -34,9 +34,7 @@ from gateway.protocols.session import (
     RequestsAbandoned,
     SessionSettings,
 )
-from gateway.protocols.wolpertinger.authentication import (
-    is_authentication,
-)
+from gateway.protocols.wolpertinger.authentication import is_authentication
 from gateway.protocols.wolpertinger.codec import decode, encode
 from gateway.protocols.wolpertinger.frames import (
     ANSWERED_TO_NOBODY,
