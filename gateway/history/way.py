@@ -17,7 +17,7 @@ from gateway.history.places import position_of
 from gateway.history.search import Told, about
 from gateway.history.topics import History, Record, Scan
 from gateway.raw_log.frames import session_id
-from gateway.reasons import Rejected
+from gateway.reasons import Rejected, Stage
 
 SECOND = 1_000_000
 SKEW_SECONDS = 2
@@ -66,7 +66,7 @@ def way_of(history: History, config: Config, logged: LoggedFrame) -> Way:
     event, event_at = search.event()
     refusals = tuple(search.refusals())
     sent = tuple(search.sent(_edge_prefix(config, logged)))
-    unsaid = [refusal.at for refusal in refusals if refusal.stage == "deliver"]
+    unsaid = [refusal.at for refusal in refusals if refusal.stage == Stage.DELIVER]
     ended_from = min([one.sent_at for one in sent] + unsaid, default=0)
     return Way(logged, event, event_at, refusals, tuple(search.with_outcomes(sent, ended_from)))
 
@@ -136,7 +136,7 @@ def _event_told(record: Record) -> Told | None:
 def _refusal_told(record: Record) -> Told | None:
     """By the place where the frame stood then. Edges, who name none of theirs, write when they know: in no order."""
     place = record.header("again") or record.header("event_id")
-    in_order = record.header("stage") != "deliver" or record.header("edge")
+    in_order = record.header("stage") != Stage.DELIVER or record.header("edge")
     return Told(place, _position(place)) if in_order else None
 
 

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from gateway.history.places import Span
+from gateway.reasons import Stage
 from streaming_jobs.audit.account import Account, Evidence, account
 from streaming_jobs.judging.judged import Verdict
 from streaming_jobs.judging.reading import event_print, header
@@ -39,7 +40,7 @@ def events_then(events: DataFrame) -> DataFrame:
 
 def refusals_then(rejected: DataFrame) -> DataFrame:
     """By the place of the frame that was refused; what could not be delivered is no matter of the frame."""
-    told = rejected.where(header("stage") != "deliver").select(
+    told = rejected.where(header("stage") != str(Stage.DELIVER)).select(
         F.coalesce(header("again"), header("event_id")).alias("place"),
         header("reason").alias("reason"),
         F.md5(F.coalesce("value", F.lit(b""))).alias("print"),

@@ -16,6 +16,7 @@ from gateway.config import Config
 from gateway.config.kafka import TopicName
 from gateway.history.places import Span
 from gateway.history.topics import History, Record
+from gateway.reasons import Stage
 from streaming_jobs.audit.account import Counted, FaultKind
 from streaming_jobs.audit.deliveries import SentBy, ended_in
 from streaming_jobs.audit.equation import Equation
@@ -149,7 +150,7 @@ class Waiting:
         self.frames = [one for one in self.frames if one not in self.came]
 
     def _rejection(self, record: Record) -> None:
-        if record.header("stage") != "deliver":
+        if record.header("stage") != Stage.DELIVER:
             place = record.header("again") or record.header("event_id")
             self.came.update({one: record.header("reason") for one in self.frames if one.place == place})
             self.frames = [one for one in self.frames if one not in self.came]

@@ -12,11 +12,12 @@ from gateway import egress
 from gateway.cloud_event import TRACE_HEADER
 from gateway.config.kafka import TopicName
 from gateway.egress import Egress, Group
+from gateway.reasons import Stage
 from streaming_jobs.router.outputs import Out
 from streaming_jobs.router.packing import Routed
 
 _SESSION = re.compile(r"(?:[A-Za-z0-9-]*-)?([0-9]+)\.([0-9a-f]+)\.([0-9]+)", re.ASCII)
-
+_DELIVER = Stage.DELIVER.encode()
 
 PROOF_HEADERS = ("ce_meshauth", "ce_meshkey")
 FIXED_HEADERS = (
@@ -100,7 +101,7 @@ def judged(
 
 def _reasons(rejected: Iterable[Out]) -> tuple[str, ...]:
     headers = (dict(out.headers or ()) for out in rejected)
-    return tuple(one["reason"].decode() for one in headers if one["stage"] != b"deliver")
+    return tuple(one["reason"].decode() for one in headers if one["stage"] != _DELIVER)
 
 
 def _destinations(outs: Iterable[Out]) -> Iterable[str]:

@@ -14,12 +14,12 @@ from gateway.deliveries import DeliveryOutcome
 from gateway.egress import Position
 from gateway.history.frame import LoggedFrame, NotFoundError, find_frame
 from gateway.history.places import position_of
-from gateway.history.rejections import LOG, Rejection
+from gateway.history.rejections import Rejection
 from gateway.history.topics import History, Record
 from gateway.history.way import way_of
 from gateway.raw_log.container import decode_record
 from gateway.raw_log.frames import Again
-from gateway.reasons import Rejected
+from gateway.reasons import Rejected, Stage
 from streaming_jobs.judging.judge import Judge
 from streaming_jobs.judging.repeats import MARKED_WINDOWS
 from streaming_jobs.replay.put_in import Given, RawWriter
@@ -75,7 +75,7 @@ class Redrive:
 
     def _repeatable(self, rejection: Rejection) -> LoggedFrame:
         """Raises NotFoundError with why it is not put in again."""
-        if rejection.stage == LOG:
+        if rejection.stage == Stage.LOG:
             raise NotFoundError("it is no record of the raw log: there is no frame in it")
         frame = find_frame(self.history, position_of(rejection.event_id))
         if why := self.judge.why_not_again(frame.raw):

@@ -8,7 +8,7 @@ from gateway.egress import Group
 from gateway.event import Event
 from gateway.interests.interest import Interest, Verb
 from gateway.protocols.spec import Lease
-from gateway.reasons import Rejected
+from gateway.reasons import Rejected, Stage
 from gateway.subjects import check_pattern
 from streaming_jobs.router.interest_log import InterestLog
 from streaming_jobs.router.mesh_state import MeshState
@@ -77,7 +77,7 @@ class Leases:
                     check_allowed(self._state, node, verb, pattern)
                     kept.append(pattern)
                 except Rejected as refused:
-                    work.reject(refused, "match")
+                    work.reject(refused, Stage.MATCH)
             return tuple(kept)
 
         return replace(lease, subscribe=good(Verb.SUBSCRIBE, lease.subscribe), serve=good(Verb.SERVE, lease.serve))

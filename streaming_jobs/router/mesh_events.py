@@ -27,7 +27,7 @@ from gateway.raw_log.mesh_frames import (
     SessionClosed,
     SessionOpened,
 )
-from gateway.reasons import MeshError, Rejected
+from gateway.reasons import MeshError, Rejected, Stage
 from streaming_jobs.router.destinations import Fanout
 from streaming_jobs.router.interest_log import InterestLog
 from streaming_jobs.router.mesh_state import MeshState
@@ -109,7 +109,7 @@ class MeshEvents:
                 check_allowed(self._state, source, verb, pattern)
                 granted.append(session_interest(source, work.position, verb, pattern))
             except Rejected as refused:
-                work.reject(refused, "match")
+                work.reject(refused, Stage.MATCH)
         self._interests.put(work, granted)
         if not opened.again:
             self._announce(work, SESSION_OPENED, "")

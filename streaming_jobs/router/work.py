@@ -15,7 +15,7 @@ from gateway.event import MESH_ERROR_HEADER, NO_HEADERS, Event, Kind
 from gateway.protocols.spec import Encoded, Target
 from gateway.raw_log.frames import RawFrame, ReplyAddress, Source, session_id
 from gateway.raw_log.mesh_frames import DebtGiven
-from gateway.reasons import MeshError, Reason, Rejected
+from gateway.reasons import MeshError, Reason, Rejected, Stage
 from gateway.trace_context import TraceContext
 from gateway.trail import along, next_hop
 from streaming_jobs.router.destinations import Destinations, Encodings, Receivers, target_of
@@ -23,6 +23,7 @@ from streaming_jobs.router.mesh_state import MeshState, ordinal
 from streaming_jobs.router.outputs import Out
 
 _REQUEST = Kind.REQUEST
+_MATCH, _DELIVER = Stage.MATCH, Stage.DELIVER
 ROUTER = "router"
 NOT_TO_ALL = "not every subscriber has got it"
 RECEIVER_BYTES = 64
@@ -51,11 +52,11 @@ class Work:
 
     # -- outputs -----------------------------------------------------------------------------------------------
 
-    def reject(self, refused: Rejected, stage: str) -> None:
+    def reject(self, refused: Rejected, stage: Stage) -> None:
         again = self.position.event_id if self.raw.again else ""
         source = self._named_source()
         self.outs.append(self.state.topics.rejected(self.event_id, stage, refused, self.raw.data, source, again))
-        if stage == "deliver":
+        if stage is _DELIVER:
             self.state.tally.rejected(stage, refused.reason, self.raw.source.protocol)
         else:
             self.refused = refused.reason
@@ -70,7 +71,7 @@ class Work:
         """Whatever was to come of it."""
         self.outs.clear()
         self.recorded = False
-        self.reject(refused, "match")
+        self.reject(refused, _MATCH)
 
     def record(self, event: Event) -> None:
         self.outs.append(self.state.topics.event(event))
@@ -211,7 +212,7 @@ class Work:
 
     def _undeliverable(self, refused: Rejected, edge: str, epoch: int, receivers: Receivers) -> None:
         """Refused for these receivers only: the event itself stands."""
-        self.reject(refused, "deliver")
+        self.reject(refused, _DELIVER)
         names = [f"{edge}.{epoch:x}.{number}" for number in receivers.sessions]
         names += [" ".join(address) for address in receivers.addresses] + list(receivers.owed)
         at = self.raw.received_at
@@ -246,7 +247,7 @@ class Work:
         try:
             group = self._answer_group(event, to)
         except Rejected as refused:
-            self.reject(refused, "deliver")
+            self.reject(refused, _DELIVER)
             if event.headers.get(MESH_ERROR_HEADER):
                 return  # not even the error can be said
             self.answer_error(to, MeshError.BAD_REQUEST, f"the answer has no form here: {refused.reason}")
