@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 
+SECOND_US = 1_000_000
+"""The mesh tells time in microseconds since the epoch."""
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 FOREIGN_KEY_HEADER = "emm-public-key"

@@ -10,8 +10,7 @@ from gateway.cli.console import Exit, Output, show
 from gateway.cli.keys import moment
 from gateway.cli.options import common_options, read_config
 from gateway.cli.peer_options import note
-
-MICROSECONDS = 1_000_000
+from gateway.event import SECOND_US
 
 
 @click.command("audit")
@@ -60,4 +59,4 @@ def command(
 
 
 def microseconds(at: datetime | None) -> int | None:
-    return None if at is None else int(at.timestamp() * MICROSECONDS)
+    return None if at is None else int(at.timestamp() * SECOND_US)

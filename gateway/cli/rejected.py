@@ -18,9 +18,10 @@ from gateway.cli.options import common_options, config_group, read_config
 from gateway.cli.trace import EventId, printable_lines
 from gateway.cloud_event import rfc3339
 from gateway.egress import Position
+from gateway.event import SECOND_US
 from gateway.history.rejections import Filter, Rejection, rejections
 from gateway.history.topics import History
-from gateway.history.way import ROUTED_SECONDS, SECOND, SKEW_SECONDS
+from gateway.history.way import ROUTED_SECONDS, SKEW_SECONDS
 from gateway.reasons import Reason, Stage
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
@@ -117,8 +118,8 @@ def _of_frame(history: History, event_id: Position) -> list[Rejection]:
     chosen = Filter(frozenset({event_id.event_id}))
     logged = history.record("raw", event_id.partition, event_id.offset)
     if logged is not None:
-        since = logged.logged_at - SKEW_SECONDS * SECOND
-        if found := list(rejections(history, chosen, since, since + ROUTED_SECONDS * SECOND)):
+        since = logged.logged_at - SKEW_SECONDS * SECOND_US
+        if found := list(rejections(history, chosen, since, since + ROUTED_SECONDS * SECOND_US)):
             return found
     return list(rejections(history, chosen, None, None))
 

@@ -11,7 +11,7 @@ from gateway.config import Config
 from gateway.config.kafka import TopicName
 from gateway.deliveries import DeliveryOutcome
 from gateway.egress import Egress, Group, Position
-from gateway.event import Event
+from gateway.event import SECOND_US, Event
 from gateway.history.frame import LoggedFrame
 from gateway.history.places import position_of
 from gateway.history.search import Told, about
@@ -19,7 +19,6 @@ from gateway.history.topics import History, Record, Scan
 from gateway.raw_log.frames import session_id
 from gateway.reasons import Rejected, Stage
 
-SECOND = 1_000_000
 SKEW_SECONDS = 2
 """Clocks of the edge, the router and us agree within this."""
 ROUTED_SECONDS = 600
@@ -108,8 +107,8 @@ class _Search:
         open_ = {(one.destination, one.part) for one in sent}
         found: dict[tuple[str, int], DeliveryOutcome] = {}
         if ended_from:
-            since = ended_from - SKEW_SECONDS * SECOND
-            spans = self._history.between("deliveries", since, since + ENDED_SECONDS * SECOND)
+            since = ended_from - SKEW_SECONDS * SECOND_US
+            spans = self._history.between("deliveries", since, since + ENDED_SECONDS * SECOND_US)
             for outcome in self._outcomes(self._history.read("deliveries", spans)):
                 found.setdefault((outcome.destination, outcome.part), outcome)
                 if open_ and found.keys() >= open_:
@@ -124,8 +123,8 @@ class _Search:
                 yield from (one for one in outcomes if one.event_id == self._name)
 
     def _around(self, name: TopicName) -> Scan:
-        since = self._logged.logged_at - SKEW_SECONDS * SECOND
-        return self._history.read(name, self._history.between(name, since, since + ROUTED_SECONDS * SECOND))
+        since = self._logged.logged_at - SKEW_SECONDS * SECOND_US
+        return self._history.read(name, self._history.between(name, since, since + ROUTED_SECONDS * SECOND_US))
 
 
 def _event_told(record: Record) -> Told | None:

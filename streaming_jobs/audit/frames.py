@@ -11,6 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
+from gateway.event import SECOND_US
 from gateway.history.places import Span
 from gateway.reasons import Stage
 from streaming_jobs.audit.account import Account, Evidence, account
@@ -18,7 +19,6 @@ from streaming_jobs.judging.judged import Verdict
 from streaming_jobs.judging.reading import event_print, header
 from streaming_jobs.router.dedup import LATEST_SECONDS, Buckets
 
-_SECOND = 1_000_000
 ACCOUNT = StructType([StructField(name, StringType()) for name in Account._fields])
 SPAN = StructType(
     [
@@ -118,7 +118,7 @@ def _bucket(seconds: Column, buckets: Buckets) -> Column:
 
 
 def _seconds(column: str) -> Column:
-    return F.floor(F.col(column) / _SECOND)
+    return F.floor(F.col(column) / SECOND_US)
 
 
 def _came_through() -> Column:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
+from gateway.clock import now_us
 from gateway.config import Config
 from gateway.history.topics import History
 from streaming_jobs.audit import deliveries, frames
@@ -45,10 +45,6 @@ def audit_mesh(
             if asking is not None:
                 equation.edges = [asking.compare(audit.logged_by(asking.edge))]
             return equation
-
-
-def now_us() -> int:
-    return time.time_ns() // 1_000
 
 
 class Audit:

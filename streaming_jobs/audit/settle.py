@@ -12,8 +12,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from gateway.clock import now_us
 from gateway.config import Config
 from gateway.config.kafka import TopicName
+from gateway.event import SECOND_US
 from gateway.history.places import Span
 from gateway.history.topics import History, Record
 from gateway.reasons import Stage
@@ -21,7 +23,6 @@ from streaming_jobs.audit.account import Counted, FaultKind
 from streaming_jobs.audit.deliveries import SentBy, ended_in
 from streaming_jobs.audit.equation import Equation
 
-SECOND = 1_000_000
 ROUTED_SECONDS = 30
 """From the raw log to the router's outputs. A router that was killed is back, and has caught up, well before that."""
 SPARE_SECONDS = 5
@@ -55,7 +56,9 @@ class Patience:
         owed = [getattr(one, "redeliver_seconds", 0) for one in options]
         longest = max([config.request_timeout_seconds, *confirmed]) + SPARE_SECONDS
         return cls(
-            ROUTED_SECONDS * SECOND, int(longest * SECOND), int((max([LINK_OWED_SECONDS, *owed]) + longest) * SECOND)
+            ROUTED_SECONDS * SECOND_US,
+            int(longest * SECOND_US),
+            int((max([LINK_OWED_SECONDS, *owed]) + longest) * SECOND_US),
         )
 
 
@@ -121,8 +124,8 @@ class Waiting:
 
     def wait(self, history: History, ends: Ends, seconds: float, say: Callable[[str], None]) -> None:
         """Follows the topics until nothing is missing, or what is has had its time, or so many seconds are over."""
-        give_up = time.time_ns() // 1_000 + int(seconds * SECOND)
-        while time.time_ns() // 1_000 < min(self.deadline(), give_up):
+        give_up = now_us() + int(seconds * SECOND_US)
+        while now_us() < min(self.deadline(), give_up):
             missing = len(self.frames) + len(self.deliveries) + len(self.unsent)
             say(f"waiting for {missing:,} that may still be on their way")
             time.sleep(LOOK_SECONDS)
@@ -206,7 +209,7 @@ def inexcusable(unsent: list[Unsent], changes: Mapping[str, list[int]]) -> Itera
     or the servers of a request have changed, another member got it: then it went to as many as it should.
     `changes`: when the interests of a destination changed, by the log.
     """
-    margin = MOVED_SECONDS * SECOND
+    margin = MOVED_SECONDS * SECOND_US
     for one in unsent:
         until = max(one.written_at, one.logged_at) + margin
         moved = any(one.logged_at - margin <= at <= until for at in changes.get(one.destination, ()))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
+from gateway.event import SECOND_US
 from gateway.history.frame import LoggedFrame
 from gateway.history.places import Span
 from gateway.history.topics import History, Record
@@ -17,7 +18,6 @@ from gateway.raw_log.frames import RawFrame
 from gateway.reasons import Rejected
 from streaming_jobs.judging.judge import Judge
 
-_SECOND = 1_000_000
 MARKED_WINDOWS = 3
 """A bucket is two windows long, and a frame may mark the next one too: a mark lasts no longer than this."""
 STEP_RECORDS = 200
@@ -28,7 +28,7 @@ class Repeats:
 
     def __init__(self, history: History, judge: Judge, logged: LoggedFrame, window_seconds: int) -> None:
         self._history, self._judge, self._logged = history, judge, logged
-        self._window = MARKED_WINDOWS * window_seconds * _SECOND
+        self._window = MARKED_WINDOWS * window_seconds * SECOND_US
         self.key = judge.key_of(logged.raw)
 
     def earlier(self, seconds: float) -> Iterator[str]:

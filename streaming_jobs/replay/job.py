@@ -16,9 +16,10 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from gateway import cloud_event
+from gateway.clock import now_us
 from gateway.config import Config
 from gateway.egress import Position
-from gateway.event import Event
+from gateway.event import SECOND_US, Event
 from gateway.history.frame import LoggedFrame, NotFoundError, find_frame
 from gateway.history.places import Span, position_of
 from gateway.history.topics import History
@@ -26,7 +27,6 @@ from gateway.raw_log.container import decode_record
 from gateway.raw_log.frames import Again, RawFrame
 from streaming_jobs.audit import deliveries
 from streaming_jobs.audit.account import READS_DIFFERENTLY, FaultKind
-from streaming_jobs.audit.job import now_us
 from streaming_jobs.audit.tables import Tables, kept
 from streaming_jobs.judging.judge import Judge
 from streaming_jobs.judging.reading import header, read_topic, standing, start_batch
@@ -37,7 +37,6 @@ from streaming_jobs.replay.put_in import Given, RawWriter
 from streaming_jobs.spark import brief
 
 Say = Callable[[str], None]
-_SECOND = 1_000_000
 
 ACCEPTED_TODAY = "accepted today"
 UNDELIVERED = "was not delivered"
@@ -142,7 +141,7 @@ class ReplayJob:
     def _candidates(self) -> DataFrame:
         """Frames that are an event today, which their receivers have not got; with who has."""
         frames = _unheard(self._tables.frames.where("verdict = 'event' AND NOT again AND counted != 'duplicate'"),
-                          MARKED_WINDOWS * self._config.replay_window_seconds * _SECOND)  # fmt: skip
+                          MARKED_WINDOWS * self._config.replay_window_seconds * SECOND_US)  # fmt: skip
         joined = frames.join(self._reached(), "event_id", "left").join(self._missed(), "event_id", "left")
         because = (
             F.when(F.col("counted").isin("rejected", "lost") & ~F.col("heard"), F.lit(ACCEPTED_TODAY))

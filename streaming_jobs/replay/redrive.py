@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from gateway import deliveries
+from gateway.clock import now_us
 from gateway.config import Config
 from gateway.deliveries import DeliveryOutcome
 from gateway.egress import Position
+from gateway.event import SECOND_US
 from gateway.history.frame import LoggedFrame, NotFoundError, find_frame
 from gateway.history.places import position_of
 from gateway.history.rejections import Rejection
@@ -24,7 +25,6 @@ from streaming_jobs.judging.judge import Judge
 from streaming_jobs.judging.repeats import MARKED_WINDOWS
 from streaming_jobs.replay.put_in import Given, RawWriter
 
-_SECOND = 1_000_000
 REACHED = frozenset({"confirmed", "written"})
 
 Reached = Mapping[str, frozenset[str]]
@@ -118,7 +118,7 @@ class Redrive:
         if not keyed:
             return
         by_bytes = {(frame.position.partition, frame.raw.data): frame for frame in keyed}
-        window = MARKED_WINDOWS * self.config.replay_window_seconds * _SECOND
+        window = MARKED_WINDOWS * self.config.replay_window_seconds * SECOND_US
         times = [frame.logged_at for frame in keyed]
         spans = self.history.between("raw", min(times) - window, max(times) + window)
         for record in self.history.read("raw", {number: spans[number] for number, _ in by_bytes}):
@@ -136,7 +136,7 @@ def _frames_of(record: Record) -> Iterator[LoggedFrame]:
 
 def redrive(config: Config, history: History, chosen: Iterable[Rejection], *, dry_run: bool) -> list[Redriven]:
     """What is done with each frame: put in again, or left alone and why."""
-    given, left_out = Redrive(config, history, Judge.of_today(config), time.time_ns() // 1_000).plan(chosen)
+    given, left_out = Redrive(config, history, Judge.of_today(config), now_us()).plan(chosen)
     if dry_run or not given:
         return [*(Redriven(again.event_id) for _, again in given), *left_out]
     with RawWriter(config) as writer:

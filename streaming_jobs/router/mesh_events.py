@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from gateway.content import JSON
 from gateway.egress import Applied, Begun, Confirmed, Handover, Step
-from gateway.event import Event, Kind
+from gateway.event import SECOND_US, Event, Kind
 from gateway.interests import changes
 from gateway.interests.changes import NewEpoch, Put
 from gateway.interests.interest import Interest, Verb
@@ -41,7 +41,6 @@ from streaming_jobs.router.wants import (
 from streaming_jobs.router.work import Work
 
 SESSION_OPENED, SESSION_CLOSED = "mesh.session.opened", "mesh.session.closed"
-_MICROSECONDS = 1_000_000
 
 
 class MeshEvents:
@@ -144,7 +143,7 @@ class MeshEvents:
 
     def _let_wait(self, work: Work, interests: list[Interest], seconds: int) -> None:
         """It has gone; its subscriptions wait for it this long."""
-        until = work.raw.received_at + seconds * _MICROSECONDS
+        until = work.raw.received_at + seconds * SECOND_US
         position = frame_position(work.position)
         waiting = [replace(one, expires_at=until, left="", position=position) for one in interests]
         self._interests.put(work, waiting)

@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Any
 
 from gateway.egress import Group, Position
-from gateway.event import NO_HEADERS, SERVED_BESIDE_HEADER, Event, Kind
+from gateway.event import NO_HEADERS, SECOND_US, SERVED_BESIDE_HEADER, Event, Kind
 from gateway.protocols.spec import Lease, Options, ProtocolSpec
 from gateway.raw_log.container import decode_record
 from gateway.raw_log.frames import Again, RawFrame
@@ -56,7 +56,7 @@ class RowFunctions:
         except Rejected as refused:
             rejected = self._state.topics.rejected(f"{partition}-{offset}-0", Stage.LOG, refused, value, None)
             self._state.tally.rejected(Stage.LOG, refused.reason, "")
-            rows.add(0, now_seconds * 1_000_000, None, [rejected])
+            rows.add(0, now_seconds * SECOND_US, None, [rejected])
             return rows.finish()
         for routed in self.route_frames(frames, partition, offset):
             rows.add_routed(routed)
