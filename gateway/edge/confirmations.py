@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
+from gateway.protocols.actions import REACHED
 from gateway.protocols.session import Outcome
 
 HELD_AT_MOST = 65_536
@@ -38,7 +39,7 @@ class Awaited:
             over(False)
 
     def ended(self, outcome: Outcome) -> None:
-        self._failed = self._failed or outcome not in (Outcome.CONFIRMED, Outcome.WRITTEN)
+        self._failed = self._failed or outcome not in REACHED
         self._left -= 1
         if self._left == 0:
             self._over(self._failed)

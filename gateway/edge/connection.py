@@ -27,6 +27,7 @@ from gateway.edge.peer import Peer
 from gateway.edge.publisher import RawPublisher
 from gateway.edge.reading import Gate, Hold, TokenBucket
 from gateway.event import Auth, Kind
+from gateway.protocols.actions import REACHED
 from gateway.protocols.session import (
     Action,
     Delivered,
@@ -331,7 +332,7 @@ class Connection:
 
     def _delivered(self, end: Delivered) -> None:
         self.pending -= 1
-        self.delivered_frames += end.outcome in (Outcome.WRITTEN, Outcome.CONFIRMED)
+        self.delivered_frames += end.outcome in REACHED
         self._mesh.delivered(self, end)
 
     def _facts(self, negotiated: Facts) -> Facts:

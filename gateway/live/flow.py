@@ -12,13 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from gateway.live.exposition import Sample
-from gateway.protocols.session import Outcome
+from gateway.protocols.actions import REACHED
 from gateway.reasons import Stage
 
 PREFIX = "meshgate_"
 BUCKET = "_bucket"
 RECEIVED = "received_frames_total"
-REACHED = frozenset({Outcome.CONFIRMED, Outcome.WRITTEN})
 
 Series = tuple[str, tuple[tuple[str, str], ...]]
 Samples = Mapping[Series, float]

@@ -23,6 +23,7 @@ from gateway.event import SECOND_US, Event
 from gateway.history.frame import LoggedFrame, NotFoundError, find_frame
 from gateway.history.places import Span, position_of
 from gateway.history.topics import History
+from gateway.protocols.actions import REACHED
 from gateway.raw_log.container import decode_record
 from gateway.raw_log.frames import Again, RawFrame
 from streaming_jobs.audit import deliveries
@@ -153,7 +154,7 @@ class ReplayJob:
         return chosen.select("event_id", "partition", "offset", "frame_index", "because", reached)
 
     def _reached(self) -> DataFrame:
-        got = self._tables.outcomes.where("outcome IN ('confirmed', 'written')")
+        got = self._tables.outcomes.where(F.col("outcome").isin([str(one) for one in REACHED]))
         names = F.array_union(F.collect_set("name"), F.collect_set("node"))
         return got.groupBy("event_id").agg(F.array_except(names, F.array(F.lit(""))).alias("reached"))
 

@@ -18,14 +18,13 @@ from gateway.history.places import position_of
 from gateway.history.rejections import Rejection
 from gateway.history.topics import History, Record
 from gateway.history.way import way_of
+from gateway.protocols.actions import REACHED
 from gateway.raw_log.container import decode_record
 from gateway.raw_log.frames import Again
 from gateway.reasons import Rejected, Stage
 from streaming_jobs.judging.judge import Judge
 from streaming_jobs.judging.repeats import MARKED_WINDOWS
 from streaming_jobs.replay.put_in import Given, RawWriter
-
-REACHED = frozenset({"confirmed", "written"})
 
 Reached = Mapping[str, frozenset[str]]
 """By event id, the destinations and nodes that have got it."""
