@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from gateway.auth.keyring import GatewayIdentity, Key, KeyRing
@@ -23,7 +21,6 @@ from streaming_jobs.router.traces import RouterTraces
 
 LISTENERS_REMEMBERED = 1_024
 """Names of listeners that are gone come from the raw log, as many as there ever were."""
-_ORDINAL = re.compile(r"\d+$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +97,3 @@ class MeshState:
             return self.protocols[name]
         except KeyError:
             raise Rejected(Reason.UNKNOWN_TYPE, "a protocol this build does not speak") from None
-
-
-@lru_cache
-def ordinal(edge: str) -> int:
-    """An edge's egress partition: the number its id ends in."""
-    found = _ORDINAL.search(edge)
-    return int(found.group()) if found else 0

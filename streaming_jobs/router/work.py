@@ -7,6 +7,7 @@ from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from gateway.config.settings import ordinal_of
 from gateway.content import JSON
 from gateway.deliveries import DeliveryOutcome
 from gateway.deliveries import encode as encode_deliveries
@@ -19,7 +20,7 @@ from gateway.reasons import MeshError, Reason, Rejected, Stage
 from gateway.trace_context import TraceContext
 from gateway.trail import along, next_hop
 from streaming_jobs.router.destinations import Destinations, Encodings, Receivers, target_of
-from streaming_jobs.router.mesh_state import MeshState, ordinal
+from streaming_jobs.router.mesh_state import MeshState
 from streaming_jobs.router.outputs import Out
 
 _REQUEST = Kind.REQUEST
@@ -105,7 +106,7 @@ class Work:
             "" if self.trace is None else str(self.trace),
         )
         self.part += 1
-        self.outs.append(self.state.topics.egress(ordinal(edge), written.encode()))
+        self.outs.append(self.state.topics.egress(ordinal_of(edge), written.encode()))
         destinations = 0
         for one in groups:
             destinations += one.receivers
@@ -125,7 +126,7 @@ class Work:
             first_id=self.event_id,
             handover=Handover(Step.GIVEN, debt.node, debt.move),
         )
-        self.outs.append(self.state.topics.egress(ordinal(edge), written.encode()))
+        self.outs.append(self.state.topics.egress(ordinal_of(edge), written.encode()))
 
     # -- encoding ----------------------------------------------------------------------------------------------
 
