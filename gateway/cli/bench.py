@@ -13,6 +13,7 @@ from pathlib import Path
 
 import click
 
+from gateway.auth.keyring import trusting
 from gateway.auth.trust_store import TrustStore
 from gateway.bench.alone import flat_out, measure_alone
 from gateway.bench.children import BenchError
@@ -31,7 +32,6 @@ from gateway.cli.console import Output, UnavailableError, show
 from gateway.cli.options import common_options
 from gateway.cli.peer_options import Peer, note
 from gateway.client import KeyNotFoundError, PacketKey, find_key
-from gateway.client.packet_key import trusting
 from gateway.config import Config
 from gateway.protocols import protocols
 

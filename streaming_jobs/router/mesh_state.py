@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gateway.auth.keyring import GatewayIdentity, Key, KeyRing
-from gateway.auth.verification import public_of
+from gateway.auth.keyring import GatewayIdentity, KeyRing, trusting
 from gateway.config import Config
 from gateway.event import Event
 from gateway.interests.table import InterestTable
@@ -69,18 +68,8 @@ class MeshState:
         self._make_env()
 
     def _make_env(self) -> None:
-        self.env = Env(
-            self._trusted(), self._identity, self.config.replay_window_seconds, self.config.clock_skew_seconds
-        )
-
-    def _trusted(self) -> KeyRing:
-        """The gateway is a node of its own mesh: what it signs, it believes."""
-        mine = self._identity
-        if mine is None:
-            return self._keys
-        own = Key(mine.key_id, hmac=mine.hmac, ed25519=public_of(mine.ed25519_private), default=True)
-        keys = {own.key_id: own, **self._keys.nodes.get(mine.node, {})}
-        return KeyRing({**self._keys.nodes, mine.node: keys})
+        trusted = trusting(self._keys, self._identity)
+        self.env = Env(trusted, self._identity, self.config.replay_window_seconds, self.config.clock_skew_seconds)
 
     def spoken(self, listener: str, protocol: str) -> Spoken:
         """A listener that is gone from the configuration leaves its protocol's defaults."""
