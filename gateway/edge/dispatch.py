@@ -30,7 +30,7 @@ from gateway.edge.tickets import Tickets
 from gateway.egress import Begun, Confirm, Egress, Group, Handover, Position, Step
 from gateway.event import Kind
 from gateway.protocols.session import Delivery, Outcome
-from gateway.raw_log.frames import ReplyAddress, session_id
+from gateway.raw_log.frames import ReplyAddress, datagram_name, session_id
 
 log = logging.getLogger(__name__)
 
@@ -285,7 +285,7 @@ def _is_step(handover: Handover | None) -> TypeGuard[Handover]:
 
 @lru_cache(KNOWN_ADDRESSES)
 def _receiver(listener: str, address: str) -> Receiver:
-    return Receiver(f"{listener} {address}", listener)
+    return Receiver(datagram_name(listener, address), listener)
 
 
 def _chosen(released: Released[tuple[int, Egress]]) -> tuple[int, Egress]:

@@ -16,7 +16,7 @@ from gateway.history.frame import LoggedFrame
 from gateway.history.places import position_of
 from gateway.history.search import Told, about
 from gateway.history.topics import History, Record, Scan
-from gateway.raw_log.frames import session_id
+from gateway.raw_log.frames import datagram_name, session_id
 from gateway.reasons import Rejected, Stage
 
 SKEW_SECONDS = 2
@@ -156,7 +156,7 @@ def _position(event_id: str) -> Position | None:
 
 def _receivers(written: Egress, group: Group, edge: str) -> Iterator[str]:
     yield from (session_id(edge, written.epoch, number) for number in group.sessions)
-    yield from (" ".join(address) for address in group.addresses)
+    yield from (datagram_name(*address) for address in group.addresses)
     yield from group.owed
 
 

@@ -63,6 +63,11 @@ def session_id(edge: str, epoch: int, number: int) -> str:
     return f"{edge}.{epoch:x}.{number}"
 
 
+def datagram_name(listener: str, address: str) -> str:
+    """A destination that is no session, as `session_id` names one that is."""
+    return f"{listener} {address}"
+
+
 @dataclass(frozen=True, slots=True)
 class ReplyAddress:
     """Where the answer to a request goes: the requester's session, and the id the requester gave to the request.

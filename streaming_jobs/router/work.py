@@ -14,7 +14,7 @@ from gateway.deliveries import encode as encode_deliveries
 from gateway.egress import Applied, Begun, Confirm, Confirmed, Egress, Group, Handover, Position, Step
 from gateway.event import MESH_ERROR_HEADER, NO_HEADERS, Event, Kind
 from gateway.protocols.spec import Encoded, Target
-from gateway.raw_log.frames import RawFrame, ReplyAddress, Source, session_id
+from gateway.raw_log.frames import RawFrame, ReplyAddress, Source, datagram_name, session_id
 from gateway.raw_log.mesh_frames import DebtGiven
 from gateway.reasons import MeshError, Reason, Rejected, Stage
 from gateway.trace_context import TraceContext
@@ -214,8 +214,8 @@ class Work:
     def _undeliverable(self, refused: Rejected, edge: str, epoch: int, receivers: Receivers) -> None:
         """Refused for these receivers only: the event itself stands."""
         self.reject(refused, _DELIVER)
-        names = [f"{edge}.{epoch:x}.{number}" for number in receivers.sessions]
-        names += [" ".join(address) for address in receivers.addresses] + list(receivers.owed)
+        names = [session_id(edge, epoch, number) for number in receivers.sessions]
+        names += [datagram_name(*address) for address in receivers.addresses] + list(receivers.owed)
         at = self.raw.received_at
         outcomes = [DeliveryOutcome(self.event_id, name, "undeliverable", refused.reason, at) for name in names]
         self.outs.append(self.state.topics.deliveries(encode_deliveries(ROUTER, outcomes)))
