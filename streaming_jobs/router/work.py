@@ -12,7 +12,8 @@ from gateway.content import JSON
 from gateway.deliveries import DeliveryOutcome
 from gateway.deliveries import encode as encode_deliveries
 from gateway.egress import Applied, Begun, Confirm, Confirmed, Egress, Group, Handover, Position, Step
-from gateway.event import MESH_ERROR_HEADER, NO_HEADERS, Event, Kind
+from gateway.event import MESH_ERROR_HEADER, NO_HEADERS, PROGRESSIVE_HEADER, Event, Kind
+from gateway.protocols.session import error_body
 from gateway.protocols.spec import Encoded, Target
 from gateway.raw_log.frames import RawFrame, ReplyAddress, Source, datagram_name, session_id
 from gateway.raw_log.mesh_frames import DebtGiven
@@ -158,7 +159,7 @@ class Work:
 
     def drop(self, reply: ReplyAddress) -> None:
         """As if who asked had cancelled it."""
-        self.cancel(replace(self._answer_event(reply, Kind.CANCEL, None), content_type="", body=b""), reply)
+        self.cancel(self._answer_event(reply, Kind.CANCEL), reply)
 
     def send(self, event: Event, destinations: Destinations, confirm: Confirm | None = None) -> list[tuple[Group, ...]]:
         """One encoding per group of receivers, one record per edge (more where they are large): those that were
@@ -177,7 +178,7 @@ class Work:
         if self._left_out(records, destinations):
             self.answer_error(to, MeshError.UNDELIVERABLE, NOT_TO_ALL)
             return
-        done = replace(self._answer_event(to, Kind.RESPONSE, None), content_type="", body=b"")
+        done = self._answer_event(to, Kind.RESPONSE)
         if not records:
             self.answer(done, to)
             return
@@ -239,7 +240,7 @@ class Work:
             source.session,
             event.message_id,
             event.subject,
-            event.headers.get("progressive") != "false",
+            event.headers.get(PROGRESSIVE_HEADER) != "false",
             source.facts,
         )
 
@@ -260,7 +261,8 @@ class Work:
         return Group(to.protocol, encoded.frame, encoded.stamps, (to.session,), request=to.request)
 
     def answer_value(self, to: ReplyAddress, value: object, *, ticket: str = "") -> None:
-        self.answer(self._answer_event(to, Kind.RESPONSE, value), to, ticket=ticket)
+        body = json.dumps(value, separators=(",", ":")).encode()
+        self.answer(self._answer_event(to, Kind.RESPONSE, body), to, ticket=ticket)
 
     def answer_error(
         self, to: ReplyAddress, error: MeshError, message: str, headers: Mapping[str, str] = NO_HEADERS
@@ -270,10 +272,12 @@ class Work:
     def _error_event(
         self, to: ReplyAddress, error: MeshError, message: str, headers: Mapping[str, str] = NO_HEADERS
     ) -> Event:
-        body = {"code": error.value, "message": message}
-        return replace(self._answer_event(to, Kind.ERROR, body), headers={MESH_ERROR_HEADER: error.value, **headers})
+        headers = {MESH_ERROR_HEADER: error.value, **headers}
+        return self._answer_event(to, Kind.ERROR, error_body(error, message), headers)
 
-    def _answer_event(self, to: ReplyAddress, kind: Kind, value: object) -> Event:
+    def _answer_event(
+        self, to: ReplyAddress, kind: Kind, body: bytes = b"", headers: Mapping[str, str] = NO_HEADERS
+    ) -> Event:
         source = self.raw.source
         return Event(
             id=self.event_id,
@@ -287,8 +291,9 @@ class Work:
             node="",
             received_at=self.raw.received_at,
             correlation=to.request,
-            content_type=JSON,
-            body=json.dumps(value, separators=(",", ":")).encode(),
+            content_type=JSON if body else "",
+            body=body,
+            headers=headers,
         )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from hashlib import blake2b
 
 from gateway.content import check, convert
-from gateway.event import NO_HEADERS, Event, Kind
+from gateway.event import NO_HEADERS, PROGRESSIVE_HEADER, Event, Kind
 from gateway.protocols.spec import Encoded, Env, Target
 from gateway.protocols.yamp.codec import REQUEST_UID_AFTER_URI, decode, encode
 from gateway.protocols.yamp.frames import (
@@ -26,8 +26,6 @@ from gateway.trail import from_uid, of_event
 
 PROTOCOL_NAME = "yamp"
 FORMAT_FACT = "format"
-PROGRESSIVE_HEADER = "progressive"
-"""`false` on a request whose requester wants no progress. Other protocols have no such word: theirs want it."""
 KILL_HEADER = "kill"
 """`true` on a cancel after which the requester wants no answer at all."""
 
