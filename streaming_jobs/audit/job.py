@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from gateway.clock import now_us
 from gateway.config import Config
 from gateway.history.topics import History
+from gateway.raw_log.mesh_frames import MESH
 from streaming_jobs.audit import deliveries, frames
 from streaming_jobs.audit.account import Counted, FaultKind
 from streaming_jobs.audit.edges import AskedEdge
@@ -69,7 +70,7 @@ class Audit:
 
     def _count_frames(self) -> None:
         equation = self._equation
-        is_mesh, differs = (F.col("protocol") == "mesh").alias("mesh"), (F.col("differently") != "").alias("differs")
+        is_mesh, differs = (F.col("protocol") == MESH).alias("mesh"), (F.col("differently") != "").alias("differs")
         totals = self._frames.groupBy("counted", "reason", "fault", is_mesh, differs).agg(F.count("*").alias("frames"))
         faults: Counter[str] = Counter()
         for row in totals.collect():
@@ -163,7 +164,7 @@ class Audit:
     def logged_by(self, edge: str) -> int:
         """Frames of this edge's peers, of its newest epoch."""
         of_edge = self.tables.judged.where(
-            (F.col("edge") == edge) & (F.col("protocol") != "mesh") & (F.col("first_id") == "")
+            (F.col("edge") == edge) & (F.col("protocol") != MESH) & (F.col("first_id") == "")
         )
         newest = self.tables.judged.where(F.col("edge") == edge).agg(F.max("epoch")).collect()[0][0]
         return of_edge.where(F.col("epoch") == newest).count() if newest is not None else 0

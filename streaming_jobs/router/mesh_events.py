@@ -15,6 +15,7 @@ from gateway.interests.records import probe_record
 from gateway.raw_log import mesh_frames
 from gateway.raw_log.frames import REDELIVER_FACT, session_id
 from gateway.raw_log.mesh_frames import (
+    MESH,
     DebtGiven,
     DebtsGiven,
     DeliveryConfirmed,
@@ -179,7 +180,7 @@ class MeshEvents:
             id=work.event_id,
             kind=Kind.EVENT,
             subject=subject,
-            protocol="mesh",
+            protocol=MESH,
             listener=source.listener,
             edge=source.edge,
             session=source.session_id,

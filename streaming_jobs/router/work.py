@@ -16,7 +16,7 @@ from gateway.event import MESH_ERROR_HEADER, NO_HEADERS, PROGRESSIVE_HEADER, Eve
 from gateway.protocols.session import error_body
 from gateway.protocols.spec import Encoded, Target
 from gateway.raw_log.frames import RawFrame, ReplyAddress, Source, datagram_name, session_id
-from gateway.raw_log.mesh_frames import DebtGiven
+from gateway.raw_log.mesh_frames import MESH, DebtGiven
 from gateway.reasons import MeshError, Reason, Rejected, Stage
 from gateway.trace_context import TraceContext
 from gateway.trail import along, next_hop
@@ -283,7 +283,7 @@ class Work:
             id=self.event_id,
             kind=kind,
             subject=to.subject,
-            protocol="mesh",
+            protocol=MESH,
             listener=source.listener,
             edge=source.edge,
             session="",
