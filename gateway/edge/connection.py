@@ -21,12 +21,12 @@ from typing import Any, Protocol
 
 from gateway.config import Limits
 from gateway.edge.carrier import Carrier
-from gateway.edge.faults import Faults
 from gateway.edge.metrics import ListenerMetrics
 from gateway.edge.peer import Peer
 from gateway.edge.publisher import RawPublisher
 from gateway.edge.reading import Gate, Hold, TokenBucket
 from gateway.event import Auth, Kind
+from gateway.faults import Faults
 from gateway.protocols.actions import REACHED
 from gateway.protocols.session import (
     Action,
@@ -226,7 +226,7 @@ class Connection:
         try:
             self.session.deliver(delivery, self._loop.time())
         except Exception:
-            _faults.tell(f"delivering to a session of {self.session.protocol}")
+            _faults.tell(f"while delivering to a session of {self.session.protocol}")
             self._delivered(Delivered(delivery, Outcome.UNDELIVERABLE, "internal error", refused=True))
             self._give_up(Farewell.INTERNAL, "a delivery could not be handled")
         if not self._pump_is_due:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -12,6 +11,7 @@ from typing import Any
 
 from gateway.egress import Group, Position
 from gateway.event import NO_HEADERS, SECOND_US, SERVED_BESIDE_HEADER, Event, Kind
+from gateway.faults import Faults
 from gateway.protocols.spec import Lease, Options, ProtocolSpec
 from gateway.raw_log.container import decode_record
 from gateway.raw_log.frames import Again, RawFrame
@@ -33,8 +33,6 @@ from streaming_jobs.router.work import MESH_ERRORS, Work, naming_request
 log = logging.getLogger(__name__)
 _REQUEST, _CANCEL, _INTERNAL = Kind.REQUEST, Kind.CANCEL, Reason.INTERNAL  # to find a member of an enum takes 50 ns
 _DECODE, _MATCH = Stage.DECODE, Stage.MATCH
-TRACEBACK_SECONDS = 10
-"""At most one traceback of an internal error in so many seconds; each is counted and recorded."""
 
 
 class RowFunctions:
@@ -47,7 +45,7 @@ class RowFunctions:
         self._control = Control(state, interests)
         self._leases = Leases(state, interests)
         self._mesh_events = MeshEvents(state, interests, self._fanout)
-        self._last_traceback = -float(TRACEBACK_SECONDS)
+        self._faults = Faults(log)
 
     def route_record(self, value: bytes, partition: int, offset: int, now_seconds: int) -> list[Row]:
         rows = Packing(self._state.buckets, partition, offset, now_seconds)
@@ -269,10 +267,8 @@ class RowFunctions:
         work.cancel(event, replace(work.requester(event), request=event.correlation))
 
     def _internal(self, stage: Stage) -> Rejected:
-        now = time.monotonic()
-        if now - self._last_traceback >= TRACEBACK_SECONDS:
-            self._last_traceback = now
-            log.exception("internal error in stage %s", stage)
+        """Counted and recorded each time, and told now and then."""
+        self._faults.tell(f"in stage {stage}")
         return Rejected(Reason.INTERNAL, f"stage {stage} failed; see the router's log")
 
 
