@@ -21,8 +21,8 @@ from gateway.raw_log.container import decode_record
 from gateway.raw_log.frames import Again
 from gateway.reasons import Rejected
 from streaming_jobs.judging.judge import Judge
-from streaming_jobs.judging.repeats import MARKED_WINDOWS
 from streaming_jobs.replay.put_in import Given, RawWriter
+from streaming_jobs.router.dedup import Buckets
 
 _SECOND = 1_000_000
 REACHED = frozenset({"confirmed", "written"})
@@ -118,9 +118,9 @@ class Redrive:
         if not keyed:
             return
         by_bytes = {(frame.position.partition, frame.raw.data): frame for frame in keyed}
-        window = MARKED_WINDOWS * self.config.replay_window_seconds * _SECOND
+        reach = Buckets.of(self.config).reach_seconds * _SECOND
         times = [frame.logged_at for frame in keyed]
-        spans = self.history.between("raw", min(times) - window, max(times) + window)
+        spans = self.history.between("raw", min(times) - reach, max(times) + reach)
         for record in self.history.read("raw", {number: spans[number] for number, _ in by_bytes}):
             for other in _frames_of(record):
                 frame = by_bytes.get((record.partition, other.raw.data))
