@@ -14,6 +14,7 @@ Fact = str | int | bool
 Facts = Mapping[str, Fact]
 LINK_FACT = "link"
 """Of sessions that we dialled: what goes there carries its trail."""
+_DURABLE = "node:"
 REDELIVER_FACT = "redeliver_seconds"
 """Of sessions whose node is proven or dialled: so long it keeps its subscriptions after a session has ended, and is
 owed what was accepted meanwhile."""
@@ -46,7 +47,11 @@ class Source:
     @property
     def durable_name(self) -> str:
         """Of the node where it outlives its sessions: what subscribes then, and what deliveries are owed to."""
-        return f"node:{self.node}@{self.listener}"
+        return f"{_DURABLE}{self.node}@{self.listener}"
+
+
+def is_durable_name(name: str) -> bool:
+    return name.startswith(_DURABLE)
 
 
 def durable_parts(name: str) -> tuple[str, str]:
@@ -55,7 +60,7 @@ def durable_parts(name: str) -> tuple[str, str]:
     >>> durable_parts(Source("hsp", "plc", "edge-0", 1, node="urn:a@b").durable_name)
     ('urn:a@b', 'plc')
     """
-    node, _, listener = name.removeprefix("node:").rpartition("@")
+    node, _, listener = name.removeprefix(_DURABLE).rpartition("@")
     return node, listener
 
 
