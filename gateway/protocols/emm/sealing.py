@@ -81,8 +81,9 @@ def unseal(packet: Packet, sealed: bytes, received_at: int, keys: KeyRing) -> by
     known = (key for key in keys.for_encryption(node, metadata.key_identifier) if key.encryption is not None)
     for key in usable_at(received_at, known):
         try:
-            cipher = _cipher(metadata.algorithm, key.encryption or b"")
-            return cipher.decrypt(metadata.nonce, sealed, packet.raw[:SEALED_HEADER_BYTES])
+            if key.encryption is not None:
+                cipher = _cipher(metadata.algorithm, key.encryption)
+                return cipher.decrypt(metadata.nonce, sealed, packet.raw[:SEALED_HEADER_BYTES])
         except InvalidTag:
             continue
     raise Rejected(Reason.BAD_CIPHERTEXT, "the ciphertext does not open with the key")
