@@ -39,7 +39,7 @@ _TAKEN = (-1, None)
 """Stands behind the records of a batch."""
 
 
-class Session(Protocol):
+class OpenSession(Protocol):
     def deliver(self, delivery: Delivery) -> None: ...
 
 
@@ -79,7 +79,7 @@ class Dispatch:
     def __init__(
         self, edge: str, epoch: int, ledger: Ledger, ends: Ends, owed: Owed, handovers: Handovers,
         tickets: Tickets[tuple[int, Egress]],
-        session: Callable[[int], Session | None], datagrams: Mapping[str, Datagrams],
+        session: Callable[[int], OpenSession | None], datagrams: Mapping[str, Datagrams],
         abandon: Callable[[ReplyAddress], None], begun: Callable[[Begun], None], confirm: Confirming,
         patience: Callable[[], float], taken: Callable[[], None], past: Past,
     ) -> None:  # fmt: skip

@@ -30,7 +30,7 @@ TURNED_AWAY_AT_ONCE = 64
 it, and a moment after it to read them: little for a few, and too much for everyone who comes when nobody is let in."""
 
 
-class Sessions(Protocol):
+class SessionMaker(Protocol):
     """What makes sessions, as listeners and links see it."""
 
     def connect(self, endpoint: Endpoint, carrier: Carrier, peer: Peer) -> Connection: ...
@@ -44,7 +44,7 @@ class StreamListener:
     are turned away."""
 
     def __init__(
-        self, listener: Listener, sessions: Sessions, tls: TlsContext | None, metrics: ListenerMetrics
+        self, listener: Listener, sessions: SessionMaker, tls: TlsContext | None, metrics: ListenerMetrics
     ) -> None:
         self.listener = listener
         self.secured = tls

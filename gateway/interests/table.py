@@ -22,7 +22,7 @@ from hashlib import blake2b
 
 from gateway.interests.changes import Change, EndSession, NewEpoch, Put, Remove, Renew, SetFacts
 from gateway.interests.index import Index
-from gateway.interests.interest import Interest, InterestKey, Position, Verb
+from gateway.interests.interest import FramePosition, Interest, InterestKey, Verb
 
 ENDS_REMEMBERED = 16_384
 """Ends of interests and sessions, by which an older interest that comes again is known as a repeat. A router repeats at
@@ -71,7 +71,7 @@ class InterestTable:
         self._edges: dict[str, dict[InterestKey, Interest]] = {}
         self._leases: dict[InterestKey, Interest] = {}
         self._epochs: dict[str, int] = {}
-        self._ends: dict[InterestKey | str, Position] = {}
+        self._ends: dict[InterestKey | str, FramePosition] = {}
         self._count = 0
 
     def __len__(self) -> int:
@@ -145,14 +145,14 @@ class InterestTable:
         self._epochs[interest.edge] = max(interest.epoch, self._epochs.get(interest.edge, -1))
         return self._replace([interest])
 
-    def _end(self, interests: Iterable[Interest], what: InterestKey | str, position: Position) -> Applied:
+    def _end(self, interests: Iterable[Interest], what: InterestKey | str, position: FramePosition) -> Applied:
         known = self._ends.pop(what, position)
         self._ends[what] = known if _before(position, known) else position
         if len(self._ends) > ENDS_REMEMBERED:
             del self._ends[next(iter(self._ends))]
         return self._remove_all(interests)
 
-    def _up_to(self, subscriber: str, position: Position) -> list[Interest]:
+    def _up_to(self, subscriber: str, position: FramePosition) -> list[Interest]:
         return [interest for interest in self.of(subscriber) if not _before(position, interest.position)]
 
     def _is_over(self, interest: Interest) -> bool:
@@ -211,7 +211,7 @@ def choose(members: tuple[Interest, ...], name: str) -> Interest:
     return max(members, key=lambda member: blake2b(f"{name}\0{member.subscriber}".encode(), digest_size=8).digest())
 
 
-def _before(position: Position, last: Position) -> bool:
+def _before(position: FramePosition, last: FramePosition) -> bool:
     """Positions compare within one partition. When partitions are added a node may move to another: there, arrival
     decides.
     """

@@ -32,7 +32,7 @@ from streaming_jobs.judging.judge import Judge
 from streaming_jobs.judging.reading import header, read_topic, standing, start_batch
 from streaming_jobs.judging.stretch import Stretch, choose_stretch
 from streaming_jobs.replay.changes import LISTED, Change, Outcome, Replay, differing
-from streaming_jobs.replay.put_in import Given, RawWriter
+from streaming_jobs.replay.put_in import Given, AgainWriter
 from streaming_jobs.router.dedup import Buckets
 from streaming_jobs.spark import brief
 
@@ -128,7 +128,7 @@ class ReplayJob:
                 because.append(row["because"])
         places = [""] * len(chosen)
         if chosen and not self._found.dry_run:
-            with RawWriter(self._config) as writer:
+            with AgainWriter(self._config) as writer:
                 places = writer.put(chosen)
         sent = zip(chosen, because, places, strict=True)
         self._found.outcomes += [Outcome(again.event_id, why, place) for (_, again), why, place in sent]

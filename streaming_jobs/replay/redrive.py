@@ -21,7 +21,7 @@ from gateway.raw_log.container import decode_record
 from gateway.raw_log.frames import Again
 from gateway.reasons import Rejected
 from streaming_jobs.judging.judge import Judge
-from streaming_jobs.replay.put_in import Given, RawWriter
+from streaming_jobs.replay.put_in import Given, AgainWriter
 from streaming_jobs.router.dedup import Buckets
 
 _SECOND = 1_000_000
@@ -139,6 +139,6 @@ def redrive(config: Config, history: History, chosen: Iterable[Rejection], *, dr
     given, left_out = Redrive(config, history, Judge.of_today(config), time.time_ns() // 1_000).plan(chosen)
     if dry_run or not given:
         return [*(Redriven(again.event_id) for _, again in given), *left_out]
-    with RawWriter(config) as writer:
+    with AgainWriter(config) as writer:
         places = writer.put(given)
     return [*(Redriven(again.event_id, "", place) for (_, again), place in zip(given, places, strict=True)), *left_out]

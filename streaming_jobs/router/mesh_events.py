@@ -10,7 +10,7 @@ from gateway.egress import Applied, Begun, Confirmed, Handover, Step
 from gateway.event import Event, Kind
 from gateway.interests import changes
 from gateway.interests.changes import NewEpoch, Put
-from gateway.interests.interest import Interest, Verb
+from gateway.interests.interest import FramePosition, Interest, Verb
 from gateway.interests.records import probe_record
 from gateway.raw_log import mesh_frames
 from gateway.raw_log.frames import REDELIVER_FACT, session_id
@@ -234,7 +234,7 @@ def _tell_move(work: Work, interest: Interest) -> None:
     work.egress(interest.edge, 0, None, (), handover=Handover(Step.EXPECT, interest.subscriber, move))
 
 
-def _left(interest: Interest, edge: str, position: tuple[int, int, int]) -> str:
+def _left(interest: Interest, edge: str, position: FramePosition) -> str:
     """The session at another edge that its node comes from. A repeat, to which the interest stands as the first time
     has left it, says what was said then."""
     if interest.edge != edge:
