@@ -49,8 +49,6 @@ class StreamListener:
         self.listener = listener
         self.secured = tls
         self._spec = protocols()[listener.protocol]
-        if self._spec.session is None:
-            raise SetupError(f"listener {listener.name}: {listener.protocol} has no sessions")
         self._sessions = sessions
         self._metrics = metrics
         self.places = 0
