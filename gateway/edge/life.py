@@ -22,7 +22,6 @@ from gateway.edge.publisher import RawPublisher
 from gateway.edge.sessions import Sessions, patience
 from gateway.edge.tickets import Tickets
 from gateway.edge.traces import EdgeTraces
-from gateway.edge.udp import UdpListener
 from gateway.egress import Confirm, Egress, Position
 from gateway.errors import SetupError
 from gateway.lag import Lag
@@ -208,8 +207,7 @@ class Life:
     def _close_datagrams(self) -> None:
         """Sockets that still sent what the router wrote, for as long as any of it was handled."""
         for one in self.endpoints.datagrams.values():
-            if isinstance(one, UdpListener):
-                one.close()
+            one.close()
 
     def _close(self) -> None:
         if not self._closed:
