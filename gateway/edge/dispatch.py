@@ -77,7 +77,7 @@ class Dispatch:
     `taken`: called for each batch when it has been handled."""
 
     def __init__(
-        self, edge: str, epoch: int, ledger: Ledger, ends: Ends, owed: Owed, handovers: Handovers,
+        self, *, edge: str, epoch: int, ledger: Ledger, ends: Ends, owed: Owed, handovers: Handovers,
         tickets: Tickets[tuple[int, Egress]],
         session: Callable[[int], OpenSession | None], datagrams: Mapping[str, Datagrams],
         abandon: Callable[[ReplyAddress], None], begun: Callable[[Begun], None], confirm: Confirming,
