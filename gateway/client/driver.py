@@ -121,7 +121,7 @@ class Driver:
         self._pump()
 
     def receive_eof(self) -> None:
-        self._session.receive_eof(self._loop.time())
+        self._session.receive_eof()
         self._pump()
 
     def lost(self, error: Exception | None) -> None:

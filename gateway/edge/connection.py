@@ -149,7 +149,7 @@ class Connection:
         self.pump()
 
     def receive_eof(self) -> None:
-        self.session.receive_eof(self._loop.time())
+        self.session.receive_eof()
         self.pump()
 
     @property

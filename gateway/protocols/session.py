@@ -155,7 +155,7 @@ class Session(ABC):
             if self.opened and not self._waiting_pong:
                 self.timers.set("ping", now + self.settings.ping_seconds)
 
-    def receive_eof(self, now: float) -> None:  # noqa: ARG002 - a protocol may need the time
+    def receive_eof(self) -> None:
         self._terminate(Reason.TRUNCATED if self._buffer else "eof")
 
     def handle_timer(self, now: float) -> None:

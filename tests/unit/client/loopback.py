@@ -63,7 +63,7 @@ class Peer:
         self.pump()
 
     def end(self) -> None:
-        self.session.receive_eof(time.monotonic())
+        self.session.receive_eof()
         self.pump()
         if self in self.mesh.peers:
             self.mesh.peers.remove(self)

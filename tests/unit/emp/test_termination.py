@@ -46,5 +46,5 @@ def test_an_end_that_is_no_normal_one_says_why_in_an_error(why: Farewell, code: 
 def test_a_stream_that_ends_inside_a_message_is_truncated() -> None:
     talk = emp()
     talk.receives(data()[:-1])
-    talk.session.receive_eof(talk.now)
+    talk.session.receive_eof()
     assert talk.ended == Reason.TRUNCATED

@@ -77,7 +77,7 @@ class TestDeliveries:
         )
         talk.delivers(event)
         talk.delivers(request)
-        talk.session.receive_eof(talk.now)
+        talk.session.receive_eof()
         actions = talk.acts()
         lost = {action.delivery.kind: action.outcome for action in actions if isinstance(action, Delivered)}
         assert lost == {Kind.EVENT: Outcome.UNDELIVERABLE, Kind.REQUEST: Outcome.UNDELIVERABLE}

@@ -70,7 +70,7 @@ class TestRequestsToThePeer:
         talk = hsp()
         talk.delivers(self.request(data_ack(0, ENVELOPE_TYPE, enveloped(Kind.REQUEST, 1)), (1, 19)))
         talk.receives(data(ENVELOPE_TYPE, enveloped(Kind.RESPONSE, 1)))
-        talk.session.receive_eof(talk.now)
+        talk.session.receive_eof()
         actions = talk.acts()
         assert only(Delivered, actions).outcome is Outcome.CONFIRMED
         assert not any(isinstance(action, RequestsAbandoned) for action in actions)

@@ -41,7 +41,7 @@ class TestTheEnd:
     def test_a_stream_that_ends_inside_a_frame_is_truncated(self) -> None:
         talk = hsp()
         talk.receives(data()[:-1])
-        talk.session.receive_eof(talk.now)
+        talk.session.receive_eof()
         assert talk.ended == Reason.TRUNCATED
 
     def test_a_drain_ends_at_once_when_nothing_is_owed(self) -> None:

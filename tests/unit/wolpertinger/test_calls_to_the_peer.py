@@ -92,5 +92,5 @@ def test_calls_that_are_open_when_the_session_ends_are_abandoned() -> None:
     conversation = talk()
     reply = asked_by()
     serve(conversation, reply)
-    conversation.session.receive_eof(conversation.now)
+    conversation.session.receive_eof()
     assert only(RequestsAbandoned, conversation.acts()).replies == (reply,)

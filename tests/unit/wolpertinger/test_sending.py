@@ -73,13 +73,13 @@ def test_a_request_that_is_never_confirmed_is_told_to_who_asked() -> None:
 
 def test_what_waits_for_confirmation_when_the_session_ends_is_undeliverable() -> None:
     conversation, _ = sends_answer()
-    conversation.session.receive_eof(conversation.now)
+    conversation.session.receive_eof()
     assert only(Delivered, conversation.acts()).outcome is Outcome.UNDELIVERABLE
 
 
 def test_a_delivery_to_a_session_that_ended_is_undeliverable() -> None:
     conversation = talk()
-    conversation.session.receive_eof(conversation.now)
+    conversation.session.receive_eof()
     assert only(Delivered, conversation.delivers(delivery(ANSWER))).outcome is Outcome.UNDELIVERABLE
 
 

@@ -36,7 +36,7 @@ def test_a_log_that_comes_after_the_end_is_nothing() -> None:
     conversation = talk()
     conversation.slow_log = True
     logged = only(FramesReceived, conversation.is_told(CALL))
-    conversation.session.receive_eof(conversation.now)
+    conversation.session.receive_eof()
     conversation.acts()
     assert conversation.logs(logged.tag) == []
     assert conversation.says() == []

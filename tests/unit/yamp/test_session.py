@@ -244,7 +244,7 @@ class TestTheEnd:
 
     def test_the_peers_end_of_stream_ends_the_session(self) -> None:
         conversation = opened()
-        conversation.session.receive_eof(conversation.now)
+        conversation.session.receive_eof()
         assert conversation.ended == "eof"
         assert conversation.sends() == b""
 
