@@ -9,6 +9,7 @@ from types import MappingProxyType
 import msgpack
 
 from gateway.event import NO_HEADERS, Auth, Event, Kind
+from gateway.reasons import Reason, Rejected
 
 Fact = str | int | bool
 Facts = Mapping[str, Fact]
@@ -86,6 +87,11 @@ class ReplyAddress:
     progressive: bool = True
     facts: Facts = field(default_factory=lambda: NO_FACTS, compare=False)
 
+    @classmethod
+    def naming(cls, request: str, subject: str, protocol: str = "") -> ReplyAddress:
+        """No address: it only says which request is meant. For the log, which knows the session itself."""
+        return cls(protocol, "", "", 0, 0, request, subject)
+
     @property
     def key(self) -> tuple[str, int, int, str]:
         """Names one open request in the whole mesh."""
@@ -146,6 +152,12 @@ class RawFrame:
     received_at: int
     replies: tuple[ReplyAddress, ...] = ()
     again: Again | None = None
+
+    def asked_subject(self) -> str:
+        """Of the request that this answers; raises Rejected where nobody asked."""
+        if not self.replies:
+            raise Rejected(Reason.MALFORMED, "an answer to no open request")
+        return self.replies[0].subject
 
 
 def event_of(
