@@ -10,7 +10,8 @@ from gateway.client.address import XmppAddress
 from gateway.client.carriers import Carrier, StreamCarrier
 from gateway.client.errors import UnreachableError
 from gateway.config.address import Address
-from gateway.protocols.session import Action, Delivery, Session
+from gateway.protocols.actions import Action, Delivery
+from gateway.protocols.session import Session
 
 OnAction = Callable[[Action], None]
 

@@ -27,7 +27,7 @@ from gateway.edge.peer import Peer
 from gateway.edge.publisher import RawPublisher
 from gateway.edge.reading import Gate, Hold, TokenBucket
 from gateway.event import Auth, Kind
-from gateway.protocols.session import (
+from gateway.protocols.actions import (
     Action,
     Delivered,
     Delivery,
@@ -40,9 +40,9 @@ from gateway.protocols.session import (
     RequestDropped,
     RequestEnded,
     RequestsAbandoned,
-    Session,
     Terminated,
 )
+from gateway.protocols.session import Session
 from gateway.raw_log import mesh_frames
 from gateway.raw_log.frames import LINK_FACT, REDELIVER_FACT, Facts, ReplyAddress, Source, session_id
 from gateway.raw_log.mesh_frames import MESH, SessionClosed, SessionOpened

@@ -29,7 +29,7 @@ from gateway.edge.sending import KNOWN_ADDRESSES, Datagram, OfT
 from gateway.edge.tickets import Tickets
 from gateway.egress import Begun, Confirm, Egress, Group, Handover, Position, Step
 from gateway.event import Kind
-from gateway.protocols.session import Delivery, Outcome
+from gateway.protocols.actions import Delivery, Outcome
 from gateway.raw_log.frames import ReplyAddress, session_id
 
 log = logging.getLogger(__name__)

@@ -30,7 +30,7 @@ from gateway.edge.tls import TlsContext, node_of
 from gateway.edge.websocket import WebSocketCarrier, dialling
 from gateway.event import Auth
 from gateway.protocols import protocols
-from gateway.protocols.session import Farewell
+from gateway.protocols.actions import Farewell
 
 log = logging.getLogger(__name__)
 

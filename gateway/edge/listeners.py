@@ -19,7 +19,7 @@ from gateway.edge.websocket import WebSocketCarrier, check_of, serving
 from gateway.errors import SetupError
 from gateway.event import Auth
 from gateway.protocols import protocols
-from gateway.protocols.session import Farewell
+from gateway.protocols.actions import Farewell
 
 log = logging.getLogger(__name__)
 

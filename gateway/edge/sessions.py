@@ -18,7 +18,8 @@ from gateway.edge.publisher import RawPublisher
 from gateway.egress import Begun
 from gateway.event import Auth
 from gateway.protocols import protocols
-from gateway.protocols.session import Delivered, Farewell, Session, SessionSettings
+from gateway.protocols.actions import Delivered, Farewell
+from gateway.protocols.session import Session, SessionSettings
 from gateway.raw_log.frames import durable_parts
 
 log = logging.getLogger(__name__)

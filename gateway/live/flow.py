@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from gateway.live.exposition import Sample
-from gateway.protocols.session import Outcome
+from gateway.protocols.actions import Outcome
 
 PREFIX = "meshgate_"
 BUCKET = "_bucket"

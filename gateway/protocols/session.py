@@ -33,9 +33,6 @@ from gateway.protocols.actions import (
     Delivered,
     Delivery,
     Farewell,
-    FrameRefused,
-    FramesReceived,
-    Identified,
     Opened,
     Outcome,
     RequestDropped,
@@ -43,35 +40,9 @@ from gateway.protocols.actions import (
     RequestsAbandoned,
     Terminated,
 )
-from gateway.protocols.recent_ids import RecentIds
 from gateway.protocols.timers import Timers
 from gateway.raw_log.frames import NO_FACTS, Facts, ReplyAddress
 from gateway.reasons import MeshError, Reason, Rejected
-
-__all__ = [
-    "TIMED_OUT",
-    "Action",
-    "Delivered",
-    "Delivery",
-    "Farewell",
-    "FrameRefused",
-    "FramesReceived",
-    "Identified",
-    "Opened",
-    "Outcome",
-    "PeerRequest",
-    "RecentIds",
-    "RequestDropped",
-    "RequestEnded",
-    "RequestsAbandoned",
-    "Session",
-    "SessionSettings",
-    "Terminated",
-    "Timers",
-    "error_body",
-    "stamped",
-]
-
 
 TIMED_OUT = "timeout"
 """How a request of the peer ends that nobody answered in time."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gateway.protocols.session import Delivery
+from gateway.protocols.actions import Delivery
 from gateway.protocols.wolpertinger.fragments import EXPIRY_SECONDS
 from gateway.protocols.wolpertinger.frames import ID_LIMIT
 from gateway.protocols.wolpertinger.options import TRIES

@@ -24,7 +24,7 @@ from typing import ClassVar
 from uuid import UUID
 
 from gateway.event import Kind
-from gateway.protocols.session import (
+from gateway.protocols.actions import (
     Delivered,
     Delivery,
     Farewell,
@@ -32,8 +32,8 @@ from gateway.protocols.session import (
     FramesReceived,
     Outcome,
     RequestsAbandoned,
-    SessionSettings,
 )
+from gateway.protocols.session import SessionSettings
 from gateway.protocols.wolpertinger.authentication import (
     is_authentication,
 )

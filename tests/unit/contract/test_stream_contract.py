@@ -13,7 +13,7 @@ from hypothesis import settings as profile
 from hypothesis import strategies as st
 
 from gateway.event import Kind
-from gateway.protocols.session import (
+from gateway.protocols.actions import (
     Delivered,
     Farewell,
     FrameRefused,
@@ -21,9 +21,9 @@ from gateway.protocols.session import (
     Opened,
     Outcome,
     RequestsAbandoned,
-    Session,
     Terminated,
 )
+from gateway.protocols.session import Session
 from gateway.protocols.spec import ProtocolSpec
 from gateway.raw_log.frames import RawFrame, ReplyAddress, Source
 from gateway.reasons import Reason, Rejected

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from gateway.protocols.actions import Farewell, Terminated
 from gateway.protocols.emp.codec import encode_error
 from gateway.protocols.emp.frames import ErrorCode, Failure
-from gateway.protocols.session import Farewell, Terminated
 from gateway.reasons import Reason
 from tests.unit.emp.talk import BYE, data, emp, failure
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from gateway.event import Kind
+from gateway.protocols.actions import Delivered, Farewell, FramesReceived, Outcome
 from gateway.protocols.hsp.codec import encode
 from gateway.protocols.hsp.frames import Command, Frame
-from gateway.protocols.session import Delivered, Farewell, FramesReceived, Outcome
 from gateway.reasons import Reason
 from tests.unit.contract.conversation import delivery, only, received
 from tests.unit.hsp.talk import ORDERS, ack, data, data_ack, hsp

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from gateway.event import Kind
-from gateway.protocols.session import Delivered, FrameRefused, FramesReceived, Outcome, RequestsAbandoned
+from gateway.protocols.actions import Delivered, FrameRefused, FramesReceived, Outcome, RequestsAbandoned
 from gateway.protocols.wolpertinger.codec import encode
 from gateway.protocols.wolpertinger.frames import Call, ErrorCode, Message, RemoteError, Response
 from gateway.protocols.wolpertinger.mapping import UNSTAMPED_CALL_ID

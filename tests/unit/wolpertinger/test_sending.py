@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.event import Kind
-from gateway.protocols.session import Delivered, Outcome, RequestsAbandoned
+from gateway.protocols.actions import Delivered, Outcome, RequestsAbandoned
 from gateway.protocols.wolpertinger.codec import encode
 from gateway.protocols.wolpertinger.frames import Response
 from gateway.protocols.wolpertinger.receipts import MAX_UNCONFIRMED, Sent

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.protocols.session import Farewell, FramesReceived
+from gateway.protocols.actions import Farewell, FramesReceived
 from tests.unit.contract.conversation import only
 from tests.unit.wolpertinger.talk import CALL, OTHER_CALL_ID, call, line, talk
 

@@ -11,7 +11,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from gateway.event import Kind
-from gateway.protocols.session import Delivered, Farewell, FramesReceived, Outcome, RequestsAbandoned, Terminated
+from gateway.protocols.actions import Delivered, Farewell, FramesReceived, Outcome, RequestsAbandoned, Terminated
 from gateway.protocols.yamp.codec import encode
 from gateway.protocols.yamp.frames import Close, Ping, Pong, UserEvent
 from gateway.protocols.yamp.session import SHOWN_REASON_CHARACTERS
