@@ -21,7 +21,7 @@ from gateway.raw_log.container import decode_record
 from gateway.raw_log.frames import Again
 from gateway.reasons import Rejected
 from streaming_jobs.judging.judge import Judge
-from streaming_jobs.replay.put_in import Given, AgainWriter
+from streaming_jobs.replay.put_in import AgainWriter, Given
 from streaming_jobs.router.dedup import Buckets
 
 _SECOND = 1_000_000
