@@ -33,6 +33,7 @@ from gateway.cli.options import common_options
 from gateway.cli.peer_options import Peer, note
 from gateway.client import KeyNotFoundError, PacketKey, find_key
 from gateway.config import Config
+from gateway.live.parts import edge_parts
 from gateway.protocols import protocols
 
 _protocol = click.Choice(sorted(protocols()))
@@ -142,7 +143,7 @@ class Ends:
             receivers=receivers,
             wait_seconds=wait_seconds,
             roots=roots_of(config.state_dir / "state" / "running.json"),
-            edge=config.edge.management,
+            edge=edge_parts(config)[0],
         )
 
     def _place(self, protocol: str, where: str | None, keys: list[PacketKey]) -> Place:

@@ -29,7 +29,7 @@ from gateway.clock import now_us
 from gateway.config.address import Address
 from gateway.content import JSON
 from gateway.event import Event, Kind
-from gateway.protocols.session import (
+from gateway.protocols.actions import (
     Action,
     Delivered,
     Delivery,
@@ -37,9 +37,9 @@ from gateway.protocols.session import (
     Opened,
     Outcome,
     RequestsAbandoned,
-    SessionSettings,
     Terminated,
 )
+from gateway.protocols.session import SessionSettings
 from gateway.protocols.spec import Options, ProtocolSpec
 from gateway.reasons import MeshError, Rejected
 

@@ -16,8 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
-from gateway.protocols.actions import REACHED
-from gateway.protocols.session import Outcome
+from gateway.protocols.actions import REACHED, Outcome
 
 HELD_AT_MOST = 65_536
 """Then the oldest is let go as a bad one. As many as one session may have open; and of records that were told of before

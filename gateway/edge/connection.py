@@ -27,8 +27,8 @@ from gateway.edge.publisher import RawPublisher
 from gateway.edge.reading import Gate, Hold, TokenBucket
 from gateway.event import Auth, Kind
 from gateway.faults import Faults
-from gateway.protocols.actions import REACHED
-from gateway.protocols.session import (
+from gateway.protocols.actions import (
+    REACHED,
     Action,
     Delivered,
     Delivery,
@@ -41,9 +41,9 @@ from gateway.protocols.session import (
     RequestDropped,
     RequestEnded,
     RequestsAbandoned,
-    Session,
     Terminated,
 )
+from gateway.protocols.session import Session
 from gateway.raw_log import mesh_frames
 from gateway.raw_log.frames import LINK_FACT, REDELIVER_FACT, Facts, ReplyAddress, Source, session_id
 from gateway.raw_log.mesh_frames import MESH, SessionClosed, SessionOpened
@@ -150,7 +150,7 @@ class Connection:
         self.pump()
 
     def receive_eof(self) -> None:
-        self.session.receive_eof(self._loop.time())
+        self.session.receive_eof()
         self.pump()
 
     @property

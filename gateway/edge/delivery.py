@@ -13,8 +13,7 @@ from gateway.edge.confirmations import Awaited
 from gateway.edge.metrics import EdgeMetrics
 from gateway.edge.outcomes import OutcomeLog
 from gateway.edge.traces import EdgeTraces
-from gateway.protocols.actions import REACHED
-from gateway.protocols.session import Delivery, Outcome
+from gateway.protocols.actions import REACHED, Delivery, Outcome
 from gateway.raw_log.frames import durable_parts
 
 

@@ -29,7 +29,7 @@ from gateway.edge.tickets import Tickets
 from gateway.egress import Begun, Confirm, Egress, Group, Handover, Position, Step
 from gateway.event import Kind
 from gateway.faults import Faults
-from gateway.protocols.session import Delivery, Outcome
+from gateway.protocols.actions import Delivery, Outcome
 from gateway.raw_log.frames import ReplyAddress, datagram_name, session_id
 
 log = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ _TAKEN = (-1, None)
 """Stands behind the records of a batch."""
 
 
-class Session(Protocol):
+class OpenSession(Protocol):
     def deliver(self, delivery: Delivery) -> None: ...
 
 
@@ -77,9 +77,9 @@ class Dispatch:
     `taken`: called for each batch when it has been handled."""
 
     def __init__(
-        self, edge: str, epoch: int, ledger: Ledger, ends: Ends, owed: Owed, handovers: Handovers,
+        self, *, edge: str, epoch: int, ledger: Ledger, ends: Ends, owed: Owed, handovers: Handovers,
         tickets: Tickets[tuple[int, Egress]],
-        session: Callable[[int], Session | None], datagrams: Mapping[str, Datagrams],
+        session: Callable[[int], OpenSession | None], datagrams: Mapping[str, Datagrams],
         abandon: Callable[[ReplyAddress], None], begun: Callable[[Begun], None], confirm: Confirming,
         patience: Callable[[], float], taken: Callable[[], None], past: Past,
     ) -> None:  # fmt: skip

@@ -24,7 +24,7 @@ from gateway.edge.delivery import HandedDelivery
 from gateway.edge.ledger import Ledger
 from gateway.edge.owed import End, Owed
 from gateway.egress import Handover, Step
-from gateway.protocols.session import Outcome
+from gateway.protocols.actions import Outcome
 from gateway.raw_log import mesh_frames
 from gateway.raw_log.frames import Again, RawFrame, Source
 from gateway.raw_log.mesh_frames import DebtGiven, DebtsGiven

@@ -10,7 +10,7 @@ from importlib.resources import files
 
 from gateway.edge.connection import Connection
 from gateway.management import Answer
-from gateway.protocols.session import Farewell
+from gateway.protocols.actions import Farewell
 
 
 class PeersPage:

@@ -11,6 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
+from gateway.config import Config
 from gateway.event import SECOND_US
 from gateway.history.places import Span
 from gateway.reasons import Stage
@@ -53,7 +54,7 @@ def refusals_then(rejected: DataFrame) -> DataFrame:
     )
 
 
-def accounted(judged: DataFrame, events: DataFrame, refusals: DataFrame, buckets: Buckets) -> DataFrame:
+def accounted(judged: DataFrame, events: DataFrame, refusals: DataFrame, config: Config) -> DataFrame:
     """Every judged frame with its account."""
     causes = judged.where("causes != ''").select(F.col("causes").alias("cause")).distinct()
     evidence = (
@@ -67,7 +68,11 @@ def accounted(judged: DataFrame, events: DataFrame, refusals: DataFrame, buckets
     for name in ("event_prints_then", "reasons_then", "frame_prints_then"):
         evidence = evidence.withColumn(name, F.coalesce(name, F.array().cast("array<string>")))
     give: Callable[..., Column] = F.udf(_account, ACCOUNT, useArrow=False)
-    return _covered(evidence, buckets).select("*", give(*Evidence._fields).alias("account")).select("*", "account.*")
+    return (
+        _covered(evidence, Buckets.of(config))
+        .select("*", give(*Evidence._fields).alias("account"))
+        .select("*", "account.*")
+    )
 
 
 def _account(*evidence: object) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from gateway.clock import now_us
 from gateway.config import Config
 from gateway.history.topics import History
+from gateway.live.parts import edge_parts
 from gateway.raw_log.mesh_frames import MESH
 from streaming_jobs.audit import deliveries, frames
 from streaming_jobs.audit.account import Counted, FaultKind
@@ -35,7 +36,7 @@ def audit_mesh(
 ) -> Equation:  # fmt: skip
     """Between two times (microseconds; None: all there is, up to now). `say` hears how far it is."""
     with History(config) as history:
-        asking = AskedEdge(str(config.edge.management)) if ask_edge else None
+        asking = AskedEdge(edge_parts(config)[0]) if ask_edge else None
         stretch = choose_stretch(history, config, start, end, now_us())
         if asking is not None:
             asking.ask_again()

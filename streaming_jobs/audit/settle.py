@@ -18,6 +18,7 @@ from gateway.config.kafka import TopicName
 from gateway.event import SECOND_US
 from gateway.history.places import Span
 from gateway.history.topics import History, Record
+from gateway.raw_log.frames import is_durable_name
 from gateway.reasons import Stage
 from streaming_jobs.audit.account import Counted, FaultKind
 from streaming_jobs.audit.deliveries import SentBy, ended_in
@@ -26,14 +27,9 @@ from streaming_jobs.audit.equation import Equation
 ROUTED_SECONDS = 30
 """From the raw log to the router's outputs. A router that was killed is back, and has caught up, well before that."""
 SPARE_SECONDS = 5
-TRANSMISSIONS = 3
-"""How often a protocol with a `confirm_seconds` sends before it gives up."""
-LINK_OWED_SECONDS = 300
-"""How long a link's peer is owed what it missed, where nothing else is said."""
 MOVED_SECONDS = 10
 """Interests that changed so near to a frame may have counted for it, or not."""
 LOOK_SECONDS = 1.0
-DURABLE = "node:"
 
 Pair = tuple[str, int, str]
 """Event id, part, destination."""
@@ -51,15 +47,10 @@ class Patience:
 
     @classmethod
     def of(cls, config: Config) -> Patience:
-        options = [endpoint.options for endpoint in config.endpoints]
-        confirmed = [getattr(one, "confirm_seconds", 0) * TRANSMISSIONS for one in options]
-        owed = [getattr(one, "redeliver_seconds", 0) for one in options]
+        confirmed = [endpoint.options.confirmed_within_seconds for endpoint in config.endpoints]
         longest = max([config.request_timeout_seconds, *confirmed]) + SPARE_SECONDS
-        return cls(
-            ROUTED_SECONDS * SECOND_US,
-            int(longest * SECOND_US),
-            int((max([LINK_OWED_SECONDS, *owed]) + longest) * SECOND_US),
-        )
+        owed = max((endpoint.redeliver_seconds for endpoint in config.endpoints), default=0) + longest
+        return cls(ROUTED_SECONDS * SECOND_US, int(longest * SECOND_US), int(owed * SECOND_US))
 
 
 class LateFrame(NamedTuple):
@@ -88,7 +79,7 @@ class LateDelivery(NamedTuple):
     @property
     def is_owed(self) -> bool:
         """To a node that may be away, by its durable name."""
-        return self.destination.startswith(DURABLE)
+        return is_durable_name(self.destination)
 
 
 class Unsent(NamedTuple):

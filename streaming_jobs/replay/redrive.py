@@ -23,8 +23,8 @@ from gateway.raw_log.container import decode_record
 from gateway.raw_log.frames import Again
 from gateway.reasons import Rejected, Stage
 from streaming_jobs.judging.judge import Judge
-from streaming_jobs.judging.repeats import MARKED_WINDOWS
-from streaming_jobs.replay.put_in import Given, RawWriter
+from streaming_jobs.replay.put_in import AgainWriter, Given
+from streaming_jobs.router.dedup import Buckets
 
 Reached = Mapping[str, frozenset[str]]
 """By event id, the destinations and nodes that have got it."""
@@ -117,9 +117,9 @@ class Redrive:
         if not keyed:
             return
         by_bytes = {(frame.position.partition, frame.raw.data): frame for frame in keyed}
-        window = MARKED_WINDOWS * self.config.replay_window_seconds * SECOND_US
+        reach = Buckets.of(self.config).reach_seconds * SECOND_US
         times = [frame.logged_at for frame in keyed]
-        spans = self.history.between("raw", min(times) - window, max(times) + window)
+        spans = self.history.between("raw", min(times) - reach, max(times) + reach)
         for record in self.history.read("raw", {number: spans[number] for number, _ in by_bytes}):
             for other in _frames_of(record):
                 frame = by_bytes.get((record.partition, other.raw.data))
@@ -138,6 +138,6 @@ def redrive(config: Config, history: History, chosen: Iterable[Rejection], *, dr
     given, left_out = Redrive(config, history, Judge.of_today(config), now_us()).plan(chosen)
     if dry_run or not given:
         return [*(Redriven(again.event_id) for _, again in given), *left_out]
-    with RawWriter(config) as writer:
+    with AgainWriter(config) as writer:
         places = writer.put(given)
     return [*(Redriven(again.event_id, "", place) for (_, again), place in zip(given, places, strict=True)), *left_out]

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from gateway.interests import changes
 from gateway.interests.changes import Change, EndSession, Put, Remove, Renew, SetFacts
-from gateway.interests.interest import Interest, InterestKey
+from gateway.interests.interest import FramePosition, Interest, InterestKey
 from gateway.interests.records import epoch_record
 from gateway.raw_log import mesh_frames
 from gateway.raw_log.container import ContainerBuilder
@@ -111,6 +111,6 @@ class InterestLog:
         work.outs.extend(self._state.topics.raw(partition, record) for partition in range(self._state.raw_partitions))
 
 
-def _at(work: Work) -> tuple[int, int, int]:
+def _at(work: Work) -> FramePosition:
     position = work.position
     return position.partition, position.offset, position.index

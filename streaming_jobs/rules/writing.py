@@ -24,7 +24,7 @@ FLUSH_SECONDS = 30.0
 """Kafka must have a batch's findings within this; else the batch fails, and Spark does it again."""
 
 
-class RawWriter:
+class FindingsWriter:
     """For one thread at a time and rule: Spark runs a query's batches one after the other."""
 
     def __init__(self, config: Config) -> None:

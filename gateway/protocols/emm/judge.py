@@ -72,7 +72,7 @@ def _named_keys(packet: Packet, keys: KeyRing) -> tuple[Key, ...]:
 
 def _check_hmac(named: tuple[Key, ...], signed: bytes, tag: bytes, received_at: int) -> Verdict:
     for key in usable_at(received_at, (key for key in named if key.hmac is not None)):
-        if verify_hmac(key.hmac or b"", signed, tag):
+        if key.hmac is not None and verify_hmac(key.hmac, signed, tag):
             return Verdict(Auth.HMAC, key.key_id)
     raise Rejected(Reason.BAD_HMAC)
 
@@ -89,7 +89,7 @@ def _check_signature(
         if not known:
             return _check_foreign(public, signed, signature, options)
     for key in usable_at(received_at, known):
-        if verify_ed25519(key.ed25519 or b"", signed, signature):
+        if key.ed25519 is not None and verify_ed25519(key.ed25519, signed, signature):
             return Verdict(Auth.ED25519, key.key_id)
     raise Rejected(Reason.BAD_SIGNATURE)
 

@@ -20,7 +20,7 @@ from gateway.protocols.yamp.frames import (
     UserFrame,
 )
 from gateway.protocols.yamp.options import YampOptions
-from gateway.raw_log.frames import LINK_FACT, NO_FACTS, Facts, RawFrame, ReplyAddress, event_of
+from gateway.raw_log.frames import LINK_FACT, NO_FACTS, Facts, RawFrame, event_of
 from gateway.reasons import Reason, Rejected
 from gateway.trail import from_uid, of_event
 
@@ -73,11 +73,6 @@ def dedup_key(event: Event, _options: YampOptions) -> str:
 def format_of(facts: Facts) -> Format:
     """What the session agreed on in its handshake."""
     return Format(str(facts[FORMAT_FACT]))
-
-
-def request_named(request: str, subject: str) -> ReplyAddress:
-    """Stands beside a cancel whose uri is not its request's, and says nothing but which request is meant."""
-    return ReplyAddress("", "", "", 0, 0, request, subject)
 
 
 def _kind(frame: UserFrame) -> Kind:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 
 from gateway import deliveries
+from gateway.config import parse
 from gateway.deliveries import DeliveryOutcome
 from gateway.egress import Egress, Group, Position
 from gateway.event import SECOND_US, Kind
@@ -149,7 +151,14 @@ def test_a_delivery_without_an_outcome_is_in_flight_for_as_long_as_it_may_take(
 
 
 def test_patience_is_what_the_configuration_allows_its_peers() -> None:
-    assert Patience.of(config()) == Patience(30 * SECOND_US, 35 * SECOND_US, 335 * SECOND_US)
+    assert Patience.of(config()) == Patience(30 * SECOND_US, 35 * SECOND_US, 35 * SECOND_US)
+    slower = """
+      mesh: test
+      listeners: [{name: bus, protocol: wolpertinger, listen: "tcp://127.0.0.1:5051", confirm_seconds: 25}]
+      peers: [{name: plant, protocol: hsp, connect: "tcp://127.0.0.1:5041"}]
+    """
+    allowed = Patience.of(parse(slower, Path("meshgate.yaml"), {}))
+    assert allowed == Patience(30 * SECOND_US, (75 + 5) * SECOND_US, (300 + 75 + 5) * SECOND_US)
 
 
 # -- receivers for whom nothing was sent ---------------------------------------------------------------------------
