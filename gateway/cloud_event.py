@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 
-from gateway.event import Auth, Event, Kind
+from gateway.event import SECOND_US, Auth, Event, Kind
 from gateway.trace_context import TRACEPARENT
 
 Headers = list[tuple[str, bytes]]
@@ -121,7 +121,7 @@ def rfc3339(at_us: int) -> str:
 @lru_cache(maxsize=1_024)
 def _time(at_us: int) -> bytes:
     """Frames that an edge has received at once have it in common, and so have those sent within one second."""
-    seconds, fraction = divmod(at_us, 1_000_000)
+    seconds, fraction = divmod(at_us, SECOND_US)
     try:
         return b"%b.%06dZ" % (_whole_seconds(seconds), fraction)
     except (OverflowError, ValueError, OSError):  # a peer may claim any time
@@ -135,4 +135,4 @@ def _whole_seconds(seconds: int) -> bytes:
 
 def microseconds(text: str) -> int:
     moment = datetime.fromisoformat(text)
-    return int(moment.replace(microsecond=0).timestamp()) * 1_000_000 + moment.microsecond
+    return int(moment.replace(microsecond=0).timestamp()) * SECOND_US + moment.microsecond

@@ -113,8 +113,10 @@ def _no_constant(name: str) -> Any:
     raise ValueError(name)
 
 
-_decode_json = json.JSONDecoder(parse_constant=_no_constant).decode
-"""Made once: `json.loads` makes a decoder at each call that has an option, which costs as much as the parsing."""
+JSON_DECODER = json.JSONDecoder(parse_constant=_no_constant)
+"""Without NaN and infinities, which are no JSON. Made once: `json.loads` makes a decoder at each call that has an
+option, which costs as much as the parsing."""
+_decode_json = JSON_DECODER.decode
 
 
 def _parse_json(body: bytes) -> Any:

@@ -9,8 +9,10 @@ What is made for every event is not `frozen`, for that costs three times as much
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any
 
 import msgpack
@@ -36,6 +38,21 @@ class Position:
     @property
     def event_id(self) -> str:
         return f"{self.partition}-{self.offset}-{self.index}"
+
+
+class Passing:
+    """Lets each position pass once, in its order. `positions`: the last that passed, by raw partition."""
+
+    def __init__(self, positions: Mapping[int, Position] = MappingProxyType({})) -> None:
+        self.positions = dict(positions)
+
+    def passes(self, position: Position) -> bool:
+        """False for a repeat."""
+        last = self.positions.get(position.partition)
+        if last is not None and position <= last:
+            return False
+        self.positions[position.partition] = position
+        return True
 
 
 @dataclass(slots=True)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 
+SECOND_US = 1_000_000
+"""The mesh tells time in microseconds since the epoch."""
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 FOREIGN_KEY_HEADER = "emm-public-key"
@@ -16,6 +18,8 @@ MESH_ERROR_HEADER = "mesh-error"
 """On an error of the mesh itself: its slug."""
 SERVED_BESIDE_HEADER = "served-beside"
 """On `no_responder`: other subjects are served that differ in their last tokens only."""
+PROGRESSIVE_HEADER = "progressive"
+"""`false` on a request whose requester wants no progress. Protocols without such a word want it."""
 
 
 class Kind(StrEnum):

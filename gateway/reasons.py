@@ -1,4 +1,4 @@
-"""Why a frame was refused: the closed set of slugs that stand in labels, headers and messages."""
+"""Why a frame was refused: the closed set of slugs that stand in labels, headers and messages, and where that was."""
 
 from __future__ import annotations
 
@@ -38,6 +38,17 @@ class Reason(StrEnum):
     RATE_LIMITED = "rate_limited"
     OVERLOAD = "overload"
     INTERNAL = "internal"
+
+
+class Stage(StrEnum):
+    """Where on its way a frame was refused, or something that came of it."""
+
+    LOG = "log"
+    """What is no record of the raw log at all: there is no frame in it."""
+    DECODE = "decode"
+    MATCH = "match"
+    DELIVER = "deliver"
+    """What was accepted and could not be delivered: no matter of the frame itself."""
 
 
 class MeshError(StrEnum):

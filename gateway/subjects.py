@@ -38,6 +38,13 @@ def check_pattern(pattern: object) -> tuple[str, ...]:
     return parts
 
 
+def check_subject(subject: str) -> str:
+    """The subject, if it is one; raises ValueError, for a configuration's sake."""
+    if not {"", "*", ">"}.isdisjoint(tokens(subject)):
+        raise ValueError(f"{subject!r} is no subject: it has an empty token or a wildcard")
+    return subject
+
+
 def is_control(subject: str) -> bool:
     """Under the reserved prefix `mesh.`, in any case (and by `/` as by `.`)."""
     return subject[:4].lower() == "mesh" and (len(subject) == 4 or subject[4] in "./")

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from gateway.auth.verification import public_of
 from gateway.reasons import Reason, Rejected
 
 NODE_BYTES = 16
@@ -81,3 +82,11 @@ class GatewayIdentity:
     key_id: bytes
     ed25519_private: bytes = field(repr=False)
     hmac: bytes | None = field(default=None, repr=False)
+
+
+def trusting(keys: KeyRing, identity: GatewayIdentity | None) -> KeyRing:
+    """The gateway is a node of its own mesh: what it signs is believed."""
+    if identity is None:
+        return keys
+    own = Key(identity.key_id, identity.hmac, public_of(identity.ed25519_private), default=True)
+    return KeyRing({**keys.nodes, identity.node: {own.key_id: own, **keys.nodes.get(identity.node, {})}})

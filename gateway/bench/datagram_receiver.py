@@ -17,6 +17,7 @@ from gateway.bench.sockets import bound_socket, datagram_socket
 from gateway.bench.work import Work
 from gateway.client import NoAnswerError, PacketKey, RefusedError
 from gateway.client.packets import Grant, PacketReader, PacketWriter, grant_of
+from gateway.clock import now_us
 from gateway.edge.datagram_socket import kernel_drops
 from gateway.reasons import Rejected
 
@@ -58,7 +59,7 @@ class Subscriber:
         self.grant: Grant | None = None
         self._subject = subject
         self._reader = PacketReader(None, verify=False)
-        self._writer = None if key is None else PacketWriter(key, os.urandom, _now)
+        self._writer = None if key is None else PacketWriter(key, os.urandom, now_us)
         self._heartbeat_at = 0.0
         sock.setblocking(False)
 
@@ -80,7 +81,7 @@ class Subscriber:
     def take_grant(self, packet: bytes, peer: str) -> None:
         """Raises RefusedError where the mesh says that it did not subscribe us."""
         try:
-            grant = grant_of(self._reader.read(packet, peer, _now()))
+            grant = grant_of(self._reader.read(packet, peer, now_us()))
         except Rejected:
             return
         if grant is not None and self._subject not in grant.subscribed:
@@ -196,7 +197,3 @@ def _packets(sock: socket.socket) -> list[bytes]:
     except OSError:
         pass
     return found
-
-
-def _now() -> int:
-    return time.time_ns() // 1000

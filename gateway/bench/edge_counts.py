@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import urllib.request
 from collections.abc import Mapping
 
-from prometheus_client.parser import text_string_to_metric_families
+from gateway.errors import SetupError
+from gateway.live.exposition import read_samples
+from gateway.live.parts import Part
 
-from gateway.address import HostPort
-
-ANSWER_SECONDS = 2.0
 COUNTED = {
     "meshgate_received_frames_total": "received",
     "meshgate_udp_kernel_dropped_total": "kernel_dropped",
@@ -19,14 +17,13 @@ COUNTED = {
 _DETAILS = ("reason", "outcome")
 
 
-def read(management: HostPort | None) -> dict[str, float]:
+def read(edge: Part | None) -> dict[str, float]:
     """By name, over all listeners; nothing where there is no edge that answers."""
-    if management is None:
+    if edge is None:
         return {}
     try:
-        with urllib.request.urlopen(f"http://{management}/metrics", timeout=ANSWER_SECONDS) as answer:
-            return counts(answer.read().decode())
-    except OSError:
+        return counts(edge.text("/metrics"))
+    except SetupError:
         return {}
 
 
@@ -36,13 +33,11 @@ def counts(exposition: str) -> dict[str, float]:
     {'rejected overload': 3.0}
     """
     found: dict[str, float] = {}
-    for family in text_string_to_metric_families(exposition):
-        for sample in family.samples:
-            if sample.name in COUNTED:
-                name = " ".join(
-                    (COUNTED[sample.name], *(sample.labels[one] for one in _DETAILS if one in sample.labels))
-                )
-                found[name] = found.get(name, 0.0) + sample.value
+    for sample in read_samples(exposition):
+        if sample.name in COUNTED:
+            details = (sample.labels[one] for one in _DETAILS if one in sample.labels)
+            name = " ".join((COUNTED[sample.name], *details))
+            found[name] = found.get(name, 0.0) + sample.value
     return found
 
 

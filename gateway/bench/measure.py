@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from gateway.address import HostPort
 from gateway.bench import edge_counts
 from gateway.bench.accounting import Account, account
 from gateway.bench.children import BenchError, Child, Children
@@ -21,6 +20,7 @@ from gateway.bench.schedule import SECOND_NS, Schedule
 from gateway.bench.stream_generator import generate_events
 from gateway.bench.stream_receiver import receive_events, serve_requests
 from gateway.bench.work import Work
+from gateway.live.parts import Part
 from gateway.protocols import protocols
 
 READY_SECONDS = 300.0
@@ -47,7 +47,7 @@ class Setup:
     target: Place
     receivers: int = 1
     roots: Mapping[str, int] = field(default_factory=dict)
-    edge: HostPort | None = None
+    edge: Part | None = None
     wait_seconds: float = WAIT_SECONDS
 
 

@@ -24,7 +24,8 @@ from gateway.client.stream import OnEvent
 from gateway.content import JSON
 from gateway.event import Event
 from gateway.protocols import protocols
-from gateway.protocols.session import Action, Delivered, Delivery, FramesReceived, SessionSettings
+from gateway.protocols.actions import Action, Delivered, Delivery, FramesReceived
+from gateway.protocols.session import SessionSettings
 
 OPENING = 64
 """Sessions that are opened at once: a listener's backlog is not what is measured."""

@@ -14,7 +14,7 @@ from gateway.bench.room import check_memory
 from gateway.bench.schedule import Schedule
 from gateway.bench.stream_clients import Publisher, close_all, open_clients, run_loop
 from gateway.bench.work import Work
-from gateway.protocols.session import Delivery
+from gateway.protocols.actions import Delivery
 
 FRAME_OVERHEAD_BYTES = 640
 """Of a delivery and its names, with room: 256 bytes were measured for yamp, 523 for wolpertinger."""

@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 
 from gateway.auth import trust_file
+from gateway.auth.keyring import trusting
 from gateway.bench.alone import flat_out, measure_alone
 from gateway.bench.children import BenchError
 from gateway.bench.compare import compared, read
@@ -30,8 +31,8 @@ from gateway.cli.console import Output, UnavailableError, note, show
 from gateway.cli.options import common_options
 from gateway.cli.peer_options import Peer
 from gateway.client import KeyNotFoundError, PacketKey, find_key
-from gateway.client.packet_key import trusting
 from gateway.config import Config
+from gateway.live.parts import edge_parts
 from gateway.protocols import protocols
 
 _protocol = click.Choice(sorted(protocols()))
@@ -141,7 +142,7 @@ class Ends:
             receivers=receivers,
             wait_seconds=wait_seconds,
             roots=roots_of(config.state_dir / "state" / "running.json"),
-            edge=config.edge.management,
+            edge=edge_parts(config)[0],
         )
 
     def _place(self, protocol: str, where: str | None, keys: list[PacketKey]) -> Place:

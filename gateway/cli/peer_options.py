@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from gateway.address import Address
 from gateway.auth import trust_file
-from gateway.auth.keyring import GatewayIdentity, KeyRing
+from gateway.auth.keyring import GatewayIdentity, KeyRing, trusting
 from gateway.cli.console import CommandError, UnavailableError
 from gateway.cli.options import config_option, logging_options, read_config
 from gateway.client import (
@@ -34,7 +34,6 @@ from gateway.client import (
 )
 from gateway.client.address import peer_address
 from gateway.client.carriers import tls_context
-from gateway.client.packet_key import trusting
 from gateway.client.staying import stay
 from gateway.config import Config, Listener
 from gateway.config.loading import DEFAULT_PATHS

@@ -14,8 +14,9 @@ from gateway.cli.console import CommandError, Output, cell, printable, show, sho
 from gateway.cli.options import common_options, config_group, read_config
 from gateway.cli.part_options import edges_option
 from gateway.cloud_event import microseconds
+from gateway.event import SECOND_US
 from gateway.live.parts import Part, edge_parts
-from gateway.live.peers import MICROSECONDS, Peer, connected, is_anonymous
+from gateway.live.peers import Peer, connected, is_anonymous
 
 COLUMNS = ("session", "protocol", "listener", "peer", "node", "age", "received", "delivered", "pending")
 TOLD_AS = {"received_frames": "received", "delivered_frames": "delivered", "pending_deliveries": "pending"}
@@ -84,7 +85,7 @@ def _row(peer: Peer) -> dict[str, Any]:
     """An anonymous node is named after the session that stands beside it: shown once is enough."""
     named = {TOLD_AS.get(name, name): value for name, value in peer.items()}
     node = None if is_anonymous(peer["node"]) else peer["node"]
-    return named | {"node": node, "age": age(time.time() - microseconds(peer["connected_at"]) / MICROSECONDS)}
+    return named | {"node": node, "age": age(time.time() - microseconds(peer["connected_at"]) / SECOND_US)}
 
 
 def age(seconds: float) -> str:

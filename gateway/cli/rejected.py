@@ -17,14 +17,14 @@ from gateway.cli.options import common_options, config_group, read_config
 from gateway.cli.times import microseconds, moment
 from gateway.cloud_event import rfc3339
 from gateway.egress import Position
+from gateway.event import SECOND_US
 from gateway.history.rejections import Filter, Rejection, rejections
 from gateway.history.topics import History
-from gateway.history.way import ROUTED_SECONDS, SECOND, SKEW_SECONDS
-from gateway.reasons import Reason
+from gateway.history.way import ROUTED_SECONDS, SKEW_SECONDS
+from gateway.reasons import Reason, Stage
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 COLUMNS = ("at", "event_id", "reason", "stage", "protocol", "peer", "node", "bytes", "detail")
-STAGES = ("log", "decode", "match", "deliver")
 
 
 def filter_options(verb: Verb) -> Verb:
@@ -32,7 +32,8 @@ def filter_options(verb: Verb) -> Verb:
     for option in reversed((
         click.option("--reason", "reasons", type=click.Choice([one.value for one in Reason]), multiple=True,
                      metavar="SLUG", help="Only what was refused for this; may be repeated."),
-        click.option("--stage", "stages", type=click.Choice(STAGES), multiple=True, help="Where it was refused."),
+        click.option("--stage", "stages", type=click.Choice([one.value for one in Stage]), multiple=True,
+                     help="Where it was refused."),
         click.option("--event-id", "event_ids", type=EventId(), multiple=True, help="Only this frame."),
         click.option("--protocol", default="", metavar="NAME", help="Only frames of this protocol."),
         click.option("--node", default="", metavar="NODE", help="Only frames of this node."),
@@ -116,8 +117,8 @@ def _of_frame(history: History, event_id: Position) -> list[Rejection]:
     chosen = Filter(frozenset({event_id.event_id}))
     logged = history.record("raw", event_id.partition, event_id.offset)
     if logged is not None:
-        since = logged.logged_at - SKEW_SECONDS * SECOND
-        if found := list(rejections(history, chosen, since, since + ROUTED_SECONDS * SECOND)):
+        since = logged.logged_at - SKEW_SECONDS * SECOND_US
+        if found := list(rejections(history, chosen, since, since + ROUTED_SECONDS * SECOND_US)):
             return found
     return list(rejections(history, chosen, None, None))
 

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import click
 
-MICROSECONDS = 1_000_000
-"""In a second."""
+from gateway.event import SECOND_US
+
 _SPAN = re.compile(r"(?P<count>\d{1,5})(?P<unit>[smhdw])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
@@ -38,4 +38,4 @@ def moment(text: str) -> datetime:
 
 
 def microseconds(at: datetime | None) -> int | None:
-    return None if at is None else int(at.timestamp() * MICROSECONDS)
+    return None if at is None else int(at.timestamp() * SECOND_US)

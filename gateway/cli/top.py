@@ -6,7 +6,6 @@ import shutil
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -18,6 +17,7 @@ from gateway.cli.console import Output, UnavailableError, show_line
 from gateway.cli.options import common_options, read_config
 from gateway.cli.part_options import edges_option, router_option
 from gateway.cli.top_text import painted, plain, screen
+from gateway.clock import now_us
 from gateway.cloud_event import rfc3339
 from gateway.live.looking import Looking, telling
 from gateway.live.parts import edge_parts, router_part
@@ -72,7 +72,7 @@ def document(mesh: str, flow: dict[str, Any], watching: Watching) -> dict[str, A
     events = flow["stages"]["events"]["per_second"]
     return {
         "mesh": mesh,
-        "at": rfc3339(time.time_ns() // 1_000),
+        "at": rfc3339(now_us()),
         "trouble": watching.trouble,
         **flow,
         "subjects": told(watching.subjects.busiest(SUBJECTS_TOLD), events),

@@ -10,7 +10,6 @@ import asyncio
 import logging
 import os
 import socket
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from gateway.client.errors import NoAnswerError, RefusedError, UnreachableError
 from gateway.client.inbox import Inbox
 from gateway.client.packet_key import PacketKey
 from gateway.client.packets import PLAIN, Grant, PacketReader, PacketWriter, Wrapping, grant_of
+from gateway.clock import now_us
 from gateway.event import Event
 from gateway.protocols import protocols
 from gateway.protocols.emm.frames import MAX_PACKET_BYTES
@@ -84,7 +84,7 @@ class DatagramClient:
         self._loop = asyncio.get_running_loop()
         self._socket = sock
         self._is_signed = key is not None and key.signer.tags_bytes > 0
-        self._writer = PacketWriter(key, os.urandom, _now)
+        self._writer = PacketWriter(key, os.urandom, now_us)
         self._reader = reader
         self._inbox = Inbox(self._pause, self._resume)
         self._patterns: dict[str, None] = {}
@@ -215,7 +215,7 @@ class DatagramClient:
 
     def _take(self, packet: bytes) -> None:
         try:
-            event = self._reader.read(packet, self.peer, _now())
+            event = self._reader.read(packet, self.peer, now_us())
         except Rejected as refused:
             log.info("%s: a packet is refused: %s", self.peer, refused)
             return
@@ -239,7 +239,3 @@ async def connected_socket(address: Address) -> socket.socket:
     except OSError as failed:
         raise UnreachableError(str(address), why(failed)) from failed
     return sock
-
-
-def _now() -> int:
-    return time.time_ns() // 1000

@@ -10,7 +10,8 @@ from gateway.address import Address
 from gateway.client.address import XmppAddress
 from gateway.client.carriers import Carrier, StreamCarrier
 from gateway.client.errors import UnreachableError
-from gateway.protocols.session import Action, Delivery, Session
+from gateway.protocols.actions import Action, Delivery
+from gateway.protocols.session import Session
 
 OnAction = Callable[[Action], None]
 
@@ -121,7 +122,7 @@ class Driver:
         self._pump()
 
     def receive_eof(self) -> None:
-        self._session.receive_eof(self._loop.time())
+        self._session.receive_eof()
         self._pump()
 
     def lost(self, error: Exception | None) -> None:

@@ -33,14 +33,6 @@ class PacketKey:
         return cls(Signer.of(identity))
 
 
-def trusting(keys: KeyRing, identity: GatewayIdentity | None) -> KeyRing:
-    """With the gateway's own keys among those believed."""
-    if identity is None:
-        return keys
-    own = Key(identity.key_id, identity.hmac, public_of(identity.ed25519_private), default=True)
-    return KeyRing({**keys.nodes, identity.node: {own.key_id: own, **keys.nodes.get(identity.node, {})}})
-
-
 def find_key(text: str, keys: KeyRing | None = None, identity: GatewayIdentity | None = None) -> PacketKey:
     """The key that is meant. Raises KeyNotFoundError.
 

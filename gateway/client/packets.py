@@ -11,11 +11,11 @@ from gateway.auth.keyring import KEY_IDENTIFIER_BYTES, KeyRing
 from gateway.client.message_ids import MessageIds
 from gateway.client.packet_key import PacketKey
 from gateway.content import BINARY
-from gateway.event import Auth, Event, Kind
+from gateway.event import SECOND_US, Auth, Event, Kind
 from gateway.protocols.emm import codec, rules
 from gateway.protocols.emm.frames import HELLO_SUBJECT, Algorithm, EventType, Field, FieldType
 from gateway.protocols.emm.judge import Verdict, judge
-from gateway.protocols.emm.mapping import MICROSECONDS, draft_of, event_of
+from gateway.protocols.emm.mapping import draft_of, event_of
 from gateway.protocols.emm.options import EmmOptions
 from gateway.protocols.emm.sealing import Metadata, compress, seal
 from gateway.protocols.spec import Env
@@ -78,11 +78,11 @@ class PacketWriter:
         return self._encode(self._presence(EventType.HELLO, Field(FieldType.BINARY, said)))
 
     def heartbeat(self) -> bytes:
-        now = U64.pack(self._clock() // MICROSECONDS)
+        now = U64.pack(self._clock() // SECOND_US)
         return self._encode(self._presence(EventType.HEARTBEAT, Field(FieldType.TIMESTAMP, now)))
 
     def _presence(self, event_type: EventType, said: Field) -> codec.Draft:
-        return codec.Draft(self._ids.next(), self._clock() // MICROSECONDS, (said,), event_type)
+        return codec.Draft(self._ids.next(), self._clock() // SECOND_US, (said,), event_type)
 
     def _sealed(self, draft: codec.Draft, algorithm: Algorithm) -> codec.Draft:
         if self._key is None or self._key.encryption is None:

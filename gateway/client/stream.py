@@ -16,7 +16,6 @@ import asyncio
 import json
 import secrets
 import ssl
-import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -27,9 +26,10 @@ from gateway.client.inbox import Inbox
 from gateway.client.open_requests import OnProgress, OpenRequests
 from gateway.client.serving import Handler, Servants
 from gateway.client.translation import Answer, Translator
+from gateway.clock import now_us
 from gateway.content import JSON
 from gateway.event import Event, Kind
-from gateway.protocols.session import (
+from gateway.protocols.actions import (
     Action,
     Delivered,
     Delivery,
@@ -37,9 +37,9 @@ from gateway.protocols.session import (
     Opened,
     Outcome,
     RequestsAbandoned,
-    SessionSettings,
     Terminated,
 )
+from gateway.protocols.session import SessionSettings
 from gateway.protocols.spec import Options, ProtocolSpec
 from gateway.reasons import MeshError, Rejected
 
@@ -62,7 +62,7 @@ class StreamClient:
         self._loop = asyncio.get_running_loop()
         self._spec = spec
         self._driver = Driver(spec.session(settings, options), peer, self._act, text=spec.text_messages)
-        self._translator = Translator(spec, options, peer, secrets.token_hex(8), lambda: time.time_ns() // 1000)
+        self._translator = Translator(spec, options, peer, secrets.token_hex(8), now_us)
         self._inbox = Inbox(self._driver.pause_reading, self._driver.resume_reading)
         self._on_event = on_event or self._inbox.put
         self._servants = Servants(self._answer)

@@ -12,14 +12,11 @@ from typing import Any
 
 from gateway.auth.keyring import KeyRing
 from gateway.content import JSON
-from gateway.event import NO_HEADERS, Event, Kind
-from gateway.protocols.session import Delivery, FramesReceived
+from gateway.event import NO_HEADERS, PROGRESSIVE_HEADER, Event, Kind
+from gateway.protocols.actions import Delivery, FramesReceived
 from gateway.protocols.spec import Encoded, Env, Options, ProtocolSpec, Target
 from gateway.raw_log.frames import NO_FACTS, Facts, RawFrame, ReplyAddress, Source
 from gateway.reasons import Rejected
-
-PROGRESSIVE_HEADER = "progressive"
-"""`false` on a request whose requester wants no progress, in the protocols that can say so."""
 
 EPOCH = SESSION = 1
 """Of a client, which has one session in its life."""

@@ -13,7 +13,7 @@ from pydantic_core import PydanticCustomError
 
 from gateway.address import Address, HostPort, parse_address, parse_host_port
 from gateway.config.kafka import COMPACTED, RECORD_OVERHEAD_BYTES, KafkaSettings
-from gateway.config.settings import EdgeSettings, Limits, RouterSettings
+from gateway.config.settings import EdgeSettings, Limits, RouterSettings, ordinal_of
 from gateway.yaml_files.source import Place, Source, path_text
 
 
@@ -103,7 +103,7 @@ def _edge_has_partition(source: Source) -> None:
     own = _number(egress, "partitions", None) if isinstance(egress, Mapping) else None
     partitions = own or _number(kafka, "partitions", KafkaSettings().partitions)
     identity = str(_section(source, "edge").get("id", EdgeSettings().id))
-    ordinal = EdgeSettings.model_construct(id=identity).ordinal
+    ordinal = ordinal_of(identity)
     if partitions and ordinal >= partitions:
         source.fault(
             ("edge", "id"),

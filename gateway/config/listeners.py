@@ -67,6 +67,9 @@ class XmppComponent(Section):
     """What the server asks for. The connection has no TLS of its own: the server belongs on the same host."""
 
 
+LINK_REDELIVER_SECONDS = 300
+"""How long a link's peer is owed what it missed, where its protocol can redeliver and the link says nothing else."""
+
 TlsT = TypeVar("TlsT", ListenTls | None, ConnectTls | None)
 
 
@@ -86,6 +89,11 @@ class Endpoint(Section):
     @property
     def address(self) -> Address:
         raise NotImplementedError
+
+    @property
+    def redeliver_seconds(self) -> int:
+        """How long a node is owed what it misses; 0 where the protocol cannot redeliver."""
+        return getattr(self.options, "redeliver_seconds", 0)
 
     def for_router(self) -> Self:
         """Without the secrets that only its own connections have a use for."""
@@ -233,6 +241,12 @@ class Link(Endpoint):
     @property
     def address(self) -> Address:
         return self.connect
+
+    @property
+    def redeliver_seconds(self) -> int:
+        can = "redeliver_seconds" in type(self.options).model_fields
+        is_said = "redeliver_seconds" in self.options.model_fields_set
+        return LINK_REDELIVER_SECONDS if can and not is_said else super().redeliver_seconds
 
     @field_validator("connect")
     @classmethod

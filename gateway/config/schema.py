@@ -64,7 +64,7 @@ def _with_references(node: Any) -> Any:
     inner = {key: _with_references(value) for key, value in node.items()}
     if inner.get("type") not in _NOT_TEXT and not (inner.get("type") == "string" and inner.keys() & _FORMS):
         return inner
-    said = {key: inner.pop(key) for key in _SAID_OF_IT & inner.keys()}
+    said = {key: inner.pop(key) for key in list(inner) if key in _SAID_OF_IT}
     return {**said, "anyOf": [inner, _REFERENCE]}
 
 

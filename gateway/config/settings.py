@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Annotated, Literal
 from uuid import UUID
 
@@ -15,7 +16,14 @@ from gateway.permissions import EVERYTHING, Grant, Rule
 EDGE_ID = r"^(?:[A-Za-z0-9][A-Za-z0-9-]*-)?[0-9]{1,6}$"
 HTTP_URL = r"^https?://[^/\s]+(/\S*)?$"
 URL = r"^[A-Za-z][A-Za-z0-9+.-]*://\S+:[0-9]{1,5}(/\S*)?$"
-_ORDINAL = re.compile(r"(\d+)$")
+_ORDINAL = re.compile(r"\d+$")
+
+
+@lru_cache
+def ordinal_of(edge: str) -> int:
+    """An edge's egress partition: the number its id ends in."""
+    found = _ORDINAL.search(edge)
+    return int(found[0]) if found else 0
 
 
 class Identity(Section):
@@ -54,8 +62,7 @@ class EdgeSettings(Section):
 
     @property
     def ordinal(self) -> int:
-        found = _ORDINAL.search(self.id)
-        return int(found[1]) if found else 0
+        return ordinal_of(self.id)
 
 
 class Limits(Section):

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
-from gateway.protocols.session import Outcome
+from gateway.protocols.actions import REACHED, Outcome
 
 HELD_AT_MOST = 65_536
 """Then the oldest is let go as a bad one. As many as one session may have open; and of records that were told of before
@@ -38,7 +38,7 @@ class Awaited:
             over(False)
 
     def ended(self, outcome: Outcome) -> None:
-        self._failed = self._failed or outcome not in (Outcome.CONFIRMED, Outcome.WRITTEN)
+        self._failed = self._failed or outcome not in REACHED
         self._left -= 1
         if self._left == 0:
             self._over(self._failed)

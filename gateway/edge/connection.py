@@ -21,13 +21,14 @@ from typing import Any, Protocol
 
 from gateway.config import Limits
 from gateway.edge.carrier import Carrier
-from gateway.edge.faults import Faults
 from gateway.edge.metrics import ListenerMetrics
 from gateway.edge.peer import Peer
 from gateway.edge.publisher import RawPublisher
 from gateway.edge.reading import Gate, Hold, TokenBucket
 from gateway.event import Auth, Kind
-from gateway.protocols.session import (
+from gateway.faults import Faults
+from gateway.protocols.actions import (
+    REACHED,
     Action,
     Delivered,
     Delivery,
@@ -40,9 +41,9 @@ from gateway.protocols.session import (
     RequestDropped,
     RequestEnded,
     RequestsAbandoned,
-    Session,
     Terminated,
 )
+from gateway.protocols.session import Session
 from gateway.raw_log import mesh_frames
 from gateway.raw_log.frames import LINK_FACT, REDELIVER_FACT, Facts, ReplyAddress, Source, session_id
 from gateway.raw_log.mesh_frames import MESH, SessionClosed, SessionOpened
@@ -149,7 +150,7 @@ class Connection:
         self.pump()
 
     def receive_eof(self) -> None:
-        self.session.receive_eof(self._loop.time())
+        self.session.receive_eof()
         self.pump()
 
     @property
@@ -225,7 +226,7 @@ class Connection:
         try:
             self.session.deliver(delivery, self._loop.time())
         except Exception:
-            _faults.tell(f"delivering to a session of {self.session.protocol}")
+            _faults.tell(f"while delivering to a session of {self.session.protocol}")
             self._delivered(Delivered(delivery, Outcome.UNDELIVERABLE, "internal error", refused=True))
             self._give_up(Farewell.INTERNAL, "a delivery could not be handled")
         if not self._pump_is_due:
@@ -331,7 +332,7 @@ class Connection:
 
     def _delivered(self, end: Delivered) -> None:
         self.pending -= 1
-        self.delivered_frames += end.outcome in (Outcome.WRITTEN, Outcome.CONFIRMED)
+        self.delivered_frames += end.outcome in REACHED
         self._mesh.delivered(self, end)
 
     def _facts(self, negotiated: Facts) -> Facts:

@@ -13,10 +13,8 @@ from gateway.edge.confirmations import Awaited
 from gateway.edge.metrics import EdgeMetrics
 from gateway.edge.outcomes import OutcomeLog
 from gateway.edge.traces import EdgeTraces
-from gateway.protocols.session import Delivery, Outcome
+from gateway.protocols.actions import REACHED, Delivery, Outcome
 from gateway.raw_log.frames import durable_parts
-
-DELIVERED = frozenset({Outcome.CONFIRMED, Outcome.WRITTEN})
 
 
 @dataclass(slots=True)
@@ -66,7 +64,7 @@ class Ends:
             self._loop.call_soon(self._tell)
         self._ended[receiver.listener, delivery.protocol, delivery.origin, value].append(at - delivery.received_at)
         if self._traces is not None and delivery.trace:
-            failed = "" if outcome in DELIVERED else detail or value
+            failed = "" if outcome in REACHED else detail or value
             self._traces.delivered(delivery, receiver.destination, at, value, failed)
         if outcome is Outcome.UNDELIVERABLE:
             said = {"protocol": delivery.origin, "peer": receiver.destination, "node": receiver.node}
@@ -76,7 +74,7 @@ class Ends:
         ended, self._ended = self._ended, defaultdict(list)
         for (listener, protocol, origin, outcome), took_us in ended.items():
             self._metrics.of_name(listener, protocol).delivered(outcome, len(took_us))
-            if origin and outcome in DELIVERED:
+            if origin and outcome in REACHED:
                 self._metrics.observe_end_to_end(origin, protocol, [max(one, 0) / 1e6 for one in took_us])
 
     def end_owed(self, delivery: HandedDelivery, outcome: Outcome, detail: str) -> None:

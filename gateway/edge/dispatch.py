@@ -20,7 +20,6 @@ from gateway.edge.datagram_calls import AT_ONCE
 from gateway.edge.datagrams_out import Told
 from gateway.edge.delivery import Ends, HandedDelivery, Receiver
 from gateway.edge.egress_reader import Batch
-from gateway.edge.faults import Faults
 from gateway.edge.handover import Handovers
 from gateway.edge.ledger import Ledger
 from gateway.edge.outcomes import KnownOutcomes
@@ -29,8 +28,9 @@ from gateway.edge.sending import KNOWN_ADDRESSES, Datagram, OfT
 from gateway.edge.tickets import Tickets
 from gateway.egress import Begun, Confirm, Egress, Group, Handover, Position, Step
 from gateway.event import Kind
-from gateway.protocols.session import Delivery, Outcome
-from gateway.raw_log.frames import ReplyAddress, session_id
+from gateway.faults import Faults
+from gateway.protocols.actions import Delivery, Outcome
+from gateway.raw_log.frames import ReplyAddress, datagram_name, session_id
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ _TAKEN = (-1, None)
 """Stands behind the records of a batch."""
 
 
-class Session(Protocol):
+class OpenSession(Protocol):
     def deliver(self, delivery: Delivery) -> None: ...
 
 
@@ -77,9 +77,9 @@ class Dispatch:
     `taken`: called for each batch when it has been handled."""
 
     def __init__(
-        self, edge: str, epoch: int, ledger: Ledger, ends: Ends, owed: Owed, handovers: Handovers,
+        self, *, edge: str, epoch: int, ledger: Ledger, ends: Ends, owed: Owed, handovers: Handovers,
         tickets: Tickets[tuple[int, Egress]],
-        session: Callable[[int], Session | None], datagrams: Mapping[str, Datagrams],
+        session: Callable[[int], OpenSession | None], datagrams: Mapping[str, Datagrams],
         abandon: Callable[[ReplyAddress], None], begun: Callable[[Begun], None], confirm: Confirming,
         patience: Callable[[], float], taken: Callable[[], None], past: Past,
     ) -> None:  # fmt: skip
@@ -147,7 +147,7 @@ class Dispatch:
             self._handle(offset, record)
         except Exception:
             # A fault of ours costs the record it happened with, and must not cost what the ledger holds back for it.
-            self._faults.tell(f"handling egress offset {offset}")
+            self._faults.tell(f"while handling egress offset {offset}")
             self._each(offset, record, self._ledger.settle)
 
     def _handle(self, offset: int, record: Egress) -> None:
@@ -253,7 +253,7 @@ class Dispatch:
             else:
                 socket.send(leaving, told)
         except Exception:
-            self._faults.tell(f"sending {len(leaving)} datagrams of {listener}")
+            self._faults.tell(f"while sending {len(leaving)} datagrams of {listener}")
             for _, _, delivery in leaving:
                 self._ledger.settle(delivery.offset)
 
@@ -285,7 +285,7 @@ def _is_step(handover: Handover | None) -> TypeGuard[Handover]:
 
 @lru_cache(KNOWN_ADDRESSES)
 def _receiver(listener: str, address: str) -> Receiver:
-    return Receiver(f"{listener} {address}", listener)
+    return Receiver(datagram_name(listener, address), listener)
 
 
 def _chosen(released: Released[tuple[int, Egress]]) -> tuple[int, Egress]:

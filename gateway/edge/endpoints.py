@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from prometheus_client import Gauge
 
 from gateway.config import Config, Endpoint, Link, Listener
+from gateway.edge.datagram_listener import DatagramListener
 from gateway.edge.links import LinkKeeper
 from gateway.edge.listeners import StreamListener
 from gateway.edge.metrics import EdgeMetrics
@@ -46,7 +47,7 @@ class Endpoints:
         self._leaving: list[LinkKeeper] = []
         self._quic: dict[str, QuicListener] = {}
         self._xmpp: dict[str, XmppListener] = {}
-        self.datagrams: dict[str, UdpListener | QuicListener] = {}
+        self.datagrams: dict[str, DatagramListener] = {}
 
     async def open(self, config: Config) -> None:
         """Binds and dials. Raises SetupError."""

@@ -14,17 +14,17 @@ the log in the form that it takes there is undeliverable.
 
 from __future__ import annotations
 
-import time
 from base64 import b64encode
 from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
+from gateway.clock import now_us
 from gateway.edge.delivery import HandedDelivery
 from gateway.edge.ledger import Ledger
 from gateway.edge.owed import End, Owed
 from gateway.egress import Handover, Step
-from gateway.protocols.session import Outcome
+from gateway.protocols.actions import Outcome
 from gateway.raw_log import mesh_frames
 from gateway.raw_log.frames import Again, RawFrame, Source
 from gateway.raw_log.mesh_frames import DebtGiven, DebtsGiven
@@ -76,7 +76,7 @@ class Handovers:
 
     def _give(self, partition: int, handover: Handover, over: Callable[[], None]) -> None:
         given: list[HandedDelivery] = []
-        now = time.time_ns() // 1000
+        now = now_us()
         for delivery in self._owed.take_out(handover.node, partition, handover.session):
             debt = _debt(delivery, handover)
             if len(debt) > self._largest_frame:

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 
 import msgpack
 
-from gateway.egress import Position
+from gateway.egress import Passing, Position
 
 METADATA_BYTES = 4_096
 """What a broker keeps beside an offset by default. 280 raw partitions fit; beyond them, raise the broker's
@@ -78,23 +78,15 @@ def _fields(position: Position) -> tuple[int, int, int, int]:
     return position.partition, position.offset, position.index, position.part
 
 
-class Ledger:
+class Ledger(Passing):
     """`epoch`: of this edge. Offsets come in order; what is open is settled in any order."""
 
     def __init__(self, epoch: int, begin: Checkpoint) -> None:
+        super().__init__(begin.positions)
         self._epoch = epoch
-        self._positions = dict(begin.positions)
         self._checkpoints = [begin]
         self._open: dict[bool, dict[int, int]] = {False: {}, True: {}}
         self.handled_to = begin.offset
-
-    def passes(self, position: Position) -> bool:
-        """True once for a position that comes in its order; False for a repeat."""
-        last = self._positions.get(position.partition)
-        if last is not None and position <= last:
-            return False
-        self._positions[position.partition] = position
-        return True
 
     def open(self, offset: int, count: int = 1, *, owed: bool = False) -> None:
         """So many more deliveries of that record have no outcome yet."""
@@ -117,7 +109,7 @@ class Ledger:
     def checkpoint(self, at_ms: int) -> Resumption:
         """Takes one, and says what may be committed."""
         if self.handled_to > self._checkpoints[-1].offset:
-            self._checkpoints.append(Checkpoint(self.handled_to, dict(self._positions), at_ms))
+            self._checkpoints.append(Checkpoint(self.handled_to, dict(self.positions), at_ms))
         sessions = self._latest(self._oldest(False))
         committed = self._latest(min(self._oldest(False), self._oldest(True)))
         self._checkpoints = [one for one in self._checkpoints if one.offset >= committed.offset]

@@ -22,7 +22,6 @@ from gateway.edge.publisher import RawPublisher
 from gateway.edge.sessions import Sessions, patience
 from gateway.edge.tickets import Tickets
 from gateway.edge.traces import EdgeTraces
-from gateway.edge.udp import UdpListener
 from gateway.egress import Confirm, Egress, Position
 from gateway.errors import SetupError
 from gateway.lag import Lag
@@ -91,8 +90,9 @@ class Life:
     def _make_publisher(self, edge: str) -> None:
         config = self._config
         self.publisher = RawPublisher(
-            self._producer, config.topic("raw"), config.kafka.topic("raw").partitions, edge, self.epoch,
-            config.edge.record, config.limits.in_flight_bytes, self._metrics.produced, self._traces,
+            self._producer, topic=config.topic("raw"), partitions=config.kafka.topic("raw").partitions,
+            edge=edge, epoch=self.epoch, limits=config.edge.record, bound_bytes=config.limits.in_flight_bytes,
+            observe=self._metrics.produced, traces=self._traces,
         )  # fmt: skip
 
     def _make_ways_out(self, past: Past) -> None:
@@ -111,9 +111,11 @@ class Life:
             largest_frame=config.kafka.largest_frame,
         )  # fmt: skip
         self._dispatch = Dispatch(
-            config.edge.id, self.epoch, self._ledger, ends, self._owed, handovers, tickets, self.sessions.find,
-            self.endpoints.datagrams, self._abandon, self.sessions.drop_requests, self._confirm,
-            lambda: self._config.request_timeout_seconds, self._reader.taken, past,
+            edge=config.edge.id, epoch=self.epoch, past=past,
+            ledger=self._ledger, ends=ends, owed=self._owed, handovers=handovers, tickets=tickets,
+            session=self.sessions.find, datagrams=self.endpoints.datagrams,
+            abandon=self._abandon, begun=self.sessions.drop_requests, confirm=self._confirm,
+            patience=lambda: self._config.request_timeout_seconds, taken=self._reader.taken,
         )  # fmt: skip
 
     def _watch(self) -> None:
@@ -208,8 +210,7 @@ class Life:
     def _close_datagrams(self) -> None:
         """Sockets that still sent what the router wrote, for as long as any of it was handled."""
         for one in self.endpoints.datagrams.values():
-            if isinstance(one, UdpListener):
-                one.close()
+            one.close()
 
     def _close(self) -> None:
         if not self._closed:

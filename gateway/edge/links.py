@@ -22,7 +22,7 @@ from gateway.address import Address, parse_address
 from gateway.config import Link
 from gateway.edge.carrier import LINGER_SECONDS, Carrier
 from gateway.edge.connection import Connection
-from gateway.edge.listeners import Sessions
+from gateway.edge.listeners import SessionMaker
 from gateway.edge.metrics import ListenerMetrics, Standing
 from gateway.edge.peer import Peer
 from gateway.edge.stream import StreamCarrier
@@ -30,7 +30,7 @@ from gateway.edge.tls import TlsContext, node_of
 from gateway.edge.websocket import WebSocketCarrier, dialling
 from gateway.event import Auth
 from gateway.protocols import protocols
-from gateway.protocols.session import Farewell
+from gateway.protocols.actions import Farewell
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class BackOff:
 class LinkKeeper:
     """Keeps one link until it is stopped."""
 
-    def __init__(self, link: Link, sessions: Sessions, tls: TlsContext | None, metrics: ListenerMetrics) -> None:
+    def __init__(self, link: Link, sessions: SessionMaker, tls: TlsContext | None, metrics: ListenerMetrics) -> None:
         self.link = link
         self.secured = tls
         self._sessions = sessions

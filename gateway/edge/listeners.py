@@ -19,7 +19,7 @@ from gateway.edge.websocket import WebSocketCarrier, check_of, serving
 from gateway.errors import SetupError
 from gateway.event import Auth
 from gateway.protocols import protocols
-from gateway.protocols.session import Farewell
+from gateway.protocols.actions import Farewell
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ TURNED_AWAY_AT_ONCE = 64
 it, and a moment after it to read them: little for a few, and too much for everyone who comes when nobody is let in."""
 
 
-class Sessions(Protocol):
+class SessionMaker(Protocol):
     """What makes sessions, as listeners and links see it."""
 
     def connect(self, endpoint: Endpoint, carrier: Carrier, peer: Peer) -> Connection: ...
@@ -44,13 +44,11 @@ class StreamListener:
     are turned away."""
 
     def __init__(
-        self, listener: Listener, sessions: Sessions, tls: TlsContext | None, metrics: ListenerMetrics
+        self, listener: Listener, sessions: SessionMaker, tls: TlsContext | None, metrics: ListenerMetrics
     ) -> None:
         self.listener = listener
         self.secured = tls
         self._spec = protocols()[listener.protocol]
-        if self._spec.session is None:
-            raise SetupError(f"listener {listener.name}: {listener.protocol} has no sessions")
         self._sessions = sessions
         self._metrics = metrics
         self.places = 0

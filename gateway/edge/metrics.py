@@ -15,8 +15,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 
 from gateway import __version__
 from gateway.config import Config, Endpoint
-from gateway.protocols.actions import REQUEST_ENDS
-from gateway.protocols.session import Outcome
+from gateway.protocols.actions import REQUEST_ENDS, Outcome
 from gateway.reasons import Reason
 
 EDGE = ("mesh", "edge")

@@ -14,7 +14,7 @@ from gateway.deliveries import DeliveryOutcome
 from gateway.edge.ledger import Ledger, Resumption
 from gateway.edge.partitions import records_since
 from gateway.edge.producer import NotTaken, Sends
-from gateway.reasons import Rejected
+from gateway.reasons import Reason, Rejected, Stage
 
 FLUSH_SECONDS = 0.05
 OUTCOMES_PER_RECORD = 1_000
@@ -60,7 +60,8 @@ class OutcomeLog:
 
     def reject(self, row: DeliveryOutcome, frame: bytes, headers: dict[str, str], offset: int, *, owed: bool) -> None:
         """What could not be delivered can be looked at, and sent through again."""
-        said = {"reason": "undeliverable", "stage": "deliver", "detail": row.detail, "event_id": row.event_id} | headers
+        why = {"reason": Reason.UNDELIVERABLE, "stage": Stage.DELIVER, "detail": row.detail}
+        said = why | {"event_id": row.event_id} | headers
         encoded = [(name, value.encode()) for name, value in said.items()]
         self._ledger.open(offset, owed=owed)
         self._send(self._rejected, frame, [offset], owed, headers=encoded)

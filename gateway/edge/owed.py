@@ -28,7 +28,7 @@ from typing import Protocol
 from gateway.edge.connection import Terms
 from gateway.edge.delivery import HandedDelivery
 from gateway.edge.suspicion import GIVEN_UP, Suspicion
-from gateway.protocols.session import Delivered, Delivery, Outcome
+from gateway.protocols.actions import Delivered, Delivery, Outcome
 from gateway.raw_log.frames import Source
 
 GIVEN_AT_ONCE = 1_024

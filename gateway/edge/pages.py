@@ -9,7 +9,7 @@ from importlib.resources import files
 
 from gateway.edge.connection import Connection
 from gateway.management import Answer, json_answer
-from gateway.protocols.session import Farewell
+from gateway.protocols.actions import Farewell
 
 
 class PeersPage:

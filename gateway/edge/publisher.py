@@ -92,7 +92,7 @@ class RawPublisher:
     """
 
     def __init__(
-        self, producer: Sends, topic: str, partitions: int, edge: str, epoch: int, limits: RecordSettings,
+        self, producer: Sends, *, topic: str, partitions: int, edge: str, epoch: int, limits: RecordSettings,
         bound_bytes: int, observe: Callable[[float], None], traces: EdgeTraces | None = None,
     ) -> None:  # fmt: skip
         self._loop = asyncio.get_running_loop()

@@ -8,7 +8,6 @@ so what was meant for one client is never sent to the next that happens to have 
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import time
@@ -23,9 +22,9 @@ from aioquic.quic.packet import QuicHeader, QuicPacketType, pull_quic_header
 
 from gateway.address import host_port
 from gateway.config import Limits, Listener
-from gateway.edge.datagram_socket import KernelDrops, bind
+from gateway.edge.datagram_listener import DatagramListener
 from gateway.edge.datagrams_in import DATAGRAM_BYTES
-from gateway.edge.datagrams_out import DatagramsOut, Told
+from gateway.edge.datagrams_out import Told
 from gateway.edge.metrics import ListenerMetrics, Standing
 from gateway.edge.publisher import RawPublisher
 from gateway.edge.quic_arrival import Address, Retries, other_versions, refusal
@@ -59,30 +58,21 @@ class _Known:
     ids: set[bytes] = field(default_factory=set)
 
 
-class QuicListener:
-    """Counts its frames in the raw log itself (`settled`), as the UDP listener does. `listener` and `secured` may be
-    replaced: what is bound stays, and new connections get other certificates."""
+class QuicListener(DatagramListener):
+    """`listener` and `secured` may be replaced: what is bound stays, and new connections get other certificates."""
 
     def __init__(
         self, edge: str, epoch: int, listener: Listener, spec: ProtocolSpec[Any], publisher: RawPublisher,
         metrics: ListenerMetrics, limits: Limits, secured: QuicContext,
     ) -> None:  # fmt: skip
-        self._loop = asyncio.get_running_loop()
-        self._publisher = publisher
-        self._metrics = metrics
-        self._peek = spec.partition_key
-        self._source = Source(spec.name, listener.name, edge, epoch)
+        super().__init__(edge, epoch, listener, spec, publisher, metrics)
         self._retries = Retries()
         self._by_id: dict[bytes, QuicPeer] = {}
         self._known: dict[str, _Known] = {}
         self._arriving = 0
         self._closed = False
         self._limits = limits
-        self.listener = listener
         self.secured = secured
-        self.socket = bind(listener)
-        self._out = DatagramsOut(self.socket)
-        self._drops = KernelDrops(self.socket, metrics)
 
     def use(self, limits: Limits) -> None:
         """Limits that hold from now on; the idle time for new connections."""
@@ -90,24 +80,14 @@ class QuicListener:
         for known in self._known.values():
             known.bucket = self._bucket()
 
-    @property
-    def port(self) -> int:
-        port: int = self.socket.getsockname()[1]
-        return port
-
-    def start(self) -> None:
-        self._loop.add_reader(self.socket.fileno(), self._drain)
-
     def stop(self) -> None:
-        """Goodbye to all; what waits to be sent has no end but this."""
+        """Goodbye to all, and nothing more is sent to any: there are no connections without receiving."""
         self._closed = True
-        self._loop.remove_reader(self.socket.fileno())
-        self.count_kernel_drops()
+        super().stop()
         for known in list(self._known.values()):
             known.peer.leave("drain")
             known.peer.abort()
-        self._out.close()
-        self.socket.close()
+        self.close()
 
     def send(self, datagrams: Sequence[Datagram[OfT]], told: Told[OfT]) -> None:
         """Their addresses: the names of connections."""
@@ -118,15 +98,6 @@ class QuicListener:
                 told((one,), "the listener is gone" if self._closed else "the connection is gone")
             else:
                 known.peer.send(frame, partial(told, (one,)), self._limits.queue_bytes)
-
-    def settled(self, frames: int, seconds: float, accepted: bool) -> None:
-        if accepted:
-            self._metrics.accepted(frames, seconds)
-        else:
-            self._metrics.rejected(Reason.INTERNAL, frames)
-
-    def count_kernel_drops(self) -> None:
-        self._drops.count()
 
     # -- receiving ---------------------------------------------------------------------------------------------
 

@@ -27,9 +27,9 @@ from aioquic.quic.events import (
 )
 from aioquic.quic.packet import QuicErrorCode
 
-from gateway.edge.faults import Faults
 from gateway.edge.metrics import Standing
 from gateway.edge.quic_arrival import Address
+from gateway.faults import Faults
 from gateway.quic_datagrams import DatagramConnection, is_idle, is_tls
 from gateway.reasons import Reason
 
@@ -193,7 +193,7 @@ class QuicPeer:
         self._ended("drain")
 
     def _failed(self, doing: str) -> None:
-        _faults.tell(f"{doing} on a QUIC connection")
+        _faults.tell(f"while {doing} on a QUIC connection")
         self._ended(Reason.INTERNAL)
 
     def _arrived(self) -> None:

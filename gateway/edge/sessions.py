@@ -18,13 +18,12 @@ from gateway.edge.publisher import RawPublisher
 from gateway.egress import Begun
 from gateway.event import Auth
 from gateway.protocols import protocols
-from gateway.protocols.session import Delivered, Farewell, Session, SessionSettings
+from gateway.protocols.actions import Delivered, Farewell
+from gateway.protocols.session import Session, SessionSettings
 from gateway.raw_log.frames import durable_parts
 
 log = logging.getLogger(__name__)
 
-LINK_REDELIVER_SECONDS = 300
-"""How long a link's peer is owed what it missed, where its protocol can redeliver and the link says nothing else."""
 QUIET_SECONDS = 5.0
 """When draining: how long a session may go on with what is under way before it hears the goodbye."""
 LOOK_SECONDS = 0.01
@@ -84,7 +83,7 @@ class Sessions:
             self.limits(endpoint.name),
             endpoint.subscribe,
             endpoint.serve,
-            redeliver_seconds(endpoint) if proven else 0,
+            endpoint.redeliver_seconds if proven else 0,
         )
         connection = Connection(self, session, carrier, peer, terms, self._metrics.of(endpoint))
         self._arriving.add(connection)
@@ -183,15 +182,7 @@ class Sessions:
             await asyncio.sleep(LOOK_SECONDS)
 
 
-def redeliver_seconds(endpoint: Endpoint) -> int:
-    """How long a node of this listener or link is owed what it misses; 0 where its protocol cannot redeliver."""
-    seconds: int = getattr(endpoint.options, "redeliver_seconds", 0)
-    if isinstance(endpoint, Link) and "redeliver_seconds" in type(endpoint.options).model_fields:
-        return seconds if "redeliver_seconds" in endpoint.options.model_fields_set else LINK_REDELIVER_SECONDS
-    return seconds
-
-
 def patience(config: Config, durable_name: str) -> float:
     """How long a node is waited for of which only the name is known."""
     _, listener = durable_parts(durable_name)
-    return next((float(redeliver_seconds(one)) for one in config.endpoints if one.name == listener), 0.0)
+    return next((float(one.redeliver_seconds) for one in config.endpoints if one.name == listener), 0.0)

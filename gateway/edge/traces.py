@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from gateway.clock import now_us
 from gateway.config import Config
 from gateway.raw_log.frames import Source
 from gateway.raw_log.mesh_frames import MESH
@@ -44,7 +44,7 @@ class EdgeTraces:
 
     def logged(self, received: Received, partition: int, offset: int) -> None:
         """A record is where its frames have their names from."""
-        now = time.time_ns() // 1000
+        now = now_us()
         record = self._sampling.of_record(partition, offset, received[0][1])
         for index, context in record.among(len(received)):
             source, at = received[index]

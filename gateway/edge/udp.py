@@ -5,16 +5,15 @@ Ten times faster than asyncio's own datagram transport, which allocates 256 KiB 
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import Sequence
 from typing import Any
 
 from gateway.config import Limits, Listener
-from gateway.edge.datagram_socket import KernelDrops, bind
+from gateway.edge.datagram_listener import DatagramListener
 from gateway.edge.datagrams_in import Place, datagrams_in
-from gateway.edge.datagrams_out import DatagramsOut, Told
+from gateway.edge.datagrams_out import Told
 from gateway.edge.metrics import ListenerMetrics
 from gateway.edge.publisher import RawPublisher
 from gateway.edge.reading import TokenBucket
@@ -29,60 +28,24 @@ REMEMBERED_PEERS = 65_536
 """What is known of an address, found once; beyond this the cache starts over (an address can be forged at will)."""
 
 
-class UdpListener:
-    """Counts its frames in the raw log itself (`settled`), for nobody waits for a datagram's acknowledgement."""
-
+class UdpListener(DatagramListener):
     def __init__(
         self, edge: str, epoch: int, listener: Listener, spec: ProtocolSpec[Any], publisher: RawPublisher,
         metrics: ListenerMetrics, limits: Limits,
     ) -> None:  # fmt: skip
-        self._loop = asyncio.get_running_loop()
-        self._publisher = publisher
-        self._metrics = metrics
-        self._peek = spec.partition_key
-        self._source = Source(spec.name, listener.name, edge, epoch)
+        super().__init__(edge, epoch, listener, spec, publisher, metrics)
         self._sources: dict[Place, tuple[Source, int]] = {}
         self._partitions: dict[bytes, int] = {}
         self._buckets: dict[Place, TokenBucket] = {}
-        self.listener = listener
-        self.socket = bind(listener)
         self._in = datagrams_in(self.socket)
-        self._out = DatagramsOut(self.socket)
-        self._drops = KernelDrops(self.socket, metrics)
         self.use(limits)
 
     def use(self, limits: Limits) -> None:
-        """Limits that hold from now on."""
         self._rate = limits.frames_per_second_per_session
         self._buckets.clear()
 
-    @property
-    def port(self) -> int:
-        port: int = self.socket.getsockname()[1]
-        return port
-
     def send(self, datagrams: Sequence[Datagram[OfT]], told: Told[OfT]) -> None:
         self._out.send(datagrams, told)
-
-    def start(self) -> None:
-        self._loop.add_reader(self.socket.fileno(), self._drain)
-
-    def stop(self) -> None:
-        """Nothing more is received; what the router still sends goes out."""
-        self._loop.remove_reader(self.socket.fileno())
-        self.count_kernel_drops()
-
-    def close(self) -> None:
-        """What waits to be sent has no end but this."""
-        if self.socket.fileno() >= 0:
-            self._out.close()
-            self.socket.close()
-
-    def settled(self, frames: int, seconds: float, accepted: bool) -> None:
-        if accepted:
-            self._metrics.accepted(frames, seconds)
-        else:
-            self._metrics.rejected(Reason.INTERNAL, frames)
 
     # -- receiving ---------------------------------------------------------------------------------------------
 
@@ -150,6 +113,3 @@ class UdpListener:
             self._partitions.clear()
         partition = self._partitions[key] = self._publisher.partition_of(key)
         return partition
-
-    def count_kernel_drops(self) -> None:
-        self._drops.count()

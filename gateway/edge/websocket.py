@@ -31,7 +31,7 @@ from gateway.address import Address
 from gateway.config import Listener
 from gateway.edge.carrier import Carrier, Host
 from gateway.edge.metrics import Standing
-from gateway.protocols.session import Farewell
+from gateway.protocols.actions import Farewell
 from gateway.reasons import Reason
 
 MESSAGE_HEAD_BYTES = 1_024

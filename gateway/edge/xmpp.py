@@ -26,7 +26,7 @@ from gateway.config import Limits, Listener
 from gateway.edge.carrier import Carrier
 from gateway.edge.connection import Connection
 from gateway.edge.links import BackOff
-from gateway.edge.listeners import Sessions
+from gateway.edge.listeners import SessionMaker
 from gateway.edge.metrics import ListenerMetrics, Standing
 from gateway.edge.peer import Peer
 from gateway.edge.xmpp_carrier import XmppCarrier
@@ -45,7 +45,7 @@ NODE = "xmpp:"
 class XmppListener:
     """Keeps the stream until it is closed."""
 
-    def __init__(self, listener: Listener, sessions: Sessions, metrics: ListenerMetrics) -> None:
+    def __init__(self, listener: Listener, sessions: SessionMaker, metrics: ListenerMetrics) -> None:
         self._loop = asyncio.get_running_loop()
         self._sessions = sessions
         self._metrics = metrics

@@ -17,7 +17,7 @@ from slixmpp.jid import InvalidJID
 from slixmpp.types import MessageTypes, PresenceTypes
 from slixmpp.xmlstream import StanzaBase, tostring
 
-from gateway.edge.faults import Faults
+from gateway.faults import Faults
 from gateway.xmpp_messages import body_of, for_now, is_ping
 
 log = logging.getLogger(__name__)
@@ -143,7 +143,7 @@ class ComponentStream(ComponentXMPP):
             log.debug("a stanza of an address that is none")
         except Exception:
             # An exception would end the stream, and with it the sessions of everyone.
-            _faults.tell("reading a stanza of XMPP")
+            _faults.tell("while reading a stanza of XMPP")
         return None
 
     def _take_message(self, message: Message) -> None:

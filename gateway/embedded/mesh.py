@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
+import socket
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -19,6 +17,7 @@ from gateway.embedded.java import find_java
 from gateway.embedded.probe import SUBJECT, probed_listener, send_probe
 from gateway.embedded.processes import Part, Processes
 from gateway.errors import SetupError
+from gateway.live import parts as live
 
 START_SECONDS = 300.0
 """For all parts together; a cold cache on a machine at many times its load has been seen to take 150."""
@@ -88,8 +87,8 @@ class LocalMesh:
             self._processes.start(self._part(name))
         if config.kafka.is_embedded:
             self._wait("kafka", stop, lambda: _answers(config.kafka.listen), str(config.kafka.listen))
-        self._wait("edge", stop, lambda: _is_ready(config.edge.management), _addresses(config))
-        self._wait("router", stop, lambda: _is_ready(config.router.management), f"Spark, {config.router.mode}")
+        self._wait("edge", stop, lambda: _is_ready(live.edge_parts(config)[0]), _addresses(config))
+        self._wait("router", stop, lambda: _is_ready(live.router_part(config)), f"Spark, {config.router.mode}")
         if config.rules:
             self._wait("rules", stop, self._rules_ready.exists, f"{len(config.rules)} of them, on Spark too")
 
@@ -167,8 +166,6 @@ class LocalMesh:
 
 
 def _answers(address: HostPort) -> bool:
-    import socket
-
     try:
         with socket.create_connection((address.host, address.port), timeout=1):
             return True
@@ -182,11 +179,10 @@ def _refuse_taken(address: HostPort, setting: str) -> None:
         raise SetupError(f"{setting}: {address} is in use by another process; stop it, or choose another port")
 
 
-def _is_ready(address: HostPort) -> bool:
+def _is_ready(part: live.Part) -> bool:
     try:
-        with urllib.request.urlopen(f"http://{address}/healthz/ready", timeout=2) as response:
-            return bool(json.load(response)["status"] == "ok")
-    except (OSError, urllib.error.HTTPError, ValueError):
+        return bool(part.json("/healthz/ready")["status"] == "ok")
+    except (SetupError, ValueError):
         return False
 
 

@@ -8,11 +8,6 @@ from dataclasses import dataclass, field
 from gateway.history.topics import History
 from gateway.records import Record
 
-DELIVER = "deliver"
-"""The stage of what was accepted and could not be delivered."""
-LOG = "log"
-"""The stage of what is no record of the raw log at all: there is no frame in it."""
-
 
 @dataclass(frozen=True, slots=True)
 class Rejection:

@@ -11,17 +11,16 @@ from gateway.config import Config
 from gateway.config.kafka import TopicName
 from gateway.deliveries import DeliveryOutcome
 from gateway.egress import Egress, Group, Position
-from gateway.event import Event
+from gateway.event import SECOND_US, Event
 from gateway.history.frame import LoggedFrame
 from gateway.history.places import position_of
-from gateway.history.rejections import DELIVER, Rejection, rejection
+from gateway.history.rejections import Rejection, rejection
 from gateway.history.search import Told, about
 from gateway.history.topics import History, Scan
-from gateway.raw_log.frames import session_id
-from gateway.reasons import Rejected
+from gateway.raw_log.frames import datagram_name, session_id
+from gateway.reasons import Rejected, Stage
 from gateway.records import Record
 
-SECOND = 1_000_000
 SKEW_SECONDS = 2
 """Clocks of the edge, the router and us agree within this."""
 ROUTED_SECONDS = 600
@@ -58,7 +57,7 @@ def way_of(history: History, config: Config, logged: LoggedFrame) -> Way:
     event, event_at = search.event()
     refusals = tuple(search.refusals())
     sent = tuple(search.sent(_edge_prefix(config, logged)))
-    unsaid = [refusal.at for refusal in refusals if refusal.stage == DELIVER]
+    unsaid = [refusal.at for refusal in refusals if refusal.stage == Stage.DELIVER]
     ended_from = min([one.sent_at for one in sent] + unsaid, default=0)
     return Way(logged, event, event_at, refusals, tuple(search.with_outcomes(sent, ended_from)))
 
@@ -98,8 +97,8 @@ class _Search:
         open_ = {(one.destination, one.part) for one in sent}
         found: dict[tuple[str, int], DeliveryOutcome] = {}
         if ended_from:
-            since = ended_from - SKEW_SECONDS * SECOND
-            spans = self._history.between("deliveries", since, since + ENDED_SECONDS * SECOND)
+            since = ended_from - SKEW_SECONDS * SECOND_US
+            spans = self._history.between("deliveries", since, since + ENDED_SECONDS * SECOND_US)
             for outcome in self._outcomes(self._history.read("deliveries", spans)):
                 found.setdefault((outcome.destination, outcome.part), outcome)
                 if open_ and found.keys() >= open_:
@@ -114,8 +113,8 @@ class _Search:
                 yield from (one for one in outcomes if one.event_id == self._name)
 
     def _around(self, name: TopicName) -> Scan:
-        since = self._logged.logged_at - SKEW_SECONDS * SECOND
-        return self._history.read(name, self._history.between(name, since, since + ROUTED_SECONDS * SECOND))
+        since = self._logged.logged_at - SKEW_SECONDS * SECOND_US
+        return self._history.read(name, self._history.between(name, since, since + ROUTED_SECONDS * SECOND_US))
 
 
 def _event_told(record: Record) -> Told | None:
@@ -126,7 +125,7 @@ def _event_told(record: Record) -> Told | None:
 def _refusal_told(record: Record) -> Told | None:
     """By the place where the frame stood then. Edges, who name none of theirs, write when they know: in no order."""
     place = record.header("again") or record.header("event_id")
-    in_order = record.header("stage") != DELIVER or record.header("edge")
+    in_order = record.header("stage") != Stage.DELIVER or record.header("edge")
     return Told(place, _position(place)) if in_order else None
 
 
@@ -147,7 +146,7 @@ def _position(event_id: str) -> Position | None:
 
 def _receivers(written: Egress, group: Group, edge: str) -> Iterator[str]:
     yield from (session_id(edge, written.epoch, number) for number in group.sessions)
-    yield from (" ".join(address) for address in group.addresses)
+    yield from (datagram_name(*address) for address in group.addresses)
     yield from group.owed
 
 

@@ -1,19 +1,19 @@
 """Who wants what: the changes that ride in the log, the table they make, and the match of an event against it."""
 
 from gateway.interests.changes import Change, EndSession, NewEpoch, Put, Remove, Renew, SetFacts, from_bytes, to_bytes
-from gateway.interests.interest import Interest, InterestKey, Position, Verb
+from gateway.interests.interest import FramePosition, Interest, InterestKey, Verb
 from gateway.interests.table import Applied, InterestTable, Matched
 
 __all__ = [
     "Applied",
     "Change",
     "EndSession",
+    "FramePosition",
     "Interest",
     "InterestKey",
     "InterestTable",
     "Matched",
     "NewEpoch",
-    "Position",
     "Put",
     "Remove",
     "Renew",

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from gateway.interests.interest import (
+    FramePosition,
     Interest,
     InterestKey,
-    Position,
     Verb,
     dump,
     interest_fields,
@@ -31,14 +31,14 @@ class Put:
         return self.interest.subscriber
 
     @property
-    def position(self) -> Position:
+    def position(self) -> FramePosition:
         return self.interest.position
 
 
 @dataclass(frozen=True, slots=True)
 class Remove:
     key: InterestKey
-    position: Position
+    position: FramePosition
 
     @property
     def subscriber(self) -> str:
@@ -50,7 +50,7 @@ class EndSession:
     """Every interest of the subscriber ends."""
 
     subscriber: str
-    position: Position
+    position: FramePosition
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class SetFacts:
 
     subscriber: str
     facts: Mapping[str, Fact]
-    position: Position
+    position: FramePosition
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Renew:
 
     subscriber: str
     expires_at: int
-    position: Position
+    position: FramePosition
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from gateway.interests.interest import Interest, InterestKey
 from gateway.subjects import tokens
 
+NEVER = 1 << 63
+"""After every time that an event may have."""
 MAX_CACHED_REFERENCES = 2_000_000
 """The cache's bound in references to interests (16 MB of pointers), not in subjects: one subject may have ten thousand
 subscribers, and another none. When it is full all of it goes: the tries refill it in microseconds a subject."""
@@ -23,12 +25,13 @@ _WILD = frozenset({"*", ">"})
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Everyone who fits a subject: `plain` has each subscriber once; `groups` the members of each, each once.
-    `first_expiry`: before that all of them are alive."""
+    """Everyone who fits a subject and is alive at a time from `since` on, before `until`: `plain` has each subscriber
+    once; `groups` the members of each, each once."""
 
     plain: tuple[Interest, ...]
     groups: tuple[tuple[Interest, ...], ...]
-    first_expiry: int | None = None
+    since: int = 0
+    until: int = NEVER
 
 
 NOBODY = Found((), ())
@@ -69,15 +72,17 @@ class Index:
             del path[depth - 1].children[parts[depth - 1]]
         self._forget(parts)
 
-    def find(self, subject: str) -> Found:
+    def find(self, subject: str, at_us: int) -> Found:
         name = subject.replace("/", ".")
         first = name.partition(".")[0]
         branch = self._cache.get(first)
         found = branch.get(name) if branch is not None else None
-        if found is None:
-            found = _arrange(_collect(self._root, tokens(name)))
-            self._remember(first, name, found)
-        return found
+        if found is not None and found.since <= at_us < found.until:
+            return found
+        now = _arrange(_collect(self._root, tokens(name)), at_us)
+        if found is None or at_us >= found.until:  # not for an event of before, from an edge whose clock is behind
+            self._remember(first, name, now)
+        return now
 
     def below(self, prefix: str) -> Iterator[Interest]:
         """Those whose pattern fits some subject that begins with all of the prefix's tokens and has more."""
@@ -92,7 +97,8 @@ class Index:
                 yield from _subtree(child)
 
     def _remember(self, first: str, name: str, found: Found) -> None:
-        self._cached_references += _weight(found)
+        known = self._cache.get(first, {}).get(name)
+        self._cached_references += _weight(found) - (_weight(known) if known is not None else 0)
         if self._cached_references > MAX_CACHED_REFERENCES:
             self._cache.clear()
             self._cached_references = _weight(found)
@@ -143,19 +149,25 @@ def _subtree(node: _Node) -> Iterator[Interest]:
         nodes.extend(node.children.values())
 
 
-def _arrange(interests: list[Interest]) -> Found:
+def _arrange(interests: list[Interest], at_us: int) -> Found:
     if not interests:
         return NOBODY
     groups: dict[str, dict[str, Interest]] = {}
+    since, until = 0, NEVER
     for interest in interests:
+        end = interest.expires_at
+        if end is not None:
+            if end <= at_us:
+                since = max(since, end)
+                continue
+            until = min(until, end)
         members = groups.setdefault(interest.group, {})
         known = members.get(interest.subscriber)
         if known is None or _preference(known) < _preference(interest):
             members[interest.subscriber] = interest
     plain = _in_order(groups.pop("", {}))
-    expiries = [interest.expires_at for interest in interests if interest.expires_at is not None]
     in_groups = tuple(_in_order(members) for _, members in sorted(groups.items()))
-    return Found(plain, in_groups, min(expiries, default=None))
+    return Found(plain, in_groups, since, until)
 
 
 def _in_order(members: dict[str, Interest]) -> tuple[Interest, ...]:
@@ -164,5 +176,5 @@ def _in_order(members: dict[str, Interest]) -> tuple[Interest, ...]:
 
 
 def _preference(interest: Interest) -> tuple[bool, int, str]:
-    """Of a subscriber's overlapping interests the one that lives longest stands for all: if it is over, all are."""
+    """Of a subscriber's overlapping interests the one that lives longest stands for all."""
     return interest.expires_at is None, interest.expires_at or 0, interest.pattern

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from gateway.raw_log.frames import NO_FACTS, Fact
 
-Position = tuple[int, int, int]
+FramePosition = tuple[int, int, int]
 """Raw partition, offset and index of the frame that made a change."""
 
 
@@ -66,7 +66,7 @@ class Interest:
     expires_at: int | None = None
     durable: bool = False
     left: str = ""
-    position: Position
+    position: FramePosition
 
     @property
     def key(self) -> InterestKey:
@@ -92,7 +92,7 @@ def interest_from(values: dict[str, Any]) -> Interest:
     return Interest(**{**values, "verb": Verb(values["verb"]), "position": position_from(values["position"])})
 
 
-def position_from(values: list[int]) -> Position:
+def position_from(values: list[int]) -> FramePosition:
     partition, offset, index = values
     return partition, offset, index
 

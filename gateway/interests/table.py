@@ -21,8 +21,8 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 
 from gateway.interests.changes import Change, EndSession, NewEpoch, Put, Remove, Renew, SetFacts
-from gateway.interests.index import Found, Index
-from gateway.interests.interest import Interest, InterestKey, Position, Verb
+from gateway.interests.index import Index
+from gateway.interests.interest import FramePosition, Interest, InterestKey, Verb
 
 ENDS_REMEMBERED = 16_384
 """Ends of interests and sessions, by which an older interest that comes again is known as a repeat. A router repeats at
@@ -49,8 +49,8 @@ class Matched:
     """Who gets an event: every plain subscriber, and one chosen member of each group that does not get it anyway.
     Not to be changed once made.
 
-    `plain` is one and the same tuple for as long as nothing changes and no lease is over: what is derived from it may
-    be kept.
+    `plain` is one and the same tuple for as long as nothing changes and no lease ends: what is derived from it may be
+    kept.
     """
 
     plain: tuple[Interest, ...]
@@ -69,8 +69,9 @@ class InterestTable:
         self._indexes = {verb: Index() for verb in Verb}
         self._subscribers: dict[str, dict[InterestKey, Interest]] = {}
         self._edges: dict[str, dict[InterestKey, Interest]] = {}
+        self._leases: dict[InterestKey, Interest] = {}
         self._epochs: dict[str, int] = {}
-        self._ends: dict[InterestKey | str, Position] = {}
+        self._ends: dict[InterestKey | str, FramePosition] = {}
         self._count = 0
 
     def __len__(self) -> int:
@@ -86,7 +87,7 @@ class InterestTable:
     # -- matching ------------------------------------------------------------------------------------------------
 
     def match(self, subject: str, verb: Verb, at_us: int, event_id: str) -> Matched:
-        found = _alive(self._indexes[verb].find(subject), at_us)
+        found = self._indexes[verb].find(subject, at_us)
         if not found.groups:
             return Matched(found.plain, ())
         chosen = {one.subscriber: one for one in (choose(members, event_id) for members in found.groups)}
@@ -96,7 +97,7 @@ class InterestTable:
 
     def servers(self, subject: str, at_us: int) -> tuple[Interest, ...]:
         """Each server of the subject once: whom a cancel goes to."""
-        found = _alive(self._indexes[Verb.SERVE].find(subject), at_us)
+        found = self._indexes[Verb.SERVE].find(subject, at_us)
         servers = {one.subscriber: one for members in (*found.groups, found.plain) for one in members}
         return tuple(servers.values())
 
@@ -130,9 +131,9 @@ class InterestTable:
             case NewEpoch():
                 return self._begin_epoch(change)
 
-    def purge(self, before_us: int) -> Applied:
-        """Leases that were over at this time go. They match nothing anyway: this only frees their memory."""
-        return self._remove_all([interest for interest in self if not interest.alive_at(before_us)])
+    def forget_leases(self, over_at: int) -> None:
+        """Those that were over at this time go. They match nothing later anyway: this only frees their memory."""
+        self._remove_all([lease for lease in self._leases.values() if not lease.alive_at(over_at)])
 
     def _put(self, interest: Interest) -> Applied:
         known = self._subscribers.get(interest.subscriber, {}).get(interest.key)
@@ -144,14 +145,14 @@ class InterestTable:
         self._epochs[interest.edge] = max(interest.epoch, self._epochs.get(interest.edge, -1))
         return self._replace([interest])
 
-    def _end(self, interests: Iterable[Interest], what: InterestKey | str, position: Position) -> Applied:
+    def _end(self, interests: Iterable[Interest], what: InterestKey | str, position: FramePosition) -> Applied:
         known = self._ends.pop(what, position)
         self._ends[what] = known if _before(position, known) else position
         if len(self._ends) > ENDS_REMEMBERED:
             del self._ends[next(iter(self._ends))]
         return self._remove_all(interests)
 
-    def _up_to(self, subscriber: str, position: Position) -> list[Interest]:
+    def _up_to(self, subscriber: str, position: FramePosition) -> list[Interest]:
         return [interest for interest in self.of(subscriber) if not _before(position, interest.position)]
 
     def _is_over(self, interest: Interest) -> bool:
@@ -184,6 +185,8 @@ class InterestTable:
             self._delete(known)
         self._subscribers.setdefault(interest.subscriber, {})[key] = interest
         self._edges.setdefault(interest.edge, {})[key] = interest
+        if interest.expires_at is not None:
+            self._leases[key] = interest
         self._indexes[interest.verb].put(interest)
         self._count += 1
         return True
@@ -195,6 +198,7 @@ class InterestTable:
         if not mine:
             del self._subscribers[interest.subscriber]
         del self._edges[interest.edge][key]
+        self._leases.pop(key, None)
         self._indexes[interest.verb].remove(interest)
         self._count -= 1
 
@@ -207,15 +211,7 @@ def choose(members: tuple[Interest, ...], name: str) -> Interest:
     return max(members, key=lambda member: blake2b(f"{name}\0{member.subscriber}".encode(), digest_size=8).digest())
 
 
-def _alive(found: Found, at_us: int) -> Found:
-    if found.first_expiry is None or at_us < found.first_expiry:
-        return found
-    groups = (tuple(one for one in members if one.alive_at(at_us)) for members in found.groups)
-    plain = tuple(one for one in found.plain if one.alive_at(at_us))
-    return Found(plain, tuple(members for members in groups if members))
-
-
-def _before(position: Position, last: Position) -> bool:
+def _before(position: FramePosition, last: FramePosition) -> bool:
     """Positions compare within one partition. When partitions are added a node may move to another: there, arrival
     decides.
     """

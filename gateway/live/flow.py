@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from gateway.live.exposition import Sample
-from gateway.protocols.session import Outcome
+from gateway.protocols.actions import REACHED
+from gateway.reasons import Stage
 
 PREFIX = "meshgate_"
 BUCKET = "_bucket"
 RECEIVED = "received_frames_total"
-REACHED = frozenset({Outcome.CONFIRMED, Outcome.WRITTEN})
 
 Series = tuple[str, tuple[tuple[str, str], ...]]
 Samples = Mapping[Series, float]
@@ -176,7 +176,7 @@ def _stages(changes: Changes) -> dict[str, Rate]:
     """In the order in which a frame passes them."""
     frames = "frames_total"
 
-    def routed(stage: str, outcome: str) -> Rate:
+    def routed(stage: Stage, outcome: str) -> Rate:
         return changes.rate(frames, lambda labels: (labels["stage"], labels["outcome"]) == (stage, outcome))
 
     return {
@@ -184,11 +184,11 @@ def _stages(changes: Changes) -> dict[str, Rate]:
         "dropped": changes.rate("udp_kernel_dropped_total"),
         "refused": changes.rate("rejected_frames_total", beside=RECEIVED),
         "logged": changes.rate("accepted_frames_total"),
-        "decoded": routed("decode", "accepted"),
+        "decoded": routed(Stage.DECODE, "accepted"),
         "rejected": changes.rate(frames, lambda labels: labels["outcome"] == "rejected"),
         "duplicates": changes.rate("duplicates_total"),
-        "events": routed("match", "event"),
-        "routed": routed("deliver", "routed"),
+        "events": routed(Stage.MATCH, "event"),
+        "routed": routed(Stage.DELIVER, "routed"),
         "delivered": changes.rate("egress_delivered_total", lambda labels: labels["outcome"] in REACHED),
         "undelivered": changes.rate("egress_delivered_total", lambda labels: labels["outcome"] not in REACHED),
     }

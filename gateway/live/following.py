@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import heapq
-import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+from gateway.clock import now_us
 from gateway.config import Config
 from gateway.interests import Interest, InterestTable
 from gateway.interests.records import apply_record
@@ -52,7 +52,7 @@ class Following(KafkaThread):
             self._show(table, not behind)
 
     def _show(self, table: InterestTable, has_caught_up: bool) -> None:
-        now = time.time_ns() // 1_000
+        now = now_us()
         alive = [interest for interest in table if interest.alive_at(now)]
         self.shown, self.count = heapq.nsmallest(SHOWN_INTERESTS, alive, key=order), len(alive)
         self.is_whole = has_caught_up and len(table) < MOST_INTERESTS

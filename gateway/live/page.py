@@ -21,6 +21,7 @@ from itertools import islice
 from typing import Any, Protocol
 
 from gateway import __version__
+from gateway.clock import now_us
 from gateway.cloud_event import rfc3339
 from gateway.config import Config
 from gateway.config.kafka import TopicName
@@ -84,7 +85,7 @@ class LivePage:
             "mesh": config.mesh,
             "edge": config.edge.id,
             "version": __version__,
-            "at": rfc3339(time.time_ns() // 1_000),
+            "at": rfc3339(now_us()),
             **viewing.told(),
             "shown_sessions": sessions,
         })  # fmt: skip

@@ -7,9 +7,8 @@ from typing import Any
 from urllib.parse import quote
 
 from gateway.cloud_event import rfc3339
+from gateway.event import SECOND_US
 from gateway.live.parts import Part
-
-MICROSECONDS = 1_000_000
 
 Peer = dict[str, Any]
 """As `/peers` tells it, with the edge that it is connected to, and times as everywhere else."""
@@ -23,7 +22,7 @@ def connected(edges: Iterable[Part], session: str = "") -> list[Peer]:
 
 def _peer(told: dict[str, Any]) -> Peer:
     edge = edge_of(told["session"])
-    return {**told, "edge": edge, "connected_at": rfc3339(int(told["connected_at"] * MICROSECONDS))}
+    return {**told, "edge": edge, "connected_at": rfc3339(int(told["connected_at"] * SECOND_US))}
 
 
 def edge_of(session: str) -> str:

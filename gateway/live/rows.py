@@ -13,7 +13,7 @@ from typing import Any
 from gateway import cloud_event, egress
 from gateway.protocols import protocols
 from gateway.raw_log.container import decode_record
-from gateway.raw_log.frames import RawFrame
+from gateway.raw_log.frames import RawFrame, datagram_name
 from gateway.raw_log.mesh_frames import MESH
 from gateway.reasons import Reason, Rejected
 from gateway.records import Record
@@ -122,7 +122,7 @@ def egress_rows(record: Record) -> Iterator[Row]:
             **common,
             "part": written.position.part,
             "sessions": list(group.sessions),
-            "addresses": [" ".join(address) for address in group.addresses],
+            "addresses": [datagram_name(*address) for address in group.addresses],
             "owed": list(group.owed),
             "request": group.request,
             "ticket": written.ticket,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from gateway.clock import now_us
 from gateway.cloud_event import rfc3339
 from gateway.interests import Interest, InterestTable
 from gateway.interests.records import apply_record
@@ -21,7 +21,7 @@ def standing(history: History) -> list[Interest]:
     for record in history.read("interests", history.bounds("interests")):
         if record.key is not None:
             apply_record(table, record.key, record.value)
-    now = time.time_ns() // 1_000
+    now = now_us()
     alive = (interest for interest in table if interest.alive_at(now))
     return sorted(alive, key=order)
 

@@ -19,6 +19,10 @@ class Outcome(StrEnum):
     EXPIRED = "expired"
 
 
+REACHED = frozenset({Outcome.CONFIRMED, Outcome.WRITTEN})
+"""It got there: its receiver said so, or it went out by a protocol in which none can."""
+
+
 @dataclass(frozen=True, slots=True)
 class Opened:
     """The handshake is over; the session exists for the mesh. Comes again when a fact has changed."""

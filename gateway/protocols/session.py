@@ -33,9 +33,6 @@ from gateway.protocols.actions import (
     Delivered,
     Delivery,
     Farewell,
-    FrameRefused,
-    FramesReceived,
-    Identified,
     Opened,
     Outcome,
     RequestDropped,
@@ -43,35 +40,9 @@ from gateway.protocols.actions import (
     RequestsAbandoned,
     Terminated,
 )
-from gateway.protocols.recent_ids import RecentIds
 from gateway.protocols.timers import Timers
 from gateway.raw_log.frames import NO_FACTS, Facts, ReplyAddress
 from gateway.reasons import MeshError, Reason, Rejected
-
-__all__ = [
-    "TIMED_OUT",
-    "Action",
-    "Delivered",
-    "Delivery",
-    "Farewell",
-    "FrameRefused",
-    "FramesReceived",
-    "Identified",
-    "Opened",
-    "Outcome",
-    "PeerRequest",
-    "RecentIds",
-    "RequestDropped",
-    "RequestEnded",
-    "RequestsAbandoned",
-    "Session",
-    "SessionSettings",
-    "Terminated",
-    "Timers",
-    "error_body",
-    "stamped",
-]
-
 
 TIMED_OUT = "timeout"
 """How a request of the peer ends that nobody answered in time."""
@@ -155,7 +126,7 @@ class Session(ABC):
             if self.opened and not self._waiting_pong:
                 self.timers.set("ping", now + self.settings.ping_seconds)
 
-    def receive_eof(self, now: float) -> None:  # noqa: ARG002 - a protocol may need the time
+    def receive_eof(self) -> None:
         self._terminate(Reason.TRUNCATED if self._buffer else "eof")
 
     def handle_timer(self, now: float) -> None:

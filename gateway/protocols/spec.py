@@ -24,6 +24,11 @@ class Options(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    @property
+    def confirmed_within_seconds(self) -> float:
+        """After this a delivery is confirmed or given up; 0 where it counts as soon as it is written."""
+        return 0.0
+
     def for_router(self) -> Self:
         """What decoding and encoding need: without the secrets that only a session has a use for."""
         return self

@@ -9,11 +9,13 @@ from types import MappingProxyType
 import msgpack
 
 from gateway.event import NO_HEADERS, Auth, Event, Kind
+from gateway.reasons import Reason, Rejected
 
 Fact = str | int | bool
 Facts = Mapping[str, Fact]
 LINK_FACT = "link"
 """Of sessions that we dialled: what goes there carries its trail."""
+_DURABLE = "node:"
 REDELIVER_FACT = "redeliver_seconds"
 """Of sessions whose node is proven or dialled: so long it keeps its subscriptions after a session has ended, and is
 owed what was accepted meanwhile."""
@@ -46,7 +48,11 @@ class Source:
     @property
     def durable_name(self) -> str:
         """Of the node where it outlives its sessions: what subscribes then, and what deliveries are owed to."""
-        return f"node:{self.node}@{self.listener}"
+        return f"{_DURABLE}{self.node}@{self.listener}"
+
+
+def is_durable_name(name: str) -> bool:
+    return name.startswith(_DURABLE)
 
 
 def durable_parts(name: str) -> tuple[str, str]:
@@ -55,12 +61,17 @@ def durable_parts(name: str) -> tuple[str, str]:
     >>> durable_parts(Source("hsp", "plc", "edge-0", 1, node="urn:a@b").durable_name)
     ('urn:a@b', 'plc')
     """
-    node, _, listener = name.removeprefix("node:").rpartition("@")
+    node, _, listener = name.removeprefix(_DURABLE).rpartition("@")
     return node, listener
 
 
 def session_id(edge: str, epoch: int, number: int) -> str:
     return f"{edge}.{epoch:x}.{number}"
+
+
+def datagram_name(listener: str, address: str) -> str:
+    """A destination that is no session, as `session_id` names one that is."""
+    return f"{listener} {address}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +91,11 @@ class ReplyAddress:
     subject: str = ""
     progressive: bool = True
     facts: Facts = field(default_factory=lambda: NO_FACTS, compare=False)
+
+    @classmethod
+    def naming(cls, request: str, subject: str, protocol: str = "") -> ReplyAddress:
+        """No address: it only says which request is meant. For the log, which knows the session itself."""
+        return cls(protocol, "", "", 0, 0, request, subject)
 
     @property
     def key(self) -> tuple[str, int, int, str]:
@@ -141,6 +157,12 @@ class RawFrame:
     received_at: int
     replies: tuple[ReplyAddress, ...] = ()
     again: Again | None = None
+
+    def asked_subject(self) -> str:
+        """Of the request that this answers; raises Rejected where nobody asked."""
+        if not self.replies:
+            raise Rejected(Reason.MALFORMED, "an answer to no open request")
+        return self.replies[0].subject
 
 
 def event_of(

@@ -16,7 +16,7 @@ from pyspark.sql.types import (
 )
 
 from gateway import deliveries, egress
-from gateway.egress import Group, Position
+from gateway.egress import Group, Passing
 from gateway.event import Kind
 from gateway.raw_log.frames import ReplyAddress, session_id
 from gateway.reasons import Rejected
@@ -81,22 +81,8 @@ ENDED = StructType(
 )
 
 
-class Passing:
-    """Which records of one edge's partition an edge lets pass: those after the last position of their raw partition."""
-
-    def __init__(self) -> None:
-        self._last: dict[int, Position] = {}
-
-    def is_fresh(self, position: Position) -> bool:
-        last = self._last.get(position.partition)
-        if last is not None and position <= last:
-            return False
-        self._last[position.partition] = position
-        return True
-
-
 class SentBy:
-    """Reads one partition of `egress`, in order, in one task."""
+    """Reads one partition of `egress`, in order, in one task, and lets pass what its edge did."""
 
     def __init__(self) -> None:
         self._task = -1
@@ -113,7 +99,7 @@ class SentBy:
             record = egress.decode(value)
         except Rejected:
             return
-        fresh = self._passing.is_fresh(record.position)
+        fresh = self._passing.passes(record.position)
         named = Sent(record.event_id, record.position.part, "", record.kind.value, fresh)
         for group in record.groups:
             for destination in receivers(group, record.epoch, partition):

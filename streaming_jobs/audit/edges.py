@@ -6,14 +6,13 @@ under load counts a little ahead of the log; it is asked before the cut and afte
 
 from __future__ import annotations
 
-import urllib.request
 from collections import Counter
 from dataclasses import dataclass, field
 
-from gateway.errors import SetupError
+from gateway.live.exposition import read_samples
+from gateway.live.parts import Part
 from streaming_jobs.audit.equation import EdgeCount
 
-ASK_SECONDS = 5.0
 RECEIVED, REJECTED = "meshgate_received_frames_total", "meshgate_rejected_frames_total"
 KERNEL, IN_FLIGHT = "meshgate_udp_kernel_dropped_total", "meshgate_in_flight_bytes"
 
@@ -34,47 +33,38 @@ class Counters:
         return self.received - self.refused.total()
 
 
-def ask(management: str) -> Counters:
-    """Raises SetupError where it does not answer."""
-    try:
-        with urllib.request.urlopen(f"http://{management}/metrics", timeout=ASK_SECONDS) as response:
-            return read(response.read().decode())
-    except (OSError, ValueError) as error:
-        raise SetupError(f"edge {management}: {type(error).__name__}") from None
-
-
 def read(exposition: str) -> Counters:
-    from prometheus_client.parser import text_string_to_metric_families
-
     found = Counters("")
-    for family in text_string_to_metric_families(exposition):
-        for sample in family.samples:
-            found.edge = sample.labels.get("edge", found.edge)
-            value = int(sample.value)
-            if sample.name == RECEIVED:
-                found.received += value
-            elif sample.name == REJECTED:
-                found.refused[sample.labels["reason"]] += value
-            elif sample.name == KERNEL:
-                found.kernel_dropped += value
-            elif sample.name == IN_FLIGHT:
-                found.in_flight_bytes += value
+    for sample in read_samples(exposition):
+        found.edge = sample.labels.get("edge", found.edge)
+        value = int(sample.value)
+        if sample.name == RECEIVED:
+            found.received += value
+        elif sample.name == REJECTED:
+            found.refused[sample.labels["reason"]] += value
+        elif sample.name == KERNEL:
+            found.kernel_dropped += value
+        elif sample.name == IN_FLIGHT:
+            found.in_flight_bytes += value
     return found
 
 
 class AskedEdge:
-    """An edge that is asked before the cut and after it."""
+    """An edge that is asked before the cut and after it. Raises SetupError where it does not answer."""
 
-    def __init__(self, management: str) -> None:
-        self._management = management
-        self._before = self._after = ask(management)
+    def __init__(self, part: Part) -> None:
+        self._part = part
+        self._before = self._after = self._ask()
 
     @property
     def edge(self) -> str:
         return self._after.edge
 
     def ask_again(self) -> None:
-        self._after = ask(self._management)
+        self._after = self._ask()
+
+    def _ask(self) -> Counters:
+        return read(self._part.text("/metrics"))
 
     def compare(self, logged: int) -> EdgeCount:
         return edge_count(self._before, self._after, logged)

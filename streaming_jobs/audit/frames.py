@@ -11,13 +11,15 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
+from gateway.config import Config
+from gateway.event import SECOND_US
 from gateway.history.places import Span
+from gateway.reasons import Stage
 from streaming_jobs.audit.account import Account, Evidence, account
 from streaming_jobs.judging.judged import Verdict
 from streaming_jobs.judging.reading import event_print, header
 from streaming_jobs.router.dedup import LATEST_SECONDS, Buckets
 
-_SECOND = 1_000_000
 ACCOUNT = StructType([StructField(name, StringType()) for name in Account._fields])
 SPAN = StructType(
     [
@@ -39,7 +41,7 @@ def events_then(events: DataFrame) -> DataFrame:
 
 def refusals_then(rejected: DataFrame) -> DataFrame:
     """By the place of the frame that was refused; what could not be delivered is no matter of the frame."""
-    told = rejected.where(header("stage") != "deliver").select(
+    told = rejected.where(header("stage") != str(Stage.DELIVER)).select(
         F.coalesce(header("again"), header("event_id")).alias("place"),
         header("reason").alias("reason"),
         F.md5(F.coalesce("value", F.lit(b""))).alias("print"),
@@ -52,7 +54,7 @@ def refusals_then(rejected: DataFrame) -> DataFrame:
     )
 
 
-def accounted(judged: DataFrame, events: DataFrame, refusals: DataFrame, buckets: Buckets) -> DataFrame:
+def accounted(judged: DataFrame, events: DataFrame, refusals: DataFrame, config: Config) -> DataFrame:
     """Every judged frame with its account."""
     causes = judged.where("causes != ''").select(F.col("causes").alias("cause")).distinct()
     evidence = (
@@ -66,7 +68,11 @@ def accounted(judged: DataFrame, events: DataFrame, refusals: DataFrame, buckets
     for name in ("event_prints_then", "reasons_then", "frame_prints_then"):
         evidence = evidence.withColumn(name, F.coalesce(name, F.array().cast("array<string>")))
     give: Callable[..., Column] = F.udf(_account, ACCOUNT, useArrow=False)
-    return _covered(evidence, buckets).select("*", give(*Evidence._fields).alias("account")).select("*", "account.*")
+    return (
+        _covered(evidence, Buckets.of(config))
+        .select("*", give(*Evidence._fields).alias("account"))
+        .select("*", "account.*")
+    )
 
 
 def _account(*evidence: object) -> tuple[str, ...]:
@@ -117,7 +123,7 @@ def _bucket(seconds: Column, buckets: Buckets) -> Column:
 
 
 def _seconds(column: str) -> Column:
-    return F.floor(F.col(column) / _SECOND)
+    return F.floor(F.col(column) / SECOND_US)
 
 
 def _came_through() -> Column:

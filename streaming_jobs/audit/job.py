@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -10,8 +9,11 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
+from gateway.clock import now_us
 from gateway.config import Config
 from gateway.history.topics import History
+from gateway.live.parts import edge_parts
+from gateway.raw_log.mesh_frames import MESH
 from streaming_jobs.audit import deliveries, frames
 from streaming_jobs.audit.account import Counted, FaultKind
 from streaming_jobs.audit.edges import AskedEdge
@@ -34,7 +36,7 @@ def audit_mesh(
 ) -> Equation:  # fmt: skip
     """Between two times (microseconds; None: all there is, up to now). `say` hears how far it is."""
     with History(config) as history:
-        asking = AskedEdge(str(config.edge.management)) if ask_edge else None
+        asking = AskedEdge(edge_parts(config)[0]) if ask_edge else None
         stretch = choose_stretch(history, config, start, end, now_us())
         if asking is not None:
             asking.ask_again()
@@ -45,10 +47,6 @@ def audit_mesh(
             if asking is not None:
                 equation.edges = [asking.compare(audit.logged_by(asking.edge))]
             return equation
-
-
-def now_us() -> int:
-    return time.time_ns() // 1_000
 
 
 class Audit:
@@ -73,7 +71,7 @@ class Audit:
 
     def _count_frames(self) -> None:
         equation = self._equation
-        is_mesh, differs = (F.col("protocol") == "mesh").alias("mesh"), (F.col("differently") != "").alias("differs")
+        is_mesh, differs = (F.col("protocol") == MESH).alias("mesh"), (F.col("differently") != "").alias("differs")
         totals = self._frames.groupBy("counted", "reason", "fault", is_mesh, differs).agg(F.count("*").alias("frames"))
         faults: Counter[str] = Counter()
         for row in totals.collect():
@@ -167,7 +165,7 @@ class Audit:
     def logged_by(self, edge: str) -> int:
         """Frames of this edge's peers, of its newest epoch."""
         of_edge = self.tables.judged.where(
-            (F.col("edge") == edge) & (F.col("protocol") != "mesh") & (F.col("first_id") == "")
+            (F.col("edge") == edge) & (F.col("protocol") != MESH) & (F.col("first_id") == "")
         )
         newest = self.tables.judged.where(F.col("edge") == edge).agg(F.max("epoch")).collect()[0][0]
         return of_edge.where(F.col("epoch") == newest).count() if newest is not None else 0

@@ -12,27 +12,25 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from gateway.clock import now_us
 from gateway.config import Config
 from gateway.config.kafka import TopicName
+from gateway.event import SECOND_US
 from gateway.history.places import Span
 from gateway.history.topics import History
+from gateway.raw_log.frames import is_durable_name
+from gateway.reasons import Stage
 from gateway.records import Record
 from streaming_jobs.audit.account import Counted, FaultKind
 from streaming_jobs.audit.deliveries import SentBy, ended_in
 from streaming_jobs.audit.equation import Equation
 
-SECOND = 1_000_000
 ROUTED_SECONDS = 30
 """From the raw log to the router's outputs. A router that was killed is back, and has caught up, well before that."""
 SPARE_SECONDS = 5
-TRANSMISSIONS = 3
-"""How often a protocol with a `confirm_seconds` sends before it gives up."""
-LINK_OWED_SECONDS = 300
-"""How long a link's peer is owed what it missed, where nothing else is said."""
 MOVED_SECONDS = 10
 """Interests that changed so near to a frame may have counted for it, or not."""
 LOOK_SECONDS = 1.0
-DURABLE = "node:"
 
 Pair = tuple[str, int, str]
 """Event id, part, destination."""
@@ -50,13 +48,10 @@ class Patience:
 
     @classmethod
     def of(cls, config: Config) -> Patience:
-        options = [endpoint.options for endpoint in config.endpoints]
-        confirmed = [getattr(one, "confirm_seconds", 0) * TRANSMISSIONS for one in options]
-        owed = [getattr(one, "redeliver_seconds", 0) for one in options]
+        confirmed = [endpoint.options.confirmed_within_seconds for endpoint in config.endpoints]
         longest = max([config.request_timeout_seconds, *confirmed]) + SPARE_SECONDS
-        return cls(
-            ROUTED_SECONDS * SECOND, int(longest * SECOND), int((max([LINK_OWED_SECONDS, *owed]) + longest) * SECOND)
-        )
+        owed = max((endpoint.redeliver_seconds for endpoint in config.endpoints), default=0) + longest
+        return cls(ROUTED_SECONDS * SECOND_US, int(longest * SECOND_US), int(owed * SECOND_US))
 
 
 class LateFrame(NamedTuple):
@@ -85,7 +80,7 @@ class LateDelivery(NamedTuple):
     @property
     def is_owed(self) -> bool:
         """To a node that may be away, by its durable name."""
-        return self.destination.startswith(DURABLE)
+        return is_durable_name(self.destination)
 
 
 class Unsent(NamedTuple):
@@ -121,8 +116,8 @@ class Waiting:
 
     def wait(self, history: History, ends: Ends, seconds: float, say: Callable[[str], None]) -> None:
         """Follows the topics until nothing is missing, or what is has had its time, or so many seconds are over."""
-        give_up = time.time_ns() // 1_000 + int(seconds * SECOND)
-        while time.time_ns() // 1_000 < min(self.deadline(), give_up):
+        give_up = now_us() + int(seconds * SECOND_US)
+        while now_us() < min(self.deadline(), give_up):
             missing = len(self.frames) + len(self.deliveries) + len(self.unsent)
             say(f"waiting for {missing:,} that may still be on their way")
             time.sleep(LOOK_SECONDS)
@@ -150,7 +145,7 @@ class Waiting:
         self.frames = [one for one in self.frames if one not in self.came]
 
     def _rejection(self, record: Record) -> None:
-        if record.header("stage") != "deliver":
+        if record.header("stage") != Stage.DELIVER:
             place = record.header("again") or record.header("event_id")
             self.came.update({one: record.header("reason") for one in self.frames if one.place == place})
             self.frames = [one for one in self.frames if one not in self.came]
@@ -206,7 +201,7 @@ def inexcusable(unsent: list[Unsent], changes: Mapping[str, list[int]]) -> Itera
     or the servers of a request have changed, another member got it: then it went to as many as it should.
     `changes`: when the interests of a destination changed, by the log.
     """
-    margin = MOVED_SECONDS * SECOND
+    margin = MOVED_SECONDS * SECOND_US
     for one in unsent:
         until = max(one.written_at, one.logged_at) + margin
         moved = any(one.logged_at - margin <= at <= until for at in changes.get(one.destination, ()))

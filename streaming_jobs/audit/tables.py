@@ -15,7 +15,6 @@ from gateway.history.topics import History
 from streaming_jobs.audit import deliveries, frames
 from streaming_jobs.judging.reading import judge_frames, read_topic
 from streaming_jobs.judging.stretch import Stretch, first_times
-from streaming_jobs.router.dedup import Buckets
 
 OUTPUTS: tuple[TopicName, ...] = ("events", "rejected", "egress", "deliveries")
 RECORDS_PER_TASK = 5_000
@@ -46,8 +45,7 @@ class Tables:
         self.outcomes = kept(self._within(deliveries.ended(records["deliveries"])))
         older = deliveries.as_sent(self.outcomes, self._egress_from())
         self.sent = kept(self._within(deliveries.sent(records["egress"])).unionByName(older))
-        buckets = Buckets(self._config.replay_window_seconds)
-        self.frames = kept(frames.accounted(self.judged, self.events, self.refusals, buckets))
+        self.frames = kept(frames.accounted(self.judged, self.events, self.refusals, self._config))
 
     def _within(self, rows: DataFrame) -> DataFrame:
         """What belongs to a frame of the stretch, by its event id."""

@@ -12,11 +12,13 @@ from gateway import egress
 from gateway.cloud_event import TRACE_HEADER
 from gateway.config.kafka import TopicName
 from gateway.egress import Egress, Group
+from gateway.raw_log.frames import datagram_name, session_id
+from gateway.reasons import Stage
 from streaming_jobs.router.outputs import Out
 from streaming_jobs.router.packing import Routed
 
 _SESSION = re.compile(r"(?:[A-Za-z0-9-]*-)?([0-9]+)\.([0-9a-f]+)\.([0-9]+)", re.ASCII)
-
+_DELIVER = Stage.DELIVER.encode()
 
 PROOF_HEADERS = ("ce_meshauth", "ce_meshkey")
 FIXED_HEADERS = (
@@ -100,7 +102,7 @@ def judged(
 
 def _reasons(rejected: Iterable[Out]) -> tuple[str, ...]:
     headers = (dict(out.headers or ()) for out in rejected)
-    return tuple(one["reason"].decode() for one in headers if one["stage"] != b"deliver")
+    return tuple(one["reason"].decode() for one in headers if one["stage"] != _DELIVER)
 
 
 def _destinations(outs: Iterable[Out]) -> Iterable[str]:
@@ -116,8 +118,8 @@ def destinations_of(record: Egress, edge_ordinal: int) -> Iterable[str]:
 
 def receivers(group: Group, epoch: int, edge_ordinal: int) -> Iterable[str]:
     """A session is named by its edge's number, for the record does not name the edge."""
-    yield from (f"{edge_ordinal}.{epoch:x}.{number}" for number in group.sessions)
-    yield from (" ".join(address) for address in group.addresses)
+    yield from (session_id(str(edge_ordinal), epoch, number) for number in group.sessions)
+    yield from (datagram_name(*address) for address in group.addresses)
     yield from group.owed
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
+from gateway.event import SECOND_US
 from gateway.history.frame import LoggedFrame
 from gateway.history.places import Span
 from gateway.history.topics import History
@@ -18,18 +19,16 @@ from gateway.reasons import Rejected
 from gateway.records import Record
 from streaming_jobs.judging.judge import Judge
 
-_SECOND = 1_000_000
-MARKED_WINDOWS = 3
-"""A bucket is two windows long, and a frame may mark the next one too: a mark lasts no longer than this."""
 STEP_RECORDS = 200
 
 
 class Repeats:
-    """`key`: by which a repeat of the frame is known today; None for what has no repeats."""
+    """`key`: by which a repeat of the frame is known today; None for what has no repeats. `reach_seconds`: how long the
+    router knows a frame."""
 
-    def __init__(self, history: History, judge: Judge, logged: LoggedFrame, window_seconds: int) -> None:
+    def __init__(self, history: History, judge: Judge, logged: LoggedFrame, reach_seconds: int) -> None:
         self._history, self._judge, self._logged = history, judge, logged
-        self._window = MARKED_WINDOWS * window_seconds * _SECOND
+        self._reach = reach_seconds * SECOND_US
         self.key = judge.key_of(logged.raw)
 
     def earlier(self, seconds: float) -> Iterator[str]:
@@ -69,7 +68,7 @@ class Repeats:
 
     def _before(self, deadline: float) -> Iterator[Record]:
         place = self._logged.position
-        since = self._logged.logged_at - self._window
+        since = self._logged.logged_at - self._reach
         start = self._history.between("raw", since, None)[place.partition].start
         spans = {place.partition: Span(start, place.offset + 1)}
         for record in self._history.newest_first("raw", spans, step=STEP_RECORDS):

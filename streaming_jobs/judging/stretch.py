@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from gateway.config import Config
 from gateway.config.kafka import TopicName
+from gateway.event import SECOND_US
 from gateway.history.places import Span
 from gateway.history.topics import History
 
-_SECOND = 1_000_000
 COMPARED: tuple[TopicName, ...] = ("raw", "events", "rejected", "deliveries")
 """What must be there together, or nothing could be compared. (Of egress a day is kept; outcomes stand in for it.)"""
 RETENTION_MARGIN_SECONDS = 3_600
@@ -38,7 +38,7 @@ class Stretch:
 
     @property
     def outputs_from(self) -> int | None:
-        return None if self.start is None else self.start - OUTPUT_LEAD_SECONDS * _SECOND
+        return None if self.start is None else self.start - OUTPUT_LEAD_SECONDS * SECOND_US
 
     def covers(self, partition: int, offset: int) -> bool:
         span = self.spans.get(partition)
@@ -58,7 +58,7 @@ def choose_stretch(history: History, config: Config, start: int | None, end: int
 
 def _oldest_compared(history: History, config: Config, bounds: dict[int, Span], now: int) -> int | None:
     kept = min(int(config.kafka.topic(name).settings["retention.ms"]) for name in COMPARED) * 1_000
-    oldest = now - kept + RETENTION_MARGIN_SECONDS * _SECOND
+    oldest = now - kept + RETENTION_MARGIN_SECONDS * SECOND_US
     first = first_times(history, bounds)
     return oldest if any(at < oldest for at in first.values()) else None
 

@@ -16,28 +16,28 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from gateway import cloud_event
+from gateway.clock import now_us
 from gateway.config import Config
 from gateway.egress import Position
-from gateway.event import Event
+from gateway.event import SECOND_US, Event
 from gateway.history.frame import LoggedFrame, NotFoundError, find_frame
 from gateway.history.places import Span, position_of
 from gateway.history.topics import History
+from gateway.protocols.actions import REACHED
 from gateway.raw_log.container import decode_record
 from gateway.raw_log.frames import Again, RawFrame
 from streaming_jobs.audit import deliveries
 from streaming_jobs.audit.account import READS_DIFFERENTLY, FaultKind
-from streaming_jobs.audit.job import now_us
 from streaming_jobs.audit.tables import Tables, kept
 from streaming_jobs.judging.judge import Judge
 from streaming_jobs.judging.reading import header, read_topic, standing, start_batch
-from streaming_jobs.judging.repeats import MARKED_WINDOWS
 from streaming_jobs.judging.stretch import Stretch, choose_stretch
 from streaming_jobs.replay.changes import LISTED, Change, Outcome, Replay, differing
-from streaming_jobs.replay.put_in import Given, RawWriter
+from streaming_jobs.replay.put_in import AgainWriter, Given
+from streaming_jobs.router.dedup import Buckets
 from streaming_jobs.spark import brief
 
 Say = Callable[[str], None]
-_SECOND = 1_000_000
 
 ACCEPTED_TODAY = "accepted today"
 UNDELIVERED = "was not delivered"
@@ -128,7 +128,7 @@ class ReplayJob:
                 because.append(row["because"])
         places = [""] * len(chosen)
         if chosen and not self._found.dry_run:
-            with RawWriter(self._config) as writer:
+            with AgainWriter(self._config) as writer:
                 places = writer.put(chosen)
         sent = zip(chosen, because, places, strict=True)
         self._found.outcomes += [Outcome(again.event_id, why, place) for (_, again), why, place in sent]
@@ -142,7 +142,7 @@ class ReplayJob:
     def _candidates(self) -> DataFrame:
         """Frames that are an event today, which their receivers have not got; with who has."""
         frames = _unheard(self._tables.frames.where("verdict = 'event' AND NOT again AND counted != 'duplicate'"),
-                          MARKED_WINDOWS * self._config.replay_window_seconds * _SECOND)  # fmt: skip
+                          Buckets.of(self._config).reach_seconds * SECOND_US)  # fmt: skip
         joined = frames.join(self._reached(), "event_id", "left").join(self._missed(), "event_id", "left")
         because = (
             F.when(F.col("counted").isin("rejected", "lost") & ~F.col("heard"), F.lit(ACCEPTED_TODAY))
@@ -154,7 +154,7 @@ class ReplayJob:
         return chosen.select("event_id", "partition", "offset", "frame_index", "because", reached)
 
     def _reached(self) -> DataFrame:
-        got = self._tables.outcomes.where("outcome IN ('confirmed', 'written')")
+        got = self._tables.outcomes.where(F.col("outcome").isin([str(one) for one in REACHED]))
         names = F.array_union(F.collect_set("name"), F.collect_set("node"))
         return got.groupBy("event_id").agg(F.array_except(names, F.array(F.lit(""))).alias("reached"))
 
@@ -183,14 +183,14 @@ def _reads_differently() -> Column:
     return (F.col("fault") == str(FaultKind.ALTERED_EVENT)) | (F.col("differently") == READS_DIFFERENTLY)
 
 
-def _unheard(frames: DataFrame, window_us: int) -> DataFrame:
+def _unheard(frames: DataFrame, reach_us: int) -> DataFrame:
     """`heard`: what the frame says has come through as a frame with its key. Repeats that were all refused are one
     event today: the others count as heard.
     """
-    around = Window.partitionBy("key").orderBy("received_at").rangeBetween(-window_us, window_us)
+    around = Window.partitionBy("key").orderBy("received_at").rangeBetween(-reach_us, reach_us)
     in_order = Window.partitionBy("key").orderBy("received_at", "partition", "offset", "frame_index")
     came_through = F.max(F.size("event_prints_then") > 0).over(around)
-    is_repeat = F.coalesce(F.col("received_at") - F.lag("received_at").over(in_order) <= window_us, F.lit(False))
+    is_repeat = F.coalesce(F.col("received_at") - F.lag("received_at").over(in_order) <= reach_us, F.lit(False))
     keyed = frames.where("key IS NOT NULL").withColumn("heard", came_through | is_repeat)
     return keyed.unionByName(frames.where("key IS NULL").withColumn("heard", F.lit(False)))
 

@@ -24,7 +24,7 @@ WRITE_SECONDS = 30
 Given = tuple[LoggedFrame, Again]
 
 
-class RawWriter:
+class AgainWriter:
     """Into the partition where a frame stood first, so that it keeps its place among the others of its node."""
 
     def __init__(self, config: Config) -> None:

@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from gateway import deliveries
+from gateway.clock import now_us
 from gateway.config import Config
 from gateway.deliveries import DeliveryOutcome
 from gateway.egress import Position
+from gateway.event import SECOND_US
 from gateway.history.frame import LoggedFrame, NotFoundError, find_frame
 from gateway.history.places import position_of
-from gateway.history.rejections import LOG, Rejection
+from gateway.history.rejections import Rejection
 from gateway.history.topics import History
 from gateway.history.way import way_of
+from gateway.protocols.actions import REACHED
 from gateway.raw_log.container import decode_record
 from gateway.raw_log.frames import Again
-from gateway.reasons import Rejected
+from gateway.reasons import Rejected, Stage
 from gateway.records import Record
 from streaming_jobs.judging.judge import Judge
-from streaming_jobs.judging.repeats import MARKED_WINDOWS
-from streaming_jobs.replay.put_in import Given, RawWriter
-
-_SECOND = 1_000_000
-REACHED = frozenset({"confirmed", "written"})
+from streaming_jobs.replay.put_in import AgainWriter, Given
+from streaming_jobs.router.dedup import Buckets
 
 Reached = Mapping[str, frozenset[str]]
 """By event id, the destinations and nodes that have got it."""
@@ -76,7 +75,7 @@ class Redrive:
 
     def _repeatable(self, rejection: Rejection) -> LoggedFrame:
         """Raises NotFoundError with why it is not put in again."""
-        if rejection.stage == LOG:
+        if rejection.stage == Stage.LOG:
             raise NotFoundError("it is no record of the raw log: there is no frame in it")
         frame = find_frame(self.history, position_of(rejection.event_id))
         if why := self.judge.why_not_again(frame.raw):
@@ -119,9 +118,9 @@ class Redrive:
         if not keyed:
             return
         by_bytes = {(frame.position.partition, frame.raw.data): frame for frame in keyed}
-        window = MARKED_WINDOWS * self.config.replay_window_seconds * _SECOND
+        reach = Buckets.of(self.config).reach_seconds * SECOND_US
         times = [frame.logged_at for frame in keyed]
-        spans = self.history.between("raw", min(times) - window, max(times) + window)
+        spans = self.history.between("raw", min(times) - reach, max(times) + reach)
         for record in self.history.read("raw", {number: spans[number] for number, _ in by_bytes}):
             for other in _frames_of(record):
                 frame = by_bytes.get((record.partition, other.raw.data))
@@ -137,9 +136,9 @@ def _frames_of(record: Record) -> Iterator[LoggedFrame]:
 
 def redrive(config: Config, history: History, chosen: Iterable[Rejection], *, dry_run: bool) -> list[Redriven]:
     """What is done with each frame: put in again, or left alone and why."""
-    given, left_out = Redrive(config, history, Judge.of_today(config), time.time_ns() // 1_000).plan(chosen)
+    given, left_out = Redrive(config, history, Judge.of_today(config), now_us()).plan(chosen)
     if dry_run or not given:
         return [*(Redriven(again.event_id) for _, again in given), *left_out]
-    with RawWriter(config) as writer:
+    with AgainWriter(config) as writer:
         places = writer.put(given)
     return [*(Redriven(again.event_id, "", place) for (_, again), place in zip(given, places, strict=True)), *left_out]

@@ -8,7 +8,7 @@ from typing import Any
 from gateway.content import JSON, TEXT, decode_value, media_type
 from gateway.event import Event, Kind
 from gateway.interests.interest import InterestKey, Verb
-from gateway.reasons import MeshError, Reason, Rejected
+from gateway.reasons import MeshError, Reason, Rejected, Stage
 from gateway.subjects import check_pattern
 from streaming_jobs.router.interest_log import InterestLog
 from streaming_jobs.router.mesh_state import MeshState
@@ -43,7 +43,7 @@ class Control:
         try:
             handler(work, event)
         except Rejected as refused:
-            work.reject(refused, "match")
+            work.reject(refused, Stage.MATCH)
             if work.is_awaited(event):
                 forbidden = refused.reason is Reason.FORBIDDEN
                 error = MeshError.FORBIDDEN if forbidden else MeshError.BAD_REQUEST

@@ -45,6 +45,11 @@ class Buckets:
         return 2 * self.window_seconds
 
     @property
+    def reach_seconds(self) -> int:
+        """No mark lasts longer: a frame marks its bucket, and the next one too if it came late in its own."""
+        return self.bucket_seconds + self.window_seconds
+
+    @property
     def delay_seconds(self) -> int:
         """Of the watermark."""
         return LATEST_SECONDS + self.bucket_seconds + self.window_seconds + 60

@@ -14,7 +14,7 @@ from gateway.interests.interest import Interest, Verb
 from gateway.interests.table import Matched
 from gateway.permissions import Permissions
 from gateway.protocols.spec import Target
-from gateway.raw_log.frames import Again, Facts, session_id
+from gateway.raw_log.frames import Again, Facts, datagram_name, session_id
 from gateway.subjects import is_control
 from streaming_jobs.router.mesh_state import MeshState
 
@@ -70,7 +70,7 @@ def target_of(interest: Interest) -> Target:
 def destination_of(interest: Interest) -> str:
     """The name under which `deliveries` knows this receiver."""
     if interest.address:
-        return f"{interest.listener} {interest.address}"
+        return datagram_name(interest.listener, interest.address)
     return session_id(interest.edge, interest.epoch, interest.session) if interest.session else interest.subscriber
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gateway.egress import Group
-from gateway.event import Event
+from gateway.event import SECOND_US, Event
 from gateway.interests.interest import Interest, Verb
 from gateway.protocols.spec import Lease
-from gateway.reasons import Rejected
+from gateway.reasons import Rejected, Stage
 from gateway.subjects import check_pattern
 from streaming_jobs.router.interest_log import InterestLog
 from streaming_jobs.router.mesh_state import MeshState
@@ -18,7 +18,6 @@ from streaming_jobs.router.work import Work
 SPARED_SECONDS, SPARED_SHARE = 1.0, 0.1
 """A heartbeat renews the lease, but for one that comes so soon after the last renewal (a tenth of a short lease): a
 renewal is written into every partition, so a node must not be able to ask for thousands a second."""
-_MICROSECONDS = 1_000_000
 
 
 class Leases:
@@ -37,8 +36,8 @@ class Leases:
             self._replace(work, event, lease)
 
     def _renew(self, work: Work, event: Event, lease: Lease) -> None:
-        until = event.received_at + lease.seconds * _MICROSECONDS
-        spared = min(SPARED_SECONDS, lease.seconds * SPARED_SHARE) * _MICROSECONDS
+        until = event.received_at + lease.seconds * SECOND_US
+        spared = min(SPARED_SECONDS, lease.seconds * SPARED_SHARE) * SECOND_US
         alive = self._alive(event)
         if any((one.expires_at or 0) < until - spared for one in alive):
             self._interests.renew(work, [replace(one, expires_at=until) for one in alive], until)
@@ -77,7 +76,7 @@ class Leases:
                     check_allowed(self._state, node, verb, pattern)
                     kept.append(pattern)
                 except Rejected as refused:
-                    work.reject(refused, "match")
+                    work.reject(refused, Stage.MATCH)
             return tuple(kept)
 
         return replace(lease, subscribe=good(Verb.SUBSCRIBE, lease.subscribe), serve=good(Verb.SERVE, lease.serve))
@@ -98,7 +97,7 @@ class Leases:
                 protocol=source.protocol,
                 listener=listener,
                 node=event.node,
-                expires_at=event.received_at + lease.seconds * _MICROSECONDS,
+                expires_at=event.received_at + lease.seconds * SECOND_US,
                 durable=True,
                 position=frame_position(work.position),
             )

@@ -7,14 +7,15 @@ from dataclasses import replace
 
 from gateway.content import JSON
 from gateway.egress import Applied, Begun, Confirmed, Handover, Step
-from gateway.event import Event, Kind
+from gateway.event import SECOND_US, Event, Kind
 from gateway.interests import changes
 from gateway.interests.changes import NewEpoch, Put
-from gateway.interests.interest import Interest, Verb
+from gateway.interests.interest import FramePosition, Interest, Verb
 from gateway.interests.records import probe_record
 from gateway.raw_log import mesh_frames
 from gateway.raw_log.frames import REDELIVER_FACT, session_id
 from gateway.raw_log.mesh_frames import (
+    MESH,
     DebtGiven,
     DebtsGiven,
     DeliveryConfirmed,
@@ -27,7 +28,7 @@ from gateway.raw_log.mesh_frames import (
     SessionClosed,
     SessionOpened,
 )
-from gateway.reasons import MeshError, Rejected
+from gateway.reasons import MeshError, Rejected, Stage
 from streaming_jobs.router.destinations import Fanout
 from streaming_jobs.router.interest_log import InterestLog
 from streaming_jobs.router.mesh_state import MeshState
@@ -36,7 +37,9 @@ from streaming_jobs.router.wants import check_allowed, frame_position, session_i
 from streaming_jobs.router.work import Work
 
 SESSION_OPENED, SESSION_CLOSED = "mesh.session.opened", "mesh.session.closed"
-_MICROSECONDS = 1_000_000
+FORGOTTEN_SECONDS = 600
+"""A lease that has been over for so long goes: no edge's clock is so far behind that its events come before that."""
+LOOK_SECONDS = 60
 
 
 class MeshEvents:
@@ -44,6 +47,7 @@ class MeshEvents:
         self._state = state
         self._interests = interests
         self._fanout = fanout
+        self._looked_at = 0
 
     def handle(self, work: Work) -> str | None:
         """Does what the frame says; its dedup key, if it has one."""
@@ -104,7 +108,7 @@ class MeshEvents:
                 check_allowed(self._state, source, verb, pattern)
                 granted.append(session_interest(source, work.position, verb, pattern))
             except Rejected as refused:
-                work.reject(refused, "match")
+                work.reject(refused, Stage.MATCH)
         self._interests.put(work, granted)
         if not opened.again:
             self._announce(work, SESSION_OPENED, "")
@@ -139,7 +143,7 @@ class MeshEvents:
 
     def _let_wait(self, work: Work, interests: list[Interest], seconds: int) -> None:
         """It has gone; its subscriptions wait for it this long."""
-        until = work.raw.received_at + seconds * _MICROSECONDS
+        until = work.raw.received_at + seconds * SECOND_US
         position = frame_position(work.position)
         waiting = [replace(one, expires_at=until, left="", position=position) for one in interests]
         self._interests.put(work, waiting)
@@ -175,7 +179,7 @@ class MeshEvents:
             id=work.event_id,
             kind=Kind.EVENT,
             subject=subject,
-            protocol="mesh",
+            protocol=MESH,
             listener=source.listener,
             edge=source.edge,
             session=source.session_id,
@@ -196,11 +200,18 @@ class MeshEvents:
         change = changes.from_bytes(changed.change.encode())
         self._state.table.apply(change)
         self._interests.landed(change)
+        self._forget_leases(work.raw.received_at)
         if changed.ticket:
             applied = Applied(changed.ticket, work.position.partition)
             work.egress(changed.edge, 0, None, (), applied=applied)
         if isinstance(change, Put) and change.interest.left:
             _tell_move(work, change.interest)
+
+    def _forget_leases(self, now_us: int) -> None:
+        """By the log's time, as all else: a backlog may be hours old."""
+        if now_us - self._looked_at > LOOK_SECONDS * SECOND_US:
+            self._looked_at = now_us
+            self._state.table.forget_leases(now_us - FORGOTTEN_SECONDS * SECOND_US)
 
     def _debt(self, work: Work, debt: DebtGiven) -> str:
         """To where its node is by now. Its key keeps out what an edge that was killed has handed over twice."""
@@ -218,7 +229,7 @@ def _tell_move(work: Work, interest: Interest) -> None:
     work.egress(interest.edge, 0, None, (), handover=Handover(Step.EXPECT, interest.subscriber, move))
 
 
-def _left(interest: Interest, edge: str, position: tuple[int, int, int]) -> str:
+def _left(interest: Interest, edge: str, position: FramePosition) -> str:
     """The session at another edge that its node comes from. A repeat, to which the interest stands as the first time
     has left it, says what was said then."""
     if interest.edge != edge:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
-from gateway.auth.keyring import GatewayIdentity, Key, KeyRing
-from gateway.auth.verification import public_of
+from gateway.auth.keyring import GatewayIdentity, KeyRing, trusting
 from gateway.config import Config
 from gateway.event import Event
 from gateway.interests.table import InterestTable
@@ -23,7 +20,6 @@ from streaming_jobs.router.traces import RouterTraces
 
 LISTENERS_REMEMBERED = 1_024
 """Names of listeners that are gone come from the raw log, as many as there ever were."""
-_ORDINAL = re.compile(r"\d+$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,18 +68,8 @@ class MeshState:
         self._make_env()
 
     def _make_env(self) -> None:
-        self.env = Env(
-            self._trusted(), self._identity, self.config.replay_window_seconds, self.config.clock_skew_seconds
-        )
-
-    def _trusted(self) -> KeyRing:
-        """The gateway is a node of its own mesh: what it signs, it believes."""
-        mine = self._identity
-        if mine is None:
-            return self._keys
-        own = Key(mine.key_id, hmac=mine.hmac, ed25519=public_of(mine.ed25519_private), default=True)
-        keys = {own.key_id: own, **self._keys.nodes.get(mine.node, {})}
-        return KeyRing({**self._keys.nodes, mine.node: keys})
+        trusted = trusting(self._keys, self._identity)
+        self.env = Env(trusted, self._identity, self.config.replay_window_seconds, self.config.clock_skew_seconds)
 
     def spoken(self, listener: str, protocol: str) -> Spoken:
         """A listener that is gone from the configuration leaves its protocol's defaults."""
@@ -100,10 +86,3 @@ class MeshState:
             return self.protocols[name]
         except KeyError:
             raise Rejected(Reason.UNKNOWN_TYPE, "a protocol this build does not speak") from None
-
-
-@lru_cache
-def ordinal(edge: str) -> int:
-    """An edge's egress partition: the number its id ends in."""
-    found = _ORDINAL.search(edge)
-    return int(found.group()) if found else 0

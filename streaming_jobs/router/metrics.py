@@ -18,18 +18,18 @@ from prometheus_client.registry import Collector
 from gateway import __version__
 from gateway.config import Config
 from gateway.protocols import protocols as spoken
-from gateway.reasons import Reason
+from gateway.reasons import Reason, Stage
 from streaming_jobs.router.collisions import Window, expected
 from streaming_jobs.router.counts import UNCOUNTED, read_all
 from streaming_jobs.router.progress import Progress
-from streaming_jobs.router.tally import CONTROL, EVENT, FRAMES, LOSSES, REJECTED, ROUTED, VERDICTS, Series
+from streaming_jobs.router.tally import ACCEPTED, CONTROL, EVENT, FRAMES, LOSSES, REJECTED, ROUTED, VERDICTS, Series
 
 READY_SECONDS = 150.0
 """A real-time batch takes 60 s; two and a half of them without a commit is not ready."""
 BATCH_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 61.0, 65.0, 90.0, 180.0)
 """A real-time batch lasts its 60 s and then some: how much is what matters."""
 PROBE_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-_DECODED = (FRAMES, "decode")
+_DECODED = (FRAMES, Stage.DECODE)
 
 
 @dataclass(slots=True)
@@ -219,9 +219,10 @@ def _series_from_the_start(protocols: Sequence[str]) -> dict[Series, int]:
     """At zero before anything was counted: an increase from nothing is none, and alarms look at increases."""
     zeros: dict[Series, int] = {}
     for protocol in protocols:
-        for stage, outcome in (("decode", "accepted"), ("match", EVENT), ("match", CONTROL), ("deliver", ROUTED)):
+        passed = (Stage.DECODE, ACCEPTED), (Stage.MATCH, EVENT), (Stage.MATCH, CONTROL), (Stage.DELIVER, ROUTED)
+        for stage, outcome in passed:
             zeros[FRAMES, stage, outcome, "", protocol] = 0
-        for stage in ("decode", "match", "deliver"):
+        for stage in (Stage.DECODE, Stage.MATCH, Stage.DELIVER):
             zeros |= {(FRAMES, stage, REJECTED, reason.value, protocol): 0 for reason in Reason}
-    zeros[FRAMES, "log", REJECTED, Reason.MALFORMED.value, ""] = 0
+    zeros[FRAMES, Stage.LOG, REJECTED, Reason.MALFORMED.value, ""] = 0
     return zeros

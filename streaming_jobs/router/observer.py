@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from gateway.auth.trust_store import TrustStore
+from gateway.clock import now_us
 from gateway.config import Config
 from gateway.interests.interest import Verb
 from gateway.interests.records import apply_record, read_probe
@@ -140,8 +141,8 @@ class _Watch:
         self._count_keys()
 
     def _count_interests(self) -> None:
-        now_us = time.time_ns() // 1000
-        alive = Counter(one.verb for one in self._table if one.alive_at(now_us))
+        now = now_us()
+        alive = Counter(one.verb for one in self._table if one.alive_at(now))
         for verb in Verb:
             self._metrics.interests.labels(self._metrics.mesh, verb.value).set(alive[verb])
 
@@ -167,5 +168,5 @@ class _Watch:
 
 def _probe(token: str) -> bytes:
     builder = ContainerBuilder(ROUTER, 0)
-    builder.add(Source(MESH, "", ROUTER, 0), time.time_ns() // 1000, mesh_frames.encode(Probe(token)))
+    builder.add(Source(MESH, "", ROUTER, 0), now_us(), mesh_frames.encode(Probe(token)))
     return builder.build()

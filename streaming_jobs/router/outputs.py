@@ -10,7 +10,7 @@ from gateway.config import Config
 from gateway.config.kafka import TopicName
 from gateway.event import Event
 from gateway.raw_log.frames import Source
-from gateway.reasons import Rejected
+from gateway.reasons import Rejected, Stage
 
 RECORD_BYTES, HEADER_BYTES = 128, 10
 """What Kafka's format adds to a batch of one record (61 + 21 bytes and lengths) and to a header (two lengths)."""
@@ -80,7 +80,7 @@ class Topics:
         return Out(self._names["deliveries"], None, None, record)
 
     def rejected(
-        self, event_id: str, stage: str, refused: Rejected, frame: bytes, source: Source | None, again: str = ""
+        self, event_id: str, stage: Stage, refused: Rejected, frame: bytes, source: Source | None, again: str = ""
     ) -> Out:
         """`again`: where the frame stands in the raw log, if that is not the place its id names. (Only what no edge
         wrote is too large to be kept whole.)"""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gateway.event import SECOND_US
 from gateway.raw_log.frames import RawFrame
 from gateway.raw_log.mesh_frames import MESH
 from streaming_jobs.router.dedup import Buckets
@@ -69,7 +70,7 @@ class Packing:
 
     def _marks(self, received_at: int) -> tuple[int, ...]:
         """Frames of a record were mostly received within one second."""
-        second = received_at // 1_000_000
+        second = received_at // SECOND_US
         if second != self._second:
             self._second, buckets = second, self._buckets
             self._marks_then = buckets.marks(buckets.counted_seconds(second, self._now))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -11,12 +10,13 @@ from itertools import groupby
 from typing import Any
 
 from gateway.egress import Group, Position
-from gateway.event import NO_HEADERS, SERVED_BESIDE_HEADER, Event, Kind
+from gateway.event import NO_HEADERS, SECOND_US, SERVED_BESIDE_HEADER, Event, Kind
+from gateway.faults import Faults
 from gateway.protocols.spec import Lease, Options, ProtocolSpec
 from gateway.raw_log.container import decode_record
 from gateway.raw_log.frames import Again, RawFrame
 from gateway.raw_log.mesh_frames import MESH
-from gateway.reasons import MeshError, Reason, Rejected
+from gateway.reasons import MeshError, Reason, Rejected, Stage
 from gateway.subjects import is_control
 from gateway.trail import came_round, found_in
 from streaming_jobs.router.control import Control
@@ -32,8 +32,7 @@ from streaming_jobs.router.work import MESH_ERRORS, Work, naming_request
 
 log = logging.getLogger(__name__)
 _REQUEST, _CANCEL, _INTERNAL = Kind.REQUEST, Kind.CANCEL, Reason.INTERNAL  # to find a member of an enum takes 50 ns
-TRACEBACK_SECONDS = 10
-"""At most one traceback of an internal error in so many seconds; each is counted and recorded."""
+_DECODE, _MATCH = Stage.DECODE, Stage.MATCH
 
 
 class RowFunctions:
@@ -46,16 +45,16 @@ class RowFunctions:
         self._control = Control(state, interests)
         self._leases = Leases(state, interests)
         self._mesh_events = MeshEvents(state, interests, self._fanout)
-        self._last_traceback = -float(TRACEBACK_SECONDS)
+        self._faults = Faults(log)
 
     def route_record(self, value: bytes, partition: int, offset: int, now_seconds: int) -> list[Row]:
         rows = Packing(self._state.buckets, partition, offset, now_seconds)
         try:
             frames = decode_record(value).frames
         except Rejected as refused:
-            rejected = self._state.topics.rejected(f"{partition}-{offset}-0", "log", refused, value, None)
-            self._state.tally.rejected("log", refused.reason, "")
-            rows.add(0, now_seconds * 1_000_000, None, [rejected])
+            rejected = self._state.topics.rejected(f"{partition}-{offset}-0", Stage.LOG, refused, value, None)
+            self._state.tally.rejected(Stage.LOG, refused.reason, "")
+            rows.add(0, now_seconds * SECOND_US, None, [rejected])
             return rows.finish()
         for routed in self.route_frames(frames, partition, offset):
             rows.add_routed(routed)
@@ -106,7 +105,7 @@ class RowFunctions:
             try:
                 return protocol.to_events(raws, ids, options, self._state.env)
             except Exception:
-                self._internal("decode")  # told once; then each alone, so that only the frame at fault is refused
+                self._internal(_DECODE)  # told once; then each alone, so that only the frame at fault is refused
         return [
             self._judge_alone(protocol, raw, event_id, options[raw.source.listener])
             for raw, event_id in zip(raws, ids, strict=True)
@@ -120,14 +119,14 @@ class RowFunctions:
         except Rejected as refused:
             return refused
         except Exception:
-            return self._internal("decode")
+            return self._internal(_DECODE)
 
     # -- match and encode --------------------------------------------------------------------------------------
 
     def _route(self, work: Work, judged: Event | Rejected | None) -> str | None:
         """Fills the work's outputs; the dedup key, if the frame has one."""
         if isinstance(judged, Rejected):
-            work.reject(judged, "decode")
+            work.reject(judged, _DECODE)
             return None
         try:
             if judged is None:
@@ -135,9 +134,9 @@ class RowFunctions:
             self._dispatch(work, judged)
             return self.key_of(judged)
         except Rejected as refused:
-            work.reject(refused, "match")
+            work.reject(refused, _MATCH)
         except Exception:
-            self._refuse_whole(work, judged, self._internal("match"))
+            self._refuse_whole(work, judged, self._internal(_MATCH))
         return None
 
     def _refuse_whole(self, work: Work, judged: Event | Rejected | None, refused: Rejected) -> None:
@@ -154,7 +153,7 @@ class RowFunctions:
         if isinstance(judged, Event):
             tally.accepted(protocol, judged.auth, REJECTED if refused else _outcome(work), refused or "")
         elif refused:
-            tally.rejected("decode", refused, protocol)
+            tally.rejected(_DECODE, refused, protocol)
         else:
             tally.control(protocol)
 
@@ -165,7 +164,7 @@ class RowFunctions:
     def _dispatch(self, work: Work, event: Event) -> None:
         spoken = self._state.spoken(event.listener, event.protocol)
         if came_round(event, self._state.env.identity):
-            work.reject(Rejected(Reason.FORBIDDEN, "it has come round by links to where it was"), "match")
+            work.reject(Rejected(Reason.FORBIDDEN, "it has come round by links to where it was"), _MATCH)
         elif work.raw.again is not None:
             self._send_again(work, event, work.raw.again)
         elif event.kind.answers:
@@ -199,7 +198,7 @@ class RowFunctions:
         if not self.is_repeatable(event):
             return
         if not self._state.permissions.may_publish(event.principal, event.listener, event.subject):
-            work.reject(Rejected(Reason.FORBIDDEN, _why_forbidden(event.subject)), "match")
+            work.reject(Rejected(Reason.FORBIDDEN, _why_forbidden(event.subject)), _MATCH)
             return
         work.record(event)
         work.send(event, self._fanout.find_again(event, again))
@@ -210,7 +209,7 @@ class RowFunctions:
         self._leases.handle(work, event, lease)
 
     def _refuse(self, work: Work, event: Event, refused: Rejected, headers: Mapping[str, str] = NO_HEADERS) -> None:
-        work.reject(refused, "match")
+        work.reject(refused, _MATCH)
         self._tell(work, event, refused, headers)
 
     def _tell(self, work: Work, event: Event, refused: Rejected, headers: Mapping[str, str] = NO_HEADERS) -> None:
@@ -229,7 +228,7 @@ class RowFunctions:
             encoded = work.encode(event, target_of(server))
         except Rejected as refused:
             work.record(event)
-            work.reject(refused, "deliver")
+            work.reject(refused, Stage.DELIVER)
             why = "the server's protocol has no form for this request"
             work.answer_error(work.requester(event), MESH_ERRORS.get(refused.reason, MeshError.BAD_REQUEST), why)
             return
@@ -267,11 +266,9 @@ class RowFunctions:
         work.record(event)
         work.cancel(event, replace(work.requester(event), request=event.correlation))
 
-    def _internal(self, stage: str) -> Rejected:
-        now = time.monotonic()
-        if now - self._last_traceback >= TRACEBACK_SECONDS:
-            self._last_traceback = now
-            log.exception("internal error in stage %s", stage)
+    def _internal(self, stage: Stage) -> Rejected:
+        """Counted and recorded each time, and told now and then."""
+        self._faults.tell(f"in stage {stage}")
         return Rejected(Reason.INTERNAL, f"stage {stage} failed; see the router's log")
 
 

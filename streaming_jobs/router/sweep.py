@@ -17,6 +17,8 @@ import struct
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from gateway.event import SECOND_US
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
@@ -25,7 +27,6 @@ STORES = "org.apache.spark.sql.execution.streaming.state.StateStore$"
 ROWS = "rocksdb.estimate-num-keys"
 _BUCKET = struct.Struct("<9xq")
 """How a key begins: the encoding's version, the row's null bits, and the bucket's start in microseconds."""
-_SECOND = 1_000_000
 
 
 def is_within_reach(spark: SparkSession) -> bool:
@@ -62,7 +63,7 @@ class Sweep:
             while rows.isValid():
                 begin, start = _bucket(bytes(rows.key()))
                 end = _next(begin)
-                if start < watermark_seconds * _SECOND:
+                if start < watermark_seconds * SECOND_US:
                     database.deleteRange(begin, end)
                     ends = self._jvm.java.util.List.of(begin, end)
                     database.deleteFilesInRanges(database.getDefaultColumnFamily(), ends, False)
@@ -86,7 +87,7 @@ def _bucket(key: bytes) -> tuple[bytes, int]:
     """
     begin = key[: _BUCKET.size]
     start: int = _BUCKET.unpack(begin)[0]
-    if any(key[:9]) or start < 0 or start % _SECOND:
+    if any(key[:9]) or start < 0 or start % SECOND_US:
         raise ValueError(f"a key of the dedup's state is not as this Spark's were: {key.hex()}")
     return begin, start
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gateway.event import Auth
-from gateway.reasons import Reason
+from gateway.reasons import Reason, Stage
 
 Series = tuple[str, ...]
 """The name of a metric and the values of its labels, in the metric's own order."""
@@ -46,9 +46,9 @@ class Tally:
         self._accepted[key] = self._accepted.get(key, 0) + 1
 
     def control(self, protocol: str) -> None:
-        self._add((FRAMES, "decode", CONTROL, "", protocol))
+        self._add((FRAMES, Stage.DECODE, CONTROL, "", protocol))
 
-    def rejected(self, stage: str, reason: Reason, protocol: str) -> None:
+    def rejected(self, stage: Stage, reason: Reason, protocol: str) -> None:
         self._add((FRAMES, stage, REJECTED, reason.value, protocol))
 
     def routed(self, destinations: int, protocol: str) -> None:
@@ -63,7 +63,7 @@ class Tally:
     def take(self) -> dict[Series, int]:
         """What was counted since it was last taken."""
         for protocol, count in self._routed.items():
-            self._add((FRAMES, "deliver", ROUTED, "", protocol), count)
+            self._add((FRAMES, Stage.DELIVER, ROUTED, "", protocol), count)
         for (protocol, auth, outcome, reason), count in self._accepted.items():
             for series in _of_accepted(protocol, auth, outcome, reason):
                 self._add(series, count)
@@ -72,6 +72,6 @@ class Tally:
 
 
 def _of_accepted(protocol: str, auth: Auth, outcome: str, reason: str) -> Iterator[Series]:
-    yield FRAMES, "decode", ACCEPTED, "", protocol
-    yield FRAMES, "match", outcome, reason, protocol
+    yield FRAMES, Stage.DECODE, ACCEPTED, "", protocol
+    yield FRAMES, Stage.MATCH, outcome, reason, protocol
     yield VERDICTS, auth.value, protocol

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from gateway.clock import now_us
 from gateway.config import Config
 from gateway.event import Event
 from gateway.raw_log.frames import RawFrame
@@ -44,7 +44,7 @@ class RecordSpans:
     def __init__(self, traces: RecordTraces, spans: Spans) -> None:
         self._traces = traces
         self._spans = spans
-        self._began = _now()
+        self._began = now_us()
         self._parent: TraceContext | None = None
 
     def begin(self, work: Work, judged: Event | Rejected | None) -> Event | Rejected | None:
@@ -67,7 +67,7 @@ class RecordSpans:
         if work.trace is not None:
             failed = work.refused.value if work.refused is not None else ""
             said = _of_frame(work, judged)
-            self._spans.add(Step.ROUTE, work.trace, self._parent, self._began, _now(), said, failed)
+            self._spans.add(Step.ROUTE, work.trace, self._parent, self._began, now_us(), said, failed)
 
 
 def _of_frame(work: Work, judged: Event | Rejected | None) -> Attributes:
@@ -82,7 +82,3 @@ def _of_frame(work: Work, judged: Event | Rejected | None) -> Attributes:
     if isinstance(judged, Event):
         said |= {"meshgate.subject": judged.subject, "meshgate.node": judged.node, "meshgate.auth": judged.auth.value}
     return said
-
-
-def _now() -> int:
-    return time.time_ns() // 1000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gateway.egress import Position
-from gateway.interests.interest import Interest, Verb
+from gateway.interests.interest import FramePosition, Interest, Verb
 from gateway.raw_log.frames import REDELIVER_FACT, Source
 from gateway.reasons import Reason, Rejected
 from streaming_jobs.router.mesh_state import MeshState
@@ -40,7 +40,7 @@ def is_durable(source: Source, verb: Verb) -> bool:
     return verb is Verb.SUBSCRIBE and bool(source.facts.get(REDELIVER_FACT))
 
 
-def frame_position(at: Position) -> tuple[int, int, int]:
+def frame_position(at: Position) -> FramePosition:
     return at.partition, at.offset, at.index
 
 

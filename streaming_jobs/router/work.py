@@ -7,22 +7,25 @@ from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from gateway.config.settings import ordinal_of
 from gateway.content import JSON
 from gateway.deliveries import DeliveryOutcome
 from gateway.deliveries import encode as encode_deliveries
 from gateway.egress import Applied, Begun, Confirm, Confirmed, Egress, Group, Handover, Position, Step
-from gateway.event import MESH_ERROR_HEADER, NO_HEADERS, Event, Kind
+from gateway.event import MESH_ERROR_HEADER, NO_HEADERS, PROGRESSIVE_HEADER, Event, Kind
+from gateway.protocols.session import error_body
 from gateway.protocols.spec import Encoded, Target
-from gateway.raw_log.frames import RawFrame, ReplyAddress, Source, session_id
-from gateway.raw_log.mesh_frames import DebtGiven
-from gateway.reasons import MeshError, Reason, Rejected
+from gateway.raw_log.frames import RawFrame, ReplyAddress, Source, datagram_name, session_id
+from gateway.raw_log.mesh_frames import MESH, DebtGiven
+from gateway.reasons import MeshError, Reason, Rejected, Stage
 from gateway.trace_context import TraceContext
 from gateway.trail import along, next_hop
 from streaming_jobs.router.destinations import Destinations, Encodings, Receivers, target_of
-from streaming_jobs.router.mesh_state import MeshState, ordinal
+from streaming_jobs.router.mesh_state import MeshState
 from streaming_jobs.router.outputs import Out
 
 _REQUEST = Kind.REQUEST
+_MATCH, _DELIVER = Stage.MATCH, Stage.DELIVER
 ROUTER = "router"
 NOT_TO_ALL = "not every subscriber has got it"
 RECEIVER_BYTES = 64
@@ -51,11 +54,11 @@ class Work:
 
     # -- outputs -----------------------------------------------------------------------------------------------
 
-    def reject(self, refused: Rejected, stage: str) -> None:
+    def reject(self, refused: Rejected, stage: Stage) -> None:
         again = self.position.event_id if self.raw.again else ""
         source = self._named_source()
         self.outs.append(self.state.topics.rejected(self.event_id, stage, refused, self.raw.data, source, again))
-        if stage == "deliver":
+        if stage is _DELIVER:
             self.state.tally.rejected(stage, refused.reason, self.raw.source.protocol)
         else:
             self.refused = refused.reason
@@ -70,7 +73,7 @@ class Work:
         """Whatever was to come of it."""
         self.outs.clear()
         self.recorded = False
-        self.reject(refused, "match")
+        self.reject(refused, _MATCH)
 
     def record(self, event: Event) -> None:
         self.outs.append(self.state.topics.event(event))
@@ -104,7 +107,7 @@ class Work:
             "" if self.trace is None else str(self.trace),
         )
         self.part += 1
-        self.outs.append(self.state.topics.egress(ordinal(edge), written.encode()))
+        self.outs.append(self.state.topics.egress(ordinal_of(edge), written.encode()))
         destinations = 0
         for one in groups:
             destinations += one.receivers
@@ -124,7 +127,7 @@ class Work:
             first_id=self.event_id,
             handover=Handover(Step.GIVEN, debt.node, debt.move),
         )
-        self.outs.append(self.state.topics.egress(ordinal(edge), written.encode()))
+        self.outs.append(self.state.topics.egress(ordinal_of(edge), written.encode()))
 
     # -- encoding ----------------------------------------------------------------------------------------------
 
@@ -156,7 +159,7 @@ class Work:
 
     def drop(self, reply: ReplyAddress) -> None:
         """As if who asked had cancelled it."""
-        self.cancel(replace(self._answer_event(reply, Kind.CANCEL, None), content_type="", body=b""), reply)
+        self.cancel(self._answer_event(reply, Kind.CANCEL), reply)
 
     def send(self, event: Event, destinations: Destinations, confirm: Confirm | None = None) -> list[tuple[Group, ...]]:
         """One encoding per group of receivers, one record per edge (more where they are large): those that were
@@ -175,7 +178,7 @@ class Work:
         if self._left_out(records, destinations):
             self.answer_error(to, MeshError.UNDELIVERABLE, NOT_TO_ALL)
             return
-        done = replace(self._answer_event(to, Kind.RESPONSE, None), content_type="", body=b"")
+        done = self._answer_event(to, Kind.RESPONSE)
         if not records:
             self.answer(done, to)
             return
@@ -211,9 +214,9 @@ class Work:
 
     def _undeliverable(self, refused: Rejected, edge: str, epoch: int, receivers: Receivers) -> None:
         """Refused for these receivers only: the event itself stands."""
-        self.reject(refused, "deliver")
-        names = [f"{edge}.{epoch:x}.{number}" for number in receivers.sessions]
-        names += [" ".join(address) for address in receivers.addresses] + list(receivers.owed)
+        self.reject(refused, _DELIVER)
+        names = [session_id(edge, epoch, number) for number in receivers.sessions]
+        names += [datagram_name(*address) for address in receivers.addresses] + list(receivers.owed)
         at = self.raw.received_at
         outcomes = [DeliveryOutcome(self.event_id, name, "undeliverable", refused.reason, at) for name in names]
         self.outs.append(self.state.topics.deliveries(encode_deliveries(ROUTER, outcomes)))
@@ -237,7 +240,7 @@ class Work:
             source.session,
             event.message_id,
             event.subject,
-            event.headers.get("progressive") != "false",
+            event.headers.get(PROGRESSIVE_HEADER) != "false",
             source.facts,
         )
 
@@ -246,7 +249,7 @@ class Work:
         try:
             group = self._answer_group(event, to)
         except Rejected as refused:
-            self.reject(refused, "deliver")
+            self.reject(refused, _DELIVER)
             if event.headers.get(MESH_ERROR_HEADER):
                 return  # not even the error can be said
             self.answer_error(to, MeshError.BAD_REQUEST, f"the answer has no form here: {refused.reason}")
@@ -258,7 +261,8 @@ class Work:
         return Group(to.protocol, encoded.frame, encoded.stamps, (to.session,), request=to.request)
 
     def answer_value(self, to: ReplyAddress, value: object, *, ticket: str = "") -> None:
-        self.answer(self._answer_event(to, Kind.RESPONSE, value), to, ticket=ticket)
+        body = json.dumps(value, separators=(",", ":")).encode()
+        self.answer(self._answer_event(to, Kind.RESPONSE, body), to, ticket=ticket)
 
     def answer_error(
         self, to: ReplyAddress, error: MeshError, message: str, headers: Mapping[str, str] = NO_HEADERS
@@ -268,16 +272,18 @@ class Work:
     def _error_event(
         self, to: ReplyAddress, error: MeshError, message: str, headers: Mapping[str, str] = NO_HEADERS
     ) -> Event:
-        body = {"code": error.value, "message": message}
-        return replace(self._answer_event(to, Kind.ERROR, body), headers={MESH_ERROR_HEADER: error.value, **headers})
+        headers = {MESH_ERROR_HEADER: error.value, **headers}
+        return self._answer_event(to, Kind.ERROR, error_body(error, message), headers)
 
-    def _answer_event(self, to: ReplyAddress, kind: Kind, value: object) -> Event:
+    def _answer_event(
+        self, to: ReplyAddress, kind: Kind, body: bytes = b"", headers: Mapping[str, str] = NO_HEADERS
+    ) -> Event:
         source = self.raw.source
         return Event(
             id=self.event_id,
             kind=kind,
             subject=to.subject,
-            protocol="mesh",
+            protocol=MESH,
             listener=source.listener,
             edge=source.edge,
             session="",
@@ -285,8 +291,9 @@ class Work:
             node="",
             received_at=self.raw.received_at,
             correlation=to.request,
-            content_type=JSON,
-            body=json.dumps(value, separators=(",", ":")).encode(),
+            content_type=JSON if body else "",
+            body=body,
+            headers=headers,
         )
 
 

@@ -80,15 +80,13 @@ def check_rules(spark: SparkSession, rules: Sequence[RuleSettings]) -> Checked:
     for place, rule in enumerate(rules):
         if rule.name in feeds and (ring := ring_through(rule.name, feeds)):
             faults[place] = _ring_text(ring)
-    return Checked(faults, {} if faults else _within_limit(feeds, rules, faults))
-
-
-def _within_limit(feeds: dict[str, list[str]], rules: Sequence[RuleSettings], faults: dict[int, str]) -> dict[str, int]:
+    if faults:
+        return Checked(faults, {})
     found = depths(feeds)
     for place, rule in enumerate(rules):
         if found[rule.name] > MAX_HOPS:
             faults[place] = f"more than {MAX_HOPS} rules would lie behind what it finds"
-    return found
+    return Checked(faults, found)
 
 
 def _ring_text(ring: list[str]) -> str:

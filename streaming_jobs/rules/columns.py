@@ -6,9 +6,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StringType, StructType, VariantType
 
-from gateway.content import JSON
+from gateway.content import JSON, TEXT
 
-TEXT = "text/plain"
 _STRUCTURES = (StructType, MapType, ArrayType, VariantType)
 
 

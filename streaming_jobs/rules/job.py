@@ -25,7 +25,7 @@ from streaming_jobs.rules.check import check_rules
 from streaming_jobs.rules.columns import as_event_columns
 from streaming_jobs.rules.faults import faults_of
 from streaming_jobs.rules.stream import live_events
-from streaming_jobs.rules.writing import RawWriter
+from streaming_jobs.rules.writing import FindingsWriter
 from streaming_jobs.spark import start_spark, stop_spark
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class RulesJob:
         self._tell_ready(is_ready=False)
         ensure_topics(self._config)
         self._spark = start_spark(f"meshgate-{self._config.mesh}-rules", self._master, {**SETTINGS, **STREAMING})
-        self._writer = RawWriter(self._config)
+        self._writer = FindingsWriter(self._config)
         try:
             self._take(self._config)
             self._tell_ready(is_ready=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from kafka import KafkaProducer
 
+from gateway.clock import now_us
 from gateway.config import Config
 from gateway.raw_log import mesh_frames
 from gateway.raw_log.container import ContainerBuilder
@@ -24,7 +24,7 @@ FLUSH_SECONDS = 30.0
 """Kafka must have a batch's findings within this; else the batch fails, and Spark does it again."""
 
 
-class RawWriter:
+class FindingsWriter:
     """For one thread at a time and rule: Spark runs a query's batches one after the other."""
 
     def __init__(self, config: Config) -> None:
@@ -51,7 +51,7 @@ class RawWriter:
         while some := list(islice(found, self._frames)):
             builder = ContainerBuilder(RULES, 0)
             for event in some:
-                builder.add(self._source, time.time_ns() // 1000, mesh_frames.encode(event))
+                builder.add(self._source, now_us(), mesh_frames.encode(event))
             yield builder.build()
 
     def close(self) -> None:

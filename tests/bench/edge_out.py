@@ -86,8 +86,9 @@ class Out:
         ends = Ends(self._outcomes, metrics)
         unused: Any = None  # sessions and nodes have no part in this
         self._dispatch = Dispatch(
-            "edge-0", EPOCH, self._ledger, ends, unused, unused, Tickets(1), unused, datagrams, unused, unused, unused,
-            unused, self._one_taken, Past(),
+            edge="edge-0", epoch=EPOCH, past=Past(), ledger=self._ledger, ends=ends, owed=unused, handovers=unused,
+            tickets=Tickets(1), session=unused, datagrams=datagrams, abandon=unused, begun=unused, confirm=unused,
+            patience=unused, taken=self._one_taken,
         )  # fmt: skip
         self._taken = 0
         self._offset = 0
@@ -129,8 +130,9 @@ class Rig:
         config, self.kafka = configured(listener(NAME, "emm", "udp")), Acknowledged()
         metrics = EdgeMetrics(config, CollectorRegistry())
         self.publisher = RawPublisher(
-            self.kafka, "raw", 2, "edge-0", EPOCH, config.edge.record, config.limits.in_flight_bytes, metrics.produced
-        )
+            self.kafka, topic="raw", partitions=2, edge="edge-0", epoch=EPOCH, limits=config.edge.record,
+            bound_bytes=config.limits.in_flight_bytes, observe=metrics.produced,
+        )  # fmt: skip
         [of], spec = config.listeners, protocols()["emm"]
         self.udp = UdpListener("edge-0", EPOCH, of, spec, self.publisher, metrics.of(of), config.listener_limits(NAME))
         ends.callback(self.udp.close)

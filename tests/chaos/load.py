@@ -10,7 +10,7 @@ from gateway.client import Answer, Asked, StreamClient, connect
 from gateway.client.errors import ClientError, EndedError, NoAnswerError
 from gateway.content import JSON
 from gateway.event import Kind
-from gateway.protocols.session import Delivered, Outcome
+from gateway.protocols.actions import Delivered, Outcome
 from tests.chaos.record import Message, Received, Requests, Sent
 from tests.integration.emm_peer import Device
 

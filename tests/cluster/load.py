@@ -32,7 +32,7 @@ from gateway.auth.keyring import GatewayIdentity
 from gateway.client import StreamClient, connect
 from gateway.client.errors import ClientError
 from gateway.content import JSON
-from gateway.protocols.session import Outcome
+from gateway.protocols.actions import Outcome
 from tests.integration.emm_peer import Device
 
 SUBJECT = "load"

@@ -15,12 +15,13 @@ from kafka.structs import TopicPartition
 from pyspark.sql import SparkSession
 
 from gateway import deliveries, egress
+from gateway.clock import now_us
 from gateway.config import Config, load
 from gateway.config.kafka import TopicName
 from gateway.event import Kind
 from gateway.history.topics import History
 from gateway.records import Record
-from streaming_jobs.audit.job import Audit, now_us
+from streaming_jobs.audit.job import Audit
 from streaming_jobs.judging.reading import start_batch
 from streaming_jobs.judging.stretch import choose_stretch
 from streaming_jobs.spark import stop_spark

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from gateway.config import parse
 from gateway.history.places import Span
 from streaming_jobs.audit import deliveries, frames
 from streaming_jobs.audit.deliveries import Ended, Sent
@@ -32,8 +34,7 @@ pytestmark = pytest.mark.integration
 
 SECOND = 1_000_000
 AT = 1_760_000_000 * SECOND
-WINDOW = 300
-BUCKETS = Buckets(WINDOW)
+CONFIG = parse("mesh: t", Path("meshgate.yaml"), {})
 HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 RECORD = StructType(
     [
@@ -83,7 +84,7 @@ class Topics:
         judged = spark.createDataFrame([(*plain(one), AT) for one in self.judged], schema)
         events = frames.events_then(spark.createDataFrame(self.events, RECORD))
         refusals = frames.refusals_then(spark.createDataFrame(self.rejected, RECORD))
-        rows = frames.accounted(judged, events, refusals, BUCKETS).select("event_id", "counted", "fault").collect()
+        rows = frames.accounted(judged, events, refusals, CONFIG).select("event_id", "counted", "fault").collect()
         return {row["event_id"]: (row["counted"], row["fault"]) for row in rows}
 
 
@@ -143,9 +144,9 @@ def test_every_frame_finds_what_was_made_of_it(spark: SparkSession) -> None:
 
 def routed(occurrences: Iterable[Judged]) -> Iterator[Judged]:
     """What the router lets through: the first to mark its bucket."""
-    marked: set[tuple[str | None, int]] = set()
+    buckets, marked = Buckets.of(CONFIG), set[tuple[str | None, int]]()
     for one in occurrences:
-        first, *others = BUCKETS.marks(one.received_at // SECOND)
+        first, *others = buckets.marks(one.received_at // SECOND)
         if (one.key, first) not in marked:
             yield one
         marked |= {(one.key, start) for start in (first, *others)}

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from gateway.client import connect
+from gateway.protocols.actions import Outcome
 from gateway.protocols.hsp.codec import decode, encode, split
 from gateway.protocols.hsp.frames import Command, Frame
-from gateway.protocols.session import Outcome
 from tests.integration.edges import MoreEdge, more_edges
 from tests.integration.mesh import TestMesh
 

@@ -15,7 +15,7 @@ import yaml
 from gateway.client import Answer, Asked, StreamClient, connect
 from gateway.client.errors import UndeliveredError
 from gateway.event import Kind
-from gateway.protocols.session import Outcome
+from gateway.protocols.actions import Outcome
 from tests.integration.conftest import FOREIGN_TYPES
 from tests.integration.foreign.environment import ForeignPeer, foreign_peer, foreign_python
 from tests.integration.mesh import TestMesh, free_port

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable, Sequence
 
-from gateway.content import BINARY, JSON, TEXT, binary_as_json, convert, from_json
+from gateway.content import BINARY, JSON, TEXT, binary_as_json, convert, from_json, media_type
 from gateway.event import Event
 from gateway.protocols.emm.frames import Field, FieldType
 from gateway.wire import F32, I32
@@ -66,7 +66,7 @@ def fields_of(event: Event) -> tuple[tuple[Field, ...], tuple[str, ...]]:
     """The data fields for an event's body, and what of it emm cannot say."""
     if not event.body:
         return (), ()
-    match event.content_type.partition(";")[0].strip().lower():
+    match media_type(event.content_type):
         case "application/json":
             from_json(event.body)
             return (Field(FieldType.JSON, event.body),), ()

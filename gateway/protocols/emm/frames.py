@@ -109,6 +109,7 @@ SUB_VALUE_BYTES: dict[int, int] = {
     SubType.NONCE: 12,
     SubType.KEY_IDENTIFIER: 16,
 }
+NONCE_FIELD: dict[int, SubType] = {Algorithm.AES_256_GCM: SubType.IV, Algorithm.CHACHA20_POLY1305: SubType.NONCE}
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from gateway.auth.keyring import Key, KeyRing, usable_at
 from gateway.auth.verification import verify_ed25519, verify_hmac
-from gateway.event import Auth
+from gateway.event import SECOND_US, Auth
 from gateway.protocols.emm import codec, rules
 from gateway.protocols.emm.frames import EventType, FieldType, Packet
 from gateway.protocols.emm.options import EmmOptions
@@ -18,7 +18,6 @@ from gateway.protocols.spec import Env
 from gateway.reasons import Reason, Rejected
 from gateway.wire import U64
 
-_MICROSECONDS = 1_000_000
 _PRESENCE = frozenset({EventType.HELLO, EventType.HEARTBEAT})
 
 
@@ -73,7 +72,7 @@ def _named_keys(packet: Packet, keys: KeyRing) -> tuple[Key, ...]:
 
 def _check_hmac(named: tuple[Key, ...], signed: bytes, tag: bytes, received_at: int) -> Verdict:
     for key in usable_at(received_at, (key for key in named if key.hmac is not None)):
-        if verify_hmac(key.hmac or b"", signed, tag):
+        if key.hmac is not None and verify_hmac(key.hmac, signed, tag):
             return Verdict(Auth.HMAC, key.key_id)
     raise Rejected(Reason.BAD_HMAC)
 
@@ -90,7 +89,7 @@ def _check_signature(
         if not known:
             return _check_foreign(public, signed, signature, options)
     for key in usable_at(received_at, known):
-        if verify_ed25519(key.ed25519 or b"", signed, signature):
+        if key.ed25519 is not None and verify_ed25519(key.ed25519, signed, signature):
             return Verdict(Auth.ED25519, key.key_id)
     raise Rejected(Reason.BAD_SIGNATURE)
 
@@ -112,7 +111,7 @@ def check_freshness(packet: Packet, received_at: int, options: EmmOptions, env: 
 
 
 def check_age(claimed: int, received_at: int, env: Env) -> None:
-    age = received_at // _MICROSECONDS - claimed
+    age = received_at // SECOND_US - claimed
     if age > env.replay_window_seconds:
         raise Rejected(Reason.STALE, f"{age} s old")
     if -age > env.clock_skew_seconds:

@@ -10,16 +10,14 @@ from gateway.protocols.spec import Env, Lease
 
 
 def asked_lease(event: Event, options: EmmOptions, /) -> Lease | None:
-    match event.subject:
-        case subject if subject == HEARTBEAT_SUBJECT:
-            return Lease(options.lease_seconds, renews=True)
-        case subject if subject == HELLO_SUBJECT:
-            wanted = capabilities(event.body)
-            if wanted is None:  # a blob of the node's own is no list that could replace its last one
-                return Lease(options.lease_seconds, keeps=True)
-            return Lease(options.lease_seconds, wanted.subscribe, wanted.serve)
-        case _:
-            return None
+    if event.subject == HEARTBEAT_SUBJECT:
+        return Lease(options.lease_seconds, renews=True)
+    if event.subject != HELLO_SUBJECT:
+        return None
+    wanted = capabilities(event.body)
+    if wanted is None:  # a blob of the node's own is no list that could replace its last one
+        return Lease(options.lease_seconds, keeps=True)
+    return Lease(options.lease_seconds, wanted.subscribe, wanted.serve)
 
 
 def grant_lease(event: Event, lease: Lease, env: Env, /) -> bytes:

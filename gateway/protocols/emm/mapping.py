@@ -10,7 +10,7 @@ from uuid import UUID
 
 from gateway.auth.keyring import NODE_BYTES, GatewayIdentity
 from gateway.content import BINARY, JSON
-from gateway.event import FOREIGN_KEY_HEADER, NO_HEADERS, Auth, Event, Kind
+from gateway.event import FOREIGN_KEY_HEADER, NO_HEADERS, SECOND_US, Auth, Event, Kind
 from gateway.protocols.emm import codec
 from gateway.protocols.emm.body import content_of, fields_of
 from gateway.protocols.emm.frames import (
@@ -37,8 +37,7 @@ from gateway.raw_log.frames import RawFrame
 from gateway.reasons import Reason, Rejected
 from gateway.wire import U64, decode_utf8
 
-MICROSECONDS = 1_000_000
-LATEST_SECONDS = (2**63 - 1) // MICROSECONDS
+LATEST_SECONDS = (2**63 - 1) // SECOND_US
 """The last second that a signed 64-bit count of microseconds, as the stream's columns have it, can hold."""
 
 _NODE_ID = FieldType.NODE_ID.value
@@ -99,7 +98,7 @@ def node_text(node: bytes) -> str:
 
 def sent_at(timestamp: int) -> int | None:
     """What the peer claims, in microseconds; None for a time that no clock will show."""
-    return timestamp * MICROSECONDS if timestamp <= LATEST_SECONDS else None
+    return timestamp * SECOND_US if timestamp <= LATEST_SECONDS else None
 
 
 def _subject_and_data(packet: Packet) -> tuple[str, tuple[Field, ...]]:
@@ -163,7 +162,7 @@ def from_event(event: Event, target: Target, options: EmmOptions, env: Env, /) -
     identity = signing_identity(env.identity)
     draft, losses = draft_of(event, message_id(event.id, identity, b"event"))
     if target.again_at is not None:  # signed at another time than it was created (6.1), or its receivers find it stale
-        signed_at = Field(FieldType.TIMESTAMP, U64.pack(target.again_at // MICROSECONDS))
+        signed_at = Field(FieldType.TIMESTAMP, U64.pack(target.again_at // SECOND_US))
         draft = replace(draft, fields=(*draft.fields, signed_at))
     return Encoded(codec.encode(draft, Signer.of(identity)), losses=losses)
 
@@ -188,7 +187,7 @@ def draft_of(event: Event, message_id: bytes) -> tuple[codec.Draft, tuple[str, .
     fields, losses = fields_of(event)
     draft = codec.Draft(
         message_id=message_id,
-        timestamp=event.received_at // MICROSECONDS,
+        timestamp=event.received_at // SECOND_US,
         fields=(Field(FieldType.STRING, event.subject.encode()), *fields),
         flags=Flag.URGENT if event.urgent else 0,
     )

@@ -7,14 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gateway.event import Event
+from gateway.event import SECOND_US, Event
 from gateway.protocols.emm import codec
 from gateway.protocols.emm.frames import EventType, Field, FieldType
 from gateway.protocols.emm.signing import Signer, message_id, signing_identity
 from gateway.protocols.spec import Env
 from gateway.reasons import Reason, Rejected
-
-_MICROSECONDS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +63,7 @@ def _hello(event: Event, lease_seconds: int, shown: Sequence[str], more: int, en
     body = json.dumps(said, ensure_ascii=False, separators=(",", ":")).encode()
     draft = codec.Draft(
         message_id=message_id(event.id, identity, b"hello"),
-        timestamp=event.received_at // _MICROSECONDS,
+        timestamp=event.received_at // SECOND_US,
         fields=(Field(FieldType.BINARY, body),),
         event_type=EventType.HELLO,
     )

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 
-from gateway.content import MAX_DEPTH, from_json
+from gateway.content import JSON_DECODER, MAX_DEPTH, from_json
 from gateway.protocols.emm.codec import decode_fields, join_values
 from gateway.protocols.emm.frames import (
     MAX_FIELDS,
+    NONCE_FIELD,
     SINGLETONS,
     SUB_VALUE_BYTES,
     TAG_TYPES,
     VALUE_BYTES,
-    Algorithm,
     EventType,
     Field,
     FieldType,
@@ -23,8 +22,6 @@ from gateway.protocols.emm.frames import (
 )
 from gateway.reasons import Reason, Rejected
 from gateway.wire import Reader, decode_utf8
-
-_NONCE_FIELD: dict[int, SubType] = {Algorithm.AES_256_GCM: SubType.IV, Algorithm.CHACHA20_POLY1305: SubType.NONCE}
 
 
 def check(packet: Packet) -> None:
@@ -85,7 +82,7 @@ def _check_metadata(metadata: bytes, outer_fields: int) -> None:
 def _check_nonce(values: dict[int, bytes]) -> None:
     if SubType.ALGORITHM not in values:
         raise Rejected(Reason.MISSING_FIELD, "Encryption Metadata names no algorithm")
-    wanted = _NONCE_FIELD.get(values[SubType.ALGORITHM][0])
+    wanted = NONCE_FIELD.get(values[SubType.ALGORITHM][0])
     if wanted is None:
         raise Rejected(Reason.MALFORMED, f"unknown encryption algorithm {values[SubType.ALGORITHM][0]}")
     if {SubType.IV, SubType.NONCE} & values.keys() != {wanted}:
@@ -109,7 +106,7 @@ def check_encoding(kind: int, value: bytes) -> None:
 def _check_json(value: bytes) -> None:
     text = decode_utf8(value).strip(_JSON_WHITESPACE)
     try:
-        _, end = _JSON.raw_decode(text)
+        _, end = JSON_DECODER.raw_decode(text)
     except (ValueError, RecursionError) as error:
         raise Rejected(Reason.BAD_ENCODING, f"not JSON: {type(error).__name__}") from None
     if end != len(text):
@@ -118,12 +115,7 @@ def _check_json(value: bytes) -> None:
         from_json(value)  # which walks the value to see how deep it really is
 
 
-def _refuse_constant(name: str) -> None:
-    raise ValueError(name)
-
-
 _JSON_WHITESPACE = " \t\n\r"
-_JSON = json.JSONDecoder(parse_constant=_refuse_constant)
 _ENCODINGS: dict[int, Callable[[bytes], object]] = {FieldType.STRING: decode_utf8, FieldType.JSON: _check_json}
 
 

@@ -19,12 +19,20 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
 from gateway.auth.keyring import KeyRing, usable_at
 from gateway.auth.verification import CACHED_KEYS
 from gateway.protocols.emm.codec import Draft, decode_fields, encode_fields
-from gateway.protocols.emm.frames import SEALED_HEADER_BYTES, Algorithm, Field, FieldType, Flag, Packet, SubType
+from gateway.protocols.emm.frames import (
+    NONCE_FIELD,
+    SEALED_HEADER_BYTES,
+    Algorithm,
+    Field,
+    FieldType,
+    Flag,
+    Packet,
+    SubType,
+)
 from gateway.reasons import Reason, Rejected
 from gateway.wire import Reader
 
 _GZIP_ONLY = 16 + zlib.MAX_WBITS
-_NONCE_FIELD = {Algorithm.AES_256_GCM: SubType.IV, Algorithm.CHACHA20_POLY1305: SubType.NONCE}
 _Cipher = AESGCM | ChaCha20Poly1305
 
 
@@ -42,13 +50,13 @@ class Metadata:
         inner = {item.type: item.value for item in decode_fields(Reader(packet.value(FieldType.ENCRYPTION) or b""))}
         algorithm = Algorithm(inner[SubType.ALGORITHM][0])
         identifier = inner.get(SubType.KEY_IDENTIFIER, packet.value(FieldType.KEY_IDENTIFIER))
-        return cls(algorithm, inner[_NONCE_FIELD[algorithm]], identifier)
+        return cls(algorithm, inner[NONCE_FIELD[algorithm]], identifier)
 
     def field(self) -> Field:
         inner = [Field(SubType.ALGORITHM, bytes([self.algorithm]))]
         if self.algorithm is Algorithm.AES_256_GCM:
             inner.append(Field(SubType.IV_LENGTH, bytes([len(self.nonce)])))
-        inner.append(Field(_NONCE_FIELD[self.algorithm], self.nonce))
+        inner.append(Field(NONCE_FIELD[self.algorithm], self.nonce))
         if self.key_identifier is not None:
             inner.append(Field(SubType.KEY_IDENTIFIER, self.key_identifier))
         return Field(FieldType.ENCRYPTION, encode_fields(inner))
@@ -81,8 +89,9 @@ def unseal(packet: Packet, sealed: bytes, received_at: int, keys: KeyRing) -> by
     known = (key for key in keys.for_encryption(node, metadata.key_identifier) if key.encryption is not None)
     for key in usable_at(received_at, known):
         try:
-            cipher = _cipher(metadata.algorithm, key.encryption or b"")
-            return cipher.decrypt(metadata.nonce, sealed, packet.raw[:SEALED_HEADER_BYTES])
+            if key.encryption is not None:
+                cipher = _cipher(metadata.algorithm, key.encryption)
+                return cipher.decrypt(metadata.nonce, sealed, packet.raw[:SEALED_HEADER_BYTES])
         except InvalidTag:
             continue
     raise Rejected(Reason.BAD_CIPHERTEXT, "the ciphertext does not open with the key")

@@ -68,9 +68,7 @@ def to_event(raw: RawFrame, event_id: str, options: EmpOptions, env: Env) -> Eve
 
 def _subject(message: Message, content: Content, raw: RawFrame, options: EmpOptions) -> str:
     if content.kind.answers:
-        if not raw.replies:
-            raise Rejected(Reason.MALFORMED, "an answer to no open request")
-        return raw.replies[0].subject
+        return raw.asked_subject()
     return content.envelope.subject if content.envelope else options.subject_of(message.type)
 
 

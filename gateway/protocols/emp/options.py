@@ -10,21 +10,15 @@ from pydantic import AfterValidator, Field
 from gateway.content import BINARY
 from gateway.protocols.emp.frames import FIRST_APPLICATION_TYPE, MessageType
 from gateway.protocols.spec import Options
-from gateway.subjects import tokens
+from gateway.subjects import check_subject
 
 ApplicationType = Annotated[int, Field(ge=FIRST_APPLICATION_TYPE, le=255)]
-
-
-def _one_subject(value: str) -> str:
-    if not {"", "*", ">"}.isdisjoint(tokens(value)):
-        raise ValueError(f"{value!r} is no subject: it has an empty token or a wildcard")
-    return value
 
 
 class EmpOptions(Options):
     """`subjects` names what comes without an envelope: by the type of its message."""
 
-    subjects: dict[Literal["data"] | ApplicationType, Annotated[str, AfterValidator(_one_subject)]] = Field(
+    subjects: dict[Literal["data"] | ApplicationType, Annotated[str, AfterValidator(check_subject)]] = Field(
         default_factory=dict
     )
     content_type: str = BINARY

@@ -24,6 +24,7 @@ from typing import ClassVar
 
 from gateway.content import JSON
 from gateway.event import Kind
+from gateway.protocols.actions import Delivered, Delivery, Farewell, FrameRefused, FramesReceived, Opened, Outcome
 from gateway.protocols.emp.codec import (
     check_size,
     decode,
@@ -49,20 +50,8 @@ from gateway.protocols.emp.frames import (
 from gateway.protocols.emp.mapping import Answer, answer, speaks_envelope
 from gateway.protocols.emp.options import EmpOptions
 from gateway.protocols.frame_run import FrameRun
-from gateway.protocols.session import (
-    Delivered,
-    Delivery,
-    Farewell,
-    FrameRefused,
-    FramesReceived,
-    Opened,
-    Outcome,
-    RecentIds,
-    Session,
-    SessionSettings,
-    error_body,
-    stamped,
-)
+from gateway.protocols.recent_ids import RecentIds
+from gateway.protocols.session import Session, SessionSettings, error_body, stamped
 from gateway.raw_log.frames import Fact, ReplyAddress
 from gateway.reasons import MeshError, Reason, Rejected
 from gateway.wire import U32, U64

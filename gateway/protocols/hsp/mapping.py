@@ -88,10 +88,8 @@ def to_event(raw: RawFrame, event_id: str, options: HspOptions, env: Env) -> Eve
 
 def _content(frame: Frame, raw: RawFrame, options: HspOptions) -> Content:
     if frame.command in _ANSWER_OF:
-        subject = _asked_subject(raw)
-        return Content(
-            _ANSWER_OF[frame.command], subject, options.content_type, frame.payload, correlation=str(frame.message_id)
-        )
+        kind, subject = _ANSWER_OF[frame.command], raw.asked_subject()
+        return Content(kind, subject, options.content_type, frame.payload, correlation=str(frame.message_id))
     if frame.command not in (Command.DATA, Command.DATA_ACK):
         raise Rejected(Reason.UNKNOWN_TYPE, f"{frame.command.name} carries no event")
     if frame.type == ENVELOPE_TYPE:
@@ -111,7 +109,7 @@ def _enveloped_content(frame: Frame, raw: RawFrame) -> Content:
     message_id = str(frame.message_id) if frame.command is Command.DATA_ACK else ""
     correlation = enveloped_request(head.correlation) if head.correlation else ""
     if head.kind.answers:
-        return Content(head.kind, _asked_subject(raw), head.content_type, body, message_id, correlation)
+        return Content(head.kind, raw.asked_subject(), head.content_type, body, message_id, correlation)
     if head.kind is Kind.EVENT:
         return Content(head.kind, head.subject, head.content_type, body, name_in(raw, message_id))
     if head.kind is Kind.CANCEL:
@@ -119,12 +117,6 @@ def _enveloped_content(frame: Frame, raw: RawFrame) -> Content:
     if not message_id:
         raise Rejected(Reason.MALFORMED, "a request must be a DATA_ACK: nothing could acknowledge it")
     return Content(head.kind, head.subject, head.content_type, body, name_in(raw, correlation))
-
-
-def _asked_subject(raw: RawFrame) -> str:
-    if not raw.replies:
-        raise Rejected(Reason.MALFORMED, "an answer to no open request")
-    return raw.replies[0].subject
 
 
 def dedup_key(event: Event, options: HspOptions) -> str | None:

@@ -8,7 +8,7 @@ name of its own, which goes to the log beside its frame.
 from __future__ import annotations
 
 from gateway.protocols.recent_ids import RecentIds
-from gateway.raw_log.frames import RawFrame, ReplyAddress
+from gateway.raw_log.frames import RawFrame
 
 
 class Names:
@@ -43,11 +43,6 @@ def id_of(name: str) -> str:
     ('e7', 'e7')
     """
     return name.partition(".")[0]
-
-
-def beside(name: str, subject: str) -> ReplyAddress:
-    """For the log, which knows the session itself."""
-    return ReplyAddress("hsp", "", "", 0, 0, name, subject)
 
 
 def name_in(raw: RawFrame, request: str) -> str:

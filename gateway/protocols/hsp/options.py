@@ -12,7 +12,7 @@ from gateway.content import BINARY
 from gateway.event import Kind
 from gateway.protocols.hsp.frames import ENVELOPE_TYPE
 from gateway.protocols.spec import Options
-from gateway.subjects import is_control, tokens
+from gateway.subjects import check_subject, is_control
 
 _UNMAPPED = re.compile(r"hsp\.(0|[1-9][0-9]{0,4})")
 
@@ -40,8 +40,7 @@ class TypeMapping(BaseModel):
 
     @model_validator(mode="after")
     def _names_one_subject(self) -> Self:
-        if not {"", "*", ">"}.isdisjoint(tokens(self.subject)):
-            raise ValueError(f"{self.subject!r} is no subject: it has an empty token or a wildcard")
+        check_subject(self.subject)
         return self
 
 

@@ -7,26 +7,14 @@ from dataclasses import replace
 
 from gateway.content import JSON
 from gateway.event import Kind
+from gateway.protocols.actions import Delivered, Delivery, Farewell, FrameRefused, Outcome, RequestsAbandoned
 from gateway.protocols.hsp.codec import encode
 from gateway.protocols.hsp.frames import Command, Frame
 from gateway.protocols.hsp.mapping import Answer, answer
 from gateway.protocols.hsp.names import Names
 from gateway.protocols.hsp.options import HspOptions
 from gateway.protocols.hsp.unconfirmed import Unconfirmed
-from gateway.protocols.session import (
-    TIMED_OUT,
-    Delivered,
-    Delivery,
-    Farewell,
-    FrameRefused,
-    Outcome,
-    RequestsAbandoned,
-    Session,
-    SessionSettings,
-    error_body,
-    mesh_error_in,
-    stamped,
-)
+from gateway.protocols.session import TIMED_OUT, Session, SessionSettings, error_body, mesh_error_in, stamped
 from gateway.raw_log.frames import ReplyAddress
 from gateway.reasons import MeshError, Reason, Rejected
 from gateway.wire import U32

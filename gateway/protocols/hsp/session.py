@@ -19,21 +19,15 @@ from typing import ClassVar
 from gateway.envelope import Envelope
 from gateway.envelope import decode as decode_envelope
 from gateway.event import Kind
+from gateway.protocols.actions import Farewell, FrameRefused, FramesReceived, Opened
 from gateway.protocols.frame_run import FrameRun
 from gateway.protocols.hsp.codec import decode, encode, is_plain_event, split, too_large
 from gateway.protocols.hsp.frames import DATA_ACK_HEAD_BYTES, DATA_HEAD_BYTES, ENVELOPE_TYPE, Command, Frame
 from gateway.protocols.hsp.mapping import enveloped_request, is_enveloped
-from gateway.protocols.hsp.names import beside
 from gateway.protocols.hsp.options import HspOptions
 from gateway.protocols.hsp.outgoing import OutgoingSession
-from gateway.protocols.session import (
-    Farewell,
-    FrameRefused,
-    FramesReceived,
-    Opened,
-    SessionSettings,
-)
-from gateway.raw_log.frames import NO_FACTS, Facts
+from gateway.protocols.session import SessionSettings
+from gateway.raw_log.frames import NO_FACTS, Facts, ReplyAddress
 from gateway.reasons import MeshError, Reason, Rejected
 from gateway.subjects import is_control
 
@@ -261,7 +255,8 @@ class HspSession(OutgoingSession):
     def _log_named(self, name: str, subject: str, raw: bytes, pos: int, said: bytes = b"") -> bool:
         """By itself, with the name of the request it opens or cancels; `said` when it is logged."""
         self._emit(pos)
-        self._act(FramesReceived(raw, (len(raw),), self._owe(said), (beside(name, subject),)))
+        named = ReplyAddress.naming(name, subject, self.protocol)
+        self._act(FramesReceived(raw, (len(raw),), self._owe(said), (named,)))
         return False
 
     def logged(self, tag: int, now: float) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gateway.event import Kind
-from gateway.protocols.session import Delivery, RecentIds
+from gateway.protocols.actions import Delivery
+from gateway.protocols.recent_ids import RecentIds
 
 MAX_UNCONFIRMED = 65_536
 """Open ids of one kind, and ids given up on that are remembered. No peer gets that far behind in the seconds it has

@@ -8,7 +8,6 @@ RemoteError(component='Core', code=304, call_id='')
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
@@ -27,11 +26,10 @@ from gateway.protocols.wolpertinger.frames import (
     Response,
 )
 from gateway.protocols.wolpertinger.hardened_xml import escape, local_name, outer_text, parse
-from gateway.protocols.wolpertinger.objects import FORMS, LIST, MAX_LISTS
+from gateway.protocols.wolpertinger.objects import FORMS, GUID, LIST, MAX_LISTS
 from gateway.reasons import Reason, Rejected
 
 _FOLDER = Path(__file__).parent
-_CALL_ID = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 _CALL_ID_TAG = b"<CallId>"
 _OBJECT_TAG = "<object "
 
@@ -72,7 +70,7 @@ def _misfit(root: etree._Element) -> BadMessage:
         ErrorCode.INVALID_XML,
         f"no {name} by the schema",
         component=texts.get("ComponentName", "")[:SALVAGED_CHARACTERS],
-        call_id=call_id if _CALL_ID.fullmatch(call_id) else "",
+        call_id=call_id if GUID.fullmatch(call_id) else "",
         answers=name != "RemoteMethodCall",
     )
 

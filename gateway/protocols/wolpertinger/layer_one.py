@@ -18,7 +18,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Hashable
 
-from gateway.protocols.session import Delivery, FrameRefused, Session, SessionSettings
+from gateway.protocols.actions import Delivery, FrameRefused
+from gateway.protocols.session import Session, SessionSettings
 from gateway.protocols.wolpertinger import transmission
 from gateway.protocols.wolpertinger.cipher import Cipher
 from gateway.protocols.wolpertinger.codec import split

@@ -95,11 +95,11 @@ def _content(message: Message, raw: RawFrame) -> Content:
             return Content(Kind.EVENT, ERROR_SUBJECT, body_of(code), headers=headers)
         case RemoteError(_, code, call_id):
             headers = {CODE_HEADER: str(code)}
-            return Content(Kind.ERROR, _asked(raw), body_of(code), correlation=call_id, headers=headers)
+            return Content(Kind.ERROR, raw.asked_subject(), body_of(code), correlation=call_id, headers=headers)
         case Response(_, call_id, value):
             body = b"" if value is None else to_json(objects.to_json(value))
             headers = _types_header(() if value is None else (value,))
-            return Content(Kind.RESPONSE, _asked(raw), body, correlation=call_id, headers=headers)
+            return Content(Kind.RESPONSE, raw.asked_subject(), body, correlation=call_id, headers=headers)
 
 
 def _request(call: Call) -> Content:
@@ -138,12 +138,6 @@ def _types_header(items: tuple[Object, ...]) -> dict[str, str]:
         return {}
     text = json.dumps(hints, separators=(",", ":"))
     return {TYPES_HEADER: text} if len(text) <= MAX_TYPES_CHARACTERS else {}
-
-
-def _asked(raw: RawFrame) -> str:
-    if not raw.replies:
-        raise Rejected(Reason.MALFORMED, "an answer to no open request")
-    return raw.replies[0].subject
 
 
 def dedup_key(event: Event, options: WolpertingerOptions, /) -> str | None:

@@ -42,7 +42,7 @@ _NOT_FINITE = {
     "-inf": "-INF",
     "-infinity": "-INF",
 }
-_GUID = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
+GUID = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 _DATE_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})?")
 _LIMITS = {"int32": (-(1 << 31), 1 << 31), "int64": (-(1 << 63), 1 << 63), "uint64": (0, 1 << 64)}
 
@@ -123,7 +123,7 @@ def _date_time(text: Any) -> str:
 
 
 def _guid(text: Any) -> str:
-    if not isinstance(text, str) or not _GUID.fullmatch(text := text.strip()):
+    if not isinstance(text, str) or not GUID.fullmatch(text := text.strip()):
         raise ValueError("no guid")
     return text
 

@@ -10,6 +10,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, mo
 from gateway.protocols.spec import Options
 from gateway.protocols.wolpertinger.frames import LINE_BYTES, WHOLE_BYTES
 
+TRIES = 3
+"""A frame that is not confirmed in time is sent again, so often in all."""
 Step = Literal["connect", "encrypt", "cluster", "user"]
 
 
@@ -49,6 +51,10 @@ class WolpertingerOptions(Options):
     compress: Literal["auto", "always", "never"] = "auto"
     compress_over_bytes: int = Field(default=4096, ge=0)
     decompressed_bytes: int = Field(default=WHOLE_BYTES, ge=1)
+
+    @property
+    def confirmed_within_seconds(self) -> float:
+        return TRIES * self.confirm_seconds
 
     def for_router(self) -> Self:
         return self.model_copy(update={"auth": AuthOptions(), "login": (), "login_user": ""})

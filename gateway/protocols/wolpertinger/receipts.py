@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gateway.protocols.session import Delivery
+from gateway.protocols.actions import Delivery
 from gateway.protocols.wolpertinger.fragments import EXPIRY_SECONDS
 from gateway.protocols.wolpertinger.frames import ID_LIMIT
+from gateway.protocols.wolpertinger.options import TRIES
 
 MAX_REMEMBERED = 65_536
 """Ids received, the oldest forgotten first: a peer that sends a thousand messages a second repeats within the last
@@ -16,8 +17,6 @@ MAX_UNCONFIRMED = 65_536
 MAX_UNCONFIRMED_BYTES = 16_777_216
 """What waits for a confirmation must be kept to be sent again. A peer that never confirms gets no further than this;
 one that does is at most a round trip behind."""
-
-TRIES = 3
 
 
 class Received:

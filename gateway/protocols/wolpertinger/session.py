@@ -24,7 +24,7 @@ from typing import ClassVar
 from uuid import UUID
 
 from gateway.event import Kind
-from gateway.protocols.session import (
+from gateway.protocols.actions import (
     Delivered,
     Delivery,
     Farewell,
@@ -32,8 +32,8 @@ from gateway.protocols.session import (
     FramesReceived,
     Outcome,
     RequestsAbandoned,
-    SessionSettings,
 )
+from gateway.protocols.session import SessionSettings
 from gateway.protocols.wolpertinger.authentication import is_authentication
 from gateway.protocols.wolpertinger.codec import decode, encode
 from gateway.protocols.wolpertinger.frames import (
@@ -53,7 +53,7 @@ from gateway.protocols.wolpertinger.frames import (
 )
 from gateway.protocols.wolpertinger.mapping import answering, subject_of
 from gateway.protocols.wolpertinger.options import WolpertingerOptions
-from gateway.protocols.wolpertinger.receipts import TRIES, Sent
+from gateway.protocols.wolpertinger.receipts import Sent
 from gateway.protocols.wolpertinger.run import Receipt, Run
 from gateway.protocols.wolpertinger.trusting import TrustingSession
 from gateway.raw_log.frames import ReplyAddress
@@ -253,7 +253,7 @@ class WolpertingerSession(TrustingSession):
         else:
             call_id = new_call_id(self.settings.token(CALL_ID_BYTES), ANSWERED_TO_NOBODY)
             self._say(encode(Call(CORE, call_id, HEARTBEAT)), now)
-            self.timers.set("pong", now + TRIES * self.options.confirm_seconds)
+            self.timers.set("pong", now + self.options.confirmed_within_seconds)
 
     # -- the end -----------------------------------------------------------------------------------------------
 

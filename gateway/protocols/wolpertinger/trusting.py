@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-from gateway.protocols.session import Identified, SessionSettings
+from gateway.protocols.actions import Identified
+from gateway.protocols.session import SessionSettings
 from gateway.protocols.wolpertinger.authentication import MAX_FAILED_PROOFS, Authority, Gained
 from gateway.protocols.wolpertinger.codec import encode
 from gateway.protocols.wolpertinger.frames import Call, RemoteError, Response, TrustLevel

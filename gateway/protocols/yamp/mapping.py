@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from hashlib import blake2b
 
 from gateway.content import check, convert
-from gateway.event import NO_HEADERS, Event, Kind
+from gateway.event import NO_HEADERS, PROGRESSIVE_HEADER, Event, Kind
 from gateway.protocols.spec import Encoded, Env, Target
 from gateway.protocols.yamp.codec import REQUEST_UID_AFTER_URI, decode, encode
 from gateway.protocols.yamp.frames import (
@@ -20,14 +20,12 @@ from gateway.protocols.yamp.frames import (
     UserFrame,
 )
 from gateway.protocols.yamp.options import YampOptions
-from gateway.raw_log.frames import LINK_FACT, NO_FACTS, Facts, RawFrame, ReplyAddress, event_of
+from gateway.raw_log.frames import LINK_FACT, NO_FACTS, Facts, RawFrame, event_of
 from gateway.reasons import Reason, Rejected
 from gateway.trail import from_uid, of_event
 
 PROTOCOL_NAME = "yamp"
 FORMAT_FACT = "format"
-PROGRESSIVE_HEADER = "progressive"
-"""`false` on a request whose requester wants no progress. Other protocols have no such word: theirs want it."""
 KILL_HEADER = "kill"
 """`true` on a cancel after which the requester wants no answer at all."""
 
@@ -75,11 +73,6 @@ def dedup_key(event: Event, _options: YampOptions) -> str:
 def format_of(facts: Facts) -> Format:
     """What the session agreed on in its handshake."""
     return Format(str(facts[FORMAT_FACT]))
-
-
-def request_named(request: str, subject: str) -> ReplyAddress:
-    """Stands beside a cancel whose uri is not its request's, and says nothing but which request is meant."""
-    return ReplyAddress("", "", "", 0, 0, request, subject)
 
 
 def _kind(frame: UserFrame) -> Kind:

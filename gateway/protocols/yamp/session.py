@@ -24,17 +24,8 @@ from typing import ClassVar
 
 from gateway.content import JSON, check, convert
 from gateway.event import Kind
-from gateway.protocols.session import (
-    Delivered,
-    Delivery,
-    Farewell,
-    FrameRefused,
-    FramesReceived,
-    Outcome,
-    Session,
-    SessionSettings,
-    error_body,
-)
+from gateway.protocols.actions import Delivered, Delivery, Farewell, FrameRefused, FramesReceived, Outcome
+from gateway.protocols.session import Session, SessionSettings, error_body
 from gateway.protocols.yamp.codec import decode, encode, frame_length, is_kill, shortened, split, uid_of, with_uid_at
 from gateway.protocols.yamp.frames import (
     UID_BYTES,
@@ -52,9 +43,10 @@ from gateway.protocols.yamp.frames import (
     ResponseType,
     UserEvent,
 )
-from gateway.protocols.yamp.mapping import FORMAT_FACT, PROTOCOL_NAME, request_named
+from gateway.protocols.yamp.mapping import FORMAT_FACT, PROTOCOL_NAME
 from gateway.protocols.yamp.options import YampOptions
 from gateway.protocols.yamp.states import TRANSITIONS, State
+from gateway.raw_log.frames import ReplyAddress
 from gateway.reasons import MeshError, Reason, Rejected
 
 PING_PAYLOAD_BYTES = 8
@@ -214,7 +206,7 @@ class YampSession(Session):
             self._to_log.append(raw)
         else:
             self._log()
-            self._act(FramesReceived(raw, (len(raw),), replies=(request_named(request, asked.subject),)))
+            self._act(FramesReceived(raw, (len(raw),), replies=(ReplyAddress.naming(request, asked.subject),)))
         if frame.kill:
             self._forget_asked(request, str(Kind.CANCELLED))
 

@@ -9,6 +9,7 @@ from uuid import UUID
 from gateway.auth.keyring import GatewayIdentity, Key, KeyRing
 from gateway.config import Config
 from gateway.config.loading import parse
+from gateway.event import SECOND_US
 from gateway.interests import changes
 from gateway.interests.changes import Change, Put
 from gateway.interests.interest import Interest, Verb
@@ -24,8 +25,7 @@ from streaming_jobs.judging.judge import Judge
 NODE = "6f1c2b1a-0000-4000-8000-000000000001"
 KEY_ID = bytes.fromhex("00000001")
 SECRET = bytes(range(32))
-SECOND = 1_000_000
-RECEIVED_AT = 1_760_000_000 * SECOND
+RECEIVED_AT = 1_760_000_000 * SECOND_US
 DEVICES = Source("emm", "devices", "edge-0", 7, 0, "127.0.0.1:4000")
 
 CONFIG = """
@@ -57,7 +57,7 @@ def packet(subject: str, message_id: int = 1, *, at_us: int = RECEIVED_AT, body:
         fields.append(Field(FieldType.STRING, body.encode()))
     draft = codec.Draft(
         message_id=message_id.to_bytes(4, "big"),
-        timestamp=at_us // SECOND,
+        timestamp=at_us // SECOND_US,
         fields=tuple(fields),
         event_type=EventType.EVENT,
     )

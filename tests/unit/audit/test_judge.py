@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gateway import cloud_event
+from gateway.event import SECOND_US
 from gateway.interests.changes import EndSession
 from gateway.raw_log import mesh_frames
 from gateway.raw_log.frames import Again, RawFrame, Source
@@ -12,7 +13,6 @@ from streaming_jobs.judging.judged import Judged, event_print, frame_print
 from tests.unit.audit.recorded import (
     NODE,
     RECEIVED_AT,
-    SECOND,
     change,
     frame,
     judge,
@@ -50,7 +50,7 @@ def test_a_refused_frame_has_its_reason_and_no_key() -> None:
 
 
 def test_freshness_is_judged_at_the_recorded_receive_time() -> None:
-    late = frame(packet("temp.high"), at_us=RECEIVED_AT + 301 * SECOND)
+    late = frame(packet("temp.high"), at_us=RECEIVED_AT + 301 * SECOND_US)
     fresh, stale = judged(judge(), frame(packet("temp.high")), late)
     assert (fresh.verdict, stale.verdict, stale.reasons) == ("event", "rejected", ("stale",))
 
@@ -102,7 +102,7 @@ def test_a_new_epoch_touches_everyone_of_that_edge() -> None:
 
 
 def test_a_frame_put_in_again_is_judged_under_its_first_id_and_passes_by_who_has_got_it() -> None:
-    again = Again("1-2-0", RECEIVED_AT + 60 * SECOND, frozenset({"edge-0.7.3"}))
+    again = Again("1-2-0", RECEIVED_AT + 60 * SECOND_US, frozenset({"edge-0.7.3"}))
     frames = [change(subscription("temp.>", 3)), change(subscription("temp.>", 4)), frame(packet("temp.high"))]
     *_, one = judge().record(record(frames, {2: again}), 1, 10)
     assert (one.event_id, one.first_id, one.verdict) == ("1-10-2", "1-2-0", "event")

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 
 from gateway import deliveries
+from gateway.config import parse
 from gateway.deliveries import DeliveryOutcome
 from gateway.egress import Egress, Group, Position
-from gateway.event import Kind
+from gateway.event import SECOND_US, Kind
 from gateway.records import Record
 from streaming_jobs.audit.account import Counted, FaultKind
 from streaming_jobs.audit.equation import Equation
 from streaming_jobs.audit.settle import (
-    SECOND,
     LateDelivery,
     LateFrame,
     Patience,
@@ -25,8 +26,8 @@ from streaming_jobs.audit.settle import (
 )
 from tests.unit.audit.recorded import config
 
-AT = 1_760_000_000 * SECOND
-PATIENCE = Patience(30 * SECOND, 35 * SECOND, 335 * SECOND)
+AT = 1_760_000_000 * SECOND_US
+PATIENCE = Patience(30 * SECOND_US, 35 * SECOND_US, 335 * SECOND_US)
 FRAME = LateFrame("0-1-0", "0-1-0", FaultKind.LOST_EVENT, AT)
 REFUSED = LateFrame("0-2-0", "0-2-0", FaultKind.LOST_REJECTION, AT)
 PUT_IN_AGAIN = LateFrame("0-1-0", "0-9-0", FaultKind.LOST_EVENT, AT)
@@ -49,7 +50,7 @@ def outcome(event_id: str, part: int = 0, destination: str = "edge-0.7.3") -> Re
     return told(deliveries.encode("edge-0", [DeliveryOutcome(event_id, destination, "written", "", AT, part)]))
 
 
-def concluded(waiting: Waiting, *, now: int = AT + 600 * SECOND) -> Equation:
+def concluded(waiting: Waiting, *, now: int = AT + 600 * SECOND_US) -> Equation:
     equation = Equation("demo", counted=Counter({Counted.LOST: len(waiting.frames) + len(waiting.came)}))
     waiting.conclude(equation, {}, now)
     return equation
@@ -150,26 +151,33 @@ def test_a_delivery_without_an_outcome_is_in_flight_for_as_long_as_it_may_take(
 
 
 def test_patience_is_what_the_configuration_allows_its_peers() -> None:
-    assert Patience.of(config()) == Patience(30 * SECOND, 35 * SECOND, 335 * SECOND)
+    assert Patience.of(config()) == Patience(30 * SECOND_US, 35 * SECOND_US, 35 * SECOND_US)
+    slower = """
+      mesh: test
+      listeners: [{name: bus, protocol: wolpertinger, listen: "tcp://127.0.0.1:5051", confirm_seconds: 25}]
+      peers: [{name: plant, protocol: hsp, connect: "tcp://127.0.0.1:5041"}]
+    """
+    allowed = Patience.of(parse(slower, Path("meshgate.yaml"), {}))
+    assert allowed == Patience(30 * SECOND_US, (75 + 5) * SECOND_US, (300 + 75 + 5) * SECOND_US)
 
 
 # -- receivers for whom nothing was sent ---------------------------------------------------------------------------
 
-UNSENT = Unsent("0-1-0", "0.7.3", AT, AT + SECOND, 2, 1)
+UNSENT = Unsent("0-1-0", "0.7.3", AT, AT + SECOND_US, 2, 1)
 
 
 def test_a_receiver_who_stood_there_all_the_time_was_owed_it() -> None:
-    assert list(inexcusable([UNSENT], {"0.7.3": [AT - 60 * SECOND], "0.7.4": [AT]})) == [UNSENT]
+    assert list(inexcusable([UNSENT], {"0.7.3": [AT - 60 * SECOND_US], "0.7.4": [AT]})) == [UNSENT]
 
 
 @pytest.mark.parametrize("seconds", [-10, 0, 11])
 def test_a_receiver_who_came_or_went_while_it_was_under_way_may_have_missed_it(seconds: int) -> None:
-    assert not list(inexcusable([UNSENT], {"0.7.3": [AT + seconds * SECOND]}))
+    assert not list(inexcusable([UNSENT], {"0.7.3": [AT + seconds * SECOND_US]}))
 
 
 @pytest.mark.parametrize("seconds", [-10.001, 11.001])
 def test_a_change_before_or_after_that_excuses_nothing(seconds: float) -> None:
-    assert list(inexcusable([UNSENT], {"0.7.3": [AT + int(seconds * SECOND)]}))
+    assert list(inexcusable([UNSENT], {"0.7.3": [AT + int(seconds * SECOND_US)]}))
 
 
 def test_where_another_member_of_a_group_got_it_nobody_is_owed_anything() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.auth.keyring import GatewayIdentity, Key, KeyRing, usable_at
+from gateway.auth.keyring import GatewayIdentity, Key, KeyRing, trusting, usable_at
+from gateway.auth.verification import public_of
 from gateway.reasons import Reason, Rejected
 
 NODE, OTHER = bytes(15) + b"\1", bytes(15) + b"\2"
@@ -55,6 +56,14 @@ def test_no_usable_key_is_a_reason_to_refuse(keys: list[Key], reason: Reason) ->
     with pytest.raises(Rejected) as refused:
         usable_at(1, keys)
     assert refused.value.reason is reason
+
+
+def test_the_gateways_own_keys_are_among_those_believed() -> None:
+    identity = GatewayIdentity(bytes(16), bytes(4), b"e" * 32)
+    ring = trusting(RING, identity)
+    assert [key.ed25519 for key in ring.named(identity.node, None)] == [public_of(b"e" * 32)]
+    assert ring.named(NODE, None) == RING.named(NODE, None)
+    assert trusting(RING, None) is RING
 
 
 def test_no_secret_is_shown() -> None:

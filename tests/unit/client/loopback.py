@@ -20,16 +20,8 @@ from gateway.auth.keyring import KeyRing
 from gateway.content import JSON, decode_value
 from gateway.event import Event, Kind
 from gateway.protocols import protocols
-from gateway.protocols.session import (
-    Action,
-    Delivery,
-    FramesReceived,
-    Opened,
-    RequestsAbandoned,
-    Session,
-    SessionSettings,
-    Terminated,
-)
+from gateway.protocols.actions import Action, Delivery, FramesReceived, Opened, RequestsAbandoned, Terminated
+from gateway.protocols.session import Session, SessionSettings
 from gateway.protocols.spec import Env, Options, ProtocolSpec, Target
 from gateway.raw_log.frames import RawFrame, ReplyAddress, Source
 from gateway.reasons import MeshError
@@ -63,7 +55,7 @@ class Peer:
         self.pump()
 
     def end(self) -> None:
-        self.session.receive_eof(time.monotonic())
+        self.session.receive_eof()
         self.pump()
         if self in self.mesh.peers:
             self.mesh.peers.remove(self)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.auth.keyring import GatewayIdentity
+from gateway.auth.keyring import GatewayIdentity, trusting
 from gateway.client import NoAnswerError, RefusedError, UnreachableError, Wrapping, connect_emm, datagram
-from gateway.client.packet_key import trusting
 from gateway.client.packets import ALGORITHMS
 from gateway.content import JSON
 from gateway.event import Event

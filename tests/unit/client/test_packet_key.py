@@ -11,7 +11,7 @@ import pytest
 from gateway.auth import key_admin
 from gateway.auth.keyring import GatewayIdentity, Key, KeyRing
 from gateway.auth.verification import public_of
-from gateway.client.packet_key import KeyNotFoundError, PacketKey, find_key, trusting
+from gateway.client.packet_key import KeyNotFoundError, PacketKey, find_key
 from gateway.protocols.emm.signing import Signer
 
 NODE = UUID("00010203-0405-0607-0809-0a0b0c0d0e0f")
@@ -81,9 +81,3 @@ def test_what_is_no_key_is_refused_without_being_repeated(text: str, keys: KeyRi
     with pytest.raises(KeyNotFoundError) as refused:
         find_key(text, keys)
     assert text not in str(refused.value) or text == "gateway"
-
-
-def test_the_gateways_own_keys_are_among_those_believed() -> None:
-    ring = trusting(KEYS, IDENTITY)
-    assert ring.named(IDENTITY.node, None)[0].ed25519 == public_of(SEED)
-    assert ring.named(NODE.bytes, None) == KEYS.named(NODE.bytes, None)

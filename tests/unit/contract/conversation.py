@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from gateway.event import Kind
-from gateway.protocols.session import Action, Delivery, FramesReceived, Session, SessionSettings, Terminated
+from gateway.protocols.actions import Action, Delivery, FramesReceived, Terminated
+from gateway.protocols.session import Session, SessionSettings
 from gateway.raw_log.frames import RawFrame, ReplyAddress, Source
 
 ActionT = TypeVar("ActionT")

@@ -9,7 +9,8 @@ from typing import Any
 
 from gateway.auth.keyring import KeyRing
 from gateway.event import Event, Kind
-from gateway.protocols.session import Action, Delivered, Delivery, FramesReceived, Opened, Session
+from gateway.protocols.actions import Action, Delivered, Delivery, FramesReceived, Opened
+from gateway.protocols.session import Session
 from gateway.protocols.spec import Encoded, Env, Options, ProtocolSpec, Target
 from gateway.raw_log.frames import Fact, RawFrame, ReplyAddress, Source
 from tests.unit.contract.conversation import Conversation

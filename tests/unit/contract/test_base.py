@@ -6,11 +6,12 @@ from hypothesis import given
 from hypothesis import settings as profile
 from hypothesis import strategies as st
 
+from gateway.protocols.actions import Terminated
 from gateway.protocols.frame_run import FrameRun
 from gateway.protocols.hsp.options import HspOptions
 from gateway.protocols.hsp.session import HspSession
 from gateway.protocols.recent_ids import RecentIds
-from gateway.protocols.session import Terminated, error_body, stamped
+from gateway.protocols.session import error_body, stamped
 from gateway.protocols.timers import Timers
 from gateway.reasons import MeshError, Reason
 from gateway.wire import U16, U64

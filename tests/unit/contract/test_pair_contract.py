@@ -11,7 +11,7 @@ from hypothesis import settings as profile
 from hypothesis import strategies as st
 
 from gateway.event import Event, Kind
-from gateway.protocols.session import Outcome
+from gateway.protocols.actions import Outcome
 from gateway.protocols.spec import ProtocolSpec
 from gateway.reasons import Rejected
 from tests.unit.contract.pair import Pair, said

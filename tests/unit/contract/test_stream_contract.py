@@ -13,7 +13,7 @@ from hypothesis import settings as profile
 from hypothesis import strategies as st
 
 from gateway.event import Kind
-from gateway.protocols.session import (
+from gateway.protocols.actions import (
     Delivered,
     Farewell,
     FrameRefused,
@@ -21,9 +21,9 @@ from gateway.protocols.session import (
     Opened,
     Outcome,
     RequestsAbandoned,
-    Session,
     Terminated,
 )
+from gateway.protocols.session import Session
 from gateway.protocols.spec import ProtocolSpec
 from gateway.raw_log.frames import RawFrame, ReplyAddress, Source
 from gateway.reasons import Reason, Rejected
@@ -129,7 +129,7 @@ class TestCuts:
             assert (heard.frames, heard.ended) == (whole.frames[: len(heard.frames)], None)
             assert len(heard.frames) >= seen
             seen = len(heard.frames)
-            talk.session.receive_eof(talk.now)
+            talk.session.receive_eof()
             assert talk.ended in ("eof", Reason.TRUNCATED)
         assert seen == 5
 
@@ -224,12 +224,12 @@ class TestTable:
         for frame in known.frames.values():
             talk = listening(spec)
             talk.receives(known.opening)
-            talk.session.receive_eof(talk.now)
+            talk.session.receive_eof()
             talk.acts()
             talk.sends()
             assert talk.receives(frame) == []
             assert talk.waits(1000) == []
-            talk.session.receive_eof(talk.now)
+            talk.session.receive_eof()
             assert (talk.acts(), talk.sends(), talk.session.get_timer()) == ([], b"", None)
 
 
@@ -269,7 +269,7 @@ class TestEnds:
         pair = Pair(spec)
         replies = [pair.asks(said(Kind.REQUEST, number=number)) for number in range(3)]
         pair.client.tells(said(Kind.EVENT, number=3))
-        pair.client.session.receive_eof(pair.client.talk.now)
+        pair.client.session.receive_eof()
         actions = pair.client.talk.acts()
         pair.client.take(actions)
         abandoned = [reply for action in actions if isinstance(action, RequestsAbandoned) for reply in action.replies]
@@ -279,7 +279,7 @@ class TestEnds:
     def test_a_delivery_after_the_end_is_undeliverable(self, spec: ProtocolSpec[Any], known: Examples) -> None:
         talk = listening(spec)
         talk.receives(known.opening)
-        talk.session.receive_eof(talk.now)
+        talk.session.receive_eof()
         talk.acts()
         talk.sends()
         for kind in (Kind.EVENT, Kind.REQUEST):

@@ -11,7 +11,7 @@ from gateway.edge.connection import Terms
 from gateway.edge.delivery import HandedDelivery
 from gateway.edge.owed import Owed
 from gateway.event import Kind
-from gateway.protocols.session import Delivered, Delivery, Outcome
+from gateway.protocols.actions import Delivered, Delivery, Outcome
 from gateway.raw_log.frames import Source
 
 NODE, PATIENCE, REDELIVER = "plc-7", 50.0, 30

@@ -9,7 +9,7 @@ import pytest
 from cryptography import x509
 
 from gateway.event import Auth
-from gateway.protocols.session import Farewell
+from gateway.protocols.actions import Farewell
 from gateway.protocols.yamp.codec import encode
 from gateway.protocols.yamp.frames import Close
 from gateway.protocols.yamp.session import CLOSE_REASONS

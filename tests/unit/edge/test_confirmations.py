@@ -7,7 +7,7 @@ import pytest
 from gateway.edge.confirmations import HELD_AT_MOST, Awaited, HeldAnswers, Released
 from gateway.egress import Confirm, Confirmed, Egress, Group, Position
 from gateway.event import Kind
-from gateway.protocols.session import Outcome
+from gateway.protocols.actions import Outcome
 from gateway.raw_log.mesh_frames import DeliveryConfirmed
 from tests.unit.edge.running import RunningEdge, configured, in_a_loop, listener, running, until
 

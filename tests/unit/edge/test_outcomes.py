@@ -11,7 +11,7 @@ from gateway.edge.ledger import Checkpoint, Ledger
 from gateway.edge.outcomes import OUTCOMES_PER_RECORD, OWED_KEY, KnownOutcomes, OutcomeLog
 from gateway.edge.producer import NotTaken
 from gateway.event import Kind
-from gateway.protocols.session import Delivery
+from gateway.protocols.actions import Delivery
 from tests.unit.edge.fake_kafka import FENCED, FakeProducer
 from tests.unit.edge.running import configured, in_a_loop, until
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from gateway.edge.owed import GIVEN_AT_ONCE
-from gateway.protocols.session import Outcome
+from gateway.protocols.actions import Outcome
 from tests.unit.edge.owed_store import PATIENCE, REDELIVER, FakeSession, Store
 
 

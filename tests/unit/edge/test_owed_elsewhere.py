@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.protocols.session import Outcome
+from gateway.protocols.actions import Outcome
 from tests.unit.edge.owed_store import WAIT, Store
 
 

@@ -30,8 +30,9 @@ class Log:
     def __post_init__(self) -> None:
         self.kafka = FakeProducer(held=True)
         self.publisher = RawPublisher(
-            self.kafka, "test.raw", self.partitions, "edge-0", 1, self.limits, self.bound, self.took.append
-        )
+            self.kafka, topic="test.raw", partitions=self.partitions, edge="edge-0", epoch=1,
+            limits=self.limits, bound_bytes=self.bound, observe=self.took.append,
+        )  # fmt: skip
 
     def adds(self, name: str, data: bytes = b"frame", *, partition: int = 0, frames: int = 1) -> None:
         def settled(accepted: bool) -> None:

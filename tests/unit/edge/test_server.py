@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gateway.errors import SetupError
-from gateway.protocols.session import Farewell
+from gateway.protocols.actions import Farewell
 from gateway.protocols.yamp.codec import encode
 from gateway.protocols.yamp.frames import Close
 from gateway.protocols.yamp.session import CLOSE_REASONS

@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from gateway.event import Auth
+from gateway.protocols.actions import Farewell
 from gateway.protocols.emp.codec import encode_error
 from gateway.protocols.emp.frames import ErrorCode, Failure
-from gateway.protocols.session import Farewell
 from gateway.protocols.yamp.codec import encode
 from gateway.protocols.yamp.frames import Close
 from gateway.protocols.yamp.session import CLOSE_REASONS

@@ -14,7 +14,7 @@ from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from gateway.edge.websocket import BATCH_BYTES, MESSAGE_HEAD_BYTES
-from gateway.protocols.session import Farewell
+from gateway.protocols.actions import Farewell
 from gateway.protocols.yamp.codec import encode
 from gateway.protocols.yamp.frames import Close
 from gateway.protocols.yamp.session import CLOSE_REASONS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gateway.event import Kind
-from gateway.protocols.session import Delivered, FramesReceived, Outcome, Terminated
+from gateway.protocols.actions import Delivered, FramesReceived, Outcome, Terminated
 from tests.unit.contract.conversation import asked_by, delivery, only
 from tests.unit.emp.talk import BYE, PING, PONG, data, emp, request
 

@@ -8,10 +8,10 @@ import pytest
 
 from gateway.envelope import Envelope
 from gateway.event import Kind
+from gateway.protocols.actions import FramesReceived
 from gateway.protocols.emp.extensions import compression_block
 from gateway.protocols.emp.frames import Block, MessageType, Scheme
 from gateway.protocols.emp.session import MAX_NAMES, EmpSession
-from gateway.protocols.session import FramesReceived
 from gateway.reasons import Reason
 from tests.unit.contract.conversation import only
 from tests.unit.emp.talk import GZIP, data, emp, envelope, failure, request, response

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.protocols.session import FramesReceived
+from gateway.protocols.actions import FramesReceived
 from gateway.reasons import Reason
 from tests.unit.contract.conversation import only
 from tests.unit.emp.talk import data, emp, failure

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from gateway.event import Kind
+from gateway.protocols.actions import FramesReceived, Opened
 from gateway.protocols.emp.extensions import compression_block, deflate
 from gateway.protocols.emp.frames import Scheme
-from gateway.protocols.session import FramesReceived, Opened
 from gateway.reasons import Reason
 from tests.unit.contract.conversation import only, received
 from tests.unit.emp.talk import GZIP, HELLO, data, emp, envelope, failure, greeting

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from gateway.protocols.actions import Delivered, FramesReceived, Opened, Outcome, Terminated
 from gateway.protocols.emp.codec import encode, encode_error, encode_hello
 from gateway.protocols.emp.frames import Failure, Message, MessageType
-from gateway.protocols.session import Delivered, FramesReceived, Opened, Outcome, Terminated
 from gateway.reasons import Reason
 from tests.unit.contract.conversation import delivery, only
 from tests.unit.emp.talk import BYE, HELLO, PING, PONG, data, failure, greeting, request

@@ -8,9 +8,7 @@ import pytest
 
 from gateway.envelope import Envelope
 from gateway.event import Kind
-from gateway.protocols.emp.extensions import understand
-from gateway.protocols.emp.session import EmpSession
-from gateway.protocols.session import (
+from gateway.protocols.actions import (
     Delivered,
     FrameRefused,
     FramesReceived,
@@ -19,6 +17,8 @@ from gateway.protocols.session import (
     RequestsAbandoned,
     Terminated,
 )
+from gateway.protocols.emp.extensions import understand
+from gateway.protocols.emp.session import EmpSession
 from gateway.reasons import MeshError, Reason
 from tests.unit.contract.conversation import Conversation, asked_by, delivery, only, received
 from tests.unit.emp.talk import BYE, answered, data, emp, envelope, failure, messages, request, response

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from gateway.protocols.actions import Farewell, Terminated
 from gateway.protocols.emp.codec import encode_error
 from gateway.protocols.emp.frames import ErrorCode, Failure
-from gateway.protocols.session import Farewell, Terminated
 from gateway.reasons import Reason
 from tests.unit.emp.talk import BYE, data, emp, failure
 
@@ -46,5 +46,5 @@ def test_an_end_that_is_no_normal_one_says_why_in_an_error(why: Farewell, code: 
 def test_a_stream_that_ends_inside_a_message_is_truncated() -> None:
     talk = emp()
     talk.receives(data()[:-1])
-    talk.session.receive_eof(talk.now)
+    talk.session.receive_eof()
     assert talk.ended == Reason.TRUNCATED

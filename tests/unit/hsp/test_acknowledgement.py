@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from gateway.event import Kind
+from gateway.protocols.actions import FramesReceived
 from gateway.protocols.hsp.codec import encode
 from gateway.protocols.hsp.frames import ENVELOPE_TYPE, Command, Frame
-from gateway.protocols.session import FramesReceived
 from tests.unit.contract.conversation import delivery, only, received
 from tests.unit.hsp.talk import ORDERS, ack, data, data_ack, enveloped, error, frames, hsp
 

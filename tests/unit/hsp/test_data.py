@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import settings as profile
 from hypothesis import strategies as st
 
+from gateway.protocols.actions import FramesReceived, Opened, Terminated
 from gateway.protocols.hsp.codec import encode, split
 from gateway.protocols.hsp.frames import Command, Frame
-from gateway.protocols.session import FramesReceived, Opened, Terminated
 from tests.unit.contract.conversation import only, received
 from tests.unit.hsp.talk import data, data_ack, hsp
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from gateway.event import Kind
+from gateway.protocols.actions import Delivered, FrameRefused, Opened, Outcome, RequestsAbandoned, Terminated
 from gateway.protocols.hsp import unconfirmed
 from gateway.protocols.hsp.codec import encode
 from gateway.protocols.hsp.frames import Command, Frame
-from gateway.protocols.session import Delivered, FrameRefused, Opened, Outcome, RequestsAbandoned, Terminated
 from gateway.reasons import MeshError, Reason
 from tests.unit.contract.conversation import asked_by, delivery, only
 from tests.unit.hsp.talk import ack, data, data_ack, hsp
@@ -77,7 +77,7 @@ class TestDeliveries:
         )
         talk.delivers(event)
         talk.delivers(request)
-        talk.session.receive_eof(talk.now)
+        talk.session.receive_eof()
         actions = talk.acts()
         lost = {action.delivery.kind: action.outcome for action in actions if isinstance(action, Delivered)}
         assert lost == {Kind.EVENT: Outcome.UNDELIVERABLE, Kind.REQUEST: Outcome.UNDELIVERABLE}

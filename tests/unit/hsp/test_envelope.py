@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from gateway.envelope import KINDS, Envelope
 from gateway.envelope import decode as decode_envelope
 from gateway.event import Kind
+from gateway.protocols.actions import Opened
 from gateway.protocols.hsp.codec import is_plain_event
 from gateway.protocols.hsp.frames import ENVELOPE_TYPE
-from gateway.protocols.session import Opened
 from gateway.subjects import is_control
 from tests.unit.contract.conversation import only
 from tests.unit.hsp.talk import data, enveloped, hsp

@@ -14,7 +14,6 @@ from gateway.event import NO_HEADERS, Event, Kind
 from gateway.protocols.hsp import PROTOCOL
 from gateway.protocols.hsp.codec import encode
 from gateway.protocols.hsp.frames import ENVELOPE_TYPE, Command, Frame
-from gateway.protocols.hsp.names import beside
 from gateway.protocols.hsp.options import HspOptions
 from gateway.protocols.spec import Encoded, Env, Target
 from gateway.raw_log.frames import ReplyAddress
@@ -71,11 +70,11 @@ class TestFromThePeer:
         ],
     )
     def test_what_the_session_has_named_is_called_by_its_name(self, frame: Frame) -> None:
-        assert read(frame, ORDERS, beside("5.1", "orders.create")).message_id == "5.1"
+        assert read(frame, ORDERS, ReplyAddress.naming("5.1", "orders.create", "hsp")).message_id == "5.1"
 
     def test_a_cancel_of_what_the_session_has_named_names_it(self) -> None:
         frame = Frame(Command.DATA, 0, ENVELOPE_TYPE, enveloped(Kind.CANCEL, 77))
-        assert read(frame, None, beside("e77.1", "orders.create")).correlation == "e77.1"
+        assert read(frame, None, ReplyAddress.naming("e77.1", "orders.create", "hsp")).correlation == "e77.1"
 
     def test_a_data_ack_of_a_type_of_requests_is_a_request(self) -> None:
         event = read(Frame(Command.DATA_ACK, 5, 18, b"{}"), ORDERS)

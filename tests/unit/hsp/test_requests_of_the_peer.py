@@ -8,10 +8,10 @@ import pytest
 
 from gateway.envelope import Envelope
 from gateway.event import Kind
+from gateway.protocols.actions import Delivered, FrameRefused, FramesReceived, Outcome, RequestEnded
 from gateway.protocols.hsp.frames import ENVELOPE_TYPE, Command, Frame
 from gateway.protocols.hsp.options import HspOptions
 from gateway.protocols.hsp.session import HspSession
-from gateway.protocols.session import Delivered, FrameRefused, FramesReceived, Outcome, RequestEnded
 from gateway.reasons import Reason
 from tests.unit.contract.conversation import delivery, only, received
 from tests.unit.hsp.talk import ORDERS, ack, data, data_ack, enveloped, error, frames, hsp

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from gateway.event import Kind
+from gateway.protocols.actions import Delivered, Delivery, FrameRefused, FramesReceived, Outcome, RequestsAbandoned
 from gateway.protocols.hsp import unconfirmed
 from gateway.protocols.hsp.codec import encode
 from gateway.protocols.hsp.frames import ENVELOPE_TYPE, Command, Frame
-from gateway.protocols.session import Delivered, Delivery, FrameRefused, FramesReceived, Outcome, RequestsAbandoned
 from gateway.reasons import MeshError, Reason
 from tests.unit.contract.conversation import asked_by, delivery, only, received
 from tests.unit.hsp.talk import ack, data, data_ack, enveloped, error, frames, hsp
@@ -70,7 +70,7 @@ class TestRequestsToThePeer:
         talk = hsp()
         talk.delivers(self.request(data_ack(0, ENVELOPE_TYPE, enveloped(Kind.REQUEST, 1)), (1, 19)))
         talk.receives(data(ENVELOPE_TYPE, enveloped(Kind.RESPONSE, 1)))
-        talk.session.receive_eof(talk.now)
+        talk.session.receive_eof()
         actions = talk.acts()
         assert only(Delivered, actions).outcome is Outcome.CONFIRMED
         assert not any(isinstance(action, RequestsAbandoned) for action in actions)

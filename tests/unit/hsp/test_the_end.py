@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from gateway.event import Kind
+from gateway.protocols.actions import Delivered, Farewell, FramesReceived, Outcome
 from gateway.protocols.hsp.codec import encode
 from gateway.protocols.hsp.frames import Command, Frame
-from gateway.protocols.session import Delivered, Farewell, FramesReceived, Outcome
 from gateway.reasons import Reason
 from tests.unit.contract.conversation import delivery, only, received
 from tests.unit.hsp.talk import ORDERS, ack, data, data_ack, hsp
@@ -41,7 +41,7 @@ class TestTheEnd:
     def test_a_stream_that_ends_inside_a_frame_is_truncated(self) -> None:
         talk = hsp()
         talk.receives(data()[:-1])
-        talk.session.receive_eof(talk.now)
+        talk.session.receive_eof()
         assert talk.ended == Reason.TRUNCATED
 
     def test_a_drain_ends_at_once_when_nothing_is_owed(self) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from gateway.interests import Interest, InterestKey, Position, Verb
+from gateway.interests import FramePosition, Interest, InterestKey, Verb
 
 NOW = 1_759_190_400_000_000
 EDGE = "edge-0"
 
 
-def at(offset: int, partition: int = 0, index: int = 0) -> Position:
+def at(offset: int, partition: int = 0, index: int = 0) -> FramePosition:
     return partition, offset, index
 
 

@@ -155,7 +155,7 @@ class TestCache:
         kept = index.Index()
         kept.put(interest("a", "x.>"))
         for n in range(100):
-            assert len(kept.find(f"x.{n}").plain) == 1
+            assert len(kept.find(f"x.{n}", NOW).plain) == 1
             assert sum(len(branch) for branch in kept._cache.values()) <= 10
 
     @pytest.mark.parametrize("pattern", ["x.1", "x.*", "*.1"])
@@ -163,7 +163,7 @@ class TestCache:
         kept = index.Index()
         kept.put(interest("a", "y.>"))
         for subject in ("x.1", "x.2", "y.1"):
-            kept.find(subject)
+            kept.find(subject, NOW)
         kept.put(interest("b", pattern))
         answers = [found for branch in kept._cache.values() for found in branch.values()]
         assert kept._cached_references == sum(index.SUBJECT_REFERENCES + len(found.plain) for found in answers)

@@ -252,10 +252,19 @@ class TestLeases:
         assert subscribers(mesh, "x", NOW + 89) == ["a"]
         assert subscribers(mesh, "x", NOW + 90) == []
 
-    def test_purging_frees_what_is_over_and_nothing_else(self) -> None:
+    def test_what_is_derived_from_a_match_can_be_kept_when_a_lease_is_over(self) -> None:
         mesh = self.leased()
-        assert [one.subscriber for one in mesh.purge(NOW + 90).removed] == ["a"]
-        assert not mesh.purge(NOW + 90)
+        before = mesh.match("x", Verb.SUBSCRIBE, NOW, "0-1-0").plain
+        assert mesh.match("x", Verb.SUBSCRIBE, NOW + 89, "0-2-0").plain is before
+        after = mesh.match("x", Verb.SUBSCRIBE, NOW + 90, "0-3-0").plain
+        assert subscribers(mesh, "x", NOW + 89) == ["a", "b"]  # of an edge whose clock is behind
+        assert mesh.match("x", Verb.SUBSCRIBE, NOW + 900, "0-4-0").plain is after
+
+    def test_leases_that_are_over_are_forgotten_and_nothing_else(self) -> None:
+        mesh = self.leased()
+        mesh.forget_leases(NOW + 89)
+        assert len(mesh) == 2
+        mesh.forget_leases(NOW + 90)
         assert [one.subscriber for one in mesh] == ["b"]
 
 

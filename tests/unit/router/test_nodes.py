@@ -10,13 +10,18 @@ import pytest
 from gateway.auth.keyring import Key, KeyRing
 from gateway.auth.verification import public_of
 from gateway.egress import Group
+from gateway.interests import InterestKey, Remove, Verb, changes
 from gateway.protocols.emm import codec
 from gateway.protocols.emm.frames import EventType, Field, FieldType
 from gateway.protocols.emm.signing import Signer
 from gateway.protocols.yamp.codec import decode, encode
 from gateway.protocols.yamp.frames import Request, Response, UserEvent
+from gateway.raw_log import mesh_frames
 from gateway.raw_log.container import ContainerBuilder
 from gateway.raw_log.frames import Again, RawFrame, Source
+from gateway.raw_log.mesh_frames import MESH, InterestChanged
+from streaming_jobs.router.mesh_events import FORGOTTEN_SECONDS, LOOK_SECONDS
+from streaming_jobs.router.work import ROUTER
 from tests.unit.router.mesh_in_a_log import EDGE, EPOCH, NOW, MeshInALog
 
 NODE, NAME = bytes.fromhex("00112233445566778899aabbccddeeff"), "00112233-4455-6677-8899-aabbccddeeff"
@@ -142,6 +147,21 @@ class TestPresence:
         take(mesh, hello(BY_HMAC, "a.>"))
         take(mesh, heartbeat(), after=after)
         assert expiries(mesh) == {until}
+
+    def test_a_lease_long_over_is_forgotten_by_the_log_s_time(self) -> None:
+        mesh = mesh_that(lease_seconds=10)
+        take(mesh, hello(BY_HMAC, "a.>"))
+        for after, known in ((10 + FORGOTTEN_SECONDS - 1, 1), (10 + FORGOTTEN_SECONDS + LOOK_SECONDS, 0)):
+            mesh.append(something_changed(after))
+            assert len(mesh.state.table) == known
+
+
+def something_changed(after: float) -> bytes:
+    change = Remove(InterestKey("edge-0.1.1", Verb.SUBSCRIBE, "", "x"), (1, 0, 0))
+    builder = ContainerBuilder(ROUTER, 0)
+    frame = mesh_frames.encode(InterestChanged(changes.to_bytes(change).decode(), "", ""))
+    builder.add(Source(MESH, "", ROUTER, 0), int((NOW + after) * 1_000_000), frame)
+    return builder.build()
 
 
 def test_a_key_that_the_store_knows_is_no_foreign_one() -> None:

@@ -6,7 +6,7 @@ from base64 import b64decode, b64encode
 from typing import Any
 
 from gateway.auth.passwords import prove_password
-from gateway.protocols.session import FramesReceived
+from gateway.protocols.actions import FramesReceived
 from gateway.protocols.wolpertinger.cipher import SCALAR_TOKEN_BYTES, Cipher, KeyPair
 from gateway.protocols.wolpertinger.frames import Message, Object, Response
 from tests.unit.wolpertinger.talk import CALL_ID, Talk, call, text

@@ -9,7 +9,7 @@ from itertools import count
 from typing import Any
 
 from gateway.event import Kind
-from gateway.protocols.session import Action, FrameRefused, FramesReceived, Opened
+from gateway.protocols.actions import Action, FrameRefused, FramesReceived, Opened
 from gateway.protocols.wolpertinger.cipher import Cipher
 from gateway.protocols.wolpertinger.codec import call_id_offset
 from gateway.protocols.wolpertinger.codec import decode as decode_message

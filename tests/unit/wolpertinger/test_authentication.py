@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.auth.passwords import prove_password
-from gateway.protocols.session import FramesReceived, Identified
+from gateway.protocols.actions import FramesReceived, Identified
 from gateway.protocols.wolpertinger.authentication import MAX_FAILED_PROOFS
 from gateway.protocols.wolpertinger.codec import encode
 from gateway.protocols.wolpertinger.frames import ErrorCode, Object, RemoteError, Response, TrustLevel

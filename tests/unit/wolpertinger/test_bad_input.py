@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pytest
 
 from gateway.auth.keyring import KeyRing
-from gateway.protocols.session import FramesReceived
+from gateway.protocols.actions import FramesReceived
 from gateway.protocols.spec import Env
 from gateway.protocols.wolpertinger.codec import encode
 from gateway.protocols.wolpertinger.fragments import EXPIRY_SECONDS, MAX_OPEN_SETS, OPEN_WHOLES

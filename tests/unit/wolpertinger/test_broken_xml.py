@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.protocols.session import FramesReceived
+from gateway.protocols.actions import FramesReceived
 from gateway.protocols.wolpertinger.codec import encode
 from gateway.protocols.wolpertinger.frames import RemoteError
 from tests.unit.contract.conversation import only

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.event import Kind
-from gateway.protocols.session import Delivered, FramesReceived, Opened, Outcome, RequestEnded
+from gateway.protocols.actions import Delivered, FramesReceived, Opened, Outcome, RequestEnded
 from gateway.protocols.wolpertinger.codec import call_id_offset, encode
 from gateway.protocols.wolpertinger.frames import Call, ErrorCode, RemoteError, Response
 from gateway.protocols.wolpertinger.mapping import UNSTAMPED_CALL_ID

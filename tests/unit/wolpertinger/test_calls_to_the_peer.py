@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from gateway.event import Kind
-from gateway.protocols.session import Delivered, FrameRefused, FramesReceived, Outcome, RequestsAbandoned
+from gateway.protocols.actions import Delivered, FrameRefused, FramesReceived, Outcome, RequestsAbandoned
 from gateway.protocols.wolpertinger.codec import encode
 from gateway.protocols.wolpertinger.frames import Call, ErrorCode, Message, RemoteError, Response
 from gateway.protocols.wolpertinger.mapping import UNSTAMPED_CALL_ID
@@ -92,5 +92,5 @@ def test_calls_that_are_open_when_the_session_ends_are_abandoned() -> None:
     conversation = talk()
     reply = asked_by()
     serve(conversation, reply)
-    conversation.session.receive_eof(conversation.now)
+    conversation.session.receive_eof()
     assert only(RequestsAbandoned, conversation.acts()).replies == (reply,)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.protocols.session import FramesReceived
+from gateway.protocols.actions import FramesReceived
 from gateway.protocols.wolpertinger.fragments import EXPIRY_SECONDS
 from tests.unit.contract.conversation import only
 from tests.unit.wolpertinger.talk import CALL_LINE, CALL_XML, confirmations, received, refused, talk

@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from gateway.event import Kind
-from gateway.protocols.session import Action, FramesReceived
+from gateway.protocols.actions import Action, FramesReceived
 from gateway.protocols.wolpertinger.codec import decode as decode_message
 from gateway.protocols.wolpertinger.codec import encode
 from gateway.protocols.wolpertinger.frames import ANSWERED_TO_NOBODY, Call, Piece, Response

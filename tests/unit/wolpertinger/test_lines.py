@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.protocols.session import FramesReceived
+from gateway.protocols.actions import FramesReceived
 from gateway.protocols.wolpertinger.frames import LINE_BYTES, PIECE_CHARACTERS
 from gateway.reasons import Reason
 from tests.unit.contract.conversation import delivery, only

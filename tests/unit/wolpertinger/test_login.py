@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway.protocols.session import Opened
+from gateway.protocols.actions import Opened
 from gateway.protocols.wolpertinger.frames import ErrorCode, RemoteError, Response, TrustLevel
 from tests.unit.wolpertinger.authenticating import AUTH, FALSE, base64, prove_cluster, value_of
 from tests.unit.wolpertinger.talk import Talk, talk, text

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from gateway.protocols.wolpertinger.fragments import EXPIRY_SECONDS
 from gateway.protocols.wolpertinger.frames import ID_LIMIT
+from gateway.protocols.wolpertinger.options import TRIES
 from gateway.protocols.wolpertinger.receipts import (
     MAX_REMEMBERED,
     MAX_UNCONFIRMED,
     MAX_UNCONFIRMED_BYTES,
-    TRIES,
     Received,
     Sent,
     Unconfirmed,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.event import Kind
-from gateway.protocols.session import Delivered, Outcome, RequestsAbandoned
+from gateway.protocols.actions import Delivered, Outcome, RequestsAbandoned
 from gateway.protocols.wolpertinger.codec import encode
 from gateway.protocols.wolpertinger.frames import Response
 from gateway.protocols.wolpertinger.receipts import MAX_UNCONFIRMED, Sent
@@ -73,13 +73,13 @@ def test_a_request_that_is_never_confirmed_is_told_to_who_asked() -> None:
 
 def test_what_waits_for_confirmation_when_the_session_ends_is_undeliverable() -> None:
     conversation, _ = sends_answer()
-    conversation.session.receive_eof(conversation.now)
+    conversation.session.receive_eof()
     assert only(Delivered, conversation.acts()).outcome is Outcome.UNDELIVERABLE
 
 
 def test_a_delivery_to_a_session_that_ended_is_undeliverable() -> None:
     conversation = talk()
-    conversation.session.receive_eof(conversation.now)
+    conversation.session.receive_eof()
     assert only(Delivered, conversation.delivers(delivery(ANSWER))).outcome is Outcome.UNDELIVERABLE
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.protocols.session import Farewell, FramesReceived
+from gateway.protocols.actions import Farewell, FramesReceived
 from tests.unit.contract.conversation import only
 from tests.unit.wolpertinger.talk import CALL, OTHER_CALL_ID, call, line, talk
 
@@ -36,7 +36,7 @@ def test_a_log_that_comes_after_the_end_is_nothing() -> None:
     conversation = talk()
     conversation.slow_log = True
     logged = only(FramesReceived, conversation.is_told(CALL))
-    conversation.session.receive_eof(conversation.now)
+    conversation.session.receive_eof()
     conversation.acts()
     assert conversation.logs(logged.tag) == []
     assert conversation.says() == []

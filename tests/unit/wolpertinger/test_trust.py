@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.protocols.session import FrameRefused, FramesReceived, Identified, Opened
+from gateway.protocols.actions import FrameRefused, FramesReceived, Identified, Opened
 from gateway.protocols.wolpertinger.codec import encode
 from gateway.protocols.wolpertinger.frames import Call, ErrorCode, RemoteError, Response
 from gateway.reasons import Reason

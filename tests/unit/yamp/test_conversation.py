@@ -9,7 +9,8 @@ from typing import Any
 from gateway.auth.keyring import KeyRing
 from gateway.content import JSON, from_json
 from gateway.event import Event, Kind
-from gateway.protocols.session import Delivery, FramesReceived, Opened, SessionSettings
+from gateway.protocols.actions import Delivery, FramesReceived, Opened
+from gateway.protocols.session import SessionSettings
 from gateway.protocols.spec import Env, Target
 from gateway.protocols.yamp import PROTOCOL
 from gateway.protocols.yamp.options import YampOptions

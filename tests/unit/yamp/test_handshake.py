@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from gateway.protocols.session import Delivered, FramesReceived, Opened, Outcome, Terminated
+from gateway.protocols.actions import Delivered, FramesReceived, Opened, Outcome, Terminated
 from gateway.protocols.yamp.codec import decode, encode
 from gateway.protocols.yamp.frames import Close, Format, Handshake, Response
 from gateway.protocols.yamp.options import YampOptions

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.event import Kind
-from gateway.protocols.session import Delivered, FrameRefused, FramesReceived, Outcome, RequestEnded
+from gateway.protocols.actions import Delivered, FrameRefused, FramesReceived, Outcome, RequestEnded
 from gateway.protocols.yamp.codec import decode, encode
 from gateway.protocols.yamp.frames import Cancel, Request, Response, ResponseType
 from gateway.protocols.yamp.session import YampSession

@@ -11,7 +11,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from gateway.event import Kind
-from gateway.protocols.session import Delivered, Farewell, FramesReceived, Outcome, RequestsAbandoned, Terminated
+from gateway.protocols.actions import Delivered, Farewell, FramesReceived, Outcome, RequestsAbandoned, Terminated
 from gateway.protocols.yamp.codec import encode
 from gateway.protocols.yamp.frames import Close, Ping, Pong, UserEvent
 from gateway.protocols.yamp.session import SHOWN_REASON_CHARACTERS
@@ -244,7 +244,7 @@ class TestTheEnd:
 
     def test_the_peers_end_of_stream_ends_the_session(self) -> None:
         conversation = opened()
-        conversation.session.receive_eof(conversation.now)
+        conversation.session.receive_eof()
         assert conversation.ended == "eof"
         assert conversation.sends() == b""
 

@@ -5,17 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from gateway.event import Kind
-from gateway.protocols.session import (
-    Delivered,
-    Delivery,
-    Farewell,
-    FramesReceived,
-    Outcome,
-    Session,
-    SessionSettings,
-    error_body,
-    stamped,
-)
+from gateway.protocols.actions import Delivered, Delivery, Farewell, FramesReceived, Outcome
+from gateway.protocols.session import Session, SessionSettings, error_body, stamped
 from gateway.raw_log.frames import ReplyAddress
 from gateway.reasons import MeshError, Reason, Rejected
 from gateway.wire import U32

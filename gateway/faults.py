@@ -1,4 +1,4 @@
-"""Faults of our own, where they are caught so that one peer's input cannot cost another's."""
+"""Faults of our own, where they are caught so that one frame or peer cannot cost another."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class Faults:
         self._log = log
         self._last = -TRACEBACK_SECONDS
 
-    def tell(self, doing: str) -> None:
+    def tell(self, where: str) -> None:
         """Of the exception that is being handled."""
         now = time.monotonic()
         if now - self._last >= TRACEBACK_SECONDS:
             self._last = now
-            self._log.exception("internal error while %s", doing)
+            self._log.exception("internal error %s", where)
