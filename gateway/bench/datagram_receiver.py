@@ -18,7 +18,7 @@ from gateway.bench.work import Work
 from gateway.client import NoAnswerError, PacketKey, RefusedError
 from gateway.client.packets import Grant, PacketReader, PacketWriter, grant_of
 from gateway.clock import now_us
-from gateway.edge.datagram_socket import kernel_drops
+from gateway.edge.datagrams.open_socket import kernel_drops
 from gateway.reasons import Rejected
 
 HELLO_SECONDS = 1.0

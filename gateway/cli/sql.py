@@ -18,7 +18,7 @@ from gateway.cli.console import CommandError, Output, note, show_line, show_tabl
 from gateway.cli.options import common_options, read_config
 from gateway.cli.signals import stop_on_signals
 from gateway.cli.times import moment
-from gateway.topics import connect_admin
+from gateway.topics.ensure import connect_admin
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -18,8 +18,8 @@ from gateway.live.rows import FILTERS, ROWS, Filter, Row, as_hex, as_json, as_te
 from gateway.protocols import protocols
 from gateway.raw_log.mesh_frames import MESH
 from gateway.reasons import Reason, Rejected
-from gateway.records import record_of
 from gateway.subjects import check_pattern
+from gateway.topics.records import record_of
 
 POLL_SECONDS = 0.5
 FETCH_BYTES = 1024 * 1024

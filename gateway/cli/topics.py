@@ -8,7 +8,7 @@ import click
 
 from gateway.cli.console import Exit, Output, complain, show_table
 from gateway.cli.options import common_options, config_group, read_config
-from gateway.topics import LOOK_SECONDS, TopicState, ensure_topics, grow_topics, topic_states
+from gateway.topics.ensure import LOOK_SECONDS, TopicState, ensure_topics, grow_topics, topic_states
 
 wait_option = click.option(
     "--wait", "wait_seconds", type=click.FloatRange(min=0), default=LOOK_SECONDS, show_default=True, metavar="SECONDS",

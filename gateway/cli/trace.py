@@ -46,7 +46,7 @@ def _repeated(history: History, config: Config, way: Way, seconds: float) -> tup
     """The key by which a repeat of it is known today; and what it repeats itself, if nothing else became of it."""
     from streaming_jobs.judging.judge import Judge
     from streaming_jobs.judging.repeats import Repeats
-    from streaming_jobs.router.dedup import Buckets
+    from streaming_jobs.routing.dedup import Buckets
 
     repeats = Repeats(history, Judge.of_today(config), way.logged, Buckets.of(config).reach_seconds)
     if way.event is not None or way.refusals or repeats.key is None:

@@ -13,7 +13,7 @@ from gateway.auth.trust_file import load as load_trust
 from gateway.cli.console import Exit, Output, note, show
 from gateway.cli.options import common_options
 from gateway.config import Config, ConfigError, Fault, Link, Listener, check_files, find_config, load
-from gateway.edge.tls import context_of
+from gateway.edge.carriers.tls import context_of
 
 
 @click.command("validate")

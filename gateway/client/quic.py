@@ -22,12 +22,12 @@ from aioquic.quic.packet import QuicErrorCode
 from aioquic.tls import AlertDescription
 
 from gateway.address import Address
+from gateway.carriers.quic import DatagramConnection, client_configuration, is_idle, is_tls
 from gateway.client.datagram import DATAGRAMS_PER_WAKE_UP, DatagramClient, TlsFiles, connected_socket
 from gateway.client.driver import why
 from gateway.client.errors import ClientError, EndedError, UnreachableError
 from gateway.client.packet_key import PacketKey
 from gateway.client.packets import PLAIN, PacketReader, Wrapping
-from gateway.quic_datagrams import DatagramConnection, client_configuration, is_idle, is_tls
 from gateway.reasons import Reason, Rejected
 
 log = logging.getLogger(__name__)

@@ -22,10 +22,10 @@ from slixmpp.jid import InvalidJID
 from slixmpp.types import PresenceTypes
 from slixmpp.xmlstream import StanzaBase, tostring
 
+from gateway.carriers.xmpp import PING, body_of, for_now
 from gateway.client.address import XmppAddress
 from gateway.client.carriers import CLOSE_SECONDS, Feed
 from gateway.client.errors import UnreachableError
-from gateway.xmpp_messages import PING, body_of, for_now
 
 PING_SECONDS = 30.0
 """As the protocols that have a ping of their own."""

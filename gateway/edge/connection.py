@@ -20,11 +20,11 @@ from functools import partial
 from typing import Any, Protocol
 
 from gateway.config import Limits
-from gateway.edge.carrier import Carrier
+from gateway.edge.carriers.carrier import Carrier
+from gateway.edge.carriers.peer import Peer
+from gateway.edge.carriers.reading import Gate, Hold, TokenBucket
 from gateway.edge.metrics import ListenerMetrics
-from gateway.edge.peer import Peer
 from gateway.edge.publisher import RawPublisher
-from gateway.edge.reading import Gate, Hold, TokenBucket
 from gateway.event import Auth, Kind
 from gateway.faults import Faults
 from gateway.protocols.actions import (

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from prometheus_client import Gauge
 
 from gateway.config import Config, Endpoint, Link, Listener
-from gateway.edge.datagram_listener import DatagramListener
-from gateway.edge.links import LinkKeeper
-from gateway.edge.listeners import StreamListener
+from gateway.edge.carriers.links import LinkKeeper
+from gateway.edge.carriers.listeners import StreamListener
+from gateway.edge.carriers.tls import TlsContext
+from gateway.edge.datagrams.listener import DatagramListener
+from gateway.edge.datagrams.udp import UdpListener
 from gateway.edge.metrics import EdgeMetrics
 from gateway.edge.sessions import Sessions
-from gateway.edge.tls import TlsContext
-from gateway.edge.udp import UdpListener
 from gateway.errors import SetupError
 from gateway.protocols import protocols
 
 if TYPE_CHECKING:
-    from gateway.edge.quic import QuicListener
-    from gateway.edge.quic_tls import QuicContext
-    from gateway.edge.xmpp import XmppListener
+    from gateway.edge.carriers.xmpp import XmppListener
+    from gateway.edge.datagrams.quic import QuicListener
+    from gateway.edge.datagrams.quic_tls import QuicContext
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ class Endpoints:
 
     def _open_quic(self, listener: Listener) -> None:
         """Imported late: few edges listen so."""
-        from gateway.edge.quic import QuicListener
+        from gateway.edge.datagrams.quic import QuicListener
 
         sessions, limits, context = self._sessions, self._sessions.limits(listener.name), self._quic_context(listener)
         spec, metrics = protocols()[listener.protocol], self._metrics.of(listener)
@@ -85,7 +85,7 @@ class Endpoints:
 
     def _open_xmpp(self, listener: Listener) -> None:
         """Imported late, likewise."""
-        from gateway.edge.xmpp import XmppListener
+        from gateway.edge.carriers.xmpp import XmppListener
 
         xmpp = self._xmpp[listener.name] = XmppListener(listener, self._sessions, self._metrics.of(listener))
         xmpp.start()
@@ -104,7 +104,7 @@ class Endpoints:
         return self._read(TlsContext, endpoint) if endpoint.address.has_tls else None
 
     def _quic_context(self, endpoint: Endpoint) -> QuicContext:
-        from gateway.edge.quic_tls import QuicContext
+        from gateway.edge.datagrams.quic_tls import QuicContext
 
         return self._read(QuicContext, endpoint)
 

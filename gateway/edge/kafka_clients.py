@@ -6,13 +6,13 @@ from typing import Protocol
 
 from gateway.config import Config
 from gateway.edge import producer
-from gateway.edge.egress_reader import EgressReader, Failed, Handle
-from gateway.edge.ledger import Resumption
-from gateway.edge.left_open import left_open
-from gateway.edge.outcomes import KnownOutcomes, look_back
+from gateway.edge.egress.ledger import Resumption
+from gateway.edge.egress.left_open import left_open
+from gateway.edge.egress.outcomes import KnownOutcomes, look_back
+from gateway.edge.egress.reader import EgressReader, Failed, Handle
 from gateway.edge.producer import Sends
 from gateway.raw_log.frames import ReplyAddress
-from gateway.topics import ensure_topics
+from gateway.topics.ensure import ensure_topics
 
 
 class Producer(Sends, Protocol):

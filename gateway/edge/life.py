@@ -9,25 +9,25 @@ import time
 from collections.abc import Callable
 
 from gateway.config import Config
-from gateway.edge.delivery import Ends
-from gateway.edge.dispatch import Dispatch, Past
+from gateway.edge.egress.delivery import Ends
+from gateway.edge.egress.dispatch import Dispatch, Past
+from gateway.edge.egress.handover import Handovers
+from gateway.edge.egress.ledger import Ledger
+from gateway.edge.egress.outcomes import KnownOutcomes, OutcomeLog
+from gateway.edge.egress.owed import Later, Owed
+from gateway.edge.egress.tickets import Tickets
 from gateway.edge.endpoints import Endpoints
-from gateway.edge.handover import Handovers
 from gateway.edge.kafka_clients import Clients
-from gateway.edge.ledger import Ledger
 from gateway.edge.metrics import EdgeMetrics
-from gateway.edge.outcomes import KnownOutcomes, OutcomeLog
-from gateway.edge.owed import Later, Owed
 from gateway.edge.publisher import RawPublisher
 from gateway.edge.sessions import Sessions, patience
-from gateway.edge.tickets import Tickets
 from gateway.edge.traces import EdgeTraces
 from gateway.egress import Confirm, Egress, Position
 from gateway.errors import SetupError
-from gateway.lag import Lag
 from gateway.raw_log import mesh_frames
 from gateway.raw_log.frames import ReplyAddress, Source
 from gateway.raw_log.mesh_frames import MESH, DeliveryConfirmed, EdgeStarted, RequestsAbandoned
+from gateway.telemetry.lag import Lag
 
 log = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from http import HTTPStatus
 from importlib.resources import files
 
 from gateway.edge.connection import Connection
-from gateway.management import Answer, json_answer
 from gateway.protocols.actions import Farewell
+from gateway.telemetry.management import Answer, json_answer
 
 
 class PeersPage:

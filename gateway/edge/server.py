@@ -20,7 +20,7 @@ from gateway.edge.pages import PeersPage, example
 from gateway.errors import SetupError
 from gateway.live.exposition import samples_in
 from gateway.live.page import LivePage
-from gateway.management import Management
+from gateway.telemetry.management import Management
 
 log = logging.getLogger(__name__)
 

@@ -8,12 +8,12 @@ import os
 from collections.abc import Callable, Iterator
 
 from gateway.config import Config, Endpoint, Limits, Link
-from gateway.edge.carrier import Carrier
+from gateway.edge.carriers.carrier import Carrier
+from gateway.edge.carriers.peer import Peer
 from gateway.edge.connection import Connection, Terms
-from gateway.edge.delivery import Ends, HandedDelivery, Receiver
+from gateway.edge.egress.delivery import Ends, HandedDelivery, Receiver
+from gateway.edge.egress.owed import Owed
 from gateway.edge.metrics import EdgeMetrics
-from gateway.edge.owed import Owed
-from gateway.edge.peer import Peer
 from gateway.edge.publisher import RawPublisher
 from gateway.egress import Begun
 from gateway.event import Auth

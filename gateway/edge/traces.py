@@ -9,7 +9,7 @@ from gateway.clock import now_us
 from gateway.config import Config
 from gateway.raw_log.frames import Source
 from gateway.raw_log.mesh_frames import MESH
-from gateway.spans import Attributes, Spans, Step, spans_of
+from gateway.telemetry.spans import Attributes, Spans, Step, spans_of
 from gateway.trace_context import Sampling, parse
 
 Received = Sequence[tuple[Source, int]]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from gateway.history.topics import History
-from gateway.records import Record
+from gateway.topics.records import Record
 
 
 @dataclass(frozen=True, slots=True)

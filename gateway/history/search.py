@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from gateway.egress import Position
 from gateway.history.topics import Scan
-from gateway.records import Record
+from gateway.topics.records import Record
 
 OVERTAKEN_US = 1_000_000
 """By no more than this."""

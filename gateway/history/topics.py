@@ -13,7 +13,7 @@ from gateway.config import Config
 from gateway.config.kafka import TopicName
 from gateway.errors import SetupError
 from gateway.history.places import Span
-from gateway.records import Record, open_consumer, record_of
+from gateway.topics.records import Record, open_consumer, record_of
 
 CONNECT_SECONDS = 10.0
 SILENCE_SECONDS = 30.0

@@ -19,7 +19,7 @@ from gateway.history.search import Told, about
 from gateway.history.topics import History, Scan
 from gateway.raw_log.frames import datagram_name, session_id
 from gateway.reasons import Rejected, Stage
-from gateway.records import Record
+from gateway.topics.records import Record
 
 SKEW_SECONDS = 2
 """Clocks of the edge, the router and us agree within this."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from gateway.config import Config
 from gateway.config.kafka import TopicName
 from gateway.errors import SetupError
-from gateway.records import Record, open_consumer, record_of
+from gateway.topics.records import Record, open_consumer, record_of
 
 if TYPE_CHECKING:
     from kafka import KafkaConsumer, TopicPartition

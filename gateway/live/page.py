@@ -32,7 +32,7 @@ from gateway.live.rows import ROWS, Row
 from gateway.live.standing import interest_row
 from gateway.live.subjects import told
 from gateway.live.watching import Watching
-from gateway.management import Answer, Page
+from gateway.telemetry.management import Answer, Page
 
 LOOK_SECONDS = 1.0
 IDLE_SECONDS = 15.0

@@ -16,8 +16,8 @@ from gateway.raw_log.container import decode_record
 from gateway.raw_log.frames import RawFrame, datagram_name
 from gateway.raw_log.mesh_frames import MESH
 from gateway.reasons import Reason, Rejected
-from gateway.records import Record
 from gateway.subjects import matches
+from gateway.topics.records import Record
 
 BYTES_PER_LINE = 16
 SHOWN_CHARACTERS = 160

@@ -15,7 +15,7 @@ from gateway.live.glimpse import Glimpse, Seen
 from gateway.live.kafka_thread import KafkaThread
 from gateway.live.rows import Filter, Row, rows_of
 from gateway.live.subjects import Subjects
-from gateway.records import Record
+from gateway.topics.records import Record
 
 if TYPE_CHECKING:
     from kafka import KafkaConsumer

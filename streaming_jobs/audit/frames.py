@@ -18,7 +18,7 @@ from gateway.reasons import Stage
 from streaming_jobs.audit.account import Account, Evidence, account
 from streaming_jobs.judging.judged import Verdict
 from streaming_jobs.judging.reading import event_print, header
-from streaming_jobs.router.dedup import LATEST_SECONDS, Buckets
+from streaming_jobs.routing.dedup import LATEST_SECONDS, Buckets
 
 ACCOUNT = StructType([StructField(name, StringType()) for name in Account._fields])
 SPAN = StructType(

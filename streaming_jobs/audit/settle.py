@@ -20,7 +20,7 @@ from gateway.history.places import Span
 from gateway.history.topics import History
 from gateway.raw_log.frames import is_durable_name
 from gateway.reasons import Stage
-from gateway.records import Record
+from gateway.topics.records import Record
 from streaming_jobs.audit.account import Counted, FaultKind
 from streaming_jobs.audit.deliveries import SentBy, ended_in
 from streaming_jobs.audit.equation import Equation

@@ -17,11 +17,11 @@ from gateway.raw_log.container import decode_record
 from gateway.raw_log.frames import Again, RawFrame
 from gateway.raw_log.mesh_frames import MESH, EdgeStarted, InterestChanged
 from gateway.reasons import Rejected
-from gateway.topics import TOPICS
+from gateway.topics.ensure import TOPICS
 from streaming_jobs.judging.judged import NO_EFFECT, Effect, Judged, Verdict, frame_print, judged, numbered
-from streaming_jobs.router.destinations import Fanout, destination_of
-from streaming_jobs.router.mesh_state import MeshState
-from streaming_jobs.router.rows import RowFunctions
+from streaming_jobs.routing.destinations import Fanout, destination_of
+from streaming_jobs.routing.mesh_state import MeshState
+from streaming_jobs.routing.rows import RowFunctions
 
 InterestRecord = tuple[bytes, bytes | None]
 """Key and value of a record of the compacted topic."""

@@ -14,8 +14,8 @@ from gateway.config.kafka import TopicName
 from gateway.egress import Egress, Group
 from gateway.raw_log.frames import datagram_name, session_id
 from gateway.reasons import Stage
-from streaming_jobs.router.outputs import Out
-from streaming_jobs.router.packing import Routed
+from streaming_jobs.routing.outputs import Out
+from streaming_jobs.routing.packing import Routed
 
 _SESSION = re.compile(r"(?:[A-Za-z0-9-]*-)?([0-9]+)\.([0-9a-f]+)\.([0-9]+)", re.ASCII)
 _DELIVER = Stage.DELIVER.encode()

@@ -16,7 +16,7 @@ from gateway.history.topics import History
 from gateway.raw_log.container import decode_record
 from gateway.raw_log.frames import RawFrame
 from gateway.reasons import Rejected
-from gateway.records import Record
+from gateway.topics.records import Record
 from streaming_jobs.judging.judge import Judge
 
 STEP_RECORDS = 200

@@ -34,7 +34,7 @@ from streaming_jobs.judging.reading import header, read_topic, standing, start_b
 from streaming_jobs.judging.stretch import Stretch, choose_stretch
 from streaming_jobs.replay.changes import LISTED, Change, Outcome, Replay, differing
 from streaming_jobs.replay.put_in import AgainWriter, Given
-from streaming_jobs.router.dedup import Buckets
+from streaming_jobs.routing.dedup import Buckets
 from streaming_jobs.spark import brief
 
 Say = Callable[[str], None]

@@ -13,9 +13,9 @@ from kafka.errors import KafkaError
 from gateway.config import Config
 from gateway.errors import SetupError
 from gateway.history.frame import LoggedFrame
-from gateway.quiet_kafka import not_answering
 from gateway.raw_log.container import ContainerBuilder
 from gateway.raw_log.frames import Again
+from gateway.topics.quiet_kafka import not_answering
 
 FRAMES_PER_RECORD = 200
 CONNECT_SECONDS = 5

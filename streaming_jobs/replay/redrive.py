@@ -22,10 +22,10 @@ from gateway.protocols.actions import REACHED
 from gateway.raw_log.container import decode_record
 from gateway.raw_log.frames import Again
 from gateway.reasons import Rejected, Stage
-from gateway.records import Record
+from gateway.topics.records import Record
 from streaming_jobs.judging.judge import Judge
 from streaming_jobs.replay.put_in import AgainWriter, Given
-from streaming_jobs.router.dedup import Buckets
+from streaming_jobs.routing.dedup import Buckets
 
 Reached = Mapping[str, frozenset[str]]
 """By event id, the destinations and nodes that have got it."""

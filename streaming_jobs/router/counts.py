@@ -35,7 +35,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from streaming_jobs.router.tally import Series
+from streaming_jobs.routing.tally import Series
 
 MAX_SERIES = 2_048
 """Labels come from closed sets: about 600 series if every protocol is refused for every reason. What is beyond counts

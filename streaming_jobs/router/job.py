@@ -20,9 +20,9 @@ from gateway.auth.trust_file import load as load_trust
 from gateway.config import Config, ConfigWatch, Reloaded
 from gateway.config.effective import redacted
 from gateway.errors import SetupError
-from gateway.management import Management
-from gateway.spans import check_spans
-from gateway.topics import ensure_topics
+from gateway.telemetry.management import Management
+from gateway.telemetry.spans import check_spans
+from gateway.topics.ensure import ensure_topics
 from streaming_jobs.router.checkpoint import claim
 from streaming_jobs.router.jvm import JvmMetrics
 from streaming_jobs.router.lane import Lane

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from gateway.config import Config
 from gateway.errors import SetupError
-from gateway.lag import Lag
+from gateway.telemetry.lag import Lag
 from streaming_jobs.router.checkpoint import (
     FAILURE_CHARACTERS,
     Offsets,
@@ -25,11 +25,11 @@ from streaming_jobs.router.checkpoint import (
     in_short,
     last_commit,
 )
-from streaming_jobs.router.dedup import Buckets
 from streaming_jobs.router.pace import Mode, Pace, Standstill
 from streaming_jobs.router.restarts import Restarts
 from streaming_jobs.router.steady_clock import SteadyClock
 from streaming_jobs.router.sweep import Sweep, is_within_reach
+from streaming_jobs.routing.dedup import Buckets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -19,10 +19,10 @@ from gateway import __version__
 from gateway.config import Config
 from gateway.protocols import protocols as spoken
 from gateway.reasons import Reason, Stage
-from streaming_jobs.router.collisions import Window, expected
 from streaming_jobs.router.counts import UNCOUNTED, read_all
 from streaming_jobs.router.progress import Progress
-from streaming_jobs.router.tally import ACCEPTED, CONTROL, EVENT, FRAMES, LOSSES, REJECTED, ROUTED, VERDICTS, Series
+from streaming_jobs.routing.collisions import Window, expected
+from streaming_jobs.routing.tally import ACCEPTED, CONTROL, EVENT, FRAMES, LOSSES, REJECTED, ROUTED, VERDICTS, Series
 
 READY_SECONDS = 150.0
 """A real-time batch takes 60 s; two and a half of them without a commit is not ready."""

@@ -25,9 +25,9 @@ from pyspark.sql.types import (
 
 from gateway import cloud_event
 from gateway.config import Config
-from streaming_jobs.router.dedup import Buckets
 from streaming_jobs.router.progress import CARRYING, JUDGED, UNIQUE
 from streaming_jobs.router.worker import PlainRow
+from streaming_jobs.routing.dedup import Buckets
 
 HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
 OUT = StructType(

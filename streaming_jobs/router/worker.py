@@ -22,10 +22,10 @@ from gateway.config.watch import ConfigWatch, Reloaded
 from gateway.interests.records import apply_record
 from gateway.interests.table import InterestTable
 from streaming_jobs.router.counts import CountFile, path_of
-from streaming_jobs.router.mesh_state import MeshState
-from streaming_jobs.router.rows import RowFunctions
 from streaming_jobs.router.steady_clock import SteadyClock
-from streaming_jobs.router.traces import RouterTraces
+from streaming_jobs.routing.mesh_state import MeshState
+from streaming_jobs.routing.rows import RowFunctions
+from streaming_jobs.routing.traces import RouterTraces
 
 log = logging.getLogger(__name__)
 SYNC_SECONDS = 30

@@ -21,7 +21,7 @@ from gateway.event import Auth, Kind
 from gateway.raw_log.mesh_frames import MESH
 from gateway.subjects import is_control
 from streaming_jobs.events_table import SCHEMA, TABLE
-from streaming_jobs.router.rule_event import MAX_HOPS
+from streaming_jobs.routing.rule_event import MAX_HOPS
 from streaming_jobs.rules.feeding import depths, ring_through
 from streaming_jobs.rules.plan_reading import (
     Reading,

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from gateway.raw_log.mesh_frames import RuleEvent
-from streaming_jobs.router.rule_event import BASE64
+from streaming_jobs.routing.rule_event import BASE64
 
 TOKEN_BYTES = 12
 """Of a hash that names what was found within the replay window; two of 10^9 findings meet by chance once in 10^10."""

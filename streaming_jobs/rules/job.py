@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from gateway.config import Config
 from gateway.config.settings import RuleSettings
 from gateway.config.watch import ConfigWatch, Reloaded
-from gateway.topics import ensure_topics
+from gateway.topics.ensure import ensure_topics
 from gateway.yaml_files.faults import ConfigError
 from streaming_jobs.events_table import SETTINGS, TABLE
 from streaming_jobs.rules.check import check_rules

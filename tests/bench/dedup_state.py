@@ -21,10 +21,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from pyspark.sql.streaming.query import StreamingQuery
 
-from streaming_jobs.router.dedup import Buckets
 from streaming_jobs.router.plan import first_of_each
 from streaming_jobs.router.progress import Progress
 from streaming_jobs.router.sweep import Sweep
+from streaming_jobs.routing.dedup import Buckets
 from streaming_jobs.spark import start_spark, stop_spark
 
 BATCH_SECONDS = 60

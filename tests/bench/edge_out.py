@@ -27,17 +27,17 @@ from gateway import egress
 from gateway.cli.edge import YOUNG_OBJECTS
 from gateway.config import Config
 from gateway.edge import producer
-from gateway.edge.datagrams_out import Told
-from gateway.edge.delivery import Ends
-from gateway.edge.dispatch import Dispatch, Past
-from gateway.edge.egress_reader import Batch
-from gateway.edge.ledger import Checkpoint, Ledger
+from gateway.edge.datagrams.outgoing import Told
+from gateway.edge.datagrams.sending import Datagram, OfT
+from gateway.edge.datagrams.udp import UdpListener
+from gateway.edge.egress.delivery import Ends
+from gateway.edge.egress.dispatch import Dispatch, Past
+from gateway.edge.egress.ledger import Checkpoint, Ledger
+from gateway.edge.egress.outcomes import OutcomeLog
+from gateway.edge.egress.reader import Batch
+from gateway.edge.egress.tickets import Tickets
 from gateway.edge.metrics import EdgeMetrics
-from gateway.edge.outcomes import OutcomeLog
 from gateway.edge.publisher import RawPublisher
-from gateway.edge.sending import Datagram, OfT
-from gateway.edge.tickets import Tickets
-from gateway.edge.udp import UdpListener
 from gateway.egress import Egress, Group, Position
 from gateway.event import Kind
 from gateway.protocols import protocols

@@ -31,7 +31,7 @@ from gateway.egress import Egress, Group, Position
 from gateway.event import Auth, Event, Kind
 from gateway.raw_log.container import ContainerBuilder
 from gateway.raw_log.frames import Source
-from gateway.topics import ensure_topics
+from gateway.topics.ensure import ensure_topics
 from tests.integration.emm_peer import Device
 from tests.integration.mesh import TestMesh
 from tests.integration.program import running_program

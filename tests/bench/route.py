@@ -23,7 +23,7 @@ from gateway.protocols.emm.frames import EventType, Field, FieldType
 from gateway.protocols.emm.signing import Signer
 from gateway.raw_log.container import ContainerBuilder, decode_record
 from gateway.raw_log.frames import Source
-from streaming_jobs.router.rows import RowFunctions
+from streaming_jobs.routing.rows import RowFunctions
 from tests.unit.router.mesh_in_a_log import EDGE, EPOCH, NOW, MeshInALog
 
 NODE, KEY_ID, SECRET = bytes(15) + b"\1", bytes(3) + b"\1", b"k" * 32

@@ -22,7 +22,7 @@ from prometheus_client import CollectorRegistry
 from gateway import __version__
 from gateway.address import HostPort
 from gateway.config import parse
-from gateway.management import Management
+from gateway.telemetry.management import Management
 from tests.helm.chart import CHART, find, module_at, of_kind, render
 
 LISTENERS = [

@@ -12,8 +12,8 @@ from kafka import KafkaProducer
 from gateway.config import Config, load
 from gateway.config.kafka import TopicName
 from gateway.history.topics import History
-from gateway.records import Record
-from gateway.topics import TOPICS, ensure_topics
+from gateway.topics.ensure import TOPICS, ensure_topics
+from gateway.topics.records import Record
 from tests.integration.mesh import TestMesh
 
 AGE_US = 20 * 60 * 1_000_000

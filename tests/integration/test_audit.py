@@ -20,7 +20,7 @@ from gateway.config import Config, load
 from gateway.config.kafka import TopicName
 from gateway.event import Kind
 from gateway.history.topics import History
-from gateway.records import Record
+from gateway.topics.records import Record
 from streaming_jobs.audit.job import Audit
 from streaming_jobs.judging.reading import start_batch
 from streaming_jobs.judging.stretch import choose_stretch

@@ -26,7 +26,7 @@ from streaming_jobs.audit import deliveries, frames
 from streaming_jobs.audit.deliveries import Ended, Sent
 from streaming_jobs.judging.judged import Judged, event_print, frame_print
 from streaming_jobs.judging.reading import JUDGED, plain
-from streaming_jobs.router.dedup import Buckets
+from streaming_jobs.routing.dedup import Buckets
 from tests.integration.spark_session import spark
 
 __all__ = ["spark"]

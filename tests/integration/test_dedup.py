@@ -29,12 +29,12 @@ from gateway.protocols.yamp.frames import UserEvent
 from gateway.raw_log.container import ContainerBuilder
 from gateway.raw_log.frames import Source
 from streaming_jobs.router.checkpoint import committed_watermark, in_short
-from streaming_jobs.router.dedup import LATEST_SECONDS, Buckets
-from streaming_jobs.router.mesh_state import MeshState
 from streaming_jobs.router.plan import route
-from streaming_jobs.router.rows import RowFunctions
 from streaming_jobs.router.sweep import Sweep
 from streaming_jobs.router.worker import PlainRow
+from streaming_jobs.routing.dedup import LATEST_SECONDS, Buckets
+from streaming_jobs.routing.mesh_state import MeshState
+from streaming_jobs.routing.rows import RowFunctions
 from tests.integration.spark_session import spark
 
 __all__ = ["spark"]

@@ -9,7 +9,7 @@ from kafka import KafkaProducer
 
 from gateway.config import Config, load
 from gateway.live.glimpse import RECORDS_BEFORE, RECORDS_PER_LOOK, Glimpse, Seen, consumer_of
-from gateway.topics import ensure_topics
+from gateway.topics.ensure import ensure_topics
 from tests.integration.mesh import TestMesh, wait_until
 
 pytestmark = pytest.mark.integration

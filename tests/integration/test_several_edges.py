@@ -14,7 +14,7 @@ from cryptography import x509
 from gateway.client import Answer, Asked, StreamClient, connect
 from gateway.client.errors import EndedError
 from gateway.event import Event, Kind
-from gateway.spans import Step
+from gateway.telemetry.spans import Step
 from gateway.trace_context import TraceContext
 from tests.collector import Collector, Span
 from tests.integration.edges import MoreEdge, more_edges

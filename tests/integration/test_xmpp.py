@@ -14,7 +14,7 @@ import pytest
 from cryptography import x509
 
 from gateway.client import Answer, Asked, EndedError, StreamClient, UnreachableError, connect, xmpp
-from gateway.edge.xmpp import XmppListener
+from gateway.edge.carriers.xmpp import XmppListener
 from tests.integration.mesh import TestMesh, free_port, wait_until
 from tests.integration.xmpp.prosody import PASSWORD, PLAIN, SECURE, Prosody
 from tests.integration.xmpp.writer import Writer, call, document, writer

@@ -10,8 +10,8 @@ import pytest
 
 from gateway.config import parse
 from gateway.errors import SetupError
-from gateway.quiet_kafka import not_answering, quiet_clients
-from gateway.topics import connect_admin
+from gateway.topics.ensure import connect_admin
+from gateway.topics.quiet_kafka import not_answering, quiet_clients
 
 CLIENTS = logging.getLogger("kafka")
 

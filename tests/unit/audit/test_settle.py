@@ -13,7 +13,7 @@ from gateway.config import parse
 from gateway.deliveries import DeliveryOutcome
 from gateway.egress import Egress, Group, Position
 from gateway.event import SECOND_US, Kind
-from gateway.records import Record
+from gateway.topics.records import Record
 from streaming_jobs.audit.account import Counted, FaultKind
 from streaming_jobs.audit.equation import Equation
 from streaming_jobs.audit.settle import (

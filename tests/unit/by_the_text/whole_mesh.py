@@ -17,9 +17,9 @@ from gateway.auth.keyring import GatewayIdentity, KeyRing
 from gateway.config import Config
 from gateway.edge.producer import Told
 from gateway.event import Event
-from streaming_jobs.router.mesh_state import MeshState
-from streaming_jobs.router.outputs import Out
-from streaming_jobs.router.rows import RowFunctions
+from streaming_jobs.routing.mesh_state import MeshState
+from streaming_jobs.routing.outputs import Out
+from streaming_jobs.routing.rows import RowFunctions
 from tests.unit.edge.fake_kafka import FakeKafka, FakeProducer
 from tests.unit.edge.running import Peer, RunningEdge, configured, running, until
 

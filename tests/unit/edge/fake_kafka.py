@@ -10,9 +10,9 @@ from typing import Any
 from gateway import deliveries
 from gateway.config import Config
 from gateway.deliveries import DeliveryOutcome
-from gateway.edge.egress_reader import Failed, Handle
-from gateway.edge.ledger import Checkpoint, Resumption
-from gateway.edge.outcomes import KnownOutcomes
+from gateway.edge.egress.ledger import Checkpoint, Resumption
+from gateway.edge.egress.outcomes import KnownOutcomes
+from gateway.edge.egress.reader import Failed, Handle
 from gateway.edge.producer import NOWHERE, NotTaken, Told
 from gateway.egress import Egress
 from gateway.raw_log.container import decode_record

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from gateway.config import Limits
 from gateway.edge.connection import Terms
-from gateway.edge.delivery import HandedDelivery
-from gateway.edge.owed import Owed
+from gateway.edge.egress.delivery import HandedDelivery
+from gateway.edge.egress.owed import Owed
 from gateway.event import Kind
 from gateway.protocols.actions import Delivered, Delivery, Outcome
 from gateway.raw_log.frames import Source

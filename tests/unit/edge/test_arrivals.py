@@ -227,7 +227,7 @@ class TestTheEnd:
 
     @in_a_loop
     async def test_a_peer_that_never_takes_the_last_bytes_is_cut_off(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("gateway.edge.carrier.LINGER_SECONDS", 0.1)
+        monkeypatch.setattr("gateway.edge.carriers.carrier.LINGER_SECONDS", 0.1)
         async with running(configured(listener("plc", "hsp"))) as edge:
             [peer] = await edge.opens("plc")
             peer.stops_reading()
@@ -240,7 +240,7 @@ class TestTheEnd:
 
     @in_a_loop
     async def test_a_peer_that_floods_after_our_goodbye_is_cut_off(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("gateway.edge.carrier.DISCARDED_BYTES", 100_000)
+        monkeypatch.setattr("gateway.edge.carriers.carrier.DISCARDED_BYTES", 100_000)
         async with running(configured(listener("plc", "hsp"))) as edge:
             [peer] = await edge.opens("plc")
             peer.sends(b"\x63" + bytes(2_000_000))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.edge.links import FIRST_REST_SECONDS, LONGEST_REST_SECONDS, STEADY_SECONDS, BackOff
+from gateway.edge.carriers.links import FIRST_REST_SECONDS, LONGEST_REST_SECONDS, STEADY_SECONDS, BackOff
 
 
 def test_rests_grow_to_a_limit_and_begin_anew_after_a_session_that_stood() -> None:

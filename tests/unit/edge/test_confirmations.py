@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.edge.confirmations import HELD_AT_MOST, Awaited, HeldAnswers, Released
+from gateway.edge.egress.confirmations import HELD_AT_MOST, Awaited, HeldAnswers, Released
 from gateway.egress import Confirm, Confirmed, Egress, Group, Position
 from gateway.event import Kind
 from gateway.protocols.actions import Outcome

@@ -8,9 +8,9 @@ from contextlib import closing
 
 import pytest
 
-from gateway.edge import datagrams_in as module
-from gateway.edge.datagram_calls import AT_ONCE
-from gateway.edge.datagrams_in import DATAGRAM_BYTES, DatagramsIn, OneByOne, datagrams_in
+from gateway.edge.datagrams import incoming as module
+from gateway.edge.datagrams.calls import AT_ONCE
+from gateway.edge.datagrams.incoming import DATAGRAM_BYTES, DatagramsIn, OneByOne, datagrams_in
 
 WAYS = {"one by one": OneByOne, "as the system can": datagrams_in}
 LOOPBACK = {socket.AF_INET: "127.0.0.1", socket.AF_INET6: "::1"}

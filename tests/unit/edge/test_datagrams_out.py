@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from gateway.edge import sending
-from gateway.edge.datagram_calls import AT_ONCE, Slot, Vector
-from gateway.edge.datagrams_out import QUEUED_BYTES, DatagramsOut
-from gateway.edge.sending import Datagram, ManyAtOnce, OneByOne
+from gateway.edge.datagrams import sending
+from gateway.edge.datagrams.calls import AT_ONCE, Slot, Vector
+from gateway.edge.datagrams.outgoing import QUEUED_BYTES, DatagramsOut
+from gateway.edge.datagrams.sending import Datagram, ManyAtOnce, OneByOne
 from tests.unit.edge.running import in_a_loop, until
 
 PEER = "127.0.0.1:9"

@@ -10,9 +10,9 @@ from contextlib import closing
 import pytest
 
 from gateway.deliveries import DeliveryOutcome
-from gateway.edge.datagram_calls import AT_ONCE
-from gateway.edge.ledger import Checkpoint, Resumption
-from gateway.edge.suspicion import GIVEN_UP
+from gateway.edge.datagrams.calls import AT_ONCE
+from gateway.edge.egress.ledger import Checkpoint, Resumption
+from gateway.edge.egress.suspicion import GIVEN_UP
 from gateway.egress import Applied, Egress, Group, Position
 from gateway.event import Kind
 from gateway.raw_log.frames import ReplyAddress
@@ -297,8 +297,8 @@ async def test_what_a_peer_cannot_take_is_undeliverable_and_what_comes_after_it_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """hsp has no word for "too large": who gets more than it takes ends the connection, and would do so for ever."""
-    monkeypatch.setattr("gateway.edge.links.FIRST_REST_SECONDS", 0.01)
-    monkeypatch.setattr("gateway.edge.links.LONGEST_REST_SECONDS", 0.01)
+    monkeypatch.setattr("gateway.edge.carriers.links.FIRST_REST_SECONDS", 0.01)
+    monkeypatch.setattr("gateway.edge.carriers.links.LONGEST_REST_SECONDS", 0.01)
     large = bytes.fromhex("01 00000000 0007 00001000") + bytes(4096)
     met: list[Peer] = []
 
@@ -341,7 +341,7 @@ async def test_what_a_peer_cannot_take_is_undeliverable_and_what_comes_after_it_
 @in_a_loop
 async def test_what_we_fail_to_write_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A stamp beyond the frame is more than a session can write."""
-    monkeypatch.setattr("gateway.edge.links.FIRST_REST_SECONDS", 0.01)
+    monkeypatch.setattr("gateway.edge.carriers.links.FIRST_REST_SECONDS", 0.01)
     met: asyncio.Queue[Peer] = asyncio.Queue()
     plant = await asyncio.start_server(lambda *peer: met.put_nowait(Peer(*peer)), "127.0.0.1", 0)
     port = plant.sockets[0].getsockname()[1]

@@ -6,7 +6,7 @@ from base64 import b64decode
 from typing import Any
 
 from gateway.config import Config
-from gateway.edge.handover import TOO_LARGE
+from gateway.edge.egress.handover import TOO_LARGE
 from gateway.egress import Confirm, Handover, Step
 from gateway.raw_log.frames import RawFrame
 from gateway.raw_log.mesh_frames import DebtGiven, DebtsGiven, decode

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.edge.ledger import CHECKPOINTS, METADATA_BYTES, Checkpoint, Ledger, Resumption
+from gateway.edge.egress.ledger import CHECKPOINTS, METADATA_BYTES, Checkpoint, Ledger, Resumption
 from gateway.egress import Position
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gateway.edge.ledger import Checkpoint, Resumption
-from gateway.edge.left_open import replies_in
+from gateway.edge.egress.ledger import Checkpoint, Resumption
+from gateway.edge.egress.left_open import replies_in
 from gateway.egress import Egress, Group, Position
 from gateway.event import Kind
 from gateway.raw_log.frames import ReplyAddress

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from cryptography import x509
 
-from gateway.edge.links import MAX_REDIRECTS
+from gateway.edge.carriers.links import MAX_REDIRECTS
 from gateway.event import Auth
 from gateway.raw_log.frames import LINK_FACT, REDELIVER_FACT, Source
 from gateway.raw_log.mesh_frames import SessionOpened
@@ -26,8 +26,8 @@ CLOSE = bytes.fromhex("03 0003 627965")
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Peers here are plain sockets: they do not close when we do."""
-    monkeypatch.setattr("gateway.edge.links.FIRST_REST_SECONDS", 0.02)
-    monkeypatch.setattr("gateway.edge.carrier.LINGER_SECONDS", 0.02)
+    monkeypatch.setattr("gateway.edge.carriers.links.FIRST_REST_SECONDS", 0.02)
+    monkeypatch.setattr("gateway.edge.carriers.carrier.LINGER_SECONDS", 0.02)
 
 
 class Plant:
@@ -233,7 +233,7 @@ class TestRedirects:
     async def test_edges_that_send_it_round_in_a_circle_are_left_alone_for_a_while(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("gateway.edge.links.FIRST_REST_SECONDS", 60.0)
+        monkeypatch.setattr("gateway.edge.carriers.links.FIRST_REST_SECONDS", 60.0)
         async with plant() as (there, port), running(configured(peers=[link(port)])) as edge:
             for _ in range(MAX_REDIRECTS + 1):
                 (await meets(edge, there)).sends(HANDSHAKE + redirect(f"tcp://127.0.0.1:{port}"))

@@ -6,9 +6,9 @@ import asyncio
 
 from gateway.deliveries import DeliveryOutcome
 from gateway.deliveries import decode as decode_outcomes
-from gateway.edge.dispatch import Past
-from gateway.edge.ledger import Checkpoint, Ledger
-from gateway.edge.outcomes import OUTCOMES_PER_RECORD, OWED_KEY, KnownOutcomes, OutcomeLog
+from gateway.edge.egress.dispatch import Past
+from gateway.edge.egress.ledger import Checkpoint, Ledger
+from gateway.edge.egress.outcomes import OUTCOMES_PER_RECORD, OWED_KEY, KnownOutcomes, OutcomeLog
 from gateway.edge.producer import NotTaken
 from gateway.event import Kind
 from gateway.protocols.actions import Delivery

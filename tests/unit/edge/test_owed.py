@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from gateway.edge.owed import GIVEN_AT_ONCE
+from gateway.edge.egress.owed import GIVEN_AT_ONCE
 from gateway.protocols.actions import Outcome
 from tests.unit.edge.owed_store import PATIENCE, REDELIVER, FakeSession, Store
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gateway.edge.delivery import HandedDelivery
-from gateway.edge.suspicion import GIVE_UP_AFTER, GIVEN_UP, WARY_AFTER, Suspicion
+from gateway.edge.egress.delivery import HandedDelivery
+from gateway.edge.egress.suspicion import GIVE_UP_AFTER, GIVEN_UP, WARY_AFTER, Suspicion
 from gateway.event import Kind
 from gateway.protocols.actions import Outcome
 from tests.unit.edge.owed_store import Store

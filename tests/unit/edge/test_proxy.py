@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.edge.proxy import HEAD_BYTES, MAX_REST_BYTES, rest_length, source
+from gateway.edge.carriers.proxy import HEAD_BYTES, MAX_REST_BYTES, rest_length, source
 from gateway.reasons import Reason, Rejected
 
 SIGNATURE = bytes.fromhex("0d0a0d0a000d0a515549540a")

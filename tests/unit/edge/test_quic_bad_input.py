@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from gateway.edge import quic
+from gateway.edge.datagrams import quic
 from tests.unit.edge.certificates import Authority
 from tests.unit.edge.quic_devices import PACKET, devices, names, peer_of
 from tests.unit.edge.running import configured, in_a_loop, running, until

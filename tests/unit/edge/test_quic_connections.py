@@ -7,7 +7,7 @@ import os
 import pytest
 from aioquic.quic.packet import QuicErrorCode
 
-from gateway.edge import quic
+from gateway.edge.datagrams import quic
 from tests.unit.edge.certificates import Authority
 from tests.unit.edge.quic_devices import PACKET, begun_by, devices, peer_of
 from tests.unit.edge.running import configured, in_a_loop, running, until

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.edge.reading import (
+from gateway.edge.carriers.reading import (
     FIRST_READ_BYTES,
     LEAST_READ_BYTES,
     READ_BYTES,

@@ -216,7 +216,7 @@ async def test_who_is_turned_away_takes_no_place_while_it_lingers() -> None:
 
 @in_a_loop
 async def test_so_many_are_told_at_once_and_the_others_are_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.edge.listeners.TURNED_AWAY_AT_ONCE", 2)
+    monkeypatch.setattr("gateway.edge.carriers.listeners.TURNED_AWAY_AT_ONCE", 2)
     async with running(configured(listener("bus", "yamp", connections=1))) as edge:
         peers = [await edge.dial("bus") for _ in range(4)]
         heard = [await peer.reads_all() for peer in peers[1:]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.edge.tickets import TICKETS_REMEMBERED, Tickets
+from gateway.edge.egress.tickets import TICKETS_REMEMBERED, Tickets
 
 
 def test_what_is_held_is_let_go_with_the_last_partition_whatever_their_order() -> None:

@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from gateway.edge import datagram_socket
+from gateway.edge.datagrams import open_socket as datagram_socket
 from gateway.errors import SetupError
 from tests.unit.edge.running import RunningEdge, configured, in_a_loop, listener, running, until
 

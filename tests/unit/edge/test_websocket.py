@@ -13,7 +13,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from gateway.edge.websocket import BATCH_BYTES, MESSAGE_HEAD_BYTES
+from gateway.edge.carriers.websocket import BATCH_BYTES, MESSAGE_HEAD_BYTES
 from gateway.protocols.actions import Farewell
 from gateway.protocols.yamp.codec import encode
 from gateway.protocols.yamp.frames import Close
@@ -313,7 +313,7 @@ class TestLinks:
 
     @in_a_loop
     async def test_a_link_that_is_refused_rests_and_tries_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("gateway.edge.links.FIRST_REST_SECONDS", 0.02)
+        monkeypatch.setattr("gateway.edge.carriers.links.FIRST_REST_SECONDS", 0.02)
         asked: list[str] = []
 
         async def refuse(connection: ServerConnection, request: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway.edge import links, xmpp, xmpp_carrier
+from gateway.edge.carriers import links, xmpp, xmpp_carrier
 from gateway.event import Auth
 from gateway.raw_log.mesh_frames import SessionClosed, SessionOpened
 from tests.unit.edge.foreign_xmpp import ALICE, CALL, DOMAIN, SECRET, XmppServer, body, xmpp_server

@@ -10,7 +10,7 @@ from gateway.egress import Position
 from gateway.history.places import Span, position_of
 from gateway.history.search import OVERTAKEN_US, Told, about
 from gateway.history.topics import History, Scan
-from gateway.records import Record
+from gateway.topics.records import Record
 
 AT = 1_760_000_000_000_000
 

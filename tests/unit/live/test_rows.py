@@ -19,7 +19,7 @@ from gateway.live.rows import SHOWN_CHARACTERS, Filter, Row, as_hex, as_json, as
 from gateway.raw_log import mesh_frames
 from gateway.raw_log.container import ContainerBuilder
 from gateway.raw_log.frames import Source
-from gateway.records import Record
+from gateway.topics.records import Record
 from tests.unit.cli.running import run
 from tests.unit.emm.vectors import NODE
 

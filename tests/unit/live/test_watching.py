@@ -7,7 +7,7 @@ from gateway.config import Config
 from gateway.event import Event, Kind
 from gateway.live.glimpse import Seen
 from gateway.live.watching import ROWS_KEPT, Watching, newest_rows
-from gateway.records import Record
+from gateway.topics.records import Record
 
 CONFIG = Config(mesh="test")
 EVENT = Event(

@@ -22,9 +22,9 @@ from gateway.raw_log import mesh_frames
 from gateway.raw_log.container import ContainerBuilder
 from gateway.raw_log.frames import Facts, ReplyAddress, Source
 from gateway.raw_log.mesh_frames import MESH, EdgeStarted, MeshFrame, SessionClosed, SessionOpened
-from streaming_jobs.router.mesh_state import MeshState
-from streaming_jobs.router.outputs import Out, Row
-from streaming_jobs.router.rows import RowFunctions
+from streaming_jobs.routing.mesh_state import MeshState
+from streaming_jobs.routing.outputs import Out, Row
+from streaming_jobs.routing.rows import RowFunctions
 
 EDGE, EPOCH = "edge-0", 7
 NOW = 1_800_000_000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streaming_jobs.router.collisions import Window, expected
+from streaming_jobs.routing.collisions import Window, expected
 
 
 def test_a_thousand_a_second_cost_about_ten_in_five_minutes() -> None:

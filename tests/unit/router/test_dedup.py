@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streaming_jobs.router.dedup import LATEST_SECONDS, Buckets
+from streaming_jobs.routing.dedup import LATEST_SECONDS, Buckets
 
 WINDOW = 300
 

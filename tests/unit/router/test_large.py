@@ -16,7 +16,7 @@ from gateway.protocols.emp.frames import Message, MessageType, RequestMark, Sche
 from gateway.protocols.yamp import frames as yamp
 from gateway.protocols.yamp.codec import decode, encode
 from gateway.raw_log.frames import Facts
-from streaming_jobs.router.outputs import HEADER_BYTES, RECORD_BYTES, Out, bytes_of
+from streaming_jobs.routing.outputs import HEADER_BYTES, RECORD_BYTES, Out, bytes_of
 from tests.unit.router.mesh_in_a_log import MeshInALog, Peer
 from tests.unit.router.test_mesh import client
 

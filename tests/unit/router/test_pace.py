@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.lag import Lag
+from gateway.telemetry.lag import Lag
 from streaming_jobs.router.pace import (
     BEHIND_SECONDS,
     CALM_SECONDS,

@@ -11,7 +11,7 @@ import pytest
 from gateway.cloud_event import headers, rfc3339, values
 from gateway.event import Auth, Event, Kind
 from gateway.live.rows import as_json, event_rows
-from gateway.records import Record
+from gateway.topics.records import Record
 from streaming_jobs.events_table import SCHEMA
 from streaming_jobs.rules.recorded import RecordedError, read_recorded
 

@@ -13,7 +13,7 @@ from gateway.protocols.yamp.codec import decode, encode
 from gateway.raw_log import mesh_frames
 from gateway.raw_log.frames import ReplyAddress, Source
 from gateway.raw_log.mesh_frames import MESH, RuleEvent
-from streaming_jobs.router.rule_event import MAX_HOPS
+from streaming_jobs.routing.rule_event import MAX_HOPS
 from tests.unit.router.mesh_in_a_log import GATEWAY, MeshInALog, Peer
 
 JSON = {"format": "json"}

@@ -23,14 +23,14 @@ from gateway.event import Event, Kind
 from gateway.protocols.hsp.codec import encode
 from gateway.protocols.hsp.frames import ENVELOPE_TYPE, Command, Frame
 from gateway.raw_log.mesh_frames import SessionOpened
-from gateway.spans import Step, check_spans, spans_of
+from gateway.telemetry.spans import Step, check_spans, spans_of
 from gateway.trace_context import TRACEPARENT, TraceContext, parse
 from streaming_jobs.judging.judged import event_print
 from streaming_jobs.replay.changes import differing
-from streaming_jobs.router.mesh_state import MeshState
-from streaming_jobs.router.outputs import Out, Row
-from streaming_jobs.router.rows import RowFunctions
-from streaming_jobs.router.traces import RouterTraces
+from streaming_jobs.routing.mesh_state import MeshState
+from streaming_jobs.routing.outputs import Out, Row
+from streaming_jobs.routing.rows import RowFunctions
+from streaming_jobs.routing.traces import RouterTraces
 from tests.collector import Collector, Span, collecting
 from tests.unit.edge.running import Peer, RunningEdge, configured, in_a_loop, listener, running, until
 
@@ -218,9 +218,9 @@ def test_a_collector_that_is_away_costs_nobody_anything(caplog: pytest.LogCaptur
 def test_nothing_of_it_is_imported_where_nothing_is_traced() -> None:
     said = (
         "import sys, gateway.cli.up, gateway.edge.server, streaming_jobs.router.job, streaming_jobs.router.worker;"
-        "from gateway.config import Config; from gateway.spans import check_spans, spans_of;"
+        "from gateway.config import Config; from gateway.telemetry.spans import check_spans, spans_of;"
         "check_spans(Config(mesh='demo')); assert spans_of(Config(mesh='demo'), 'edge', 'edge-0') is None;"
-        "print(*(one for one in sys.modules if one.startswith(('opentelemetry', 'gateway.otlp', 'google'))))"
+        "print(*(one for one in sys.modules if one.startswith(('opentelemetry', 'gateway.telemetry.otlp', 'google'))))"
     )
     done = subprocess.run([sys.executable, "-c", said], capture_output=True, text=True, check=False)
     assert (done.stdout.strip(), done.returncode) == ("", 0), done.stderr
@@ -230,7 +230,7 @@ def test_nothing_of_it_is_imported_where_nothing_is_traced() -> None:
 def test_what_is_configured_and_not_installed_is_told_at_the_start(
     begin: Callable[[Config], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "gateway.otlp", None)
+    monkeypatch.setitem(sys.modules, "gateway.telemetry.otlp", None)
     config = configured(telemetry={"traces": {"endpoint": "http://127.0.0.1:4318/v1/traces"}})
     with pytest.raises(SetupError, match=r"meshgate\[otel\]"):
         begin(config)

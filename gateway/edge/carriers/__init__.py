@@ -1,0 +1,1 @@
+"""How streams reach a connection: TCP, TLS, WebSocket, XMPP; listeners that take them and links that dial them."""

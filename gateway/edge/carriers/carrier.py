@@ -1,0 +1,193 @@
+"""What carries a connection's bytes: asyncio's BufferedProtocol, which reads into one buffer of ours.
+
+    connection_made ─► [WebSocket: upgrade] ─► host.begin: a session ─► bytes both ways ─► close ─► connection_lost
+
+Invariants
+1. A carrier has at most one connection, and tells its host that it left, once, last.
+2. Once closed, what was written goes out first; then the peer has `LINGER_SECONDS` to take it and to close in turn,
+   and what it still sends meanwhile is thrown away: to close with bytes unread would reset the connection, and our last
+   words would be lost with it. A peer that does neither is cut off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Protocol, cast
+
+from gateway.edge.carriers.reading import READ_BYTES, ReadSize
+from gateway.edge.metrics import Standing
+
+if TYPE_CHECKING:
+    from gateway.edge.connection import Connection
+
+_buffer = memoryview(bytearray(READ_BYTES))
+"""Shared by all connections of a process: what is read is consumed before the next read."""
+
+LINGER_SECONDS = 5.0
+DISCARDED_BYTES = 4_194_304
+"""A peer that sends more than this after our goodbye is not about to stop."""
+
+
+class Host(Protocol):
+    """Who made the carrier: a listener or a link."""
+
+    def begin(self, carrier: Carrier) -> Connection:
+        """A session for a carrier that is ready for one; it may have ended already, for want of a place."""
+
+    def left(self, carrier: Carrier) -> None:
+        """Its transport is no more."""
+
+
+class Carrier(asyncio.BufferedProtocol, ABC):
+    """`address`: of the peer. `deadline`: when its session must stand, by the loop's clock."""
+
+    def __init__(self, host: Host, standing: Standing, address: str, deadline: float) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._host = host
+        self.standing = standing
+        self.address = address
+        self.deadline = deadline
+        self.connection: Connection | None = None
+        self._transport: asyncio.Transport | None = None
+        self._read = ReadSize()
+        self._closing = False
+        self._peer_is_done = False
+        self._discarded = 0
+        self._cut: asyncio.TimerHandle | None = None
+
+    # -- for the kinds of carriers -----------------------------------------------------------------------------
+
+    @abstractmethod
+    def _connected(self) -> None:
+        """The transport stands."""
+
+    @abstractmethod
+    def _received(self, data: memoryview, now: float) -> None: ...
+
+    @abstractmethod
+    def _ended(self) -> None:
+        """The peer sends no more."""
+
+    @abstractmethod
+    def write(self, messages: list[bytes]) -> None:
+        """Each item is whole: a frame, or a message of the protocol."""
+
+    def _say_goodbye(self, reason: str) -> None:
+        """The transport's own last word, after the protocol's."""
+
+    def _begin(self) -> None:
+        self.connection = self._host.begin(self)
+        self.connection.start()
+
+    def _put_out(self, data: bytes) -> None:
+        if self._transport is not None and not self._closing and not self._transport.is_closing():
+            self._transport.write(data)
+
+    # -- asyncio's side ----------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._connected()
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
+        return _buffer[: self._read.bytes]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self._closing:
+            self._discard(nbytes)
+            return
+        began = self._loop.time()
+        self._received(_buffer[:nbytes], began)
+        self._read.took(nbytes, self._loop.time() - began)
+
+    def take_early(self, data: bytes) -> None:
+        """What the transport had read before it was ours."""
+        if data and not self._closing:
+            self._received(memoryview(data), self._loop.time())
+
+    def eof_received(self) -> bool:
+        self._peer_is_done = True
+        return self._may_still_read()
+
+    def _may_still_read(self) -> bool:
+        """The peer sends no more. True keeps the way to it open, until the connection closes."""
+        self._ended()
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the session knows why
+        if self._cut is not None:
+            self._cut.cancel()
+        self._closing = True
+        self._ended()
+        self.standing.gone()
+        self._host.left(self)
+
+    def pause_writing(self) -> None:
+        if self.connection is not None:
+            self.connection.peer_reads_not()
+
+    def resume_writing(self) -> None:
+        if self.connection is not None:
+            self.connection.peer_reads_again()
+
+    # -- the connection's side ---------------------------------------------------------------------------------
+
+    @property
+    def tls(self) -> ssl.SSLObject | None:
+        found: ssl.SSLObject | None = self._transport.get_extra_info("ssl_object") if self._transport else None
+        return found
+
+    @property
+    def is_present(self) -> bool:
+        """The transport knows that the peer is there, however silent."""
+        return False
+
+    def limit_writes(self, high: int, low: int) -> None:
+        if self._transport is not None:
+            self._transport.set_write_buffer_limits(high, low)
+
+    def queued_bytes(self) -> int:
+        return self._transport.get_write_buffer_size() if self._transport is not None else 0
+
+    def pause_reading(self) -> None:
+        if self._transport is not None and not self._closing and not self._transport.is_closing():
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def close(self, reason: str) -> None:
+        """`reason`: as in `Terminated`."""
+        transport = self._transport
+        if self._closing or transport is None:
+            return
+        self._say_goodbye(reason)
+        self._closing = True
+        self._cut = self._loop.call_later(LINGER_SECONDS, transport.abort)
+        if transport.is_closing():
+            return
+        try:
+            self._half_close(transport)
+        except OSError:  # the peer has reset the connection, and the loop does not know it yet
+            transport.abort()
+
+    def _half_close(self, transport: asyncio.Transport) -> None:
+        """TLS cannot be closed by halves; it has a goodbye of its own, which waits for the peer's. And where the peer
+        has closed its half, nothing is left to wait for."""
+        if transport.can_write_eof() and not self._peer_is_done:
+            transport.write_eof()
+            transport.resume_reading()
+        else:
+            transport.close()
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _discard(self, count: int) -> None:
+        self._discarded += count
+        if self._discarded > DISCARDED_BYTES:
+            self.abort()

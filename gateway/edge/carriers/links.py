@@ -1,0 +1,187 @@
+"""Links: peers that the edge dials, keeps, and dials again.
+
+    resting ─► dialling ─► [TLS] ─► [WebSocket] ─► a session ─► over ─► resting, longer each time it fails
+                  ▲                                        │
+                  └──── at once, to where it was sent ─────┘   redirect
+
+The node of a link's peer is what its certificate says, else `link:<name>`: we chose whom we speak to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import ssl
+from collections.abc import Callable
+from typing import Any
+
+from pydantic_core import PydanticCustomError
+
+from gateway.address import Address, parse_address
+from gateway.config import Link
+from gateway.edge.carriers.carrier import LINGER_SECONDS, Carrier
+from gateway.edge.carriers.listeners import SessionMaker
+from gateway.edge.carriers.peer import Peer
+from gateway.edge.carriers.stream import StreamCarrier
+from gateway.edge.carriers.tls import TlsContext, node_of
+from gateway.edge.carriers.websocket import WebSocketCarrier, dialling
+from gateway.edge.connection import Connection
+from gateway.edge.metrics import ListenerMetrics, Standing
+from gateway.event import Auth
+from gateway.protocols import protocols
+from gateway.protocols.actions import Farewell
+
+log = logging.getLogger(__name__)
+
+FIRST_REST_SECONDS = 0.5
+LONGEST_REST_SECONDS = 30.0
+STEADY_SECONDS = 30.0
+"""A session that stood so long was no failure: the next rest is the first again."""
+MAX_REDIRECTS = 5
+"""In a row. Edges that send a peer round in a circle are left alone for a while."""
+
+
+class BackOff:
+    """Twice as long each time, and somewhere in the upper half of that: peers of one server that was away must not come
+    back all at once. `share` gives a number from 0 to 1."""
+
+    def __init__(
+        self, share: Callable[[], float] = random.random, longest_seconds: float = LONGEST_REST_SECONDS
+    ) -> None:
+        self._share = share
+        self._longest = longest_seconds
+        self._next = FIRST_REST_SECONDS
+
+    def rest(self) -> float:
+        """Seconds until the next try."""
+        seconds, self._next = self._next, min(2 * self._next, self._longest)
+        return seconds * (1 + self._share()) / 2
+
+    def stood(self, seconds: float) -> None:
+        if seconds >= STEADY_SECONDS:
+            self._next = FIRST_REST_SECONDS
+
+
+class LinkKeeper:
+    """Keeps one link until it is stopped."""
+
+    def __init__(self, link: Link, sessions: SessionMaker, tls: TlsContext | None, metrics: ListenerMetrics) -> None:
+        self.link = link
+        self.secured = tls
+        self._sessions = sessions
+        self._metrics = metrics
+        self._spec = protocols()[link.protocol]
+        self._loop = asyncio.get_running_loop()
+        self._connection: Connection | None = None
+        self._gone = asyncio.Event()
+        self._gone.set()
+        self._stopping = False
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def is_gone(self) -> bool:
+        """It has no connection, not even one that is closing."""
+        return self._gone.is_set()
+
+    def start(self) -> None:
+        self._task = self._loop.create_task(self._keep(), name=f"link {self.link.name}")
+
+    def stop(self) -> None:
+        """No more dialling. The session that stands is ended by who stops us, or by `leave`."""
+        self._stopping = True
+        if self._task is not None:
+            self._task.cancel()
+
+    def leave(self) -> None:
+        """For a link that is no more in the configuration."""
+        self.stop()
+        if self._connection is not None:
+            self._connection.leave(Farewell.DRAIN)
+
+    async def _keep(self) -> None:
+        back_off, redirects, address = BackOff(), 0, self.link.address
+        while True:
+            begun = self._loop.time()
+            await self._dial(address)
+            await self._gone.wait()
+            back_off.stood(self._loop.time() - begun)
+            sent_to = self._redirect() if redirects < MAX_REDIRECTS else None
+            if sent_to is not None:
+                log.info("link %s is sent to %s", self.link.name, sent_to)
+                redirects, address = redirects + 1, sent_to
+                continue
+            redirects, address = 0, self.link.address
+            await asyncio.sleep(back_off.rest())
+
+    def _redirect(self) -> Address | None:
+        """Where the last session's peer sent us, if we may go there: never from TLS to a connection without."""
+        end = self._connection.end if self._connection is not None else None
+        if end is None or end.reason != "redirect":
+            return None
+        try:
+            address = parse_address(end.detail)
+        except PydanticCustomError:
+            return None
+        allowed = address.scheme in self._spec.transports and not address.is_datagram
+        return address if allowed and address.has_tls >= self.link.address.has_tls else None
+
+    # -- dialling ----------------------------------------------------------------------------------------------
+
+    async def _dial(self, address: Address) -> None:
+        """Until the transport stands; then the carrier goes on by itself, and `left` tells of its end."""
+        self._connection = None
+        limit = self._sessions.limits(self.link.name).handshake_seconds
+        deadline = self._loop.time() + limit
+        made: list[Carrier] = []
+
+        def carrier() -> Carrier:
+            self._gone.clear()
+            made.append(self._carrier(address, deadline))
+            return made[0]
+
+        try:
+            async with asyncio.timeout(limit):
+                await self._loop.create_connection(carrier, address.host, address.port, **self._tls(address))
+        except (OSError, TimeoutError) as failed:
+            log.warning("link %s: %s does not answer: %s", self.link.name, address, _why(failed))
+            for one in made:  # the peer was there, but TLS with it was not to be had
+                one.standing.ended("tls" if isinstance(failed, ssl.SSLError) else "timeout")
+                one.standing.gone()
+            self._gone.set()
+
+    def _tls(self, address: Address) -> dict[str, Any]:
+        if not address.has_tls:
+            return {}
+        context = self.secured.context if self.secured is not None else ssl.create_default_context()
+        name = self.secured.server_name if self.secured is not None else None
+        return {"ssl": context, "server_hostname": name or address.host, "ssl_shutdown_timeout": LINGER_SECONDS}
+
+    def _carrier(self, address: Address, deadline: float) -> Carrier:
+        standing = Standing(self._metrics)
+        if not address.is_websocket:
+            return StreamCarrier(self, standing, str(address.at), deadline)
+        text, frame_bytes = self._spec.text_messages, self._sessions.limits(self.link.name).frame_bytes
+        protocol = dialling(address, frame_bytes, text=text)
+        return WebSocketCarrier(self, standing, str(address.at), deadline, protocol, text=text)
+
+    # -- for carriers ------------------------------------------------------------------------------------------
+
+    def begin(self, carrier: Carrier) -> Connection:
+        name = ""
+        if self.secured is not None and carrier.tls is not None:
+            name = node_of(carrier.tls.getpeercert(), self.secured.node_from)
+        auth = Auth.TLS if carrier.tls is not None else Auth.SESSION
+        peer = Peer(carrier.address, name or f"link:{self.link.name}", auth)
+        self._connection = self._sessions.connect(self.link, carrier, peer)
+        log.info("link %s stands", self.link.name)
+        return self._connection
+
+    def left(self, carrier: Carrier) -> None:  # noqa: ARG002 - there is one at a time
+        self._gone.set()
+
+
+def _why(failed: Exception) -> str:
+    if isinstance(failed, ssl.SSLError):
+        return failed.reason or "TLS failed"
+    return (failed.strerror if isinstance(failed, OSError) else None) or type(failed).__name__

@@ -1,0 +1,136 @@
+"""Listeners of streams: TCP and WebSockets, with TLS or without."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from typing import Protocol
+
+from gateway.config import Endpoint, Limits, Listener
+from gateway.edge.carriers.arrival import Arrival
+from gateway.edge.carriers.carrier import Carrier
+from gateway.edge.carriers.peer import Peer
+from gateway.edge.carriers.stream import StreamCarrier
+from gateway.edge.carriers.tls import TlsContext, node_of
+from gateway.edge.carriers.websocket import WebSocketCarrier, check_of, serving
+from gateway.edge.connection import Connection
+from gateway.edge.metrics import ListenerMetrics, Standing
+from gateway.errors import SetupError
+from gateway.event import Auth
+from gateway.protocols import protocols
+from gateway.protocols.actions import Farewell
+
+log = logging.getLogger(__name__)
+
+BACKLOG = 1_024
+"""Connections the kernel holds for us; a thousand that arrive in one turn of the loop are not turned away."""
+TURNED_AWAY_AT_ONCE = 64
+"""For whom there is no place is told so in the protocol's own words, which takes the listener's TLS and upgrade before
+it, and a moment after it to read them: little for a few, and too much for everyone who comes when nobody is let in."""
+
+
+class SessionMaker(Protocol):
+    """What makes sessions, as listeners and links see it."""
+
+    def connect(self, endpoint: Endpoint, carrier: Carrier, peer: Peer) -> Connection: ...
+    def limits(self, name: str) -> Limits:
+        """In force at present."""
+
+
+class StreamListener:
+    """`listener` and `secured` may be replaced: what is bound stays, and new sessions get other policies. `places`: how
+    many connections there are, from the first byte of their arrival to the last of their leaving, but for those that
+    are turned away."""
+
+    def __init__(
+        self, listener: Listener, sessions: SessionMaker, tls: TlsContext | None, metrics: ListenerMetrics
+    ) -> None:
+        self.listener = listener
+        self.secured = tls
+        self._spec = protocols()[listener.protocol]
+        self._sessions = sessions
+        self._metrics = metrics
+        self.places = 0
+        self._turned_away: dict[Standing, Farewell] = {}
+        self._closed = False
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def bind(self) -> None:
+        """Raises SetupError."""
+        address = self.listener.address
+        loop = asyncio.get_running_loop()
+        try:
+            self._server = await loop.create_server(lambda: Arrival(self), address.host, address.port, backlog=BACKLOG)
+        except OSError as error:
+            raise SetupError(f"listener {self.listener.name}: cannot listen on {address}: {error.strerror}") from error
+        self._port: int = self._server.sockets[0].getsockname()[1]
+        log.info("listening on %s", address)
+
+    @property
+    def port(self) -> int:
+        return self._port
+
+    def close(self) -> None:
+        """Nobody new; who is connected stays."""
+        self._closed = True
+        if self._server is not None:
+            self._server.close()
+
+    # -- for arrivals ------------------------------------------------------------------------------------------
+
+    @property
+    def proxied(self) -> bool:
+        return self.listener.proxy_protocol
+
+    @property
+    def tls(self) -> ssl.SSLContext | None:
+        return self.secured.context if self.secured is not None else None
+
+    @property
+    def handshake_seconds(self) -> float:
+        return self._sessions.limits(self.listener.name).handshake_seconds
+
+    def enter(self) -> Standing | None:
+        standing = Standing(self._metrics)
+        if not self._closed and self.places < self._sessions.limits(self.listener.name).connections:
+            self.places += 1
+            return standing
+        why = Farewell.DRAIN if self._closed else Farewell.OVERLOAD
+        standing.ended(why)
+        if len(self._turned_away) < TURNED_AWAY_AT_ONCE:
+            self._turned_away[standing] = why
+            return standing
+        standing.gone()
+        return None
+
+    def leave(self, standing: Standing) -> None:
+        if self._turned_away.pop(standing, None) is None:
+            self.places -= 1
+
+    def keep(self, task: asyncio.Task[None]) -> None:
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def carrier(self, standing: Standing, address: str, deadline: float) -> Carrier:
+        if not self.listener.address.is_websocket:
+            return StreamCarrier(self, standing, address, deadline)
+        text, frame_bytes = self._spec.text_messages, self._sessions.limits(self.listener.name).frame_bytes
+        protocol, check = serving(self._spec.name, frame_bytes, text=text), check_of(self.listener)
+        return WebSocketCarrier(self, standing, address, deadline, protocol, text=text, check=check)
+
+    # -- for carriers ------------------------------------------------------------------------------------------
+
+    def begin(self, carrier: Carrier) -> Connection:
+        node = ""
+        if self.secured is not None and carrier.tls is not None:
+            node = node_of(carrier.tls.getpeercert(), self.secured.node_from)
+        peer = Peer(carrier.address, node, Auth.TLS if node else Auth.NONE)
+        connection = self._sessions.connect(self.listener, carrier, peer)
+        if (why := self._turned_away.get(carrier.standing)) is not None:
+            connection.leave(why)
+        return connection
+
+    def left(self, carrier: Carrier) -> None:
+        self.leave(carrier.standing)

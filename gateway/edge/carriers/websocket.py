@@ -1,0 +1,233 @@
+"""The carrier of WebSockets (RFC 6455), on the sans-IO protocol of `websockets`.
+
+A protocol of bytes gets the payloads as one stream, whatever the messages cut (settled for yamp); one of texts gets one
+whole message at a time. We send each frame, or message, in a message of its own.
+
+    listener   request ─► origin, path ─► 101 ─► messages ─► close frames, both ways ─► the server closes TCP
+    link       request ◄─ sent by us      101 ─► messages ─► …
+"""
+
+from __future__ import annotations
+
+import asyncio
+import http
+import logging
+from collections.abc import Callable, Sequence
+
+from websockets.client import ClientProtocol
+from websockets.exceptions import PayloadTooBig
+from websockets.extensions.permessage_deflate import (
+    ClientPerMessageDeflateFactory,
+    ServerPerMessageDeflateFactory,
+)
+from websockets.frames import CloseCode, Frame, Opcode
+from websockets.http11 import Request, Response
+from websockets.protocol import State
+from websockets.server import ServerProtocol
+from websockets.typing import Subprotocol
+from websockets.uri import parse_uri
+
+from gateway.address import Address
+from gateway.config import Listener
+from gateway.edge.carriers.carrier import Carrier, Host
+from gateway.edge.metrics import Standing
+from gateway.protocols.actions import Farewell
+from gateway.reasons import Reason
+
+MESSAGE_HEAD_BYTES = 1_024
+"""A message may be so much longer than the largest frame: what stands in front of a frame's largest part."""
+BATCH_BYTES = 65_536
+"""However small a listener's frames must be, a message may hold several."""
+WINDOW_BITS = 12
+"""Of permessage-deflate, both ways: 4 KiB of window and little memory for each connection, as `websockets` has it."""
+_DEFLATE = {"memLevel": 5}
+
+_quiet = logging.getLogger(f"{__name__}.protocol")
+_quiet.setLevel(logging.WARNING)  # `websockets` tells of each connection that opens and closes
+
+_DATA = frozenset({Opcode.TEXT, Opcode.BINARY, Opcode.CONT})
+_CLOSE_CODES = {
+    "bye": CloseCode.NORMAL_CLOSURE,
+    "redirect": CloseCode.GOING_AWAY,
+    Farewell.DRAIN: CloseCode.GOING_AWAY,
+    Farewell.IDLE: CloseCode.GOING_AWAY,
+    Farewell.OVERLOAD: CloseCode.TRY_AGAIN_LATER,
+    Farewell.NOT_LOGGED: CloseCode.INTERNAL_ERROR,
+    Farewell.INTERNAL: CloseCode.INTERNAL_ERROR,
+    Reason.TOO_LARGE: CloseCode.MESSAGE_TOO_BIG,
+    Reason.BAD_ENCODING: CloseCode.INVALID_DATA,
+}
+"""What is not here is a policy's (1008). The slug goes with it, for a protocol that has no words of its own."""
+
+Check = Callable[[Request], http.HTTPStatus | None]
+"""Why a request may not become a WebSocket; None if it may."""
+
+
+class WebSocketCarrier(Carrier):
+    """`protocol` stands for our side of it. `check`: of a listener's requests. `text`: of the protocol's messages."""
+
+    def __init__(
+        self, host: Host, standing: Standing, address: str, deadline: float,
+        protocol: ServerProtocol | ClientProtocol, *, text: bool, check: Check | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(host, standing, address, deadline)
+        self._protocol = protocol
+        self._text = text
+        self._check = check
+        self._parts: list[bytes] = []
+        self._upgrade_timer: asyncio.TimerHandle | None = None
+
+    # -- the beginning -----------------------------------------------------------------------------------------
+
+    def _connected(self) -> None:
+        self._upgrade_timer = self._loop.call_at(self.deadline, self._too_late)
+        if isinstance(self._protocol, ClientProtocol):
+            self._protocol.send_request(self._protocol.connect())
+            self._flush()
+
+    def _too_late(self) -> None:
+        self.standing.ended(Reason.TIMEOUT)
+        self.abort()
+
+    def _asked(self, protocol: ServerProtocol, request: Request) -> None:
+        response = protocol.accept(request)
+        refused = self._check(request) if self._check is not None else None
+        if refused is not None and protocol.handshake_exc is None:
+            response = protocol.reject(refused, f"{refused.phrase}\n")
+        protocol.send_response(response)
+        self._answered(response)
+
+    def _answered(self, response: Response) -> None:
+        self._no_more_waiting()
+        self._flush()
+        if response.status_code == http.HTTPStatus.SWITCHING_PROTOCOLS and self._protocol.handshake_exc is None:
+            self._begin()
+        else:
+            self.standing.ended("handshake")
+            self.close("handshake")
+
+    def _no_more_waiting(self) -> None:
+        if self._upgrade_timer is not None:
+            self._upgrade_timer.cancel()
+
+    # -- what the peer sends -----------------------------------------------------------------------------------
+
+    def _received(self, data: memoryview, now: float) -> None:
+        self._protocol.receive_data(bytes(data))
+        for event in self._protocol.events_received():
+            if isinstance(event, Frame):
+                self._take(event, now)
+            elif isinstance(event, Response):
+                self._answered(event)
+            elif isinstance(self._protocol, ServerProtocol):
+                self._asked(self._protocol, event)
+        self._flush()
+        if self._protocol.close_expected() and not self._closing:
+            self._ended_by_protocol()
+
+    def _take(self, frame: Frame, now: float) -> None:
+        """Pings have been answered by the protocol, and a close frame too; what comes after it is not ours to read."""
+        if frame.opcode not in _DATA or self.connection is None:
+            return
+        if frame.opcode is not Opcode.CONT and (frame.opcode is Opcode.TEXT) != self._text:
+            kind = "text" if self._text else "binary"
+            self._protocol.fail(CloseCode.UNSUPPORTED_DATA, f"messages are {kind} here")
+            self.connection.fail(Reason.BAD_ENCODING, f"a message that is not {kind}")
+        elif not self._text:
+            self.connection.receive(bytes(frame.data), now)
+        else:
+            self._parts.append(bytes(frame.data))
+            if frame.fin:
+                message, self._parts = b"".join(self._parts), []
+                self.connection.receive(message, now)
+
+    def _ended_by_protocol(self) -> None:
+        """A close frame has gone out, or the peer broke the rules of WebSockets and has been told."""
+        broken = self._protocol.parser_exc
+        if self.connection is None:
+            self.standing.ended("handshake")
+            self.close("handshake")
+        elif isinstance(broken, PayloadTooBig):
+            self.connection.fail(Reason.TOO_LARGE, str(broken))
+        elif broken is not None:
+            self.connection.fail(Reason.MALFORMED, f"WebSocket: {broken}")
+        else:
+            self.connection.receive_eof()
+
+    def _ended(self) -> None:
+        self._no_more_waiting()
+        self._protocol.receive_eof()
+        if self.connection is not None:
+            self.connection.receive_eof()
+
+    # -- what the peer is sent ---------------------------------------------------------------------------------
+
+    def write(self, messages: list[bytes]) -> None:
+        if self._protocol.state is not State.OPEN:
+            return
+        send = self._protocol.send_text if self._text else self._protocol.send_binary
+        for message in messages:
+            send(message)
+        self._flush()
+
+    def _flush(self) -> None:
+        # An empty item is the end of our side: `close` sees to that.
+        self._put_out(b"".join(self._protocol.data_to_send()))
+
+    def _say_goodbye(self, reason: str) -> None:
+        if self._protocol.state is State.OPEN:
+            self._protocol.send_close(_CLOSE_CODES.get(reason, CloseCode.POLICY_VIOLATION), str(reason))
+        self._flush()
+
+
+def serving(protocol: str, frame_bytes: int, *, text: bool) -> ServerProtocol:
+    """Our side of a connection that a peer opens."""
+
+    def choose(_: ServerProtocol, offered: Sequence[Subprotocol]) -> Subprotocol | None:
+        """A browser that offers some gives up where none is taken, so the first will do if ours is not among them."""
+        return next((one for one in offered if one.lower() == protocol), next(iter(offered), None))
+
+    return ServerProtocol(
+        extensions=[
+            ServerPerMessageDeflateFactory(
+                server_max_window_bits=WINDOW_BITS, client_max_window_bits=WINDOW_BITS, compress_settings=_DEFLATE
+            )
+        ],
+        select_subprotocol=choose,
+        max_size=_largest(frame_bytes, text=text),
+        logger=_quiet,
+    )
+
+
+def dialling(address: Address, frame_bytes: int, *, text: bool) -> ClientProtocol:
+    """Our side of a connection that we open."""
+    return ClientProtocol(
+        parse_uri(str(address)),
+        extensions=[ClientPerMessageDeflateFactory(client_max_window_bits=True, compress_settings=_DEFLATE)],
+        max_size=_largest(frame_bytes, text=text),
+        logger=_quiet,
+    )
+
+
+def _largest(frame_bytes: int, *, text: bool) -> tuple[int | None, int]:
+    """Of a message, and of a fragment of one. A text is kept until it is whole; in a stream of bytes what comes is
+    consumed, and it is the protocol that knows where a frame ends."""
+    fragment_bytes = max(frame_bytes, BATCH_BYTES) + MESSAGE_HEAD_BYTES
+    return fragment_bytes if text else None, fragment_bytes
+
+
+def check_of(listener: Listener) -> Check:
+    """The path of the listener, if it names one; and pages that its `origins` let in."""
+
+    def check(request: Request) -> http.HTTPStatus | None:
+        path = request.path.partition("?")[0]
+        if listener.address.path not in ("", path):
+            return http.HTTPStatus.NOT_FOUND
+        origins, hosts = request.headers.get_all("Origin"), request.headers.get_all("Host")
+        if len(origins) > 1 or len(hosts) != 1:
+            return http.HTTPStatus.BAD_REQUEST
+        if not listener.lets_in(origins[0] if origins else None, hosts[0]):
+            return http.HTTPStatus.FORBIDDEN
+        return None
+
+    return check

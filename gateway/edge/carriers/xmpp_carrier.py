@@ -1,0 +1,117 @@
+"""One peer behind an XMPP server: its devices, and what comes while its session is not read."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from slixmpp import JID
+from slixmpp.types import MessageTypes
+
+from gateway.edge.carriers.carrier import Carrier, Host
+from gateway.edge.carriers.xmpp_stream import ComponentStream
+from gateway.edge.metrics import Standing
+
+HELD_BYTES = 65_536
+"""As much as one message may have: what a session may leave unread of the stream that all share."""
+
+
+class XmppCarrier(Carrier):
+    """Of one peer. `own`: which of our addresses it writes to; the device that wrote last is answered."""
+
+    def __init__(self, host: Host, standing: Standing, jid: str, deadline: float, stream: ComponentStream) -> None:
+        super().__init__(host, standing, jid, deadline)
+        self._stream = stream
+        self.own = self._to = JID()
+        self._kind: MessageTypes = "normal"
+        self._devices: set[str] = set()
+        self._present: set[str] = set()
+        self._asked = False
+        self._paused = False
+        self._held: deque[bytes] = deque()
+        self._held_bytes = 0
+
+    def wrote(self, sender: JID, own: JID, kind: MessageTypes) -> None:
+        self._to, self.own, self._kind = sender, own, kind
+        self._devices.add(sender.resource)
+
+    def hear(self, message: bytes) -> bool:
+        """False if it had to be dropped."""
+        if not self._paused and self.connection is not None:
+            self.connection.receive(message, self._loop.time())
+            return True
+        if self._held_bytes + len(message) > HELD_BYTES:
+            return False
+        self._held.append(message)
+        self._held_bytes += len(message)
+        return True
+
+    def begin(self) -> None:
+        self._begin()
+
+    def seen(self, device: str) -> None:
+        self._devices.add(device)
+        self._present.add(device)
+
+    def asked(self) -> None:
+        """We want to know of its presence."""
+        self._asked = True
+
+    def missed(self, device: str) -> bool:
+        """That device is gone; with no name, all of them are. True if it was the last.
+
+        That all are gone is also what servers say when we ask: Prosody as a receipt, others as long as nobody there
+        shows himself to everyone. It proves nothing then, and who wrote to us is there.
+        """
+        if not device and self._asked:
+            self._asked = False
+            return False
+        self._present.discard(device)
+        self._devices.discard(device)
+        return not device or not self._devices
+
+    # -- the connection's side ---------------------------------------------------------------------------------
+
+    @property
+    def is_present(self) -> bool:
+        return bool(self._present)
+
+    def write(self, messages: list[bytes]) -> None:
+        for message in messages:
+            self._stream.say(self.own, self._to, self._kind, message.decode())
+
+    def queued_bytes(self) -> int:
+        return self._stream.queued_bytes
+
+    def pause_reading(self) -> None:
+        self._paused = True
+
+    def resume_reading(self) -> None:
+        self._paused = False
+        self._loop.call_soon(self._catch_up)
+
+    def _catch_up(self) -> None:
+        while self._held and not self._paused and self.connection is not None:
+            message = self._held.popleft()
+            self._held_bytes -= len(message)
+            self.connection.receive(message, self._loop.time())
+
+    def close(self, reason: str) -> None:  # noqa: ARG002 - presence gives no reason
+        if not self._closing:
+            self._closing = True
+            self._stream.tell_presence(self.own, self.address, "unavailable")
+            self._loop.call_soon(self.connection_lost, None)
+
+    def abort(self) -> None:
+        self.close("")
+
+    # -- what a carrier of bytes has ---------------------------------------------------------------------------
+
+    def _connected(self) -> None:
+        """The stream stands already."""
+
+    def _received(self, data: memoryview, now: float) -> None:
+        """Messages come by `hear`."""
+
+    def _ended(self) -> None:
+        if self.connection is not None:
+            self.connection.receive_eof()

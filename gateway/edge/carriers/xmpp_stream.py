@@ -1,0 +1,175 @@
+"""The stream to an XMPP server, as one of its external components (XEP-0114), on slixmpp.
+
+slixmpp keeps something of everyone who ever wrote or was seen, for as long as it runs, and anyone may write to a
+component. So messages and presence are taken out before it sees them; it keeps the stream, its handshake and its XML.
+It would also dial again by itself, and knows one connection at a time: so each try has a stream of its own, and one
+that has failed is let go of at once. What a connection of the past still says can then disturb no other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any, Protocol
+
+from slixmpp import JID, ComponentXMPP, Message, Presence
+from slixmpp.jid import InvalidJID
+from slixmpp.types import MessageTypes, PresenceTypes
+from slixmpp.xmlstream import StanzaBase, tostring
+
+from gateway.carriers.xmpp import body_of, for_now, is_ping
+from gateway.faults import Faults
+
+log = logging.getLogger(__name__)
+_faults = Faults(log)
+
+
+class User(Protocol):
+    """Who is told what comes. `own`: which of our addresses was written to."""
+
+    def stands(self) -> None:
+        """The server has accepted us."""
+
+    def message(self, sender: JID, own: JID, kind: MessageTypes, body: str) -> None: ...
+    def bounced(self, sender: JID) -> None:
+        """What was written to them could not be delivered."""
+
+    def asked(self, of: JID) -> None:
+        """They were asked for their presence."""
+
+    def knows(self, sender: JID) -> bool:
+        """They have a session."""
+
+    def present(self, sender: JID) -> None: ...
+    def absent(self, sender: JID) -> None: ...
+    def server_reads_not(self) -> None: ...
+    def server_reads_again(self) -> None: ...
+
+
+class ComponentStream(ComponentXMPP):
+    """One try. `over` is done when the stream has ended, or never came about; with why."""
+
+    def __init__(self, domain: str, secret: str, user: User) -> None:
+        super().__init__(domain, secret)  # type: ignore[no-untyped-call]
+        self._loop = asyncio.get_running_loop()
+        self._user = user
+        self._condition = ""
+        self.over: asyncio.Future[str] = self._loop.create_future()
+        self.add_filter("in", self._sort)
+        self.add_event_handler("session_start", self._stands)
+        self.add_event_handler("stream_error", self._stream_error)
+        self.add_event_handler("connection_failed", self.give_up)
+        self.add_event_handler("disconnected", self._ended)
+
+    def give_up(self, why: object) -> None:
+        """At once."""
+        self._ended(why)
+        self.abort()
+        self._let_go()
+
+    def hang_up(self) -> None:
+        """After what was written has gone out."""
+        if self.transport is not None:
+            self.send_raw(self.stream_footer)
+            self.transport.close()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Of the tasks that slixmpp keeps."""
+        self.cancel_connection_attempt()
+        if self._run_out_filters is not None:
+            self._run_out_filters.cancel()
+
+    # -- for the user ------------------------------------------------------------------------------------------
+
+    def say(self, own: JID, to: JID, kind: MessageTypes, body: str) -> None:
+        self._put_out(for_now(self.make_message(mto=to, mfrom=own, mtype=kind, mbody=body)))
+
+    def refuse(self, own: JID, to: JID) -> None:
+        """An error in answer to a message: there is no place for more sessions."""
+        message = self.make_message(mto=to, mfrom=own, mtype="error")
+        message["error"]["condition"] = "resource-constraint"
+        message["error"]["type"] = "wait"
+        self._put_out(message)
+
+    def tell_presence(self, own: JID, to: str, kind: PresenceTypes | None = None) -> None:
+        self._put_out(self.make_presence(pto=to, pfrom=own.bare, ptype=kind))
+
+    def ask_presence(self, own: JID, of: JID) -> None:
+        self._user.asked(of)
+        self.tell_presence(own, of.bare, "subscribe")
+
+    @property
+    def queued_bytes(self) -> int:
+        return self.transport.get_write_buffer_size() if self.transport is not None else 0
+
+    def limit_writes(self, high: int, low: int) -> None:
+        if self.transport is not None:
+            self.transport.set_write_buffer_limits(high, low)
+
+    def _put_out(self, stanza: StanzaBase) -> None:
+        if self.transport is not None:
+            self.send_raw(tostring(stanza.xml, xmlns=self.default_ns, stream=self, top_level=True))
+
+    # -- asyncio's and slixmpp's side --------------------------------------------------------------------------
+
+    def pause_writing(self) -> None:
+        self._user.server_reads_not()
+
+    def resume_writing(self) -> None:
+        self._user.server_reads_again()
+
+    def _stands(self, _: Any) -> None:
+        self._user.stands()
+
+    def _stream_error(self, error: StanzaBase) -> None:
+        self._condition = str(error["condition"])
+
+    def _ended(self, why: object) -> None:
+        if not self.over.done():
+            self.over.set_result(self._condition or str(why or "the server closed the stream"))
+
+    def _sort(self, stanza: StanzaBase) -> StanzaBase | None:
+        if not (isinstance(stanza, Message | Presence) or is_ping(stanza)):
+            return stanza
+        try:
+            if isinstance(stanza, Message):
+                self._take_message(stanza)
+            elif isinstance(stanza, Presence):
+                self._take_presence(stanza)
+            else:
+                self._take_ping(stanza)
+        except InvalidJID:
+            log.debug("a stanza of an address that is none")
+        except Exception:
+            # An exception would end the stream, and with it the sessions of everyone.
+            _faults.tell("while reading a stanza of XMPP")
+        return None
+
+    def _take_message(self, message: Message) -> None:
+        if message["type"] == "error":
+            self._user.bounced(message["from"])
+        elif body := body_of(message):
+            self._user.message(message["from"], message["to"], message["type"], body)
+
+    def _take_ping(self, ping: StanzaBase) -> None:
+        """XEP-0199, and who has no session learns that: an edge that began anew knows none of those it had."""
+        reply = ping.reply()
+        if not self._user.knows(ping["from"]):
+            reply["error"]["condition"] = "item-not-found"
+        self._put_out(reply)
+
+    def _take_presence(self, presence: Presence) -> None:
+        """Whoever wants to know of us may, and is asked the same."""
+        sender, own = presence["from"], presence["to"]
+        match presence.xml.get("type", "available"):
+            case "available":
+                self._user.present(sender)
+            case "unavailable":
+                self._user.absent(sender)
+            case "probe":
+                self.tell_presence(own, sender.bare)
+            case "subscribe":
+                self.tell_presence(own, sender.bare, "subscribed")
+                self.ask_presence(own, sender)
+                self.tell_presence(own, sender.bare)

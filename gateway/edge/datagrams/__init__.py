@@ -1,0 +1,1 @@
+"""Packets without a session: UDP and QUIC datagrams, in and out."""

@@ -1,0 +1,76 @@
+"""What every listener of datagrams is, whatever its datagrams carry."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+from gateway.config import Limits, Listener
+from gateway.edge.datagrams.open_socket import KernelDrops, bind
+from gateway.edge.datagrams.outgoing import DatagramsOut, Told
+from gateway.edge.datagrams.sending import Datagram, OfT
+from gateway.edge.metrics import ListenerMetrics
+from gateway.edge.publisher import RawPublisher
+from gateway.protocols.spec import ProtocolSpec
+from gateway.raw_log.frames import Source
+from gateway.reasons import Reason
+
+
+class DatagramListener(ABC):
+    """Counts its frames in the raw log itself (`settled`), for nobody waits for a datagram's acknowledgement."""
+
+    def __init__(
+        self, edge: str, epoch: int, listener: Listener, spec: ProtocolSpec[Any], publisher: RawPublisher,
+        metrics: ListenerMetrics,
+    ) -> None:  # fmt: skip
+        self._loop = asyncio.get_running_loop()
+        self._publisher = publisher
+        self._metrics = metrics
+        self._peek = spec.partition_key
+        self._source = Source(spec.name, listener.name, edge, epoch)
+        self.listener = listener
+        self.socket = bind(listener)
+        self._out = DatagramsOut(self.socket)
+        self._drops = KernelDrops(self.socket, metrics)
+
+    @abstractmethod
+    def use(self, limits: Limits) -> None:
+        """Limits that hold from now on."""
+
+    @abstractmethod
+    def send(self, datagrams: Sequence[Datagram[OfT]], told: Told[OfT]) -> None:
+        """See `dispatch.Datagrams`."""
+
+    @abstractmethod
+    def _drain(self) -> None:
+        """Takes what waits at the socket."""
+
+    @property
+    def port(self) -> int:
+        port: int = self.socket.getsockname()[1]
+        return port
+
+    def start(self) -> None:
+        self._loop.add_reader(self.socket.fileno(), self._drain)
+
+    def stop(self) -> None:
+        """Nothing more is received; what the router still sends goes out, as far as the protocol below allows."""
+        self._loop.remove_reader(self.socket.fileno())
+        self.count_kernel_drops()
+
+    def close(self) -> None:
+        """After `stop`. What waits to be sent has no end but this."""
+        if self.socket.fileno() >= 0:
+            self._out.close()
+            self.socket.close()
+
+    def settled(self, frames: int, seconds: float, accepted: bool) -> None:
+        if accepted:
+            self._metrics.accepted(frames, seconds)
+        else:
+            self._metrics.rejected(Reason.INTERNAL, frames)
+
+    def count_kernel_drops(self) -> None:
+        self._drops.count()

@@ -1,0 +1,98 @@
+"""Datagrams on their way out. A full socket buffer holds them up for a moment; it does not lose them."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from collections import deque
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import Any
+
+from gateway.edge.datagrams.calls import AT_ONCE
+from gateway.edge.datagrams.sending import Datagram, NoAddress, OfT, sending
+
+QUEUED_BYTES = 1_048_576
+"""What may wait for the system to take it: some two thousand of the largest packets, milliseconds' worth."""
+RETRY_SECONDS = 0.01
+"""After ENOBUFS, which the poll does not tell the end of: the network card's queue is full, not the socket's."""
+
+Told = Callable[[Sequence[Datagram[OfT]], str], None]
+"""Told of each datagram once, of many together where it can be: "" when the system has taken them, or what is in the
+way."""
+_BUSY = frozenset({errno.EAGAIN, errno.EWOULDBLOCK, errno.ENOBUFS})
+
+
+class DatagramsOut:
+    def __init__(self, sock: socket.socket) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._socket = sock
+        self._sending = sending(sock)
+        self._waiting: deque[tuple[Datagram[Any], Told[Any]]] = deque()
+        self._waiting_bytes = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    def send(self, datagrams: Sequence[Datagram[OfT]], told: Told[OfT]) -> None:
+        """In their order, and after all that were given before."""
+        if self._closed:
+            told(datagrams, "the listener is gone")
+            return
+        while datagrams and not self._waiting:
+            over, detail = self._try(datagrams)
+            if not over:
+                break
+            told(datagrams[:over], detail)
+            datagrams = datagrams[over:]
+        for one in datagrams:
+            self._wait(one, told)
+
+    def close(self) -> None:
+        self._closed = True
+        self._loop.remove_writer(self._socket.fileno())
+        if self._timer is not None:
+            self._timer.cancel()
+        self._over(len(self._waiting), "the edge ended first")
+
+    def _try(self, datagrams: Sequence[Datagram[Any]]) -> tuple[int, str]:
+        """How many, from the first, are over, and what was in the way if that is an error. None: they have to wait,
+        and it is watched for how long."""
+        try:
+            return self._sending.send(datagrams), ""
+        except NoAddress:
+            return 1, "no address of a peer"
+        except (OSError, OverflowError, UnicodeError) as error:
+            code = error.errno if isinstance(error, OSError) else None
+            if code in _BUSY:
+                self._watch(code)
+                return 0, ""
+            return 1, f"not sent: {errno.errorcode.get(code or 0, type(error).__name__)}"
+
+    def _wait(self, one: Datagram[OfT], told: Told[OfT]) -> None:
+        size = len(one[0])
+        if self._waiting_bytes + size > QUEUED_BYTES:
+            told((one,), "the system takes no more datagrams")
+            return
+        self._waiting.append((one, told))
+        self._waiting_bytes += size
+
+    def _watch(self, code: int | None) -> None:
+        if code == errno.ENOBUFS:
+            self._timer = self._loop.call_later(RETRY_SECONDS, self._go_on)
+        else:
+            self._loop.add_writer(self._socket.fileno(), self._go_on)
+
+    def _go_on(self) -> None:
+        self._loop.remove_writer(self._socket.fileno())
+        while self._waiting:
+            over, detail = self._try([one for one, _ in islice(self._waiting, AT_ONCE)])
+            if not over:
+                return
+            self._over(over, detail)
+
+    def _over(self, count: int, detail: str) -> None:
+        for _ in range(count):
+            one, told = self._waiting.popleft()
+            self._waiting_bytes -= len(one[0])
+            told((one,), detail)

@@ -1,0 +1,211 @@
+"""The QUIC listener: packets of a datagram protocol, each in a DATAGRAM frame, over connections that are secret.
+
+The same packets under the same rules as by UDP: what a packet proves is proven by itself, and a client's certificate
+admits it, no more. Towards the mesh the peer is `host:port#token`: where it was when it came, and the connection's own
+mark. That name stays when the peer moves to another address (RFC 9000 section 9), and no other connection ever has it,
+so what was meant for one client is never sent to the next that happens to have its address.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from aioquic.buffer import Buffer  # type: ignore[attr-defined]
+from aioquic.quic.configuration import SMALLEST_MAX_DATAGRAM_SIZE
+from aioquic.quic.packet import QuicHeader, QuicPacketType, pull_quic_header
+
+from gateway.address import host_port
+from gateway.carriers.quic import DatagramConnection
+from gateway.config import Limits, Listener
+from gateway.edge.carriers.reading import TokenBucket
+from gateway.edge.datagrams.incoming import DATAGRAM_BYTES
+from gateway.edge.datagrams.listener import DatagramListener
+from gateway.edge.datagrams.outgoing import Told
+from gateway.edge.datagrams.quic_arrival import Address, Retries, other_versions, refusal
+from gateway.edge.datagrams.quic_peer import QuicPeer
+from gateway.edge.datagrams.quic_tls import QuicContext
+from gateway.edge.datagrams.sending import Datagram, OfT
+from gateway.edge.metrics import ListenerMetrics, Standing
+from gateway.edge.publisher import RawPublisher
+from gateway.protocols.spec import ProtocolSpec
+from gateway.raw_log.frames import Source
+from gateway.reasons import Reason
+
+log = logging.getLogger(__name__)
+
+PACKETS_PER_WAKE_UP = 64
+"""Each costs some 100 µs to decrypt and take apart: then others have their turn."""
+RETRY_FROM_ARRIVING = 64
+"""So many handshakes under way, and more must first prove that they are where they say: a handshake costs us a
+signature and a place, and whoever forges addresses would have both for one packet."""
+TOKEN_BYTES = 4
+
+
+@dataclass(slots=True)
+class _Known:
+    """What the listener remembers of a connection. `ids`: those it is known by."""
+
+    peer: QuicPeer
+    source: Source
+    partition: int
+    bucket: TokenBucket | None = None
+    ids: set[bytes] = field(default_factory=set)
+
+
+class QuicListener(DatagramListener):
+    """`listener` and `secured` may be replaced: what is bound stays, and new connections get other certificates."""
+
+    def __init__(
+        self, edge: str, epoch: int, listener: Listener, spec: ProtocolSpec[Any], publisher: RawPublisher,
+        metrics: ListenerMetrics, limits: Limits, secured: QuicContext,
+    ) -> None:  # fmt: skip
+        super().__init__(edge, epoch, listener, spec, publisher, metrics)
+        self._retries = Retries()
+        self._by_id: dict[bytes, QuicPeer] = {}
+        self._known: dict[str, _Known] = {}
+        self._arriving = 0
+        self._closed = False
+        self._limits = limits
+        self.secured = secured
+
+    def use(self, limits: Limits) -> None:
+        """Limits that hold from now on; the idle time for new connections."""
+        self._limits = limits
+        for known in self._known.values():
+            known.bucket = self._bucket()
+
+    def stop(self) -> None:
+        """Goodbye to all, and nothing more is sent to any: there are no connections without receiving."""
+        self._closed = True
+        super().stop()
+        for known in list(self._known.values()):
+            known.peer.leave("drain")
+            known.peer.abort()
+        self.close()
+
+    def send(self, datagrams: Sequence[Datagram[OfT]], told: Told[OfT]) -> None:
+        """Their addresses: the names of connections."""
+        for one in datagrams:
+            frame, name, _ = one
+            known = self._known.get(name)
+            if known is None:
+                told((one,), "the listener is gone" if self._closed else "the connection is gone")
+            else:
+                known.peer.send(frame, partial(told, (one,)), self._limits.queue_bytes)
+
+    # -- receiving ---------------------------------------------------------------------------------------------
+
+    def _drain(self) -> None:
+        heard: dict[str, QuicPeer] = {}
+        try:
+            for _ in range(PACKETS_PER_WAKE_UP):
+                data, address = self.socket.recvfrom(DATAGRAM_BYTES)
+                if (peer := self._route(data, address[:2])) is not None:
+                    heard[peer.name] = peer
+        except BlockingIOError:
+            pass
+        except OSError as error:  # an ICMP error of an earlier send; the socket goes on
+            log.debug("socket of %s: %s", self.listener.name, error)
+        for peer in heard.values():
+            peer.flush()
+
+    def _route(self, data: bytes, address: Address) -> QuicPeer | None:
+        id_length = self.secured.quic.connection_id_length
+        try:
+            header = pull_quic_header(Buffer(data=data), host_cid_length=id_length)
+        except ValueError:  # no QUIC: there is nobody to tell
+            return None
+        peer = self._by_id.get(header.destination_cid)
+        if peer is None and len(data) >= SMALLEST_MAX_DATAGRAM_SIZE:  # a shorter one begins nothing (section 14.1)
+            peer = self._arrive(header, address)
+        if peer is not None:
+            peer.receive(data, address, self._loop.time())
+        return peer
+
+    def _arrive(self, header: QuicHeader, address: Address) -> QuicPeer | None:
+        now, supported = self._loop.time(), self.secured.quic.supported_versions
+        if header.version and header.version not in supported:
+            self.put_out(other_versions(header, supported), address)
+            return None
+        if header.packet_type is not QuicPacketType.INITIAL:
+            return None
+        first_id = self._retries.proven(header, address, now)
+        if first_id is None and self._arriving >= RETRY_FROM_ARRIVING:
+            self.put_out(self._retries.demand(header, address, now), address)
+            return None
+        standing = self._enter()
+        if standing is None:
+            self.put_out(refusal(header), address)
+            return None
+        return self._meet(header.destination_cid, first_id, address, standing)
+
+    def _enter(self) -> Standing | None:
+        """A place for one more connection; None if there is none."""
+        standing = Standing(self._metrics)
+        if len(self._known) < self._limits.connections:
+            return standing
+        standing.ended(Reason.OVERLOAD)
+        standing.gone()
+        return None
+
+    def _meet(self, own_id: bytes, first_id: bytes | None, address: Address, standing: Standing) -> QuicPeer:
+        """`own_id`: what the peer calls us for now. `first_id`: what it did before it was told to come again."""
+        configuration = replace(self.secured.quic, idle_timeout=self._limits.idle_seconds)
+        connection = DatagramConnection(configuration, first_id or own_id, own_id if first_id is not None else None)
+        name = f"{host_port(*address)}#{os.urandom(TOKEN_BYTES).hex()}"
+        peer = QuicPeer(self, connection, name, standing, self._limits.handshake_seconds)
+        source = replace(self._source, peer=name)
+        self._known[name] = _Known(peer, source, self._publisher.partition_of(name.encode()), self._bucket())
+        self._arriving += 1
+        for connection_id in (own_id, connection.host_cid):
+            self.issued(connection_id, peer)
+        return peer
+
+    def _bucket(self) -> TokenBucket | None:
+        rate = self._limits.frames_per_second_per_session
+        return TokenBucket(rate, self._loop.time()) if rate else None
+
+    # -- for connections ---------------------------------------------------------------------------------------
+
+    def took(self, peer: QuicPeer, packet: bytes) -> None:
+        known = self._known[peer.name]
+        self._metrics.received_frames.inc()
+        self._metrics.received_bytes.inc(len(packet))
+        if self._publisher.is_full:
+            self._metrics.rejected(Reason.OVERLOAD)
+        elif known.bucket is not None and not known.bucket.has_one(self._loop.time()):
+            self._metrics.rejected(Reason.RATE_LIMITED)
+        else:
+            key = self._peek(packet) if self._peek is not None else b""
+            partition = self._publisher.partition_of(key) if key else known.partition
+            self._publisher.add(partition, known.source, time.time_ns() // 1000, packet, self)
+
+    def put_out(self, data: bytes, address: Address) -> None:
+        self._out.send([(data, host_port(*address), None)], _lost)
+
+    def arrived(self) -> None:
+        self._arriving -= 1
+
+    def issued(self, connection_id: bytes, peer: QuicPeer) -> None:
+        self._by_id[connection_id] = peer
+        self._known[peer.name].ids.add(connection_id)
+
+    def retired(self, connection_id: bytes) -> None:
+        if (peer := self._by_id.pop(connection_id, None)) is not None:
+            self._known[peer.name].ids.discard(connection_id)
+
+    def gone(self, peer: QuicPeer) -> None:
+        for connection_id in self._known.pop(peer.name).ids:
+            del self._by_id[connection_id]
+
+
+def _lost(_: object, detail: str) -> None:
+    """QUIC sends again what matters to it, and knows no difference to a packet that the network lost."""
+    if detail:
+        log.debug("a packet was %s", detail)

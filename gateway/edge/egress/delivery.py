@@ -1,0 +1,83 @@
+"""A delivery on this edge, and the one way it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from gateway.deliveries import DeliveryOutcome
+from gateway.edge.egress.confirmations import Awaited
+from gateway.edge.egress.outcomes import OutcomeLog
+from gateway.edge.metrics import EdgeMetrics
+from gateway.edge.traces import EdgeTraces
+from gateway.protocols.actions import REACHED, Delivery, Outcome
+from gateway.raw_log.frames import durable_parts
+
+
+@dataclass(slots=True)
+class HandedDelivery(Delivery):
+    """`offset`: of its egress record. `protocol`: what its frame is written in. `owed_to`: the durable name of the node
+    that gets it even if its session is away. `partition`: the raw one that its frame stands in. `given`: another edge
+    owed it before. `trace`: the `traceparent` it follows from, and then `handed_at`: when it was handed to us."""
+
+    offset: int = 0
+    protocol: str = ""
+    owed_to: str = ""
+    partition: int = 0
+    given: bool = False
+    trace: str = ""
+    handed_at: int = 0
+    awaited: Awaited | None = field(default=None, repr=False, compare=False)
+    """Somebody waits until all deliveries of its record are over."""
+
+
+class Receiver(NamedTuple):
+    """Whose a delivery was. `destination`: the session's id, `listener host:port`, or the durable name of a node."""
+
+    destination: str
+    listener: str = ""
+    node: str = ""
+
+
+class Ends:
+    """Writes down the end of each delivery and counts it. Counts are told at the end of a turn of the loop, together:
+    that costs a tenth of telling each."""
+
+    def __init__(self, log: OutcomeLog, metrics: EdgeMetrics, traces: EdgeTraces | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._log = log
+        self._metrics = metrics
+        self._traces = traces
+        self._ended: defaultdict[tuple[str, str, str, str], list[int]] = defaultdict(list)
+
+    def end(self, delivery: HandedDelivery, receiver: Receiver, outcome: Outcome, detail: str = "") -> None:
+        at, value = time.time_ns() // 1000, str(outcome)
+        row = DeliveryOutcome(delivery.event_id, receiver.destination, value, detail, at, delivery.part, receiver.node)
+        owed = bool(delivery.owed_to)
+        self._log.add(row, delivery.offset, owed=owed)
+        if delivery.awaited is not None:
+            delivery.awaited.ended(outcome)
+        if not self._ended:
+            self._loop.call_soon(self._tell)
+        self._ended[receiver.listener, delivery.protocol, delivery.origin, value].append(at - delivery.received_at)
+        if self._traces is not None and delivery.trace:
+            failed = "" if outcome in REACHED else detail or value
+            self._traces.delivered(delivery, receiver.destination, at, value, failed)
+        if outcome is Outcome.UNDELIVERABLE:
+            said = {"protocol": delivery.origin, "peer": receiver.destination, "node": receiver.node}
+            self._log.reject(row, delivery.frame, said, delivery.offset, owed=owed)
+
+    def _tell(self) -> None:
+        ended, self._ended = self._ended, defaultdict(list)
+        for (listener, protocol, origin, outcome), took_us in ended.items():
+            self._metrics.of_name(listener, protocol).delivered(outcome, len(took_us))
+            if origin and outcome in REACHED:
+                self._metrics.observe_end_to_end(origin, protocol, [max(one, 0) / 1e6 for one in took_us])
+
+    def end_owed(self, delivery: HandedDelivery, outcome: Outcome, detail: str) -> None:
+        """One that was owed to a node: whichever session it went to, it is the node that got it."""
+        node, listener = durable_parts(delivery.owed_to)
+        self.end(delivery, Receiver(delivery.owed_to, listener, node), outcome, detail)

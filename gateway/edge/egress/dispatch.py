@@ -1,0 +1,318 @@
+"""From the egress partition to sessions and datagrams: what the router wrote for this edge, in its order.
+
+Records come in batches from the reader's thread and are handled in slices, so that an event for ten thousand sessions
+delays nobody's keepalive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache, partial
+from typing import Protocol, TypeGuard
+
+from gateway.edge.datagrams.calls import AT_ONCE
+from gateway.edge.datagrams.outgoing import Told
+from gateway.edge.datagrams.sending import KNOWN_ADDRESSES, Datagram, OfT
+from gateway.edge.egress.confirmations import Awaited, HeldAnswers, Released
+from gateway.edge.egress.delivery import Ends, HandedDelivery, Receiver
+from gateway.edge.egress.handover import Handovers
+from gateway.edge.egress.ledger import Ledger
+from gateway.edge.egress.outcomes import KnownOutcomes
+from gateway.edge.egress.owed import Owed
+from gateway.edge.egress.reader import Batch
+from gateway.edge.egress.tickets import Tickets
+from gateway.egress import Begun, Confirm, Egress, Group, Handover, Position, Step
+from gateway.event import Kind
+from gateway.faults import Faults
+from gateway.protocols.actions import Delivery, Outcome
+from gateway.raw_log.frames import ReplyAddress, datagram_name, session_id
+
+log = logging.getLogger(__name__)
+
+SLICE_SECONDS = 0.005
+_TAKEN = (-1, None)
+"""Stands behind the records of a batch."""
+
+
+class OpenSession(Protocol):
+    def deliver(self, delivery: Delivery) -> None: ...
+
+
+class Datagrams(Protocol):
+    def send(self, datagrams: Sequence[Datagram[OfT]], told: Told[OfT]) -> None:
+        """In their order. `told`, of each: "" when the system has taken it, or what is in the way."""
+
+
+Confirming = Callable[[Confirm, Position, bool, Callable[[], None]], None]
+"""Writes down that a record is over: for whom, which, whether it failed; and calls back when that is durable."""
+
+
+class Past:
+    """What an earlier life of this edge has done: of records before `to` sessions lack nothing below `sessions_to`,
+    and of all else `outcomes` says what is known."""
+
+    def __init__(self, to: int = 0, sessions_to: int = 0, outcomes: KnownOutcomes | None = None) -> None:
+        self._to = to
+        self._sessions_to = sessions_to
+        self._outcomes = outcomes or KnownOutcomes()
+
+    def knows(self, offset: int, delivery: Delivery, destination: str, *, owed: bool) -> bool:
+        if offset >= self._to:
+            self._outcomes.clear()  # offsets only grow: nothing will be asked for any more
+            return False
+        if not owed and offset < self._sessions_to:
+            return True
+        return self._outcomes.take(delivery.event_id, delivery.part, destination)
+
+
+class Dispatch:
+    """`session(number)`: of this epoch. `datagrams`: by listener. `abandon`: tells who asked that nobody will answer.
+    `begun`: another edge has begun anew. `confirm`: tells who waits for a record that it is over. `patience`: how many
+    seconds such a one waits.
+    `taken`: called for each batch when it has been handled."""
+
+    def __init__(
+        self, *, edge: str, epoch: int, ledger: Ledger, ends: Ends, owed: Owed, handovers: Handovers,
+        tickets: Tickets[tuple[int, Egress]],
+        session: Callable[[int], OpenSession | None], datagrams: Mapping[str, Datagrams],
+        abandon: Callable[[ReplyAddress], None], begun: Callable[[Begun], None], confirm: Confirming,
+        patience: Callable[[], float], taken: Callable[[], None], past: Past,
+    ) -> None:  # fmt: skip
+        self._loop = asyncio.get_running_loop()
+        self._edge, self._epoch = edge, epoch
+        self._ledger, self._ends, self._owed, self._tickets = ledger, ends, owed, tickets
+        self._handovers = handovers
+        self._session = session
+        self._datagrams = datagrams
+        self._abandon = abandon
+        self._begun = begun
+        self._confirm = confirm
+        self._patience = patience
+        self._answers: HeldAnswers[tuple[int, Egress]] = HeldAnswers()
+        self._taken = taken
+        self._past = past
+        self._queue: deque[tuple[int, Egress | None]] = deque()
+        self._leaving: dict[str, list[Datagram[HandedDelivery]]] = {}
+        self._working = False
+        self._stopped = False
+        self._faults = Faults(log)
+
+    def stop(self) -> None:
+        """What has not been handled is the next life's."""
+        self._stopped = True
+        self._queue.clear()
+
+    def take(self, batch: Batch) -> None:
+        if self._stopped:
+            return
+        self._queue.extend(batch)
+        self._queue.append(_TAKEN)
+        if not self._working:
+            self._working = True
+            self._work()
+
+    def expire(self) -> None:
+        """Looked at now and then: answers that nobody waits for any more."""
+        for released in list(self._answers.overdue(self._loop.time())):
+            self._deliver_all(*_chosen(released))
+        self._send_all()
+
+    def _work(self) -> None:
+        self._handle_some()
+        self._send_all()
+        self._working = bool(self._queue)
+        if self._working:
+            self._loop.call_soon(self._work)
+
+    def _handle_some(self) -> None:
+        until = self._loop.time() + SLICE_SECONDS
+        while self._queue:
+            offset, record = self._queue.popleft()
+            if offset < 0:
+                self._taken()
+                continue
+            if record is not None and self._ledger.passes(record.position):
+                self._guarded(offset, record)
+            self._ledger.done(offset + 1)
+            if self._loop.time() > until:
+                return
+
+    def _guarded(self, offset: int, record: Egress) -> None:
+        try:
+            self._handle(offset, record)
+        except Exception:
+            # A fault of ours costs the record it happened with, and must not cost what the ledger holds back for it.
+            self._faults.tell(f"while handling egress offset {offset}")
+            self._each(offset, record, self._ledger.settle)
+
+    def _handle(self, offset: int, record: Egress) -> None:
+        self._each(offset, record, self._ledger.open)  # what is held too: a killed edge must find it again
+        ready: Iterable[tuple[int, Egress]] = [(offset, record)]
+        if _is_step(record.handover):
+            self._handovers.take(offset, record.position.partition, record.handover)
+        elif record.applied is not None:
+            held = self._tickets.applied(record.applied.ticket, record.applied.partition)
+            ready = [held] if held is not None else []
+        elif record.begun is not None:
+            self._begun(record.begun)
+        elif record.confirmed is not None:
+            told = record.confirmed
+            released = self._answers.told(told.ticket, told.part, failed=told.failed)
+            ready = [_chosen(released)] if released is not None else []
+        elif record.needed:
+            until = self._loop.time() + self._patience()
+            ready = map(_chosen, self._answers.hold(record.ticket, (offset, record), record.needed, until))
+        elif record.ticket:
+            ready = self._tickets.hold(record.ticket, (offset, record))
+        for at, one in ready:
+            self._deliver_all(at, one)
+
+    def _deliver_all(self, offset: int, record: Egress) -> None:
+        awaited = self._awaited(offset, record)
+        for group in record.groups:
+            self._deliver(offset, record, group, awaited)
+
+    def _awaited(self, offset: int, record: Egress) -> Awaited | None:
+        """What is told to who waits is as much a part of the record as its outcomes: it is open until it is durable.
+
+        It is sessions that confirm: a node that is away has none, and is not waited for.
+        """
+        confirm = record.confirm
+        if confirm is None:
+            return None
+
+        def over(failed: bool) -> None:
+            self._confirm(confirm, record.position, failed, lambda: self._ledger.settle(offset))
+
+        return Awaited(sum(map(self._present, record.groups)), over)
+
+    def _present(self, group: Group) -> int:
+        return len(group.sessions) + len(group.addresses) + sum(map(self._owed.is_here, group.owed))
+
+    def _each(self, offset: int, record: Egress, change: Callable[..., None]) -> None:
+        for group in record.groups:
+            if count := len(group.sessions) + len(group.addresses):
+                change(offset, count)
+            if group.owed:
+                change(offset, len(group.owed), owed=True)
+        if record.confirm is not None:
+            change(offset)
+        if _is_step(record.handover):
+            change(offset, owed=True)
+
+    def _deliver(self, offset: int, record: Egress, group: Group, awaited: Awaited | None) -> None:
+        delivery = _handed(offset, record, group, awaited)
+        if group.sessions:
+            self._to_sessions(record.epoch, group.sessions, delivery)
+        for listener, address in group.addresses:
+            self._to_datagram(listener, address, delivery)
+        for node in group.owed:
+            waited = awaited if self._owed.is_here(node) else None
+            self._to_node(node, _handed(offset, record, group, waited, node))
+
+    def _to_sessions(self, epoch: int, numbers: tuple[int, ...], delivery: HandedDelivery) -> None:
+        current = epoch == self._epoch
+        for number in numbers:
+            session = self._session(number) if current else None
+            if session is not None:
+                session.deliver(delivery)
+            else:
+                self._gone(delivery, session_id(self._edge, epoch, number))
+
+    def _gone(self, delivery: HandedDelivery, destination: str) -> None:
+        if self._is_known(delivery, destination):
+            return
+        self._ends.end(delivery, Receiver(destination), Outcome.UNDELIVERABLE, "the session is gone")
+        if delivery.kind is Kind.REQUEST and delivery.reply is not None:
+            self._abandon(delivery.reply)
+
+    def _to_datagram(self, listener: str, address: str, delivery: HandedDelivery) -> None:
+        if self._is_known(delivery, _receiver(listener, address).destination):
+            return
+        leaving = self._leaving.setdefault(listener, [])
+        leaving.append((delivery.frame, address, delivery))
+        if len(leaving) >= AT_ONCE:
+            self._send(listener)
+
+    def _send_all(self) -> None:
+        for listener in list(self._leaving):
+            self._send(listener)
+
+    def _send(self, listener: str) -> None:
+        """With one call where the system can: what leaves together costs less than one by one."""
+        leaving, told = self._leaving.pop(listener), partial(self._sent, listener)
+        socket = self._datagrams.get(listener)
+        try:
+            if socket is None:
+                told(leaving, "the listener is gone")
+            else:
+                socket.send(leaving, told)
+        except Exception:
+            self._faults.tell(f"while sending {len(leaving)} datagrams of {listener}")
+            for _, _, delivery in leaving:
+                self._ledger.settle(delivery.offset)
+
+    def _sent(self, listener: str, datagrams: Sequence[Datagram[HandedDelivery]], detail: str) -> None:
+        outcome = Outcome.UNDELIVERABLE if detail else Outcome.WRITTEN
+        for _, address, delivery in datagrams:
+            self._ends.end(delivery, _receiver(listener, address), outcome, detail)
+
+    def _to_node(self, node: str, delivery: HandedDelivery) -> None:
+        if not self._is_known(delivery, node):
+            self._owed.add(delivery)
+
+    def _is_known(self, delivery: HandedDelivery, destination: str) -> bool:
+        """An earlier life has written what became of it. Whoever waits for it, and was not told by that life, is told
+        that it failed: what is not known to be good is not promised."""
+        owed = bool(delivery.owed_to)
+        if not self._past.knows(delivery.offset, delivery, destination, owed=owed):
+            return False
+        self._ledger.settle(delivery.offset, owed=owed)
+        if delivery.awaited is not None:
+            delivery.awaited.ended(Outcome.EXPIRED)
+        return True
+
+
+def _is_step(handover: Handover | None) -> TypeGuard[Handover]:
+    """To be done by itself; else it says of the record's own deliveries where they come from."""
+    return handover is not None and handover.step is not Step.GIVEN
+
+
+@lru_cache(KNOWN_ADDRESSES)
+def _receiver(listener: str, address: str) -> Receiver:
+    return Receiver(datagram_name(listener, address), listener)
+
+
+def _chosen(released: Released[tuple[int, Egress]]) -> tuple[int, Egress]:
+    (offset, record), failed = released
+    return offset, replace(record, kind=Kind.ERROR, groups=record.otherwise) if failed else record
+
+
+def _handed(offset: int, record: Egress, group: Group, awaited: Awaited | None, owed_to: str = "") -> HandedDelivery:
+    """By place, in the order of the fields: by name it takes twice as long."""
+    position = record.position
+    return HandedDelivery(
+        record.event_id,
+        record.kind,
+        record.subject,
+        group.frame,
+        group.stamps,
+        ReplyAddress.unpack(group.reply) if group.reply else None,
+        group.request,
+        record.origin,
+        record.received_at,
+        position.part,
+        offset,
+        group.protocol,
+        owed_to,
+        position.partition,
+        record.handover is not None,
+        record.trace,
+        time.time_ns() // 1000 if record.trace else 0,
+        awaited,
+    )

@@ -1,0 +1,138 @@
+"""What became of each delivery: into `deliveries`, many to a record. What could not be delivered: into `rejected`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from gateway import deliveries
+from gateway.config import Config
+from gateway.deliveries import DeliveryOutcome
+from gateway.edge.egress.ledger import Ledger, Resumption
+from gateway.edge.partitions import records_since
+from gateway.edge.producer import NotTaken, Sends
+from gateway.reasons import Reason, Rejected, Stage
+
+FLUSH_SECONDS = 0.05
+OUTCOMES_PER_RECORD = 1_000
+
+OWED_KEY = b"owed"
+"""Of records with outcomes of owed deliveries, so that a start that looks far back for them reads no others."""
+CLOCK_STEP_MS = 10_000
+"""How far this host's clock may have been set back between two starts."""
+LOOK_BACK_SECONDS = 60.0
+
+
+def partition_of(config: Config) -> int:
+    """Where this edge writes its outcomes: one partition, so that it need not read all of them back."""
+    return config.edge_ordinal % config.kafka.topic("deliveries").partitions
+
+
+class OutcomeLog:
+    """Lives in the event loop. `failed` is told when Kafka will not take an outcome at all."""
+
+    def __init__(
+        self, config: Config, producer: Sends, ledger: Ledger, failed: Callable[[BaseException], None]
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._producer = producer
+        self._ledger = ledger
+        self._failed = failed
+        self._edge = config.edge.id
+        self._deliveries, self._rejected = config.topic("deliveries"), config.topic("rejected")
+        self._partition = partition_of(config)
+        self._rows: dict[bool, list[DeliveryOutcome]] = {False: [], True: []}
+        self._offsets: dict[bool, list[int]] = {False: [], True: []}
+        self._flush_is_due = False
+
+    def add(self, row: DeliveryOutcome, offset: int, *, owed: bool = False) -> None:
+        """`offset`: of the egress record, which was opened in the ledger for this."""
+        self._rows[owed].append(row)
+        self._offsets[owed].append(offset)
+        if not self._flush_is_due:
+            self._flush_is_due = True
+            self._loop.call_later(FLUSH_SECONDS, self.flush)
+        if len(self._rows[owed]) >= OUTCOMES_PER_RECORD:
+            self._write(owed)
+
+    def reject(self, row: DeliveryOutcome, frame: bytes, headers: dict[str, str], offset: int, *, owed: bool) -> None:
+        """What could not be delivered can be looked at, and sent through again."""
+        why = {"reason": Reason.UNDELIVERABLE, "stage": Stage.DELIVER, "detail": row.detail}
+        said = why | {"event_id": row.event_id} | headers
+        encoded = [(name, value.encode()) for name, value in said.items()]
+        self._ledger.open(offset, owed=owed)
+        self._send(self._rejected, frame, [offset], owed, headers=encoded)
+
+    def flush(self) -> None:
+        self._flush_is_due = False
+        for owed in self._rows:
+            self._write(owed)
+
+    def _write(self, owed: bool) -> None:
+        rows, self._rows[owed] = self._rows[owed], []
+        offsets, self._offsets[owed] = self._offsets[owed], []
+        if rows:
+            value, key = deliveries.encode(self._edge, rows), OWED_KEY if owed else None
+            self._send(self._deliveries, value, offsets, owed, key=key, partition=self._partition)
+
+    def _send(self, topic: str, value: bytes, offsets: list[int], owed: bool, **settings: Any) -> None:
+        self._producer.send(topic, value, partial(self._sent, offsets, owed), **settings)
+
+    def _sent(self, offsets: list[int], owed: bool, error: NotTaken | None, _at: int) -> None:
+        """In the producer's thread."""
+        self._loop.call_soon_threadsafe(self._settle, offsets, owed, error)
+
+    def _settle(self, offsets: list[int], owed: bool, error: NotTaken | None) -> None:
+        if error is not None:
+            self._failed(error)
+            return
+        for offset, count in Counter(offsets).items():
+            self._ledger.settle(offset, count, owed=owed)
+
+
+class KnownOutcomes:
+    """Outcomes that an earlier life of this edge has written, for records that are read again."""
+
+    def __init__(self) -> None:
+        self._known: set[tuple[str, int, str]] = set()
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def clear(self) -> None:
+        self._known.clear()
+
+    def add(self, row: DeliveryOutcome) -> None:
+        self._known.add((row.event_id, row.part, row.destination))
+
+    def take(self, event_id: str, part: int, destination: str) -> bool:
+        """Whether it is known. It will not be asked for again, and is forgotten."""
+        key = event_id, part, destination
+        known = key in self._known
+        self._known.discard(key)
+        return known
+
+
+def look_back(config: Config, resumption: Resumption) -> KnownOutcomes:
+    """Reads `deliveries` from the time of what was committed. Blocks. Raises SetupError, TimeoutError."""
+    known = KnownOutcomes()
+    since_ms = min(resumption.checkpoint.at_ms, resumption.sessions_ms) - CLOCK_STEP_MS
+    all_from_ms = resumption.sessions_ms - CLOCK_STEP_MS
+    topic = config.topic("deliveries")
+    for record in records_since(config, topic, partition_of(config), since_ms, LOOK_BACK_SECONDS):
+        if record.key() == OWED_KEY or record.timestamp()[1] >= all_from_ms:
+            _add_rows(known, record.value() or b"", config.edge.id)
+    return known
+
+
+def _add_rows(known: KnownOutcomes, value: bytes, edge: str) -> None:
+    try:
+        writer, rows = deliveries.decode(value)
+    except Rejected:
+        return  # of another version: what it says is lost on us, and its deliveries are judged as open
+    if writer == edge:
+        for row in rows:
+            known.add(row)

@@ -1,0 +1,290 @@
+"""Deliveries that are owed to nodes: kept while a node is away, given to its session when it comes back.
+
+                 add                    the session's window has room
+    (owed) ──────────────► waiting ───────────────────────────────────► given ─► confirmed, written, refused: over
+                              ▲  ▲                                       │ │
+                              │  └── the session ended, or never said ─────┘ └─► sessions end on it: undeliverable
+                              │      (again at the next session)                 (see `suspicion`)
+                              └── no session for `redeliver_seconds`: expired
+
+A node that comes back at another edge takes what it is owed along (see `handover`): it is taken out here, and arrives
+there, where what is new is held back until then.
+
+What is kept here is a copy. The original stands in the egress topic, whose committed offset does not pass it (see
+`ledger`), so a killed edge finds it again; here it is bounded, and beyond the bound undeliverable.
+
+Invariants
+1. A session gets what is owed to its node in the order it was owed, and each of it once.
+2. A delivery is waiting, held, given, or over. What is given, is given to the node's newest session.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from gateway.edge.connection import Terms
+from gateway.edge.egress.delivery import HandedDelivery
+from gateway.edge.egress.suspicion import GIVEN_UP, Suspicion
+from gateway.protocols.actions import Delivered, Delivery, Outcome
+from gateway.raw_log.frames import Source
+
+GIVEN_AT_ONCE = 1_024
+"""Given to a session and not yet acknowledged: enough for a long line, and little to say again after a broken one."""
+FULL_SECONDS = 0.05
+"""How soon a session whose queue is full, or that gives no sign of life, is asked again."""
+
+
+class Receiving(Hashable, Protocol):
+    """A connection, as it is seen here."""
+
+    source: Source
+    terms: Terms
+
+    @property
+    def queued_bytes(self) -> int: ...
+    @property
+    def is_over(self) -> bool: ...
+    @property
+    def was_lost(self) -> bool:
+        """It is over, and not because we wanted it to be."""
+
+    def answers(self) -> bool:
+        """Whether the peer has given a sign of life; it is asked for one if not."""
+
+    def deliver(self, delivery: Delivery) -> None: ...
+    def abort(self) -> None: ...
+
+
+@dataclass(slots=True)
+class _Arrival:
+    """What another edge owes of one raw partition is on its way here; `held`: what came meanwhile and goes behind it.
+    `over` is told when that is done."""
+
+    move: str
+    until: float
+    over: Callable[[], None]
+    held: deque[HandedDelivery] = field(default_factory=deque)
+
+
+End = Callable[[HandedDelivery, Outcome, str], None]
+"""Told when a delivery is over: it, what became of it, and why."""
+Later = Callable[[float, Callable[[], None]], object]
+
+
+@dataclass(slots=True)
+class _Debt:
+    """To one node. `away_until`: counts while there is no connection."""
+
+    away_until: float
+    connection: Receiving | None = None
+    waiting: deque[HandedDelivery] = field(default_factory=deque)
+    given: dict[int, HandedDelivery] = field(default_factory=dict)
+    returned: set[int] = field(default_factory=set)
+    arrivals: dict[int, _Arrival] = field(default_factory=dict)
+    suspicion: Suspicion = field(default_factory=Suspicion)
+    is_due: bool = False
+
+    def __len__(self) -> int:
+        """Deliveries that wait."""
+        return len(self.waiting) + len(self.returned) + sum(len(one.held) for one in self.arrivals.values())
+
+    @property
+    def has_window(self) -> bool:
+        """The session may be given one more."""
+        return len(self.given) - len(self.returned) < (1 if self.suspicion.is_wary else GIVEN_AT_ONCE)
+
+    def take_back(self) -> None:
+        """What was given, and is not over, stands where it stood. A session that still says what became of it is not
+        heard: it is another's by then."""
+        self.waiting.extendleft(reversed(self.given.values()))
+        self.given.clear()
+        self.returned.clear()
+
+    def release(self, partition: int) -> None:
+        """What was held goes on."""
+        if (arrival := self.arrivals.pop(partition, None)) is not None:
+            self.waiting.extend(arrival.held)
+            arrival.over()
+
+
+class Owed:
+    """`patience(name)`: how long a node is waited for that was not seen since this edge began.
+
+    `node_bytes` may wait for one node, `total_bytes` for all. `clock` gives seconds, monotonic; `later` calls back.
+    """
+
+    def __init__(
+        self, end: End, patience: Callable[[str], float], clock: Callable[[], float], later: Later,
+        *, node_bytes: int, total_bytes: int,
+    ) -> None:  # fmt: skip
+        self._end = end
+        self._patience = patience
+        self._clock = clock
+        self._later = later
+        self._node_bytes, self._total_bytes = node_bytes, total_bytes
+        self._debts: dict[str, _Debt] = {}
+        self._bytes: dict[str, int] = {}
+        self.bytes = 0
+
+    def __len__(self) -> int:
+        """Deliveries that wait for a node."""
+        return sum(map(len, list(self._debts.values())))
+
+    def add(self, delivery: HandedDelivery) -> None:
+        name = delivery.owed_to
+        debt = self._debt(name)
+        size = len(delivery.frame)
+        if self._bytes.get(name, 0) + size > self._node_bytes or self.bytes + size > self._total_bytes:
+            self._end(delivery, Outcome.UNDELIVERABLE, "too much is owed already")
+            return
+        self._weigh(name, size)
+        arrival = None if delivery.given else debt.arrivals.get(delivery.partition)
+        (debt.waiting if arrival is None else arrival.held).append(delivery)
+        self._give_soon(debt)
+
+    def _debt(self, name: str) -> _Debt:
+        debt = self._debts.get(name)
+        if debt is None:
+            debt = self._debts[name] = _Debt(self._clock() + self._patience(name))
+        return debt
+
+    def is_here(self, name: str) -> bool:
+        """The node has a session."""
+        debt = self._debts.get(name)
+        return debt is not None and debt.connection is not None
+
+    def opened(self, connection: Receiving) -> None:
+        """Its node's session, from now on: a newer one takes over what an older one has not confirmed."""
+        debt = self._debts.setdefault(connection.source.durable_name, _Debt(0.0))
+        debt.connection = connection
+        debt.take_back()
+        self._give_soon(debt)
+
+    def closed(self, connection: Receiving) -> None:
+        debt = self._debts.get(connection.source.durable_name)
+        if debt is not None and debt.connection is connection:
+            debt.connection = None
+            if connection.was_lost:
+                self._suspect(debt)
+            debt.take_back()
+            debt.away_until = self._clock() + connection.terms.redeliver_seconds
+
+    def _suspect(self, debt: _Debt) -> None:
+        """Something that was open may be what the session ended on."""
+        given_up = debt.suspicion.ended([one for one in debt.given.values() if one.offset not in debt.returned])
+        if given_up is not None:
+            self._over(debt, given_up, Outcome.UNDELIVERABLE, GIVEN_UP)
+
+    def delivered(self, connection: Receiving, end: Delivered) -> None:
+        """The session is done with one that it was given."""
+        delivery = end.delivery
+        if not isinstance(delivery, HandedDelivery):
+            return
+        debt = self._debts.get(delivery.owed_to)
+        if debt is None or debt.connection is not connection or delivery.offset not in debt.given:
+            return
+        if end.outcome is not Outcome.UNDELIVERABLE or end.refused:
+            self._over(debt, delivery, end.outcome, end.detail)
+        elif not connection.is_over:  # else it is taken back when that is told
+            debt.returned.add(delivery.offset)
+            debt.suspicion.over()
+        self._give_soon(debt)
+
+    def _over(self, debt: _Debt, delivery: HandedDelivery, outcome: Outcome, detail: str) -> None:
+        del debt.given[delivery.offset]
+        debt.suspicion.over()
+        self._weigh(delivery.owed_to, -len(delivery.frame))
+        self._end(delivery, outcome, detail)
+
+    def expire(self) -> None:
+        """Looked at now and then: what is owed to nodes that stayed away too long is over."""
+        now = self._clock()
+        for name, debt in list(self._debts.items()):
+            for partition in [number for number, one in debt.arrivals.items() if now >= one.until]:
+                debt.release(partition)
+                self._give_soon(debt)
+            if debt.connection is None and now >= debt.away_until:
+                self._forget(name, debt)
+
+    def _forget(self, name: str, debt: _Debt) -> None:
+        del self._debts[name]
+        for partition in list(debt.arrivals):
+            debt.release(partition)
+        for delivery in debt.waiting:
+            self._weigh(name, -len(delivery.frame))
+            self._end(delivery, Outcome.EXPIRED, "the node did not come back in time")
+
+    # -- from one edge to another ------------------------------------------------------------------------------
+
+    def take_out(self, name: str, partition: int, left: str) -> list[HandedDelivery]:
+        """What is owed of a raw partition, for another edge to give. A session that is newer than `left` has it."""
+        debt = self._debts.get(name)
+        if debt is None or not self._leaves(debt, left):
+            return []
+        debt.take_back()
+        debt.release(partition)
+        taken = [one for one in debt.waiting if one.partition == partition]
+        debt.waiting = deque(one for one in debt.waiting if one.partition != partition)
+        for delivery in taken:
+            self._weigh(name, -len(delivery.frame))
+            if delivery.awaited is not None:
+                delivery.awaited.ended(Outcome.EXPIRED)
+                delivery.awaited = None
+        return taken
+
+    def _leaves(self, debt: _Debt, left: str) -> bool:
+        """Ends the session that the node has left, should it still stand here; False if it has a newer one."""
+        connection = debt.connection
+        if connection is None:
+            return True
+        _, epoch, number = left.rsplit(".", 2)
+        if (connection.source.epoch, connection.source.session) > (int(epoch, 16), int(number)):
+            return False
+        debt.connection = None
+        debt.away_until = self._clock() + connection.terms.redeliver_seconds
+        self._later(0.0, connection.abort)
+        return True
+
+    def expect(self, name: str, partition: int, move: str, until: float, over: Callable[[], None]) -> None:
+        """Another edge owes the node something of this raw partition: it goes before what is new."""
+        debt = self._debt(name)
+        debt.release(partition)
+        debt.arrivals[partition] = _Arrival(move, until, over)
+
+    def arrived(self, name: str, partition: int, move: str) -> None:
+        """All of it is here."""
+        debt = self._debts.get(name)
+        if debt is not None and (arrival := debt.arrivals.get(partition)) is not None and arrival.move == move:
+            debt.release(partition)
+            self._give_soon(debt)
+
+    # -- giving ------------------------------------------------------------------------------------------------
+
+    def _give_soon(self, debt: _Debt, seconds: float = 0.0) -> None:
+        """Never from within the session's own doings."""
+        if not debt.is_due and debt.connection is not None and debt.waiting:
+            debt.is_due = True
+            self._later(seconds, lambda: self._give(debt))
+
+    def _give(self, debt: _Debt) -> None:
+        debt.is_due = False
+        connection = debt.connection
+        while connection is not None and debt.waiting and debt.has_window:
+            is_full = connection.queued_bytes > connection.terms.limits.queue_bytes // 2
+            if is_full or (debt.suspicion.is_wary and not connection.answers()):
+                self._give_soon(debt, FULL_SECONDS)
+                return
+            delivery = debt.waiting.popleft()
+            debt.given[delivery.offset] = delivery
+            connection.deliver(delivery)
+
+    def _weigh(self, name: str, size: int) -> None:
+        self.bytes += size
+        left = self._bytes.get(name, 0) + size
+        if left > 0:
+            self._bytes[name] = left
+        else:
+            self._bytes.pop(name, None)

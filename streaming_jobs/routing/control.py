@@ -1,0 +1,107 @@
+"""Control subjects: what peers ask of the mesh itself. Sent as requests they are answered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gateway.content import JSON, TEXT, decode_value, media_type
+from gateway.event import Event, Kind
+from gateway.interests.interest import InterestKey, Verb
+from gateway.reasons import MeshError, Reason, Rejected, Stage
+from gateway.subjects import check_pattern
+from streaming_jobs.routing.interest_log import InterestLog
+from streaming_jobs.routing.mesh_state import MeshState
+from streaming_jobs.routing.wants import check_allowed, most_interests, session_interest, subscriber
+from streaming_jobs.routing.work import Work
+
+SUBSCRIBE, UNSUBSCRIBE = "mesh.subscribe", "mesh.unsubscribe"
+SERVE, UNSERVE = "mesh.serve", "mesh.unserve"
+PING = "mesh.ping"
+MAX_GROUP_BYTES = 64
+
+
+class Control:
+    def __init__(self, state: MeshState, interests: InterestLog) -> None:
+        self._state = state
+        self._interests = interests
+        self._subjects: Mapping[str, Callable[[Work, Event], None]] = {
+            SUBSCRIBE: lambda work, event: self._want(work, event, Verb.SUBSCRIBE),
+            SERVE: lambda work, event: self._want(work, event, Verb.SERVE),
+            UNSUBSCRIBE: lambda work, event: self._unwant(work, event, Verb.SUBSCRIBE),
+            UNSERVE: lambda work, event: self._unwant(work, event, Verb.SERVE),
+            PING: self._ping,
+        }
+
+    def handle(self, work: Work, event: Event) -> bool:
+        """True if the event was for the mesh itself."""
+        handler = self._subjects.get(event.subject.replace("/", "."))
+        if handler is None:
+            return False
+        if event.kind is Kind.CANCEL:  # of what was done at once: there is nothing left to stop
+            return True
+        try:
+            handler(work, event)
+        except Rejected as refused:
+            work.reject(refused, Stage.MATCH)
+            if work.is_awaited(event):
+                forbidden = refused.reason is Reason.FORBIDDEN
+                error = MeshError.FORBIDDEN if forbidden else MeshError.BAD_REQUEST
+                work.answer_error(work.requester(event), error, refused.detail)
+        return True
+
+    def _want(self, work: Work, event: Event, verb: Verb) -> None:
+        pattern, queue = _wanted(event)
+        source = work.raw.source
+        interest = session_interest(source, work.position, verb, pattern, queue)
+        check_allowed(self._state, source, verb, pattern)
+        known = self._interests.of(interest.subscriber)
+        limit = most_interests(self._state, source.listener)
+        if interest.key not in known and len(known) >= limit:
+            raise Rejected(Reason.TOO_LARGE, f"a session has at most {limit} subscriptions")
+        ticket = _ticket(work, event)
+        self._interests.put(work, [interest], ticket=ticket)
+        self._answer(work, event, ticket)
+
+    def _unwant(self, work: Work, event: Event, verb: Verb) -> None:
+        pattern, queue = _wanted(event)
+        key = InterestKey(subscriber(work.raw.source, verb), verb, queue, pattern)
+        ticket = _ticket(work, event)
+        self._interests.remove(work, [key], ticket=ticket)
+        self._answer(work, event, ticket)
+
+    def _answer(self, work: Work, event: Event, ticket: str) -> None:
+        """Held at the edge until the change stands in every raw partition."""
+        if ticket:
+            work.answer_value(work.requester(event), True, ticket=ticket)
+
+    def _ping(self, work: Work, event: Event) -> None:
+        """A probe of the whole path: the body it brought, and when it was here."""
+        if work.is_awaited(event):
+            body = decode_value(event.body, event.content_type) if event.content_type else event.text
+            answer = {"body": event.text if isinstance(body, bytes) else body, "received_at": event.received_at}
+            work.answer_value(work.requester(event), answer)
+
+
+def _ticket(work: Work, event: Event) -> str:
+    """Only who waits for it is told."""
+    return event.id if work.is_awaited(event) else ""
+
+
+def _wanted(event: Event) -> tuple[str, str]:
+    """The pattern and group a control message names."""
+    try:
+        said: Any = decode_value(event.body, event.content_type or JSON)
+        if isinstance(said, bytes) or media_type(event.content_type) == TEXT:  # its type says nothing of values
+            said = decode_value(event.body, JSON)
+    except Rejected:
+        raise Rejected(Reason.MALFORMED, 'expected {"subject": PATTERN}') from None
+    if not isinstance(said, dict):
+        raise Rejected(Reason.MALFORMED, 'expected {"subject": PATTERN}')
+    pattern, queue = said.get("subject"), said.get("group")
+    check_pattern(pattern)
+    if queue is None:
+        queue = ""
+    if not isinstance(queue, str) or len(queue.encode()) > MAX_GROUP_BYTES:
+        raise Rejected(Reason.MALFORMED, f"a group is a name of at most {MAX_GROUP_BYTES} bytes")
+    return str(pattern), queue

@@ -1,0 +1,116 @@
+"""Who gets an event, in the shape it is sent: by edge, then by encoding, then the receivers of that encoding.
+
+The grouping of a subject's plain subscribers is kept for as long as the interest table gives the same tuple for it: an
+event to ten thousand subscribers then costs one encoding and one record, and no walk over them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from gateway.event import Event
+from gateway.interests.interest import Interest, Verb
+from gateway.interests.table import Matched
+from gateway.permissions import Permissions
+from gateway.protocols.spec import Target
+from gateway.raw_log.frames import Again, Facts, datagram_name, session_id
+from gateway.subjects import is_control
+from streaming_jobs.routing.mesh_state import MeshState
+
+_SUBSCRIBE = Verb.SUBSCRIBE
+CACHED_SUBJECTS = 4_096
+EncodingKey = tuple[str, str, tuple[tuple[str, object], ...]]
+
+
+@dataclass(slots=True)
+class Receivers:
+    """Those on one edge that share an encoding."""
+
+    target: Target
+    sessions: tuple[int, ...] = ()
+    addresses: tuple[tuple[str, str], ...] = ()
+    owed: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.sessions) + len(self.addresses) + len(self.owed)
+
+    @classmethod
+    def of(cls, interests: Sequence[Interest]) -> Receivers:
+        """Who is owed an event is known by name; it may be away."""
+        at_places = [one for one in interests if one.address]
+        others = [one for one in interests if not one.address]
+        return cls(
+            target_of(interests[0]),
+            tuple(one.session for one in others if not one.durable),
+            tuple((one.listener, one.address) for one in at_places),
+            tuple(one.subscriber for one in others if one.durable),
+        )
+
+
+Encodings = Mapping[EncodingKey, Receivers]
+Destinations = Mapping[tuple[str, int], Encodings]
+"""(edge, epoch) → encoding → receivers."""
+
+
+def group(interests: Iterable[Interest]) -> dict[tuple[str, int], dict[EncodingKey, Receivers]]:
+    edges: dict[tuple[str, int], dict[EncodingKey, list[Interest]]] = {}
+    for interest in interests:
+        encodings = edges.setdefault((interest.edge, interest.epoch), {})
+        encodings.setdefault((interest.protocol, interest.listener, _facts_key(interest.facts)), []).append(interest)
+    return {
+        edge: {key: Receivers.of(sharing) for key, sharing in encodings.items()} for edge, encodings in edges.items()
+    }
+
+
+def target_of(interest: Interest) -> Target:
+    return Target(interest.protocol, interest.listener, interest.facts)
+
+
+def destination_of(interest: Interest) -> str:
+    """The name under which `deliveries` knows this receiver."""
+    if interest.address:
+        return datagram_name(interest.listener, interest.address)
+    return session_id(interest.edge, interest.epoch, interest.session) if interest.session else interest.subscriber
+
+
+def _facts_key(facts: Facts) -> tuple[tuple[str, object], ...]:
+    return tuple(sorted(facts.items()))
+
+
+class Fanout:
+    """Finds the destinations of events; remembers them by subject."""
+
+    def __init__(self, state: MeshState) -> None:
+        self._state = state
+        self._kept: dict[str, tuple[tuple[Interest, ...], Permissions, Destinations]] = {}
+
+    def find(self, event: Event) -> Destinations:
+        matched = self._state.table.match(event.subject, _SUBSCRIBE, event.received_at, event.id)
+        if matched.chosen:
+            return group(self._allowed(matched, event.subject))
+        return self._plain(event.subject, matched.plain)
+
+    def find_again(self, event: Event, again: Again) -> Destinations:
+        """Who wants it at the time it was put in again, without those who have got it."""
+        matched = self._state.table.match(event.subject, _SUBSCRIBE, again.at, event.id)
+        allowed = self._allowed(matched, event.subject)
+        return group(one for one in allowed if not again.reached & {one.node, destination_of(one)})
+
+    def _plain(self, subject: str, plain: tuple[Interest, ...]) -> Destinations:
+        permissions = self._state.permissions
+        kept = self._kept.get(subject)
+        if kept is not None and kept[0] is plain and kept[1] is permissions:
+            return kept[2]
+        found = group(self._allowed(plain, subject))
+        if len(self._kept) >= CACHED_SUBJECTS:
+            self._kept.clear()
+        self._kept[subject] = plain, permissions, found
+        return found
+
+    def _allowed(self, interests: Iterable[Interest] | Matched, subject: str) -> Iterable[Interest]:
+        may_receive = self._state.permissions.may_receive
+        allowed = (one for one in interests if may_receive(one.node, one.listener, subject))
+        if is_control(subject):  # as in MQTT's `$` topics: who asks for everything did not ask for the mesh's own
+            return (one for one in allowed if is_control(one.pattern))
+        return allowed

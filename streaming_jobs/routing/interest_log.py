@@ -1,0 +1,113 @@
+"""Changes of the interests as the router writes them: into the compacted topic, and into every raw partition.
+
+A worker's own table only changes where such a frame stands in its log (see `mesh_events.py`), so between a
+subscription and its return through the log the table does not know it. `_written` bridges that for sessions: one that
+ends in between takes its fresh interests along. Leases end by themselves, and must not be believed before they have
+landed: this is ahead of the dedup, so a hello sent again by somebody else, from another address, passes here and only
+falls there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from gateway.interests import changes
+from gateway.interests.changes import Change, EndSession, Put, Remove, Renew, SetFacts
+from gateway.interests.interest import Interest, InterestKey
+from gateway.interests.records import epoch_record
+from gateway.raw_log import mesh_frames
+from gateway.raw_log.container import ContainerBuilder
+from gateway.raw_log.frames import Source
+from gateway.raw_log.mesh_frames import MESH, InterestChanged
+from streaming_jobs.routing.mesh_state import MeshState
+from streaming_jobs.routing.wants import frame_position
+from streaming_jobs.routing.work import ROUTER, Work
+
+_SOURCE = Source(MESH, "", ROUTER, 0)
+
+
+class InterestLog:
+    def __init__(self, state: MeshState) -> None:
+        self._state = state
+        self._written: dict[str, dict[InterestKey, Interest]] = {}
+
+    def of(self, subscriber: str) -> dict[InterestKey, Interest]:
+        """What the subscriber wants, counting what is still on its way through the log."""
+        known = {interest.key: interest for interest in self._state.table.of(subscriber)}
+        return known | self._written.get(subscriber, {})
+
+    def put(self, work: Work, interests: Iterable[Interest], *, ticket: str = "") -> None:
+        wanted = list(interests)
+        for interest in wanted:
+            if interest.session:
+                self._written.setdefault(interest.subscriber, {})[interest.key] = interest
+            work.outs.append(self._state.topics.interest(interest.key.to_bytes(), interest.to_json()))
+        self._write(work, [Put(interest) for interest in wanted], ticket)
+
+    def remove(self, work: Work, keys: Iterable[InterestKey], *, ticket: str = "") -> None:
+        gone = list(keys)
+        for key in gone:
+            self._written.get(key.subscriber, {}).pop(key, None)
+            work.outs.append(self._state.topics.interest(key.to_bytes(), None))
+        self._write(work, [Remove(key, frame_position(work.position)) for key in gone], ticket)
+
+    def renew(self, work: Work, interests: Iterable[Interest], expires_at: int) -> None:
+        """Prolongs leases; `interests` are those of one subscriber, already with the new end."""
+        renewed = list(interests)
+        for interest in renewed:
+            work.outs.append(self._state.topics.interest(interest.key.to_bytes(), interest.to_json()))
+        if renewed:
+            self._write(work, [Renew(renewed[0].subscriber, expires_at, frame_position(work.position))], "")
+
+    def set_facts(self, work: Work, subscriber: str) -> None:
+        facts, position = work.raw.source.facts, frame_position(work.position)
+        changed = [replace(one, facts=facts, position=position) for one in self.of(subscriber).values()]
+        for interest in changed:
+            work.outs.append(self._state.topics.interest(interest.key.to_bytes(), interest.to_json()))
+        if changed:
+            self._write(work, [SetFacts(subscriber, facts, position)], "")
+
+    def end(self, work: Work, subscriber: str) -> None:
+        """Everything the subscriber wanted is over."""
+        gone = self.of(subscriber)
+        self._written.pop(subscriber, None)
+        for key in gone:
+            work.outs.append(self._state.topics.interest(key.to_bytes(), None))
+        if gone:
+            self._write(work, [EndSession(subscriber, frame_position(work.position))], "")
+
+    def new_epoch(self, work: Work, interests: Iterable[Interest]) -> None:
+        """What an edge's new epoch has ended: every worker sees that for itself, and cleans up its own partition's.
+
+        The epoch stands in the compacted topic too, for a late interest of the one before must not come back with it.
+        """
+        source = work.raw.source
+        if work.position.partition == 0:
+            key, value = epoch_record(source.edge, source.epoch)
+            work.outs.append(self._state.topics.interest(key, value))
+        for interest in interests:
+            self._written.pop(interest.subscriber, None)
+            if interest.position[0] == work.position.partition:
+                work.outs.append(self._state.topics.interest(interest.key.to_bytes(), None))
+
+    def landed(self, change: Change) -> None:
+        """A change has come back through the log: the table knows it now."""
+        if isinstance(change, Put):
+            written = self._written.get(change.subscriber, {})
+            if written.get(change.interest.key) == change.interest:
+                del written[change.interest.key]
+            if not written:
+                self._written.pop(change.subscriber, None)
+
+    def _write(self, work: Work, made: list[Change], ticket: str) -> None:
+        """Into every raw partition. Only the last change carries the ticket: when it is applied, all are."""
+        if not made:
+            return
+        builder = ContainerBuilder(ROUTER, 0)
+        for at, change in enumerate(made):
+            last = ticket if at == len(made) - 1 else ""
+            frame = InterestChanged(changes.to_bytes(change).decode(), work.raw.source.edge if last else "", last)
+            builder.add(_SOURCE, work.raw.received_at, mesh_frames.encode(frame))
+        record = builder.build()
+        work.outs.extend(self._state.topics.raw(partition, record) for partition in range(self._state.raw_partitions))

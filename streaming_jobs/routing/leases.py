@@ -1,0 +1,114 @@
+"""Presence of nodes without sessions: what a hello asks for is leased, a heartbeat prolongs it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gateway.egress import Group
+from gateway.event import SECOND_US, Event
+from gateway.interests.interest import Interest, Verb
+from gateway.protocols.spec import Lease
+from gateway.reasons import Rejected, Stage
+from gateway.subjects import check_pattern
+from streaming_jobs.routing.interest_log import InterestLog
+from streaming_jobs.routing.mesh_state import MeshState
+from streaming_jobs.routing.wants import check_allowed, frame_position, most_interests
+from streaming_jobs.routing.work import Work
+
+SPARED_SECONDS, SPARED_SHARE = 1.0, 0.1
+"""A heartbeat renews the lease, but for one that comes so soon after the last renewal (a tenth of a short lease): a
+renewal is written into every partition, so a node must not be able to ask for thousands a second."""
+
+
+class Leases:
+    def __init__(self, state: MeshState, interests: InterestLog) -> None:
+        self._state = state
+        self._interests = interests
+
+    def handle(self, work: Work, event: Event, lease: Lease) -> None:
+        """Only the node itself may aim the mesh at an address: neither who proves nothing, nor a key that anybody may
+        bring. Of those it is told that they are here, and no more."""
+        if not event.proves_node:
+            return
+        if lease.renews:
+            self._renew(work, event, lease)
+        else:
+            self._replace(work, event, lease)
+
+    def _renew(self, work: Work, event: Event, lease: Lease) -> None:
+        until = event.received_at + lease.seconds * SECOND_US
+        spared = min(SPARED_SECONDS, lease.seconds * SPARED_SHARE) * SECOND_US
+        alive = self._alive(event)
+        if any((one.expires_at or 0) < until - spared for one in alive):
+            self._interests.renew(work, [replace(one, expires_at=until) for one in alive], until)
+
+    def _replace(self, work: Work, event: Event, lease: Lease) -> None:
+        """A hello is the full list: what is not in it any more is over. It is answered when it holds everywhere."""
+        granted = self._grantable(work, event, self._as_before(event, lease) if lease.keeps else lease)
+        wanted = self._leased(work, event, granted)
+        kept = {one.key for one in wanted}
+        self._interests.remove(work, [key for key in self._interests.of(_subscriber(event)) if key not in kept])
+        ticket = event.id if wanted else ""
+        self._interests.put(work, wanted, ticket=ticket)
+        grant = self._state.protocol(event.protocol).grant_lease
+        if grant is not None:
+            answer = Group(event.protocol, grant(event, granted, self._state.env), addresses=(_address(work),))
+            work.egress(event.edge, work.raw.source.epoch, event, (answer,), ticket=ticket)
+
+    def _as_before(self, event: Event, lease: Lease) -> Lease:
+        alive = self._alive(event)
+        patterns = {verb: tuple(one.pattern for one in alive if one.verb is verb) for verb in Verb}
+        return replace(lease, subscribe=patterns[Verb.SUBSCRIBE], serve=patterns[Verb.SERVE])
+
+    def _alive(self, event: Event) -> list[Interest]:
+        known = self._interests.of(_subscriber(event)).values()
+        return [one for one in known if one.alive_at(event.received_at)]
+
+    def _grantable(self, work: Work, event: Event, lease: Lease) -> Lease:
+        """Without the patterns that are malformed or forbidden; each of those is recorded."""
+        node = replace(work.raw.source, node=event.node)  # the packet has proven it; its source knows an address
+
+        def good(verb: Verb, patterns: tuple[str, ...]) -> tuple[str, ...]:
+            kept = []
+            for pattern in dict.fromkeys(patterns[: most_interests(self._state, work.raw.source.listener)]):
+                try:
+                    check_pattern(pattern)
+                    check_allowed(self._state, node, verb, pattern)
+                    kept.append(pattern)
+                except Rejected as refused:
+                    work.reject(refused, Stage.MATCH)
+            return tuple(kept)
+
+        return replace(lease, subscribe=good(Verb.SUBSCRIBE, lease.subscribe), serve=good(Verb.SERVE, lease.serve))
+
+    def _leased(self, work: Work, event: Event, lease: Lease) -> list[Interest]:
+        source = work.raw.source
+        listener, address = _address(work)
+        wanted = [(Verb.SUBSCRIBE, pattern) for pattern in lease.subscribe]
+        wanted += [(Verb.SERVE, pattern) for pattern in lease.serve]
+        return [
+            Interest(
+                subscriber=_subscriber(event),
+                verb=verb,
+                pattern=pattern,
+                edge=source.edge,
+                epoch=source.epoch,
+                address=address,
+                protocol=source.protocol,
+                listener=listener,
+                node=event.node,
+                expires_at=event.received_at + lease.seconds * SECOND_US,
+                durable=True,
+                position=frame_position(work.position),
+            )
+            for verb, pattern in wanted
+        ]
+
+
+def _subscriber(event: Event) -> str:
+    return f"{event.protocol}:{event.node}"
+
+
+def _address(work: Work) -> tuple[str, str]:
+    """Where the packet came from: a listener of ours, and the peer's host and port."""
+    return work.raw.source.listener, work.raw.source.peer

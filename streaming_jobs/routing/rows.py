@@ -1,0 +1,286 @@
+"""The row functions: one raw record in, rows out. The same for the router, `replay`, `audit`, and the tests."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import groupby
+from typing import Any
+
+from gateway.egress import Group, Position
+from gateway.event import NO_HEADERS, SECOND_US, SERVED_BESIDE_HEADER, Event, Kind
+from gateway.faults import Faults
+from gateway.protocols.spec import Lease, Options, ProtocolSpec
+from gateway.raw_log.container import decode_record
+from gateway.raw_log.frames import Again, RawFrame
+from gateway.raw_log.mesh_frames import MESH
+from gateway.reasons import MeshError, Reason, Rejected, Stage
+from gateway.subjects import is_control
+from gateway.trail import came_round, found_in
+from streaming_jobs.routing.control import Control
+from streaming_jobs.routing.destinations import Fanout, target_of
+from streaming_jobs.routing.interest_log import InterestLog
+from streaming_jobs.routing.leases import Leases
+from streaming_jobs.routing.mesh_events import MeshEvents
+from streaming_jobs.routing.mesh_state import MeshState
+from streaming_jobs.routing.outputs import Row, bytes_of
+from streaming_jobs.routing.packing import Packing, Routed
+from streaming_jobs.routing.tally import AGAIN, CONTROL, EVENT, REJECTED
+from streaming_jobs.routing.work import MESH_ERRORS, Work, naming_request
+
+log = logging.getLogger(__name__)
+_REQUEST, _CANCEL, _INTERNAL = Kind.REQUEST, Kind.CANCEL, Reason.INTERNAL  # to find a member of an enum takes 50 ns
+_DECODE, _MATCH = Stage.DECODE, Stage.MATCH
+
+
+class RowFunctions:
+    """`route_record` is the one pass of Python that a record gets."""
+
+    def __init__(self, state: MeshState) -> None:
+        self._state = state
+        self._fanout = Fanout(state)
+        interests = InterestLog(state)
+        self._control = Control(state, interests)
+        self._leases = Leases(state, interests)
+        self._mesh_events = MeshEvents(state, interests, self._fanout)
+        self._faults = Faults(log)
+
+    def route_record(self, value: bytes, partition: int, offset: int, now_seconds: int) -> list[Row]:
+        rows = Packing(self._state.buckets, partition, offset, now_seconds)
+        try:
+            frames = decode_record(value).frames
+        except Rejected as refused:
+            rejected = self._state.topics.rejected(f"{partition}-{offset}-0", Stage.LOG, refused, value, None)
+            self._state.tally.rejected(Stage.LOG, refused.reason, "")
+            rows.add(0, now_seconds * SECOND_US, None, [rejected])
+            return rows.finish()
+        for routed in self.route_frames(frames, partition, offset):
+            rows.add_routed(routed)
+        return rows.finish()
+
+    def route_frames(self, frames: Sequence[RawFrame], partition: int, offset: int) -> Iterator[Routed]:
+        """Frame by frame, what the router makes of a record; its rows only say how that travels."""
+        traces = self._state.traces
+        traced = traces.of_record(frames, partition, offset) if traces is not None else None
+        largest = self._state.config.kafka.message_bytes
+        verdicts = self.judge(frames, partition, offset)
+        for index, (raw, judged) in enumerate(zip(frames, verdicts, strict=True)):
+            work = Work(self._state, Position(partition, offset, index), raw)
+            if traced is not None:
+                judged = traced.begin(work, judged)
+            key = self._route(work, judged)
+            if max(map(bytes_of, work.outs), default=0) > largest:
+                too_large = Rejected(Reason.TOO_LARGE, "what comes of it is more than kafka.message_bytes")
+                self._refuse_whole(work, judged, too_large)
+                key = None
+            self._count(raw.source.protocol, work, judged)
+            if traced is not None and work.trace is not None:
+                traced.end(work, judged)
+            yield Routed(index, raw, key, work.outs)
+
+    # -- decode and authenticate -------------------------------------------------------------------------------
+
+    def judge(self, frames: Sequence[RawFrame], partition: int, offset: int) -> list[Event | Rejected | None]:
+        """The verdict on each frame; None for the mesh's own. Neighbours of one protocol are judged together."""
+        ids = [raw.again.event_id if raw.again else f"{partition}-{offset}-{index}" for index, raw in enumerate(frames)]
+        verdicts: list[Event | Rejected | None] = []
+        for protocol, run in groupby(frames, _protocol_of):
+            raws = list(run)
+            if protocol == MESH:
+                verdicts += [None] * len(raws)
+            else:
+                verdicts += self._judge_run(protocol, raws, ids[len(verdicts) : len(verdicts) + len(raws)])
+        return verdicts
+
+    def _judge_run(self, name: str, raws: list[RawFrame], ids: list[str]) -> Sequence[Event | Rejected]:
+        try:
+            protocol = self._state.protocol(name)
+        except Rejected as refused:
+            return [refused] * len(raws)
+        listeners = {raw.source.listener for raw in raws}
+        options = {one: self._state.spoken(one, name).options for one in listeners}
+        if protocol.to_events is not None:
+            try:
+                return protocol.to_events(raws, ids, options, self._state.env)
+            except Exception:
+                self._internal(_DECODE)  # told once; then each alone, so that only the frame at fault is refused
+        return [
+            self._judge_alone(protocol, raw, event_id, options[raw.source.listener])
+            for raw, event_id in zip(raws, ids, strict=True)
+        ]
+
+    def _judge_alone(
+        self, protocol: ProtocolSpec[Any], raw: RawFrame, event_id: str, options: Options
+    ) -> Event | Rejected:
+        try:
+            return found_in(protocol.to_event(raw, event_id, options, self._state.env))
+        except Rejected as refused:
+            return refused
+        except Exception:
+            return self._internal(_DECODE)
+
+    # -- match and encode --------------------------------------------------------------------------------------
+
+    def _route(self, work: Work, judged: Event | Rejected | None) -> str | None:
+        """Fills the work's outputs; the dedup key, if the frame has one."""
+        if isinstance(judged, Rejected):
+            work.reject(judged, _DECODE)
+            return None
+        try:
+            if judged is None:
+                return self._mesh_events.handle(work)
+            self._dispatch(work, judged)
+            return self.key_of(judged)
+        except Rejected as refused:
+            work.reject(refused, _MATCH)
+        except Exception:
+            self._refuse_whole(work, judged, self._internal(_MATCH))
+        return None
+
+    def _refuse_whole(self, work: Work, judged: Event | Rejected | None, refused: Rejected) -> None:
+        """Whatever was to come of it. Who waits for an answer hears so now, and not by a timeout."""
+        work.refuse_whole(refused)
+        if isinstance(judged, Event):
+            with suppress(Exception):  # what has failed once may fail here too; then only its record is left
+                self._tell(work, judged, refused)
+
+    def _count(self, protocol: str, work: Work, judged: Event | Rejected | None) -> None:
+        """A frame counts as refused if nothing but a refusal was recorded of it."""
+        tally = self._state.tally
+        refused = work.refused if work.refused is _INTERNAL or not work.recorded else None
+        if isinstance(judged, Event):
+            tally.accepted(protocol, judged.auth, REJECTED if refused else _outcome(work), refused or "")
+        elif refused:
+            tally.rejected(_DECODE, refused, protocol)
+        else:
+            tally.control(protocol)
+
+    def key_of(self, event: Event) -> str | None:
+        """What a repeat of this event would be known by."""
+        return self._state.spoken(event.listener, event.protocol).dedup_key(event)
+
+    def _dispatch(self, work: Work, event: Event) -> None:
+        spoken = self._state.spoken(event.listener, event.protocol)
+        if came_round(event, self._state.env.identity):
+            work.reject(Rejected(Reason.FORBIDDEN, "it has come round by links to where it was"), _MATCH)
+        elif work.raw.again is not None:
+            self._send_again(work, event, work.raw.again)
+        elif event.kind.answers:
+            self._answer(work, event)
+        elif (lease := spoken.asked_lease(event)) is not None:
+            self._presence(work, event, lease)
+        elif self._control.handle(work, event):
+            return
+        elif event.kind is _CANCEL:
+            self._cancel(work, event)
+        elif not self._state.permissions.may_publish(event.principal, event.listener, event.subject):
+            self._refuse(work, event, Rejected(Reason.FORBIDDEN, _why_forbidden(event.subject)))
+        elif event.kind is _REQUEST:
+            self._request(work, event)
+        else:
+            work.record(event)
+            destinations = self._fanout.find(event)
+            if spoken.awaits_confirmation(event):
+                work.send_awaited(event, destinations)
+            else:
+                work.send(event, destinations)
+
+    def is_repeatable(self, event: Event) -> bool:
+        """It may go through the mesh again at a later time: nobody waits for an old answer, an old hello would put
+        back what its node wants no more, and an old subscription belongs to a session that is gone.
+        """
+        spoken = self._state.spoken(event.listener, event.protocol)
+        return event.kind is Kind.EVENT and not is_control(event.subject) and spoken.asked_lease(event) is None
+
+    def _send_again(self, work: Work, event: Event, again: Again) -> None:
+        if not self.is_repeatable(event):
+            return
+        if not self._state.permissions.may_publish(event.principal, event.listener, event.subject):
+            work.reject(Rejected(Reason.FORBIDDEN, _why_forbidden(event.subject)), _MATCH)
+            return
+        work.record(event)
+        work.send(event, self._fanout.find_again(event, again))
+
+    def _presence(self, work: Work, event: Event, lease: Lease) -> None:
+        work.record(event)
+        work.send(event, self._fanout.find(event))
+        self._leases.handle(work, event, lease)
+
+    def _refuse(self, work: Work, event: Event, refused: Rejected, headers: Mapping[str, str] = NO_HEADERS) -> None:
+        work.reject(refused, _MATCH)
+        self._tell(work, event, refused, headers)
+
+    def _tell(self, work: Work, event: Event, refused: Rejected, headers: Mapping[str, str] = NO_HEADERS) -> None:
+        if work.is_awaited(event):
+            error = MESH_ERRORS.get(refused.reason, MeshError.BAD_REQUEST)
+            work.answer_error(work.requester(event), error, refused.detail, headers)
+
+    def _request(self, work: Work, event: Event) -> None:
+        """To one server of the subject: the same one for a retry."""
+        retry = f"{event.node}:{event.message_id}"
+        server = self._state.table.server(event.subject, retry, event.received_at)
+        if server is None:
+            self._unserved(work, event)
+            return
+        try:
+            encoded = work.encode(event, target_of(server))
+        except Rejected as refused:
+            work.record(event)
+            work.reject(refused, Stage.DELIVER)
+            why = "the server's protocol has no form for this request"
+            work.answer_error(work.requester(event), MESH_ERRORS.get(refused.reason, MeshError.BAD_REQUEST), why)
+            return
+        work.record(event)
+        reply = work.requester(event).pack()
+        group = Group(server.protocol, encoded.frame, encoded.stamps, (server.session,), reply=reply)
+        work.egress(server.edge, server.epoch, event, (group,))
+
+    def _unserved(self, work: Work, event: Event) -> None:
+        """Nobody serves it. Where calls may be events and somebody subscribes, it is one and no answer is owed."""
+        destinations = self._fanout.find(event)
+        if not (destinations and self._state.protocol(event.protocol).calls_may_be_events):
+            refused = Rejected(Reason.NO_RESPONDER, f"nobody serves {event.subject}")
+            self._refuse(work, event, refused, self._served_beside(event))
+            return
+        work.record(event)
+        requester = work.requester(event)
+        owed_nothing = Group(requester.protocol, b"", sessions=(requester.session,), request=requester.request)
+        as_event = replace(event, kind=Kind.EVENT)
+        work.send(as_event, destinations)
+        work.egress(requester.edge, requester.epoch, as_event, (owed_nothing,))
+
+    def _served_beside(self, event: Event) -> Mapping[str, str]:
+        """Some protocols tell an unknown name from an unknown part of a known one."""
+        component = event.subject.rpartition(".")[0]
+        others = bool(component) and self._state.table.component_has_servers(component, event.received_at)
+        return {SERVED_BESIDE_HEADER: "true"} if others else NO_HEADERS
+
+    def _answer(self, work: Work, event: Event) -> None:
+        work.record(naming_request(event, work.raw.replies))
+        for reply in work.raw.replies:
+            work.answer(event, reply)
+
+    def _cancel(self, work: Work, event: Event) -> None:
+        work.record(event)
+        work.cancel(event, replace(work.requester(event), request=event.correlation))
+
+    def _internal(self, stage: Stage) -> Rejected:
+        """Counted and recorded each time, and told now and then."""
+        self._faults.tell(f"in stage {stage}")
+        return Rejected(Reason.INTERNAL, f"stage {stage} failed; see the router's log")
+
+
+def _protocol_of(raw: RawFrame) -> str:
+    return raw.source.protocol
+
+
+def _outcome(work: Work) -> str:
+    if work.raw.again is not None:
+        return AGAIN
+    return EVENT if work.recorded else CONTROL
+
+
+def _why_forbidden(subject: str) -> str:
+    return "only the mesh publishes under `mesh.`" if is_control(subject) else "this node may not publish that"

@@ -1,0 +1,55 @@
+"""The event that a rule has found: which rule, from which event it follows, and how many rules lie behind it."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from uuid import UUID
+
+from gateway.auth.keyring import GatewayIdentity
+from gateway.event import Event, Kind
+from gateway.raw_log.mesh_frames import MESH, RuleEvent
+from gateway.reasons import Reason, Rejected
+from gateway.subjects import is_control
+from streaming_jobs.routing.work import Work
+
+RULE_HEADER, ORIGIN_HEADER, HOPS_HEADER = "rule", "origin", "hops"
+MAX_HOPS = 16
+"""Rules that would feed themselves are refused when they are loaded, so no honest set comes near it; this ends what a
+peer that publishes our own findings again would keep going."""
+BASE64 = "base64"
+
+
+def rule_event(found: RuleEvent, work: Work, identity: GatewayIdentity | None) -> Event:
+    """Raises Rejected for what no rule may say."""
+    if not found.subject:
+        raise Rejected(Reason.MISSING_FIELD, "a rule's event needs a subject")
+    if is_control(found.subject):
+        raise Rejected(Reason.FORBIDDEN, "a rule may not publish under `mesh.`")
+    if not 1 <= found.hops <= MAX_HOPS:
+        raise Rejected(Reason.FORBIDDEN, f"rule {found.rule}: more than {MAX_HOPS} rules in a row")
+    headers = {RULE_HEADER: found.rule, ORIGIN_HEADER: found.origin, HOPS_HEADER: str(found.hops)}
+    return Event(
+        id=work.event_id,
+        kind=Kind.EVENT,
+        subject=found.subject,
+        protocol=MESH,
+        listener="",
+        edge="",
+        session="",
+        peer="",
+        node=str(UUID(bytes=identity.node)) if identity else "",
+        received_at=work.raw.received_at,
+        content_type=found.content_type,
+        body=_body(found),
+        headers={name: value for name, value in headers.items() if value},
+    )
+
+
+def _body(found: RuleEvent) -> bytes:
+    if found.encoding != BASE64:
+        return found.body.encode()
+    try:
+        return base64.b64decode(found.body, validate=True)
+    except binascii.Error:
+        raise Rejected(Reason.BAD_ENCODING, "a rule's body is not base64") from None

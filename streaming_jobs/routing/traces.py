@@ -1,0 +1,84 @@
+"""What a worker tells of events that are traced: the one pass, from a record's beginning to the frame's outputs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gateway.clock import now_us
+from gateway.config import Config
+from gateway.event import Event
+from gateway.raw_log.frames import RawFrame
+from gateway.raw_log.mesh_frames import MESH
+from gateway.reasons import Rejected
+from gateway.telemetry.spans import Attributes, Spans, Step, spans_of
+from gateway.trace_context import TRACEPARENT, RecordTraces, Sampling, TraceContext, brought_by
+
+if TYPE_CHECKING:
+    from streaming_jobs.routing.work import Work
+
+
+class RouterTraces:
+    def __init__(self, sampling: Sampling, spans: Spans) -> None:
+        self._sampling = sampling
+        self._spans = spans
+
+    @classmethod
+    def of(cls, config: Config) -> RouterTraces | None:
+        """None where nothing is traced. Raises SetupError."""
+        settings, spans = config.telemetry.traces, spans_of(config, "router", f"worker-{os.getpid()}")
+        return cls(Sampling(config.mesh, settings.share), spans) if settings is not None and spans is not None else None
+
+    def of_record(self, frames: Sequence[RawFrame], partition: int, offset: int) -> RecordSpans | None:
+        """None for a record without frames."""
+        if not frames:
+            return None
+        return RecordSpans(self._sampling.of_record(partition, offset, frames[0].received_at), self._spans)
+
+
+class RecordSpans:
+    """Of one record on its way through the row functions."""
+
+    def __init__(self, traces: RecordTraces, spans: Spans) -> None:
+        self._traces = traces
+        self._spans = spans
+        self._began = now_us()
+        self._parent: TraceContext | None = None
+
+    def begin(self, work: Work, judged: Event | Rejected | None) -> Event | Rejected | None:
+        """The event with the context that whoever follows it goes on from."""
+        if work.raw.source.protocol == MESH:
+            return judged
+        brought = brought_by(judged) if isinstance(judged, Event) else None
+        parent = brought or self._traces.of(work.position.index)
+        if parent is None:
+            return judged
+        context = parent.step(Step.ROUTE) if parent.sampled else parent
+        if parent.sampled:
+            self._parent, work.trace = parent, context
+        if not isinstance(judged, Event):
+            return judged
+        return replace(judged, headers={**judged.headers, TRACEPARENT: str(context)})
+
+    def end(self, work: Work, judged: Event | Rejected | None) -> None:
+        """Of a frame that is traced."""
+        if work.trace is not None:
+            failed = work.refused.value if work.refused is not None else ""
+            said = _of_frame(work, judged)
+            self._spans.add(Step.ROUTE, work.trace, self._parent, self._began, now_us(), said, failed)
+
+
+def _of_frame(work: Work, judged: Event | Rejected | None) -> Attributes:
+    source = work.raw.source
+    said: dict[str, str | int] = {
+        "meshgate.event_id": work.event_id,
+        "meshgate.protocol": source.protocol,
+        "meshgate.listener": source.listener,
+        "meshgate.received_at": work.raw.received_at,
+        "meshgate.records": work.part,
+    }
+    if isinstance(judged, Event):
+        said |= {"meshgate.subject": judged.subject, "meshgate.node": judged.node, "meshgate.auth": judged.auth.value}
+    return said

@@ -1,0 +1,59 @@
+"""From what a session or node asks for to the interests it gets: judged by permissions and limits."""
+
+from __future__ import annotations
+
+from gateway.egress import Position
+from gateway.interests.interest import FramePosition, Interest, Verb
+from gateway.raw_log.frames import REDELIVER_FACT, Source
+from gateway.reasons import Reason, Rejected
+from streaming_jobs.routing.mesh_state import MeshState
+
+
+def session_interest(source: Source, at: Position, verb: Verb, pattern: str, queue: str = "") -> Interest:
+    """An interest of the session a frame came from."""
+    if not source.session:
+        raise Rejected(Reason.FORBIDDEN, "only a session or a hello can subscribe")
+    return Interest(
+        subscriber=subscriber(source, verb),
+        verb=verb,
+        pattern=pattern,
+        group=queue,
+        edge=source.edge,
+        epoch=source.epoch,
+        session=source.session,
+        protocol=source.protocol,
+        listener=source.listener,
+        facts=source.facts,
+        node=source.node,
+        durable=is_durable(source, verb),
+        position=frame_position(at),
+    )
+
+
+def subscriber(source: Source, verb: Verb) -> str:
+    """Who wants it: the session; or the node, where it outlives its sessions."""
+    return source.durable_name if is_durable(source, verb) else source.session_id
+
+
+def is_durable(source: Source, verb: Verb) -> bool:
+    """A subscription can wait for its node; a server that is away must not be sent requests."""
+    return verb is Verb.SUBSCRIBE and bool(source.facts.get(REDELIVER_FACT))
+
+
+def frame_position(at: Position) -> FramePosition:
+    return at.partition, at.offset, at.index
+
+
+def check_allowed(state: MeshState, source: Source, verb: Verb, pattern: str) -> None:
+    permissions = state.permissions
+    allowed = permissions.may_subscribe if verb is Verb.SUBSCRIBE else permissions.may_serve
+    if not allowed(source.node, source.listener, pattern):
+        raise Rejected(Reason.FORBIDDEN, f"this node may not {verb} that")
+
+
+def most_interests(state: MeshState, listener: str) -> int:
+    """How many one session or node may have."""
+    try:
+        return state.config.listener_limits(listener).subscriptions_per_session
+    except KeyError:  # a listener that is gone from the configuration
+        return state.config.limits.subscriptions_per_session

@@ -1,0 +1,334 @@
+"""One raw frame on its way through the row functions: what it is, and the outputs it has made so far."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from gateway.config.settings import ordinal_of
+from gateway.content import JSON
+from gateway.deliveries import DeliveryOutcome
+from gateway.deliveries import encode as encode_deliveries
+from gateway.egress import Applied, Begun, Confirm, Confirmed, Egress, Group, Handover, Position, Step
+from gateway.event import MESH_ERROR_HEADER, NO_HEADERS, PROGRESSIVE_HEADER, Event, Kind
+from gateway.protocols.session import error_body
+from gateway.protocols.spec import Encoded, Target
+from gateway.raw_log.frames import RawFrame, ReplyAddress, Source, datagram_name, session_id
+from gateway.raw_log.mesh_frames import MESH, DebtGiven
+from gateway.reasons import MeshError, Reason, Rejected, Stage
+from gateway.trace_context import TraceContext
+from gateway.trail import along, next_hop
+from streaming_jobs.routing.destinations import Destinations, Encodings, Receivers, target_of
+from streaming_jobs.routing.mesh_state import MeshState
+from streaming_jobs.routing.outputs import Out
+
+_REQUEST = Kind.REQUEST
+_MATCH, _DELIVER = Stage.MATCH, Stage.DELIVER
+ROUTER = "router"
+NOT_TO_ALL = "not every subscriber has got it"
+RECEIVER_BYTES = 64
+"""An address or a node's name; a session's number takes less."""
+REQUEST_SESSION_HEADER, REQUEST_ID_HEADER = "request-session", "request-id"
+
+
+@dataclass(slots=True)
+class Work:
+    """`part` counts the egress records of this frame, so that each has a position of its own. `recorded`, `refused`:
+    what has become of the frame itself, for the tally. `trace`: of a frame that is traced, where its deliveries follow
+    from."""
+
+    state: MeshState
+    position: Position
+    raw: RawFrame
+    outs: list[Out] = field(default_factory=list)
+    part: int = 0
+    recorded: bool = False
+    refused: Reason | None = None
+    trace: TraceContext | None = None
+
+    @property
+    def event_id(self) -> str:
+        return self.raw.again.event_id if self.raw.again else self.position.event_id
+
+    # -- outputs -----------------------------------------------------------------------------------------------
+
+    def reject(self, refused: Rejected, stage: Stage) -> None:
+        again = self.position.event_id if self.raw.again else ""
+        source = self._named_source()
+        self.outs.append(self.state.topics.rejected(self.event_id, stage, refused, self.raw.data, source, again))
+        if stage is _DELIVER:
+            self.state.tally.rejected(stage, refused.reason, self.raw.source.protocol)
+        else:
+            self.refused = refused.reason
+
+    def _named_source(self) -> Source:
+        """With the node that a datagram names: whose keys to look at, or whose name is being used."""
+        source = self.raw.source
+        spec = None if source.session else self.state.protocols.get(source.protocol)
+        return source if spec is None else replace(source, node=spec.claimed_node(self.raw.data))
+
+    def refuse_whole(self, refused: Rejected) -> None:
+        """Whatever was to come of it."""
+        self.outs.clear()
+        self.recorded = False
+        self.reject(refused, _MATCH)
+
+    def record(self, event: Event) -> None:
+        self.outs.append(self.state.topics.event(event))
+        self.recorded = True
+
+    def egress(
+        self, edge: str, epoch: int, event: Event | None, groups: tuple[Group, ...], kind: Kind = Kind.EVENT,
+        applied: Applied | None = None, ticket: str = "", needed: int = 0, otherwise: tuple[Group, ...] = (),
+        confirm: Confirm | None = None, confirmed: Confirmed | None = None, handover: Handover | None = None,
+        begun: Begun | None = None,
+    ) -> None:  # fmt: skip
+        again = self.raw.again
+        # By position: naming them takes as long as packing them.
+        written = Egress(
+            self.position.with_part(self.part) if self.part else self.position,
+            epoch,
+            event.kind if event else kind,
+            event.subject if event else "",
+            event.protocol if event else "",
+            again.at if again else self.raw.received_at,
+            groups,
+            applied,
+            ticket,
+            again.event_id if again else "",
+            needed,
+            otherwise,
+            confirm,
+            confirmed,
+            handover,
+            begun,
+            "" if self.trace is None else str(self.trace),
+        )
+        self.part += 1
+        self.outs.append(self.state.topics.egress(ordinal_of(edge), written.encode()))
+        destinations = 0
+        for one in groups:
+            destinations += one.receivers
+        if destinations:
+            self.state.tally.routed(destinations, self.raw.source.protocol)
+
+    def give_debt(self, edge: str, debt: DebtGiven) -> None:
+        """A delivery that another edge has owed so far: under the same name, for it has no outcome yet."""
+        written = Egress(
+            position=self.position.with_part(debt.part),
+            epoch=0,
+            kind=Kind(debt.kind),
+            subject=debt.subject,
+            origin=debt.origin,
+            received_at=debt.received_at,
+            groups=(Group(debt.protocol, b64decode(debt.frame), debt.stamps, owed=(debt.node,)),),
+            first_id=self.event_id,
+            handover=Handover(Step.GIVEN, debt.node, debt.move),
+        )
+        self.outs.append(self.state.topics.egress(ordinal_of(edge), written.encode()))
+
+    # -- encoding ----------------------------------------------------------------------------------------------
+
+    def encode(self, event: Event, target: Target) -> Encoded:
+        spoken = self.state.spoken(target.listener, target.protocol)
+        protocol = spoken.protocol
+        if (trail := next_hop(event, target.facts, self.state.env.identity)) is not None:
+            event = along(event, trail, in_content_type=protocol.carries_content_type)
+        if self.raw.again is not None:
+            target = replace(target, again_at=self.raw.again.at)
+        encoded = protocol.from_event(event, target, spoken.options, self.state.env)
+        if len(encoded.frame) > self.state.largest_frame:
+            raise Rejected(Reason.TOO_LARGE, f"{len(encoded.frame)} bytes for {target.protocol}: kafka.message_bytes")
+        for what in encoded.losses:
+            self.state.tally.lost(event.protocol, target.protocol, what)
+        return encoded
+
+    def cancel(self, event: Event, of: ReplyAddress) -> None:
+        """To every server of the subject; whoever does not know the request ignores it."""
+        reply = of.pack()
+        for server in self.state.table.servers(event.subject, event.received_at):
+            try:
+                encoded = self.encode(event, target_of(server))
+            except Rejected:
+                continue
+            if encoded.frame:
+                group = Group(server.protocol, encoded.frame, encoded.stamps, (server.session,), reply=reply)
+                self.egress(server.edge, server.epoch, event, (group,))
+
+    def drop(self, reply: ReplyAddress) -> None:
+        """As if who asked had cancelled it."""
+        self.cancel(self._answer_event(reply, Kind.CANCEL), reply)
+
+    def send(self, event: Event, destinations: Destinations, confirm: Confirm | None = None) -> list[tuple[Group, ...]]:
+        """One encoding per group of receivers, one record per edge (more where they are large): those that were
+        written. What has no encoding is undeliverable."""
+        records: list[tuple[Group, ...]] = []
+        for (edge, epoch), encodings in destinations.items():
+            for groups in self._encoded(event, edge, epoch, encodings):
+                self.egress(edge, epoch, event, groups, confirm=confirm)
+                records.append(groups)
+        return records
+
+    def send_awaited(self, event: Event, destinations: Destinations) -> None:
+        """As `send`; and its sender hears, once every record has been delivered, whether all have got it."""
+        to = self.requester(event)
+        records = self.send(event, destinations, Confirm(to.edge, event.id))
+        if self._left_out(records, destinations):
+            self.answer_error(to, MeshError.UNDELIVERABLE, NOT_TO_ALL)
+            return
+        done = self._answer_event(to, Kind.RESPONSE)
+        if not records:
+            self.answer(done, to)
+            return
+        failed = self._error_event(to, MeshError.UNDELIVERABLE, NOT_TO_ALL)
+        self.egress(
+            to.edge, to.epoch, done, (self._answer_group(done, to),),
+            ticket=event.id, needed=len(records), otherwise=(self._answer_group(failed, to),),
+        )  # fmt: skip
+
+    def _encoded(self, event: Event, edge: str, epoch: int, encodings: Encodings) -> list[tuple[Group, ...]]:
+        groups = [made for one in encodings.values() if (made := self._group(event, edge, epoch, one)) is not None]
+        return in_records(groups, self.state.largest_frame)
+
+    def _left_out(self, records: Sequence[tuple[Group, ...]], destinations: Destinations) -> bool:
+        """Some receivers' protocol had no form for it."""
+        return sum(map(len, records)) < sum(map(len, destinations.values()))
+
+    def _group(self, event: Event, edge: str, epoch: int, receivers: Receivers) -> Group | None:
+        target = receivers.target
+        try:
+            encoded = self.encode(event, target)
+        except Rejected as refused:
+            self._undeliverable(refused, edge, epoch, receivers)
+            return None
+        return Group(
+            target.protocol,
+            encoded.frame,
+            encoded.stamps,
+            receivers.sessions,
+            receivers.addresses,
+            owed=receivers.owed,
+        )
+
+    def _undeliverable(self, refused: Rejected, edge: str, epoch: int, receivers: Receivers) -> None:
+        """Refused for these receivers only: the event itself stands."""
+        self.reject(refused, _DELIVER)
+        names = [session_id(edge, epoch, number) for number in receivers.sessions]
+        names += [datagram_name(*address) for address in receivers.addresses] + list(receivers.owed)
+        at = self.raw.received_at
+        outcomes = [DeliveryOutcome(self.event_id, name, "undeliverable", refused.reason, at) for name in names]
+        self.outs.append(self.state.topics.deliveries(encode_deliveries(ROUTER, outcomes)))
+
+    # -- answers -----------------------------------------------------------------------------------------------
+
+    def is_awaited(self, event: Event) -> bool:
+        """Its sender waits to hear what became of it."""
+        if event.kind is _REQUEST:
+            return True
+        return self.state.spoken(event.listener, event.protocol).awaits_confirmation(event)
+
+    def requester(self, event: Event) -> ReplyAddress:
+        """Where the answer to this request goes: the session it came from."""
+        source = self.raw.source
+        return ReplyAddress(
+            source.protocol,
+            source.listener,
+            source.edge,
+            source.epoch,
+            source.session,
+            event.message_id,
+            event.subject,
+            event.headers.get(PROGRESSIVE_HEADER) != "false",
+            source.facts,
+        )
+
+    def answer(self, event: Event, to: ReplyAddress, *, ticket: str = "") -> None:
+        """Sends an answer to who asked, in the requester's protocol."""
+        try:
+            group = self._answer_group(event, to)
+        except Rejected as refused:
+            self.reject(refused, _DELIVER)
+            if event.headers.get(MESH_ERROR_HEADER):
+                return  # not even the error can be said
+            self.answer_error(to, MeshError.BAD_REQUEST, f"the answer has no form here: {refused.reason}")
+            return
+        self.egress(to.edge, to.epoch, event, (group,), ticket=ticket)
+
+    def _answer_group(self, event: Event, to: ReplyAddress) -> Group:
+        encoded = self.encode(event, Target(to.protocol, to.listener, to.facts, to.request, to.progressive))
+        return Group(to.protocol, encoded.frame, encoded.stamps, (to.session,), request=to.request)
+
+    def answer_value(self, to: ReplyAddress, value: object, *, ticket: str = "") -> None:
+        body = json.dumps(value, separators=(",", ":")).encode()
+        self.answer(self._answer_event(to, Kind.RESPONSE, body), to, ticket=ticket)
+
+    def answer_error(
+        self, to: ReplyAddress, error: MeshError, message: str, headers: Mapping[str, str] = NO_HEADERS
+    ) -> None:
+        self.answer(self._error_event(to, error, message, headers), to)
+
+    def _error_event(
+        self, to: ReplyAddress, error: MeshError, message: str, headers: Mapping[str, str] = NO_HEADERS
+    ) -> Event:
+        headers = {MESH_ERROR_HEADER: error.value, **headers}
+        return self._answer_event(to, Kind.ERROR, error_body(error, message), headers)
+
+    def _answer_event(
+        self, to: ReplyAddress, kind: Kind, body: bytes = b"", headers: Mapping[str, str] = NO_HEADERS
+    ) -> Event:
+        source = self.raw.source
+        return Event(
+            id=self.event_id,
+            kind=kind,
+            subject=to.subject,
+            protocol=MESH,
+            listener=source.listener,
+            edge=source.edge,
+            session="",
+            peer="",
+            node="",
+            received_at=self.raw.received_at,
+            correlation=to.request,
+            content_type=JSON if body else "",
+            body=body,
+            headers=headers,
+        )
+
+
+def in_records(groups: list[Group], largest: int) -> list[tuple[Group, ...]]:
+    """As few records as hold them: encodings of one large event do not fit into one."""
+    if len(groups) == 1:  # most events
+        return [(groups[0],)]
+    records: list[tuple[Group, ...]] = []
+    start, size = 0, 0
+    for at, group in enumerate(groups):
+        more = len(group.frame) + group.receivers * RECEIVER_BYTES
+        if at > start and size + more > largest:
+            records.append(tuple(groups[start:at]))
+            start, size = at, 0
+        size += more
+    if groups:
+        records.append(tuple(groups[start:]))
+    return records
+
+
+def naming_request(event: Event, replies: Sequence[ReplyAddress]) -> Event:
+    """An answer as it is recorded. It names its request in the server's words, who asked did so in their own: with
+    these two headers the one can be found from the other (they are the request's `session` and `message_id`)."""
+    if not replies:
+        return event
+    first = replies[0]
+    asked = {REQUEST_SESSION_HEADER: session_id(first.edge, first.epoch, first.session)}
+    return replace(event, headers={**event.headers, **asked, REQUEST_ID_HEADER: first.request})
+
+
+MESH_ERRORS = {
+    Reason.NO_RESPONDER: MeshError.NO_RESPONDER,
+    Reason.FORBIDDEN: MeshError.FORBIDDEN,
+    Reason.TIMEOUT: MeshError.TIMEOUT,
+    Reason.UNDELIVERABLE: MeshError.UNDELIVERABLE,
+    Reason.INTERNAL: MeshError.INTERNAL,
+}
+"""What a requester is told about a refusal; anything else is its own mistake: `bad_request`."""
