@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import pickle
 import signal
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import IO, Any
 
 import pyspark.worker
@@ -40,10 +40,23 @@ class AtOnce(BatchedSerializer):
             stream.flush()
 
 
+def unless_hung_up(worker: Callable[[Any, bool], int]) -> Callable[[Any, bool], int]:
+    """The JVM hangs up when it wants no more of a task: a worker's end, and no fault to be told with a traceback."""
+
+    def ends(sock: Any, authenticated: bool) -> int:
+        try:
+            return worker(sock, authenticated)
+        except BrokenPipeError:
+            return 1
+
+    return ends
+
+
 if __name__ == "__main__":
     protocols()
     os.environ.pop(READS_AHEAD, None)
     pyspark.worker.BatchedSerializer = AtOnce  # type: ignore[attr-defined]
     # A worker whose daemon was killed would go on, known to nobody but the JVM.
     os.register_at_fork(after_in_child=ends_with_parent(signal.SIGKILL))
+    daemon.worker = unless_hung_up(daemon.worker)  # type: ignore[assignment]
     daemon.manager()

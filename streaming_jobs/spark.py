@@ -51,6 +51,9 @@ STREAMING = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
     "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
+    # Nothing goes back further than the last commit. Spark would keep what a hundred batches each added to the state,
+    # more than a gigabyte at 10,000 frames a second.
+    "spark.sql.streaming.minBatchesToRetain": "10",
     # A first batch that was never committed leaves state files behind; a start without a commit goes past them.
     "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart": "false",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
