@@ -17,6 +17,7 @@ from kafka import KafkaConsumer, TopicPartition
 from pyspark import TaskContext
 
 from gateway.auth.trust_store import TrustStore
+from gateway.clock import now_us
 from gateway.config import Config, load
 from gateway.config.watch import ConfigWatch, Reloaded
 from gateway.interests.records import apply_record
@@ -41,7 +42,7 @@ class Worker:
         self._watch = ConfigWatch(load(Path(config_path), state_dir=state_dir), time.monotonic, Config.for_router)
         config = self._watch.config
         self._trust = TrustStore(config.trust, time.monotonic, entry=config.identity.key)
-        self._state = MeshState(config, self._trust.keys, self._trust.identity)
+        self._state = MeshState(config, self._trust.keys, self._trust.identity, now_us)
         self._state.traces = RouterTraces.of(config)
         self._rows = RowFunctions(self._state)
         self._interests = InterestReader(config)

@@ -76,11 +76,13 @@ class Control:
             work.answer_value(work.requester(event), True, ticket=ticket)
 
     def _ping(self, work: Work, event: Event) -> None:
-        """A probe of the whole path: the body it brought, and when it was here."""
+        """A probe of the whole path: the body it brought, when an edge had it, and when the router."""
         if work.is_awaited(event):
-            body = decode_value(event.body, event.content_type) if event.content_type else event.text
-            answer = {"body": event.text if isinstance(body, bytes) else body, "received_at": event.received_at}
-            work.answer_value(work.requester(event), answer)
+            body = decode_value(event.body, event.content_type)
+            if body == event.body and event.text is not None:  # bytes of no type that says more, and they are text
+                body = event.text
+            times = {"received_at": event.received_at, "routed_at": self._state.now_us()}
+            work.answer_value(work.requester(event), {"body": body, **times})
 
 
 def _ticket(work: Work, event: Event) -> str:

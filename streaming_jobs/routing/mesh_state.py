@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,9 +42,13 @@ class Spoken:
 
 
 class MeshState:
-    """One per worker process. `reconfigure` and `use_keys` put new settings and keys in force between records."""
+    """One per worker process. `reconfigure` and `use_keys` put new settings and keys in force between records. `now_us`
+    is for who asks what time it is, and decides nothing."""
 
-    def __init__(self, config: Config, keys: KeyRing, identity: GatewayIdentity | None) -> None:
+    def __init__(
+        self, config: Config, keys: KeyRing, identity: GatewayIdentity | None, now_us: Callable[[], int] = lambda: 0
+    ) -> None:
+        self.now_us = now_us
         self.protocols: Mapping[str, ProtocolSpec[Any]] = protocols()
         self.table = InterestTable()
         self.tally = Tally()

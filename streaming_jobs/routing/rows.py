@@ -259,8 +259,8 @@ class RowFunctions:
 
     def _answer(self, work: Work, event: Event) -> None:
         work.record(naming_request(event, work.raw.replies))
-        for reply in work.raw.replies:
-            work.answer(event, reply)
+        for reply in work.raw.replies:  # a sign of life is of all that are open, each about a subject of its own
+            work.answer(event if reply.subject == event.subject else replace(event, subject=reply.subject), reply)
 
     def _cancel(self, work: Work, event: Event) -> None:
         work.record(event)

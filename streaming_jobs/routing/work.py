@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gateway.config.settings import ordinal_of
-from gateway.content import JSON
+from gateway.content import JSON, to_json
 from gateway.deliveries import DeliveryOutcome
 from gateway.deliveries import encode as encode_deliveries
 from gateway.egress import Applied, Begun, Confirm, Confirmed, Egress, Group, Handover, Position, Step
@@ -250,10 +249,14 @@ class Work:
             group = self._answer_group(event, to)
         except Rejected as refused:
             self.reject(refused, _DELIVER)
-            if event.headers.get(MESH_ERROR_HEADER):
+            if event.kind is Kind.PROGRESS:  # the server is still at work, which is all that is left of it
+                self.state.tally.lost(event.protocol, to.protocol, str(Kind.PROGRESS))
+                group = Group(to.protocol, b"", sessions=(to.session,), request=to.request)
+            elif event.headers.get(MESH_ERROR_HEADER):
                 return  # not even the error can be said
-            self.answer_error(to, MeshError.BAD_REQUEST, f"the answer has no form here: {refused.reason}")
-            return
+            else:
+                self.answer_error(to, MeshError.BAD_REQUEST, f"the answer has no form here: {refused.reason}")
+                return
         self.egress(to.edge, to.epoch, event, (group,), ticket=ticket)
 
     def _answer_group(self, event: Event, to: ReplyAddress) -> Group:
@@ -261,8 +264,7 @@ class Work:
         return Group(to.protocol, encoded.frame, encoded.stamps, (to.session,), request=to.request)
 
     def answer_value(self, to: ReplyAddress, value: object, *, ticket: str = "") -> None:
-        body = json.dumps(value, separators=(",", ":")).encode()
-        self.answer(self._answer_event(to, Kind.RESPONSE, body), to, ticket=ticket)
+        self.answer(self._answer_event(to, Kind.RESPONSE, to_json(value)), to, ticket=ticket)
 
     def answer_error(
         self, to: ReplyAddress, error: MeshError, message: str, headers: Mapping[str, str] = NO_HEADERS

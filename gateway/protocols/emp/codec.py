@@ -23,7 +23,7 @@ from gateway.protocols.emp.frames import (
 from gateway.reasons import Reason, Rejected
 from gateway.wire import U8, U32, Reader, text16
 
-MAX_BLOCKS = 16
+MAX_BLOCKS = 1_024
 """There are three extensions, of which only compression may come more than once; the text sets no limit."""
 
 MAX_SIGHT_BYTES = 512

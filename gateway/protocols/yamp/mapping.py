@@ -112,7 +112,7 @@ def _trail(frame: UserFrame) -> Mapping[str, str]:
 
 def _frame(event: Event, target: Target) -> UserFrame:
     body = _body(event, format_of(target.facts).content_type)
-    uid = _uid(event, target.facts)
+    uid = _uid(event, target.facts, target.request)
     if event.kind is Kind.EVENT:
         return UserEvent(uid, event.subject, body)
     if event.kind is Kind.REQUEST:
@@ -138,11 +138,12 @@ def _cancel(event: Event) -> Encoded:
     return Encoded(frame, stamps=(len(event.subject.encode()) + REQUEST_UID_AFTER_URI,))
 
 
-def _uid(event: Event, facts: Facts) -> bytes:
+def _uid(event: Event, facts: Facts, answers: str = "") -> bytes:
     """Fresh for each frame, and the same when the router repeats itself after a crash.
 
-    The receive time is in it because event ids begin again when a mesh does, and a peer may remember the old ones.
+    The receive time is in it because event ids begin again when a mesh does, and a peer may remember the old ones. One
+    event may answer several requests of a session.
     """
-    named = f"{event.id} {event.received_at} {event.kind}".encode()
+    named = f"{event.id} {event.received_at} {event.kind}{answers}".encode()
     trail = of_event(event) if facts.get(LINK_FACT) else None
     return trail.to_uid(named) if trail else blake2b(named, digest_size=UID_BYTES).digest()

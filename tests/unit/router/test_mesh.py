@@ -18,7 +18,8 @@ from gateway.protocols.wolpertinger.codec import encode as encode_xml
 from gateway.protocols.wolpertinger.frames import Call, RemoteError
 from gateway.protocols.yamp import frames as yamp
 from gateway.protocols.yamp.codec import decode, encode
-from tests.unit.router.mesh_in_a_log import MeshInALog, Peer
+from gateway.raw_log.frames import ReplyAddress
+from tests.unit.router.mesh_in_a_log import NOW, MeshInALog, Peer
 
 JSON = {"format": "json"}
 
@@ -270,13 +271,64 @@ def test_who_subscribes_to_everything_is_spared_the_mesh_s_own_events() -> None:
     assert len(mesh.sent_to(presence)) == 1
 
 
-def test_a_ping_brings_back_its_body() -> None:
+@pytest.mark.parametrize(
+    "body", [{"n": 1}, [1.5, None, "é"], {"$base64": "AP8="}, {"deep": [{"$base64": "AP8="}]}, {"$base64": "no base64"}]
+)
+def test_a_ping_brings_back_its_body_and_when_it_was_here(body: object) -> None:
     mesh = MeshInALog()
     peer = client(mesh)
     mesh.forget_outputs()
-    mesh.log(peer.source, request("mesh.ping", {"n": 1}))
+    mesh.log(peer.source, request("mesh.ping", body))
     ((kind, said),) = answers(mesh, peer)
-    assert (kind, said["body"]) == (yamp.ResponseType.DONE, {"n": 1})
+    assert kind is yamp.ResponseType.DONE
+    assert said == {"body": body, "received_at": NOW * 1_000_000, "routed_at": mesh.state.now_us()}
+
+
+@pytest.mark.parametrize(("sent", "said"), [(b"\0\xff", {"$base64": "AP8="}), (b"text", "text"), (b"", None)])
+def test_a_ping_brings_back_bytes_of_no_type(sent: bytes, said: object) -> None:
+    mesh = MeshInALog()
+    peer = mesh.open("hsp", facts={"envelope": True})
+    asked = Envelope(Kind.REQUEST, 7, "mesh.ping").encode() + sent
+    mesh.log(peer.source, hsp.encode(Frame(Command.DATA_ACK, 1, ENVELOPE_TYPE, asked)))
+    (answer,) = mesh.sent_to(peer)
+    assert json.loads(answer.frame[answer.frame.index(b'{"body"') : answer.frame.rindex(b"}") + 1])["body"] == said
+
+
+def heartbeat(mesh: MeshInALog, server: Peer, asked: list[Any]) -> None:
+    replies = tuple(ReplyAddress.unpack(one.reply) for one in asked)
+    mesh.log(
+        server.source, encode_xml(Call("Core", "00000000-0000-4000-8000-000000000000", "Heartbeat")), replies=replies
+    )
+
+
+def test_a_sign_of_life_tells_each_request_of_itself_in_a_frame_of_its_own() -> None:
+    mesh = MeshInALog()
+    asker, server = client(mesh), mesh.open("wolpertinger", serve=("Calc.>",))
+    mesh.forget_outputs()
+    for number, subject in enumerate(("Calc.a", "Calc.b"), 1):
+        asked = yamp.Request(number.to_bytes(16, "big"), subject, b"[]", progressive=True)
+        mesh.log(asker.source, encode(asked))
+    heartbeat(mesh, server, mesh.sent_to(server))
+    heard = [decode(group.frame) for group in mesh.sent_to(asker)]
+    assert [(one.uri, one.request_uid[-1], one.outcome) for one in heard if isinstance(one, yamp.Response)] == [
+        ("Calc.a", 1, yamp.ResponseType.PROGRESS),
+        ("Calc.b", 2, yamp.ResponseType.PROGRESS),
+    ]
+    assert len({one.uid for one in heard if isinstance(one, yamp.Response)}) == 2
+
+
+def test_progress_that_has_no_form_here_still_shows_that_the_server_is_at_work() -> None:
+    mesh = MeshInALog()
+    asker, server = mesh.open("yamp", facts={"format": "msgpack"}), client(mesh, serve=("sum",))
+    mesh.forget_outputs()
+    mesh.log(asker.source, encode(yamp.Request(b"r" * 16, "sum", content.to_msgpack([1]), progressive=True)))
+    (asked,) = mesh.sent_to(server)
+    progress = yamp.Response(b"p" * 16, "sum", b"r" * 16, yamp.ResponseType.PROGRESS, b'{"eta": 18446744073709551616}')
+    mesh.log(server.source, encode(progress), replies=(ReplyAddress.unpack(asked.reply),))
+    (group,) = mesh.sent_to(asker)
+    assert (group.frame, group.request) == (b"", (b"r" * 16).hex())
+    assert [record.kind for record in mesh.egress()][-1] is Kind.PROGRESS
+    assert mesh.rejections() == [("deliver", "untranslatable")]
 
 
 def test_each_egress_record_of_an_edge_has_a_position_of_its_own_in_order() -> None:
