@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame
@@ -18,10 +18,11 @@ from pyspark.sql.types import (
 from gateway import deliveries, egress
 from gateway.egress import Group, Passing
 from gateway.event import Kind
+from gateway.history.places import Span
 from gateway.raw_log.frames import ReplyAddress, session_id
 from gateway.reasons import Rejected
 from streaming_jobs.judging.judged import numbered, receivers
-from streaming_jobs.judging.reading import task_id
+from streaming_jobs.judging.reading import stands_in, task_id
 from streaming_jobs.router.plan import PlainArray
 from streaming_jobs.routing.work import ROUTER
 
@@ -142,9 +143,10 @@ def ended(records: DataFrame) -> DataFrame:
     return records.select("logged_at", F.explode(read("value")).alias("one")).select("one.*", "logged_at")
 
 
-def as_sent(outcomes: DataFrame, before: int) -> DataFrame:
-    """Outcomes stand in for egress records that are no longer kept."""
-    older = outcomes.where(f"logged_at < {before} AND NOT by_router")
+def as_sent(outcomes: DataFrame, of: Mapping[int, Span]) -> DataFrame:
+    """Outcomes of these frames stand in for egress records that are no longer kept. By the frame, for an outcome may
+    come long after what was sent, to who was away."""
+    older = outcomes.where(stands_in(of) & ~F.col("by_router"))
     nothing = F.lit("")
     return older.select(*PAIR, nothing.alias("kind"), F.lit(True).alias("fresh"), nothing.alias("request"), "logged_at")
 

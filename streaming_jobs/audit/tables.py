@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from functools import reduce
-
 from pyspark import StorageLevel
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+from pyspark.sql import DataFrame, SparkSession
 
 from gateway.config import Config
 from gateway.config.kafka import TopicName
+from gateway.event import SECOND_US
 from gateway.history.places import Span
 from gateway.history.topics import History
 from streaming_jobs.audit import deliveries, frames
-from streaming_jobs.judging.reading import judge_frames, read_topic
-from streaming_jobs.judging.stretch import Stretch, first_times
+from streaming_jobs.judging.reading import judge_frames, read_topic, stands_in
+from streaming_jobs.judging.stretch import OUTPUT_LEAD_SECONDS, Stretch, whole_from
 
 OUTPUTS: tuple[TopicName, ...] = ("events", "rejected", "egress", "deliveries")
 RECORDS_PER_TASK = 5_000
@@ -35,7 +33,15 @@ class Tables:
         raw = read_topic(spark, config, "raw", stretch.spans)
         self.judged = kept(judge_frames(raw, config, stretch.standing_before))
         self.judged.count()  # now, so that the outputs are read later, when those of the last frames are there
-        self._read({name: history.between(name, stretch.outputs_from, None) for name in OUTPUTS})
+        self._egress_from = max(whole_from(history, "egress", stretch.end), default=None)
+        self._read({name: history.between(name, self._outputs_from(name), None) for name in OUTPUTS})
+
+    def _outputs_from(self, name: TopicName) -> int | None:
+        """Of egress nothing that may go while it is read: a day of it is kept, or less."""
+        since, egress = self._stretch.outputs_from, self._egress_from
+        if name != "egress" or egress is None:
+            return since
+        return max(since or 0, egress - OUTPUT_LEAD_SECONDS * SECOND_US)
 
     def _read(self, spans: dict[TopicName, dict[int, Span]]) -> None:
         self.read_to = {name: {at: span.end for at, span in parts.items()} for name, parts in spans.items()}
@@ -43,23 +49,20 @@ class Tables:
         self.events = kept(frames.events_then(records["events"]))
         self.refusals = kept(frames.refusals_then(records["rejected"]))
         self.outcomes = kept(self._within(deliveries.ended(records["deliveries"])))
-        older = deliveries.as_sent(self.outcomes, self._egress_from())
+        older = deliveries.as_sent(self.outcomes, self._without_egress())
         self.sent = kept(self._within(deliveries.sent(records["egress"])).unionByName(older))
         self.frames = kept(frames.accounted(self.judged, self.events, self.refusals, self._config))
 
     def _within(self, rows: DataFrame) -> DataFrame:
-        """What belongs to a frame of the stretch, by its event id."""
-        place = F.split("event_id", "-")
-        number, at = F.get(place, F.lit(0)).try_cast("int"), F.get(place, F.lit(1)).try_cast("long")
-        spans = self._stretch.spans.items()
-        inside = ((number == partition) & (at >= span.start) & (at < span.end) for partition, span in spans)
-        return rows.where(reduce(Column.__or__, inside))
+        """What belongs to a frame of the stretch."""
+        return rows.where(stands_in(self._stretch.spans))
 
-    def _egress_from(self) -> int:
-        """From this time on all of egress is there; 0 if nothing of it has ever gone."""
-        gone = {number: span for number, span in self._history.bounds("egress").items() if span.start > 0}
-        first = first_times(self._history, gone, "egress")
-        return max((first.get(number, self._stretch.end) for number in gone), default=0)
+    def _without_egress(self) -> dict[int, Span]:
+        """Frames of which what was sent may be gone."""
+        if self._egress_from is None:
+            return {}
+        later = self._history.between("raw", self._egress_from, None)
+        return {number: Span(0, span.start) for number, span in later.items()}
 
 
 def kept(rows: DataFrame) -> DataFrame:

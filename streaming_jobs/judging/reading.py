@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
+from functools import cache, reduce
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +84,14 @@ def read_topic(spark: SparkSession, config: Config, name: TopicName, spans: Span
     records = spark.read.format("kafka").options(**options).load()
     logged_at = F.unix_micros("timestamp").alias("logged_at")
     return records.select("partition", "offset", logged_at, "key", "value", "headers")
+
+
+def stands_in(spans: Spans) -> Column:
+    """Whether a row's `event_id` is of a frame in one of these."""
+    place = F.split("event_id", "-")
+    number, at = F.get(place, F.lit(0)).try_cast("int"), F.get(place, F.lit(1)).try_cast("long")
+    inside = ((number == partition) & (at >= span.start) & (at < span.end) for partition, span in spans.items())
+    return reduce(Column.__or__, inside, F.lit(False))
 
 
 def header(name: str) -> Column:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gateway.config import Config
@@ -14,6 +15,9 @@ COMPARED: tuple[TopicName, ...] = ("raw", "events", "rejected", "deliveries")
 """What must be there together, or nothing could be compared. (Of egress a day is kept; outcomes stand in for it.)"""
 RETENTION_MARGIN_SECONDS = 3_600
 """Topics lose their oldest segments one by one: near that end one may have a record of which another has none."""
+THINNED_SHARE = 0.1
+"""A topic that has reached its bound in bytes loses its oldest segments while it is read: so much of the time that it
+still covers is left alone."""
 OUTPUT_LEAD_SECONDS = 60
 """Clocks of edge and router may differ: outputs are looked for from so much before the stretch on."""
 
@@ -46,21 +50,31 @@ class Stretch:
 
 
 def choose_stretch(history: History, config: Config, start: int | None, end: int | None, now: int) -> Stretch:
-    """Everything that was logged before now, unless a time is given; without one, nothing as old as retention."""
+    """Everything that was logged before now, unless times are given; never what some topic may no longer have."""
     bounds = history.bounds("raw")
-    if start is None:
-        start = _oldest_compared(history, config, bounds, now)
+    start = max((at for at in (start, *_oldest_compared(history, config, bounds, now)) if at is not None), default=None)
     spans = history.between("raw", start, end)
     cut = {number: Span(min(span.start, bounds[number].end), min(span.end, bounds[number].end))
            for number, span in spans.items()}  # fmt: skip
     return Stretch(start, min(end, now) if end is not None else now, bounds, cut)
 
 
-def _oldest_compared(history: History, config: Config, bounds: dict[int, Span], now: int) -> int | None:
+def _oldest_compared(history: History, config: Config, bounds: dict[int, Span], now: int) -> Iterator[int]:
+    """Times before which something may be missing."""
     kept = min(int(config.kafka.topic(name).settings["retention.ms"]) for name in COMPARED) * 1_000
     oldest = now - kept + RETENTION_MARGIN_SECONDS * SECOND_US
-    first = first_times(history, bounds)
-    return oldest if any(at < oldest for at in first.values()) else None
+    if any(at < oldest for at in first_times(history, bounds).values()):
+        yield oldest
+    for name in COMPARED:
+        if "retention.bytes" in config.kafka.topic(name).settings:
+            yield from whole_from(history, name, now)
+
+
+def whole_from(history: History, name: TopicName, now: int) -> list[int]:
+    """For each partition that has lost its beginning, from when on it has all, and will have it for a while."""
+    gone = {number: span for number, span in history.bounds(name).items() if span.start > 0}
+    first = first_times(history, gone, name)
+    return [at + max(OUTPUT_LEAD_SECONDS * SECOND_US, int((now - at) * THINNED_SHARE)) for at in first.values()]
 
 
 def first_times(history: History, bounds: dict[int, Span], name: TopicName = "raw") -> dict[int, int]:

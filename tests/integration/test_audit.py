@@ -179,6 +179,21 @@ def test_what_the_router_repeats_after_a_crash_unbalances_nothing(
     assert said["balanced"], said["faults"]
 
 
+@pytest.mark.parametrize("topic", ["events", "deliveries", "egress"])
+def test_what_a_topic_has_lost_to_its_bound_in_bytes_is_no_loss_of_the_mesh(
+    topic: TopicName, mesh: TestMesh, told: Traffic, batch: SparkSession, tmp_path: Path
+) -> None:
+    config = copied(mesh, f"thinned-{topic}", tmp_path)
+    with History(config) as history:
+        middle = {number: span.start + (span.size + 1) // 2 for number, span in history.bounds(topic).items()}
+    admin = KafkaAdminClient(**config.kafka.client_settings())
+    admin.delete_records({TopicPartition(config.topic(topic), number): at for number, at in middle.items()})
+    admin.close()
+    said = audited(config, batch)
+    assert said["balanced"], said["faults"]
+    assert (said["from"] is not None) == (topic != "egress")
+
+
 def test_a_truncated_raw_log_shows_its_gap(mesh: TestMesh, told: Traffic, batch: SparkSession, tmp_path: Path) -> None:
     config = copied(mesh, "truncated", tmp_path)
     with History(config) as history:
