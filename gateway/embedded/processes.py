@@ -128,7 +128,15 @@ class Processes:
         """In the reverse order of their start: who depends on another goes first."""
         for part in reversed(self.parts):
             part.end()
-        self.record.unlink(missing_ok=True)
+        if self._is_ours():
+            self.record.unlink(missing_ok=True)
+
+    def _is_ours(self) -> bool:
+        """Where another supervisor was found alive, the record is what its mesh is known by."""
+        try:
+            return bool(json.loads(self.record.read_text())["supervisor"] == os.getpid())
+        except (OSError, ValueError):
+            return False
 
     def _write(self) -> None:
         running = [

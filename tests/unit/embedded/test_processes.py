@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -9,7 +10,10 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from gateway.embedded.processes import LOG_BYTES, Part, Processes, start_time
+from gateway.errors import SetupError
 
 DEADLINE_SECONDS = 30.0
 
@@ -47,6 +51,27 @@ def test_a_log_that_has_grown_begins_anew_and_its_last_part_is_kept(tmp_path: Pa
         writing.write(b"after")
     assert part.log.read_bytes() == b"after"
     assert (tmp_path / "edge.log.old").read_bytes().endswith(b"one more")
+
+
+def test_who_is_refused_because_a_mesh_runs_leaves_its_record_alone(tmp_path: Path) -> None:
+    record = tmp_path / "state" / "running.json"
+    record.parent.mkdir()
+    other = os.getppid()
+    written = json.dumps({"supervisor": other, "started": start_time(other), "parts": []})
+    record.write_text(written)
+    refused = Processes(record)
+    with pytest.raises(SetupError, match="a mesh is running"):
+        refused.end_leftovers()
+    refused.end_all()
+    assert record.read_text() == written
+
+
+def test_who_ends_takes_its_own_record_along(tmp_path: Path) -> None:
+    processes = Processes(tmp_path / "running.json")
+    processes.start(Part("router", ["--version"], tmp_path / "router.log"))
+    assert processes.record.exists()
+    processes.end_all()
+    assert not processes.record.exists()
 
 
 CHILD_OF_OURS = """
