@@ -11,20 +11,40 @@ import click
 
 from gateway.content import BINARY, JSON, TEXT, from_json
 from gateway.reasons import Rejected
+from gateway.subjects import check_subject, tokens
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
+EXAMPLE = "kitchen"
+"""A token, where one shows what a subject looks like."""
 
 
 def subject_argument(verb: Verb) -> Verb:
     """`subject: str`."""
-    return click.argument("subject", callback=_not_empty)(verb)
+    return click.argument("subject", callback=_subject)(verb)
 
 
-def _not_empty(context: click.Context, argument: click.Parameter, given: str) -> str:
-    """Nobody can subscribe to it."""
+def _subject(context: click.Context, argument: click.Parameter, given: str) -> str:
+    """Nobody can subscribe to the empty one; of the others that are none, most were meant for `sub`."""
     if not given:
         raise click.BadParameter("a subject is not empty", context, argument)
-    return given
+    try:
+        return check_subject(given)
+    except ValueError:
+        raise click.BadParameter(_no_subject(given), context, argument) from None
+
+
+def _no_subject(given: str) -> str:
+    """
+    >>> _no_subject("temp.>")
+    'temp.> is a pattern: publish to one subject, such as temp.kitchen'
+    >>> _no_subject("temp..x")
+    'temp..x is no subject: it has an empty token'
+    """
+    parts = tokens(given)
+    if "" in parts:
+        return f"{given} is no subject: it has an empty token"
+    one = ".".join(EXAMPLE if part in ("*", ">") else part for part in parts)
+    return f"{given} is a pattern: publish to one subject, such as {one}"
 
 
 def body_options(verb: Verb) -> Verb:

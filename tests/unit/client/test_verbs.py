@@ -247,6 +247,10 @@ class TestWhatCannotBe:
         [
             (("pub", "", "--to", "127.0.0.1:1"), Exit.USAGE, "a subject is not empty"),
             (("req", ""), Exit.USAGE, "a subject is not empty"),
+            (("pub", "temp.>", "1"), Exit.USAGE, "temp.> is a pattern: publish to one subject, such as temp.kitchen"),
+            (("pub", "temp.*", "--via", "emm"), Exit.USAGE, "temp.* is a pattern"),
+            (("pub", "temp..x", "1"), Exit.USAGE, "temp..x is no subject: it has an empty token"),
+            (("req", "Math.*"), Exit.USAGE, "Math.* is a pattern"),
             (("pub", "x", "--to", "127.0.0.1:1"), Exit.UNAVAILABLE, "tcp://127.0.0.1:1: connection refused"),
             (("pub", "x", "--to", "ftp://x:1"), Exit.UNAVAILABLE, "yamp runs over tcp://, tls://, ws://, wss://"),
             (("req", "x", "--via", "emm"), Exit.USAGE, "emm has no requests"),
