@@ -12,6 +12,7 @@ from gateway.cli.options import output_option
 from gateway.cli.peer_options import SECONDS, Peer, peer_options, run
 from gateway.client import NoAnswerError, StreamClient, Wrapping
 from gateway.client.packets import ALGORITHMS
+from gateway.protocols.actions import Outcome
 
 PUBLISH_SECONDS = 30.0
 SENT = "sent"
@@ -59,4 +60,13 @@ def command(
     outcome = run(send() if peer.is_emm else peer.use_stream(publish))
     told = {"subject": subject, "count": count, "bytes": len(data), "content_type": named, "outcome": outcome}
     times = f" {count} times" if count > 1 else ""
-    show(told, output, f"published {subject}{times}: {len(data)} bytes, {outcome}")
+    show(told, output, f"published {subject}{times}: {len(data)} bytes, {_known(outcome, peer.via)}")
+
+
+def _known(outcome: str, protocol: str) -> str:
+    """Nobody may take for success what nobody has answered for.
+
+    >>> _known("written", "yamp"), _known("confirmed", "hsp")
+    ('written: yamp does not confirm', 'confirmed')
+    """
+    return outcome if outcome == Outcome.CONFIRMED else f"{outcome}: {protocol} does not confirm"

@@ -83,6 +83,11 @@ class TestPub:
                 assert result.exit_code == Exit.OK, result.stderr
         assert [event.content_type for event in mesh.heard] == ["application/msgpack"] * 2
 
+    def test_where_the_protocol_does_not_confirm_people_are_told_so(self) -> None:
+        with mesh_beside("yamp") as mesh:
+            result = run(mesh, "pub", "temp.high", "81")
+        assert result.stdout == "published temp.high: 2 bytes, written: yamp does not confirm\n"
+
     def test_programs_are_told_in_json(self) -> None:
         with mesh_beside("yamp") as mesh:
             result = run(mesh, "pub", "temp.high", "warm", "--output", "json", "-n", "3")
