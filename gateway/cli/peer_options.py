@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from gateway.address import Address
 from gateway.auth import trust_file
 from gateway.auth.keyring import GatewayIdentity, KeyRing, trusting
-from gateway.cli.console import CommandError, UnavailableError
+from gateway.cli.console import CommandError, UnavailableError, note
 from gateway.cli.options import config_option, logging_options, read_config
 from gateway.client import (
     ClientError,
@@ -142,6 +142,12 @@ class Peer:
         tls = TlsFiles(self.tls_ca, self.tls_cert, self.tls_key, self.tls_server_name)
         key = self._packet_key(keys, identity)
         return connect_emm(str(self.address()), key=key, keys=keys, verify=verify, tls=tls)
+
+    def note_unsigned(self) -> None:
+        """Of a datagram's refusal its sender never hears."""
+        if self.key is None and self.config() is None:
+            where = f"no {DEFAULT_PATHS[0]} here; most listeners refuse it"
+            note(f"not signed: {where}. Name a configuration with -c, or a key with --key")
 
     def _packet_key(self, keys: KeyRing | None, identity: GatewayIdentity | None) -> PacketKey | None:
         if self.key is None:

@@ -51,6 +51,7 @@ def command(
         return outcome
 
     async def send() -> str:
+        peer.note_unsigned()
         wrapping = Wrapping(urgent, compress, ALGORITHMS[encrypt] if encrypt else None)
         async with peer.connect_emm() as client:
             for _ in range(count):

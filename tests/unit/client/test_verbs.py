@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -103,6 +104,16 @@ class TestPub:
             (b"\xff\x00\n", "application/octet-stream"),
             (b"\x89PNG", "image/png"),
         ]
+
+    def test_a_packet_that_nothing_signs_is_sent_and_told(self) -> None:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as listener:
+            listener.bind(("127.0.0.1", 0))
+            arguments = ("pub", "temp.high", "81", "--via", "emm", "--to", f"127.0.0.1:{listener.getsockname()[1]}")
+            result, quiet = (CliRunner().invoke(main, [*arguments, *more]) for more in ((), ("-q",)))
+            assert listener.recv(1024)
+        assert result.stdout == quiet.stdout == "published temp.high: 2 bytes, sent: emm does not confirm\n"
+        assert result.stderr.startswith("not signed: no meshgate.yaml here; most listeners refuse it.")
+        assert (result.exit_code, quiet.stderr) == (Exit.OK, "")
 
 
 class TestSub:
