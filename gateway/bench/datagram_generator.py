@@ -15,9 +15,6 @@ from gateway.bench.schedule import Schedule
 from gateway.bench.sockets import datagram_socket
 from gateway.bench.work import Work
 
-FRAME_OVERHEAD_BYTES = 48
-"""Of a bytes object and its place in a list."""
-
 
 def generate_datagrams(orders: Orders, work: Work, place: Place) -> None:
     generator = DatagramGenerator(work, place)
@@ -48,7 +45,7 @@ class DatagramGenerator:
     def prepare(self) -> None:
         """Each frame says that it was made when it will be due. Session by session, so that one key is in use."""
         work = self._work
-        check_memory(work.total * (work.size + FRAME_OVERHEAD_BYTES))
+        check_memory(work.frames_bytes)
         begins, rate = int(time.time()), work.rate
         frames = [b""] * work.total
         for session, template in enumerate(self._templates):

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from uuid import NAMESPACE_OID, UUID, uuid4, uuid5
 
+from gateway.auth.keyring import KEY_ID_BYTES
 from gateway.auth.trust_document import changing
 from gateway.auth.verification import ED25519_KEY_BYTES, HMAC_BYTES, public_of
 from gateway.bench.work import Sign, WorkError
@@ -32,6 +33,12 @@ _Data = dict[str, Any]
 def bench_node(number: int) -> UUID:
     """The same at every run, so that the trust store does not grow by nodes."""
     return uuid5(NAMESPACE_OID, f"meshgate bench {number}")
+
+
+def sample_key() -> PacketKey:
+    """Like those that a run makes, and of nobody: what has to fit can be tried before anything is written."""
+    hmac, seed = secrets.token_bytes(HMAC_BYTES), secrets.token_bytes(ED25519_KEY_BYTES)
+    return PacketKey(Signer(uuid4().bytes, bytes(KEY_ID_BYTES), hmac, seed))
 
 
 @contextmanager

@@ -16,8 +16,6 @@ from gateway.bench.stream_clients import Publisher, close_all, open_clients, run
 from gateway.bench.work import Work
 from gateway.protocols.actions import Delivery
 
-FRAME_OVERHEAD_BYTES = 640
-"""Of a delivery and its names, with room: 256 bytes were measured for yamp, 523 for wolpertinger."""
 CONFIRM_SECONDS = 5.0
 """For the last publications to be confirmed, where the protocol confirms."""
 LOOK_SECONDS = 0.02
@@ -53,7 +51,7 @@ class StreamGenerator:
 
     def prepare(self) -> None:
         work = self._work
-        check_memory(work.total * (work.size + FRAME_OVERHEAD_BYTES))
+        check_memory(work.frames_bytes)
         self._frames = [self._frame(index, index % work.sessions) for index in range(work.total)]
 
     def _frame(self, index: int, session: int) -> Delivery:

@@ -17,7 +17,7 @@ from gateway.auth.keyring import trusting
 from gateway.bench.alone import flat_out, measure_alone
 from gateway.bench.children import BenchError
 from gateway.bench.compare import compared, read
-from gateway.bench.keys import AUTO, bench_keys, for_signing, unsigned_keys
+from gateway.bench.keys import AUTO, bench_keys, for_signing, sample_key, unsigned_keys
 from gateway.bench.machine import roots_of
 from gateway.bench.marker import RUN_DIGITS, Marker
 from gateway.bench.measure import PROBE_SECONDS, READY_SECONDS, WAIT_SECONDS, Setup, measure
@@ -25,7 +25,7 @@ from gateway.bench.messages import Place, TlsFiles
 from gateway.bench.packets import PacketTemplate
 from gateway.bench.plot import svg
 from gateway.bench.report import Document, document, text
-from gateway.bench.room import check_sockets
+from gateway.bench.room import check_memory, check_sockets
 from gateway.bench.work import Sign, Work, WorkError
 from gateway.cli.console import Output, UnavailableError, note, show
 from gateway.cli.options import common_options
@@ -86,12 +86,15 @@ def command(
     try:
         work.check()
         check_sockets(work.sessions + work.fan_out)
+        check_memory(work.frames_bytes)
         last = None if compare is None else read(compare)
         if alone:
             found = _alone(work, wait_seconds)
         else:
-            with _keys(work, key, ends.config) as (ours, theirs):
-                found = document(measure(work, ends.setup(work, ours, theirs, receivers, wait_seconds), note))
+            with _keys(work, key, ends) as (ours, theirs):
+                setup = ends.setup(work, ours, theirs, receivers, wait_seconds)
+                ends.check_mesh()
+                found = document(measure(work, setup, note))
     except WorkError as wrong:
         raise click.UsageError(str(wrong)) from None
     except BenchError as failed:
@@ -126,14 +129,24 @@ class Ends:
     def config(self) -> Config | None:
         return self._peer("emm", None).config()
 
+    @property
+    def watched(self) -> Config | None:
+        """Of the mesh, where both ends are the configuration's."""
+        return self.config if self.from_address is None and self.to_address is None else None
+
+    def check_mesh(self) -> None:
+        """Raises SetupError where no edge answers: else that is found out when nothing has come through for long."""
+        if (config := self.watched) is not None:
+            edge_parts(config)[0].text("/healthz/live")
+
     def setup(
         self, work: Work, ours: list[PacketKey], theirs: list[PacketKey], receivers: int, wait_seconds: float
     ) -> Setup:
         if ours:
-            PacketTemplate(ours[0].signer, work.subject, work.size, Marker(work.run), 0)
+            _check_size(work, ours[0])
         origin = self._place(work.origin, self.from_address, ours)
         target = self._place(work.target, self.to_address, theirs)
-        config = self.config if self.from_address is None and self.to_address is None else None
+        config = self.watched
         if config is None:
             return Setup(origin=origin, target=target, receivers=receivers, wait_seconds=wait_seconds)
         return Setup(
@@ -160,8 +173,12 @@ class Ends:
 
 
 @contextmanager
-def _keys(work: Work, name: str, config: Config | None) -> Iterator[tuple[list[PacketKey], list[PacketKey]]]:
-    """For the sessions that publish, and for those that subscribe; none where the protocol has none."""
+def _keys(work: Work, name: str, ends: Ends) -> Iterator[tuple[list[PacketKey], list[PacketKey]]]:
+    """For the sessions that publish, and for those that subscribe; none where the protocol has none.
+
+    The trust store is only written where the run can begin.
+    """
+    config = ends.config
     publishing = work.sessions if work.is_signed else 0
     subscribing = work.fan_out if work.target == "emm" else 0
     unsigned = unsigned_keys(work.sessions) if work.origin == "emm" and not work.is_signed else []
@@ -175,9 +192,17 @@ def _keys(work: Work, name: str, config: Config | None) -> Iterator[tuple[list[P
     elif config is None:
         raise WorkError("--key: without a configuration there is no trust store to put keys into; name a key")
     else:
+        if work.is_signed:
+            _check_size(work, for_signing(sample_key(), work.sign))
+        ends.check_mesh()
         seconds = READY_SECONDS + PROBE_SECONDS + 2 * (work.warm_up + work.seconds)
         with bench_keys(config.trust, publishing + subscribing, seconds, datetime.now(UTC)) as keys:
             yield unsigned or [for_signing(key, work.sign) for key in keys[:publishing]], keys[publishing:]
+
+
+def _check_size(work: Work, key: PacketKey) -> None:
+    """Raises WorkError."""
+    PacketTemplate(key.signer, work.subject, work.size, Marker(work.run), 0)
 
 
 def _named(name: str, config: Config | None) -> PacketKey:
