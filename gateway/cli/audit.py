@@ -8,14 +8,14 @@ import click
 
 from gateway.cli.console import Exit, Output, note, show
 from gateway.cli.options import common_options, read_config
-from gateway.cli.times import microseconds, moment
+from gateway.cli.times import from_time, microseconds, to_time
 
 
 @click.command("audit")
 @click.option(
-    "--from", "start", type=moment, metavar="TIME", help="RFC 3339, or relative (-1h).  [default: all there is]"
+    "--from", "start", type=from_time, metavar="TIME", help="RFC 3339, or relative (-1h).  [default: all there is]"
 )
-@click.option("--to", "end", type=moment, metavar="TIME", help="As --from.  [default: now]")
+@click.option("--to", "end", type=to_time, metavar="TIME", help="As --from.  [default: now]")
 @click.option("--edge", "ask_edge", is_flag=True, help="Compare with what the edge's sockets counted, too.")
 @click.option(
     "--settle",

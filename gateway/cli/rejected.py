@@ -14,7 +14,7 @@ import click
 from gateway.cli.console import CommandError, Output, printable_lines, show, show_table
 from gateway.cli.event_id import EventId
 from gateway.cli.options import common_options, config_group, read_config
-from gateway.cli.times import microseconds, moment
+from gateway.cli.times import from_time, microseconds, to_time
 from gateway.cloud_event import rfc3339
 from gateway.egress import Position
 from gateway.event import SECOND_US
@@ -37,8 +37,8 @@ def filter_options(verb: Verb) -> Verb:
         click.option("--event-id", "event_ids", type=EventId(), multiple=True, help="Only this frame."),
         click.option("--protocol", default="", metavar="NAME", help="Only frames of this protocol."),
         click.option("--node", default="", metavar="NODE", help="Only frames of this node."),
-        click.option("--from", "start", type=moment, metavar="TIME", help="RFC 3339, or relative (-1h)."),
-        click.option("--to", "end", type=moment, metavar="TIME", help="As --from."),
+        click.option("--from", "start", type=from_time, metavar="TIME", help="RFC 3339, or relative (-1h)."),
+        click.option("--to", "end", type=to_time, metavar="TIME", help="As --from."),
     )):  # fmt: skip
         verb = option(verb)
     return verb

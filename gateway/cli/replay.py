@@ -8,12 +8,12 @@ import click
 
 from gateway.cli.console import Output, note, printable_lines, show
 from gateway.cli.options import common_options, read_config
-from gateway.cli.times import microseconds, moment
+from gateway.cli.times import from_time, microseconds, to_time
 
 
 @click.command("replay")
-@click.option("--from", "start", type=moment, required=True, metavar="TIME", help="RFC 3339, or relative (-1h).")
-@click.option("--to", "end", type=moment, metavar="TIME", help="As --from.  [default: now]")
+@click.option("--from", "start", type=from_time, required=True, metavar="TIME", help="RFC 3339, or relative (-1h).")
+@click.option("--to", "end", type=to_time, metavar="TIME", help="As --from.  [default: now]")
 @click.option("--dry-run", is_flag=True, help="Only tell what would be sent.")
 @click.option("--diff", is_flag=True, help="Show what would be decided otherwise, frame by frame; send nothing.")
 @click.option("--master", metavar="URL", help="The Spark master.  [default: local[2]]")

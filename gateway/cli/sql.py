@@ -17,7 +17,7 @@ from gateway.cli.bodies import body_text
 from gateway.cli.console import CommandError, Output, note, show_line, show_table
 from gateway.cli.options import common_options, read_config
 from gateway.cli.signals import stop_on_signals
-from gateway.cli.times import moment
+from gateway.cli.times import from_time
 from gateway.topics.ensure import connect_admin
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ WAIT_SECONDS = 0.5
 @click.option(
     "--from",
     "start",
-    type=moment,
+    type=from_time,
     metavar="TIME",
     help="RFC 3339, or relative (-5m).  [default: all; with --follow: now]",
 )

@@ -11,7 +11,7 @@ from kafka import KafkaConsumer, TopicPartition
 
 from gateway.cli.console import Output, UnavailableError, note, printable
 from gateway.cli.options import common_options, read_config
-from gateway.cli.times import moment
+from gateway.cli.times import from_time
 from gateway.config import Config
 from gateway.live.glimpse import consumer_of
 from gateway.live.rows import FILTERS, ROWS, Filter, Row, as_hex, as_json, as_text, rows_of
@@ -46,7 +46,7 @@ def _pattern(context: click.Context, option: click.Parameter, given: str) -> str
     help="Only what was refused for this.",
 )  # fmt: skip
 @click.option("-n", "--limit", type=click.IntRange(min=1), help="End after so many.")
-@click.option("--from", "start", type=moment, metavar="TIME", help="RFC 3339, or relative (-5m).  [default: now]")
+@click.option("--from", "start", type=from_time, metavar="TIME", help="RFC 3339, or relative (-5m).  [default: now]")
 @click.option("--format", "form", type=click.Choice(["text", "json", "hex"]), help="[default: as --output]")
 @common_options
 def command(

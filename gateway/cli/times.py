@@ -12,6 +12,9 @@ from gateway.event import SECOND_US
 _SPAN = re.compile(r"(?P<count>\d{1,5})(?P<unit>[smhdw])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
+CLOCK_SKEW = timedelta(minutes=2)
+"""A time may be another machine's now: as much as listeners grant peers."""
+
 
 def span(text: str) -> timedelta:
     """A length of time: 90s, 5m, 24h, 7d, 2w."""
@@ -35,6 +38,19 @@ def moment(text: str) -> datetime:
     if found is None or found.tzinfo is None:
         raise click.BadParameter(f"{text} is no RFC 3339 time such as 2026-01-31T12:00:00Z, nor one from now as -5m")
     return found
+
+
+def from_time(text: str) -> datetime:
+    """Where a look into the past begins: as a moment, but a length of time is that long ago (1h is -1h)."""
+    found = to_time(text)
+    if found > datetime.now(UTC) + CLOCK_SKEW:
+        raise click.BadParameter(f"{text} is in the future: a time in the past is wanted, such as 1h (ago)")
+    return found
+
+
+def to_time(text: str) -> datetime:
+    """Where it ends, which may be in the future: there is nothing there yet."""
+    return moment(f"-{text}" if _SPAN.fullmatch(text) else text)
 
 
 def microseconds(at: datetime | None) -> int | None:
