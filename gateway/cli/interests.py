@@ -8,6 +8,7 @@ import click
 
 from gateway.cli.console import Output, show_table
 from gateway.cli.options import common_options, config_group, read_config
+from gateway.cli.protocol_option import protocol_option
 from gateway.history.topics import History
 from gateway.interests import Verb
 from gateway.live.peers import is_anonymous
@@ -24,7 +25,7 @@ def command() -> None:
 @command.command("list")
 @click.option("--verb", type=click.Choice([one.value for one in Verb]), default=None, help="Only these.")
 @click.option("--subject", default="", metavar="SUBJECT", help="Only who would get an event of this subject.")
-@click.option("--protocol", default="", metavar="NAME", help="Only what is wanted over this protocol.")
+@protocol_option("Only what is wanted over this protocol.")
 @click.option("--node", default="", metavar="NODE", help="Only what this node wants.")
 @click.option("--subscriber", default="", metavar="ID", help="Only of this session, or of what outlives sessions.")
 @common_options

@@ -13,6 +13,7 @@ from gateway.address import HostPort
 from gateway.cli.console import CommandError, Output, cell, printable, show, show_line, show_table
 from gateway.cli.options import common_options, config_group, read_config
 from gateway.cli.part_options import edges_option
+from gateway.cli.protocol_option import protocol_option
 from gateway.cloud_event import microseconds
 from gateway.event import SECOND_US
 from gateway.live.parts import Part, edge_parts
@@ -33,7 +34,7 @@ def command() -> None:
 
 
 @command.command("list")
-@click.option("--protocol", default="", metavar="NAME", help="Only peers that speak this protocol.")
+@protocol_option("Only peers that speak this protocol.")
 @click.option("--listener", default="", metavar="NAME", help="Only peers of this listener or link.")
 @click.option("--node", default="", metavar="NODE", help="Only sessions of this node.")
 @edges_option

@@ -14,6 +14,7 @@ import click
 from gateway.cli.console import CommandError, Output, printable_lines, show, show_table
 from gateway.cli.event_id import EventId
 from gateway.cli.options import common_options, config_group, read_config
+from gateway.cli.protocol_option import protocol_option
 from gateway.cli.times import from_time, microseconds, to_time
 from gateway.cloud_event import rfc3339
 from gateway.egress import Position
@@ -35,7 +36,7 @@ def filter_options(verb: Verb) -> Verb:
         click.option("--stage", "stages", type=click.Choice([one.value for one in Stage]), multiple=True,
                      help="Where it was refused."),
         click.option("--event-id", "event_ids", type=EventId(), multiple=True, help="Only this frame."),
-        click.option("--protocol", default="", metavar="NAME", help="Only frames of this protocol."),
+        protocol_option("Only frames of this protocol."),
         click.option("--node", default="", metavar="NODE", help="Only frames of this node."),
         click.option("--from", "start", type=from_time, metavar="TIME", help="RFC 3339, or relative (-1h)."),
         click.option("--to", "end", type=to_time, metavar="TIME", help="As --from."),
@@ -102,7 +103,10 @@ def redrive(
         found = list(rejections(history, chosen, microseconds(start), microseconds(end)))
         done = send_again(config, history, found, dry_run=dry_run)
     rows = [{"event_id": one.event_id, "put_in_as": one.place or None, "left_alone": one.why or None} for one in done]
-    show_table(rows, ("event_id", "put_in_as", "left_alone"), output)
+    if rows or output is Output.JSON:
+        show_table(rows, ("event_id", "put_in_as", "left_alone"), output)
+    else:
+        click.echo("nothing to send again")
 
 
 def _filter(

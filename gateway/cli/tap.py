@@ -11,12 +11,11 @@ from kafka import KafkaConsumer, TopicPartition
 
 from gateway.cli.console import Output, UnavailableError, note, printable
 from gateway.cli.options import common_options, read_config
+from gateway.cli.protocol_option import protocol_option
 from gateway.cli.times import from_time
 from gateway.config import Config
 from gateway.live.glimpse import consumer_of
 from gateway.live.rows import FILTERS, ROWS, Filter, Row, as_hex, as_json, as_text, rows_of
-from gateway.protocols import protocols
-from gateway.raw_log.mesh_frames import MESH
 from gateway.reasons import Reason, Rejected
 from gateway.subjects import check_pattern
 from gateway.topics.records import record_of
@@ -35,10 +34,7 @@ def _pattern(context: click.Context, option: click.Parameter, given: str) -> str
 
 @click.command("tap")
 @click.option("--at", type=click.Choice(list(ROWS)), default="events", show_default=True, help="Where to look.")
-@click.option(
-    "--protocol", type=click.Choice([*sorted(protocols()), MESH]),
-    help="Only frames of this protocol.",
-)  # fmt: skip
+@protocol_option("Only frames of this protocol.")
 @click.option("--node", default="", metavar="NODE", help="Only what comes from this node.")
 @click.option("--subject", default="", metavar="PATTERN", callback=_pattern, help="Only subjects that match.")
 @click.option(
