@@ -60,7 +60,18 @@ class LocalMesh:
             while not stop.wait(WATCH_SECONDS):
                 self._watch()
         finally:
+            self._end(asked=stop.is_set())
+
+    def _end(self, *, asked: bool) -> None:
+        """Who pressed Ctrl-C is told at once: an edge lets its sessions end, and the broker closes its files."""
+        try:
+            if asked:
+                kept = f"state stays in {self._config.state_dir}; the next up goes on from it"
+                self._say({"event": "stopping", "dir": str(self._config.state_dir)}, f"stopping ({kept})")
+        finally:
             self._processes.end_all()
+        if asked:
+            self._say({"event": "stopped"}, "stopped")
 
     # -- coming up -----------------------------------------------------------------------------------------
 

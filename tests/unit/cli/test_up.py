@@ -11,6 +11,8 @@ import pytest
 
 from gateway.config import load
 from gateway.embedded.mesh import LocalMesh
+from gateway.embedded.processes import Processes
+from gateway.errors import SetupError
 from tests.unit.cli.running import run
 
 
@@ -70,6 +72,34 @@ def test_each_part_that_keeps_state_keeps_it_where_it_is_told(tmp_path: Path, pa
     mesh = LocalMesh(load(tmp_path / "meshgate.yaml", state_dir=tmp_path / "x"), lambda _said, _text: None)
     arguments = mesh._part(part).arguments
     assert (arguments[-2:] == ["--dir", str(tmp_path / "x")]) is told
+
+
+def test_who_ends_it_is_told_at_once_and_when_it_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[tuple[object, str]] = []
+    (tmp_path / "meshgate.yaml").write_text("mesh: mine")
+    mesh = LocalMesh(load(tmp_path / "meshgate.yaml"), lambda said, text: told.append((said["event"], text)))
+    monkeypatch.setattr(mesh, "_prepare", lambda: None)
+    monkeypatch.setattr(mesh, "_start_parts", lambda _stop: None)
+    monkeypatch.setattr(Processes, "end_all", lambda _: told.append(("ended", "")))
+    stop = threading.Event()
+    stop.set()
+    mesh.run(stop)
+    stopping = f"stopping (state stays in {tmp_path}; the next up goes on from it)"
+    assert told == [("stopping", stopping), ("ended", ""), ("stopped", "stopped")]
+
+
+def test_what_ends_by_itself_says_nothing_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[object] = []
+    (tmp_path / "meshgate.yaml").write_text("mesh: mine")
+    mesh = LocalMesh(load(tmp_path / "meshgate.yaml"), lambda said, _text: told.append(said["event"]))
+
+    def broken() -> None:
+        raise SetupError("there is no java")
+
+    monkeypatch.setattr(mesh, "_prepare", broken)
+    with pytest.raises(SetupError):
+        mesh.run(threading.Event())
+    assert told == []
 
 
 def test_what_happens_is_a_line_of_json_each_for_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
