@@ -6,7 +6,7 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -59,9 +59,10 @@ def command(
         raise UnavailableError("; ".join(first["missing"].values()))
     watching = Watching(config, lambda: frozenset({"events"}))
     watching.start()
+    turns = 1 if once else count
     try:
-        with _stopped() as stop, _drawing(output) as draw:
-            for _ in _turns(stop, interval, 1 if once else count):
+        with _stopped() as stop, _drawing(output, stays=turns is not None) as draw:
+            for _ in _turns(stop, interval, turns):
                 draw(document(config.mesh, looking.look(), watching))
     finally:
         watching.stop()
@@ -99,8 +100,9 @@ def _stopped() -> Iterator[threading.Event]:
 
 
 @contextmanager
-def _drawing(output: Output) -> Iterator[Callable[[dict[str, Any]], None]]:
-    if output is Output.JSON or not sys.stdout.isatty():
+def _drawing(output: Output, *, stays: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """Screens that are counted are a report, and stay: the terminal's other screen goes with all that was on it."""
+    if stays or output is Output.JSON or not sys.stdout.isatty():
         yield lambda said: _print(said, output)
         return
     sys.stdout.write(ENTER)
@@ -115,12 +117,21 @@ def _print(said: dict[str, Any], output: Output) -> None:
     if output is Output.JSON:
         show_line(said, output, "")
     else:
-        click.echo("\n".join(plain(screen(said))) + "\n")
+        click.echo("\n".join(_written(screen(said))) + "\n")
+
+
+def _written(lines: list[str]) -> Iterable[str]:
+    if not sys.stdout.isatty():
+        return plain(lines)
+    columns = shutil.get_terminal_size().columns
+    return (painted(line, columns) for line in lines)
 
 
 def _paint(said: dict[str, Any]) -> None:
     """Over what is there, line by line, so that nothing flickers; what the terminal has no room for is left out."""
     room = shutil.get_terminal_size()
-    lines = (painted(line, room.columns) for line in screen(said)[: room.lines - 1])
+    lines: Iterable[str] = (painted(line, room.columns) for line in screen(said)[: room.lines - 1])
+    if click.get_current_context().color is False:
+        lines = map(click.unstyle, lines)
     sys.stdout.write(HOME + "".join(f"{line}{REST_OF_LINE}\r\n" for line in lines) + REST_OF_SCREEN)
     sys.stdout.flush()

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +127,38 @@ def test_a_terminal_gets_its_other_screen_and_its_own_back(config: Path) -> None
         assert painted.startswith(b"\x1b[?1049h\x1b[?25l\x1b[H\x1b[1mmeshgate top")
         assert rest.endswith(b"\x1b[?25h\x1b[?1049l")
         assert running.returncode == Exit.OK
+
+
+@pytest.mark.parametrize("counted", [("--once",), ("-n", "1")])
+def test_screens_that_are_counted_stay_on_the_terminal(config: Path, counted: tuple[str, ...]) -> None:
+    shown = on_terminal("-c", str(config), "--interval", "0.2", *counted)
+    assert shown.startswith(b"\x1b[1mmeshgate top")
+    assert b"devices" in shown
+    assert b"\x1b[?1049" not in shown
+
+
+@pytest.mark.parametrize("counted", [(), ("--once",)])
+def test_who_wants_no_colour_gets_none_on_either_screen(config: Path, counted: tuple[str, ...]) -> None:
+    shown = on_terminal("-c", str(config), "--interval", "0.2", *counted, NO_COLOR="1")
+    assert b"devices" in shown
+    assert re.search(rb"\x1b\[[0-9;]*m", shown) is None
+
+
+def on_terminal(*arguments: str, **environment: str) -> bytes:
+    """What a terminal is sent until it has been shown a listener, and after that."""
+    with answering(edge(5)) as told:
+        at = f"127.0.0.1:{told.port}"
+        command = [sys.executable, "-m", "gateway.cli", "top", "--edge", at, "--router", at, *arguments]
+        ours, theirs = pty.openpty()
+        with subprocess.Popen(command, stdout=theirs, stderr=theirs, env=os.environ | environment) as running:
+            os.close(theirs)
+            seen = _until(ours, b"devices")
+            running.terminate()
+            with suppress(OSError):  # the terminal's other end is closed
+                while more := os.read(ours, 65_536):
+                    seen += more
+        os.close(ours)
+    return seen
 
 
 def _until(terminal: int, wanted: bytes, seconds: float = 60.0) -> bytes:
