@@ -8,7 +8,7 @@ import ssl
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, fields, replace
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,17 +23,21 @@ from gateway.cli.options import config_option, logging_options, read_config
 from gateway.client import (
     ClientError,
     DatagramClient,
+    EndedError,
     KeyNotFoundError,
     PacketKey,
     RefusedError,
     StreamClient,
     TlsFiles,
+    UnreachableError,
     connect_emm,
     find_key,
     open_client,
 )
 from gateway.client.address import peer_address
 from gateway.client.carriers import tls_context
+from gateway.client.connecting import CONNECT_SECONDS
+from gateway.client.driver import REFUSED
 from gateway.client.staying import stay
 from gateway.config import Config, Listener
 from gateway.config.loading import DEFAULT_PATHS
@@ -49,6 +53,10 @@ ResultT = TypeVar("ResultT")
 DEFAULT_PROTOCOL = "yamp"
 SECONDS = click.FloatRange(min=0, min_open=True)
 """Of a timeout."""
+LEAST_CONNECT_SECONDS = 1.0
+"""A handshake of any protocol is through by then, unless its peer speaks another."""
+NOT_UNDERSTOOD = frozenset({"malformed", "truncated", "too_large", "unknown_type", "unsupported_version"})
+"""What a session ends of where the two speak different protocols; before it is open, of `eof` too."""
 PASSWORD_VARIABLE = "MESHGATE_PASSWORD"  # noqa: S105 - its name
 SPOKEN_SCHEMES = frozenset({"tcp", "tls", "ws", "wss", "udp", "quic"})
 
@@ -99,7 +107,9 @@ class Peer:
             and (address.has_tls or not wants_tls)
         )
 
-    def open_stream(self, url: str | None = None) -> Awaitable[StreamClient]:
+    def open_stream(
+        self, url: str | None = None, *, connect_seconds: float = CONNECT_SECONDS
+    ) -> Awaitable[StreamClient]:
         """Raises UnreachableError."""
         address = self.address() if url is None else peer_address(self.spec, url)
         return open_client(
@@ -108,6 +118,7 @@ class Peer:
             options=self.protocol_options,
             tls=self._context() if address.has_tls else None,
             server_name=self.tls_server_name,
+            connect_seconds=connect_seconds,
         )
 
     def _password(self) -> str:
@@ -172,9 +183,35 @@ class Peer:
     # -- protocols with sessions -----------------------------------------------------------------------------------
 
     async def use_stream(
-        self, use: Callable[[StreamClient], Awaitable[ResultT]], *, reconnect: bool = False
+        self,
+        use: Callable[[StreamClient], Awaitable[ResultT]],
+        *,
+        reconnect: bool = False,
+        seconds: float | None = None,
     ) -> ResultT:
-        return await stay(self.open_stream, use, reconnect=reconnect)
+        """`seconds`: for what is wanted; the session has no longer to come about, but a second at least."""
+        limit = CONNECT_SECONDS if seconds is None else min(max(seconds, LEAST_CONNECT_SECONDS), CONNECT_SECONDS)
+        return await stay(partial(self.open_stream, connect_seconds=limit), use, reconnect=reconnect)
+
+    # -- in vain -----------------------------------------------------------------------------------------------------
+
+    def hint(self, failed: ClientError) -> str:
+        """What is most often wrong, behind what happened."""
+        if failed.why == REFUSED:
+            own_port = self.to is None and self.config() is None
+            tried = f" (no {DEFAULT_PATHS[0]} here: {self.via}'s own port was tried)" if own_port else ""
+            return f": is a mesh running there? (meshgate up){tried}"
+        if _is_strange(failed):
+            return f"; does that address speak {self.via}? see --via and --to"
+        return ""
+
+
+def _is_strange(failed: ClientError) -> bool:
+    """A session that opens without a handshake finds it out by the first frame."""
+    cause = failed.__cause__ if isinstance(failed, UnreachableError) else failed
+    if isinstance(cause, EndedError):
+        return cause.reason in NOT_UNDERSTOOD or (cause.reason == "eof" and cause is not failed)
+    return isinstance(cause, TimeoutError)
 
 
 _NAMES = tuple(field.name for field in fields(Peer))
@@ -230,14 +267,14 @@ def _protocol_options(context: click.Context, option: click.Parameter, given: tu
     return chosen
 
 
-def run(talk: Coroutine[Any, Any, ResultT]) -> ResultT:
+def run(talk: Coroutine[Any, Any, ResultT], peer: Peer) -> ResultT:
     """Runs it; whatever stands between us and the peer ends in one line that names the peer."""
     try:
         return asyncio.run(talk)
     except RefusedError as refused:
         raise CommandError(str(refused)) from None
     except ClientError as failed:
-        raise UnavailableError(str(failed)) from None
+        raise UnavailableError(f"{failed}{peer.hint(failed)}") from None
     except Rejected as refused:
         raise CommandError(f"it cannot be said in this protocol: {refused}") from None
     except ValidationError as wrong:

@@ -58,7 +58,7 @@ def command(
                 await client.publish(subject, data, named, wrapping)
         return SENT
 
-    outcome = run(send() if peer.is_emm else peer.use_stream(publish))
+    outcome = run(send() if peer.is_emm else peer.use_stream(publish, seconds=timeout), peer)
     told = {"subject": subject, "count": count, "bytes": len(data), "content_type": named, "outcome": outcome}
     times = f" {count} times" if count > 1 else ""
     show(told, output, f"published {subject}{times}: {len(data)} bytes, {_known(outcome, peer.via)}")

@@ -39,7 +39,7 @@ def command(
     async def ask(client: StreamClient) -> Answer:
         return await client.request(subject, data, named, timeout=timeout, on_progress=heard)
 
-    answer = run(peer.use_stream(ask))
+    answer = run(peer.use_stream(ask, seconds=timeout), peer)
     if output is Output.JSON:
         show(answer_fields(answer), output, "")
     elif answer.ok:

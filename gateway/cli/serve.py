@@ -56,7 +56,7 @@ def command(
         note(f"serving {pattern} at {client.peer}")
         await servant.until_enough(client)
 
-    run(peer.use_stream(serve, reconnect=reconnect))
+    run(peer.use_stream(serve, reconnect=reconnect), peer)
 
 
 class Servant:

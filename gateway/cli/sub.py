@@ -51,7 +51,7 @@ def command(
         note(f"subscribed to {' '.join(patterns)} at {client.peer}")
         await shown.show(client.events(), client.peer)
 
-    run(lease() if peer.is_emm else peer.use_stream(follow, reconnect=reconnect))
+    run(lease() if peer.is_emm else peer.use_stream(follow, reconnect=reconnect), peer)
 
 
 class Shown:

@@ -69,8 +69,8 @@ async def open_client(
         try:
             async with asyncio.timeout(connect_seconds):
                 await client.begin(where, tls, server_name)
-        except TimeoutError:
-            raise UnreachableError(str(where), f"no session within {connect_seconds:g} s") from None
+        except TimeoutError as late:
+            raise UnreachableError(str(where), f"no session within {connect_seconds:g} s") from late
         return client
 
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import ssl
 from collections.abc import Callable
 
@@ -12,6 +13,9 @@ from gateway.client.carriers import Carrier, StreamCarrier
 from gateway.client.errors import UnreachableError
 from gateway.protocols.actions import Action, Delivery
 from gateway.protocols.session import Session
+
+REFUSED = "connection refused"
+_NOBODY = f"[Errno {errno.ECONNREFUSED}]"
 
 OnAction = Callable[[Action], None]
 
@@ -182,10 +186,14 @@ def why(error: Exception) -> str:
 
     >>> why(ConnectionRefusedError(111, "Connect call failed ('192.0.2.1', 5042)"))
     'connection refused'
+    >>> why(OSError("Multiple exceptions: [Errno 111] Connect call failed ('::1', 1), [Errno 111] Connect call failed"))
+    'connection refused'
     """
     match error:
         case ConnectionRefusedError():
-            return "connection refused"
+            return REFUSED
+        case OSError(errno=None) if _NOBODY in str(error):  # a name has several addresses, and all have refused
+            return REFUSED
         case ssl.SSLCertVerificationError():
             return f"its certificate: {error.verify_message}"
         case ssl.SSLError():

@@ -7,6 +7,7 @@ import json
 import socket
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from gateway.cli.peer_options import Peer
 from gateway.client import Answer, Asked, NoAnswerError, connect
 from gateway.content import JSON
 from gateway.event import Event, Kind
+from gateway.protocols import protocols
 from tests.unit.client.loopback import LoopbackMesh
 from tests.unit.client.loops import SECONDS
 from tests.unit.client.threads import beside, mesh_beside, served
@@ -267,7 +269,11 @@ class TestWhatCannotBe:
             (("pub", "temp.*", "--via", "emm"), Exit.USAGE, "temp.* is a pattern"),
             (("pub", "temp..x", "1"), Exit.USAGE, "temp..x is no subject: it has an empty token"),
             (("req", "Math.*"), Exit.USAGE, "Math.* is a pattern"),
-            (("pub", "x", "--to", "127.0.0.1:1"), Exit.UNAVAILABLE, "tcp://127.0.0.1:1: connection refused"),
+            (
+                ("pub", "x", "--to", "127.0.0.1:1"),
+                Exit.UNAVAILABLE,
+                "tcp://127.0.0.1:1: connection refused: is a mesh running there? (meshgate up)",
+            ),
             (("pub", "x", "--to", "ftp://x:1"), Exit.UNAVAILABLE, "yamp runs over tcp://, tls://, ws://, wss://"),
             (("req", "x", "--via", "emm"), Exit.USAGE, "emm has no requests"),
             (("serve", "x", "--via", "emm", "--", "cat"), Exit.USAGE, "emm has no requests"),
@@ -290,6 +296,36 @@ class TestWhatCannotBe:
         result = CliRunner().invoke(main, list(arguments))
         assert result.exit_code == code
         assert why in result.stderr.splitlines()[0]
+
+    def test_where_nobody_answers_and_nothing_was_named_it_is_told_what_was_tried(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        spec = replace(protocols()["yamp"], default_port=1)
+        monkeypatch.setattr(Peer, "spec", spec)
+        result = CliRunner().invoke(main, ["pub", "x"])
+        assert result.exit_code == Exit.UNAVAILABLE
+        assert result.stderr == (
+            "meshgate: tcp://127.0.0.1:1: connection refused: is a mesh running there? (meshgate up)"
+            " (no meshgate.yaml here: yamp's own port was tried)\n"
+        )
+        named = CliRunner().invoke(main, ["pub", "x", "--to", "127.0.0.1:1"]).stderr
+        assert named.endswith("(meshgate up)\n")
+
+    @pytest.mark.parametrize(
+        ("there", "spoken", "happened"),
+        [
+            ("hsp", "yamp", "the session ended: eof"),
+            ("emp", "hsp", "the session ended: too_large: a payload of 201326592 bytes, the limit is 1048576"),
+            ("emp", "yamp", "no session within 1.5 s"),
+        ],
+    )
+    def test_another_protocol_than_is_spoken_there_is_asked_about(self, there: str, spoken: str, happened: str) -> None:
+        with mesh_beside(there) as mesh:
+            to = ("--to", f"127.0.0.1:{mesh.port}", "--via", spoken)
+            result = CliRunner().invoke(main, ["pub", "x", *to, "--timeout", "1.5"])
+        hint = f"; does that address speak {spoken}? see --via and --to"
+        assert result.exit_code == Exit.UNAVAILABLE
+        assert result.stderr == f"meshgate: tcp://127.0.0.1:{mesh.port}: {happened}{hint}\n"
 
 
 class TestWhereThePeerIs:
