@@ -24,7 +24,7 @@ from confluent_kafka.admin import (
 from gateway.config import Config
 from gateway.config.kafka import COMPACTED, TopicName
 from gateway.errors import SetupError
-from gateway.topics.quiet_kafka import quiet_clients
+from gateway.topics.quiet_kafka import in_words, quiet_clients
 
 log = logging.getLogger(__name__)
 library = logging.getLogger("kafka.admin")
@@ -156,7 +156,9 @@ def connect_admin(config: Config, seconds: float | None = None) -> AdminClient:
                 admin.poll(0)
                 why = said[-1] if said else error.args[0].str()
             if time.monotonic() >= deadline:
-                raise SetupError(f"kafka.bootstrap {config.kafka.bootstrap_servers} does not answer: {why}")
+                running = "the mesh running? (meshgate up)" if config.kafka.is_embedded else "Kafka running?"
+                silent = f"kafka.bootstrap {config.kafka.bootstrap_servers} does not answer ({in_words(why)})"
+                raise SetupError(f"{silent}: is {running}")
             time.sleep(0.2)
 
 

@@ -4,11 +4,15 @@ said by whoever asks, in one line. With -v they are heard."""
 from __future__ import annotations
 
 import logging
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from gateway.errors import SetupError
+
+_AROUND = re.compile(r"^\S+/(bootstrap|\d+): |Connect to \S+ failed: | \(after \d+ms in state \w+.*\)$")
+"""What stands around a cause: the broker, the address once more, the state of a connection."""
 
 _clients = logging.getLogger("kafka")
 _lock = threading.Lock()
@@ -31,6 +35,18 @@ def quiet_clients() -> Iterator[None]:
             level = _asking.pop()
             if not _asking:
                 _clients.setLevel(level)
+
+
+def in_words(said: str) -> str:
+    """What librdkafka says of a connection, without what it is to itself.
+
+    >>> in_words("m:9/bootstrap: Connect to ipv4#192.0.2.1:9 failed: Connection refused (after 0ms in state CONNECT)")
+    'connection refused'
+    >>> in_words("m:9/bootstrap: Failed to resolve 'mesh:9': Name or service not known (after 7ms in state CONNECT)")
+    "failed to resolve 'mesh:9': Name or service not known"
+    """
+    told = _AROUND.sub("", said)
+    return told[:1].lower() + told[1:] if told[1:2].islower() else told
 
 
 def not_answering(servers: str, error: Exception) -> SetupError:

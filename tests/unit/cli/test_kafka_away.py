@@ -59,8 +59,13 @@ def test_a_broker_that_is_not_there_is_told_in_one_line_with_the_cause(folder: P
     result = run(*verb)
     assert result.exit_code == Exit.UNAVAILABLE
     (line,) = result.stderr.splitlines()
-    assert line.startswith("meshgate: kafka.bootstrap 127.0.0.1:1 does not answer: ")
-    assert "Connection refused" in line
+    assert line == "meshgate: kafka.bootstrap 127.0.0.1:1 does not answer (connection refused): is Kafka running?"
+
+
+def test_where_kafka_is_the_mesh_s_own_it_is_told_what_would_start_it(folder: Path) -> None:
+    (folder / "meshgate.yaml").write_text("mesh: demo\nkafka: {listen: '127.0.0.1:1'}")
+    (line,) = run("interests", "list").stderr.splitlines()
+    assert line.endswith("127.0.0.1:1 does not answer (connection refused): is the mesh running? (meshgate up)")
 
 
 @pytest.mark.parametrize("verb", LOOKING, ids=" ".join)
@@ -69,7 +74,7 @@ def test_one_that_takes_connections_and_is_silent_is_told_too(folder: Path, sile
     result = run(*verb)
     assert result.exit_code == Exit.UNAVAILABLE
     (line,) = result.stderr.splitlines()
-    assert line.startswith(f"meshgate: kafka.bootstrap 127.0.0.1:{silent} does not answer: ")
+    assert line.startswith(f"meshgate: kafka.bootstrap 127.0.0.1:{silent} does not answer (")
 
 
 class Waiting:
