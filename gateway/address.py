@@ -106,9 +106,9 @@ def parse_host_port(text: Any) -> HostPort:
     if isinstance(text, HostPort):
         return text
     found = _HOST_PORT.fullmatch(text) if isinstance(text, str) else None
-    if found is None or int(found["port"]) > MAX_PORT:
+    if found is None:
         raise PydanticCustomError("host_port", "expected host:port with a port up to 65535")
-    return HostPort(found["host"].strip("[]"), int(found["port"]))
+    return HostPort(found["host"].strip("[]"), _port(found))
 
 
 def parse_address(text: Any) -> Address:
@@ -116,13 +116,20 @@ def parse_address(text: Any) -> Address:
     if isinstance(text, Address):
         return text
     found = _URL.fullmatch(text) if isinstance(text, str) else None
-    if found is None or int(found["port"]) > MAX_PORT:
+    if found is None:
         raise PydanticCustomError("address", "expected scheme://host:port, such as tcp://127.0.0.1:5040")
-    at = HostPort(found["host"].strip("[]"), int(found["port"]))
+    at = HostPort(found["host"].strip("[]"), _port(found))
     address = Address(found["scheme"], at, found["path"] or "")
     if address.path and not address.is_websocket:
         raise PydanticCustomError("address", "expected scheme://host:port: only ws:// and wss:// have a path")
     return address
+
+
+def _port(found: re.Match[str]) -> int:
+    port = int(found["port"])
+    if port > MAX_PORT:
+        raise PydanticCustomError("port", f"port {port} is above {MAX_PORT}")
+    return port
 
 
 HostPortField = Annotated[

@@ -50,7 +50,7 @@ def find_key(text: str, keys: KeyRing | None = None, identity: GatewayIdentity |
     if keys is None:
         raise KeyNotFoundError("expected a file or {node: ..., key_id: ..., hmac: ...}: there is no trust store here")
     if (found := _of_node(text, keys) or _of_secret(text, keys)) is None:
-        raise KeyNotFoundError("neither a file, nor a node's key in the trust store, nor a secret that it knows")
+        raise KeyNotFoundError("no such file, and the trust store has no such NODE, NODE/KEY_ID or secret")
     return found
 
 

@@ -26,6 +26,8 @@ from gateway.yaml_files.source import Place, Source, path_text, read_source, rea
 DEFAULT_PATHS = (Path("meshgate.yaml"), Path("mesh/meshgate.yaml"))
 """Where a configuration is looked for when none is named; the second is where `up` writes one."""
 
+WRITE_ONE = "name one with -c, or write one: meshgate init (meshgate up does too)"
+
 PLAIN = (
     ("Input should be", "expected"),
     ("Value error, ", ""),
@@ -51,7 +53,7 @@ def find_config(explicit: str | None = None) -> Path:
         if path.is_file():
             return path
     looked = " or ".join(map(str, DEFAULT_PATHS))
-    raise ConfigError([Fault(str(DEFAULT_PATHS[0]), "", f"no {looked} here: name one with -c, or write one with init")])
+    raise ConfigError([Fault(str(DEFAULT_PATHS[0]), "", f"no {looked} here: {WRITE_ONE}")])
 
 
 def load(

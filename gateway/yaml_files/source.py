@@ -76,12 +76,21 @@ def read_source(text: str, file: str, folder: Path, environment: Mapping[str, st
         source.data = {} if node is None else walk.value(node, ())
     except yaml.MarkedYAMLError as broken:
         line = broken.problem_mark.line + 1 if broken.problem_mark else None
-        raise ConfigError([Fault(file, "", f"no YAML: {broken.problem or broken.context}", line)]) from None
+        raise ConfigError([Fault(file, "", f"no YAML: {_problem(broken, text)}", line)]) from None
     except yaml.YAMLError as broken:
         raise ConfigError([Fault(file, "", f"no YAML: {' '.join(str(broken).split())}")]) from None
     finally:
         loader.dispose()
     return source
+
+
+def _problem(broken: yaml.MarkedYAMLError, text: str) -> str:
+    """A tab looks like the spaces around it, and is what YAML has no token for most often."""
+    mark = broken.problem_mark
+    lines = text.splitlines()
+    if mark is not None and mark.line < len(lines) and lines[mark.line][mark.column : mark.column + 1] == "\t":
+        return "a tab: indent with spaces"
+    return broken.problem or broken.context or "it cannot be read"
 
 
 @dataclass(slots=True)

@@ -27,7 +27,7 @@ def config(tmp_path: Path) -> Path:
         (["--size", "549"], "--size 549: an emm packet has at most 548 bytes"),
         (["--size", "90"], "--size 90: a packet signed like this has at least"),
         (["--key", "gateway"], "--sign hmac: the key has no HMAC part"),
-        (["--key", "no-such-key"], "--key: neither a file, nor"),
+        (["--key", "no-such-key"], "--key: no such file, and the trust store has no such NODE, NODE/KEY_ID or secret"),
         (["--key", "gateway", "--sign", "ed25519", "--fan-out", "2"], "--fan-out 2: a node of emm has one lease"),
         (["--sessions", "10001"], "--sessions 10001: the run has only 10000 frames"),
         (["--rate", "1e9"], "--rate, --seconds: the frames of this run take"),

@@ -156,7 +156,7 @@ class TestValidate:
     def test_where_there_is_none_it_is_said_how_to_get_one(self) -> None:
         result = run("validate")
         assert result.exit_code == Exit.CONFIG
-        assert "write one with init" in result.stderr
+        assert "write one: meshgate init (meshgate up does too)" in result.stderr
 
     def test_the_one_that_up_writes_is_found(self, mesh: Path) -> None:
         run("init", "--dir", "mesh")

@@ -142,10 +142,16 @@ class TestAddresses:
 
     @pytest.mark.parametrize(
         "text",
-        ["127.0.0.1:1", "udp://127.0.0.1", "udp://:1", "udp://a:65536", "udp://a:1/x", "udp://a b:1", "udp://a:x"],
+        ["127.0.0.1:1", "udp://127.0.0.1", "udp://:1", "udp://a:1/x", "udp://a b:1", "udp://a:x"],
     )
     def test_anything_else_is_refused(self, text: str) -> None:
         expect_fault(listener(f"protocol: emm, listen: '{text}'"), "listeners[0].listen", "expected scheme://host:port")
+
+    def test_a_port_that_is_none_is_told_with_the_largest_there_is(self) -> None:
+        expect_fault(
+            listener("protocol: emm, listen: 'udp://a:65536'"), "listeners[0].listen", "port 65536 is above 65535"
+        )
+        expect_fault("mesh: demo\nedge: {management: 'a:99999'}", "edge.management", "port 99999 is above 65535")
 
     def test_a_scheme_the_protocol_does_not_run_over_is_refused(self) -> None:
         expect_fault(

@@ -202,6 +202,16 @@ class TestFaults:
         assert fault.expected.startswith("no YAML: ")
         assert fault.line == line
 
+    @pytest.mark.parametrize(
+        "text", ["kafka:\n\tpartitions: 1", "mesh: a\n\tb: 2", "peers:\n  - x\n\t- y", "edge:\n  \tid: edge-0"]
+    )
+    def test_a_tab_is_called_by_its_name(self, text: str) -> None:
+        (fault,) = faults(text)
+        assert (fault.expected, fault.line) == (
+            "no YAML: a tab: indent with spaces",
+            1 + text.partition("\t")[0].count("\n"),
+        )
+
     def test_control_characters_are_no_yaml(self) -> None:
         expect_fault("mesh: a\x00b", "", "no YAML")
 
@@ -296,4 +306,4 @@ class TestWhichFile:
         monkeypatch.chdir(tmp_path)
         with pytest.raises(ConfigError) as refused:
             find_config()
-        assert "write one with init" in str(refused.value)
+        assert "write one: meshgate init (meshgate up does too)" in str(refused.value)
