@@ -7,6 +7,7 @@ from datetime import datetime
 import click
 
 from gateway.cli.console import Exit, Output, note, show
+from gateway.cli.numbers import Seconds
 from gateway.cli.options import common_options, read_config
 from gateway.cli.times import from_time, microseconds, to_time
 
@@ -20,10 +21,10 @@ from gateway.cli.times import from_time, microseconds, to_time
 @click.option(
     "--settle",
     "settle_seconds",
-    type=click.FloatRange(min=0),
+    type=Seconds(min=0),
     default=600.0,
-    metavar="SECONDS",
-    help="The longest wait for what is still on its way.  [default: until it has had its time]",
+    show_default=True,
+    help="The longest wait for what is still on its way; it ends when that has had its time.",
 )
 @click.option("--master", metavar="URL", help="The Spark master.  [default: local[2]]")
 @common_options

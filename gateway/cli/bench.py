@@ -28,8 +28,9 @@ from gateway.bench.report import Document, document, text
 from gateway.bench.room import check_memory, check_sockets
 from gateway.bench.work import Sign, Work, WorkError
 from gateway.cli.console import Output, UnavailableError, note, show
+from gateway.cli.numbers import Number, Seconds, Whole
 from gateway.cli.options import common_options
-from gateway.cli.peer_options import Peer
+from gateway.cli.peer_options import SECONDS, Peer
 from gateway.client import KeyNotFoundError, PacketKey, find_key
 from gateway.config import Config
 from gateway.live.parts import edge_parts
@@ -38,8 +39,8 @@ from gateway.protocols import protocols
 _protocol = click.Choice(sorted(protocols()))
 _file = click.Path(exists=True, dir_okay=False, path_type=Path)
 _new_file = click.Path(dir_okay=False, path_type=Path)
-_many = click.IntRange(min=1)
-_positive = click.FloatRange(min=0, min_open=True)
+_many = Whole(min=1)
+_positive = Number(min=0, min_open=True)
 
 
 @click.command("bench")
@@ -47,8 +48,8 @@ _positive = click.FloatRange(min=0, min_open=True)
 @click.option("--to", "target", type=_protocol, default="emm", show_default=True, help="What subscribes, or answers.")
 @click.option("--request", is_flag=True, help="Requests and their answers, instead of events.")
 @click.option("--rate", type=_positive, default=1_000.0, show_default=True, help="Frames a second, all together.")
-@click.option("--seconds", type=_positive, default=8.0, show_default=True, help="How long is measured.")
-@click.option("--warm-up", type=click.FloatRange(min=0), default=2.0, show_default=True, help="Seconds before that.")
+@click.option("--seconds", type=SECONDS, default=8.0, show_default=True, help="How long is measured.")
+@click.option("--warm-up", type=Seconds(min=0), default=2.0, show_default=True, help="Seconds before that.")
 @click.option("--size", type=_many, default=200, show_default=True, help="Bytes: of an emm packet, else of a body.")
 @click.option("--sign", type=click.Choice([one.value for one in Sign]), default=Sign.HMAC.value, show_default=True,
               help="What proves emm packets.")  # fmt: skip
@@ -58,7 +59,7 @@ _positive = click.FloatRange(min=0, min_open=True)
 @click.option("--sessions", type=_many, default=16, show_default=True, help="That publish, or ask, by turns.")
 @click.option("--fan-out", type=_many, default=1, show_default=True, help="Sessions that each get all, or servers.")
 @click.option("--receivers", type=_many, default=1, show_default=True, help="Processes that these are spread over.")
-@click.option("--wait", "wait_seconds", type=_positive, default=WAIT_SECONDS, show_default=True,
+@click.option("--wait", "wait_seconds", type=SECONDS, default=WAIT_SECONDS, show_default=True,
               help="Seconds after the last frame was sent to wait for those missing.")  # fmt: skip
 @click.option("--from-address", metavar="ADDRESS", help="HOST:PORT or a url.  [default: the configuration's listener]")
 @click.option("--to-address", metavar="ADDRESS", help="Likewise.")

@@ -9,6 +9,7 @@ import click
 from gateway.address import HostPort
 from gateway.cli.console import Output, show
 from gateway.cli.graph_text import as_dot, as_mermaid
+from gateway.cli.numbers import Whole
 from gateway.cli.options import common_options, read_config
 from gateway.cli.part_options import edges_option, router_option
 from gateway.errors import SetupError
@@ -25,7 +26,7 @@ MODES = {1.0: "real time", 0.0: "micro-batch"}
 @click.command("graph")
 @click.option("--format", "form", type=click.Choice(["dot", "mermaid"]), default="dot", show_default=True)
 @click.option(
-    "--peers", "most_peers", type=click.IntRange(min=0), default=20, show_default=True,
+    "--peers", "most_peers", type=Whole(min=0), default=20, show_default=True,
     help="So many of each listener one by one; the others are one box.",
 )  # fmt: skip
 @edges_option

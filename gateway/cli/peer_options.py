@@ -19,6 +19,7 @@ from gateway.address import Address
 from gateway.auth import trust_file
 from gateway.auth.keyring import GatewayIdentity, KeyRing, trusting
 from gateway.cli.console import CommandError, UnavailableError, note
+from gateway.cli.numbers import Seconds
 from gateway.cli.options import config_option, logging_options, read_config
 from gateway.client import (
     ClientError,
@@ -51,7 +52,7 @@ Verb = TypeVar("Verb", bound=Callable[..., Any])
 ResultT = TypeVar("ResultT")
 
 DEFAULT_PROTOCOL = "yamp"
-SECONDS = click.FloatRange(min=0, min_open=True)
+SECONDS = Seconds(min=0, min_open=True)
 """Of a timeout."""
 LEAST_CONNECT_SECONDS = 1.0
 """A handshake of any protocol is through by then, unless its peer speaks another."""
@@ -91,12 +92,19 @@ class Peer:
         """As named; else the configuration's first listener of the protocol; else the protocol's own port here."""
         wants_tls = self.tls or self.tls_ca is not None or self.tls_cert is not None
         if self.to is not None:
-            return peer_address(self.spec, self.to, tls=wants_tls, password=self._password())
+            return self._named(self.to, wants_tls)
         config = self.config()
         for listener in config.listeners if config is not None else ():
             if self._fits(listener, wants_tls):
                 return replace(listener.address, at=listener.address.at.reachable)
         return peer_address(self.spec, "127.0.0.1", tls=wants_tls)
+
+    def _named(self, where: str, wants_tls: bool) -> Address:
+        """What is no address is a fault of who named it, and of nobody who could not be reached."""
+        try:
+            return peer_address(self.spec, where, tls=wants_tls, password=self._password())
+        except UnreachableError as wrong:
+            raise click.UsageError(str(wrong)) from None
 
     def _fits(self, listener: Listener, wants_tls: bool) -> bool:
         address = listener.address

@@ -8,6 +8,7 @@ import click
 
 from gateway.cli.bodies import body_options, read_body, subject_argument
 from gateway.cli.console import Output, show
+from gateway.cli.numbers import Whole
 from gateway.cli.options import output_option
 from gateway.cli.peer_options import SECONDS, Peer, peer_options, run
 from gateway.client import NoAnswerError, StreamClient, Wrapping
@@ -22,7 +23,7 @@ SENT = "sent"
 @click.command("pub")
 @subject_argument
 @body_options
-@click.option("-n", "--count", type=click.IntRange(min=1), default=1, show_default=True, help="How often.")
+@click.option("-n", "--count", type=Whole(min=1), default=1, show_default=True, help="How often.")
 @click.option("--timeout", type=SECONDS, default=PUBLISH_SECONDS, show_default=True, help="Seconds to be confirmed in.")
 @click.option("--urgent", is_flag=True, help="emm: with the urgent flag.")
 @click.option("--compress", is_flag=True, help="emm: with a gzipped body, which is binary then.")

@@ -13,6 +13,7 @@ import click
 
 from gateway.cli.console import CommandError, Output, printable_lines, show, show_table
 from gateway.cli.event_id import EventId
+from gateway.cli.numbers import Whole
 from gateway.cli.options import common_options, config_group, read_config
 from gateway.cli.protocol_option import protocol_option
 from gateway.cli.times import from_time, microseconds, to_time
@@ -52,7 +53,7 @@ def command() -> None:
 
 @command.command("list")
 @filter_options
-@click.option("-n", "--limit", type=click.IntRange(min=1), default=50, show_default=True, help="The newest so many.")
+@click.option("-n", "--limit", type=Whole(min=1), default=50, show_default=True, help="The newest so many.")
 @common_options
 def list_(
     config_file: str | None, output: Output, limit: int, start: datetime | None, end: datetime | None, **wanted: Any

@@ -13,6 +13,7 @@ import click
 from gateway.cli.bodies import guessed_type
 from gateway.cli.console import CommandError, Output, note, show_line
 from gateway.cli.events import answer_fields
+from gateway.cli.numbers import Whole
 from gateway.cli.options import output_option
 from gateway.cli.peer_options import Peer, peer_options, run
 from gateway.client import Answer, Asked, StreamClient
@@ -30,8 +31,8 @@ LINE_BYTES = 1_048_576
 @click.argument("pattern")
 @click.argument("line", metavar="-- CMD...", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.option("--content-type", metavar="TYPE", help="Of the answers.  [default: JSON if it is, else text]")
-@click.option("-n", "--count", type=click.IntRange(min=1), help="End after so many requests.")
-@click.option("--parallel", type=click.IntRange(min=1), default=PARALLEL, show_default=True, help="Commands at once.")
+@click.option("-n", "--count", type=Whole(min=1), help="End after so many requests.")
+@click.option("--parallel", type=Whole(min=1), default=PARALLEL, show_default=True, help="Commands at once.")
 @click.option("--progress-lines", metavar="PREFIX", help="Lines of output that begin so are progress, said at once.")
 @click.option("--reconnect", is_flag=True, help="Come back when the session ends, and serve again.")
 @output_option

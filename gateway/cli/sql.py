@@ -15,6 +15,7 @@ import click
 
 from gateway.cli.bodies import body_text
 from gateway.cli.console import CommandError, Output, note, show_line, show_table
+from gateway.cli.numbers import Whole
 from gateway.cli.options import common_options, read_config
 from gateway.cli.signals import stop_on_signals
 from gateway.cli.times import from_time
@@ -41,7 +42,7 @@ WAIT_SECONDS = 0.5
     help="RFC 3339, or relative (-5m).  [default: all; with --follow: now]",
 )
 @click.option("--follow", is_flag=True, help="Go on: rows as they are found, until Ctrl-C.")
-@click.option("-n", "--limit", type=click.IntRange(min=1), help="End after so many rows.")
+@click.option("-n", "--limit", type=Whole(min=1), help="End after so many rows.")
 @click.option("--master", metavar="URL", help="The Spark master.  [default: local[2]]")
 @common_options
 def command(

@@ -9,6 +9,7 @@ import click
 
 from gateway.cli.console import Output, note, show_line
 from gateway.cli.events import event_fields, event_line
+from gateway.cli.numbers import Whole
 from gateway.cli.options import output_option
 from gateway.cli.peer_options import SECONDS, Peer, peer_options, run
 from gateway.client import DatagramClient, NoAnswerError, StreamClient
@@ -18,7 +19,7 @@ from gateway.event import Event
 @click.command("sub")
 @click.argument("patterns", metavar="PATTERN...", nargs=-1, required=True)
 @click.option("--group", metavar="NAME", help="Each event goes to one member of the group.")
-@click.option("-n", "--count", type=click.IntRange(min=1), help="End after so many events.")
+@click.option("-n", "--count", type=Whole(min=1), help="End after so many events.")
 @click.option("--timeout", type=SECONDS, help="End with an error if none came for so many seconds.")
 @click.option("--verify", is_flag=True, help="emm: only what proves, by the trust store, who it comes from.")
 @click.option("--reconnect", is_flag=True, help="Come back when the session ends, and subscribe again.")

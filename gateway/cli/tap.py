@@ -10,6 +10,7 @@ import click
 from kafka import KafkaConsumer, TopicPartition
 
 from gateway.cli.console import Output, UnavailableError, note, printable
+from gateway.cli.numbers import Whole
 from gateway.cli.options import common_options, read_config
 from gateway.cli.protocol_option import protocol_option
 from gateway.cli.times import from_time
@@ -41,7 +42,7 @@ def _pattern(context: click.Context, option: click.Parameter, given: str) -> str
     "--reason", type=click.Choice([one.value for one in Reason]), metavar="SLUG",
     help="Only what was refused for this.",
 )  # fmt: skip
-@click.option("-n", "--limit", type=click.IntRange(min=1), help="End after so many.")
+@click.option("-n", "--limit", type=Whole(min=1), help="End after so many.")
 @click.option("--from", "start", type=from_time, metavar="TIME", help="RFC 3339, or relative (-5m).  [default: now]")
 @click.option("--format", "form", type=click.Choice(["text", "json", "hex"]), help="[default: as --output]")
 @common_options

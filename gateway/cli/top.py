@@ -14,6 +14,7 @@ import click
 
 from gateway.address import HostPort
 from gateway.cli.console import Output, UnavailableError, show_line
+from gateway.cli.numbers import Seconds, Whole
 from gateway.cli.options import common_options, read_config
 from gateway.cli.part_options import edges_option, router_option
 from gateway.cli.top_text import painted, plain, screen
@@ -33,10 +34,10 @@ HOME, REST_OF_LINE, REST_OF_SCREEN = "\x1b[H", "\x1b[K", "\x1b[J"
 
 @click.command("top")
 @click.option(
-    "--interval", type=click.FloatRange(min=LEAST_SECONDS), default=2.0, show_default=True, metavar="SECONDS",
+    "--interval", type=Seconds(min=LEAST_SECONDS), default=2.0, show_default=True,
     help="Between two looks.",
 )  # fmt: skip
-@click.option("-n", "--count", type=click.IntRange(min=1), help="End after so many screens.")
+@click.option("-n", "--count", type=Whole(min=1), help="End after so many screens.")
 @click.option("--once", is_flag=True, help="One screen, as with -n 1.")
 @edges_option
 @router_option

@@ -6,6 +6,7 @@ import click
 
 from gateway.cli.console import CommandError, Output, printable_lines, show
 from gateway.cli.event_id import EventId
+from gateway.cli.numbers import Seconds
 from gateway.cli.options import common_options, read_config
 from gateway.cli.trace_text import way_as_json, way_as_text
 from gateway.config import Config
@@ -20,7 +21,7 @@ from gateway.history.way import Way, way_of
 @click.option(
     "--look-back",
     "seconds",
-    type=click.FloatRange(min=0),
+    type=Seconds(min=0),
     default=1.5,
     show_default=True,
     metavar="SECONDS",
