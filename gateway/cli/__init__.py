@@ -111,5 +111,6 @@ class Verbs(click.Group):
 def main() -> None:
     """One event mesh for five small messaging protocols, routed by Spark Structured Streaming.
 
-    Every verb that needs a configuration takes -c FILE; without it, ./meshgate.yaml, else ./mesh/meshgate.yaml.
+    Every verb that needs a configuration takes -c FILE; without it, $MESHGATE_CONFIG, else ./meshgate.yaml,
+    else ./mesh/meshgate.yaml.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,6 +15,7 @@ from gateway.cli.console import Output
 if TYPE_CHECKING:
     from gateway.config import Config
 
+CONFIG_VARIABLE = "MESHGATE_CONFIG"
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 
 
@@ -25,8 +27,14 @@ def config_option(verb: Verb) -> Verb:
         "config_file",
         metavar="FILE",
         type=click.Path(dir_okay=False),
-        help="The configuration.  [default: ./meshgate.yaml, else ./mesh/meshgate.yaml]",
+        callback=_else_the_environments,
+        help=f"The configuration.  [default: ${CONFIG_VARIABLE}, else ./meshgate.yaml, else ./mesh/meshgate.yaml]",
     )(verb)
+
+
+def _else_the_environments(_context: click.Context, _option: click.Parameter, given: str | None) -> str | None:
+    """click would let the environment go before a group's own -c."""
+    return given or os.environ.get(CONFIG_VARIABLE) or None
 
 
 def config_group(name: str) -> Callable[[Callable[..., Any]], click.Group]:

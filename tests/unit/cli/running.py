@@ -10,8 +10,8 @@ from click.testing import CliRunner, Result
 from gateway.cli import main
 
 
-def run(*arguments: str, **environment: str) -> Result:
-    return CliRunner().invoke(main, list(arguments), env={"NO_COLOR": None, **environment})
+def run(*arguments: str, **environment: str | None) -> Result:
+    return CliRunner().invoke(main, list(arguments), env={"NO_COLOR": None, "MESHGATE_CONFIG": None, **environment})
 
 
 def said(result: Result) -> Any:

@@ -164,6 +164,42 @@ class TestValidate:
         assert (mesh / "mesh/meshgate.yaml").is_file()
 
 
+class TestWhichOne:
+    """Of the verbs that take -c, by the mesh that each configuration names."""
+
+    @pytest.fixture(autouse=True)
+    def configurations(self, mesh: Path) -> None:
+        for name in ("meshgate", "named", "other"):
+            (mesh / f"{name}.yaml").write_text(f"mesh: {name}")
+
+    @pytest.mark.parametrize(
+        ("arguments", "environment", "taken"),
+        [
+            ((), None, "meshgate"),
+            ((), "", "meshgate"),
+            ((), "named.yaml", "named"),
+            (("-c", "other.yaml"), "named.yaml", "other"),
+        ],
+    )
+    def test_the_environment_goes_before_what_lies_here_and_after_what_is_said(
+        self, arguments: tuple[str, ...], environment: str | None, taken: str
+    ) -> None:
+        for line in (("config", "print", *arguments), ("config", *arguments, "print")):
+            shown = run(*line, MESHGATE_CONFIG=environment)
+            assert yaml.safe_load(shown.stdout)["mesh"] == taken
+
+    def test_one_that_the_environment_names_has_to_be_there(self) -> None:
+        result = run("validate", MESHGATE_CONFIG="gone.yaml")
+        assert result.exit_code == Exit.CONFIG
+        assert "gone.yaml: cannot read it" in result.stderr
+
+    def test_a_peer_s_listener_is_that_one_s_too(self, mesh: Path) -> None:
+        (mesh / "named.yaml").write_text(
+            "mesh: named\nlisteners: [{name: a, protocol: yamp, listen: 'tcp://127.0.0.1:1'}]"
+        )
+        assert "tcp://127.0.0.1:1: connection refused" in run("pub", "x", MESHGATE_CONFIG="named.yaml").stderr
+
+
 class TestConfigPrint:
     TEXT = f"mesh: demo\nkafka: {{bootstrap: 'a:1', security: {{protocol: SASL_SSL, username: u, password: {SECRET}}}}}"
 
