@@ -40,7 +40,8 @@ function lasting(seconds) {
 }
 
 const percent = share => share < 0.005 ? "<1 %" : `${Math.round(100 * share)} %`;
-const clock = time => time.slice(11, 23);
+/* As the mesh writes it, in UTC: what is shown of it says so. */
+const clock = (time, to = 23) => `${time.slice(11, to).replace("Z", "")}Z`;
 
 /* -- the document ----------------------------------------------------------------------------------------- */
 
@@ -114,7 +115,7 @@ function showParts(said) {
   const router = away ? ["part away", `no word of the router: ${away}`] : [lanes.length ? "part" : "part coming", `router, ${mode}`];
   put("parts", [said.edge, router], () => [el("span", "part", said.edge), el("span", ...router)]);
   at("mesh").textContent = said.mesh;
-  at("at").textContent = said.at.slice(0, 19).replace("T", " ");
+  at("at").textContent = `${said.at.slice(0, 10)} ${clock(said.at, 19)}`;
   document.title = `${said.mesh} · Meshgate`;
   trouble(said.trouble);
 }
@@ -144,7 +145,7 @@ function showTables(said) {
     cell(count(one.received_frames), "n"), cell(count(one.delivered_frames), "n"), cell(count(one.pending_deliveries), "n"))));
   put("interests", said.standing.shown, interests => interests.map(one => row(
     cell(one.verb, "nowrap"), cell(one.pattern, "code"), cell(one.group ?? ""), cell(one.subscriber),
-    cell(one.expires ? clock(one.expires).slice(0, 8) : "", "nowrap"))));
+    cell(one.expires ? clock(one.expires, 19) : "", "nowrap"))));
   at("sessions-more").textContent = more(said.shown_sessions.length, said.sessions ?? 0, true);
   at("interests-more").textContent = more(said.standing.shown.length, said.standing.count, said.standing.is_whole);
 }

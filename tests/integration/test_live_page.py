@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -80,6 +81,8 @@ def test_the_page_shows_what_flows_who_wants_it_and_what_was_refused(
     assert page.screenshot(tmp_path / "page.png").startswith(b"\x89PNG")
     assert page.evaluate("refused") == []
     assert page.text("#trouble") == ""
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ", page.text("#at"))
+    assert re.search(r"\d\d:\d\d:\d\d\.\d{3}Z", page.text("#tap"))
 
 
 def test_markup_of_a_peer_is_shown_as_what_it_is(page: Browser, device: Device) -> None:
