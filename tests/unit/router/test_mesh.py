@@ -18,8 +18,9 @@ from gateway.protocols.wolpertinger.codec import encode as encode_xml
 from gateway.protocols.wolpertinger.frames import Call, RemoteError
 from gateway.protocols.yamp import frames as yamp
 from gateway.protocols.yamp.codec import decode, encode
-from gateway.raw_log.frames import ReplyAddress
-from tests.unit.router.mesh_in_a_log import NOW, MeshInALog, Peer
+from gateway.raw_log.container import ContainerBuilder
+from gateway.raw_log.frames import Again, RawFrame, ReplyAddress
+from tests.unit.router.mesh_in_a_log import EDGE, EPOCH, NOW, MeshInALog, Peer
 
 JSON = {"format": "json"}
 
@@ -38,6 +39,12 @@ def request(subject: str, body: object, number: int = 100) -> bytes:
 
 def subscribe(mesh: MeshInALog, peer: Peer, pattern: str, number: int = 100, **more: str) -> str:
     return mesh.log(peer.source, request("mesh.subscribe", {"subject": pattern, **more}, number))
+
+
+def put_again(mesh: MeshInALog, peer: Peer, frame: bytes, event_id: str) -> None:
+    builder, at = ContainerBuilder(EDGE, EPOCH), NOW * 1_000_000
+    builder.add_again(RawFrame(frame, peer.source, at), Again(event_id, at))
+    mesh.append(builder.build())
 
 
 def answers(mesh: MeshInALog, peer: Peer) -> list[Any]:
@@ -97,6 +104,31 @@ def test_one_member_of_a_group_gets_each_event() -> None:
     shares = [len(mesh.sent_to(member)) for member in members]
     assert sum(shares) == 60
     assert min(shares) > 5
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_what_one_member_of_a_group_may_not_receive_goes_to_one_that_may(again: bool) -> None:
+    mesh = MeshInALog(settings={"permissions": [{"nodes": ["guest"], "subscribe": {"deny": ["adm.>"]}}]})
+    publisher, guest, member = client(mesh), client(mesh, node="guest"), client(mesh, node="member")
+    for one in (guest, member):
+        subscribe(mesh, one, ">", group="workers")
+    mesh.forget_outputs()
+    for number in range(20):
+        if again:
+            put_again(mesh, publisher, event("adm.x", number), f"9-{number}-0")
+        else:
+            mesh.log(publisher.source, event("adm.x", number))
+    assert (len(mesh.sent_to(guest)), len(mesh.sent_to(member))) == (0, 20)
+
+
+def test_who_asks_for_everything_beside_a_group_for_the_mesh_s_own_events_gets_them_for_the_group() -> None:
+    mesh = MeshInALog()
+    peer = client(mesh)
+    subscribe(mesh, peer, ">")
+    subscribe(mesh, peer, "mesh.session.>", 101, group="watch")
+    mesh.forget_outputs()
+    client(mesh)
+    assert len(mesh.sent_to(peer)) == 1
 
 
 def test_a_session_that_ends_takes_its_subscriptions_along_even_those_still_on_their_way() -> None:
