@@ -101,16 +101,17 @@ class InterestTable:
         return Matched(found.plain, tuple(chosen.values()))
 
     def servers(self, subject: str, at_us: int) -> tuple[Interest, ...]:
-        """Each server of the subject once: whom a cancel goes to."""
+        """Each server of the subject once: whom a cancel goes to, also those that may not be asked any more, for they
+        may have been."""
         found = self._indexes[Verb.SERVE].find(subject, at_us)
         servers = {one.subscriber: one for members in (*found.groups, found.plain) for one in members}
         return tuple(servers.values())
 
-    def server(self, subject: str, request_id: str, at_us: int) -> Interest | None:
+    def server(self, subject: str, request_id: str, at_us: int, may: May = lambda *_: True) -> Interest | None:
         """The one server of a request: the same one for a retry, as long as it is there. A node without a session may
         say that it serves, and could not answer: it takes no request from those who can."""
         servers = tuple(one for one in self.servers(subject, at_us) if one.session)
-        return choose(servers, request_id) if servers else None
+        return choose_able(servers, request_id, subject, may) if servers else None
 
     def component_has_servers(self, prefix: str, at_us: int) -> bool:
         """Someone serves subjects that begin with these tokens and go on."""

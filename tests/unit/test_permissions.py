@@ -36,6 +36,11 @@ class TestWithoutRules:
         assert judge.may_serve(node, "web", "order.>")
 
 
+def test_what_may_be_asked_of_a_server_is_judged_by_the_subject_and_not_by_all_it_serves() -> None:
+    judge = Permissions((Rule(serve=Grant(("a.>",), ("a.b",))),))
+    assert [judge.may_be_asked(NODE, "web", subject) for subject in ("a.c", "a.b", "c")] == [True, False, False]
+
+
 class TestTheMeshsOwnSubjects:
     @pytest.mark.parametrize("subject", ["mesh.subscribe", "MESH.x", "mesh", "mesh/ping", "Mesh.session.opened"])
     def test_nobody_publishes_or_serves_there_whatever_the_rules_say(self, subject: str) -> None:

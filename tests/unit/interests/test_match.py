@@ -122,6 +122,12 @@ class TestServers:
         assert chosen == [mesh.server("sum", f"request-{n}", NOW) for n in range(60)]
         assert {one.subscriber for one in chosen if one} == {"s0", "s1", "s2"}
 
+    def test_a_server_that_may_not_be_asked_leaves_the_request_to_one_that_may(self) -> None:
+        mesh = filled([serving("a", "sum"), serving("b", "sum")])
+        asked = {mesh.server("sum", f"r{n}", NOW, lambda one, _: one.subscriber == "b") for n in range(60)}
+        assert asked == {mesh.of("b")[0]}
+        assert mesh.server("sum", "r", NOW, lambda *_: False) is None
+
     def test_nobody_serves_a_subject_that_no_pattern_fits(self) -> None:
         assert filled([serving("a", "sum"), interest("b", "product")]).server("product", "r", NOW) is None
 

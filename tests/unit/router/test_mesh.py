@@ -292,6 +292,27 @@ def test_permissions_hold_for_publishing_subscribing_and_serving() -> None:
     assert [said["code"] for _, said in answers(mesh, peer)] == ["forbidden"] * 2
 
 
+def test_a_server_that_a_reload_denies_is_asked_no_more_and_still_hears_of_cancels() -> None:
+    mesh = MeshInALog()
+    asking, denied, other = client(mesh), client(mesh, node="denied"), client(mesh, node="other")
+    mesh.log(denied.source, request("mesh.serve", {"subject": "sum"}, 1))
+    mesh.forget_outputs()
+    mesh.log(asking.source, request("sum", 1, 2))
+    assert len(mesh.sent_to(denied)) == 1
+    mesh.reconfigure(permissions=[{"nodes": ["denied"], "serve": {"allow": []}}])
+    mesh.forget_outputs()
+    mesh.log(asking.source, request("sum", 1, 3))
+    assert [said["code"] for _, said in answers(mesh, asking)] == ["no_responder"]
+    mesh.log(other.source, request("mesh.serve", {"subject": "sum"}, 1))
+    mesh.forget_outputs()
+    for number in range(20):
+        mesh.log(asking.source, request("sum", 1, 10 + number))
+    assert (len(mesh.sent_to(denied)), len(mesh.sent_to(other))) == (0, 20)
+    mesh.log(asking.source, encode(yamp.Cancel((40).to_bytes(16, "big"), "sum", (2).to_bytes(16, "big"))))
+    (heard,) = [decode(group.frame) for group in mesh.sent_to(denied)]
+    assert isinstance(heard, yamp.Cancel)
+
+
 def test_who_subscribes_to_everything_is_spared_the_mesh_s_own_events() -> None:
     mesh = MeshInALog()
     everything, presence = client(mesh), client(mesh)
