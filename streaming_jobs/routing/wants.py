@@ -11,8 +11,6 @@ from streaming_jobs.routing.mesh_state import MeshState
 
 def session_interest(source: Source, at: Position, verb: Verb, pattern: str, queue: str = "") -> Interest:
     """An interest of the session a frame came from."""
-    if not source.session:
-        raise Rejected(Reason.FORBIDDEN, "only a session or a hello can subscribe")
     return Interest(
         subscriber=subscriber(source, verb),
         verb=verb,
@@ -31,7 +29,9 @@ def session_interest(source: Source, at: Position, verb: Verb, pattern: str, que
 
 
 def subscriber(source: Source, verb: Verb) -> str:
-    """Who wants it: the session; or the node, where it outlives its sessions."""
+    """Who wants it, or no more: the session; or the node, where it outlives its sessions."""
+    if not source.session:  # each change is written into every partition: not for whoever can send a datagram
+        raise Rejected(Reason.FORBIDDEN, "only a session or a hello can subscribe")
     return source.durable_name if is_durable(source, verb) else source.session_id
 
 

@@ -200,6 +200,19 @@ def test_what_is_sent_again_much_later_says_when_it_was_signed() -> None:
     assert len(later.raw) == len(first.raw) + 10
 
 
+@pytest.mark.parametrize("subject", ["mesh.subscribe", "mesh.unsubscribe", "mesh.serve", "mesh.unserve"])
+@pytest.mark.parametrize("signer", [BY_HMAC, None])
+def test_a_datagram_may_neither_begin_nor_end_an_interest_and_writes_nothing_into_the_log(
+    subject: str, signer: Signer | None
+) -> None:
+    mesh = mesh_that(unauthenticated="accept")
+    wanted = (Field(FieldType.STRING, subject.encode()), Field(FieldType.JSON, b'{"subject":"a"}'))
+    take(mesh, codec.encode(codec.Draft(b"m-id", NOW, wanted, EventType.EVENT), signer))
+    assert mesh.rejections() == [("match", "forbidden")]
+    assert not mesh.of("interests")
+    assert not mesh.of("raw")
+
+
 @pytest.mark.parametrize(
     ("data", "node"),
     [
