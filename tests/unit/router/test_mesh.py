@@ -226,7 +226,7 @@ def test_a_control_message_that_is_cancelled_was_none_the_worse_for_it() -> None
     assert any(isinstance(decode(group.frame), yamp.UserEvent) for group in mesh.sent_to(peer))
 
 
-@pytest.mark.parametrize("subject", ["mesh.session.opened", "MESH.x", "Mesh/x", "mesh"])
+@pytest.mark.parametrize("subject", ["mesh.session.opened", "MESH.x", "Mesh/x"])
 def test_nobody_but_the_mesh_publishes_under_mesh(subject: str) -> None:
     mesh = MeshInALog()
     peer = client(mesh)
@@ -322,6 +322,13 @@ def test_who_subscribes_to_everything_is_spared_the_mesh_s_own_events() -> None:
     client(mesh)
     assert not mesh.sent_to(everything)
     assert len(mesh.sent_to(presence)) == 1
+
+
+def test_mesh_alone_is_a_subject_like_any_other() -> None:
+    mesh = MeshInALog()
+    peer = client(mesh, subscribe=("*",))
+    mesh.log(peer.source, event("mesh"))
+    assert (len(mesh.sent_to(peer)), mesh.rejections()) == (1, [])
 
 
 @pytest.mark.parametrize(
