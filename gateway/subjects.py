@@ -19,7 +19,12 @@ MAX_TOKENS = 32
 
 @lru_cache(maxsize=65_536)
 def tokens(subject: str) -> tuple[str, ...]:
-    return tuple(subject.replace("/", ".").split("."))
+    return tuple(dotted(subject).split("."))
+
+
+def dotted(subject: str) -> str:
+    """The one spelling of those that match alike."""
+    return subject.replace("/", ".")
 
 
 def check_pattern(pattern: object) -> tuple[str, ...]:

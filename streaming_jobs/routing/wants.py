@@ -6,15 +6,17 @@ from gateway.egress import Position
 from gateway.interests.interest import FramePosition, Interest, Verb
 from gateway.raw_log.frames import REDELIVER_FACT, Source
 from gateway.reasons import Reason, Rejected
+from gateway.subjects import dotted
 from streaming_jobs.routing.mesh_state import MeshState
 
 
 def session_interest(source: Source, at: Position, verb: Verb, pattern: str, queue: str = "") -> Interest:
-    """An interest of the session a frame came from."""
+    """An interest of the session a frame came from. Its pattern is spelled with dots, so that `a/b` is `a.b` when it is
+    taken back too."""
     return Interest(
         subscriber=subscriber(source, verb),
         verb=verb,
-        pattern=pattern,
+        pattern=dotted(pattern),
         group=queue,
         edge=source.edge,
         epoch=source.epoch,

@@ -131,6 +131,25 @@ def test_who_asks_for_everything_beside_a_group_for_the_mesh_s_own_events_gets_t
     assert len(mesh.sent_to(peer)) == 1
 
 
+@pytest.mark.parametrize(("said", "taken_back"), [("a.x", "a/x"), ("a/x", "a.x"), ("a/x", "a/x")])
+@pytest.mark.parametrize("verb", ["subscribe", "serve"])
+def test_both_spellings_of_a_pattern_are_one_interest(verb: str, said: str, taken_back: str) -> None:
+    mesh = MeshInALog()
+    peer = client(mesh)
+    for number, pattern in enumerate((said, taken_back)):
+        mesh.log(peer.source, request(f"mesh.{verb}", {"subject": pattern}, number))
+    assert [one.pattern for one in mesh.state.table] == ["a.x"]
+    mesh.log(peer.source, request(f"mesh.un{verb}", {"subject": taken_back}, 9))
+    assert len(mesh.state.table) == 0
+
+
+def test_what_a_listener_subscribes_its_sessions_to_can_be_taken_back_in_either_spelling() -> None:
+    mesh = MeshInALog()
+    peer = client(mesh, subscribe=("a/x",))
+    mesh.log(peer.source, request("mesh.unsubscribe", {"subject": "a.x"}))
+    assert len(mesh.state.table) == 0
+
+
 def test_a_session_that_ends_takes_its_subscriptions_along_even_those_still_on_their_way() -> None:
     mesh = MeshInALog()
     publisher, peer = client(mesh), client(mesh, subscribe=("a.>",))

@@ -114,6 +114,13 @@ class TestPresence:
         assert granted(mesh) is None
         assert len(mesh.state.table) == 0
 
+    def test_both_spellings_of_a_pattern_are_one_and_the_node_is_answered_in_its_own(self) -> None:
+        mesh = mesh_that()
+        take(mesh, hello(BY_HMAC, "a/x"))
+        assert granted(mesh) == ["a/x"]
+        take(mesh, hello(BY_HMAC, "a.x", "a/x"), after=1)
+        assert [one.pattern for one in mesh.state.table] == ["a.x"]
+
     @pytest.mark.parametrize("blob", [b"\1\2", b'{"model": "x1"}'])
     def test_a_hello_without_a_list_renews_the_last_one_and_moves_it_along(self, blob: bytes) -> None:
         mesh = mesh_that(lease_seconds=10)
