@@ -47,6 +47,10 @@ def told(mesh: MeshInALog) -> dict[str, int]:
     }
 
 
+def lost(mesh: MeshInALog) -> dict[tuple[str, ...], int]:
+    return {key[1:]: count for key, count in mesh.state.tally.take().items() if key[0] == "losses"}
+
+
 def test_an_event_is_accepted_and_recorded(mesh: MeshInALog) -> None:
     peer = peer_of(mesh)
     mesh.log(peer.source, event("a.b"))
@@ -133,8 +137,18 @@ def test_what_a_translation_loses_is_counted_by_both_protocols(mesh: MeshInALog)
     mesh.open("hsp", facts={}, subscribe=("a.>",))
     peer = peer_of(mesh)
     mesh.log(peer.source, event("a.b"))
-    losses = {key: count for key, count in mesh.state.tally.take().items() if key[0] == "losses"}
-    assert losses == {("losses", "yamp", "hsp", "subject"): 1}
+    assert lost(mesh) == {("yamp", "hsp", "subject"): 1}
+
+
+@pytest.mark.parametrize(("to", "body"), [("emm", b'"' + b"x" * 600 + b'"'), ("hsp", b"1" * 5_000)])
+def test_what_has_no_form_at_its_receiver_is_lost_for_its_reason(to: str, body: bytes) -> None:
+    mesh = MeshInALog(partitions=1)
+    mesh.state.largest_frame = 4_000
+    receiver = mesh.open(to, facts={"envelope": True}, subscribe=("a.>",))
+    peer = peer_of(mesh)
+    mesh.log(peer.source, encode(yamp.UserEvent((1).to_bytes(16, "big"), "a.b", body)))
+    assert not mesh.sent_to(receiver)
+    assert lost(mesh) == {("yamp", to, "too_large"): 1}
 
 
 def test_verdicts_count_accepted_frames_by_how_their_sender_was_proven(mesh: MeshInALog) -> None:
