@@ -270,6 +270,9 @@ class Work:
 
     def _answer_group(self, event: Event, to: ReplyAddress) -> Group:
         encoded = self.encode(event, Target(to.protocol, to.listener, to.facts, to.request, to.progressive))
+        if event.kind is Kind.ERROR and event.protocol not in (MESH, to.protocol):
+            if self.state.protocol(event.protocol).error_header in event.headers:
+                self.state.tally.lost(event.protocol, to.protocol, "code")
         return Group(to.protocol, encoded.frame, encoded.stamps, (to.session,), request=to.request)
 
     def answer_value(self, to: ReplyAddress, value: object, *, ticket: str = "") -> None:

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from gateway import content
+from gateway.protocols.hsp.codec import encode as encode_hsp
+from gateway.protocols.hsp.frames import Command, Frame
 from gateway.protocols.yamp import frames as yamp
 from gateway.protocols.yamp.codec import encode
 from gateway.raw_log import mesh_frames
-from gateway.raw_log.frames import Source
+from gateway.raw_log.frames import ReplyAddress, Source
 from gateway.raw_log.mesh_frames import MESH, Probe, RuleEvent
 from tests.unit.router.mesh_in_a_log import EDGE, EPOCH, MeshInALog, Peer
 
@@ -149,6 +151,27 @@ def test_what_has_no_form_at_its_receiver_is_lost_for_its_reason(to: str, body: 
     mesh.log(peer.source, encode(yamp.UserEvent((1).to_bytes(16, "big"), "a.b", body)))
     assert not mesh.sent_to(receiver)
     assert lost(mesh) == {("yamp", to, "too_large"): 1}
+
+
+@pytest.mark.parametrize(
+    ("to", "asked", "expected"),
+    [
+        ("yamp", "07" * 16, {("hsp", "yamp", "code"): 1}),
+        ("emp", "7", {("hsp", "emp", "code"): 1}),
+        ("wolpertinger", "c", {("hsp", "wolpertinger", "body"): 1, ("hsp", "wolpertinger", "code"): 1}),
+        ("hsp", "e7", {("hsp", "hsp", "code"): 1}),
+        ("hsp", "7", {}),
+    ],
+)
+def test_the_type_of_an_hsp_error_is_lost_but_to_who_asked_in_plain_hsp(
+    mesh: MeshInALog, to: str, asked: str, expected: dict[tuple[str, ...], int]
+) -> None:
+    requester = mesh.open(to, facts=JSON | {"envelope": True})
+    server = peer_of(mesh, "hsp")
+    reply = ReplyAddress(to, to, EDGE, EPOCH, requester.number, asked, "sum", True, requester.source.facts)
+    mesh.log(server.source, encode_hsp(Frame(Command.ERROR, 7, 4660, b"{}")), replies=(reply,))
+    assert len(mesh.sent_to(requester)) == 1
+    assert lost(mesh) == expected
 
 
 def test_verdicts_count_accepted_frames_by_how_their_sender_was_proven(mesh: MeshInALog) -> None:
