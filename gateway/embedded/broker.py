@@ -5,14 +5,17 @@ For one machine. In production the mesh uses a cluster of its own (`kafka.bootst
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import socket
 import subprocess
 import uuid
 from base64 import urlsafe_b64encode
 from dataclasses import dataclass
 from pathlib import Path
 
+from gateway.address import MAX_PORT, HostPort
 from gateway.config import Config
 from gateway.embedded.jars import ensure_jars
 from gateway.embedded.java import Java
@@ -26,8 +29,8 @@ _PROPERTIES = """\
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller_port}
-listeners=PLAINTEXT://{host}:{port},CONTROLLER://127.0.0.1:{controller_port}
-advertised.listeners=PLAINTEXT://{host}:{port}
+listeners=PLAINTEXT://{listen},CONTROLLER://127.0.0.1:{controller_port}
+advertised.listeners=PLAINTEXT://{listen}
 controller.listener.names=CONTROLLER
 log.dirs={data}
 num.network.threads={threads}
@@ -56,16 +59,14 @@ broker.session.timeout.ms=3000
 class Broker:
     """Where the broker listens and keeps its data."""
 
-    host: str
-    port: int
+    listen: HostPort
     controller_port: int
     folder: Path
 
     @classmethod
     def of(cls, config: Config) -> Broker:
-        """The broker a configuration asks for; its controller listens on loopback, one port above."""
-        listen = config.kafka.listen
-        return cls(listen.host, listen.port, listen.port + 1, config.state_dir / "state" / "kafka")
+        """The broker a configuration asks for; its controller listens on loopback, wherever there is room now."""
+        return cls(config.kafka.listen, _free_port(config), config.state_dir / "state" / "kafka")
 
     @property
     def data(self) -> Path:
@@ -90,8 +91,7 @@ class Broker:
             path = self.folder / "server.properties"
             path.write_text(
                 _PROPERTIES.format(
-                    host=self.host,
-                    port=self.port,
+                    listen=self.listen,
                     controller_port=self.controller_port,
                     data=self.data.resolve(),
                     threads=threads(),
@@ -108,6 +108,20 @@ class Broker:
         if run.returncode:
             _, _, last = run.stderr.strip().rpartition("\n")
             raise SetupError(f"the broker could not format {self.data}: {last}")
+
+
+def _free_port(config: Config) -> int:
+    """Above the broker's own; none that the configuration names, for what is to listen there may still be on its way
+    up. It may be another at each start: the quorum's one voter is known by its id, and finds itself in the properties.
+    """
+    own = (config.kafka.listen, config.edge.management, config.router.management)
+    named = {one.port for one in own} | {one.address.port for one in config.endpoints}
+    for port in sorted(set(range(config.kafka.listen.port + 1, MAX_PORT + 1)) - named):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as Java asks: what was closed is no hindrance
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise SetupError(f"kafka.listen: {config.kafka.listen} has no free port above it, which the broker needs too")
 
 
 def threads() -> int:
