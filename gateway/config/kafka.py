@@ -232,7 +232,7 @@ class KafkaSettings(Section):
     @property
     def bootstrap_servers(self) -> str:
         """Where clients begin: host:port,host:port."""
-        return str(self.listen) if self.is_embedded else self.bootstrap
+        return str(self.listen.reachable) if self.is_embedded else self.bootstrap
 
     def client_settings(self) -> dict[str, Any]:
         """Keyword arguments that every kafka-python client takes."""

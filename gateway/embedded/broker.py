@@ -19,6 +19,7 @@ from gateway.address import MAX_PORT, HostPort
 from gateway.config import Config
 from gateway.embedded.jars import ensure_jars
 from gateway.embedded.java import Java
+from gateway.embedded.processes import what_happened
 from gateway.errors import SetupError
 
 HEAP = "256m"  # enough for 75,000 frames/s in containers, measured; the page cache does the rest
@@ -30,7 +31,7 @@ process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller_port}
 listeners=PLAINTEXT://{listen},CONTROLLER://127.0.0.1:{controller_port}
-advertised.listeners=PLAINTEXT://{listen}
+advertised.listeners=PLAINTEXT://{advertised}
 controller.listener.names=CONTROLLER
 log.dirs={data}
 num.network.threads={threads}
@@ -92,6 +93,7 @@ class Broker:
             path.write_text(
                 _PROPERTIES.format(
                     listen=self.listen,
+                    advertised=self.listen.reachable,  # Kafka refuses to start with 0.0.0.0
                     controller_port=self.controller_port,
                     data=self.data.resolve(),
                     threads=threads(),
@@ -106,8 +108,7 @@ class Broker:
         command = [*_jvm(java, jars), "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties)]
         run = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
         if run.returncode:
-            _, _, last = run.stderr.strip().rpartition("\n")
-            raise SetupError(f"the broker could not format {self.data}: {last}")
+            raise SetupError(f"the broker could not format {self.data}: {what_happened(run.stderr)}")
 
 
 def _free_port(config: Config) -> int:

@@ -166,8 +166,9 @@ class LocalMesh:
 
 
 def _answers(address: HostPort) -> bool:
+    at = address.reachable
     try:
-        with socket.create_connection((address.host, address.port), timeout=1):
+        with socket.create_connection((at.host, at.port), timeout=1):
             return True
     except OSError:
         return False

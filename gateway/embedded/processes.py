@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -30,6 +31,21 @@ END_SECONDS = 10.0
 LOG_BYTES = 16 * 2**20
 """Of a part's log; as much again of what was before."""
 _PR_SET_PDEATHSIG = 1
+
+
+WORDS = 500
+"""Characters of what a part said at last."""
+_TRACE = re.compile(r"\t|\s*(at |\.\.\. \d+ )")
+
+
+def what_happened(text: str) -> str:
+    """The last line that says it: below it Java writes where.
+
+    >>> what_happened("starting\\nCaused by: X: no such host\\n\\tat a.b(C.java:1)\\n\\t... 18 more\\n")
+    'Caused by: X: no such host'
+    """
+    lines = [line for line in text.splitlines() if line.strip()]
+    return next((line.strip() for line in reversed(lines) if not _TRACE.match(line)), "")
 
 
 @dataclass(slots=True)
@@ -71,12 +87,11 @@ class Part:
                 os.truncate(self.log, 0)
 
     def last_words(self) -> str:
-        """The last line of its log: why it ended, most likely."""
+        """Of its log: why it ended, most likely."""
         try:
-            lines = self.log.read_text(errors="replace").strip().splitlines()
+            return what_happened(self.log.read_text(errors="replace"))[:WORDS]
         except OSError:
             return ""
-        return lines[-1][:500] if lines else ""
 
     def end(self) -> None:
         if self.process is None or self.process.poll() is not None:

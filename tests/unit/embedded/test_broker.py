@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.address import HostPort
+from gateway.address import LOOPBACK, HostPort
 from gateway.config import Config
 from gateway.embedded.broker import Broker
 from gateway.embedded.java import Java
@@ -60,7 +60,26 @@ def test_where_no_port_is_left_above_it_that_is_told() -> None:
     assert str(failed.value) == "kafka.listen: 127.0.0.1:65535 has no free port above it, which the broker needs too"
 
 
-@pytest.mark.parametrize(("said", "told"), [("echo first >&2; echo why >&2", "why"), ("true", "")])
+@pytest.mark.parametrize(
+    ("listen", "advertised"),
+    [
+        *((every, str(HostPort(own, 1))) for every, own in LOOPBACK.items()),
+        ("10.0.0.1", "10.0.0.1:1"),
+        ("::1", "[::1]:1"),
+    ],
+)
+def test_it_tells_clients_an_address_that_they_can_reach(tmp_path: Path, listen: str, advertised: str) -> None:
+    properties = Broker(HostPort(listen, 1), 2, tmp_path)._write_properties().read_text().splitlines()
+    assert f"listeners=PLAINTEXT://{HostPort(listen, 1)},CONTROLLER://127.0.0.1:2" in properties
+    assert f"advertised.listeners=PLAINTEXT://{advertised}" in properties
+
+
+TRACE = r"printf 'Exception: why\n\tat kafka.tools.StorageTool.main(StorageTool.scala)\n\t... 2 more\n' >&2"
+
+
+@pytest.mark.parametrize(
+    ("said", "told"), [("echo first >&2; echo why >&2", "why"), (TRACE, "Exception: why"), ("true", "")]
+)
 def test_a_storage_that_cannot_be_formatted_is_told_with_the_last_line_of_why(
     tmp_path: Path, said: str, told: str
 ) -> None:

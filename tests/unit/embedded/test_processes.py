@@ -49,6 +49,15 @@ def test_a_log_that_has_grown_begins_anew_and_its_last_part_is_kept(tmp_path: Pa
     assert (tmp_path / "edge.log.old").read_bytes().endswith(b"one more")
 
 
+def test_its_last_words_are_those_that_say_what_happened_and_not_where(tmp_path: Path) -> None:
+    part = Part("kafka", [], tmp_path / "kafka.log")
+    assert part.last_words() == ""
+    part.log.write_text(
+        "starting\n[main] ERROR it failed\nCaused by: X: taken\n\tat a.b.C(D.java:1)\n\t... 18 more\n\n"
+    )
+    assert part.last_words() == "Caused by: X: taken"
+
+
 CHILD_OF_OURS = """
 import signal, subprocess, sys
 from gateway.embedded.processes import ends_with_parent
