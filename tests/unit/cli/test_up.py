@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -70,6 +73,40 @@ def test_each_part_that_keeps_state_keeps_it_where_it_is_told(tmp_path: Path, pa
     mesh = LocalMesh(load(tmp_path / "meshgate.yaml", state_dir=tmp_path / "x"), lambda _said, _text: None)
     arguments = mesh._part(part).arguments
     assert (arguments[-2:] == ["--dir", str(tmp_path / "x")]) is told
+
+
+UNHEARD = """
+import sys
+from gateway.cli import main
+from gateway.embedded.mesh import LocalMesh
+
+def run(mesh, stop):
+    mesh._done("kafka", "heard")
+    sys.stdin.read()  # until the reader has gone
+    for _ in range(3):
+        mesh._done("edge", "unheard")
+    print("went on", file=sys.stderr)
+
+LocalMesh.run = run
+main(["up"])
+"""
+
+
+def test_it_goes_on_when_nobody_reads_what_it_says_any_more(tmp_path: Path) -> None:
+    (tmp_path / "meshgate.yaml").write_text("mesh: mine")
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+    with subprocess.Popen(
+        [sys.executable, "-c", UNHEARD], cwd=tmp_path, env=environment, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as up:  # fmt: skip
+        assert up.stdout is not None
+        assert up.stdin is not None
+        assert up.stderr is not None
+        assert "heard" in up.stdout.readline()
+        up.stdout.close()
+        up.stdin.close()
+        told = up.stderr.read()
+    assert (told, up.returncode) == ("went on\n", 0)
 
 
 def test_what_happens_is_a_line_of_json_each_for_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
