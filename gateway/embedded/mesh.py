@@ -154,14 +154,20 @@ class LocalMesh:
             self._say(said, f"{part.name} ended and is started again: {words}")
         for part in self._processes.parts:
             part.trim_log()
-        self._start_first_rules()
+        self._follow_file()
 
-    def _start_first_rules(self) -> None:
+    def _follow_file(self) -> None:
+        """Each part does so itself; but who changed the file looks here for what became of it."""
+        change = self._settings.poll()
+        if isinstance(change, Reloaded):
+            self._start_first_rules(len(change.config.rules))
+        elif change is not None:
+            self._say({"event": "not_reloaded", "because": change.why}, str(change))
+
+    def _start_first_rules(self, count: int) -> None:
         """Rules that come into the configuration later are followed by their part; it has to be there."""
-        changed = isinstance(self._settings.poll(), Reloaded)
-        if changed and self._settings.config.rules and all(part.name != "rules" for part in self._processes.parts):
+        if count and all(part.name != "rules" for part in self._processes.parts):
             self._processes.start(self._part("rules"))
-            count = len(self._settings.config.rules)
             self._say({"event": "rules", "rules": count}, f"rules are started: {count}")
 
 

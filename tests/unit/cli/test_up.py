@@ -75,6 +75,22 @@ def test_each_part_that_keeps_state_keeps_it_where_it_is_told(tmp_path: Path, pa
     assert (arguments[-2:] == ["--dir", str(tmp_path / "x")]) is told
 
 
+def test_a_change_that_needs_a_restart_or_cannot_be_read_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "meshgate.yaml"
+    file.write_text("mesh: mine")
+    heard: list[tuple[object, str]] = []
+    mesh = LocalMesh(load(file), lambda said, text: heard.append((said, text)))
+    for text in ("mesh: other", "mesh: [", "mesh: mine"):
+        file.write_text(text)
+        mesh._settings.ask()
+        mesh._follow_file()
+    (restart, told), (broken, _) = heard
+    why = "a change of mesh needs a restart"
+    assert (restart, told) == ({"event": "not_reloaded", "because": why}, f"not reloaded: {why}")
+    assert isinstance(broken, dict)
+    assert broken["because"].startswith(f"{file}:2: no YAML")
+
+
 UNHEARD = """
 import sys
 from gateway.cli import main
