@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import gc
 import signal
+from pathlib import Path
 
 import click
 
 from gateway.cli.console import Output, show_line
-from gateway.cli.options import common_options, read_config
+from gateway.cli.options import common_options, dir_option, read_config
 from gateway.edge.server import Edge
 
 YOUNG_OBJECTS = 20_000
@@ -18,12 +19,13 @@ YOUNG_OBJECTS = 20_000
 
 @click.command()
 @common_options
-def command(config_file: str | None, output: Output) -> None:
+@dir_option
+def command(config_file: str | None, state_dir: Path | None, output: Output) -> None:
     """One edge: its listeners, links and sessions. SIGTERM drains it, SIGHUP reads the configuration again.
 
     It waits up to half a minute for Kafka, which may be on its way up.
     """
-    config = read_config(config_file)
+    config = read_config(config_file, state_dir)
     listeners = {one.name: str(one.address) for one in config.listeners}
     said = {"event": "ready", "part": config.edge.id, "listeners": listeners, "management": str(config.edge.management)}
     text = "  ".join(("ready", *(f"{name} {address}" for name, address in listeners.items())))

@@ -99,11 +99,9 @@ class LocalMesh:
 
     def _part(self, name: str) -> Part:
         verb = name.removesuffix("-standby")
-        arguments = [verb, "-c", str(self._config.path), "-v"]
+        arguments = [verb, "-c", str(self._config.path), "--dir", str(self._config.state_dir), "-v"]
         if name == "rules":
             arguments[1:1] = ["run", "--ready-file", str(self._rules_ready)]
-        if name != "edge":  # which keeps no state
-            arguments += ["--dir", str(self._config.state_dir)]
         edge = self._config.edge
         limit = edge.notice_seconds + edge.graceful_shutdown_limit_seconds if name == "edge" else OTHERS_END_SECONDS
         at_first = self._router_at_first if name == "router" else ()
