@@ -106,6 +106,12 @@ def read_config(config_file: str | None, state_dir: Path | None = None) -> Confi
 _LOUDNESS, _FORMAT = "gateway.cli.loudness", "gateway.cli.format"
 
 
+def log_format() -> str:
+    """Of the verb that runs: for processes that it starts."""
+    chosen: str = click.get_current_context().meta[_FORMAT]
+    return chosen
+
+
 def _louder(context: click.Context, _option: click.Parameter, count: int) -> None:
     _set_up(context, loudness=count)
 

@@ -32,12 +32,16 @@ Say = Callable[[Mapping[str, object], str], None]
 
 
 class LocalMesh:
-    """`say` is told each thing that happens. `router_at_first`: options of the router's first start."""
+    """`say` is told each thing that happens. `router_at_first`: options of the router's first start. `log_format`: of
+    the parts' logs."""
 
-    def __init__(self, config: Config, say: Say, router_at_first: Sequence[str] = ()) -> None:
+    def __init__(
+        self, config: Config, say: Say, router_at_first: Sequence[str] = (), log_format: str = "text"
+    ) -> None:  # fmt: skip
         self._config = config
         self._say = say
         self._router_at_first = router_at_first
+        self._log_options = ["-v", "--log-format", log_format]
         self._state = config.state_dir / "state"
         self._processes = Processes(self._state / "running.json")
         self._rules_ready = self._state / "rules.ready"
@@ -99,10 +103,11 @@ class LocalMesh:
 
     def _part(self, name: str) -> Part:
         verb = name.removesuffix("-standby")
-        arguments = [verb, "-c", str(self._config.path), "--dir", str(self._config.state_dir), "-v"]
+        config = self._config
+        arguments = [verb, "-c", str(config.path), "--dir", str(config.state_dir), *self._log_options]
         if name == "rules":
             arguments[1:1] = ["run", "--ready-file", str(self._rules_ready)]
-        edge = self._config.edge
+        edge = config.edge
         limit = edge.notice_seconds + edge.graceful_shutdown_limit_seconds if name == "edge" else OTHERS_END_SECONDS
         at_first = self._router_at_first if name == "router" else ()
         return Part(name, arguments, self._state / "logs" / f"{name}.log", end_seconds=limit + 5, at_first=at_first)

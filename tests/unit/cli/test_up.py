@@ -77,6 +77,16 @@ def test_each_part_keeps_its_state_where_it_is_told(tmp_path: Path, part: str) -
     assert run(*arguments, "--help").exit_code == 0
 
 
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_its_parts_log_as_it_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log_format: str) -> None:
+    seen: list[str] = []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(LocalMesh, "run", lambda mesh, _stop: seen.extend(mesh._part("rules").arguments))
+    assert run("up", "--log-format", log_format).exit_code == 0
+    assert seen[-3:] == ["-v", "--log-format", log_format]
+    assert run(*seen, "--help").exit_code == 0
+
+
 def test_a_change_that_needs_a_restart_or_cannot_be_read_is_told(tmp_path: Path) -> None:
     file = tmp_path / "meshgate.yaml"
     file.write_text("mesh: mine")
