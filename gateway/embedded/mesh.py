@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from gateway.address import HostPort
+from gateway.address import HostPort, parse_address
 from gateway.auth import trust_file
 from gateway.config import Config
 from gateway.config.watch import ConfigWatch, Reloaded
@@ -18,6 +18,7 @@ from gateway.embedded.probe import SUBJECT, probed_listener, send_probe
 from gateway.embedded.processes import Part, Processes
 from gateway.errors import SetupError
 from gateway.live import parts as live
+from gateway.yaml_files.faults import ConfigError, Fault
 
 START_SECONDS = 300.0
 """For all parts together; a cold cache on a machine at many times its load has been seen to take 150."""
@@ -50,6 +51,7 @@ class LocalMesh:
 
     def run(self, stop: threading.Event) -> None:
         """Brings everything up, says `ready`, and watches until `stop` is set. Ends all parts whatever happens."""
+        _check_ports(self._config)
         try:
             self._state.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -60,7 +62,7 @@ class LocalMesh:
             self._prepare()
             self._start_parts(stop)
             if not stop.is_set():
-                self._first_event(stop)
+                self._first_event(_as_bound(self._config), stop)
             while not stop.wait(WATCH_SECONDS):
                 self._watch()
         finally:
@@ -90,11 +92,11 @@ class LocalMesh:
         for name in parts + self._rules():
             self._processes.start(self._part(name))
         if config.kafka.is_embedded:
-            self._wait("kafka", stop, lambda: _answers(config.kafka.listen), str(config.kafka.listen))
-        self._wait("edge", stop, lambda: _is_ready(live.edge_parts(config)[0]), _addresses(config))
-        self._wait("router", stop, lambda: _is_ready(live.router_part(config)), f"Spark, {config.router.mode}")
+            self._wait("kafka", stop, lambda: _answers(config.kafka.listen), lambda: str(config.kafka.listen))
+        self._wait("edge", stop, lambda: _is_ready(live.edge_parts(config)[0]), lambda: _addresses(_as_bound(config)))
+        self._wait("router", stop, lambda: _is_ready(live.router_part(config)), lambda: f"Spark, {config.router.mode}")
         if config.rules:
-            self._wait("rules", stop, self._rules_ready.exists, f"{len(config.rules)} of them, on Spark too")
+            self._wait("rules", stop, self._rules_ready.exists, lambda: f"{len(config.rules)} of them, on Spark too")
 
     def _rules(self) -> list[str]:
         """A Spark of their own is only started for rules that exist."""
@@ -112,7 +114,7 @@ class LocalMesh:
         at_first = self._router_at_first if name == "router" else ()
         return Part(name, arguments, self._state / "logs" / f"{name}.log", end_seconds=limit + 5, at_first=at_first)
 
-    def _wait(self, name: str, stop: threading.Event, is_up: Callable[[], bool], detail: str) -> None:
+    def _wait(self, name: str, stop: threading.Event, is_up: Callable[[], bool], detail: Callable[[], str]) -> None:
         deadline = self._begun + START_SECONDS
         while not stop.is_set() and not is_up():
             if time.monotonic() > deadline:
@@ -123,22 +125,22 @@ class LocalMesh:
             stop.wait(WATCH_SECONDS)
         if not stop.is_set():
             self._processes.came_up(name)
-            self._done(name, detail)
+            self._done(name, detail())
 
-    def _first_event(self, stop: threading.Event) -> None:
-        identity = trust_file.load(self._config.trust, entry=self._config.identity.key).identity
-        if identity is None or probed_listener(self._config, identity) is None:
+    def _first_event(self, config: Config, stop: threading.Event) -> None:
+        identity = trust_file.load(config.trust, entry=config.identity.key).identity
+        if identity is None or probed_listener(config, identity) is None:
             self._done(
                 "first event", f"none: no udp:// listener of emm where the gateway may publish and get {SUBJECT}"
             )
         else:
-            seconds = send_probe(self._config, identity, START_SECONDS, stop)
+            seconds = send_probe(config, identity, START_SECONDS, stop)
             if seconds is None:
                 return
             self._done("first event", f"signed, over UDP, through Kafka and Spark, and back in {seconds * 1000:.0f} ms")
-        addresses = {one.name: str(one.address) for one in self._config.listeners}
-        ready = {"event": "ready", "listeners": addresses, "management": str(self._config.edge.management)}
-        self._say(ready, "\n".join((f"ready  {_addresses(self._config)}", *_to_try(self._config))))
+        addresses = {one.name: str(one.address) for one in config.listeners}
+        ready = {"event": "ready", "listeners": addresses, "management": str(config.edge.management)}
+        self._say(ready, "\n".join((f"ready  {_addresses(config)}", *_to_try(config))))
 
     def _done(self, what: str, detail: str) -> None:
         seconds = time.monotonic() - self._begun
@@ -183,9 +185,26 @@ def _answers(address: HostPort) -> bool:
         return False
 
 
+def _check_ports(config: Config) -> None:
+    """Who has to ask a part where it is cannot ask it for its port."""
+    own = {"edge.management": config.edge.management, "router.management": config.router.management}
+    expected = "expected a port from 1 to 65535: `up` looks there for whether the part is ready"
+    if faults := [Fault(str(config.path), setting, expected) for setting, at in own.items() if at.port == 0]:
+        raise ConfigError(faults)
+
+
+def _as_bound(config: Config) -> Config:
+    """With the ports that the edge's listeners have where the configuration leaves them open."""
+    if all(one.address.port for one in config.listeners):
+        return config
+    found = live.edge_parts(config)[0].json("/listeners")
+    listeners = (one.model_copy(update={"listen": parse_address(found[one.name])}) for one in config.listeners)
+    return config.model_copy(update={"listeners": tuple(listeners)})
+
+
 def _refuse_taken(address: HostPort, setting: str) -> None:
     """Found before anything is started: a port that is in use gives one line instead of three logs."""
-    if address.port and _answers(address):
+    if _answers(address):
         raise SetupError(f"{setting}: {address} is in use by another process; stop it, or choose another port")
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.cli.console import Exit
 from gateway.config import load
 from gateway.embedded.mesh import LocalMesh
 from tests.unit.cli.running import run
@@ -101,6 +102,15 @@ def test_a_change_that_needs_a_restart_or_cannot_be_read_is_told(tmp_path: Path)
     assert (restart, told) == ({"event": "not_reloaded", "because": why}, f"not reloaded: {why}")
     assert isinstance(broken, dict)
     assert broken["because"].startswith(f"{file}:2: no YAML")
+
+
+@pytest.mark.parametrize("part", ["edge", "router"])
+def test_a_management_address_without_a_port_is_a_fault(tmp_path: Path, part: str) -> None:
+    file = tmp_path / "meshgate.yaml"
+    file.write_text(f"{{mesh: mine, {part}: {{management: '127.0.0.1:0'}}}}")
+    result = run("up", "-c", str(file))
+    assert result.exit_code == Exit.CONFIG
+    assert f"meshgate: {file}: {part}.management: expected a port from 1 to 65535" in result.stderr
 
 
 UNHEARD = """
