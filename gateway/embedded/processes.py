@@ -15,11 +15,13 @@ import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import gateway
 from gateway.errors import SetupError
 
 BACK_OFF_SECONDS = (0.0, 1.0, 2.0, 5.0)
@@ -48,6 +50,15 @@ def what_happened(text: str) -> str:
     return next((line.strip() for line in reversed(lines) if not _TRACE.match(line)), "")
 
 
+def program() -> list[str]:
+    """`meshgate edge` is what people look for among processes. But the script of an earlier install beside a checkout
+    would run that install's code."""
+    script, installed = Path(sys.executable).with_name("meshgate"), Path(sysconfig.get_path("purelib"))
+    if script.is_file() and Path(gateway.__file__).resolve().is_relative_to(installed.resolve()):
+        return [str(script)]
+    return [sys.executable, "-m", "gateway.cli"]
+
+
 @dataclass(slots=True)
 class Part:
     """One process. `end_seconds`: how long its orderly end may take. `at_first`: more arguments until it is up."""
@@ -66,7 +77,7 @@ class Part:
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as out:
             self.process = subprocess.Popen(  # noqa: S603 - our own program
-                [sys.executable, "-m", "gateway.cli", *self.arguments, *self.at_first],
+                [*program(), *self.arguments, *self.at_first],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
