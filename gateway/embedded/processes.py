@@ -47,7 +47,15 @@ def what_happened(text: str) -> str:
     'Caused by: X: no such host'
     """
     lines = [line for line in text.splitlines() if line.strip()]
-    return next((line.strip() for line in reversed(lines) if not _TRACE.match(line)), "")
+    return next((_message(line.strip()) for line in reversed(lines) if not _TRACE.match(line)), "")
+
+
+def _message(line: str) -> str:
+    """Of a line of a log in JSON."""
+    try:
+        return str(json.loads(line)["message"])
+    except (ValueError, TypeError, KeyError):
+        return line
 
 
 def program() -> list[str]:

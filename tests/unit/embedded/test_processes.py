@@ -62,6 +62,16 @@ def test_its_last_words_are_those_that_say_what_happened_and_not_where(tmp_path:
     assert part.last_words() == "Caused by: X: taken"
 
 
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [('{"level": "error", "message": "kafka is away"}', "kafka is away"), ("[]", "[]"), ("{}", "{}"), ("7", "7")],
+)
+def test_of_a_log_in_json_its_last_words_are_the_message(tmp_path: Path, line: str, words: str) -> None:
+    part = Part("edge", [], tmp_path / "edge.log")
+    part.log.write_text(f"{line}\n")
+    assert part.last_words() == words
+
+
 CHILD_OF_OURS = """
 import signal, subprocess, sys
 from gateway.embedded.processes import ends_with_parent
