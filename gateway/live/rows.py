@@ -177,7 +177,7 @@ def as_json(row: Row) -> dict[str, Any]:
     named = {"protocol": row.protocol, "node": row.node, "subject": row.subject, "reason": row.reason}
     said = {name: value for name, value in named.items() if value}
     time = cloud_event.rfc3339(row.at)
-    return {"id": row.id, "time": time, **said, **row.more, **_data(row.data)}
+    return {"id": row.id, "event_id": row.id, "time": time, **said, **row.more, **_data(row.data)}
 
 
 def _data(data: bytes) -> dict[str, Any]:

@@ -184,8 +184,8 @@ class TestLines:
 
     def test_json_has_the_bytes_and_the_text_where_they_are_text(self) -> None:
         assert json.loads(line_of(ROW, "json")) == {
-            "id": "1-2-0", "time": TIME, "protocol": "hsp", "node": "node-3", "subject": "temp.high", "kind": "event",
-            "bytes": 8, "base64": "eyJjIjo4MX0=", "text": '{"c":81}',
+            "id": "1-2-0", "event_id": "1-2-0", "time": TIME, "protocol": "hsp", "node": "node-3",
+            "subject": "temp.high", "kind": "event", "bytes": 8, "base64": "eyJjIjo4MX0=", "text": '{"c":81}',
         }  # fmt: skip
         assert "text" not in as_json(replace(ROW, data=b"\xff"))
 
