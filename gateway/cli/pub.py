@@ -12,6 +12,8 @@ from gateway.cli.options import output_option
 from gateway.cli.peer_options import SECONDS, Peer, peer_options, run
 from gateway.client import NoAnswerError, StreamClient, Wrapping
 from gateway.client.packets import ALGORITHMS
+from gateway.client.stream import SETTLE_SECONDS
+from gateway.protocols.actions import Outcome
 
 PUBLISH_SECONDS = 30.0
 SENT = "sent"
@@ -34,7 +36,7 @@ def command(
 ) -> None:  # fmt: skip
     """Publish an event on SUBJECT. BODY may be `-` for standard input.
 
-    Ends when the peer has confirmed it, where its protocol confirms.
+    Ends when the peer has confirmed it, where its protocol confirms; else when it has read it.
     """
     peer.check_options(urgent=urgent, compress=compress, encrypt=encrypt)
     data, named = read_body(body, content_type)
@@ -47,6 +49,8 @@ def command(
                     outcome = await client.publish(subject, data, named)
         except TimeoutError:
             raise NoAnswerError(client.peer, f"{subject} was not confirmed within {timeout:g} s") from None
+        if outcome == Outcome.WRITTEN:
+            await client.settle(min(timeout, SETTLE_SECONDS))
         return outcome
 
     async def send() -> str:

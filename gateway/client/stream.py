@@ -46,6 +46,8 @@ from gateway.reasons import MeshError, Rejected
 CONTROL_SECONDS = 30.0
 """For the mesh to acknowledge a subscription: it must stand in every partition of the log first."""
 REQUEST_SECONDS = 30.0
+SETTLE_SECONDS = 5.0
+"""For a peer to read what was published to it. One that answers no ping is believed to have."""
 
 OnEvent = Callable[[Event], None]
 
@@ -119,6 +121,13 @@ class StreamClient:
         if delivered.outcome is Outcome.UNDELIVERABLE:
             raise self._ended or UndeliveredError(self.peer, f"{subject} was not taken: {delivered.detail}")
         return delivered.outcome
+
+    async def settle(self, seconds: float = SETTLE_SECONDS) -> None:
+        """Waits until the peer has read what was published: where a protocol confirms nothing, it says only by ending
+        the session that it did not take it. Raises EndedError if it has."""
+        await self._driver.answered(seconds)
+        if self._ended is not None and self._ended.is_failure:
+            raise self._ended
 
     async def request(
         self,

@@ -191,6 +191,11 @@ class Session(ABC):
         return len(self._buffer)
 
     @property
+    def awaits_pong(self) -> bool:
+        """The peer has been asked for a sign of life and has given none yet."""
+        return self._waiting_pong and not self.closed
+
+    @property
     def open_requests(self) -> int:
         """Requests of the peer that wait for their answers."""
         return len(self._asked)

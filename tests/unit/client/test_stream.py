@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -200,3 +202,49 @@ async def test_over_a_websocket_all_is_as_over_tcp(protocol: str) -> None:
             event = await anext(client.events())
             answer = await client.request("sum.double", b"[21]", JSON)
     assert (event.subject, event.body, answer.body) == ("temp.high", b"[81]", b"42")
+
+
+@for_every_protocol
+@in_a_loop
+async def test_what_was_published_has_been_read_when_it_has_settled(protocol: str) -> None:
+    async with loopback(protocol) as mesh, connect(protocol, "127.0.0.1", mesh.port) as client:
+        for _ in range(100):
+            await client.publish("temp.high", b"[81]", JSON)
+        await client.settle()
+        assert len(mesh.heard) == 100
+
+
+@asynccontextmanager
+async def yamp_server(*, hangs_up: bool, last_words: bytes = b"") -> AsyncIterator[int]:
+    """Shakes hands, and answers nothing from then on."""
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(await reader.readexactly(8))
+        await reader.readexactly(1)
+        if hangs_up:
+            writer.write(last_words)
+            writer.write_eof()
+        while await reader.read(1024):
+            pass
+        writer.close()
+
+    async with await asyncio.start_server(talk, "127.0.0.1", 0) as server:
+        yield server.sockets[0].getsockname()[1]
+
+
+@pytest.mark.parametrize("hangs_up", [False, True])
+@in_a_loop
+async def test_a_peer_that_pings_mean_nothing_to_is_believed_to_have_read_it(hangs_up: bool) -> None:
+    async with yamp_server(hangs_up=hangs_up) as port, connect("yamp", "127.0.0.1", port) as client:
+        await client.publish("temp.high", b"[81]", JSON)
+        await client.settle(0.05)
+
+
+@in_a_loop
+async def test_a_peer_that_ends_the_session_with_a_reason_has_not_taken_it() -> None:
+    close = bytes.fromhex("03 0004") + b"full"
+    async with yamp_server(hangs_up=True, last_words=close) as port, connect("yamp", "127.0.0.1", port) as client:
+        await client.publish("temp.high", b"[81]", JSON)
+        with pytest.raises(EndedError) as ended:
+            await client.settle()
+    assert ended.value.why == "the session ended: bye: full"

@@ -99,6 +99,14 @@ class TestPub:
             (b"\x89PNG", "image/png"),
         ]
 
+    @pytest.mark.parametrize("via", ["yamp", "emp"])
+    def test_what_the_peer_does_not_take_is_an_error_where_nothing_is_confirmed_too(self, via: str) -> None:
+        with mesh_beside(via) as mesh:
+            result = run(mesh, "pub", "blob", "-", stdin=bytes(2_000_000))
+        assert (result.exit_code, result.stdout) == (Exit.UNAVAILABLE, "")
+        assert result.stderr.startswith(f"meshgate: tcp://127.0.0.1:{mesh.port}: the session ended: ")
+        assert mesh.ended == ["too_large"]
+
 
 class TestSub:
     def test_events_are_lines_and_the_acknowledgement_is_told_beside_them(self) -> None:
