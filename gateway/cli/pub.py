@@ -6,7 +6,7 @@ import asyncio
 
 import click
 
-from gateway.cli.bodies import body_options, read_body, subject_argument
+from gateway.cli.bodies import BodyCommand, body_options, read_body, subject_argument
 from gateway.cli.console import Output, show
 from gateway.cli.options import output_option
 from gateway.cli.peer_options import SECONDS, Peer, peer_options, run
@@ -20,7 +20,7 @@ SENT = "sent"
 """What became of a datagram, as far as anybody knows."""
 
 
-@click.command("pub")
+@click.command("pub", cls=BodyCommand)
 @subject_argument
 @body_options
 @click.option("-n", "--count", type=click.IntRange(min=1), default=1, show_default=True, help="How often.")
