@@ -207,7 +207,7 @@ def _bool(value: Any) -> bool:
 def _time(value: Any) -> int:
     wanted = "expected an RFC 3339 time with its offset, as in 2026-01-31T12:00:00Z"
     try:
-        time = datetime.fromisoformat(_text(value, "a time"))
+        time = datetime.fromisoformat(_text(value, "a time").upper())  # RFC 3339, section 5.6: of either case
     except ValueError:
         raise ValueError(wanted) from None
     if time.tzinfo is None:

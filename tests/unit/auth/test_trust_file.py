@@ -123,6 +123,11 @@ def test_an_hmac_secret_may_have_the_least_and_the_most_bytes(size: int) -> None
     assert faults(key_file(f'hmac: "{"5e" * size}"')) == {}
 
 
+def test_a_time_may_be_of_either_case() -> None:
+    upper, lower = (read(key_file(f'hmac: "{SECRET}", not_after: 2026-01-31{time}')) for time in ("T12:00Z", "t12:00z"))
+    assert upper == lower
+
+
 def test_all_faults_are_told_at_once() -> None:
     assert len(faults(key_file("hmac: x, ed25519: y, default: z"))) == 3
 
