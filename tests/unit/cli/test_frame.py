@@ -107,6 +107,11 @@ def imported_by(*arguments: str, **environment: str) -> set[str]:
     return set(alone("-c", code, **environment).stderr.split())
 
 
+def test_trace_looks_long_enough_for_what_a_repeat_repeats() -> None:
+    """A second and a half was too short for the window of a busy mesh, and a repeat was called pending."""
+    assert "default: 10.0" in run("trace", "--help").stdout
+
+
 class TestFailures:
     @pytest.mark.parametrize(
         ("failure", "code", "words"),
