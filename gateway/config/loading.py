@@ -68,6 +68,7 @@ def parse(
     """As `load`, with the file's text given. Raises ConfigError."""
     folder = path.absolute().parent
     source = read_source(text, str(path), folder, environment)
+    source.data = _without_empty(source.data)
     config: Config | None = None
     try:
         config = Config.model_validate(
@@ -85,6 +86,13 @@ def parse(
     if config is None or source.faults:
         raise ConfigError(sorted(source.faults, key=lambda fault: fault.line or 0))
     return config
+
+
+def _without_empty(data: Any) -> Any:
+    """A section whose entries are all commented out is as one that is not there."""
+    if not isinstance(data, Mapping):
+        return data
+    return {key: value for key, value in data.items() if value is not None or key not in Config.model_fields}
 
 
 def _tell(invalid: ValidationError, source: Source) -> None:

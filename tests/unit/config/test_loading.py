@@ -206,6 +206,18 @@ class TestFaults:
         expect_fault("mesh: a\x00b", "", "no YAML")
 
     @pytest.mark.parametrize(
+        "section", ["rules", "permissions", "listeners", "peers", "kafka", "edge", "limits", "router", "trust"]
+    )
+    def test_a_section_whose_entries_are_all_commented_out_is_as_if_it_were_not_there(self, section: str) -> None:
+        assert read(f"mesh: demo\n{section}:\n#  - {{name: hot}}\n") == read("mesh: demo")
+
+    def test_an_empty_section_that_is_unknown_is_an_error_still(self) -> None:
+        expect_fault("mesh: demo\nrulse:\n", "rulse", "unknown key: did you mean rules?", line=2)
+
+    def test_an_empty_name_of_the_mesh_is_one_that_is_missing(self) -> None:
+        expect_fault("mesh:\n", "mesh", "is missing")
+
+    @pytest.mark.parametrize(
         ("text", "path", "expected"),
         [
             ("listeners: {a: 1}", "listeners", "expected a list"),
