@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from gateway.config.checks import check_together
 from gateway.config.listeners import SPLIT
-from gateway.config.model import MESH_NAME, Config
+from gateway.config.model import Config
 from gateway.config.schema import known_keys
 from gateway.config.section import FILES, FOLDER, NAME, PATH, STATE
 from gateway.config.settings import EDGE_ID, HTTP_URL, URL
@@ -34,7 +34,6 @@ PLAIN = (
 
 
 FORMS = {
-    MESH_NAME: "letters, digits and -, at most 63",
     NAME: "letters, digits, - and _, at most 63",
     EDGE_ID: "letters, digits and -, with a number at the end, such as edge-0",
     URL: "scheme://host:port, such as tcp://edge-1.example.org:5042",

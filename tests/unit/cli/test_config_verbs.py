@@ -63,7 +63,7 @@ class TestInit:
     def test_a_mesh_name_that_cannot_be_is_refused_before_anything_is_written(self, mesh: Path) -> None:
         result = run("init", "--mesh", "a.b")
         assert result.exit_code == Exit.USAGE
-        assert "expected letters, digits and -" in result.stderr
+        assert "expected letters, digits, - and _" in result.stderr
         assert list(mesh.iterdir()) == []
 
 

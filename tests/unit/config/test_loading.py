@@ -48,12 +48,13 @@ class TestWhatIsRead:
     def test_an_edges_id_without_a_number_of_its_own_is_refused(self, identity: str) -> None:
         expect_fault(f"mesh: demo\nedge: {{id: '{identity}'}}", "edge.id", "with a number at the end", line=2)
 
-    @pytest.mark.parametrize("mesh", ["a.b", "a_b", "", "-a", "a" * 64, "ä"])
+    @pytest.mark.parametrize("mesh", ["a.b", "_a", "", "-a", "a" * 64, "ä"])
     def test_a_mesh_name_that_cannot_begin_a_topics_name_is_refused(self, mesh: str) -> None:
-        expect_fault(f"mesh: '{mesh}'", "mesh", "expected letters, digits and -, at most 63", line=1)
+        expect_fault(f"mesh: '{mesh}'", "mesh", "expected letters, digits, - and _, at most 63", line=1)
 
-    def test_a_mesh_name_of_the_largest_length_is_taken(self) -> None:
-        assert read(f"mesh: {'a' * 63}").mesh == "a" * 63
+    @pytest.mark.parametrize("mesh", ["a" * 63, "my_mesh", "my-mesh_2"])
+    def test_any_other_is_taken(self, mesh: str) -> None:
+        assert read(f"mesh: {mesh}").topic("raw") == f"{mesh}.raw"
 
 
 class TestPermissions:
