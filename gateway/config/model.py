@@ -79,10 +79,16 @@ class Config(Section):
 
     def advice(self) -> list[Fault]:
         """What is no fault, but holds otherwise than it reads."""
-        if self.lanes == self.router.lanes:
-            return []
-        told = f"{self.router.lanes} lanes cannot share {self.lanes} partitions (kafka.partitions): {self.lanes} run"
-        return [Fault(str(self._path), "router.lanes", told)]
+        edges = "all of an edge wait for Kafka together: only limits.in_flight_bytes holds"
+        told = {
+            f"{section}[{at}].in_flight_bytes": edges
+            for section, endpoints in (("listeners", self.listeners), ("peers", self.peers))
+            for at, endpoint in enumerate(endpoints)
+            if "in_flight_bytes" in endpoint.limits
+        }
+        if (run := self.lanes) != (wanted := self.router.lanes):
+            told["router.lanes"] = f"{wanted} lanes cannot share {run} partitions (kafka.partitions): {run} run"
+        return [Fault(str(self._path), place, why) for place, why in told.items()]
 
     def topic(self, name: TopicName) -> str:
         """

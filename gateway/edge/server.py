@@ -52,6 +52,8 @@ class Edge:
         management = self._management()
         self.management_port = management.port
         management.start()
+        for one in self.config.advice():
+            log.warning("%s", one)
         try:
             await self.life.begin()
             self._begun()

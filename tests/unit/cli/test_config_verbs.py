@@ -86,6 +86,16 @@ class TestValidate:
         (line,) = result.stderr.splitlines()
         assert line.endswith(f"meshgate.yaml: {told}")
 
+    def test_a_limit_of_the_edge_as_a_whole_that_stands_in_a_listener_is_valid_and_told(self, mesh: Path) -> None:
+        listener = "{name: apps, protocol: yamp, listen: 'tcp://127.0.0.1:5042', idle_seconds: 9, in_flight_bytes: 99}"
+        link = "{name: plant, protocol: emp, connect: 'tcp://127.0.0.1:5040', in_flight_bytes: 99}"
+        (mesh / "meshgate.yaml").write_text(f"mesh: demo\nlisteners: [{listener}]\npeers: [{link}]")
+        result = run("validate", "--skip-files")
+        assert result.exit_code == Exit.OK
+        told = [line.split(": ", 1)[1] for line in result.stderr.splitlines()]
+        why = "all of an edge wait for Kafka together: only limits.in_flight_bytes holds"
+        assert told == [f"listeners[0].in_flight_bytes: {why}", f"peers[0].in_flight_bytes: {why}"]
+
     def test_every_fault_is_a_line_and_the_code_says_configuration(self, mesh: Path) -> None:
         (mesh / "meshgate.yaml").write_text("mesh: demo\nbogus: 1\nkafka: {partitions: 0}\n")
         result = run("validate")

@@ -79,6 +79,15 @@ async def test_the_ports_that_the_system_chose_are_told_wherever_they_are_asked_
 
 
 @in_a_loop
+async def test_what_holds_otherwise_than_it_reads_is_told_at_the_start(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with process(tmp_path, listener("plc", "hsp", in_flight_bytes=99)):
+        [said] = caplog.messages
+        assert "listeners[0].in_flight_bytes: all of an edge wait for Kafka together" in said
+
+
+@in_a_loop
 async def test_who_is_connected_stands_on_a_page(tmp_path: Path) -> None:
     async with process(tmp_path, listener("plc", "hsp"), listener("apps", "yamp")) as edge:
         assert await edge.asks("/peers") == (200, [])
