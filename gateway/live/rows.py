@@ -154,7 +154,7 @@ FILTERS = {
     "rejected": frozenset({"protocol", "node", "reason"}),
     "egress": frozenset({"protocol", "subject"}),
 }
-"""What a row of each place can be chosen by."""
+"""What a row of each place can be chosen by; what it has not got fits no filter."""
 
 
 def rows_of(at: str, record: Record, chosen: Filter) -> Iterator[Row]:
