@@ -19,7 +19,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from gateway import __version__
-from gateway.cli.console import Exit, report
+from gateway.cli.console import LOG_FORMAT, Exit, report
 
 VERBS = {
     "up": "the whole mesh on this machine",
@@ -97,6 +97,7 @@ class Verbs(click.Group):
         **extra: Any,
     ) -> NoReturn:
         """Called as a program; and by click's own test runner, which expects SystemExit like a shell."""
+        LOG_FORMAT.set("text")  # until an option says otherwise
         extra.setdefault("color", False if os.environ.get("NO_COLOR") else None)
         try:
             result: object = super().main(args, prog_name or self.name, complete_var, standalone_mode=False, **extra)
