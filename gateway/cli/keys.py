@@ -67,7 +67,10 @@ def list_keys(config_file: str | None, trust: Path | None, output: Output) -> No
 def new(
     config_file: str | None, trust: Path | None, output: Output, node: str | None, kinds: tuple[str, ...], **rest: Any
 ) -> None:
-    """Add a key to NODE (a UUID; a new one if none is given), and show once what the device must be given."""
+    """Add a key to NODE (a UUID; a new one if none is given), and show once what the device must be given.
+
+    A secret of your own goes into the file itself: 16 bytes at least for hmac, 32 for encryption, in hex.
+    """
     chosen = kinds or (("ed25519",) if rest["public"] else ("hmac",))
     store, _ = _store(config_file, trust)
     _show_new(_admin(key_admin.new_key, store, node, kinds=chosen, **rest), output)
