@@ -10,6 +10,7 @@ from tests.unit.edge.running import RunningEdge, configured, in_a_loop, listener
 
 DATA_ACK_0 = bytes.fromhex("01 00000000 0011 00000000")
 REQUEST = bytes.fromhex("01 00000007 0011 00000000")
+NO_FRAME = b"\x63"
 ELSEWHERE = ReplyAddress("yamp", "apps", "edge-1", 7, 3, "0102", "sum")
 
 
@@ -25,7 +26,7 @@ async def test_what_a_peer_had_asked_is_dropped_with_its_session() -> None:
         [peer] = await edge.opens("plc")
         peer.sends(REQUEST)
         await until(lambda: REQUEST in edge.kafka.frames())
-        peer.hangs_up()
+        peer.sends(NO_FRAME)
         await until(lambda: bool(dropped(edge)))
         [frame] = dropped(edge)
         [reply] = frame.replies

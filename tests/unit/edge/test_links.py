@@ -99,6 +99,17 @@ async def test_a_link_that_ends_is_dialled_again() -> None:
 
 
 @in_a_loop
+async def test_a_link_that_ends_with_open_requests_of_its_peer_is_dialled_again_at_once() -> None:
+    async with plant() as (there, port):
+        dialled = link(port, "hsp", types={17: {"subject": "sum", "kind": "request"}})
+        async with running(configured(peers=[dialled], request_timeout_seconds=600)) as edge:
+            peer = await meets(edge, there)
+            peer.sends(bytes.fromhex("01 00000001 0011 00000000"))
+            peer.says_no_more()
+            await meets(edge, there)
+
+
+@in_a_loop
 async def test_a_peer_that_is_not_there_yet_is_found_when_it_comes() -> None:
     there = Plant()
     port = await there.listens()
