@@ -69,6 +69,7 @@ class StreamClient:
         self._on_event = on_event or self._inbox.put
         self._servants = Servants(self._answer)
         self._requests = OpenRequests()
+        self._waiting: dict[str, Delivery] = {}
         self._sent: dict[str, asyncio.Future[Delivered]] = {}
         self._ready: asyncio.Future[None] = self._loop.create_future()
         self._ended: EndedError | None = None
@@ -91,8 +92,11 @@ class StreamClient:
                 await self._driver.abort()
 
     async def close(self) -> None:
-        """Says goodbye. `events()` ends; what is open besides fails with EndedError."""
+        """Says goodbye. `events()` ends; what is open besides fails with EndedError, and is cancelled: not every
+        protocol has a goodbye, and the peer would go on to answer whom it can still reach."""
         self._closing = True
+        for request in self._waiting.values():
+            self._cancel(request)
         await self._driver.close()
 
     # -- publishing and asking ---------------------------------------------------------------------------------
@@ -145,6 +149,7 @@ class StreamClient:
         self._check_open()
         delivery = self._translator.request(subject, body, content_type, progressive=on_progress is not None)
         self._driver.deliver(delivery)
+        self._waiting[delivery.event_id] = delivery
         try:
             return await self._requests.answer(delivery.event_id, timeout, on_progress)
         except TimeoutError:
@@ -153,6 +158,8 @@ class StreamClient:
         except asyncio.CancelledError:
             self._cancel(delivery)
             raise
+        finally:
+            del self._waiting[delivery.event_id]
 
     def _cancel(self, request: Delivery) -> None:
         """Said to the peer where its protocol can say so; what it answers, nobody waits for."""

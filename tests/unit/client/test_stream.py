@@ -17,6 +17,7 @@ from tests.unit.client.loops import in_a_loop
 
 STREAM_PROTOCOLS = sorted(name for name, spec in protocols().items() if spec.session is not None)
 for_every_protocol = pytest.mark.parametrize("protocol", STREAM_PROTOCOLS)
+for_what_can_cancel = pytest.mark.parametrize("protocol", [one for one in STREAM_PROTOCOLS if one != "wolpertinger"])
 
 
 async def double(asked: Asked) -> Answer:
@@ -132,27 +133,47 @@ async def test_a_request_without_an_answer_in_time_raises(protocol: str) -> None
     assert "within 0.05 s" in str(unanswered.value)
 
 
-@pytest.mark.parametrize("protocol", [name for name in STREAM_PROTOCOLS if name != "wolpertinger"])
-@in_a_loop
-async def test_who_stops_waiting_cancels_the_handler(protocol: str) -> None:
-    begun, cancelled = asyncio.Event(), asyncio.Event()
+class Endless:
+    """A handler that never answers."""
 
-    async def endless(asked: Asked) -> bytes:
-        begun.set()
+    def __init__(self) -> None:
+        self.begun, self.cancelled = asyncio.Event(), asyncio.Event()
+
+    async def answer(self, asked: Asked) -> bytes:
+        self.begun.set()
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
-            cancelled.set()
+            self.cancelled.set()
             raise
         return asked.body
 
+
+@for_what_can_cancel
+@in_a_loop
+async def test_who_stops_waiting_cancels_the_handler(protocol: str) -> None:
+    endless = Endless()
     async with loopback(protocol) as mesh, connect(protocol, "127.0.0.1", mesh.port) as server:
-        await server.serve("slow.work", endless)
+        await server.serve("slow.work", endless.answer)
         async with connect(protocol, "127.0.0.1", mesh.port) as requester:
             waiting = asyncio.create_task(requester.request("slow.work"))
-            await begun.wait()
+            await endless.begun.wait()
             waiting.cancel()
-            await cancelled.wait()
+            await endless.cancelled.wait()
+
+
+@for_what_can_cancel
+@in_a_loop
+async def test_who_leaves_cancels_what_it_has_asked(protocol: str) -> None:
+    endless = Endless()
+    async with loopback(protocol) as mesh, connect(protocol, "127.0.0.1", mesh.port) as server:
+        await server.serve("slow.work", endless.answer)
+        async with connect(protocol, "127.0.0.1", mesh.port) as requester:
+            waiting = asyncio.create_task(requester.request("slow.work"))
+            await endless.begun.wait()
+        with pytest.raises(EndedError):
+            await waiting
+        await endless.cancelled.wait()
 
 
 @for_every_protocol
