@@ -53,8 +53,7 @@ class SessionSettings:
     """`dialled`: we connected to the peer (a link or a client), so we speak first where the protocol has an order.
 
     `token(n)` gives n random bytes. `message_transport`: the transport keeps the bounds of messages (WebSocket, XMPP):
-    `receive` is given one whole message, and each item of `data_to_send` is one. `may_publish`: whether the permissions
-    let the peer publish on a subject, for what is answered before the router judges it; None where there are none.
+    `receive` is given one whole message, and each item of `data_to_send` is one.
     """
 
     token: Callable[[int], bytes]
@@ -65,7 +64,6 @@ class SessionSettings:
     ping_seconds: float = 30.0
     pong_timeout_seconds: float = 10.0
     message_transport: bool = False
-    may_publish: Callable[[str], bool] | None = None
 
 
 @dataclass(slots=True)
@@ -83,6 +81,9 @@ class Session(ABC):
     A protocol implements the abstract methods, calls `_act`, `_send` and `_open`, raises Rejected where the stream is
     broken, and names its own ids of requests delivered to the peer (`wire`): a number, a uid, whatever its answers
     carry.
+
+    `may_publish`: whether the permissions in force let the peer publish on a subject, for what is answered before the
+    router judges it; None where there are none. They may change while the session stands.
     """
 
     protocol: ClassVar[str]
@@ -90,6 +91,7 @@ class Session(ABC):
 
     def __init__(self, settings: SessionSettings) -> None:
         self.settings = settings
+        self.may_publish: Callable[[str], bool] | None = None
         self.closed = False
         self.opened = False
         self._buffer = bytearray()

@@ -93,6 +93,19 @@ async def test_what_the_permissions_forbid_is_logged_and_not_acknowledged() -> N
 
 
 @in_a_loop
+async def test_a_session_that_stands_is_judged_by_the_permissions_in_force() -> None:
+    forbidding = configured(PLC, permissions=[{"publish": {"deny": ["hsp.7"]}}])
+    async with running(configured(PLC)) as edge:
+        [peer] = await edge.opens("plc")
+        edge.life.use(forbidding)
+        peer.sends(DATA_ACK_1)
+        assert b'"forbidden"' in await peer.reads(74)
+        edge.life.use(configured(PLC))
+        peer.sends(DATA_ACK_1)
+        assert await peer.reads(5) == ACK_1
+
+
+@in_a_loop
 async def test_what_breaks_the_protocol_is_one_refused_frame_and_ends_that_session_alone() -> None:
     async with running(configured(PLC)) as edge:
         good, bad = await edge.dial("plc"), await edge.dial("plc")
