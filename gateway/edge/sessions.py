@@ -146,11 +146,15 @@ class Sessions:
     # -- for all of them ---------------------------------------------------------------------------------------
 
     def use(self, config: Config) -> None:
-        """Limits and permissions hold at once, everything else for new sessions."""
+        """Limits, permissions and the protocols' own options hold at once, everything else for new sessions."""
         self._config, self._permissions = config, config.judge()
+        options = {(one.name, one.protocol): one.options for one in config.endpoints}
         for connection in self._everyone():
             connection.use(self.limits(connection.terms.listener))
             connection.session.may_publish = self._judge_of(connection)
+            named = connection.terms.listener, connection.session.protocol
+            if named in options:  # a link of this name may speak something else by now
+                connection.session.use(options[named])
 
     def _everyone(self) -> list[Connection]:
         return [*self._open.values(), *self._arriving]

@@ -24,7 +24,7 @@ import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from gateway.content import from_json
 from gateway.event import Kind
@@ -173,6 +173,11 @@ class Session(ABC):
 
         Also of a session that was never started: the peer is turned away.
         """
+
+    @abstractmethod
+    def use(self, options: Any) -> None:
+        """The protocol's own options, which hold from now on as they do for the router. What the two sides have agreed
+        on or proven stays, and so do the times of its keepalive."""
 
     # -- outputs -----------------------------------------------------------------------------------------------
 

@@ -44,14 +44,17 @@ class HspSession(OutgoingSession):
 
     def __init__(self, settings: SessionSettings, options: HspOptions) -> None:
         super().__init__(settings, options)
-        self._confirmed = options.ack == "delivered"
-        self._waits = options.ack != "durable"
-        self._waits_otherwise = frozenset(type_ for type_ in options.types if options.waits(type_) != self._waits)
         self._envelope_spoken = options.envelope == "always"
         self._run = FrameRun()
         self._run_acks = bytearray()
         self._tag = 0
         self._owed: dict[int, bytes] = {}
+
+    def use(self, options: HspOptions) -> None:
+        super().use(options)
+        self._confirmed = options.ack == "delivered"
+        self._waits = options.ack != "durable"
+        self._waits_otherwise = frozenset(type_ for type_ in options.types if options.waits(type_) != self._waits)
 
     def _started(self, now: float) -> None:
         self._open(now, ENVELOPE_SPOKEN if self._envelope_spoken else NO_FACTS)
