@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +114,12 @@ class MeshInALog:
         self._mesh_frame(source, SessionOpened(protocol, **opened), partition)
         return Peer(source)
 
+    def identify(self, peer: Peer, node: str, partition: int = 0, **opened: Any) -> Peer:
+        """The session's peer has proven who it is."""
+        source = replace(peer.source, node=node, auth=Auth.SESSION)
+        self._mesh_frame(source, SessionOpened(source.protocol, again=True, **opened), partition)
+        return Peer(source)
+
     def close(self, peer: Peer, partition: int = 0) -> None:
         self._mesh_frame(peer.source, SessionClosed(peer.source.protocol, "bye"), partition)
 
@@ -122,8 +128,6 @@ class MeshInALog:
             self._mesh_frame(Source(MESH, "", EDGE, epoch), EdgeStarted(), partition)
 
     def _mesh_frame(self, source: Source, frame: MeshFrame, partition: int) -> None:
-        from dataclasses import replace
-
         self.log(replace(source, protocol=MESH), mesh_frames.encode(frame), partition)
 
     # -- out -----------------------------------------------------------------------------------------------

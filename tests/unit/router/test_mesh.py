@@ -332,6 +332,47 @@ def test_a_server_that_a_reload_denies_is_asked_no_more_and_still_hears_of_cance
     assert isinstance(heard, yamp.Cancel)
 
 
+GUESTS = {"nodes": ["anon:*"], "subscribe": {"deny": ["secret.>"]}}
+USERS = {"nodes": ["user:*"], "subscribe": {"deny": ["guests.>"]}, "serve": {"allow": ["users.>"]}}
+
+
+def test_who_proves_who_it_is_gets_what_it_subscribed_to_before_as_who_it_is() -> None:
+    mesh = MeshInALog(settings={"permissions": [GUESTS, USERS]})
+    publisher, peer = client(mesh), client(mesh)
+    subscribe(mesh, peer, ">")
+    subscribe(mesh, peer, "orders.>", 101, group="workers")
+    peer = mesh.identify(peer, "user:ann")
+    mesh.forget_outputs()
+    mesh.log(publisher.source, event("secret.x", 1))
+    mesh.log(publisher.source, event("guests.x", 2))
+    heard = [decode(group.frame) for group in mesh.sent_to(peer)]
+    assert [one.uri for one in heard if isinstance(one, yamp.UserEvent)] == ["secret.x"]
+    assert {one.group for one in mesh.state.table.of(peer.source.session_id)} == {"", "workers"}
+    assert {one.node for one in mesh.state.table} == {"user:ann"}
+
+
+def test_what_is_not_for_who_a_peer_proves_to_be_is_dropped() -> None:
+    mesh = MeshInALog(settings={"permissions": [GUESTS, USERS]})
+    peer = client(mesh, subscribe=("guests.now", "all.>"))
+    subscribe(mesh, peer, "guests.x")
+    mesh.log(peer.source, request("mesh.serve", {"subject": "a.b"}, 102))
+    mesh.forget_outputs()
+    peer = mesh.identify(peer, "user:ann", subscribe=("guests.now", "all.>"))
+    assert [one.pattern for one in mesh.state.table.of(peer.source.session_id)] == ["all.>"]
+    assert mesh.rejections() == [("match", "forbidden")] * 3
+    kept = {out.key: out.value is not None for out in mesh.of("interests")}
+    assert sorted(kept.values()) == [False, False, False, True]
+
+
+def test_what_is_still_on_its_way_through_the_log_changes_hands_too() -> None:
+    mesh = MeshInALog(settings={"permissions": [GUESTS, USERS]}, withhold_from_raw=True)
+    peer = client(mesh)
+    subscribe(mesh, peer, "orders.>")
+    mesh.forget_outputs()
+    mesh.identify(peer, "user:ann")
+    assert b"user:ann" in (mesh.of("interests")[-1].value or b"")
+
+
 def test_who_subscribes_to_everything_is_spared_the_mesh_s_own_events() -> None:
     mesh = MeshInALog()
     everything, presence = client(mesh), client(mesh)
