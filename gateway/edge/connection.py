@@ -114,7 +114,6 @@ class Connection:
         self._override: Terminated | None = None
         self._partition = 0
         self._unlogged = 0
-        self._peer_waits = False
         self._timer: asyncio.TimerHandle | None = None
         self._pump_is_due = False
         self._unsent_bytes = 0
@@ -164,7 +163,7 @@ class Connection:
 
     def end_when_told(self) -> None:
         """The peer has said all it had to say, and waits to hear what comes of it."""
-        self._peer_waits = True
+        self.session.half_closed = True
 
     def fail(self, reason: str, detail: str) -> None:
         """The transport cannot go on with this connection."""
@@ -239,7 +238,7 @@ class Connection:
 
     def _why_not(self, delivery: Delivery) -> str:
         """What keeps a delivery from the peer; "" if nothing does."""
-        if self._peer_waits and delivery.kind is Kind.REQUEST:
+        if self.session.half_closed and delivery.kind is Kind.REQUEST:
             return "the peer answers no more"
         return "the peer reads too slowly" if self.queued_bytes > self.terms.limits.queue_bytes else ""
 
@@ -288,7 +287,7 @@ class Connection:
             self._carrier.write(messages)
         if self.end is not None:
             self._carrier.close(self.end.reason)
-        elif self._peer_waits and not self.owes_word:
+        elif self.session.half_closed and not self.owes_word:
             self.receive_eof()
         else:
             self._set_timer()
@@ -420,7 +419,7 @@ class Connection:
     def _time_is_up(self) -> None:
         self._timer = None
         now = self._loop.time()
-        if self._gate.is_ours or self._peer_waits:
+        if self._gate.is_ours or self.session.half_closed:
             self.session.excuse_silence(now)
         if self._gate.is_ours:
             self._progress_at = now

@@ -83,7 +83,8 @@ class Session(ABC):
     carry.
 
     `may_publish`: whether the permissions in force let the peer publish on a subject, for what is answered before the
-    router judges it; None where there are none. They may change while the session stands.
+    router judges it; None where there are none. They may change while the session stands. `half_closed`: the peer says
+    no more and waits for what it is owed, or has gone altogether, which looks the same.
     """
 
     protocol: ClassVar[str]
@@ -94,6 +95,7 @@ class Session(ABC):
         self.may_publish: Callable[[str], bool] | None = None
         self.closed = False
         self.opened = False
+        self.half_closed = False
         self._buffer = bytearray()
         self._out: list[bytes] = []
         self._actions: list[Action] = []
@@ -309,6 +311,8 @@ class Session(ABC):
 
     def _asked_timed_out(self, request: str, now: float) -> None:
         if request in self._asked:
+            if self.half_closed:
+                self._act(RequestDropped(request, self._asked[request].subject))
             self._answer_error(request, MeshError.TIMEOUT, "no answer in time", now)
             self._forget_asked(request, TIMED_OUT)
 

@@ -9,7 +9,7 @@ import pytest
 
 from gateway.event import Kind
 from gateway.raw_log.frames import ReplyAddress
-from gateway.raw_log.mesh_frames import RequestsAbandoned
+from gateway.raw_log.mesh_frames import RequestDropped, RequestsAbandoned
 from gateway.reasons import MeshError
 from tests.unit.by_the_text.whole_mesh import Foreign, WholeMesh, whole_mesh
 from tests.unit.edge.running import configured, in_a_loop, listener, running, until
@@ -87,7 +87,7 @@ async def test_it_hears_what_the_router_makes_of_an_acknowledged_frame(settings:
 
 
 @in_a_loop
-async def test_it_is_left_when_nobody_answers_in_time() -> None:
+async def test_it_is_left_when_nobody_answers_in_time_and_who_serves_it_is_told() -> None:
     asks = listener("asks", "hsp", types={17: SERVED[17]}, ping_seconds=0.01, pong_timeout_seconds=0.01)
     async with running(configured(asks, request_timeout_seconds=1)) as edge:
         [peer] = await edge.opens("asks")
@@ -96,6 +96,7 @@ async def test_it_is_left_when_nobody_answers_in_time() -> None:
         said = (await peer.reads_all()).lstrip(b"\x03")
         assert said.startswith(bytes.fromhex("05 00000001 ff00"))
         assert b"timeout" in said
+        assert RequestDropped() in edge.kafka.mesh()
         await until(lambda: edge.of("connections_closed_total", "asks", reason="eof") == 1)
 
 
