@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gateway.edge.connection import RESET_SECONDS
 from gateway.event import Kind
 from gateway.raw_log.frames import ReplyAddress
 from gateway.raw_log.mesh_frames import RequestDropped, RequestsAbandoned
@@ -107,7 +108,7 @@ async def test_it_is_left_when_it_is_idle_for_too_long_all_the_same() -> None:
         [peer] = await edge.opens("asks")
         peer.sends(bytes.fromhex(HSP[0]))
         peer.says_no_more()
-        assert await peer.reads_all() == b""
+        assert await peer.reads_all() == b"\x03"
         await until(lambda: edge.of("connections_closed_total", "asks", reason="idle") == 1)
 
 
@@ -122,3 +123,20 @@ async def test_it_is_asked_nothing_any_more() -> None:
         edge.delivers(bytes.fromhex(HSP[0]), stamps=(1,), sessions=(1,), kind=Kind.REQUEST, reply=asker.pack())
         await until(lambda: RequestsAbandoned(MeshError.UNDELIVERABLE) in edge.kafka.mesh())
         await peer.hears_nothing()
+
+
+@in_a_loop
+async def test_who_has_gone_altogether_is_found_out_and_its_request_is_dropped() -> None:
+    asks = listener("asks", "hsp", types={17: SERVED[17]})
+    async with running(configured(asks)) as edge:
+        [gone, waiting] = await edge.opens("asks", 2)
+        for peer in (gone, waiting):
+            peer.sends(bytes.fromhex(HSP[0]))
+        await until(lambda: len(edge.kafka.frames()) == 2)
+        gone.hangs_up()
+        waiting.says_no_more()
+        await until(lambda: edge.of("connections_closed_total", "asks", reason="eof") == 1)
+        assert edge.kafka.mesh().count(RequestDropped()) == 1
+        assert await waiting.reads(1) == b"\x03"  # the ping, which it cannot answer
+        await waiting.hears_nothing(RESET_SECONDS + 0.2)
+        assert edge.of("connections", "asks", state="open") == 1

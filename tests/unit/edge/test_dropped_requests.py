@@ -10,7 +10,6 @@ from tests.unit.edge.running import RunningEdge, configured, in_a_loop, listener
 
 DATA_ACK_0 = bytes.fromhex("01 00000000 0011 00000000")
 REQUEST = bytes.fromhex("01 00000007 0011 00000000")
-NO_FRAME = b"\x63"
 ELSEWHERE = ReplyAddress("yamp", "apps", "edge-1", 7, 3, "0102", "sum")
 
 
@@ -26,7 +25,7 @@ async def test_what_a_peer_had_asked_is_dropped_with_its_session() -> None:
         [peer] = await edge.opens("plc")
         peer.sends(REQUEST)
         await until(lambda: REQUEST in edge.kafka.frames())
-        peer.sends(NO_FRAME)
+        peer.hangs_up()
         await until(lambda: bool(dropped(edge)))
         [frame] = dropped(edge)
         [reply] = frame.replies
