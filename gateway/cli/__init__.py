@@ -113,4 +113,6 @@ def main() -> None:
     """One event mesh for five small messaging protocols, routed by Spark Structured Streaming.
 
     Every verb that needs a configuration takes -c FILE; without it, ./meshgate.yaml, else ./mesh/meshgate.yaml.
+
+    Exit codes: 0 ok, 1 failed, 2 usage, 69 not reachable, 78 configuration, 130 interrupted.
     """

@@ -24,9 +24,10 @@ SENT = "sent"
 @subject_argument
 @body_options
 @click.option("-n", "--count", type=click.IntRange(min=1), default=1, show_default=True, help="How often.")
-@click.option("--timeout", type=SECONDS, default=PUBLISH_SECONDS, show_default=True, help="Seconds to be confirmed in.")
+@click.option("--timeout", metavar="SECONDS", type=SECONDS, default=PUBLISH_SECONDS, show_default=True,
+              help="Give up if not confirmed within SECONDS.")  # fmt: skip
 @click.option("--urgent", is_flag=True, help="emm: with the urgent flag.")
-@click.option("--compress", is_flag=True, help="emm: with a gzipped body, which is binary then.")
+@click.option("--compress", is_flag=True, help="emm only: gzip the body; its content type is not sent.")
 @click.option("--encrypt", type=click.Choice(sorted(ALGORITHMS)), help="emm: encrypted, likewise.")
 @output_option
 @peer_options

@@ -78,7 +78,7 @@ def show_(config_file: str | None, output: Output, event_id: Position) -> None:
     )
 
 
-@command.command("redrive")
+@command.command("redrive", short_help="Send them through again.")
 @click.argument("named", metavar="[EVENT_ID]...", nargs=-1, type=EventId())
 @filter_options
 @click.option("--all", "everything", is_flag=True, help="All that is kept; without it, say which.")

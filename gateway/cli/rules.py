@@ -59,7 +59,7 @@ def run(
     job.run(stop)
 
 
-@command.command("check")
+@command.command("check", short_help="Compile every rule, without running any.")
 @common_options
 def check(config_file: str | None, output: Output) -> int:
     """Compile every rule, without running any (`validate` does the same, and more)."""
@@ -76,7 +76,7 @@ def check(config_file: str | None, output: Output) -> int:
     return Exit.OK
 
 
-@command.command("test")
+@command.command("test", short_help="Try rules on recorded events.")
 @click.argument("events", type=click.File("r"))
 @click.option("--rule", "name", metavar="NAME", help="Only this one.")
 @click.option("--rules", "rules_file", type=click.Path(dir_okay=False, exists=True), help="Rules from another file.")

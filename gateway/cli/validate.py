@@ -23,7 +23,7 @@ from gateway.edge.carriers.tls import context_of
 def command(config_file: str | None, output: Output, skip_files: bool, skip_rules: bool) -> int:
     """Check a configuration and tell every fault with its place and what was expected (exit code 78).
 
-    What is no fault but holds otherwise than it reads is told too, and the configuration is valid.
+    Also warns about settings that take effect differently from how they read.
     """
     try:
         config = load(find_config(config_file))
