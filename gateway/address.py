@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, PlainSerializer, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 MAX_PORT = 65_535
@@ -97,6 +97,9 @@ class Address:
     def is_bound(self) -> bool:
         return self.scheme not in COMPONENT_SCHEMES
 
+    def at_port(self, port: int) -> Address:
+        return replace(self, at=HostPort(self.host, port))
+
     def clashes(self, other: Address) -> bool:
         return self.is_bound and other.is_bound and self.is_datagram == other.is_datagram and self.at.clashes(other.at)
 
@@ -132,12 +135,19 @@ def _port(found: re.Match[str]) -> int:
     return port
 
 
+def _has_port(at: HostPort) -> HostPort:
+    if at.port == 0:
+        raise PydanticCustomError("host_port", "expected a port from 1 to 65535: others have to know where it is")
+    return at
+
+
 HostPortField = Annotated[
     HostPort,
     BeforeValidator(parse_host_port),
     PlainSerializer(str, return_type=str),
     WithJsonSchema({"type": "string", "pattern": r"^\S+:\d{1,5}$"}),
 ]
+KnownHostPortField = Annotated[HostPortField, AfterValidator(_has_port)]
 AddressField = Annotated[
     Address,
     BeforeValidator(parse_address),

@@ -7,6 +7,7 @@
 3. A subscription is allowed if one allowed pattern contains it and no denied one does. So `>` beside the denied
    `admin.>` stands, and what it must not see is withheld event by event (`may_receive`), also after a reload.
 4. A served pattern must not even touch a denied one: a request has one server, so nothing may be withheld from it.
+   What a reload denies to one that serves already goes to the others, request by request (`may_be_asked`).
 
 >>> guests = Rule(nodes=("anon:*",), publish=Grant(allow=("order.>",)), subscribe=Grant(deny=("admin.>",)))
 >>> judge = Permissions((guests,))
@@ -84,6 +85,10 @@ class Permissions:
 
     def may_serve(self, node: str, listener: str, pattern: str) -> bool:
         return not is_control(pattern) and self._rule(node, listener).serve.covers_all_of(pattern)
+
+    def may_be_asked(self, node: str, listener: str, subject: str) -> bool:
+        """Asked for each request, of those who serve its subject."""
+        return self._rule(node, listener).serve.covers(subject)
 
     def _rule(self, node: str, listener: str) -> Rule:
         rule = self._found.get((node, listener))

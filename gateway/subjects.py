@@ -19,7 +19,12 @@ MAX_TOKENS = 32
 
 @lru_cache(maxsize=65_536)
 def tokens(subject: str) -> tuple[str, ...]:
-    return tuple(subject.replace("/", ".").split("."))
+    return tuple(dotted(subject).split("."))
+
+
+def dotted(subject: str) -> str:
+    """The one spelling of those that match alike."""
+    return subject.replace("/", ".")
 
 
 def check_pattern(pattern: object) -> tuple[str, ...]:
@@ -46,8 +51,8 @@ def check_subject(subject: str) -> str:
 
 
 def is_control(subject: str) -> bool:
-    """Under the reserved prefix `mesh.`, in any case (and by `/` as by `.`)."""
-    return subject[:4].lower() == "mesh" and (len(subject) == 4 or subject[4] in "./")
+    """Under the reserved prefix `mesh.`, in any case (and by `/` as by `.`). `mesh` alone is a name like any other."""
+    return subject[:5].lower() in ("mesh.", "mesh/")
 
 
 def matches(pattern: str, subject: str) -> bool:

@@ -1,8 +1,9 @@
 """The way of an event from mesh to mesh: where it began and how many links it has crossed, so that a ring of linked
 meshes does not send it round for ever.
 
-It travels on links only, in what each protocol has room for: parameters of the content type in the envelope (emp, hsp),
-the uid that we choose (yamp). In the event it stands in two headers. wolpertinger has room for neither.
+It travels on links only, with events and requests (an answer goes back to who asked, and a cancel to where its request
+went: neither can go round), in what each protocol has room for: parameters of the content type in the envelope (emp,
+hsp), the uid that we choose (yamp). In the event it stands in two headers. wolpertinger has room for neither.
 """
 
 from __future__ import annotations
@@ -11,14 +12,18 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 
 from gateway.auth.keyring import GatewayIdentity
-from gateway.event import Event
+from gateway.content import BINARY
+from gateway.event import Event, Kind
 from gateway.raw_log.frames import LINK_FACT, Facts
 from gateway.trace_context import TRACEPARENT
 
 MAX_HOPS = 8
 """More links in a row than any sensible set of meshes has; a ring of strangers ends here."""
 ORIGIN_HEADER, HOPS_HEADER = "mesh-origin", "mesh-hops"
+UNTYPED = f"{BINARY}; mesh-type=none"
+"""What goes over a link for no type at all: parameters alone are no media type."""
 
+_GO_ROUND = (Kind.EVENT, Kind.REQUEST)
 _ORIGIN_BYTES = 3
 _SEAL_BYTES, _NAME_BYTES = 4, 8
 UID_BYTES = _SEAL_BYTES + 1 + _ORIGIN_BYTES + _NAME_BYTES
@@ -42,8 +47,10 @@ class Trail:
         """
         >>> Trail("0a0b0c", 2).on_content_type("text/plain")
         'text/plain; mesh-origin=0a0b0c; mesh-hops=2'
+        >>> Trail("0a0b0c", 2).on_content_type("")
+        'application/octet-stream; mesh-type=none; mesh-origin=0a0b0c; mesh-hops=2'
         """
-        return "; ".join((content_type, *(f"{name}={value}" for name, value in self.headers().items())))
+        return "; ".join((content_type or UNTYPED, *(f"{name}={value}" for name, value in self.headers().items())))
 
     # -- in a uid ----------------------------------------------------------------------------------------------
 
@@ -59,8 +66,8 @@ def of_mesh(identity: GatewayIdentity) -> str:
 
 
 def next_hop(event: Event, facts: Facts, identity: GatewayIdentity | None) -> Trail | None:
-    """What to send along with an event; None where it does not go over a link."""
-    if not facts.get(LINK_FACT) or identity is None:
+    """What to send along with an event; None where it does not go over a link, or cannot go round."""
+    if not facts.get(LINK_FACT) or identity is None or event.kind not in _GO_ROUND:
         return None
     known, traceparent = of_event(event), event.headers.get(TRACEPARENT, "")
     return Trail(known.origin, known.hops + 1, traceparent) if known else Trail(of_mesh(identity), 1, traceparent)
@@ -99,6 +106,8 @@ def off_content_type(content_type: str) -> tuple[str, Trail | None]:
     """
     >>> off_content_type("text/plain; mesh-origin=0a0b0c; mesh-hops=2")
     ('text/plain', Trail(origin='0a0b0c', hops=2, traceparent=''))
+    >>> off_content_type("application/octet-stream; mesh-type=none; mesh-origin=0a0b0c; mesh-hops=2")[0]
+    ''
     """
     if HOPS_HEADER not in content_type:
         return content_type, None
@@ -112,7 +121,8 @@ def off_content_type(content_type: str) -> tuple[str, Trail | None]:
     origin, hops = told.get(ORIGIN_HEADER, ""), told.get(HOPS_HEADER, "")
     if len(origin) != 2 * _ORIGIN_BYTES or not hops.isdecimal() or len(hops) > 3:
         return content_type, None
-    return ";".join(kept), Trail(origin, int(hops), told.get(TRACEPARENT, ""))
+    sent = ";".join(kept)
+    return "" if sent == UNTYPED else sent, Trail(origin, int(hops), told.get(TRACEPARENT, ""))
 
 
 def from_uid(uid: bytes) -> Trail | None:

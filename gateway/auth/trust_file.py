@@ -6,7 +6,8 @@
         keys:
           "00000001": {hmac: HEX, ed25519: HEX, encryption: HEX, default: BOOL, not_before: TIME, not_after: TIME}
 
-Key ids are 8 hex digits, times RFC 3339. A key holds at least one of hmac, ed25519 (the public half) and encryption.
+Key ids are 8 hex digits, times RFC 3339. A key holds at least one of hmac, ed25519 (the public half) and encryption; an
+HMAC secret has 16 bytes at least.
 `${ENV}` and `${file:PATH}` work in values. A fault names its place in the file and never its value: that is a secret.
 """
 
@@ -180,7 +181,10 @@ def _key_id(value: Any) -> bytes:
 
 
 def _hmac(value: Any) -> bytes:
-    return _hex(value, MIN_HMAC_BYTES, MAX_HMAC_BYTES, "an HMAC secret")
+    try:
+        return _hex(value, MIN_HMAC_BYTES, MAX_HMAC_BYTES, "an HMAC secret")
+    except ValueError as wrong:
+        raise ValueError(f"{wrong}; `meshgate keys new` makes a good one") from None
 
 
 def _seed(value: Any) -> bytes:
@@ -207,7 +211,7 @@ def _bool(value: Any) -> bool:
 def _time(value: Any) -> int:
     wanted = "expected an RFC 3339 time with its offset, as in 2026-01-31T12:00:00Z"
     try:
-        time = datetime.fromisoformat(_text(value, "a time"))
+        time = datetime.fromisoformat(_text(value, "a time").upper())  # RFC 3339, section 5.6: of either case
     except ValueError:
         raise ValueError(wanted) from None
     if time.tzinfo is None:

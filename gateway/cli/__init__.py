@@ -19,7 +19,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from gateway import __version__
-from gateway.cli.console import Exit, report
+from gateway.cli.console import LOG_FORMAT, Exit, report
 
 VERBS = {
     "up": "the whole mesh on this machine",
@@ -97,6 +97,7 @@ class Verbs(click.Group):
         **extra: Any,
     ) -> NoReturn:
         """Called as a program; and by click's own test runner, which expects SystemExit like a shell."""
+        LOG_FORMAT.set("text")  # until an option says otherwise
         extra.setdefault("color", False if os.environ.get("NO_COLOR") else None)
         try:
             result: object = super().main(args, prog_name or self.name, complete_var, standalone_mode=False, **extra)
@@ -113,4 +114,6 @@ def main() -> None:
 
     Every verb that needs a configuration takes -c FILE; without it, $MESHGATE_CONFIG, else ./meshgate.yaml,
     else ./mesh/meshgate.yaml.
+
+    Exit codes: 0 ok, 1 failed, 2 usage, 69 not reachable, 78 configuration, 130 interrupted.
     """

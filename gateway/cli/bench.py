@@ -56,9 +56,11 @@ _positive = Number(min=0, min_open=True)
 @click.option("--key", default=AUTO, show_default=True, metavar="KEY",
               help="What signs them: `auto` puts a node for each session into the trust store until the run ends; "
               "else as for `pub`: a file, NODE/KEY_ID, `gateway`.")  # fmt: skip
-@click.option("--sessions", type=_many, default=16, show_default=True, help="That publish, or ask, by turns.")
-@click.option("--fan-out", type=_many, default=1, show_default=True, help="Sessions that each get all, or servers.")
-@click.option("--receivers", type=_many, default=1, show_default=True, help="Processes that these are spread over.")
+@click.option("--sessions", type=_many, default=16, show_default=True,
+              help="Publishing (or asking) sessions, used in turn.")  # fmt: skip
+@click.option("--fan-out", type=_many, default=1, show_default=True,
+              help="Subscribers that each get every frame (with --request: servers).")  # fmt: skip
+@click.option("--receivers", type=_many, default=1, show_default=True, help="Processes the subscribers run in.")
 @click.option("--wait", "wait_seconds", type=SECONDS, default=WAIT_SECONDS, show_default=True,
               help="Seconds after the last frame was sent to wait for those missing.")  # fmt: skip
 @click.option("--from-address", metavar="ADDRESS", help="HOST:PORT or a url.  [default: the configuration's listener]")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import click
@@ -16,6 +17,31 @@ from gateway.subjects import check_subject, tokens
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 EXAMPLE = "kitchen"
 """A token, where one shows what a subject looks like."""
+
+
+class BodyCommand(click.Command):
+    """A verb whose body may be a negative number: no option of ours begins with a digit."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, _numbers_last(args, self._with_value()))
+
+    def _with_value(self) -> frozenset[str]:
+        options = (one for one in self.params if isinstance(one, click.Option) and not (one.is_flag or one.count))
+        return frozenset(name for option in options for name in option.opts)
+
+
+def _numbers_last(arguments: list[str], with_value: frozenset[str]) -> list[str]:
+    """Behind a `--`, as one would have to write them.
+
+    >>> _numbers_last(["temp", "-5", "-n", "-1", "-q"], frozenset({"-n"}))
+    ['temp', '-n', '-1', '-q', '--', '-5']
+    """
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    before = ["", *arguments[:end]]
+    is_number = [one[:1] == "-" and one[1:2].isdecimal() and last not in with_value for last, one in pairwise(before)]
+    options = [one for one, number in zip(arguments, is_number, strict=False) if not number]
+    numbers = [one for one, number in zip(arguments, is_number, strict=False) if number]
+    return [*options, "--", *numbers, *arguments[end + 1 :]] if numbers else arguments
 
 
 def subject_argument(verb: Verb) -> Verb:

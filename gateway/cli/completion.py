@@ -5,13 +5,18 @@ from __future__ import annotations
 import click
 from click.shell_completion import ShellComplete, get_completion_class
 
+from gateway.cli.console import Output, show
+from gateway.cli.options import logging_options, output_option
+
 SHELLS = ("bash", "zsh", "fish")
 
 
 @click.command("completion")
 @click.argument("shell", type=click.Choice(SHELLS))
+@output_option
+@logging_options
 @click.pass_context
-def command(context: click.Context, shell: str) -> None:
+def command(context: click.Context, shell: str, output: Output) -> None:
     """Print a completion script.
 
     For bash: `source <(meshgate completion bash)` in ~/.bashrc; likewise for zsh, and for fish
@@ -22,4 +27,5 @@ def command(context: click.Context, shell: str) -> None:
         raise click.UsageError(f"there is no completion for {shell}", context)
     completer = kind(context.find_root().command, {}, "meshgate", "_MESHGATE_COMPLETE")
     # The base class's, for bash's own asks the bash of this machine for its version first.
-    click.echo(ShellComplete.source(completer))
+    script = ShellComplete.source(completer)
+    show({"shell": shell, "script": script}, output, script)

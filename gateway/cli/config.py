@@ -15,7 +15,7 @@ def command() -> None:
     """Show the configuration."""
 
 
-@command.command("print")
+@command.command("print", short_help="Print the configuration, defaults included.")
 @common_options
 @dir_option
 @click.option("--redacted", "hide", is_flag=True, help="Without secrets.")

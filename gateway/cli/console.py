@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
+from contextvars import ContextVar
+from datetime import UTC, datetime
 from enum import IntEnum, StrEnum
 from typing import Any
 
@@ -15,6 +18,8 @@ from gateway.errors import SetupError
 from gateway.yaml_files.faults import ConfigError
 
 GAP = "  "
+LOG_FORMAT = ContextVar("log_format", default="text")
+"""How lines on standard error are written, for people or for collectors."""
 
 
 class Exit(IntEnum):
@@ -92,11 +97,28 @@ def printable_lines(text: str) -> str:
 def note(text: str) -> None:
     """For people, beside the output; -q silences it."""
     if logging.getLogger().isEnabledFor(logging.WARNING):
-        click.echo(text, err=True)
+        _say("info", text, text)
 
 
-def complain(message: str) -> None:
-    click.echo(f"meshgate: {message}", err=True)
+def complain(message: str, trace: str = "") -> None:
+    _say("error", message, "\n".join(filter(None, (f"meshgate: {message}", trace))), trace)
+
+
+def _say(level: str, message: str, text: str, trace: str = "") -> None:
+    """As `text`; or as a line of the log, where that is JSON."""
+    if LOG_FORMAT.get() == "json":
+        line = {"time": timestamp(time.time()), "level": level, "logger": "meshgate", "message": message}
+        text = json.dumps(line | ({"traceback": trace} if trace else {}))
+    click.echo(text, err=True)
+
+
+def timestamp(seconds: float) -> str:
+    """As log lines have it.
+
+    >>> timestamp(1_700_000_000.1234)
+    '2023-11-14T22:13:20.123Z'
+    """
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def report(failed: Exception) -> Exit | int:
@@ -137,10 +159,9 @@ def _one_line(failed: click.ClickException) -> str:
 
 def _unexpected(failed: Exception) -> Exit:
     """The operating system's refusals speak for themselves; anything else is a mistake of ours, shown with -v."""
+    trace = "".join(traceback.format_exception(failed)) if logging.getLogger().isEnabledFor(logging.INFO) else ""
     if isinstance(failed, OSError) and failed.strerror:
-        complain(f"{failed.filename}: {failed.strerror}" if failed.filename else failed.strerror)
+        complain(f"{failed.filename}: {failed.strerror}" if failed.filename else failed.strerror, trace)
     else:
-        complain(f"internal: {type(failed).__name__}: {' '.join(str(failed).split())} (-v shows where)")
-    if logging.getLogger().isEnabledFor(logging.INFO):
-        click.echo("".join(traceback.format_exception(failed)), err=True)
+        complain(f"internal: {type(failed).__name__}: {' '.join(str(failed).split())} (-v shows where)", trace)
     return Exit.FAILURE

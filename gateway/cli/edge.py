@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import gc
 import signal
+from pathlib import Path
 
 import click
 
+from gateway.address import host_port
 from gateway.cli.console import Output, show_line
-from gateway.cli.options import common_options, read_config
+from gateway.cli.options import common_options, dir_option, read_config
 from gateway.edge.server import Edge
 
 YOUNG_OBJECTS = 20_000
@@ -18,22 +20,28 @@ YOUNG_OBJECTS = 20_000
 
 @click.command()
 @common_options
-def command(config_file: str | None, output: Output) -> None:
+@dir_option
+def command(config_file: str | None, state_dir: Path | None, output: Output) -> None:
     """One edge: its listeners, links and sessions. SIGTERM drains it, SIGHUP reads the configuration again.
 
     It waits up to half a minute for Kafka, which may be on its way up.
     """
-    config = read_config(config_file)
-    listeners = {one.name: str(one.address) for one in config.listeners}
-    said = {"event": "ready", "part": config.edge.id, "listeners": listeners, "management": str(config.edge.management)}
-    text = "  ".join(("ready", *(f"{name} {address}" for name, address in listeners.items())))
+    config = read_config(config_file, state_dir)
 
     def begun() -> None:
         gc.freeze()  # what it has begun with stays
         gc.set_threshold(YOUNG_OBJECTS, *gc.get_threshold()[1:])
-        show_line(said, output, text)
+        _show_ready(edge, output)
 
-    asyncio.run(_serve(Edge(config, begun=begun)))
+    edge = Edge(config, begun=begun)
+    asyncio.run(_serve(edge))
+
+
+def _show_ready(edge: Edge, output: Output) -> None:
+    listeners, own = edge.listeners(), edge.config.edge
+    management = host_port(own.management.host, edge.management_port)
+    said = {"event": "ready", "part": own.id, "listeners": listeners, "management": management}
+    show_line(said, output, "  ".join(("ready", *(f"{name} {address}" for name, address in listeners.items()))))
 
 
 async def _serve(edge: Edge) -> None:

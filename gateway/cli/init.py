@@ -13,14 +13,14 @@ from gateway.cli.console import CommandError, Output, show
 from gateway.cli.options import logging_options, output_option
 from gateway.config import write_default
 from gateway.config.default import FILE_NAME
-from gateway.config.model import MESH_NAME
+from gateway.config.section import NAME
 
 TRUST_NAME = "keys.yaml"
 
 
 def _mesh_name(context: click.Context, option: click.Parameter, mesh: str) -> str:
-    if not re.fullmatch(MESH_NAME, mesh):
-        raise click.BadParameter("expected letters, digits and -, at most 63", context, option)
+    if not re.fullmatch(NAME, mesh):
+        raise click.BadParameter("expected letters, digits, - and _, at most 63", context, option)
     return mesh
 
 

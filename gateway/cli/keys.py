@@ -46,7 +46,7 @@ def command() -> None:
     """The trust store: whom the mesh believes, and what the gateway signs with."""
 
 
-@command.command("list")
+@command.command("list", short_help="All keys: ids, validity, public halves; never a secret.")
 @store_options
 def list_keys(config_file: str | None, trust: Path | None, output: Output) -> None:
     """All keys, the gateway's first: ids, validity, public halves; never a secret."""
@@ -55,9 +55,9 @@ def list_keys(config_file: str | None, trust: Path | None, output: Output) -> No
     show_table([asdict(key) for key in listed], _COLUMNS, output)
 
 
-@command.command("new")
+@command.command("new", short_help="Add a key to a node, and show it once.")
 @click.argument("node", required=False)
-@click.option("--kind", "kinds", type=click.Choice(KINDS), multiple=True, help="Of the key; may be repeated.  [hmac]")
+@click.option("--kind", "kinds", type=click.Choice(KINDS), multiple=True, help="Kind of key; repeatable.  [hmac]")
 @click.option("--key-id", metavar="ID", callback=_key_id, help="8 hex digits.  [default: the next free one]")
 @click.option("--public", metavar="HEX", help="The Ed25519 public key of a pair that the device made itself.")
 @click.option("--default/--no-default", default=None, help="For packets that name no key.  [default: a node's first]")
@@ -67,13 +67,16 @@ def list_keys(config_file: str | None, trust: Path | None, output: Output) -> No
 def new(
     config_file: str | None, trust: Path | None, output: Output, node: str | None, kinds: tuple[str, ...], **rest: Any
 ) -> None:
-    """Add a key to NODE (a UUID; a new one if none is given), and show once what the device must be given."""
+    """Add a key to NODE (a UUID; a new one if none is given), and show once what the device must be given.
+
+    A secret of your own goes into the file itself: 16 bytes at least for hmac, 32 for encryption, in hex.
+    """
     chosen = kinds or (("ed25519",) if rest["public"] else ("hmac",))
     store, _ = _store(config_file, trust)
     _show_new(_admin(key_admin.new_key, store, node, kinds=chosen, **rest), output)
 
 
-@command.command("rotate")
+@command.command("rotate", short_help="Give a node a new key beside its old one.")
 @click.argument("node")
 @click.option("--key-id", metavar="ID", help="The key to be followed.  [default: the latest that holds]")
 @click.option("--public", metavar="HEX", help="The Ed25519 public key of a pair that the device made itself.")

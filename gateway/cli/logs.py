@@ -6,9 +6,8 @@ import json
 import logging
 import re
 import sys
-from datetime import UTC, datetime
 
-from gateway.cli.console import printable
+from gateway.cli.console import LOG_FORMAT, printable, timestamp
 
 LEVELS = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
 """From -q (0) over the default (1) to -vv (3)."""
@@ -27,21 +26,19 @@ REPEAT_SECONDS = 5.0
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
-def _time(record: logging.LogRecord) -> str:
-    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
 class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         fields = "".join(f" {name}={value}" for name, value in _fields(record).items())
-        line = printable(f"{_time(record)} {record.levelname.lower()} {record.name}: {record.getMessage()}{fields}")
+        line = printable(
+            f"{timestamp(record.created)} {record.levelname.lower()} {record.name}: {record.getMessage()}{fields}"
+        )
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 
 class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         line = {
-            "time": _time(record),
+            "time": timestamp(record.created),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
@@ -77,6 +74,7 @@ def _fields(record: logging.LogRecord) -> dict[str, object]:
 
 def set_up(verbosity: int, log_format: str) -> None:
     """`verbosity`: how often -v was given, less how often -q."""
+    LOG_FORMAT.set(log_format)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
     handler.addFilter(SaidOnce(REPEATS))

@@ -81,20 +81,24 @@ def output_option(verb: Verb) -> Verb:
 
 
 def logging_options(verb: Verb) -> Verb:
-    """-v, -q, --log-format. They pass nothing: the log is set up before the verb runs."""
+    """-v, -q, --log-format. They pass nothing: the log is set up before the verb runs, and before its other options
+    are looked at, for what is wrong with those is told in the log's format too."""
     for option in (
-        click.option("-v", "verbose", count=True, expose_value=False, callback=_louder, help="More log; -vv: most."),
-        click.option("-q", "quiet", count=True, expose_value=False, callback=_quieter, help="Errors only."),
+        click.option("-v", "verbose", count=True, expose_value=False, is_eager=True, callback=_louder,
+                     help="More log; -vv: most."),
+        click.option("-q", "quiet", count=True, expose_value=False, is_eager=True, callback=_quieter,
+                     help="Errors only."),
         click.option(
             "--log-format",
             type=click.Choice(["text", "json"]),
             default="text",
             show_default=True,
             expose_value=False,
+            is_eager=True,
             callback=_format,
             help="How log lines are written, to standard error.",
         ),
-    ):
+    ):  # fmt: skip
         verb = option(verb)
     return verb
 
@@ -112,6 +116,12 @@ def read_config(config_file: str | None, state_dir: Path | None = None) -> Confi
 
 
 _LOUDNESS, _FORMAT = "gateway.cli.loudness", "gateway.cli.format"
+
+
+def log_format() -> str:
+    """Of the verb that runs: for processes that it starts."""
+    chosen: str = click.get_current_context().meta[_FORMAT]
+    return chosen
 
 
 def _louder(context: click.Context, _option: click.Parameter, count: int) -> None:

@@ -6,13 +6,14 @@ import asyncio
 
 import click
 
-from gateway.cli.bodies import body_options, read_body, subject_argument
+from gateway.cli.bodies import BodyCommand, body_options, read_body, subject_argument
 from gateway.cli.console import Output, show
 from gateway.cli.numbers import Whole
 from gateway.cli.options import output_option
 from gateway.cli.peer_options import SECONDS, Peer, peer_options, run
 from gateway.client import NoAnswerError, StreamClient, Wrapping
 from gateway.client.packets import ALGORITHMS
+from gateway.client.stream import SETTLE_SECONDS
 from gateway.protocols.actions import Outcome
 
 PUBLISH_SECONDS = 30.0
@@ -20,13 +21,14 @@ SENT = "sent"
 """What became of a datagram, as far as anybody knows."""
 
 
-@click.command("pub")
+@click.command("pub", cls=BodyCommand)
 @subject_argument
 @body_options
 @click.option("-n", "--count", type=Whole(min=1), default=1, show_default=True, help="How often.")
-@click.option("--timeout", type=SECONDS, default=PUBLISH_SECONDS, show_default=True, help="Seconds to be confirmed in.")
+@click.option("--timeout", type=SECONDS, default=PUBLISH_SECONDS, show_default=True,
+              help="Give up if not confirmed within SECONDS.")  # fmt: skip
 @click.option("--urgent", is_flag=True, help="emm: with the urgent flag.")
-@click.option("--compress", is_flag=True, help="emm: with a gzipped body, which is binary then.")
+@click.option("--compress", is_flag=True, help="emm only: gzip the body; its content type is not sent.")
 @click.option("--encrypt", type=click.Choice(sorted(ALGORITHMS)), help="emm: encrypted, likewise.")
 @output_option
 @peer_options
@@ -36,7 +38,7 @@ def command(
 ) -> None:  # fmt: skip
     """Publish an event on SUBJECT. BODY may be `-` for standard input.
 
-    Ends when the peer has confirmed it, where its protocol confirms.
+    Ends when the peer has confirmed it, where its protocol confirms; else when it has read it.
     """
     peer.check_options(urgent=urgent, compress=compress, encrypt=encrypt)
     data, named = read_body(body, content_type)
@@ -49,6 +51,8 @@ def command(
                     outcome = await client.publish(subject, data, named)
         except TimeoutError:
             raise NoAnswerError(client.peer, f"{subject} was not confirmed within {timeout:g} s") from None
+        if outcome == Outcome.WRITTEN:
+            await client.settle(min(timeout, SETTLE_SECONDS))
         return outcome
 
     async def send() -> str:

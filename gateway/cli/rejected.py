@@ -80,14 +80,15 @@ def show_(config_file: str | None, output: Output, event_id: Position) -> None:
     )
 
 
-@command.command("redrive")
+@command.command("redrive", short_help="Send them through again.")
+@click.argument("named", metavar="[EVENT_ID]...", nargs=-1, type=EventId())
 @filter_options
 @click.option("--all", "everything", is_flag=True, help="All that is kept; without it, say which.")
 @click.option("--dry-run", is_flag=True, help="Only tell what would be done.")
 @common_options
 def redrive(
-    config_file: str | None, output: Output, everything: bool, dry_run: bool,
-    start: datetime | None, end: datetime | None, **wanted: Any,
+    config_file: str | None, output: Output, named: tuple[Position, ...], everything: bool, dry_run: bool,
+    start: datetime | None, end: datetime | None, event_ids: tuple[Position, ...], **wanted: Any,
 ) -> None:  # fmt: skip
     """Send frames through again: those that today's keys, rules and code accept.
 
@@ -96,14 +97,17 @@ def redrive(
     """
     from streaming_jobs.replay.redrive import redrive as send_again
 
-    chosen = _filter(**wanted)
+    chosen = _filter(event_ids=(*named, *event_ids), **wanted)
     if not everything and chosen == Filter() and start is None:
-        raise click.UsageError("which? --event-id, --reason, --stage, --protocol, --node or --from say it, or --all")
+        raise click.UsageError("which? EVENT_ID, --reason, --stage, --protocol, --node or --from say it, or --all")
     config = read_config(config_file)
     with History(config) as history:
         found = list(rejections(history, chosen, microseconds(start), microseconds(end)))
         done = send_again(config, history, found, dry_run=dry_run)
-    rows = [{"event_id": one.event_id, "put_in_as": one.place or None, "left_alone": one.why or None} for one in done]
+    rows = [
+        {"id": one.event_id, "event_id": one.event_id, "put_in_as": one.place or None, "left_alone": one.why or None}
+        for one in done
+    ]
     if rows or output is Output.JSON:
         show_table(rows, ("event_id", "put_in_as", "left_alone"), output)
     else:
@@ -129,11 +133,13 @@ def _of_frame(history: History, event_id: Position) -> list[Rejection]:
 
 
 def _row(one: Rejection) -> dict[str, Any]:
+    """By both names of the id: verbs that take one call it so, and a row's id is its event id."""
     said = {name: value for name, value in asdict(one).items() if name != "frame"}
-    return {**said, "at": rfc3339(one.at), "bytes": len(one.frame)}
+    return {"id": one.event_id, **said, "at": rfc3339(one.at), "bytes": len(one.frame)}
 
 
 def _text(one: Rejection) -> str:
-    lines = [f"{name:<10}{value}" for name, value in _row(one).items() if value not in ("", None)]
+    said = {name: value for name, value in _row(one).items() if name != "id" and value not in ("", None)}
+    lines = [f"{name:<10}{value}" for name, value in said.items()]
     dump = textwrap.wrap(one.frame.hex(" "), width=16 * 3)
     return "\n".join([*lines, *(f"{16 * at:08x}  {line}" for at, line in enumerate(dump))])

@@ -6,7 +6,7 @@ import logging
 
 import click
 
-from gateway.cli.bodies import body_options, body_text, read_body, subject_argument, write_body
+from gateway.cli.bodies import BodyCommand, body_options, body_text, read_body, subject_argument, write_body
 from gateway.cli.console import CommandError, Exit, Output, printable, show
 from gateway.cli.events import answer_fields
 from gateway.cli.options import output_option
@@ -16,7 +16,7 @@ from gateway.client.stream import REQUEST_SECONDS
 from gateway.event import Event
 
 
-@click.command("req")
+@click.command("req", cls=BodyCommand)
 @subject_argument
 @body_options
 @click.option("--timeout", type=SECONDS, default=REQUEST_SECONDS, show_default=True,

@@ -10,10 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 import click
+import yaml
 
 from gateway.cli.bodies import body_text
-from gateway.cli.console import CommandError, Exit, Output, note, printable, show_line
-from gateway.cli.options import common_options, config_group, dir_option, read_config
+from gateway.cli.console import CommandError, Exit, Output, note, printable, show, show_line
+from gateway.cli.options import (
+    common_options,
+    config_group,
+    dir_option,
+    logging_options,
+    output_option,
+    read_config,
+)
 from gateway.cli.signals import stop_on_signals
 from gateway.config import ConfigError
 
@@ -51,7 +59,7 @@ def run(
     job.run(stop)
 
 
-@command.command("check")
+@command.command("check", short_help="Compile every rule, without running any.")
 @common_options
 def check(config_file: str | None, output: Output) -> int:
     """Compile every rule, without running any (`validate` does the same, and more)."""
@@ -68,7 +76,7 @@ def check(config_file: str | None, output: Output) -> int:
     return Exit.OK
 
 
-@command.command("test")
+@command.command("test", short_help="Try rules on recorded events.")
 @click.argument("events", type=click.File("r"))
 @click.option("--rule", "name", metavar="NAME", help="Only this one.")
 @click.option("--rules", "rules_file", type=click.Path(dir_okay=False, exists=True), help="Rules from another file.")
@@ -96,9 +104,12 @@ def test(events: TextIO, name: str | None, rules_file: str | None, config_file: 
 
 
 @command.command("examples")
-def examples() -> None:
+@output_option
+@logging_options
+def examples(output: Output) -> None:
     """Print rules to begin with, as they stand in a configuration."""
-    click.echo(_examples().read_text().rstrip())
+    text = _examples().read_text()
+    show(yaml.safe_load(text), output, text.rstrip())
 
 
 def _examples() -> Path:

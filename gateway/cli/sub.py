@@ -21,7 +21,7 @@ from gateway.event import Event
 @click.option("--group", metavar="NAME", help="Each event goes to one member of the group.")
 @click.option("-n", "--count", type=Whole(min=1), help="End after so many events.")
 @click.option("--timeout", type=SECONDS, help="End with an error if none came for so many seconds.")
-@click.option("--verify", is_flag=True, help="emm: only what proves, by the trust store, who it comes from.")
+@click.option("--verify", is_flag=True, help="emm only: show only packets whose sender the trust store proves.")
 @click.option("--reconnect", is_flag=True, help="Come back when the session ends, and subscribe again.")
 @output_option
 @peer_options

@@ -61,7 +61,7 @@ def command(
     chosen = {name: value for name, value in wanted.items() if value}
     if others := sorted(chosen.keys() - FILTERS[at]):
         known = ", ".join(f"--{name}" for name in sorted(FILTERS[at]))
-        raise click.UsageError(f"--{others[0]} says nothing at {at}: what is there can be chosen by {known}")
+        note(f"--{others[0]} fits nothing at {at}: what is there can be chosen by {known}")
     rows = tap(read_config(config_file), at, start, Filter(**chosen))
     for count, row in enumerate(rows, start=1):
         click.echo(line_of(row, form or output.value))

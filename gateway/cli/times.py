@@ -32,7 +32,7 @@ def moment(text: str) -> datetime:
         now = datetime.now(UTC)
         return now - length if text.startswith("-") else now + length
     try:
-        found = datetime.fromisoformat(text)
+        found = datetime.fromisoformat(text.upper())  # RFC 3339, section 5.6: T and Z may be lower case
     except ValueError:
         found = None
     if found is None or found.tzinfo is None:

@@ -33,7 +33,7 @@ def create(config_file: str | None, output: Output, wait_seconds: float) -> None
     _show(topic_states(config), output)
 
 
-@command.command("grow")
+@command.command("grow", short_help="Create what is missing, and add partitions.")
 @wait_option
 @common_options
 def grow(config_file: str | None, output: Output, wait_seconds: float) -> None:

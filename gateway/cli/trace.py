@@ -15,6 +15,9 @@ from gateway.history.frame import NotFoundError, find_frame
 from gateway.history.topics import History
 from gateway.history.way import Way, way_of
 
+LOOK_BACK_SECONDS = 10.0
+"""Whoever asks for a repeat wants to know of what: the log of a busy mesh's dedup window is not read in a second."""
+
 
 @click.command("trace")
 @click.argument("event_id", type=EventId())
@@ -22,7 +25,7 @@ from gateway.history.way import Way, way_of
     "--look-back",
     "seconds",
     type=Seconds(min=0),
-    default=1.5,
+    default=LOOK_BACK_SECONDS,
     show_default=True,
     metavar="SECONDS",
     help="How long to look for what a repeat repeats.",

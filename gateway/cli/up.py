@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
 from gateway.auth.key_admin import ensure_identity
 from gateway.cli.console import Output, show
-from gateway.cli.options import config_option, dir_option, logging_options, output_option
+from gateway.cli.options import config_option, dir_option, log_format, logging_options, output_option
 from gateway.cli.signals import stop_on_signals
 from gateway.config import Config, find_config, load
 from gateway.config.default import FILE_NAME, write_default
@@ -39,7 +41,18 @@ def command(config_file: str | None, state_dir: Path | None, accept_loss: bool, 
     stop_on_signals(stop.set)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup leaves it
         _stop_with_the_terminal(stop)
-    LocalMesh(config, lambda said, text: show(said, output, text), ["--accept-loss"] if accept_loss else []).run(stop)
+    at_first = ["--accept-loss"] if accept_loss else []
+    LocalMesh(config, lambda said, text: _say(said, output, text), at_first, log_format()).run(stop)
+
+
+def _say(said: Mapping[str, object], output: Output, text: str) -> None:
+    """Whoever listens may go, for instance at `ready`, and so may a terminal: the mesh goes on, unheard."""
+    try:
+        show(said, output, text)
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())  # what is still in the buffer goes there too, at the latest at exit
+        os.close(nowhere)
 
 
 def _stop_with_the_terminal(stop: threading.Event) -> None:
@@ -70,5 +83,5 @@ def _configuration(config_file: str | None, state_dir: Path | None, output: Outp
     found = next((path for path in ((own, here) if state_dir else (here, own)) if path.is_file()), None)
     if found is None:
         write_default(own.parent)
-        show({"event": "wrote", "path": str(own)}, output, f"wrote {own}")
+        _say({"event": "wrote", "path": str(own)}, output, f"wrote {own}")
     return load(found or own, state_dir=state_dir)

@@ -23,7 +23,7 @@ from gateway.edge.carriers.tls import context_of
 def command(config_file: str | None, output: Output, skip_files: bool, skip_rules: bool) -> int:
     """Check a configuration and tell every fault with its place and what was expected (exit code 78).
 
-    What is no fault but holds otherwise than it reads is told too, and the configuration is valid.
+    Also warns about settings that take effect differently from how they read.
     """
     try:
         config = load(find_config(config_file))
@@ -36,7 +36,7 @@ def command(config_file: str | None, output: Output, skip_files: bool, skip_rule
             raise
         show({"valid": False, "faults": [asdict(fault) for fault in faulty.faults]}, output, "")
         return Exit.CONFIG
-    for one in config.advice():
+    for one in [*config.advice(), *([] if skip_files else _trust_advice(config))]:
         note(str(one))
     show({"valid": True, "faults": []}, output, _summary(config))
     return Exit.OK
@@ -65,12 +65,19 @@ def _trust_faults(config: Config) -> list[Fault]:
     except ConfigError as faulty:
         return faulty.faults
     node, entry = config.identity.node, config.identity.key
-    if trust.identity is None:
-        return [Fault(str(config.path), "identity.key", f"the trust store has no entry {entry}: init makes it")]
-    if node is not None and trust.identity.node != node.bytes:
+    if trust.identity is not None and node is not None and trust.identity.node != node.bytes:
         own = UUID(bytes=trust.identity.node)
         return [Fault(str(config.path), "identity.node", f"the trust store's {entry} is node {own}")]
     return []
+
+
+def _trust_advice(config: Config) -> Iterator[Fault]:
+    """What `up` makes where it is missing; an edge or a router that is started alone needs it."""
+    entry = config.identity.key
+    if not config.trust.exists():
+        yield Fault(str(config.path), "trust", f"there is no {config.trust} yet: up makes it")
+    elif load_trust(config.trust, entry=entry).identity is None:
+        yield Fault(str(config.path), "identity.key", f"the trust store has no entry {entry} yet: up makes it")
 
 
 def _rule_faults(config: Config) -> list[Fault]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import ssl
 from collections.abc import Callable
@@ -38,6 +39,7 @@ class Driver:
         self._gone = asyncio.Event()
         self._writable = asyncio.Event()
         self._writable.set()
+        self._answered = asyncio.Event()
         self.lost_by: Exception | None = None
 
     async def dial(self, address: Address, tls: ssl.SSLContext | None, server_name: str | None) -> None:
@@ -87,6 +89,15 @@ class Driver:
     async def writable(self) -> None:
         """The carrier takes more."""
         await self._writable.wait()
+
+    async def answered(self, seconds: float) -> None:
+        """Pings, and waits for the pong, or the end, for so long at most. The pong comes after the peer has read what
+        was written before."""
+        self._answered.clear()
+        self._session.probe(self._loop.time())
+        self._pump()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._answered.wait(), seconds)
 
     async def close(self) -> None:
         """Says goodbye in the protocol's own words, and waits until the peer has seen it, but not for ever."""
@@ -158,6 +169,8 @@ class Driver:
             self._scheduled = False
         if (data := self._session.data_to_send()) and self._carrier is not None:
             self._carrier.write(data)
+        if not self._session.awaits_pong:
+            self._answered.set()
         if not self._session.closed:
             self._set_timer()
             return

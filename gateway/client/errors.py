@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from gateway.reasons import Reason
+
 REDIRECT = "redirect"
 """Why a session ended whose peer named another address; the detail is its url."""
 
@@ -20,6 +22,8 @@ class EndedError(ClientError):
         super().__init__(peer, f"the session ended: {reason}" + (f": {detail}" if detail else ""))
         self.reason = reason
         self.redirect_url = detail if reason == REDIRECT else None
+        self.is_failure = bool(detail) and reason not in (REDIRECT, Reason.TIMEOUT)
+        """The other side, or the network, has said what is wrong. A peer that is silent has not."""
 
 
 class UnreachableError(ClientError):

@@ -46,6 +46,8 @@ from gateway.reasons import MeshError, Rejected
 CONTROL_SECONDS = 30.0
 """For the mesh to acknowledge a subscription: it must stand in every partition of the log first."""
 REQUEST_SECONDS = 30.0
+SETTLE_SECONDS = 5.0
+"""For a peer to read what was published to it. One that answers no ping is believed to have."""
 
 OnEvent = Callable[[Event], None]
 
@@ -67,6 +69,7 @@ class StreamClient:
         self._on_event = on_event or self._inbox.put
         self._servants = Servants(self._answer)
         self._requests = OpenRequests()
+        self._waiting: dict[str, Delivery] = {}
         self._sent: dict[str, asyncio.Future[Delivered]] = {}
         self._ready: asyncio.Future[None] = self._loop.create_future()
         self._ended: EndedError | None = None
@@ -89,8 +92,11 @@ class StreamClient:
                 await self._driver.abort()
 
     async def close(self) -> None:
-        """Says goodbye. `events()` ends; what is open besides fails with EndedError."""
+        """Says goodbye. `events()` ends; what is open besides fails with EndedError, and is cancelled: not every
+        protocol has a goodbye, and the peer would go on to answer whom it can still reach."""
         self._closing = True
+        for request in self._waiting.values():
+            self._cancel(request)
         await self._driver.close()
 
     # -- publishing and asking ---------------------------------------------------------------------------------
@@ -120,6 +126,13 @@ class StreamClient:
             raise self._ended or UndeliveredError(self.peer, f"{subject} was not taken: {delivered.detail}")
         return delivered.outcome
 
+    async def settle(self, seconds: float = SETTLE_SECONDS) -> None:
+        """Waits until the peer has read what was published: where a protocol confirms nothing, it says only by ending
+        the session that it did not take it. Raises EndedError if it has."""
+        await self._driver.answered(seconds)
+        if self._ended is not None and self._ended.is_failure:
+            raise self._ended
+
     async def request(
         self,
         subject: str,
@@ -136,6 +149,7 @@ class StreamClient:
         self._check_open()
         delivery = self._translator.request(subject, body, content_type, progressive=on_progress is not None)
         self._driver.deliver(delivery)
+        self._waiting[delivery.event_id] = delivery
         try:
             return await self._requests.answer(delivery.event_id, timeout, on_progress)
         except TimeoutError:
@@ -144,6 +158,8 @@ class StreamClient:
         except asyncio.CancelledError:
             self._cancel(delivery)
             raise
+        finally:
+            del self._waiting[delivery.event_id]
 
     def _cancel(self, request: Delivery) -> None:
         """Said to the peer where its protocol can say so; what it answers, nobody waits for."""

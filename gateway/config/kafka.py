@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 from pydantic_core import PydanticCustomError
 
-from gateway.address import HostPort, HostPortField, parse_host_port
+from gateway.address import HostPort, KnownHostPortField, parse_host_port
 from gateway.config.section import Bytes, Count, Milliseconds, RelativePath, Seconds, Section
 
 EMBEDDED = "embedded"
@@ -203,7 +203,7 @@ class TopicPlan:
 class KafkaSettings(Section):
     bootstrap: Annotated[str, AfterValidator(_bootstrap)] = EMBEDDED
     """`embedded` (a broker of our own), or host:port,host:port."""
-    listen: HostPortField = HostPort("127.0.0.1", 9092)
+    listen: KnownHostPortField = HostPort("127.0.0.1", 9092)
     """Of the embedded broker."""
     partitions: Count = 4
     """Of the raw topic: the unit of scaling. Can only grow."""
@@ -232,7 +232,7 @@ class KafkaSettings(Section):
     @property
     def bootstrap_servers(self) -> str:
         """Where clients begin: host:port,host:port."""
-        return str(self.listen) if self.is_embedded else self.bootstrap
+        return str(self.listen.reachable) if self.is_embedded else self.bootstrap
 
     def client_settings(self) -> dict[str, Any]:
         """Keyword arguments that every kafka-python client takes."""

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from gateway.config.checks import check_together
 from gateway.config.listeners import SPLIT
-from gateway.config.model import MESH_NAME, Config
+from gateway.config.model import Config
 from gateway.config.schema import known_keys
 from gateway.config.section import FILES, FOLDER, NAME, PATH, STATE
 from gateway.config.settings import EDGE_ID, HTTP_URL, URL
@@ -36,7 +36,6 @@ PLAIN = (
 
 
 FORMS = {
-    MESH_NAME: "letters, digits and -, at most 63",
     NAME: "letters, digits, - and _, at most 63",
     EDGE_ID: "letters, digits and -, with a number at the end, such as edge-0",
     URL: "scheme://host:port, such as tcp://edge-1.example.org:5042",
@@ -70,6 +69,7 @@ def parse(
     """As `load`, with the file's text given. Raises ConfigError."""
     folder = path.absolute().parent
     source = read_source(text, str(path), folder, environment)
+    source.data = _without_empty(source.data)
     config: Config | None = None
     try:
         config = Config.model_validate(
@@ -87,6 +87,13 @@ def parse(
     if config is None or source.faults:
         raise ConfigError(sorted(source.faults, key=lambda fault: fault.line or 0))
     return config
+
+
+def _without_empty(data: Any) -> Any:
+    """A section whose entries are all commented out is as one that is not there."""
+    if not isinstance(data, Mapping):
+        return data
+    return {key: value for key, value in data.items() if value is not None or key not in Config.model_fields}
 
 
 def _tell(invalid: ValidationError, source: Source) -> None:

@@ -9,7 +9,7 @@ from pydantic import Field, PrivateAttr
 
 from gateway.config.kafka import KafkaSettings, TopicName
 from gateway.config.listeners import Endpoint, Link, Listener
-from gateway.config.section import FILES, PATH, STATE, RelativePath, Section, WholeSeconds
+from gateway.config.section import FILES, NAME, PATH, STATE, RelativePath, Section, WholeSeconds
 from gateway.config.settings import (
     EdgeSettings,
     Identity,
@@ -22,13 +22,11 @@ from gateway.config.settings import (
 from gateway.permissions import Permissions
 from gateway.yaml_files.faults import Fault
 
-MESH_NAME = r"^[A-Za-z0-9][A-Za-z0-9-]{0,62}$"
-"""No `.` and `_`: Kafka takes them for each other in metric names, and a `.` ends the mesh's name in a topic's."""
-
 
 class Config(Section):
-    mesh: Annotated[str, Field(pattern=MESH_NAME)]
-    """Prefix of every topic."""
+    mesh: Annotated[str, Field(pattern=NAME)]
+    """Prefix of every topic, where a `.` ends it: it holds none, so that no two meshes' topics differ in `.` for `_`
+    alone, which Kafka refuses."""
     identity: Identity = Identity()
     kafka: KafkaSettings = KafkaSettings()
     edge: EdgeSettings = EdgeSettings()
@@ -81,10 +79,16 @@ class Config(Section):
 
     def advice(self) -> list[Fault]:
         """What is no fault, but holds otherwise than it reads."""
-        if self.lanes == self.router.lanes:
-            return []
-        told = f"{self.router.lanes} lanes cannot share {self.lanes} partitions (kafka.partitions): {self.lanes} run"
-        return [Fault(str(self._path), "router.lanes", told)]
+        edges = "all of an edge wait for Kafka together: only limits.in_flight_bytes holds"
+        told = {
+            f"{section}[{at}].in_flight_bytes": edges
+            for section, endpoints in (("listeners", self.listeners), ("peers", self.peers))
+            for at, endpoint in enumerate(endpoints)
+            if "in_flight_bytes" in endpoint.limits
+        }
+        if (run := self.lanes) != (wanted := self.router.lanes):
+            told["router.lanes"] = f"{wanted} lanes cannot share {run} partitions (kafka.partitions): {run} run"
+        return [Fault(str(self._path), place, why) for place, why in told.items()]
 
     def topic(self, name: TopicName) -> str:
         """

@@ -11,7 +11,10 @@ from gateway.yaml_files.faults import Fault
 
 
 def check_files(config: Config) -> list[Fault]:
-    """Apart from `load`, for a configuration is also read where its certificates are not mounted."""
+    """Apart from `load`, for a configuration is also read where its certificates are not mounted.
+
+    A trust store that is not there is no fault: `up` makes it.
+    """
     return [
         Fault(str(config.path), setting, f"cannot read {path}")
         for setting, path in _named(config)
@@ -20,7 +23,8 @@ def check_files(config: Config) -> list[Fault]:
 
 
 def _named(config: Config) -> Iterator[tuple[str, Path | None]]:
-    yield "trust", config.trust
+    if config.trust.exists():
+        yield "trust", config.trust
     for name in ("ca", "cert", "key"):
         yield f"kafka.security.{name}", getattr(config.kafka.security, name)
     for at, listener in enumerate(config.listeners):

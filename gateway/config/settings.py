@@ -74,7 +74,8 @@ class Limits(Section):
     frame_bytes: Bytes = 1_048_576
     frames_per_second_per_session: Annotated[float, Field(gt=0)] | None = None
     in_flight_bytes: Bytes = 268_435_456
-    """Received and not yet acknowledged by Kafka; beyond it TCP peers wait and datagrams are dropped and counted."""
+    """Received and not yet acknowledged by Kafka; beyond it TCP peers wait and datagrams are dropped and counted. Of an
+    edge as a whole: in a listener it says nothing."""
     queue_bytes: Bytes = 8_388_608
     """Waiting to be written to one session; beyond it a slow peer loses frames, alone."""
     subscriptions_per_session: Count = 1_000

@@ -47,8 +47,12 @@ class Refused:
 
     settings: tuple[str, ...]
 
+    @property
+    def why(self) -> str:
+        return f"a change of {', '.join(self.settings)} needs a restart"
+
     def __str__(self) -> str:
-        return f"not reloaded: a change of {', '.join(self.settings)} needs a restart"
+        return f"not reloaded: {self.why}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +61,12 @@ class Broken:
 
     faults: tuple[Fault, ...]
 
+    @property
+    def why(self) -> str:
+        return "; ".join(map(str, self.faults))
+
     def __str__(self) -> str:
-        return f"not reloaded: {'; '.join(map(str, self.faults))}"
+        return f"not reloaded: {self.why}"
 
 
 Change = Reloaded | Refused | Broken

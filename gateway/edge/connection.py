@@ -8,6 +8,8 @@ Invariants
 2. While we do not read, for our own reasons, the peer is not blamed for its silence.
 3. A peer that reads nothing is not read either, once what waits for it is twice its queue: so its own requests, pings
    and frames cannot make us hold answers without end.
+4. A peer that has closed its half hears what it is owed: acknowledgements, and the answers to its requests or their
+   timeouts. Until then it is not blamed for its silence, but for `idle_seconds`; and it is asked nothing any more.
 """
 
 from __future__ import annotations
@@ -56,6 +58,10 @@ LEAVE_SECONDS = 5.0
 """For what a protocol still waits for after its goodbye (acknowledgements that are owed)."""
 REPLIES_PER_FRAME = 1_000
 """Abandoned requests that one frame of the mesh names: a session may have 65,536, and a record must hold the frame."""
+
+FEEL_SECONDS = 0.5
+"""After a peer has closed its half: most answers have come by then, and it never hears a ping."""
+RESET_SECONDS = 0.25
 
 VERDICTS = frozenset(Reason) - {Reason.TIMEOUT, Reason.OVERLOAD}
 """What ends a session by its name is the verdict on a frame, and counts as one refused; all else is not."""
@@ -112,7 +118,6 @@ class Connection:
         self._override: Terminated | None = None
         self._partition = 0
         self._unlogged = 0
-        self._ends_when_logged = False
         self._timer: asyncio.TimerHandle | None = None
         self._pump_is_due = False
         self._unsent_bytes = 0
@@ -154,13 +159,27 @@ class Connection:
         self.pump()
 
     @property
-    def awaits_log(self) -> bool:
-        """The peer is told of frames, once Kafka has them, that are on their way there."""
-        return self._unlogged > 0 and self.end is None
+    def owes_word(self) -> bool:
+        """The peer will hear of frames that are on their way to Kafka, or of requests of its own. Whom we have dialled
+        is dialled again instead: a server does not go on to listen."""
+        asks = self.session.open_requests > 0 and not self.session.settings.dialled
+        return self.end is None and (self._unlogged > 0 or asks)
 
-    def end_when_logged(self) -> None:
-        """The peer has said all it had to say, and waits to hear of it."""
-        self._ends_when_logged = True
+    def end_when_told(self) -> None:
+        """The peer has said all it had to say, and waits to hear what comes of it."""
+        self.session.half_closed = True
+        self._loop.call_later(FEEL_SECONDS, self._feel)
+
+    def _feel(self) -> None:
+        """One that has gone altogether looks the same; but what it is sent comes back as a reset."""
+        if self.end is None:
+            self.session.probe(self._loop.time())
+            self.pump()
+            self._loop.call_later(RESET_SECONDS, self._end_if_reset)
+
+    def _end_if_reset(self) -> None:
+        if self.end is None and self._carrier.was_reset:
+            self.receive_eof()
 
     def fail(self, reason: str, detail: str) -> None:
         """The transport cannot go on with this connection."""
@@ -217,10 +236,10 @@ class Connection:
     def deliver(self, delivery: Delivery) -> None:
         """Written at the end of this turn of the loop, with all else that is delivered in it."""
         self.pending += 1
-        if self.queued_bytes > self.terms.limits.queue_bytes:
+        if why := self._why_not(delivery):
             if delivery.kind is Kind.REQUEST and delivery.reply is not None:
                 self._abandon((delivery.reply,), MeshError.UNDELIVERABLE)
-            self._delivered(Delivered(delivery, Outcome.UNDELIVERABLE, "the peer reads too slowly"))
+            self._delivered(Delivered(delivery, Outcome.UNDELIVERABLE, why))
             return
         self._unsent_bytes += len(delivery.frame)
         try:
@@ -232,6 +251,12 @@ class Connection:
         if not self._pump_is_due:
             self._pump_is_due = True
             self._loop.call_soon(self.pump)
+
+    def _why_not(self, delivery: Delivery) -> str:
+        """What keeps a delivery from the peer; "" if nothing does."""
+        if self.session.half_closed and delivery.kind is Kind.REQUEST:
+            return "the peer answers no more"
+        return "the peer reads too slowly" if self.queued_bytes > self.terms.limits.queue_bytes else ""
 
     def leave(self, why: Farewell, redirect_url: str | None = None, *, seconds: float = LEAVE_SECONDS) -> None:
         """Says goodbye in the protocol's own words."""
@@ -278,6 +303,8 @@ class Connection:
             self._carrier.write(messages)
         if self.end is not None:
             self._carrier.close(self.end.reason)
+        elif self.session.half_closed and not self.owes_word:
+            self.receive_eof()
         else:
             self._set_timer()
 
@@ -327,8 +354,6 @@ class Connection:
         if tag is not None:
             self.session.logged(tag, now)
             self.pump()
-            if self._ends_when_logged and not self._unlogged:
-                self.receive_eof()
 
     def _delivered(self, end: Delivered) -> None:
         self.pending -= 1
@@ -410,8 +435,9 @@ class Connection:
     def _time_is_up(self) -> None:
         self._timer = None
         now = self._loop.time()
-        if self._gate.is_ours:
+        if self._gate.is_ours or self.session.half_closed:
             self.session.excuse_silence(now)
+        if self._gate.is_ours:
             self._progress_at = now
         elif now >= self._progress_at + self.terms.limits.idle_seconds:
             self._progress_at = now

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from prometheus_client import Gauge
 
+from gateway.address import Address
 from gateway.config import Config, Endpoint, Link, Listener
 from gateway.edge.carriers.links import LinkKeeper
 from gateway.edge.carriers.listeners import StreamListener
@@ -114,8 +115,12 @@ class Endpoints:
         except (OSError, ValueError) as error:
             raise SetupError(f"{endpoint.name}: the files of `tls` are of no use: {error}") from error
 
+    def address(self, listener: Listener) -> Address:
+        """Where it is bound: the system chooses the port where the configuration says 0."""
+        address = listener.address
+        return address.at_port(self.port(listener.name)) if address.is_bound else address
+
     def port(self, name: str) -> int:
-        """Where a listener is bound: the system chooses where the configuration says 0."""
         stream = self._streams.get(name)
         return stream.port if stream is not None else self.datagrams[name].port
 

@@ -7,6 +7,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterable
+from http import HTTPStatus
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -20,7 +21,7 @@ from gateway.edge.pages import PeersPage, example
 from gateway.errors import SetupError
 from gateway.live.exposition import samples_in
 from gateway.live.page import LivePage
-from gateway.telemetry.management import Management
+from gateway.telemetry.management import Management, json_answer
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +52,8 @@ class Edge:
         management = self._management()
         self.management_port = management.port
         management.start()
+        for one in self.config.advice():
+            log.warning("%s", one)
         try:
             await self.life.begin()
             self._begun()
@@ -59,6 +62,12 @@ class Edge:
             await self.life.end()
             self._live.stop()
             management.stop()
+
+    def listeners(self) -> dict[str, str]:
+        """Where each is bound, by its name; none before all are."""
+        if not self.life.has_begun:
+            return {}
+        return {one.name: str(self.life.endpoints.address(one)) for one in self.config.listeners}
 
     def reload(self) -> None:
         """Reads the configuration again, whatever its files' times say."""
@@ -119,7 +128,11 @@ class Edge:
             started=self._missing_at_start,
             ready=self._missing,
             config=lambda: redacted(self.config),
-            pages={"/peers": peers.show, "/example": example},
+            pages={
+                "/peers": peers.show,
+                "/listeners": lambda _query: json_answer(HTTPStatus.OK, self.listeners()),
+                "/example": example,
+            },
             commands={"/peers/": peers.command},
             browsed=self._live.pages(),
         )

@@ -72,11 +72,6 @@ class Sessions:
             return self._config.limits
 
     def connect(self, endpoint: Endpoint, carrier: Carrier, peer: Peer) -> Connection:
-        def may_publish(subject: str) -> bool:
-            source = connection.source
-            return self._permissions.may_publish(source.node, source.listener, subject)
-
-        session = self._session(endpoint, carrier, may_publish if self._config.permissions else None)
         proven = peer.auth is Auth.TLS or isinstance(endpoint, Link)
         terms = Terms(
             endpoint.name,
@@ -85,11 +80,22 @@ class Sessions:
             endpoint.serve,
             endpoint.redeliver_seconds if proven else 0,
         )
+        session = self._session(endpoint, carrier)
         connection = Connection(self, session, carrier, peer, terms, self._metrics.of(endpoint))
+        session.may_publish = self._judge_of(connection)
         self._arriving.add(connection)
         return connection
 
-    def _session(self, endpoint: Endpoint, carrier: Carrier, may_publish: Callable[[str], bool] | None) -> Session:
+    def _judge_of(self, connection: Connection) -> Callable[[str], bool] | None:
+        """Asks the permissions in force; None while there are none, for asking costs the session time."""
+
+        def may_publish(subject: str) -> bool:
+            source = connection.source
+            return self._permissions.may_publish(source.node, source.listener, subject)
+
+        return may_publish if self._config.permissions else None
+
+    def _session(self, endpoint: Endpoint, carrier: Carrier) -> Session:
         spec = protocols()[endpoint.protocol]
         settings = SessionSettings(
             token=os.urandom,
@@ -98,7 +104,6 @@ class Sessions:
             handshake_seconds=max(carrier.deadline - self._loop.time(), 0.0),
             request_timeout_seconds=self._config.request_timeout_seconds,
             message_transport=endpoint.address.keeps_messages,
-            may_publish=may_publish,
         )
         if spec.session is None:
             raise TypeError(f"{spec.name} has no sessions")
@@ -141,10 +146,15 @@ class Sessions:
     # -- for all of them ---------------------------------------------------------------------------------------
 
     def use(self, config: Config) -> None:
-        """Limits hold at once, everything else for new sessions."""
+        """Limits, permissions and the protocols' own options hold at once, everything else for new sessions."""
         self._config, self._permissions = config, config.judge()
+        options = {(one.name, one.protocol): one.options for one in config.endpoints}
         for connection in self._everyone():
             connection.use(self.limits(connection.terms.listener))
+            connection.session.may_publish = self._judge_of(connection)
+            named = connection.terms.listener, connection.session.protocol
+            if named in options:  # a link of this name may speak something else by now
+                connection.session.use(options[named])
 
     def _everyone(self) -> list[Connection]:
         return [*self._open.values(), *self._arriving]

@@ -5,29 +5,36 @@ For one machine. In production the mesh uses a cluster of its own (`kafka.bootst
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import socket
 import subprocess
 import uuid
 from base64 import urlsafe_b64encode
 from dataclasses import dataclass
 from pathlib import Path
 
+from gateway.address import MAX_PORT, HostPort
 from gateway.config import Config
 from gateway.embedded.jars import ensure_jars
 from gateway.embedded.java import Java
+from gateway.embedded.processes import what_happened
 from gateway.errors import SetupError
 
 HEAP = "256m"  # enough for 75,000 frames/s in containers, measured; the page cache does the rest
 MIN_FREE_BYTES = 512 * 1024 * 1024
 """Below this the broker would stop in the middle of something; better not to start."""
 
+NAMED = "-Dmeshgate.part=meshgate kafka"
+"""What the process was before it became Java's, for who looks for it by that."""
+
 _PROPERTIES = """\
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller_port}
-listeners=PLAINTEXT://{host}:{port},CONTROLLER://127.0.0.1:{controller_port}
-advertised.listeners=PLAINTEXT://{host}:{port}
+listeners=PLAINTEXT://{listen},CONTROLLER://127.0.0.1:{controller_port}
+advertised.listeners=PLAINTEXT://{advertised}
 controller.listener.names=CONTROLLER
 log.dirs={data}
 num.network.threads={threads}
@@ -56,16 +63,14 @@ broker.session.timeout.ms=3000
 class Broker:
     """Where the broker listens and keeps its data."""
 
-    host: str
-    port: int
+    listen: HostPort
     controller_port: int
     folder: Path
 
     @classmethod
     def of(cls, config: Config) -> Broker:
-        """The broker a configuration asks for; its controller listens on loopback, one port above."""
-        listen = config.kafka.listen
-        return cls(listen.host, listen.port, listen.port + 1, config.state_dir / "state" / "kafka")
+        """The broker a configuration asks for; its controller listens on loopback, wherever there is room now."""
+        return cls(config.kafka.listen, _free_port(config), config.state_dir / "state" / "kafka")
 
     @property
     def data(self) -> Path:
@@ -77,7 +82,7 @@ class Broker:
         properties = self._write_properties()
         if not (self.data / "meta.properties").exists():
             self._format(java, jars, properties)
-        return [*_jvm(java, jars), "kafka.Kafka", str(properties)]
+        return [*_jvm(java, jars, NAMED), "kafka.Kafka", str(properties)]
 
     def _write_properties(self) -> Path:
         try:
@@ -90,8 +95,8 @@ class Broker:
             path = self.folder / "server.properties"
             path.write_text(
                 _PROPERTIES.format(
-                    host=self.host,
-                    port=self.port,
+                    listen=self.listen,
+                    advertised=self.listen.reachable,  # Kafka refuses to start with 0.0.0.0
                     controller_port=self.controller_port,
                     data=self.data.resolve(),
                     threads=threads(),
@@ -106,8 +111,21 @@ class Broker:
         command = [*_jvm(java, jars), "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties)]
         run = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
         if run.returncode:
-            _, _, last = run.stderr.strip().rpartition("\n")
-            raise SetupError(f"the broker could not format {self.data}: {last}")
+            raise SetupError(f"the broker could not format {self.data}: {what_happened(run.stderr)}")
+
+
+def _free_port(config: Config) -> int:
+    """Above the broker's own; none that the configuration names, for what is to listen there may still be on its way
+    up. It may be another at each start: the quorum's one voter is known by its id, and finds itself in the properties.
+    """
+    own = (config.kafka.listen, config.edge.management, config.router.management)
+    named = {one.port for one in own} | {one.address.port for one in config.endpoints}
+    for port in sorted(set(range(config.kafka.listen.port + 1, MAX_PORT + 1)) - named):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as Java asks: what was closed is no hindrance
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise SetupError(f"kafka.listen: {config.kafka.listen} has no free port above it, which the broker needs too")
 
 
 def threads() -> int:
@@ -116,7 +134,7 @@ def threads() -> int:
     return max(1, (os.cpu_count() or 2) // 2)
 
 
-def _jvm(java: Java, jars: str) -> list[str]:
+def _jvm(java: Java, jars: str, *more: str) -> list[str]:
     options = [f"-Xmx{HEAP}", "-Xms64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
     logging = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.showDateTime=true"]
-    return [java.executable, *options, *logging, "-cp", jars]
+    return [java.executable, *more, *options, *logging, "-cp", jars]

@@ -123,7 +123,7 @@ def _file_name(pin: str) -> str:
 def spark_home() -> Path:
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
-        raise SetupError("pyspark is not installed here; `pip install 'meshgate[local]'`")
+        raise SetupError("pyspark is not installed here; `pip install '.[local]'` in the repository")
     return Path(spec.origin).parent
 
 

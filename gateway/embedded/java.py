@@ -36,7 +36,9 @@ def find_java() -> Java:
             return Java(executable, version, origin)
         too_old.append(f"{origin}: {version or 'not usable'}")
     seen = f" (seen: {', '.join(too_old)})" if too_old else ""
-    raise SetupError(f"Java {MIN_JAVA} or newer is needed{seen}; install one, or `pip install 'meshgate[local]'`")
+    raise SetupError(
+        f"Java {MIN_JAVA} or newer is needed{seen}; install one, or `pip install '.[local]'` in the repository"
+    )
 
 
 def _candidates() -> Iterator[tuple[str, str]]:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from gateway.address import HostPort
+from gateway.address import HostPort, parse_address
 from gateway.auth import trust_file
 from gateway.config import Config
 from gateway.config.watch import ConfigWatch, Reloaded
@@ -18,6 +18,7 @@ from gateway.embedded.probe import SUBJECT, probed_listener, send_probe
 from gateway.embedded.processes import Part, Processes
 from gateway.errors import SetupError
 from gateway.live import parts as live
+from gateway.yaml_files.faults import ConfigError, Fault
 
 START_SECONDS = 300.0
 """For all parts together; a cold cache on a machine at many times its load has been seen to take 150."""
@@ -32,12 +33,16 @@ Say = Callable[[Mapping[str, object], str], None]
 
 
 class LocalMesh:
-    """`say` is told each thing that happens. `router_at_first`: options of the router's first start."""
+    """`say` is told each thing that happens. `router_at_first`: options of the router's first start. `log_format`: of
+    the parts' logs."""
 
-    def __init__(self, config: Config, say: Say, router_at_first: Sequence[str] = ()) -> None:
+    def __init__(
+        self, config: Config, say: Say, router_at_first: Sequence[str] = (), log_format: str = "text"
+    ) -> None:  # fmt: skip
         self._config = config
         self._say = say
         self._router_at_first = router_at_first
+        self._log_options = ["-v", "--log-format", log_format]
         self._state = config.state_dir / "state"
         self._processes = Processes(self._state / "running.json")
         self._rules_ready = self._state / "rules.ready"
@@ -46,6 +51,7 @@ class LocalMesh:
 
     def run(self, stop: threading.Event) -> None:
         """Brings everything up, says `ready`, and watches until `stop` is set. Ends all parts whatever happens."""
+        _check_ports(self._config)
         try:
             self._state.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -56,7 +62,7 @@ class LocalMesh:
             self._prepare()
             self._start_parts(stop)
             if not stop.is_set():
-                self._first_event(stop)
+                self._first_event(_as_bound(self._config), stop)
             while not stop.wait(WATCH_SECONDS):
                 self._watch()
         finally:
@@ -97,11 +103,11 @@ class LocalMesh:
         for name in parts + self._rules():
             self._processes.start(self._part(name))
         if config.kafka.is_embedded:
-            self._wait("kafka", stop, lambda: _answers(config.kafka.listen), str(config.kafka.listen))
-        self._wait("edge", stop, lambda: _is_ready(live.edge_parts(config)[0]), _addresses(config))
-        self._wait("router", stop, lambda: _is_ready(live.router_part(config)), f"Spark, {config.router.mode}")
+            self._wait("kafka", stop, lambda: _answers(config.kafka.listen), lambda: str(config.kafka.listen))
+        self._wait("edge", stop, lambda: _is_ready(live.edge_parts(config)[0]), lambda: _addresses(_as_bound(config)))
+        self._wait("router", stop, lambda: _is_ready(live.router_part(config)), lambda: f"Spark, {config.router.mode}")
         if config.rules:
-            self._wait("rules", stop, self._rules_ready.exists, f"{len(config.rules)} of them, on Spark too")
+            self._wait("rules", stop, self._rules_ready.exists, lambda: f"{len(config.rules)} of them, on Spark too")
 
     def _rules(self) -> list[str]:
         """A Spark of their own is only started for rules that exist."""
@@ -110,17 +116,16 @@ class LocalMesh:
 
     def _part(self, name: str) -> Part:
         verb = name.removesuffix("-standby")
-        arguments = [verb, "-c", str(self._config.path), "-v"]
+        config = self._config
+        arguments = [verb, "-c", str(config.path), "--dir", str(config.state_dir), *self._log_options]
         if name == "rules":
             arguments[1:1] = ["run", "--ready-file", str(self._rules_ready)]
-        if name != "edge":  # which keeps no state
-            arguments += ["--dir", str(self._config.state_dir)]
-        edge = self._config.edge
+        edge = config.edge
         limit = edge.notice_seconds + edge.graceful_shutdown_limit_seconds if name == "edge" else OTHERS_END_SECONDS
         at_first = self._router_at_first if name == "router" else ()
         return Part(name, arguments, self._state / "logs" / f"{name}.log", end_seconds=limit + 5, at_first=at_first)
 
-    def _wait(self, name: str, stop: threading.Event, is_up: Callable[[], bool], detail: str) -> None:
+    def _wait(self, name: str, stop: threading.Event, is_up: Callable[[], bool], detail: Callable[[], str]) -> None:
         deadline = self._begun + START_SECONDS
         while not stop.is_set() and not is_up():
             if time.monotonic() > deadline:
@@ -131,22 +136,22 @@ class LocalMesh:
             stop.wait(WATCH_SECONDS)
         if not stop.is_set():
             self._processes.came_up(name)
-            self._done(name, detail)
+            self._done(name, detail())
 
-    def _first_event(self, stop: threading.Event) -> None:
-        identity = trust_file.load(self._config.trust, entry=self._config.identity.key).identity
-        if identity is None or probed_listener(self._config, identity) is None:
+    def _first_event(self, config: Config, stop: threading.Event) -> None:
+        identity = trust_file.load(config.trust, entry=config.identity.key).identity
+        if identity is None or probed_listener(config, identity) is None:
             self._done(
                 "first event", f"none: no udp:// listener of emm where the gateway may publish and get {SUBJECT}"
             )
         else:
-            seconds = send_probe(self._config, identity, START_SECONDS, stop)
+            seconds = send_probe(config, identity, START_SECONDS, stop)
             if seconds is None:
                 return
             self._done("first event", f"signed, over UDP, through Kafka and Spark, and back in {seconds * 1000:.0f} ms")
-        addresses = {one.name: str(one.address) for one in self._config.listeners}
-        ready = {"event": "ready", "listeners": addresses, "management": str(self._config.edge.management)}
-        self._say(ready, "\n".join((f"ready  {_addresses(self._config)}", *_to_try(self._config))))
+        addresses = {one.name: str(one.address) for one in config.listeners}
+        ready = {"event": "ready", "listeners": addresses, "management": str(config.edge.management)}
+        self._say(ready, "\n".join((f"ready  {_addresses(config)}", *_to_try(config))))
 
     def _done(self, what: str, detail: str) -> None:
         seconds = time.monotonic() - self._begun
@@ -165,28 +170,52 @@ class LocalMesh:
             self._say(said, f"{part.name} ended and is started again: {words}")
         for part in self._processes.parts:
             part.trim_log()
-        self._start_first_rules()
+        self._follow_file()
 
-    def _start_first_rules(self) -> None:
+    def _follow_file(self) -> None:
+        """Each part does so itself; but who changed the file looks here for what became of it."""
+        change = self._settings.poll()
+        if isinstance(change, Reloaded):
+            self._start_first_rules(len(change.config.rules))
+        elif change is not None:
+            self._say({"event": "not_reloaded", "because": change.why}, str(change))
+
+    def _start_first_rules(self, count: int) -> None:
         """Rules that come into the configuration later are followed by their part; it has to be there."""
-        changed = isinstance(self._settings.poll(), Reloaded)
-        if changed and self._settings.config.rules and all(part.name != "rules" for part in self._processes.parts):
+        if count and all(part.name != "rules" for part in self._processes.parts):
             self._processes.start(self._part("rules"))
-            count = len(self._settings.config.rules)
             self._say({"event": "rules", "rules": count}, f"rules are started: {count}")
 
 
 def _answers(address: HostPort) -> bool:
+    at = address.reachable
     try:
-        with socket.create_connection((address.host, address.port), timeout=1):
+        with socket.create_connection((at.host, at.port), timeout=1):
             return True
     except OSError:
         return False
 
 
+def _check_ports(config: Config) -> None:
+    """Who has to ask a part where it is cannot ask it for its port."""
+    own = {"edge.management": config.edge.management, "router.management": config.router.management}
+    expected = "expected a port from 1 to 65535: `up` looks there for whether the part is ready"
+    if faults := [Fault(str(config.path), setting, expected) for setting, at in own.items() if at.port == 0]:
+        raise ConfigError(faults)
+
+
+def _as_bound(config: Config) -> Config:
+    """With the ports that the edge's listeners have where the configuration leaves them open."""
+    if all(one.address.port for one in config.listeners):
+        return config
+    found = live.edge_parts(config)[0].json("/listeners")
+    listeners = (one.model_copy(update={"listen": parse_address(found[one.name])}) for one in config.listeners)
+    return config.model_copy(update={"listeners": tuple(listeners)})
+
+
 def _refuse_taken(address: HostPort, setting: str) -> None:
     """Found before anything is started: a port that is in use gives one line instead of three logs."""
-    if address.port and _answers(address):
+    if _answers(address):
         raise SetupError(f"{setting}: {address} is in use by another process; stop it, or choose another port")
 
 

@@ -10,15 +10,18 @@ import contextlib
 import ctypes
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import gateway
 from gateway.errors import SetupError
 
 BACK_OFF_SECONDS = (0.0, 1.0, 2.0, 5.0)
@@ -30,6 +33,38 @@ END_SECONDS = 10.0
 LOG_BYTES = 16 * 2**20
 """Of a part's log; as much again of what was before."""
 _PR_SET_PDEATHSIG = 1
+
+
+WORDS = 500
+"""Characters of what a part said at last."""
+_TRACE = re.compile(r"\t|\s*(at |\.\.\. \d+ )")
+
+
+def what_happened(text: str) -> str:
+    """The last line that says it: below it Java writes where.
+
+    >>> what_happened("starting\\nCaused by: X: no such host\\n\\tat a.b(C.java:1)\\n\\t... 18 more\\n")
+    'Caused by: X: no such host'
+    """
+    lines = [line for line in text.splitlines() if line.strip()]
+    return next((_message(line.strip()) for line in reversed(lines) if not _TRACE.match(line)), "")
+
+
+def _message(line: str) -> str:
+    """Of a line of a log in JSON."""
+    try:
+        return str(json.loads(line)["message"])
+    except (ValueError, TypeError, KeyError):
+        return line
+
+
+def program() -> list[str]:
+    """`meshgate edge` is what people look for among processes. But the script of an earlier install beside a checkout
+    would run that install's code."""
+    script, installed = Path(sys.executable).with_name("meshgate"), Path(sysconfig.get_path("purelib"))
+    if script.is_file() and Path(gateway.__file__).resolve().is_relative_to(installed.resolve()):
+        return [str(script)]
+    return [sys.executable, "-m", "gateway.cli"]
 
 
 @dataclass(slots=True)
@@ -50,7 +85,7 @@ class Part:
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as out:
             self.process = subprocess.Popen(  # noqa: S603 - our own program
-                [sys.executable, "-m", "gateway.cli", *self.arguments, *self.at_first],
+                [*program(), *self.arguments, *self.at_first],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
@@ -71,12 +106,11 @@ class Part:
                 os.truncate(self.log, 0)
 
     def last_words(self) -> str:
-        """The last line of its log: why it ended, most likely."""
+        """Of its log: why it ended, most likely."""
         try:
-            lines = self.log.read_text(errors="replace").strip().splitlines()
+            return what_happened(self.log.read_text(errors="replace"))[:WORDS]
         except OSError:
             return ""
-        return lines[-1][:500] if lines else ""
 
     def end(self) -> None:
         if self.process is None or self.process.poll() is not None:

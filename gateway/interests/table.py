@@ -16,7 +16,7 @@ Invariants
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
@@ -42,6 +42,8 @@ class Applied:
 
 
 NOTHING = Applied()
+May = Callable[[Interest, str], bool]
+"""May this one get the subject?"""
 
 
 @dataclass(slots=True)
@@ -86,26 +88,30 @@ class InterestTable:
 
     # -- matching ------------------------------------------------------------------------------------------------
 
-    def match(self, subject: str, verb: Verb, at_us: int, event_id: str) -> Matched:
+    def match(self, subject: str, verb: Verb, at_us: int, event_id: str, may: May = lambda *_: True) -> Matched:
+        """Of those that are plain, nobody is left out: what each may get is for the caller to say, who can keep it."""
         found = self._indexes[verb].find(subject, at_us)
         if not found.groups:
             return Matched(found.plain, ())
-        chosen = {one.subscriber: one for one in (choose(members, event_id) for members in found.groups)}
+        ones = (choose_able(members, event_id, subject, may) for members in found.groups)
+        chosen = {one.subscriber: one for one in ones if one is not None}
         for interest in found.plain:
-            chosen.pop(interest.subscriber, None)
+            if interest.subscriber in chosen and may(interest, subject):
+                del chosen[interest.subscriber]
         return Matched(found.plain, tuple(chosen.values()))
 
     def servers(self, subject: str, at_us: int) -> tuple[Interest, ...]:
-        """Each server of the subject once: whom a cancel goes to."""
+        """Each server of the subject once: whom a cancel goes to, also those that may not be asked any more, for they
+        may have been."""
         found = self._indexes[Verb.SERVE].find(subject, at_us)
         servers = {one.subscriber: one for members in (*found.groups, found.plain) for one in members}
         return tuple(servers.values())
 
-    def server(self, subject: str, request_id: str, at_us: int) -> Interest | None:
+    def server(self, subject: str, request_id: str, at_us: int, may: May = lambda *_: True) -> Interest | None:
         """The one server of a request: the same one for a retry, as long as it is there. A node without a session may
         say that it serves, and could not answer: it takes no request from those who can."""
         servers = tuple(one for one in self.servers(subject, at_us) if one.session)
-        return choose(servers, request_id) if servers else None
+        return choose_able(servers, request_id, subject, may) if servers else None
 
     def component_has_servers(self, prefix: str, at_us: int) -> bool:
         """Someone serves subjects that begin with these tokens and go on."""
@@ -209,6 +215,16 @@ def choose(members: tuple[Interest, ...], name: str) -> Interest:
     A CRC would not do: it is linear, so the order of members would depend on the name's bits and not be fair.
     """
     return max(members, key=lambda member: blake2b(f"{name}\0{member.subscriber}".encode(), digest_size=8).digest())
+
+
+def choose_able(members: tuple[Interest, ...], name: str, subject: str, may: May) -> Interest | None:
+    """The one that is chosen among those that may get the subject: it is never lost to all for one that may not. Who
+    is chosen among all is so among fewer, so the others are asked only if it may not."""
+    one = choose(members, name)
+    if may(one, subject):
+        return one
+    able = tuple(other for other in members if may(other, subject))
+    return choose(able, name) if able else None
 
 
 def _before(position: FramePosition, last: FramePosition) -> bool:

@@ -154,7 +154,7 @@ FILTERS = {
     "rejected": frozenset({"protocol", "node", "reason"}),
     "egress": frozenset({"protocol", "subject"}),
 }
-"""What a row of each place can be chosen by."""
+"""What a row of each place can be chosen by; what it has not got fits no filter."""
 
 
 def rows_of(at: str, record: Record, chosen: Filter) -> Iterator[Row]:
@@ -177,7 +177,7 @@ def as_json(row: Row) -> dict[str, Any]:
     named = {"protocol": row.protocol, "node": row.node, "subject": row.subject, "reason": row.reason}
     said = {name: value for name, value in named.items() if value}
     time = cloud_event.rfc3339(row.at)
-    return {"id": row.id, "time": time, **said, **row.more, **_data(row.data)}
+    return {"id": row.id, "event_id": row.id, "time": time, **said, **row.more, **_data(row.data)}
 
 
 def _data(data: bytes) -> dict[str, Any]:

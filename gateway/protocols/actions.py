@@ -91,7 +91,8 @@ class RequestsAbandoned:
 
 @dataclass(frozen=True, slots=True)
 class RequestDropped:
-    """The peer waits for no answer to this request of its own any more: its session is over."""
+    """The peer waits for no answer to this request of its own any more: its session is over, or as good as
+    over."""
 
     request: str
     subject: str

@@ -24,7 +24,7 @@ import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from gateway.content import from_json
 from gateway.event import Kind
@@ -53,8 +53,7 @@ class SessionSettings:
     """`dialled`: we connected to the peer (a link or a client), so we speak first where the protocol has an order.
 
     `token(n)` gives n random bytes. `message_transport`: the transport keeps the bounds of messages (WebSocket, XMPP):
-    `receive` is given one whole message, and each item of `data_to_send` is one. `may_publish`: whether the permissions
-    let the peer publish on a subject, for what is answered before the router judges it; None where there are none.
+    `receive` is given one whole message, and each item of `data_to_send` is one.
     """
 
     token: Callable[[int], bytes]
@@ -65,7 +64,6 @@ class SessionSettings:
     ping_seconds: float = 30.0
     pong_timeout_seconds: float = 10.0
     message_transport: bool = False
-    may_publish: Callable[[str], bool] | None = None
 
 
 @dataclass(slots=True)
@@ -83,6 +81,10 @@ class Session(ABC):
     A protocol implements the abstract methods, calls `_act`, `_send` and `_open`, raises Rejected where the stream is
     broken, and names its own ids of requests delivered to the peer (`wire`): a number, a uid, whatever its answers
     carry.
+
+    `may_publish`: whether the permissions in force let the peer publish on a subject, for what is answered before the
+    router judges it; None where there are none. They may change while the session stands. `half_closed`: the peer says
+    no more and waits for what it is owed, or has gone altogether, which looks the same.
     """
 
     protocol: ClassVar[str]
@@ -90,8 +92,10 @@ class Session(ABC):
 
     def __init__(self, settings: SessionSettings) -> None:
         self.settings = settings
+        self.may_publish: Callable[[str], bool] | None = None
         self.closed = False
         self.opened = False
+        self.half_closed = False
         self._buffer = bytearray()
         self._out: list[bytes] = []
         self._actions: list[Action] = []
@@ -172,6 +176,11 @@ class Session(ABC):
         Also of a session that was never started: the peer is turned away.
         """
 
+    @abstractmethod
+    def use(self, options: Any) -> None:
+        """The protocol's own options, which hold from now on as they do for the router. What the two sides have agreed
+        on or proven stays, and so do the times of its keepalive."""
+
     # -- outputs -----------------------------------------------------------------------------------------------
 
     def data_to_send(self) -> list[bytes]:
@@ -189,6 +198,11 @@ class Session(ABC):
     def buffered_bytes(self) -> int:
         """Received, and no whole frame yet."""
         return len(self._buffer)
+
+    @property
+    def awaits_pong(self) -> bool:
+        """The peer has been asked for a sign of life and has given none yet."""
+        return self._waiting_pong and not self.closed
 
     @property
     def open_requests(self) -> int:
@@ -297,6 +311,8 @@ class Session(ABC):
 
     def _asked_timed_out(self, request: str, now: float) -> None:
         if request in self._asked:
+            if self.half_closed:
+                self._act(RequestDropped(request, self._asked[request].subject))
             self._answer_error(request, MeshError.TIMEOUT, "no answer in time", now)
             self._forget_asked(request, TIMED_OUT)
 

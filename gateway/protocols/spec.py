@@ -154,6 +154,9 @@ class ProtocolSpec(Generic[OptionsT]):
     """How long the random ids are by which its repeats are known, where that is so short that honest ones collide."""
     carries_content_type: bool = False
     """Its frames name the type of their body; so an event's trail over links travels there."""
+    error_header: str = ""
+    """The header in which its errors keep a code that their body does not say, for requesters who speak it too: told to
+    nobody else, and counted as lost."""
     examples: Mapping[str, Target] = field(default_factory=dict)
     """Kinds of receivers this protocol has, by a title, each with the id a request of theirs may have: for what is
     written about the protocol. Empty: there is one kind, and any id will do."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import socket
 import threading
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
@@ -72,7 +73,7 @@ class Management:
         self._commands = dict(commands or {})
         self._browsed = dict(browsed or {})
         try:
-            self._server = _Server((address.host, address.port), _handler(self))
+            self._server = _Server(address, _handler(self))
         except OSError as error:
             raise SetupError(f"management address {address}: {error.strerror}; another process may use it") from error
         self.port: int = self._server.server_address[1]
@@ -123,6 +124,10 @@ def json_answer(status: int, value: Any) -> Answer:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     allow_reuse_address = True
+
+    def __init__(self, address: HostPort, handler: type[BaseHTTPRequestHandler]) -> None:
+        self.address_family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+        super().__init__((address.host, address.port), handler)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A scraper that went away is no news."""

@@ -51,5 +51,5 @@ def _otlp_spans() -> Callable[[str, str, str, str], Spans]:
     try:
         from gateway.telemetry.otlp import OtlpSpans
     except ImportError:
-        raise SetupError("telemetry.traces needs OpenTelemetry: pip install 'meshgate[otel]'") from None
+        raise SetupError("telemetry.traces needs OpenTelemetry: pip install '.[otel]' in the repository") from None
     return OtlpSpans

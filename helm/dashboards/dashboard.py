@@ -47,8 +47,15 @@ class Dashboard:
         }
 
     def _variables(self) -> list[Json]:
-        about, within = (f"meshgate_build_info{{{labels}}}" for labels in (self.part, f'job=~"$job",{self.part}'))
-        return [_datasource(), _labels("job", "Job", about), _labels("instance", "Instance", within)]
+        about = f"meshgate_build_info{{{self.part}}}"
+        within = f'meshgate_build_info{{mesh=~"$mesh",{self.part}}}'
+        running = f'meshgate_build_info{{mesh=~"$mesh",job=~"$job",{self.part}}}'
+        return [
+            _datasource(),
+            _labels("mesh", "Mesh", about),
+            _labels("job", "Job", within),
+            _labels("instance", "Instance", running),
+        ]
 
 
 def _datasource() -> Json:

@@ -1,26 +1,29 @@
-"""PromQL in the one shape that all panels share: of the instances chosen above, counters only as rates.
+"""PromQL in the one shape that all panels share: of the meshes and instances chosen above, counters only as rates.
 
 A name stands without the product's prefix, and labels as PromQL writes them.
 
 >>> of("in_flight_bytes")
-'meshgate_in_flight_bytes{job=~"$job",instance=~"$instance"}'
->>> rate("frames_total", 'stage="decode"', by="outcome")
-'sum by (outcome) (rate(meshgate_frames_total{job=~"$job",instance=~"$instance",stage="decode"}[$__rate_interval]))'
+'meshgate_in_flight_bytes{mesh=~"$mesh",job=~"$job",instance=~"$instance"}'
+>>> of("process_open_fds")
+'process_open_fds{job=~"$job",instance=~"$instance"}'
+>>> rate("duplicates_total", 'lane="0"')
+'sum(rate(meshgate_duplicates_total{mesh=~"$mesh",job=~"$job",instance=~"$instance",lane="0"}[$__rate_interval]))'
 """
 
 from __future__ import annotations
 
 PREFIX = "meshgate_"
 CHOSEN = 'job=~"$job",instance=~"$instance"'
+OF_MESH = 'mesh=~"$mesh"'
 FOREIGN = ("process_", "jvm_")
-"""Names that are not ours, but everybody's who has a process or a JVM."""
+"""Names that are not ours, but everybody's who has a process or a JVM: no label says whose mesh they are of, so a query
+takes those of which there is a `build_info` of that mesh."""
 
 
 def of(name: str, labels: str = "") -> str:
     """A selector."""
-    prefix = "" if name.startswith(FOREIGN) else PREFIX
-    chosen = f"{CHOSEN},{labels}" if labels else CHOSEN
-    return f"{prefix}{name}{{{chosen}}}"
+    prefix, mesh = ("", "") if name.startswith(FOREIGN) else (PREFIX, OF_MESH)
+    return f"{prefix}{name}{{{','.join(part for part in (mesh, CHOSEN, labels) if part)}}}"
 
 
 def rate(name: str, labels: str = "", *, by: str = "") -> str:

@@ -169,27 +169,35 @@ DECISIONS = row(
     ),
 )
 
+
+def _jvm(name: str, labels: str = "") -> str:
+    return total(f"{of(name, labels)} * {THIS_ROUTER}")
+
+
 PROCESS = row(
     "JVM and process",
     lines(
         "Heap",
         "What is in use, what the JVM has from the system, and the most it may take.",
         "bytes",
-        Query(total(of("jvm_memory_used_bytes", 'area="heap"')), "used"),
-        Query(total(of("jvm_memory_committed_bytes", 'area="heap"')), "committed"),
-        Query(total(of("jvm_memory_max_bytes", 'area="heap"')), "most"),
+        Query(_jvm("jvm_memory_used_bytes", 'area="heap"'), "used"),
+        Query(_jvm("jvm_memory_committed_bytes", 'area="heap"'), "committed"),
+        Query(_jvm("jvm_memory_max_bytes", 'area="heap"'), "most"),
     ),
     lines(
         "Garbage collection",
         "Share of time in which everything stands still.",
         "percentunit",
-        Query(rate("jvm_gc_collection_seconds_sum", by="gc"), "{{gc}}"),
+        Query(
+            total(f"rate({of('jvm_gc_collection_seconds_sum')}[$__rate_interval]) * {THIS_ROUTER}", by="gc"),
+            "{{gc}}",
+        ),
     ),
     lines(
         "Threads of the JVM",
         "Grows without end where something leaks.",
         "short",
-        Query(total(of("jvm_threads_current")), "threads"),
+        Query(_jvm("jvm_threads_current"), "threads"),
     ),
     lines(
         "CPU of the driver",

@@ -9,7 +9,7 @@ from gateway.content import JSON, TEXT, decode_value, media_type
 from gateway.event import Event, Kind
 from gateway.interests.interest import InterestKey, Verb
 from gateway.reasons import MeshError, Reason, Rejected, Stage
-from gateway.subjects import check_pattern
+from gateway.subjects import check_pattern, dotted
 from streaming_jobs.routing.interest_log import InterestLog
 from streaming_jobs.routing.mesh_state import MeshState
 from streaming_jobs.routing.wants import check_allowed, most_interests, session_interest, subscriber
@@ -65,7 +65,7 @@ class Control:
 
     def _unwant(self, work: Work, event: Event, verb: Verb) -> None:
         pattern, queue = _wanted(event)
-        key = InterestKey(subscriber(work.raw.source, verb), verb, queue, pattern)
+        key = InterestKey(subscriber(work.raw.source, verb), verb, queue, dotted(pattern))
         ticket = _ticket(work, event)
         self._interests.remove(work, [key], ticket=ticket)
         self._answer(work, event, ticket)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from gateway.event import Event
 from gateway.interests.interest import Interest, Verb
-from gateway.interests.table import Matched
 from gateway.permissions import Permissions
 from gateway.protocols.spec import Target
 from gateway.raw_log.frames import Again, Facts, datagram_name, session_id
@@ -86,15 +85,15 @@ class Fanout:
         self._kept: dict[str, tuple[tuple[Interest, ...], Permissions, Destinations]] = {}
 
     def find(self, event: Event) -> Destinations:
-        matched = self._state.table.match(event.subject, _SUBSCRIBE, event.received_at, event.id)
+        matched = self._state.table.match(event.subject, _SUBSCRIBE, event.received_at, event.id, self._may)
         if matched.chosen:
-            return group(self._allowed(matched, event.subject))
+            return group((*self._allowed(matched.plain, event.subject), *matched.chosen))
         return self._plain(event.subject, matched.plain)
 
     def find_again(self, event: Event, again: Again) -> Destinations:
         """Who wants it at the time it was put in again, without those who have got it."""
-        matched = self._state.table.match(event.subject, _SUBSCRIBE, again.at, event.id)
-        allowed = self._allowed(matched, event.subject)
+        matched = self._state.table.match(event.subject, _SUBSCRIBE, again.at, event.id, self._may)
+        allowed = (*self._allowed(matched.plain, event.subject), *matched.chosen)
         return group(one for one in allowed if not again.reached & {one.node, destination_of(one)})
 
     def _plain(self, subject: str, plain: tuple[Interest, ...]) -> Destinations:
@@ -108,9 +107,10 @@ class Fanout:
         self._kept[subject] = plain, permissions, found
         return found
 
-    def _allowed(self, interests: Iterable[Interest] | Matched, subject: str) -> Iterable[Interest]:
-        may_receive = self._state.permissions.may_receive
-        allowed = (one for one in interests if may_receive(one.node, one.listener, subject))
-        if is_control(subject):  # as in MQTT's `$` topics: who asks for everything did not ask for the mesh's own
-            return (one for one in allowed if is_control(one.pattern))
-        return allowed
+    def _allowed(self, plain: Iterable[Interest], subject: str) -> Iterable[Interest]:
+        return (one for one in plain if self._may(one, subject))
+
+    def _may(self, interest: Interest, subject: str) -> bool:
+        if is_control(subject) and not is_control(interest.pattern):
+            return False  # as in MQTT's `$` topics: who asks for everything did not ask for the mesh's own
+        return self._state.permissions.may_receive(interest.node, interest.listener, subject)

@@ -9,7 +9,7 @@ from gateway.event import SECOND_US, Event
 from gateway.interests.interest import Interest, Verb
 from gateway.protocols.spec import Lease
 from gateway.reasons import Rejected, Stage
-from gateway.subjects import check_pattern
+from gateway.subjects import check_pattern, dotted
 from streaming_jobs.routing.interest_log import InterestLog
 from streaming_jobs.routing.mesh_state import MeshState
 from streaming_jobs.routing.wants import check_allowed, frame_position, most_interests
@@ -90,7 +90,7 @@ class Leases:
             Interest(
                 subscriber=_subscriber(event),
                 verb=verb,
-                pattern=pattern,
+                pattern=dotted(pattern),
                 edge=source.edge,
                 epoch=source.epoch,
                 address=address,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import replace
 
 from gateway.content import JSON
@@ -10,10 +11,10 @@ from gateway.egress import Applied, Begun, Confirmed, Handover, Step
 from gateway.event import SECOND_US, Event, Kind
 from gateway.interests import changes
 from gateway.interests.changes import NewEpoch, Put
-from gateway.interests.interest import FramePosition, Interest, Verb
+from gateway.interests.interest import FramePosition, Interest, InterestKey, Verb
 from gateway.interests.records import probe_record
 from gateway.raw_log import mesh_frames
-from gateway.raw_log.frames import REDELIVER_FACT, session_id
+from gateway.raw_log.frames import REDELIVER_FACT, Source, session_id
 from gateway.raw_log.mesh_frames import (
     MESH,
     DebtGiven,
@@ -96,22 +97,35 @@ class MeshEvents:
 
     def _opened(self, work: Work, opened: SessionOpened) -> None:
         source = work.raw.source
+        former = self._of_former_node(source) if opened.again else []
         if opened.again:
             self._interests.set_facts(work, source.session_id)
         if source.facts.get(REDELIVER_FACT):
             self._come_back(work)
-        wanted = [(Verb.SUBSCRIBE, pattern) for pattern in opened.subscribe]
-        wanted += [(Verb.SERVE, pattern) for pattern in opened.serve]
-        granted = []
-        for verb, pattern in wanted:
+        wanted = [(Verb.SUBSCRIBE, pattern, "") for pattern in opened.subscribe]
+        wanted += [(Verb.SERVE, pattern, "") for pattern in opened.serve]
+        wanted += [(key.verb, key.pattern, key.group) for key in former]
+        granted = self._grant(work, dict.fromkeys(wanted))
+        self._interests.remove(work, [key for key in former if key not in granted])
+        if not opened.again:
+            self._announce(work, SESSION_OPENED, "")
+
+    def _grant(self, work: Work, wanted: Iterable[tuple[Verb, str, str]]) -> set[InterestKey]:
+        """What the session's node may have of these: verb, pattern and group."""
+        source, granted = work.raw.source, []
+        for verb, pattern, queue in wanted:
             try:
                 check_allowed(self._state, source, verb, pattern)
-                granted.append(session_interest(source, work.position, verb, pattern))
+                granted.append(session_interest(source, work.position, verb, pattern, queue))
             except Rejected as refused:
                 work.reject(refused, Stage.MATCH)
         self._interests.put(work, granted)
-        if not opened.again:
-            self._announce(work, SESSION_OPENED, "")
+        return {interest.key for interest in granted}
+
+    def _of_former_node(self, source: Source) -> list[InterestKey]:
+        """What the session has asked for as somebody else, before its peer proved who it is. Durable names are none of
+        these: they have a node that was proven before the session began."""
+        return [one.key for one in self._interests.of(source.session_id).values() if one.node != source.node]
 
     def _closed(self, work: Work, closed: SessionClosed) -> None:
         source = work.raw.source

@@ -12,6 +12,7 @@ from typing import Any
 from gateway.egress import Group, Position
 from gateway.event import NO_HEADERS, SECOND_US, SERVED_BESIDE_HEADER, Event, Kind
 from gateway.faults import Faults
+from gateway.interests.interest import Interest
 from gateway.protocols.spec import Lease, Options, ProtocolSpec
 from gateway.raw_log.container import decode_record
 from gateway.raw_log.frames import Again, RawFrame
@@ -220,7 +221,7 @@ class RowFunctions:
     def _request(self, work: Work, event: Event) -> None:
         """To one server of the subject: the same one for a retry."""
         retry = f"{event.node}:{event.message_id}"
-        server = self._state.table.server(event.subject, retry, event.received_at)
+        server = self._state.table.server(event.subject, retry, event.received_at, self._may_be_asked)
         if server is None:
             self._unserved(work, event)
             return
@@ -236,6 +237,9 @@ class RowFunctions:
         reply = work.requester(event).pack()
         group = Group(server.protocol, encoded.frame, encoded.stamps, (server.session,), reply=reply)
         work.egress(server.edge, server.epoch, event, (group,))
+
+    def _may_be_asked(self, server: Interest, subject: str) -> bool:
+        return self._state.permissions.may_be_asked(server.node, server.listener, subject)
 
     def _unserved(self, work: Work, event: Event) -> None:
         """Nobody serves it. Where calls may be events and somebody subscribes, it is one and no answer is owed."""

@@ -6,17 +6,17 @@ from gateway.egress import Position
 from gateway.interests.interest import FramePosition, Interest, Verb
 from gateway.raw_log.frames import REDELIVER_FACT, Source
 from gateway.reasons import Reason, Rejected
+from gateway.subjects import dotted
 from streaming_jobs.routing.mesh_state import MeshState
 
 
 def session_interest(source: Source, at: Position, verb: Verb, pattern: str, queue: str = "") -> Interest:
-    """An interest of the session a frame came from."""
-    if not source.session:
-        raise Rejected(Reason.FORBIDDEN, "only a session or a hello can subscribe")
+    """An interest of the session a frame came from. Its pattern is spelled with dots, so that `a/b` is `a.b` when it is
+    taken back too."""
     return Interest(
         subscriber=subscriber(source, verb),
         verb=verb,
-        pattern=pattern,
+        pattern=dotted(pattern),
         group=queue,
         edge=source.edge,
         epoch=source.epoch,
@@ -31,7 +31,9 @@ def session_interest(source: Source, at: Position, verb: Verb, pattern: str, que
 
 
 def subscriber(source: Source, verb: Verb) -> str:
-    """Who wants it: the session; or the node, where it outlives its sessions."""
+    """Who wants it, or no more: the session; or the node, where it outlives its sessions."""
+    if not source.session:  # each change is written into every partition: not for whoever can send a datagram
+        raise Rejected(Reason.FORBIDDEN, "only a session or a hello can subscribe")
     return source.durable_name if is_durable(source, verb) else source.session_id
 
 

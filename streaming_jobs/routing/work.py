@@ -131,6 +131,17 @@ class Work:
     # -- encoding ----------------------------------------------------------------------------------------------
 
     def encode(self, event: Event, target: Target) -> Encoded:
+        """Raises Rejected where the target's protocol has no form for it: then all of it is lost, for that reason."""
+        try:
+            encoded = self._encode(event, target)
+        except Rejected as refused:
+            self.state.tally.lost(event.protocol, target.protocol, refused.reason.value)
+            raise
+        for what in encoded.losses:
+            self.state.tally.lost(event.protocol, target.protocol, what)
+        return encoded
+
+    def _encode(self, event: Event, target: Target) -> Encoded:
         spoken = self.state.spoken(target.listener, target.protocol)
         protocol = spoken.protocol
         if (trail := next_hop(event, target.facts, self.state.env.identity)) is not None:
@@ -140,8 +151,6 @@ class Work:
         encoded = protocol.from_event(event, target, spoken.options, self.state.env)
         if len(encoded.frame) > self.state.largest_frame:
             raise Rejected(Reason.TOO_LARGE, f"{len(encoded.frame)} bytes for {target.protocol}: kafka.message_bytes")
-        for what in encoded.losses:
-            self.state.tally.lost(event.protocol, target.protocol, what)
         return encoded
 
     def cancel(self, event: Event, of: ReplyAddress) -> None:
@@ -261,6 +270,9 @@ class Work:
 
     def _answer_group(self, event: Event, to: ReplyAddress) -> Group:
         encoded = self.encode(event, Target(to.protocol, to.listener, to.facts, to.request, to.progressive))
+        if event.kind is Kind.ERROR and event.protocol not in (MESH, to.protocol):
+            if self.state.protocol(event.protocol).error_header in event.headers:
+                self.state.tally.lost(event.protocol, to.protocol, "code")
         return Group(to.protocol, encoded.frame, encoded.stamps, (to.session,), request=to.request)
 
     def answer_value(self, to: ReplyAddress, value: object, *, ticket: str = "") -> None:

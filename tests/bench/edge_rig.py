@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from tests.integration.mesh import free_kafka_port, free_port
+from tests.integration.mesh import free_port
 
 START_SECONDS = 60.0
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -45,7 +45,7 @@ def rig(*listeners: dict[str, Any], **settings: Any) -> Iterator[Rig]:
     """`listeners`: as in a configuration, with `scheme` instead of `listen`."""
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as ends:
         file = Path(folder) / "meshgate.yaml"
-        kafka, management, at = free_kafka_port(), free_port(), {}
+        kafka, management, at = free_port(), free_port(), {}
         placed = []
         for one in listeners:
             scheme = one.pop("scheme", "tcp")

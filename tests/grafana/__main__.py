@@ -73,7 +73,7 @@ def _made(folder: Path) -> Path:
 def _shown(grafana: Grafana, dashboard: Dashboard, seconds: int, folder: Path) -> Iterator[str]:
     """Draws it; what is empty and should not be."""
     taken = grafana.dashboard(f"meshgate-{dashboard.uid}")
-    choices = {label: grafana.values(label) for label in ("job", "instance")}
+    choices = {label: grafana.values(label) for label in ("mesh", "job", "instance")}
     yield from (f"{dashboard.title}: nothing to choose for {label}" for label, values in choices.items() if not values)
     answers: dict[int, list[Series]] = {}
     panels = [panel for panel in taken["panels"] if panel["type"] != "row"]

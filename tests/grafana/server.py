@@ -17,7 +17,7 @@ from helm.dashboards.dashboard import TAG
 from helm.dashboards.files import DASHBOARDS, FOLDER
 from tests.integration.mesh import free_port, wait_until
 from tests.integration.program import running_program
-from tests.integration.prometheus import CHOSEN, JOB
+from tests.integration.prometheus import CHOSEN
 
 START_SECONDS = 120.0
 ANSWER_SECONDS = 30.0
@@ -69,7 +69,9 @@ class Grafana:
 
     def series(self, target: Json, seconds: int) -> list[Series]:
         """What a panel's query gives over the last seconds. What the pages would put in is put in here."""
-        expression = target["expr"].replace("$job", JOB).replace("$instance", CHOSEN["$instance"])
+        expression = target["expr"]
+        for variable in ("$mesh", "$job", "$instance"):
+            expression = expression.replace(variable, CHOSEN[variable])
         query = {**target, "expr": expression, "datasource": {"type": SOURCE, "uid": SOURCE}}
         query |= {"maxDataPoints": POINTS, "intervalMs": 1_000, "range": not target.get("instant")}
         asked = {"queries": [query], "from": f"now-{seconds}s", "to": "now"}

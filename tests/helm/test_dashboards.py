@@ -70,7 +70,7 @@ class TestRules:
         (one,) = [each for each in dashboard["templating"]["list"] if each["type"] == "datasource"]
         assert (one["name"], one["label"], one["query"]) == ("datasource", "Data source", "prometheus")
 
-    @pytest.mark.parametrize(("name", "label"), [("job", "Job"), ("instance", "Instance")])
+    @pytest.mark.parametrize(("name", "label"), [("mesh", "Mesh"), ("job", "Job"), ("instance", "Instance")])
     def test_template_job_rule_and_template_instance_rule(self, dashboard: Json, name: str, label: str) -> None:
         (one,) = [each for each in dashboard["templating"]["list"] if each["name"] == name]
         assert (one["label"], one["type"], one["multi"], one["allValue"]) == (label, "query", True, ".+")
@@ -124,6 +124,13 @@ class TestQueries:
     def test_target_job_rule_and_target_instance_rule(self, target: Target) -> None:
         for selector in selectors(target.expression):
             assert {("job", "$job"), ("instance", "$instance")} <= selector.matchers
+
+    def test_it_keeps_to_the_meshes_that_are_chosen(self, target: Target) -> None:
+        """What has no label for its mesh is joined to what has one."""
+        asked = selectors(target.expression)
+        ours = [one for one in asked if one.name.startswith("meshgate_")]
+        assert all(("mesh", "$mesh") in one.matchers for one in ours)
+        assert ours == asked or "meshgate_build_info" in {one.name for one in ours}
 
     def test_target_rate_interval_rule(self, target: Target) -> None:
         ranged = [one for one in selectors(target.expression) if one.seconds is not None]

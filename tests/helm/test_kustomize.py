@@ -138,8 +138,8 @@ class TestTestMesh:
         }
         text = find(test_mesh, "ConfigMap", name)["data"]["meshgate.yaml"]
         broker = Broker.of(parse(text, tmp_path / "meshgate.yaml"))
-        assert f"{broker.host}:{broker.port}" == values_of(TEST_MESH)["kafka"]["bootstrap"]
-        pod, service = broker.host.split(".")
+        assert str(broker.listen) == values_of(TEST_MESH)["kafka"]["bootstrap"]
+        pod, service = broker.listen.host.split(".")
         assert pod == f"{find(test_mesh, 'StatefulSet', 'kafka')['metadata']['name']}-0"
         assert find(test_mesh, "Service", "kafka")["metadata"]["name"] == service
 

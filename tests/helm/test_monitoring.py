@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helm.chart import CHART, LEAST, Object, find, merged, of_kind, render, render_exactly
+from tests.helm.chart import CHART, LEAST, Object, find, merged, of_kind, refusal, render, render_exactly
 from tests.helm.schemas import faults
 
 ALERTS = """\
@@ -55,6 +55,20 @@ class TestFiles:
         assert found["metadata"]["labels"]["grafana_dashboard"] == "1"
         assert found["metadata"]["annotations"] == {"grafana_folder": "Meshgate"}
         assert json.loads(found["data"]["flow.json"]) == DASHBOARD
+
+    @pytest.mark.parametrize(
+        ("base", "before"), [("", ""), ("https://git.example.org/m", "https://git.example.org/m/")]
+    )
+    def test_an_alert_says_where_its_runbook_is_read(self, base: str, before: str) -> None:
+        for each in (base, before):
+            objects = render(metrics={"rules": {"enabled": True, "runbookBase": each}})
+            groups = [group for one in of_kind(objects, "PrometheusRule") for group in one["spec"]["groups"]]
+            urls = [rule["annotations"]["runbook_url"] for group in groups for rule in group["rules"]]
+            assert urls
+            assert all(url.startswith(f"{before}k8s/RUNBOOKS.md#meshgate") for url in urls)
+
+    def test_a_runbook_base_that_is_no_url_is_refused(self) -> None:
+        assert "runbookBase" in refusal(metrics={"rules": {"runbookBase": "git.example.org"}})
 
     def test_without_being_asked_for_there_are_none(self, watched: Path) -> None:
         objects = render_exactly(LEAST, watched)

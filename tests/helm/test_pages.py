@@ -10,9 +10,10 @@ from pathlib import Path
 
 import click
 import pytest
+import yaml
 
 from gateway.cli import VERBS, Verbs
-from tests.helm.chart import CHART, render
+from tests.helm.chart import CHART, find, render, render_exactly
 from tests.helm.test_values import SCHEMA, resolved
 
 ROOT = CHART.parents[1]
@@ -93,6 +94,14 @@ def test_every_command_of_ours_has_these_verbs_and_options(page: Path) -> None:
                 rest.pop(0)
         needed = [one for one in command.params if isinstance(one, click.Argument) and one.required]
         assert given >= len(needed), words
+
+
+def test_the_least_values_that_are_shown_make_a_release_of_the_images_that_are_pushed() -> None:
+    page = PAGES[0].read_text()
+    (shown,) = re.findall(r"```yaml\n(images: .*?)```", page, flags=re.S)
+    edge = find(render_exactly(yaml.safe_load(shown)), "StatefulSet", "-edge")
+    (image,) = {each["image"] for each in edge["spec"]["template"]["spec"]["containers"]}
+    assert f"docker push {image}\n" in page
 
 
 def has_value(path: str) -> bool:

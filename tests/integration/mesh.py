@@ -71,7 +71,7 @@ class TestMesh:
             kind = socket.SOCK_DGRAM if scheme in ("udp", "quic") else socket.SOCK_STREAM
             port = self.ports[str(listener["name"])] = free_port(kind)
             placed.append({**listener, "listen": f"{scheme}://127.0.0.1:{port}"})
-        kafka = free_kafka_port()
+        kafka = free_port()
         self.ports |= {"kafka": kafka, "edge": free_port(), "router": free_port()}
         config: Settings = {
             "mesh": "test",
@@ -135,15 +135,6 @@ class TestMesh:
     def pid_of(self, part: str) -> int:
         running = yaml.safe_load((self.folder / "state" / "running.json").read_text())
         return int(next(one["pid"] for one in running["parts"] if one["name"] == part))
-
-
-def free_kafka_port() -> int:
-    """Two ports in a row: the controller listens one above."""
-    while True:
-        port = free_port()
-        with socket.socket() as above, contextlib.suppress(OSError):
-            above.bind(("127.0.0.1", port + 1))
-            return port
 
 
 @contextlib.contextmanager

@@ -22,7 +22,7 @@ START_SECONDS = 60.0
 ANSWER_SECONDS = 10.0
 SCRAPE_SECONDS = 1
 JOB = "mesh"
-CHOSEN = {"$job": JOB, "$instance": ".+", "$__rate_interval": "1m"}
+CHOSEN = {"$mesh": ".+", "$job": JOB, "$instance": ".+", "$__rate_interval": "1m"}
 """What stands in Grafana's variables: all there is, and rates over a minute, as for scrapes a quarter minute apart."""
 
 

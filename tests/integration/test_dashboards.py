@@ -89,7 +89,7 @@ def test_there_is_something_to_choose(prometheus: Prometheus, dashboard: Dashboa
     for variable in dashboard.to_json()["templating"]["list"]:
         if variable["type"] == "query":
             metric, _, label = variable["query"].removeprefix("label_values(").removesuffix(")").rpartition(", ")
-            matching = {"match[]": metric.replace("$job", ".+")}
+            matching = {"match[]": metric.replace("$mesh", ".+").replace("$job", ".+")}
             values = partial(prometheus.ask, f"api/v1/label/{label}/values", **matching)
             wait_until(values, f"{label} of {metric}", SECONDS)
 

@@ -36,15 +36,21 @@ class TestWithoutRules:
         assert judge.may_serve(node, "web", "order.>")
 
 
+def test_what_may_be_asked_of_a_server_is_judged_by_the_subject_and_not_by_all_it_serves() -> None:
+    judge = Permissions((Rule(serve=Grant(("a.>",), ("a.b",))),))
+    assert [judge.may_be_asked(NODE, "web", subject) for subject in ("a.c", "a.b", "c")] == [True, False, False]
+
+
 class TestTheMeshsOwnSubjects:
-    @pytest.mark.parametrize("subject", ["mesh.subscribe", "MESH.x", "mesh", "mesh/ping", "Mesh.session.opened"])
+    @pytest.mark.parametrize("subject", ["mesh.subscribe", "MESH.x", "mesh.", "mesh/ping", "Mesh.session.opened"])
     def test_nobody_publishes_or_serves_there_whatever_the_rules_say(self, subject: str) -> None:
         judge = Permissions((Rule(),))
         assert not judge.may_publish(NODE, "web", subject)
         assert not judge.may_serve(NODE, "web", subject)
 
-    def test_a_name_that_only_begins_like_it_is_free(self) -> None:
-        assert Permissions().may_publish(NODE, "web", "meshes.new")
+    @pytest.mark.parametrize("subject", ["meshes.new", "mesh"])
+    def test_a_name_that_only_begins_like_it_is_free(self, subject: str) -> None:
+        assert Permissions().may_publish(NODE, "web", subject)
 
     def test_anyone_may_subscribe_there(self) -> None:
         assert Permissions().may_subscribe(NODE, "web", "mesh.session.>")

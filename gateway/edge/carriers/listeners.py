@@ -66,7 +66,7 @@ class StreamListener:
         except OSError as error:
             raise SetupError(f"listener {self.listener.name}: cannot listen on {address}: {error.strerror}") from error
         self._port: int = self._server.sockets[0].getsockname()[1]
-        log.info("listening on %s", address)
+        log.info("listening on %s", address.at_port(self._port))
 
     @property
     def port(self) -> int:

@@ -19,8 +19,8 @@ class StreamCarrier(Carrier):
 
     def _may_still_read(self) -> bool:
         """TLS cannot be half closed."""
-        if self.connection is not None and self.tls is None and self.connection.awaits_log:
-            self.connection.end_when_logged()
+        if self.connection is not None and self.tls is None and self.connection.owes_word:
+            self.connection.end_when_told()
             return True
         return super()._may_still_read()
 

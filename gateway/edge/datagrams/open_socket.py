@@ -62,7 +62,8 @@ def bind(listener: Listener) -> socket.socket:
         sock.close()
         raise SetupError(f"listener {listener.name}: cannot listen on {address}: {error.strerror}") from error
     granted = sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
-    log.info("listening on %s, receive buffer %d bytes (asked for %d)", address, granted, RECEIVE_BUFFER_BYTES)
+    bound = address.at_port(sock.getsockname()[1])
+    log.info("listening on %s, receive buffer %d bytes (asked for %d)", bound, granted, RECEIVE_BUFFER_BYTES)
     return sock
 
 

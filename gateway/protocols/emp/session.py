@@ -96,13 +96,16 @@ class EmpSession(Session):
         super().__init__(
             replace(settings, ping_seconds=options.ping_seconds, pong_timeout_seconds=options.pong_timeout_seconds)
         )
-        self.options = options
+        self.use(options)
         self._ended: tuple[str, str] | None = None
         self._facts: dict[str, Fact] = {"envelope": True} if options.envelope == "always" else {}
         self._run = FrameRun()
         self._names: set[bytes] = set()
         self._last_request_id = 0
         self._given_up = RecentIds()
+
+    def use(self, options: EmpOptions) -> None:
+        self.options = options
 
     def _started(self, now: float) -> None:
         self._send(encode_hello())

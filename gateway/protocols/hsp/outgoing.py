@@ -27,11 +27,14 @@ class OutgoingSession(Session):
         super().__init__(
             replace(settings, ping_seconds=options.ping_seconds, pong_timeout_seconds=options.pong_timeout_seconds)
         )
-        self.options = options
+        self.use(options)
         self._draining: Farewell | None = None
         self._unconfirmed = Unconfirmed(settings.request_timeout_seconds)
         self._message_ids: dict[str, int] = {}
         self._names = Names()
+
+    def use(self, options: HspOptions) -> None:
+        self.options = options
 
     # -- deliveries --------------------------------------------------------------------------------------------
 

@@ -44,15 +44,17 @@ class HspSession(OutgoingSession):
 
     def __init__(self, settings: SessionSettings, options: HspOptions) -> None:
         super().__init__(settings, options)
-        self._judged = settings.may_publish is not None
-        self._confirmed = options.ack == "delivered"
-        self._waits = options.ack != "durable"
-        self._waits_otherwise = frozenset(type_ for type_ in options.types if options.waits(type_) != self._waits)
         self._envelope_spoken = options.envelope == "always"
         self._run = FrameRun()
         self._run_acks = bytearray()
         self._tag = 0
         self._owed: dict[int, bytes] = {}
+
+    def use(self, options: HspOptions) -> None:
+        super().use(options)
+        self._confirmed = options.ack == "delivered"
+        self._waits = options.ack != "durable"
+        self._waits_otherwise = frozenset(type_ for type_ in options.types if options.waits(type_) != self._waits)
 
     def _started(self, now: float) -> None:
         self._open(now, ENVELOPE_SPOKEN if self._envelope_spoken else NO_FACTS)
@@ -66,7 +68,7 @@ class HspSession(OutgoingSession):
         """
         limit, acks, pos, end = self.settings.frame_bytes, self._run_acks, 0, len(buffer)
         add_length, waits, waits_otherwise = self._run.lengths.append, self._waits, self._waits_otherwise
-        judged = self._judged
+        judged = self.may_publish is not None
         self._run.begin()
         try:
             while pos < end:
@@ -170,7 +172,7 @@ class HspSession(OutgoingSession):
         if not self._envelope_spoken or not is_plain_event(self._buffer, at, pos + size):
             return False
         if acknowledged:
-            if self._confirmed or self._judged:
+            if self._confirmed or self.may_publish is not None:
                 return False
             self._run_acks += _ACK + self._buffer[pos + 1 : pos + 5]
         return True
@@ -203,8 +205,7 @@ class HspSession(OutgoingSession):
 
     def _take_event(self, message_id: int, subject: str) -> bool:
         """One that is acknowledged when it is logged. What the router will refuse is logged too, and told at once."""
-        may_publish = self.settings.may_publish
-        if may_publish is None or may_publish(subject):
+        if self.may_publish is None or self.may_publish(subject):
             self._run_acks += encode(Frame(Command.ACK, message_id))
         else:
             self._refuse(message_id, MeshError.FORBIDDEN, "this node may not publish that")

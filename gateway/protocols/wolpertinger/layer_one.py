@@ -36,15 +36,19 @@ HEAD_BYTES = 256
 class LayerOne(Session):
     def __init__(self, settings: SessionSettings, options: WolpertingerOptions) -> None:
         super().__init__(settings)
-        self.options = options
         self.cipher: Cipher | None = None
         self._end = b"" if settings.message_transport else b"\n"
         self._fragments = Fragments(settings.frame_bytes)
         self._received = Received()
         self._unconfirmed = Unconfirmed()
-        self._compress = options.compress == "always"
+        self._compress = False
         self._searched = 0
         self._skipped = 0
+        self.use(options)
+
+    def use(self, options: WolpertingerOptions) -> None:
+        self.options = options
+        self._compress = options.compress == "always" or (self._compress and options.compress == "auto")
 
     # -- in ----------------------------------------------------------------------------------------------------
 

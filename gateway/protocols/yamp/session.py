@@ -72,12 +72,15 @@ class YampSession(Session):
         super().__init__(
             replace(settings, ping_seconds=options.ping_seconds, pong_timeout_seconds=options.pong_timeout_seconds)
         )
-        self._options = options
+        self.use(options)
         self._state = State.AWAITING_ECHO if settings.dialled else State.AWAITING_HANDSHAKE
         self._handshake = encode(Handshake(options.formats[0]))
         self._content_type = options.formats[0].content_type
         self._ping_payload = b""
         self._to_log: list[bytes] = []
+
+    def use(self, options: YampOptions) -> None:
+        self._options = options
 
     @property
     def state(self) -> State:

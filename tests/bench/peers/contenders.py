@@ -28,7 +28,7 @@ from tests.bench.peers.pipelines.settings import HOST, Settings
 from tests.bench.peers.proof import check_work
 from tests.bench.peers.running import Running
 from tests.bench.peers.tools import Tools
-from tests.integration.mesh import TestMesh, free_kafka_port, free_port
+from tests.integration.mesh import TestMesh, free_port
 
 PARTITIONS = 2
 WINDOW_SECONDS = 300
@@ -104,7 +104,7 @@ class Pipeline(Contender):
         self._keys = [_new_key() for _ in range(work.sessions)]
         listen, deliver = free_port(socket.SOCK_DGRAM), free_port(socket.SOCK_DGRAM)
         self._settings = Settings(
-            listen, deliver, self._server_port(), TOPIC, PARTITIONS,
+            listen, deliver, free_port(), TOPIC, PARTITIONS,
             dict(_named_secret(key) for key in self._keys),
             WINDOW_SECONDS, str(self.folder),
         )  # fmt: skip
@@ -130,9 +130,6 @@ class Pipeline(Contender):
 
     def dead(self) -> str | None:
         return self._running.dead()
-
-    def _server_port(self) -> int:
-        return free_kafka_port()
 
     def _start_server(self, running: Running, settings: Settings) -> None:
         """The same broker as Meshgate's, with the same settings, and a topic like its raw log."""
@@ -183,9 +180,6 @@ class Nats(Pipeline):
 
     def missing(self) -> Path | None:
         return None if self.tools.nats_server.exists() else self.tools.nats_server
-
-    def _server_port(self) -> int:
-        return free_port()
 
     def _start_server(self, running: Running, settings: Settings) -> None:
         store = str(self.folder / "jetstream")

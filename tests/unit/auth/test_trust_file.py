@@ -118,9 +118,21 @@ def test_a_fault_is_told_with_its_place(text: str, place: str, expected: str) ->
     assert expected in faults(text)[place]
 
 
+def test_a_secret_that_is_too_short_is_told_with_the_bounds_and_a_way_out() -> None:
+    told = faults(key_file(f'hmac: "{SECRET[:16]}"'))[f"nodes.{NODE}.keys.00000001.hmac"]
+    assert told == (
+        "expected an HMAC secret: 16 to 1024 bytes in hex, got 8 bytes; `meshgate keys new` makes a good one"
+    )
+
+
 @pytest.mark.parametrize("size", [MIN_HMAC_BYTES, MAX_HMAC_BYTES])
 def test_an_hmac_secret_may_have_the_least_and_the_most_bytes(size: int) -> None:
     assert faults(key_file(f'hmac: "{"5e" * size}"')) == {}
+
+
+def test_a_time_may_be_of_either_case() -> None:
+    upper, lower = (read(key_file(f'hmac: "{SECRET}", not_after: 2026-01-31{time}')) for time in ("T12:00Z", "t12:00z"))
+    assert upper == lower
 
 
 def test_all_faults_are_told_at_once() -> None:

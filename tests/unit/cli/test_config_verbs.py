@@ -63,7 +63,7 @@ class TestInit:
     def test_a_mesh_name_that_cannot_be_is_refused_before_anything_is_written(self, mesh: Path) -> None:
         result = run("init", "--mesh", "a.b")
         assert result.exit_code == Exit.USAGE
-        assert "expected letters, digits and -" in result.stderr
+        assert "expected letters, digits, - and _" in result.stderr
         assert list(mesh.iterdir()) == []
 
 
@@ -85,6 +85,16 @@ class TestValidate:
         told = "router.lanes: 5 lanes cannot share 4 partitions (kafka.partitions): 4 run"
         (line,) = result.stderr.splitlines()
         assert line.endswith(f"meshgate.yaml: {told}")
+
+    def test_a_limit_of_the_edge_as_a_whole_that_stands_in_a_listener_is_valid_and_told(self, mesh: Path) -> None:
+        listener = "{name: apps, protocol: yamp, listen: 'tcp://127.0.0.1:5042', idle_seconds: 9, in_flight_bytes: 99}"
+        link = "{name: plant, protocol: emp, connect: 'tcp://127.0.0.1:5040', in_flight_bytes: 99}"
+        (mesh / "meshgate.yaml").write_text(f"mesh: demo\nlisteners: [{listener}]\npeers: [{link}]")
+        result = run("validate", "--skip-files")
+        assert result.exit_code == Exit.OK
+        told = [line.split(": ", 1)[1] for line in result.stderr.splitlines()]
+        why = "all of an edge wait for Kafka together: only limits.in_flight_bytes holds"
+        assert told == [f"listeners[0].in_flight_bytes: {why}", f"peers[0].in_flight_bytes: {why}"]
 
     def test_every_fault_is_a_line_and_the_code_says_configuration(self, mesh: Path) -> None:
         (mesh / "meshgate.yaml").write_text("mesh: demo\nbogus: 1\nkafka: {partitions: 0}\n")
@@ -112,11 +122,26 @@ class TestValidate:
         }
 
     def test_files_that_are_not_there_are_faults_unless_they_are_not_asked_for(self, mesh: Path) -> None:
+        kafka = "kafka: {bootstrap: 'a:1', security: {protocol: SSL, ca: kafka.pem}}"
+        (mesh / "meshgate.yaml").write_text(f"mesh: demo\n{kafka}")
+        result = run("validate")
+        assert result.exit_code == Exit.CONFIG
+        assert "kafka.security.ca: cannot read" in result.stderr
+        assert run("validate", "--skip-files").exit_code == Exit.OK
+
+    def test_a_trust_store_that_up_will_make_is_told_and_the_configuration_is_valid(self, mesh: Path) -> None:
         (mesh / "meshgate.yaml").write_text("mesh: demo")
+        result = run("validate", "--output", "json")
+        assert (result.exit_code, said(result)) == (Exit.OK, {"valid": True, "faults": []})
+        assert result.stderr.endswith(f"meshgate.yaml: trust: there is no {mesh / 'keys.yaml'} yet: up makes it\n")
+        assert run("validate", "--skip-files").stderr == ""
+
+    def test_a_trust_store_that_is_there_and_cannot_be_read_is_a_fault(self, mesh: Path) -> None:
+        (mesh / "meshgate.yaml").write_text("mesh: demo")
+        (mesh / "keys.yaml").mkdir()
         result = run("validate")
         assert result.exit_code == Exit.CONFIG
         assert "trust: cannot read" in result.stderr
-        assert run("validate", "--skip-files").exit_code == Exit.OK
 
     def test_tls_files_that_an_edge_would_not_start_with_are_faults(self, mesh: Path) -> None:
         run("init")
@@ -149,8 +174,8 @@ class TestValidate:
         (mesh / "meshgate.yaml").write_text("mesh: demo")
         (mesh / "keys.yaml").write_text("nodes: {}")
         result = run("validate")
-        assert result.exit_code == Exit.CONFIG
-        assert "identity.key: the trust store has no entry gateway" in result.stderr
+        assert result.exit_code == Exit.OK
+        assert "identity.key: the trust store has no entry gateway yet: up makes it" in result.stderr
 
     @pytest.mark.usefixtures("mesh")
     def test_where_there_is_none_it_is_said_how_to_get_one(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -9,13 +10,14 @@ from pathlib import Path
 
 import click
 import pytest
+import yaml
 from click.testing import Result
 
 from gateway import __version__
 from gateway.cli import VERBS, main
 from gateway.cli.console import CommandError, Exit, UnavailableError
 from gateway.config import ConfigError, Fault
-from tests.unit.cli.running import run
+from tests.unit.cli.running import run, said
 
 ARGUMENTS = {
     "keys revoke": ("9a1f4c3e-1111-4222-8333-000000000001", "00000001"),
@@ -105,6 +107,11 @@ def imported_by(*arguments: str, **environment: str) -> set[str]:
     code = "import atexit, sys; atexit.register(lambda: print('\\n'.join(sys.modules), file=sys.stderr));"
     code += f"from gateway.cli import main; main({list(arguments)!r})"
     return set(alone("-c", code, **environment).stderr.split())
+
+
+def test_trace_looks_long_enough_for_what_a_repeat_repeats() -> None:
+    """A second and a half was too short for the window of a busy mesh, and a repeat was called pending."""
+    assert "default: 10.0" in run("trace", "--help").stdout
 
 
 class TestFailures:
@@ -202,8 +209,45 @@ def leaves(command: click.Command, *names: str) -> Iterator[tuple[str, click.Com
 
 
 def test_every_verb_speaks_json_and_says_as_much_as_it_is_asked_to() -> None:
-    """But for those whose output is a file for something else."""
     for name, verb in leaves(main):
         options = {option for parameter in verb.params for option in parameter.opts}
-        if name not in ("completion", "rules examples"):
-            assert {"--output", "-v", "-q", "--log-format"} <= options, name
+        assert {"--output", "-v", "-q", "--log-format"} <= options, name
+
+
+def test_what_is_a_file_for_something_else_may_be_had_as_json_too() -> None:
+    script = run("completion", "bash")
+    assert said(run("completion", "bash", "--output", "json")) == {"shell": "bash", "script": script.stdout[:-1]}
+    rules = said(run("rules", "examples", "--output", "json"))
+    assert rules == yaml.safe_load(run("rules", "examples").stdout)
+    assert all(rule["name"] and rule["sql"] for rule in rules)
+
+
+class TestLogFormat:
+    @pytest.mark.parametrize(
+        ("arguments", "words"),
+        [
+            (("schema", "--output", "xml"), "'xml' is not one of"),
+            (("rejected", "show"), "Missing argument"),
+            (("config", "print", "-c", "no/such.yaml"), "no/such.yaml: cannot read it: No such file or directory"),
+        ],
+    )
+    def test_errors_are_lines_of_the_log_where_that_is_json(self, arguments: tuple[str, ...], words: str) -> None:
+        result = run(*arguments, "--log-format", "json")
+        assert result.exit_code != Exit.OK
+        (line,) = result.stderr.splitlines()
+        told = json.loads(line)
+        assert words in told.pop("message")
+        assert told.pop("time").endswith("Z")
+        assert told == {"level": "error", "logger": "meshgate"}
+        assert run(*arguments).stderr.startswith("meshgate: ")
+
+    def test_every_fault_of_a_configuration_is_a_line_of_its_own(self, tmp_path: Path) -> None:
+        (tmp_path / "meshgate.yaml").write_text("mesh: demo\nbogus: 1\nkafka: {partitions: 0}\n")
+        result = run("validate", "-c", str(tmp_path / "meshgate.yaml"), "--log-format", "json")
+        assert len([json.loads(line)["message"] for line in result.stderr.splitlines()]) == 2
+
+    def test_notes_are_lines_of_the_log_too(self, tmp_path: Path) -> None:
+        (tmp_path / "meshgate.yaml").write_text("mesh: demo")
+        result = run("validate", "-c", str(tmp_path / "meshgate.yaml"), "--log-format", "json")
+        (line,) = map(json.loads, result.stderr.splitlines())
+        assert (line["level"], "up makes it" in line["message"]) == ("info", True)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
 import pytest
 
+from gateway.cli.console import Exit
 from gateway.config import load
 from gateway.embedded.mesh import LocalMesh
 from gateway.embedded.processes import Processes
@@ -66,12 +70,83 @@ def test_a_hangup_ends_nothing_while_there_is_its_terminal_or_never_was_one(
     assert run("up").exit_code == 0
 
 
-@pytest.mark.parametrize(("part", "told"), [("kafka", True), ("router", True), ("rules", True), ("edge", False)])
-def test_each_part_that_keeps_state_keeps_it_where_it_is_told(tmp_path: Path, part: str, told: bool) -> None:
+@pytest.mark.parametrize("part", ["kafka", "router", "rules", "edge"])
+def test_each_part_keeps_its_state_where_it_is_told(tmp_path: Path, part: str) -> None:
     (tmp_path / "meshgate.yaml").write_text("mesh: mine")
     mesh = LocalMesh(load(tmp_path / "meshgate.yaml", state_dir=tmp_path / "x"), lambda _said, _text: None)
     arguments = mesh._part(part).arguments
-    assert (arguments[-2:] == ["--dir", str(tmp_path / "x")]) is told
+    at = arguments.index("--dir")
+    assert arguments[at + 1] == str(tmp_path / "x")
+    assert run(*arguments, "--help").exit_code == 0
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_its_parts_log_as_it_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log_format: str) -> None:
+    seen: list[str] = []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(LocalMesh, "run", lambda mesh, _stop: seen.extend(mesh._part("rules").arguments))
+    assert run("up", "--log-format", log_format).exit_code == 0
+    assert seen[-3:] == ["-v", "--log-format", log_format]
+    assert run(*seen, "--help").exit_code == 0
+
+
+def test_a_change_that_needs_a_restart_or_cannot_be_read_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "meshgate.yaml"
+    file.write_text("mesh: mine")
+    heard: list[tuple[object, str]] = []
+    mesh = LocalMesh(load(file), lambda said, text: heard.append((said, text)))
+    for text in ("mesh: other", "mesh: [", "mesh: mine"):
+        file.write_text(text)
+        mesh._settings.ask()
+        mesh._follow_file()
+    (restart, told), (broken, _) = heard
+    why = "a change of mesh needs a restart"
+    assert (restart, told) == ({"event": "not_reloaded", "because": why}, f"not reloaded: {why}")
+    assert isinstance(broken, dict)
+    assert broken["because"].startswith(f"{file}:2: no YAML")
+
+
+@pytest.mark.parametrize("part", ["edge", "router"])
+def test_a_management_address_without_a_port_is_a_fault(tmp_path: Path, part: str) -> None:
+    file = tmp_path / "meshgate.yaml"
+    file.write_text(f"{{mesh: mine, {part}: {{management: '127.0.0.1:0'}}}}")
+    result = run("up", "-c", str(file))
+    assert result.exit_code == Exit.CONFIG
+    assert f"meshgate: {file}: {part}.management: expected a port from 1 to 65535" in result.stderr
+
+
+UNHEARD = """
+import sys
+from gateway.cli import main
+from gateway.embedded.mesh import LocalMesh
+
+def run(mesh, stop):
+    mesh._done("kafka", "heard")
+    sys.stdin.read()  # until the reader has gone
+    for _ in range(3):
+        mesh._done("edge", "unheard")
+    print("went on", file=sys.stderr)
+
+LocalMesh.run = run
+main(["up"])
+"""
+
+
+def test_it_goes_on_when_nobody_reads_what_it_says_any_more(tmp_path: Path) -> None:
+    (tmp_path / "meshgate.yaml").write_text("mesh: mine")
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+    with subprocess.Popen(
+        [sys.executable, "-c", UNHEARD], cwd=tmp_path, env=environment, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as up:  # fmt: skip
+        assert up.stdout is not None
+        assert up.stdin is not None
+        assert up.stderr is not None
+        assert "heard" in up.stdout.readline()
+        up.stdout.close()
+        up.stdin.close()
+        told = up.stderr.read()
+    assert (told, up.returncode) == ("went on\n", 0)
 
 
 def test_who_ends_it_is_told_at_once_and_when_it_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -15,6 +17,7 @@ from tests.unit.client.loops import in_a_loop
 
 STREAM_PROTOCOLS = sorted(name for name, spec in protocols().items() if spec.session is not None)
 for_every_protocol = pytest.mark.parametrize("protocol", STREAM_PROTOCOLS)
+for_what_can_cancel = pytest.mark.parametrize("protocol", [one for one in STREAM_PROTOCOLS if one != "wolpertinger"])
 
 
 async def double(asked: Asked) -> Answer:
@@ -130,27 +133,47 @@ async def test_a_request_without_an_answer_in_time_raises(protocol: str) -> None
     assert "within 0.05 s" in str(unanswered.value)
 
 
-@pytest.mark.parametrize("protocol", [name for name in STREAM_PROTOCOLS if name != "wolpertinger"])
-@in_a_loop
-async def test_who_stops_waiting_cancels_the_handler(protocol: str) -> None:
-    begun, cancelled = asyncio.Event(), asyncio.Event()
+class Endless:
+    """A handler that never answers."""
 
-    async def endless(asked: Asked) -> bytes:
-        begun.set()
+    def __init__(self) -> None:
+        self.begun, self.cancelled = asyncio.Event(), asyncio.Event()
+
+    async def answer(self, asked: Asked) -> bytes:
+        self.begun.set()
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
-            cancelled.set()
+            self.cancelled.set()
             raise
         return asked.body
 
+
+@for_what_can_cancel
+@in_a_loop
+async def test_who_stops_waiting_cancels_the_handler(protocol: str) -> None:
+    endless = Endless()
     async with loopback(protocol) as mesh, connect(protocol, "127.0.0.1", mesh.port) as server:
-        await server.serve("slow.work", endless)
+        await server.serve("slow.work", endless.answer)
         async with connect(protocol, "127.0.0.1", mesh.port) as requester:
             waiting = asyncio.create_task(requester.request("slow.work"))
-            await begun.wait()
+            await endless.begun.wait()
             waiting.cancel()
-            await cancelled.wait()
+            await endless.cancelled.wait()
+
+
+@for_what_can_cancel
+@in_a_loop
+async def test_who_leaves_cancels_what_it_has_asked(protocol: str) -> None:
+    endless = Endless()
+    async with loopback(protocol) as mesh, connect(protocol, "127.0.0.1", mesh.port) as server:
+        await server.serve("slow.work", endless.answer)
+        async with connect(protocol, "127.0.0.1", mesh.port) as requester:
+            waiting = asyncio.create_task(requester.request("slow.work"))
+            await endless.begun.wait()
+        with pytest.raises(EndedError):
+            await waiting
+        await endless.cancelled.wait()
 
 
 @for_every_protocol
@@ -200,3 +223,49 @@ async def test_over_a_websocket_all_is_as_over_tcp(protocol: str) -> None:
             event = await anext(client.events())
             answer = await client.request("sum.double", b"[21]", JSON)
     assert (event.subject, event.body, answer.body) == ("temp.high", b"[81]", b"42")
+
+
+@for_every_protocol
+@in_a_loop
+async def test_what_was_published_has_been_read_when_it_has_settled(protocol: str) -> None:
+    async with loopback(protocol) as mesh, connect(protocol, "127.0.0.1", mesh.port) as client:
+        for _ in range(100):
+            await client.publish("temp.high", b"[81]", JSON)
+        await client.settle()
+        assert len(mesh.heard) == 100
+
+
+@asynccontextmanager
+async def yamp_server(*, hangs_up: bool, last_words: bytes = b"") -> AsyncIterator[int]:
+    """Shakes hands, and answers nothing from then on."""
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(await reader.readexactly(8))
+        await reader.readexactly(1)
+        if hangs_up:
+            writer.write(last_words)
+            writer.write_eof()
+        while await reader.read(1024):
+            pass
+        writer.close()
+
+    async with await asyncio.start_server(talk, "127.0.0.1", 0) as server:
+        yield server.sockets[0].getsockname()[1]
+
+
+@pytest.mark.parametrize("hangs_up", [False, True])
+@in_a_loop
+async def test_a_peer_that_pings_mean_nothing_to_is_believed_to_have_read_it(hangs_up: bool) -> None:
+    async with yamp_server(hangs_up=hangs_up) as port, connect("yamp", "127.0.0.1", port) as client:
+        await client.publish("temp.high", b"[81]", JSON)
+        await client.settle(0.05)
+
+
+@in_a_loop
+async def test_a_peer_that_ends_the_session_with_a_reason_has_not_taken_it() -> None:
+    close = bytes.fromhex("03 0004") + b"full"
+    async with yamp_server(hangs_up=True, last_words=close) as port, connect("yamp", "127.0.0.1", port) as client:
+        await client.publish("temp.high", b"[81]", JSON)
+        with pytest.raises(EndedError) as ended:
+            await client.settle()
+    assert ended.value.why == "the session ended: bye: full"

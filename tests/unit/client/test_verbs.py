@@ -117,6 +117,34 @@ class TestPub:
         assert result.stderr.startswith("not signed: no meshgate.yaml here; most listeners refuse it.")
         assert (result.exit_code, quiet.stderr) == (Exit.OK, "")
 
+    @pytest.mark.parametrize(
+        "arguments", [("-5",), ("-5", "-n", "1", "-q"), ("--timeout", "5", "-5"), ("--", "-5"), ("-q", "--", "-5")]
+    )
+    def test_a_body_may_be_a_negative_number(self, arguments: tuple[str, ...]) -> None:
+        with mesh_beside("hsp") as mesh:
+            result = run(mesh, "pub", "temp.kitchen", *arguments)
+        assert result.exit_code == Exit.OK, result.stderr
+        assert [event.body for event in mesh.heard] == [b"-5"]
+
+    @pytest.mark.parametrize(("argument", "why"), [("-x", "No such option"), ("--n=5", "No such option")])
+    def test_what_is_no_number_is_an_option_still(self, argument: str, why: str) -> None:
+        for verb in ("pub", "req"):
+            result = CliRunner().invoke(main, [verb, "temp.kitchen", argument])
+            assert (result.exit_code, why in result.stderr) == (Exit.USAGE, True)
+
+    def test_a_number_behind_an_option_is_its_value(self) -> None:
+        result = CliRunner().invoke(main, ["pub", "temp.kitchen", "-n", "-5"])
+        assert result.exit_code == Exit.USAGE
+        assert "--count': -5 is not in the range" in result.stderr
+
+    @pytest.mark.parametrize("via", ["yamp", "emp"])
+    def test_what_the_peer_does_not_take_is_an_error_where_nothing_is_confirmed_too(self, via: str) -> None:
+        with mesh_beside(via) as mesh:
+            result = run(mesh, "pub", "blob", "-", stdin=bytes(2_000_000))
+        assert (result.exit_code, result.stdout) == (Exit.UNAVAILABLE, "")
+        assert result.stderr.startswith(f"meshgate: tcp://127.0.0.1:{mesh.port}: the session ended: ")
+        assert mesh.ended == ["too_large"]
+
 
 class TestSub:
     def test_events_are_lines_and_the_acknowledgement_is_told_beside_them(self) -> None:

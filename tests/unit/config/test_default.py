@@ -93,11 +93,11 @@ def test_the_template_is_yaml_by_itself() -> None:
     assert yaml.safe_load(default_text("demo", UUID(NODE)))["mesh"] == "demo"
 
 
-def test_files_that_it_names_and_that_are_missing_are_told(tmp_path: Path) -> None:
+def test_a_trust_store_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     config = load(write_default(tmp_path))
+    assert check_files(config) == []  # `up` makes its trust store
+    (tmp_path / "keys.yaml").mkdir()
     assert [fault.path for fault in check_files(config)] == ["trust"]
-    (tmp_path / "keys.yaml").touch()
-    assert check_files(config) == []
 
 
 def test_certificates_that_are_missing_are_told(tmp_path: Path) -> None:

@@ -24,6 +24,13 @@ class TestWhereItIs:
         assert settings.client_settings()["bootstrap_servers"] == ["127.0.0.1:19092"]
         assert settings.spark_options()["kafka.bootstrap.servers"] == "127.0.0.1:19092"
 
+    @pytest.mark.parametrize(("listen", "found"), [("0.0.0.0:9092", "127.0.0.1:9092"), ("[::]:9092", "[::1]:9092")])
+    def test_a_broker_that_listens_everywhere_is_found_on_this_machine(self, listen: str, found: str) -> None:
+        assert read(kafka(f"listen: '{listen}'")).kafka.bootstrap_servers == found
+
+    def test_a_broker_whose_port_the_system_would_choose_could_not_be_found(self) -> None:
+        expect_fault(kafka("listen: '127.0.0.1:0'"), "kafka.listen", "expected a port from 1 to 65535", line=2)
+
     def test_clients_of_a_cluster_begin_with_any_of_its_brokers(self) -> None:
         settings = read(kafka("bootstrap: 'a:9092,b:9093'")).kafka
         assert not settings.is_embedded

@@ -48,12 +48,13 @@ class TestWhatIsRead:
     def test_an_edges_id_without_a_number_of_its_own_is_refused(self, identity: str) -> None:
         expect_fault(f"mesh: demo\nedge: {{id: '{identity}'}}", "edge.id", "with a number at the end", line=2)
 
-    @pytest.mark.parametrize("mesh", ["a.b", "a_b", "", "-a", "a" * 64, "ä"])
+    @pytest.mark.parametrize("mesh", ["a.b", "_a", "", "-a", "a" * 64, "ä"])
     def test_a_mesh_name_that_cannot_begin_a_topics_name_is_refused(self, mesh: str) -> None:
-        expect_fault(f"mesh: '{mesh}'", "mesh", "expected letters, digits and -, at most 63", line=1)
+        expect_fault(f"mesh: '{mesh}'", "mesh", "expected letters, digits, - and _, at most 63", line=1)
 
-    def test_a_mesh_name_of_the_largest_length_is_taken(self) -> None:
-        assert read(f"mesh: {'a' * 63}").mesh == "a" * 63
+    @pytest.mark.parametrize("mesh", ["a" * 63, "my_mesh", "my-mesh_2"])
+    def test_any_other_is_taken(self, mesh: str) -> None:
+        assert read(f"mesh: {mesh}").topic("raw") == f"{mesh}.raw"
 
 
 class TestPermissions:
@@ -214,6 +215,18 @@ class TestFaults:
 
     def test_control_characters_are_no_yaml(self) -> None:
         expect_fault("mesh: a\x00b", "", "no YAML")
+
+    @pytest.mark.parametrize(
+        "section", ["rules", "permissions", "listeners", "peers", "kafka", "edge", "limits", "router", "trust"]
+    )
+    def test_a_section_whose_entries_are_all_commented_out_is_as_if_it_were_not_there(self, section: str) -> None:
+        assert read(f"mesh: demo\n{section}:\n#  - {{name: hot}}\n") == read("mesh: demo")
+
+    def test_an_empty_section_that_is_unknown_is_an_error_still(self) -> None:
+        expect_fault("mesh: demo\nrulse:\n", "rulse", "unknown key: did you mean rules?", line=2)
+
+    def test_an_empty_name_of_the_mesh_is_one_that_is_missing(self) -> None:
+        expect_fault("mesh:\n", "mesh", "is missing")
 
     @pytest.mark.parametrize(
         ("text", "path", "expected"),

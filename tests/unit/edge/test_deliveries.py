@@ -104,6 +104,14 @@ async def test_what_cannot_be_delivered_stands_in_rejected_with_its_reason() -> 
 
 
 @in_a_loop
+async def test_what_has_no_frame_has_expired_with_its_session_and_nothing_was_refused() -> None:
+    async with running(configured(listener("plc", "hsp"))) as edge:
+        edge.delivers(b"", sessions=(9,), request="7")
+        assert await ends(edge) == [(name(edge, 9), "expired", "the session is gone")]
+        assert edge.kafka.rejected() == []
+
+
+@in_a_loop
 async def test_deliveries_to_sessions_of_an_earlier_epoch_reach_nobody() -> None:
     async with running(configured(listener("plc", "hsp"))) as edge:
         await edge.opens("plc")

@@ -14,6 +14,8 @@ from cryptography import x509
 
 from gateway.edge.carriers.links import MAX_REDIRECTS
 from gateway.event import Auth
+from gateway.protocols.hsp.options import HspOptions
+from gateway.protocols.hsp.session import HspSession
 from gateway.raw_log.frames import LINK_FACT, REDELIVER_FACT, Source
 from gateway.raw_log.mesh_frames import SessionOpened
 from tests.unit.edge.certificates import Authority
@@ -96,6 +98,28 @@ async def test_a_link_that_ends_is_dialled_again() -> None:
             assert await peer.reads(len(HANDSHAKE)) == HANDSHAKE
             peer.hangs_up()
         await until(lambda: edge.of("connections_closed_total", "plant", reason="eof") == 3)
+
+
+@in_a_loop
+async def test_a_link_that_ends_with_open_requests_of_its_peer_is_dialled_again_at_once() -> None:
+    async with plant() as (there, port):
+        dialled = link(port, "hsp", types={17: {"subject": "sum", "kind": "request"}})
+        async with running(configured(peers=[dialled], request_timeout_seconds=600)) as edge:
+            peer = await meets(edge, there)
+            peer.sends(bytes.fromhex("01 00000001 0011 00000000"))
+            peer.says_no_more()
+            await meets(edge, there)
+
+
+@in_a_loop
+async def test_a_session_is_spared_the_options_of_another_protocol_that_its_link_speaks_by_now() -> None:
+    async with plant() as (there, port), running(configured(peers=[link(port, "hsp")])) as edge:
+        await meets(edge, there)
+        await source(edge)
+        [connection] = edge.life.sessions
+        assert isinstance(connection.session, HspSession)
+        edge.life.use(configured(peers=[link(port, "emp")]))
+        assert connection.session.options == HspOptions()
 
 
 @in_a_loop

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gateway.address import HostPort
+from gateway.cli.console import Output
+from gateway.cli.edge import _show_ready
+from gateway.embedded.mesh import _as_bound
 from gateway.errors import SetupError
 from gateway.protocols.actions import Farewell
 from gateway.protocols.yamp.codec import encode
@@ -48,6 +53,38 @@ async def test_an_edge_that_nobody_talks_to_stays_ready_because_kafka_answers_it
         edge.kafka.producer_.held = False
         edge.kafka.producer_.acknowledge()
         await edge.becomes(200)
+
+
+@in_a_loop
+async def test_the_ports_that_the_system_chose_are_told_wherever_they_are_asked_for(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level(logging.INFO)
+    async with process(tmp_path, listener("plc", "hsp"), listener("devices", "emm", "udp")) as running:
+        edge = running.edge
+        management = HostPort("127.0.0.1", edge.management_port)
+        listens = {
+            "plc": f"tcp://127.0.0.1:{running.port('plc')}",
+            "devices": f"udp://127.0.0.1:{running.port('devices')}",
+        }
+        assert await running.asks("/listeners") == (200, listens)
+        assert all(f"listening on {address}" in caplog.text for address in listens.values())
+        _show_ready(edge, Output.JSON)
+        said = {"event": "ready", "part": "edge-0", "listeners": listens, "management": str(management)}
+        assert json.loads(capsys.readouterr().out) == said
+        settings = edge.config.edge.model_copy(update={"management": management})
+        config = edge.config.model_copy(update={"edge": settings})
+        bound = await asyncio.to_thread(_as_bound, config)
+        assert {one.name: str(one.address) for one in bound.listeners} == listens
+
+
+@in_a_loop
+async def test_what_holds_otherwise_than_it_reads_is_told_at_the_start(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with process(tmp_path, listener("plc", "hsp", in_flight_bytes=99)):
+        [said] = caplog.messages
+        assert "listeners[0].in_flight_bytes: all of an edge wait for Kafka together" in said
 
 
 @in_a_loop

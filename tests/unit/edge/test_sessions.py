@@ -20,6 +20,7 @@ from tests.unit.edge.running import configured, in_a_loop, listener, running, un
 DATA = bytes.fromhex("00 0099 00000003 78797a")
 DATA_ACK_1 = bytes.fromhex("01 00000001 0007 00000005 68656c6c6f")
 ACK_1 = bytes.fromhex("02 00000001")
+DATA_ACK_2, ACK_2 = bytes.fromhex("01 00000002 0007 00000000"), bytes.fromhex("02 00000002")
 PING, PONG = b"\x03", b"\x04"
 HANDSHAKE = bytes.fromhex("00 0001 04 6a736f6e")
 EVENT = bytes.fromhex("05") + b"\1" * 16 + bytes.fromhex("03 666f6f 00000007 7b2261223a317d")
@@ -90,6 +91,35 @@ async def test_what_the_permissions_forbid_is_logged_and_not_acknowledged() -> N
         assert await peer.reads(11) == bytes.fromhex("05 00000001 ff00 0000003f")
         assert b'"forbidden"' in await peer.reads(63)
         await until(edge.kafka.frames)
+
+
+@in_a_loop
+async def test_a_session_that_stands_is_judged_by_the_permissions_in_force() -> None:
+    forbidding = configured(PLC, permissions=[{"publish": {"deny": ["hsp.7"]}}])
+    async with running(configured(PLC)) as edge:
+        [peer] = await edge.opens("plc")
+        edge.life.use(forbidding)
+        peer.sends(DATA_ACK_1)
+        assert b'"forbidden"' in await peer.reads(74)
+        edge.life.use(configured(PLC))
+        peer.sends(DATA_ACK_1)
+        assert await peer.reads(5) == ACK_1
+
+
+@in_a_loop
+async def test_a_session_that_stands_takes_over_its_listeners_new_options() -> None:
+    asked = configured(listener("plc", "hsp", types={7: {"subject": "sum", "kind": "request"}}))
+    async with running(configured(listener("plc", "hsp"))) as edge:
+        [peer] = await edge.opens("plc")
+        edge.life.use(asked)
+        peer.sends(DATA_ACK_1)
+        await until(edge.kafka.frames)
+        [connection] = edge.life.sessions
+        assert connection.session.open_requests == 1
+        await peer.hears_nothing()
+        edge.life.use(configured(PLC))
+        peer.sends(DATA_ACK_2)
+        assert await peer.reads(5) == ACK_2
 
 
 @in_a_loop

@@ -7,12 +7,14 @@ import os
 import signal
 import subprocess
 import sys
+import sysconfig
 import time
 from pathlib import Path
 
 import pytest
 
-from gateway.embedded.processes import LOG_BYTES, Part, Processes, start_time
+import gateway
+from gateway.embedded.processes import LOG_BYTES, Part, Processes, program, start_time
 from gateway.errors import SetupError
 
 DEADLINE_SECONDS = 30.0
@@ -74,6 +76,25 @@ def test_who_ends_takes_its_own_record_along(tmp_path: Path) -> None:
     assert not processes.record.exists()
 
 
+def test_its_last_words_are_those_that_say_what_happened_and_not_where(tmp_path: Path) -> None:
+    part = Part("kafka", [], tmp_path / "kafka.log")
+    assert part.last_words() == ""
+    part.log.write_text(
+        "starting\n[main] ERROR it failed\nCaused by: X: taken\n\tat a.b.C(D.java:1)\n\t... 18 more\n\n"
+    )
+    assert part.last_words() == "Caused by: X: taken"
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [('{"level": "error", "message": "kafka is away"}', "kafka is away"), ("[]", "[]"), ("{}", "{}"), ("7", "7")],
+)
+def test_of_a_log_in_json_its_last_words_are_the_message(tmp_path: Path, line: str, words: str) -> None:
+    part = Part("edge", [], tmp_path / "edge.log")
+    part.log.write_text(f"{line}\n")
+    assert part.last_words() == words
+
+
 CHILD_OF_OURS = """
 import signal, subprocess, sys
 from gateway.embedded.processes import ends_with_parent
@@ -94,3 +115,36 @@ def test_a_child_ends_with_its_parent_however_that_ends() -> None:
     while start_time(child) is not None and time.monotonic() < deadline:
         time.sleep(0.01)
     assert start_time(child) is None
+
+
+@pytest.fixture
+def venv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """With the script of an install, and its Python ours."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "meshgate").write_text("#!/bin/sh\nexec sleep 600\n")
+    (tmp_path / "bin" / "meshgate").chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "bin" / "python"))
+    monkeypatch.setattr(sysconfig, "get_path", lambda _: str(tmp_path / "lib"))
+    return tmp_path
+
+
+def test_the_parts_of_an_installed_mesh_are_found_by_their_name(venv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gateway, "__file__", str(venv / "lib" / "gateway" / "__init__.py"))
+    part = Part("edge", ["edge", "-c", str(venv)], venv / "edge.log")
+    part.start()
+    try:
+        assert part.process is not None
+        assert part.process.args[:2] == [str(venv / "bin" / "meshgate"), "edge"]  # type: ignore[index]
+    finally:
+        part.end()
+
+
+@pytest.mark.usefixtures("venv")
+def test_a_checkout_is_not_run_by_the_script_of_an_earlier_install() -> None:
+    assert program() == [sys.executable, "-m", "gateway.cli"]
+
+
+def test_without_a_script_a_part_is_started_by_its_module(venv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gateway, "__file__", str(venv / "lib" / "gateway" / "__init__.py"))
+    (venv / "bin" / "meshgate").unlink()
+    assert program() == [sys.executable, "-m", "gateway.cli"]

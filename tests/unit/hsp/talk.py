@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from gateway.envelope import Envelope
@@ -16,8 +17,12 @@ from tests.unit.contract.conversation import Conversation, settings, whole
 ORDERS = {"types": {7: {"subject": "orders.create", "kind": "request"}}}
 
 
-def hsp(options: dict[str, Any] | None = None, **changes: Any) -> Conversation:
-    return Conversation(HspSession(settings(**changes), HspOptions.model_validate(options or {})))
+def hsp(
+    options: dict[str, Any] | None = None, may_publish: Callable[[str], bool] | None = None, **changes: Any
+) -> Conversation:
+    session = HspSession(settings(**changes), HspOptions.model_validate(options or {}))
+    session.may_publish = may_publish
+    return Conversation(session)
 
 
 def data(type_: int = 17, payload: bytes = b"x") -> bytes:

@@ -81,7 +81,7 @@ class TestAcknowledgement:
             talk.logs(tag)
             assert talk.sends() == ack(message_id)
 
-    @pytest.mark.parametrize("subject", ["mesh.subscribe", "MESH.subscribe", "mesh/subscribe", "mesh"])
+    @pytest.mark.parametrize("subject", ["mesh.subscribe", "MESH.subscribe", "mesh/subscribe"])
     def test_a_control_subject_is_acknowledged_when_it_is_answered(self, subject: str) -> None:
         talk = hsp()
         for message_id in (5, 6):

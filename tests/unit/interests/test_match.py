@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.interests import Interest, InterestTable, Put, Remove, Verb, index
+from gateway.interests.table import May
 
 from .examples import NOW, at, interest, key
 
@@ -20,8 +21,12 @@ def filled(interests: Iterable[Interest]) -> InterestTable:
     return mesh
 
 
-def who(mesh: InterestTable, subject: str, event_id: str = "0-1-0", at_us: int = NOW) -> list[str]:
-    return [one.subscriber for one in mesh.match(subject, Verb.SUBSCRIBE, at_us, event_id)]
+def everyone(*_: object) -> bool:
+    return True
+
+
+def who(mesh: InterestTable, subject: str, event_id: str = "0-1-0", at_us: int = NOW, may: May = everyone) -> list[str]:
+    return [one.subscriber for one in mesh.match(subject, Verb.SUBSCRIBE, at_us, event_id, may)]
 
 
 def serving(name: str, pattern: str, **fields: Any) -> Interest:
@@ -94,6 +99,21 @@ class TestGroups:
     def test_a_group_without_living_members_gets_nothing(self) -> None:
         assert who(filled([interest("a", "x", group="g", expires_at=NOW)]), "x") == []
 
+    def test_a_member_that_may_not_get_an_event_leaves_it_to_one_that_may(self) -> None:
+        mesh = filled(interest(name, "x", group="g") for name in "abc")
+        all_may = {event: who(mesh, "x", event) for event in self.EVENTS}
+        not_b = {event: who(mesh, "x", event, may=lambda one, _: one.subscriber != "b") for event in self.EVENTS}
+        assert {name for (name,) in not_b.values()} == {"a", "c"}
+        assert all(not_b[event] == chosen for event, chosen in all_may.items() if chosen != ["b"])
+
+    def test_a_group_none_of_whose_members_may_get_an_event_gets_nothing(self) -> None:
+        mesh = filled([interest("a", "x", group="g"), interest("b", "x", group="h")])
+        assert who(mesh, "x", may=lambda one, _: one.group == "h") == ["b"]
+
+    def test_a_member_whose_plain_interest_does_not_get_the_event_gets_it_for_the_group(self) -> None:
+        mesh = filled([interest("a", ">"), interest("a", "x", group="g")])
+        assert len(mesh.match("x", Verb.SUBSCRIBE, NOW, "0-1-0", lambda one, _: bool(one.group)).chosen) == 1
+
 
 class TestServers:
     def test_a_request_goes_to_one_server_and_its_retry_to_the_same(self) -> None:
@@ -101,6 +121,12 @@ class TestServers:
         chosen = [mesh.server("sum", f"request-{n}", NOW) for n in range(60)]
         assert chosen == [mesh.server("sum", f"request-{n}", NOW) for n in range(60)]
         assert {one.subscriber for one in chosen if one} == {"s0", "s1", "s2"}
+
+    def test_a_server_that_may_not_be_asked_leaves_the_request_to_one_that_may(self) -> None:
+        mesh = filled([serving("a", "sum"), serving("b", "sum")])
+        asked = {mesh.server("sum", f"r{n}", NOW, lambda one, _: one.subscriber == "b") for n in range(60)}
+        assert asked == {mesh.of("b")[0]}
+        assert mesh.server("sum", "r", NOW, lambda *_: False) is None
 
     def test_nobody_serves_a_subject_that_no_pattern_fits(self) -> None:
         assert filled([serving("a", "sum"), interest("b", "product")]).server("product", "r", NOW) is None

@@ -16,7 +16,9 @@ from .examples import EDGE, NOW, at, interest, key
 
 WORD = st.sampled_from(["a", "b", "c"])
 SEPARATOR = st.sampled_from([".", "/"])
-NAMES = st.sampled_from(["s1", "s2", "s3"])
+NAMES = st.sampled_from(["s1", "s2", "n1", "n2"])
+DURABLE = {"n1", "n2"}
+"""Sessions and nodes have different names: no interest is now the one's and now the other's."""
 
 
 @st.composite
@@ -43,7 +45,7 @@ def histories(draw: st.DrawFn) -> list[Change]:
     for offset in range(draw(st.integers(0, 25))):
         name, pattern, group = draw(NAMES), draw(patterns()), draw(st.sampled_from(["", "", "g"]))
         lease = draw(st.sampled_from([None, NOW, NOW + 1]))
-        fields = {"epoch": draw(st.integers(1, epoch)), "durable": draw(st.booleans())}
+        fields = {"epoch": draw(st.integers(1, epoch)), "durable": name in DURABLE}
         put = Put(interest(name, pattern, offset, group=group, expires_at=lease, **fields))
         new: list[Change] = [
             put,

@@ -184,8 +184,8 @@ class TestLines:
 
     def test_json_has_the_bytes_and_the_text_where_they_are_text(self) -> None:
         assert json.loads(line_of(ROW, "json")) == {
-            "id": "1-2-0", "time": TIME, "protocol": "hsp", "node": "node-3", "subject": "temp.high", "kind": "event",
-            "bytes": 8, "base64": "eyJjIjo4MX0=", "text": '{"c":81}',
+            "id": "1-2-0", "event_id": "1-2-0", "time": TIME, "protocol": "hsp", "node": "node-3",
+            "subject": "temp.high", "kind": "event", "bytes": 8, "base64": "eyJjIjo4MX0=", "text": '{"c":81}',
         }  # fmt: skip
         assert "text" not in as_json(replace(ROW, data=b"\xff"))
 
@@ -202,15 +202,32 @@ class TestTap:
     @pytest.mark.parametrize(
         ("arguments", "why"),
         [
-            (("--reason", "stale"), "--reason says nothing at events: what is there can be chosen by --node"),
-            (("--at", "raw", "--subject", "a"), "--subject says nothing at raw"),
             (("--at", "rejected", "--reason", "bogus"), "'bogus' is not one of 'malformed'"),
             (("--protocol", "smtp"), "'smtp' is not one of 'emm'"),
             (("--subject", "a..b"), "a..b: a pattern has no empty token"),
             (("--from", "noon"), "noon is no RFC 3339 time"),
         ],
     )
-    def test_a_filter_that_could_never_fit_is_a_fault_of_usage(self, arguments: tuple[str, ...], why: str) -> None:
+    def test_a_filter_that_means_nothing_is_a_fault_of_usage(self, arguments: tuple[str, ...], why: str) -> None:
         result = run("tap", *arguments)
         assert result.exit_code == Exit.USAGE
         assert why in result.stderr.splitlines()[0]
+
+    @pytest.mark.parametrize(
+        ("arguments", "why"),
+        [
+            (("--reason", "stale"), "--reason fits nothing at events: what is there can be chosen by --node"),
+            (("--at", "raw", "--subject", "a"), "--subject fits nothing at raw: "),
+            (("--at", "raw", "--reason", "stale"), "--reason fits nothing at raw: "),
+            (("--at", "egress", "--node", "node-3"), "--node fits nothing at egress: "),
+            (("--at", "rejected", "--subject", "a"), "--subject fits nothing at rejected: "),
+        ],
+    )
+    def test_a_filter_that_could_never_fit_is_told_and_taken(self, arguments: tuple[str, ...], why: str) -> None:
+        result = run("tap", *arguments, "-c", "no/such.yaml")
+        assert result.exit_code == Exit.CONFIG  # it got so far
+        assert result.stderr.startswith(why)
+
+    @pytest.mark.parametrize("wanted", [{"subject": ">"}, {"reason": "stale"}])
+    def test_it_fits_no_row(self, wanted: dict[str, str]) -> None:
+        assert rows("raw", raw_record((TestRaw.SESSION, b"one")), Filter(**wanted)) == []

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from gateway import content
+from gateway.protocols.hsp.codec import encode as encode_hsp
+from gateway.protocols.hsp.frames import Command, Frame
 from gateway.protocols.yamp import frames as yamp
 from gateway.protocols.yamp.codec import encode
 from gateway.raw_log import mesh_frames
-from gateway.raw_log.frames import Source
+from gateway.raw_log.frames import ReplyAddress, Source
 from gateway.raw_log.mesh_frames import MESH, Probe, RuleEvent
 from tests.unit.router.mesh_in_a_log import EDGE, EPOCH, MeshInALog, Peer
 
@@ -45,6 +47,10 @@ def told(mesh: MeshInALog) -> dict[str, int]:
         "/".join(part for part in (stage, outcome, reason) if part): n
         for (_, stage, outcome, reason, _), n in frames.items()
     }
+
+
+def lost(mesh: MeshInALog) -> dict[tuple[str, ...], int]:
+    return {key[1:]: count for key, count in mesh.state.tally.take().items() if key[0] == "losses"}
 
 
 def test_an_event_is_accepted_and_recorded(mesh: MeshInALog) -> None:
@@ -133,8 +139,39 @@ def test_what_a_translation_loses_is_counted_by_both_protocols(mesh: MeshInALog)
     mesh.open("hsp", facts={}, subscribe=("a.>",))
     peer = peer_of(mesh)
     mesh.log(peer.source, event("a.b"))
-    losses = {key: count for key, count in mesh.state.tally.take().items() if key[0] == "losses"}
-    assert losses == {("losses", "yamp", "hsp", "subject"): 1}
+    assert lost(mesh) == {("yamp", "hsp", "subject"): 1}
+
+
+@pytest.mark.parametrize(("to", "body"), [("emm", b'"' + b"x" * 600 + b'"'), ("hsp", b"1" * 5_000)])
+def test_what_has_no_form_at_its_receiver_is_lost_for_its_reason(to: str, body: bytes) -> None:
+    mesh = MeshInALog(partitions=1)
+    mesh.state.largest_frame = 4_000
+    receiver = mesh.open(to, facts={"envelope": True}, subscribe=("a.>",))
+    peer = peer_of(mesh)
+    mesh.log(peer.source, encode(yamp.UserEvent((1).to_bytes(16, "big"), "a.b", body)))
+    assert not mesh.sent_to(receiver)
+    assert lost(mesh) == {("yamp", to, "too_large"): 1}
+
+
+@pytest.mark.parametrize(
+    ("to", "asked", "expected"),
+    [
+        ("yamp", "07" * 16, {("hsp", "yamp", "code"): 1}),
+        ("emp", "7", {("hsp", "emp", "code"): 1}),
+        ("wolpertinger", "c", {("hsp", "wolpertinger", "body"): 1, ("hsp", "wolpertinger", "code"): 1}),
+        ("hsp", "e7", {("hsp", "hsp", "code"): 1}),
+        ("hsp", "7", {}),
+    ],
+)
+def test_the_type_of_an_hsp_error_is_lost_but_to_who_asked_in_plain_hsp(
+    mesh: MeshInALog, to: str, asked: str, expected: dict[tuple[str, ...], int]
+) -> None:
+    requester = mesh.open(to, facts=JSON | {"envelope": True})
+    server = peer_of(mesh, "hsp")
+    reply = ReplyAddress(to, to, EDGE, EPOCH, requester.number, asked, "sum", True, requester.source.facts)
+    mesh.log(server.source, encode_hsp(Frame(Command.ERROR, 7, 4660, b"{}")), replies=(reply,))
+    assert len(mesh.sent_to(requester)) == 1
+    assert lost(mesh) == expected
 
 
 def test_verdicts_count_accepted_frames_by_how_their_sender_was_proven(mesh: MeshInALog) -> None:

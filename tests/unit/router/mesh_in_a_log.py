@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import yaml
 
 from gateway import cloud_event, egress
 from gateway.auth.keyring import GatewayIdentity, Key, KeyRing
-from gateway.config import parse
+from gateway.config import Config, parse
 from gateway.egress import Egress, Group
 from gateway.event import Auth, Event
 from gateway.raw_log import mesh_frames
@@ -63,12 +63,18 @@ class MeshInALog:
     """What is written to `raw` is lost, as what Spark's dedup drops is."""
 
     def __post_init__(self) -> None:
-        given = {"mesh": "t", "listeners": LISTENERS, "kafka": {"partitions": self.partitions}, **self.settings}
-        config = parse(yaml.safe_dump(given), Path("meshgate.yaml"), os.environ)
-        self.state = MeshState(config, KeyRing(self.keys), GATEWAY)
+        self.state = MeshState(self._config(self.settings), KeyRing(self.keys), GATEWAY)
         self._functions = RowFunctions(self.state)
         self._ends = [0] * self.partitions
         self._sessions = 0
+
+    def reconfigure(self, **settings: Any) -> None:
+        """The configuration is read again, with these settings over those of the beginning."""
+        self.state.reconfigure(self._config({**self.settings, **settings}))
+
+    def _config(self, settings: Mapping[str, Any]) -> Config:
+        given = {"mesh": "t", "listeners": LISTENERS, "kafka": {"partitions": self.partitions}, **settings}
+        return parse(yaml.safe_dump(given), Path("meshgate.yaml"), os.environ)
 
     # -- in ------------------------------------------------------------------------------------------------
 
@@ -108,6 +114,12 @@ class MeshInALog:
         self._mesh_frame(source, SessionOpened(protocol, **opened), partition)
         return Peer(source)
 
+    def identify(self, peer: Peer, node: str, partition: int = 0, **opened: Any) -> Peer:
+        """The session's peer has proven who it is."""
+        source = replace(peer.source, node=node, auth=Auth.SESSION)
+        self._mesh_frame(source, SessionOpened(source.protocol, again=True, **opened), partition)
+        return Peer(source)
+
     def close(self, peer: Peer, partition: int = 0) -> None:
         self._mesh_frame(peer.source, SessionClosed(peer.source.protocol, "bye"), partition)
 
@@ -116,8 +128,6 @@ class MeshInALog:
             self._mesh_frame(Source(MESH, "", EDGE, epoch), EdgeStarted(), partition)
 
     def _mesh_frame(self, source: Source, frame: MeshFrame, partition: int) -> None:
-        from dataclasses import replace
-
         self.log(replace(source, protocol=MESH), mesh_frames.encode(frame), partition)
 
     # -- out -----------------------------------------------------------------------------------------------

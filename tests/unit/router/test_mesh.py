@@ -18,8 +18,9 @@ from gateway.protocols.wolpertinger.codec import encode as encode_xml
 from gateway.protocols.wolpertinger.frames import Call, RemoteError
 from gateway.protocols.yamp import frames as yamp
 from gateway.protocols.yamp.codec import decode, encode
-from gateway.raw_log.frames import ReplyAddress
-from tests.unit.router.mesh_in_a_log import NOW, MeshInALog, Peer
+from gateway.raw_log.container import ContainerBuilder
+from gateway.raw_log.frames import Again, RawFrame, ReplyAddress
+from tests.unit.router.mesh_in_a_log import EDGE, EPOCH, NOW, MeshInALog, Peer
 
 JSON = {"format": "json"}
 
@@ -38,6 +39,12 @@ def request(subject: str, body: object, number: int = 100) -> bytes:
 
 def subscribe(mesh: MeshInALog, peer: Peer, pattern: str, number: int = 100, **more: str) -> str:
     return mesh.log(peer.source, request("mesh.subscribe", {"subject": pattern, **more}, number))
+
+
+def put_again(mesh: MeshInALog, peer: Peer, frame: bytes, event_id: str) -> None:
+    builder, at = ContainerBuilder(EDGE, EPOCH), NOW * 1_000_000
+    builder.add_again(RawFrame(frame, peer.source, at), Again(event_id, at))
+    mesh.append(builder.build())
 
 
 def answers(mesh: MeshInALog, peer: Peer) -> list[Any]:
@@ -97,6 +104,50 @@ def test_one_member_of_a_group_gets_each_event() -> None:
     shares = [len(mesh.sent_to(member)) for member in members]
     assert sum(shares) == 60
     assert min(shares) > 5
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_what_one_member_of_a_group_may_not_receive_goes_to_one_that_may(again: bool) -> None:
+    mesh = MeshInALog(settings={"permissions": [{"nodes": ["guest"], "subscribe": {"deny": ["adm.>"]}}]})
+    publisher, guest, member = client(mesh), client(mesh, node="guest"), client(mesh, node="member")
+    for one in (guest, member):
+        subscribe(mesh, one, ">", group="workers")
+    mesh.forget_outputs()
+    for number in range(20):
+        if again:
+            put_again(mesh, publisher, event("adm.x", number), f"9-{number}-0")
+        else:
+            mesh.log(publisher.source, event("adm.x", number))
+    assert (len(mesh.sent_to(guest)), len(mesh.sent_to(member))) == (0, 20)
+
+
+def test_who_asks_for_everything_beside_a_group_for_the_mesh_s_own_events_gets_them_for_the_group() -> None:
+    mesh = MeshInALog()
+    peer = client(mesh)
+    subscribe(mesh, peer, ">")
+    subscribe(mesh, peer, "mesh.session.>", 101, group="watch")
+    mesh.forget_outputs()
+    client(mesh)
+    assert len(mesh.sent_to(peer)) == 1
+
+
+@pytest.mark.parametrize(("said", "taken_back"), [("a.x", "a/x"), ("a/x", "a.x"), ("a/x", "a/x")])
+@pytest.mark.parametrize("verb", ["subscribe", "serve"])
+def test_both_spellings_of_a_pattern_are_one_interest(verb: str, said: str, taken_back: str) -> None:
+    mesh = MeshInALog()
+    peer = client(mesh)
+    for number, pattern in enumerate((said, taken_back)):
+        mesh.log(peer.source, request(f"mesh.{verb}", {"subject": pattern}, number))
+    assert [one.pattern for one in mesh.state.table] == ["a.x"]
+    mesh.log(peer.source, request(f"mesh.un{verb}", {"subject": taken_back}, 9))
+    assert len(mesh.state.table) == 0
+
+
+def test_what_a_listener_subscribes_its_sessions_to_can_be_taken_back_in_either_spelling() -> None:
+    mesh = MeshInALog()
+    peer = client(mesh, subscribe=("a/x",))
+    mesh.log(peer.source, request("mesh.unsubscribe", {"subject": "a.x"}))
+    assert len(mesh.state.table) == 0
 
 
 def test_a_session_that_ends_takes_its_subscriptions_along_even_those_still_on_their_way() -> None:
@@ -194,7 +245,7 @@ def test_a_control_message_that_is_cancelled_was_none_the_worse_for_it() -> None
     assert any(isinstance(decode(group.frame), yamp.UserEvent) for group in mesh.sent_to(peer))
 
 
-@pytest.mark.parametrize("subject", ["mesh.session.opened", "MESH.x", "Mesh/x", "mesh"])
+@pytest.mark.parametrize("subject", ["mesh.session.opened", "MESH.x", "Mesh/x"])
 def test_nobody_but_the_mesh_publishes_under_mesh(subject: str) -> None:
     mesh = MeshInALog()
     peer = client(mesh)
@@ -260,6 +311,68 @@ def test_permissions_hold_for_publishing_subscribing_and_serving() -> None:
     assert [said["code"] for _, said in answers(mesh, peer)] == ["forbidden"] * 2
 
 
+def test_a_server_that_a_reload_denies_is_asked_no_more_and_still_hears_of_cancels() -> None:
+    mesh = MeshInALog()
+    asking, denied, other = client(mesh), client(mesh, node="denied"), client(mesh, node="other")
+    mesh.log(denied.source, request("mesh.serve", {"subject": "sum"}, 1))
+    mesh.forget_outputs()
+    mesh.log(asking.source, request("sum", 1, 2))
+    assert len(mesh.sent_to(denied)) == 1
+    mesh.reconfigure(permissions=[{"nodes": ["denied"], "serve": {"allow": []}}])
+    mesh.forget_outputs()
+    mesh.log(asking.source, request("sum", 1, 3))
+    assert [said["code"] for _, said in answers(mesh, asking)] == ["no_responder"]
+    mesh.log(other.source, request("mesh.serve", {"subject": "sum"}, 1))
+    mesh.forget_outputs()
+    for number in range(20):
+        mesh.log(asking.source, request("sum", 1, 10 + number))
+    assert (len(mesh.sent_to(denied)), len(mesh.sent_to(other))) == (0, 20)
+    mesh.log(asking.source, encode(yamp.Cancel((40).to_bytes(16, "big"), "sum", (2).to_bytes(16, "big"))))
+    (heard,) = [decode(group.frame) for group in mesh.sent_to(denied)]
+    assert isinstance(heard, yamp.Cancel)
+
+
+GUESTS = {"nodes": ["anon:*"], "subscribe": {"deny": ["secret.>"]}}
+USERS = {"nodes": ["user:*"], "subscribe": {"deny": ["guests.>"]}, "serve": {"allow": ["users.>"]}}
+
+
+def test_who_proves_who_it_is_gets_what_it_subscribed_to_before_as_who_it_is() -> None:
+    mesh = MeshInALog(settings={"permissions": [GUESTS, USERS]})
+    publisher, peer = client(mesh), client(mesh)
+    subscribe(mesh, peer, ">")
+    subscribe(mesh, peer, "orders.>", 101, group="workers")
+    peer = mesh.identify(peer, "user:ann")
+    mesh.forget_outputs()
+    mesh.log(publisher.source, event("secret.x", 1))
+    mesh.log(publisher.source, event("guests.x", 2))
+    heard = [decode(group.frame) for group in mesh.sent_to(peer)]
+    assert [one.uri for one in heard if isinstance(one, yamp.UserEvent)] == ["secret.x"]
+    assert {one.group for one in mesh.state.table.of(peer.source.session_id)} == {"", "workers"}
+    assert {one.node for one in mesh.state.table} == {"user:ann"}
+
+
+def test_what_is_not_for_who_a_peer_proves_to_be_is_dropped() -> None:
+    mesh = MeshInALog(settings={"permissions": [GUESTS, USERS]})
+    peer = client(mesh, subscribe=("guests.now", "all.>"))
+    subscribe(mesh, peer, "guests.x")
+    mesh.log(peer.source, request("mesh.serve", {"subject": "a.b"}, 102))
+    mesh.forget_outputs()
+    peer = mesh.identify(peer, "user:ann", subscribe=("guests.now", "all.>"))
+    assert [one.pattern for one in mesh.state.table.of(peer.source.session_id)] == ["all.>"]
+    assert mesh.rejections() == [("match", "forbidden")] * 3
+    kept = {out.key: out.value is not None for out in mesh.of("interests")}
+    assert sorted(kept.values()) == [False, False, False, True]
+
+
+def test_what_is_still_on_its_way_through_the_log_changes_hands_too() -> None:
+    mesh = MeshInALog(settings={"permissions": [GUESTS, USERS]}, withhold_from_raw=True)
+    peer = client(mesh)
+    subscribe(mesh, peer, "orders.>")
+    mesh.forget_outputs()
+    mesh.identify(peer, "user:ann")
+    assert b"user:ann" in (mesh.of("interests")[-1].value or b"")
+
+
 def test_who_subscribes_to_everything_is_spared_the_mesh_s_own_events() -> None:
     mesh = MeshInALog()
     everything, presence = client(mesh), client(mesh)
@@ -269,6 +382,13 @@ def test_who_subscribes_to_everything_is_spared_the_mesh_s_own_events() -> None:
     client(mesh)
     assert not mesh.sent_to(everything)
     assert len(mesh.sent_to(presence)) == 1
+
+
+def test_mesh_alone_is_a_subject_like_any_other() -> None:
+    mesh = MeshInALog()
+    peer = client(mesh, subscribe=("*",))
+    mesh.log(peer.source, event("mesh"))
+    assert (len(mesh.sent_to(peer)), mesh.rejections()) == (1, [])
 
 
 @pytest.mark.parametrize(

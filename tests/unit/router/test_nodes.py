@@ -114,6 +114,13 @@ class TestPresence:
         assert granted(mesh) is None
         assert len(mesh.state.table) == 0
 
+    def test_both_spellings_of_a_pattern_are_one_and_the_node_is_answered_in_its_own(self) -> None:
+        mesh = mesh_that()
+        take(mesh, hello(BY_HMAC, "a/x"))
+        assert granted(mesh) == ["a/x"]
+        take(mesh, hello(BY_HMAC, "a.x", "a/x"), after=1)
+        assert [one.pattern for one in mesh.state.table] == ["a.x"]
+
     @pytest.mark.parametrize("blob", [b"\1\2", b'{"model": "x1"}'])
     def test_a_hello_without_a_list_renews_the_last_one_and_moves_it_along(self, blob: bytes) -> None:
         mesh = mesh_that(lease_seconds=10)
@@ -198,6 +205,19 @@ def test_what_is_sent_again_much_later_says_when_it_was_signed() -> None:
     assert (first.header, first.value(FieldType.TIMESTAMP)) == (later.header, None)
     assert later.value(FieldType.TIMESTAMP) == (NOW + 60).to_bytes(8, "big")
     assert len(later.raw) == len(first.raw) + 10
+
+
+@pytest.mark.parametrize("subject", ["mesh.subscribe", "mesh.unsubscribe", "mesh.serve", "mesh.unserve"])
+@pytest.mark.parametrize("signer", [BY_HMAC, None])
+def test_a_datagram_may_neither_begin_nor_end_an_interest_and_writes_nothing_into_the_log(
+    subject: str, signer: Signer | None
+) -> None:
+    mesh = mesh_that(unauthenticated="accept")
+    wanted = (Field(FieldType.STRING, subject.encode()), Field(FieldType.JSON, b'{"subject":"a"}'))
+    take(mesh, codec.encode(codec.Draft(b"m-id", NOW, wanted, EventType.EVENT), signer))
+    assert mesh.rejections() == [("match", "forbidden")]
+    assert not mesh.of("interests")
+    assert not mesh.of("raw")
 
 
 @pytest.mark.parametrize(

@@ -232,5 +232,5 @@ def test_what_is_configured_and_not_installed_is_told_at_the_start(
 ) -> None:
     monkeypatch.setitem(sys.modules, "gateway.telemetry.otlp", None)
     config = configured(telemetry={"traces": {"endpoint": "http://127.0.0.1:4318/v1/traces"}})
-    with pytest.raises(SetupError, match=r"meshgate\[otel\]"):
+    with pytest.raises(SetupError, match=r"\.\[otel\]"):
         begin(config)

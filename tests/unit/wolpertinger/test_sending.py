@@ -12,6 +12,7 @@ from gateway.event import Kind
 from gateway.protocols.actions import Delivered, Outcome, RequestsAbandoned
 from gateway.protocols.wolpertinger.codec import encode
 from gateway.protocols.wolpertinger.frames import Response
+from gateway.protocols.wolpertinger.options import WolpertingerOptions
 from gateway.protocols.wolpertinger.receipts import MAX_UNCONFIRMED, Sent
 from tests.unit.contract.conversation import asked_by, delivery, only
 from tests.unit.wolpertinger.talk import CALL_ID, CALL_XML, Talk, talk
@@ -120,3 +121,13 @@ def test_a_small_body_is_never_compressed() -> None:
     conversation = talk({"compress": "always", "compress_over_bytes": len(ANSWER)})
     conversation.delivers(delivery(ANSWER))
     assert conversation.says() == [b"message_id:1;" + b64encode(ANSWER)]
+
+
+def test_new_options_hold_for_a_session_that_stands() -> None:
+    conversation = talk({"compress": "never"})
+    for compress, gzipped in (("always", True), ("auto", True), ("never", False), ("auto", False)):
+        options = {"compress": compress, "compress_over_bytes": 0}
+        conversation.session.use(WolpertingerOptions.model_validate(options))
+        conversation.delivers(delivery(ANSWER))
+        (said,) = conversation.says()
+        assert (b"gzip:" in said) is gzipped

@@ -21,8 +21,11 @@ class TickSession(Session):
 
     def __init__(self, settings: SessionSettings, options: TickOptions) -> None:
         super().__init__(settings)
-        self.options = options
+        self.use(options)
         self._last_id = 0
+
+    def use(self, options: TickOptions) -> None:
+        self.options = options
 
     def _started(self, now: float) -> None:
         self._open(now)

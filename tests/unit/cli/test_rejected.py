@@ -1,0 +1,75 @@
+"""`rejected` over a topic in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+
+from gateway.cli.console import Exit
+from gateway.config import Config
+from gateway.topics.records import Record
+from tests.unit.cli.running import run, said
+
+IDS = ("0-7-1", "0-8-0", "1-9-0")
+
+
+class Kept:
+    """A history whose only topic is `rejected`: what was no record of the raw log."""
+
+    def __init__(self, _config: Config) -> None: ...
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def between(self, *_: object) -> None: ...
+
+    def read(self, *_: object) -> Iterator[Record]:
+        return iter(())
+
+    def newest_first(self, *_: object) -> Iterator[Record]:
+        for at, event_id in enumerate(IDS):
+            said = {"event_id": event_id, "reason": "malformed", "stage": "log", "protocol": "emm"}
+            yield Record(0, at, at, None, b"x", tuple((name, value.encode()) for name, value in said.items()))
+
+
+@pytest.fixture(autouse=True)
+def mesh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("gateway.cli.rejected.History", Kept)
+    run("init")
+
+
+def rows(*arguments: str) -> list[dict[str, Any]]:
+    result = run("rejected", *arguments, "--output", "json")
+    assert result.exit_code == Exit.OK, result.stderr
+    found: list[dict[str, Any]] = said(result)
+    return found
+
+
+@pytest.mark.parametrize("verb", [("list",), ("redrive", "--all", "--dry-run")], ids=" ".join)
+def test_a_rows_id_is_its_event_id(verb: tuple[str, ...]) -> None:
+    assert {(row["id"], row["event_id"]) for row in rows(*verb)} == {(one, one) for one in IDS}
+
+
+@pytest.mark.parametrize(
+    "arguments", [("0-7-1", "1-9-0"), ("0-7-1", "--event-id", "1-9-0"), ("--event-id", "0-7-1", "--event-id", "1-9-0")]
+)
+def test_frames_to_redrive_are_named_as_show_and_trace_take_them(arguments: tuple[str, ...]) -> None:
+    assert {row["event_id"] for row in rows("redrive", *arguments, "--dry-run")} == {"0-7-1", "1-9-0"}
+
+
+def test_without_any_it_is_asked_which() -> None:
+    result = run("rejected", "redrive")
+    assert result.exit_code == Exit.USAGE
+    assert "which? EVENT_ID, --reason" in result.stderr
+
+
+def test_what_is_no_id_is_refused() -> None:
+    result = run("rejected", "redrive", "kitchen")
+    assert result.exit_code == Exit.USAGE
+    assert "kitchen" in result.stderr

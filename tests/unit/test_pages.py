@@ -1,0 +1,77 @@
+"""What README and pages show can be taken as it stands: configurations hold, the device signs, links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+import socket
+import sys
+import time
+from pathlib import Path
+from subprocess import run as run_program
+
+import pytest
+import yaml
+
+import streaming_jobs.rules
+from gateway.auth.trust_file import load
+from gateway.config import parse
+from gateway.event import Auth
+from gateway.protocols.emm.codec import decode
+from gateway.protocols.emm.judge import authenticate
+from gateway.protocols.emm.options import EmmOptions
+from tests.unit.cli.running import run
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "gateway" / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"(?ms)^```{language}\n(.*?)^```$", page.read_text())
+
+
+def anchors(page: Path) -> set[str]:
+    """As forges make them of headings."""
+    titles = re.findall(r"(?m)^#+ (.+)$", page.read_text())
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for link in re.findall(r"\]\(((?!http)[^)\s]+)\)", page.read_text()):
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+@pytest.mark.parametrize(
+    ("page", "shown"),
+    [(page, block) for page in PAGES for block in blocks(page, "yaml")],
+    ids=lambda each: each.stem if isinstance(each, Path) else "",
+)
+def test_every_configuration_that_is_shown_holds(page: Path, shown: str, tmp_path: Path) -> None:
+    for name in re.findall(r"\$\{file:([^}]+)\}", shown):
+        (tmp_path / name).write_text("secret")
+    assert parse(f"mesh: shown\n{shown}", tmp_path / f"{page.stem}.yaml", {})
+
+
+def test_the_rule_that_is_shown_is_one_of_the_examples() -> None:
+    (shown,) = blocks(DOCS / "rules.md", "yaml")
+    (rule,) = yaml.safe_load(shown)["rules"]
+    assert rule in yaml.safe_load((Path(streaming_jobs.rules.__file__).parent / "examples.yaml").read_text())
+
+
+def test_the_device_that_is_shown_is_believed(tmp_path: Path) -> None:
+    run("init", "--dir", str(tmp_path))
+    made = run("keys", "new", "--trust", str(tmp_path / "keys.yaml"), "--output", "json")
+    (tmp_path / "device.json").write_text(made.stdout)
+    (sender,) = [block for block in blocks(DOCS / "protocols.md", "python") if "hmac" in block]
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as edge:
+        edge.bind(("127.0.0.1", 0))
+        edge.settimeout(10)
+        here = sender.replace("5050", str(edge.getsockname()[1]))
+        run_program([sys.executable, "-I", "-S", "-c", here], cwd=tmp_path, check=True, timeout=30)
+        packet = decode(edge.recv(2048))
+    now = int(time.time() * 1_000_000)
+    assert authenticate(packet, now, EmmOptions(), load(tmp_path / "keys.yaml").keys).auth is Auth.HMAC
