@@ -236,9 +236,11 @@ class Connection:
     def deliver(self, delivery: Delivery) -> None:
         """Written at the end of this turn of the loop, with all else that is delivered in it."""
         self.pending += 1
-        if why := self._why_not(delivery):
+        full = self.queued_bytes > self.terms.limits.queue_bytes
+        if full or (self.session.half_closed and delivery.kind is Kind.REQUEST):
             if delivery.kind is Kind.REQUEST and delivery.reply is not None:
                 self._abandon((delivery.reply,), MeshError.UNDELIVERABLE)
+            why = "the peer reads too slowly" if full else "the peer answers no more"
             self._delivered(Delivered(delivery, Outcome.UNDELIVERABLE, why))
             return
         self._unsent_bytes += len(delivery.frame)
@@ -251,12 +253,6 @@ class Connection:
         if not self._pump_is_due:
             self._pump_is_due = True
             self._loop.call_soon(self.pump)
-
-    def _why_not(self, delivery: Delivery) -> str:
-        """What keeps a delivery from the peer; "" if nothing does."""
-        if self.session.half_closed and delivery.kind is Kind.REQUEST:
-            return "the peer answers no more"
-        return "the peer reads too slowly" if self.queued_bytes > self.terms.limits.queue_bytes else ""
 
     def leave(self, why: Farewell, redirect_url: str | None = None, *, seconds: float = LEAVE_SECONDS) -> None:
         """Says goodbye in the protocol's own words."""

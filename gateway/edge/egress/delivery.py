@@ -54,7 +54,7 @@ class Ends:
         self._ended: defaultdict[tuple[str, str, str, str], list[int]] = defaultdict(list)
 
     def end(self, delivery: HandedDelivery, receiver: Receiver, outcome: Outcome, detail: str = "") -> None:
-        if outcome is Outcome.UNDELIVERABLE and not delivery.frame:
+        if not delivery.frame and outcome is Outcome.UNDELIVERABLE:
             outcome = Outcome.EXPIRED  # it was to tell the session that a call is over: nobody has missed anything
         at, value = time.time_ns() // 1000, str(outcome)
         row = DeliveryOutcome(delivery.event_id, receiver.destination, value, detail, at, delivery.part, receiver.node)
