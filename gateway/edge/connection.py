@@ -59,10 +59,6 @@ LEAVE_SECONDS = 5.0
 REPLIES_PER_FRAME = 1_000
 """Abandoned requests that one frame of the mesh names: a session may have 65,536, and a record must hold the frame."""
 
-FEEL_SECONDS = 0.5
-"""After a peer has closed its half: most answers have come by then, and it never hears a ping."""
-RESET_SECONDS = 0.25
-
 VERDICTS = frozenset(Reason) - {Reason.TIMEOUT, Reason.OVERLOAD}
 """What ends a session by its name is the verdict on a frame, and counts as one refused; all else is not."""
 
@@ -168,18 +164,10 @@ class Connection:
     def end_when_told(self) -> None:
         """The peer has said all it had to say, and waits to hear what comes of it."""
         self.session.half_closed = True
-        self._loop.call_later(FEEL_SECONDS, self._feel)
 
-    def _feel(self) -> None:
-        """One that has gone altogether looks the same; but what it is sent comes back as a reset."""
-        if self.end is None:
-            self.session.probe(self._loop.time())
-            self.pump()
-            self._loop.call_later(RESET_SECONDS, self._end_if_reset)
-
-    def _end_if_reset(self) -> None:
-        if self.end is None and self._carrier.was_reset:
-            self.receive_eof()
+    def ask_for_life(self) -> None:
+        self.session.probe(self._loop.time())
+        self.pump()
 
     def fail(self, reason: str, detail: str) -> None:
         """The transport cannot go on with this connection."""
@@ -224,8 +212,7 @@ class Connection:
     def answers(self) -> bool:
         """Whether the peer has said anything yet. If not, it is asked for a sign of life."""
         if not self._has_heard:
-            self.session.probe(self._loop.time())
-            self.pump()
+            self.ask_for_life()
         return self._has_heard
 
     @property

@@ -12,7 +12,6 @@ Invariants
 from __future__ import annotations
 
 import asyncio
-import socket
 import ssl
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Protocol, cast
@@ -116,12 +115,6 @@ class Carrier(asyncio.BufferedProtocol, ABC):
         """The peer sends no more. True keeps the way to it open, until the connection closes."""
         self._ended()
         return False
-
-    @property
-    def was_reset(self) -> bool:
-        """The peer is gone, of which nobody has heard who does not read any more."""
-        sock = self._transport.get_extra_info("socket") if self._transport is not None else None
-        return sock is not None and sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) != 0
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the session knows why
         if self._cut is not None:

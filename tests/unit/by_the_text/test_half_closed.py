@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.edge.connection import RESET_SECONDS
+from gateway.edge.carriers.stream import RESET_SECONDS
 from gateway.event import Kind
 from gateway.raw_log.frames import ReplyAddress
 from gateway.raw_log.mesh_frames import RequestDropped, RequestsAbandoned

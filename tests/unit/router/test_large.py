@@ -17,8 +17,8 @@ from gateway.protocols.yamp import frames as yamp
 from gateway.protocols.yamp.codec import decode, encode
 from gateway.raw_log.frames import Facts
 from streaming_jobs.routing.outputs import HEADER_BYTES, RECORD_BYTES, Out, bytes_of
+from tests.unit.router.asking import client
 from tests.unit.router.mesh_in_a_log import MeshInALog, Peer
-from tests.unit.router.test_mesh import client
 
 FRAME_BYTES, MESSAGE_BYTES = 100_000, 200_000
 

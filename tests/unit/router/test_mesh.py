@@ -3,54 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 
-from gateway import content
 from gateway.egress import Egress
-from gateway.envelope import Envelope
 from gateway.event import Kind
-from gateway.protocols.hsp import codec as hsp
-from gateway.protocols.hsp.frames import ENVELOPE_TYPE, Command, Frame
 from gateway.protocols.wolpertinger.codec import decode as decode_xml
 from gateway.protocols.wolpertinger.codec import encode as encode_xml
 from gateway.protocols.wolpertinger.frames import Call, RemoteError
 from gateway.protocols.yamp import frames as yamp
-from gateway.protocols.yamp.codec import decode, encode
-from gateway.raw_log.container import ContainerBuilder
-from gateway.raw_log.frames import Again, RawFrame, ReplyAddress
-from tests.unit.router.mesh_in_a_log import EDGE, EPOCH, NOW, MeshInALog, Peer
-
-JSON = {"format": "json"}
-
-
-def client(mesh: MeshInALog, **opened: Any) -> Peer:
-    return mesh.open("yamp", facts=JSON, **opened)
-
-
-def event(subject: str, number: int = 1) -> bytes:
-    return encode(yamp.UserEvent(number.to_bytes(16, "big"), subject, b"1"))
-
-
-def request(subject: str, body: object, number: int = 100) -> bytes:
-    return encode(yamp.Request(number.to_bytes(16, "big"), subject, content.to_json(body)))
-
-
-def subscribe(mesh: MeshInALog, peer: Peer, pattern: str, number: int = 100, **more: str) -> str:
-    return mesh.log(peer.source, request("mesh.subscribe", {"subject": pattern, **more}, number))
-
-
-def put_again(mesh: MeshInALog, peer: Peer, frame: bytes, event_id: str) -> None:
-    builder, at = ContainerBuilder(EDGE, EPOCH), NOW * 1_000_000
-    builder.add_again(RawFrame(frame, peer.source, at), Again(event_id, at))
-    mesh.append(builder.build())
-
-
-def answers(mesh: MeshInALog, peer: Peer) -> list[Any]:
-    """(type, value) of each response that went to the peer."""
-    heard = [decode(group.frame) for group in mesh.sent_to(peer)]
-    return [(one.outcome, json.loads(one.body)) for one in heard if isinstance(one, yamp.Response)]
+from tests.unit.router.asking import JSON, answers, client, event, put_again, request, subscribe
+from tests.unit.router.mesh_in_a_log import EDGE, EPOCH, NOW, MeshInALog
 
 
 def test_a_subscription_stands_in_every_partition_before_it_is_acknowledged() -> None:
@@ -195,68 +158,6 @@ def test_an_edge_that_was_killed_leaves_durable_nodes_waiting() -> None:
     assert kept.expires_at is not None
 
 
-MALFORMED: list[object] = [{}, {"subject": ""}, {"subject": 7}, {"subject": "a..b"}, {"subject": "a.>.b"}, [], "x"]
-
-
-NO_GROUPS: list[object] = [1, 0, False, [], {}]
-
-
-@pytest.mark.parametrize("body", [*MALFORMED, *({"subject": "a", "group": group} for group in NO_GROUPS)])
-def test_a_malformed_control_message_is_answered_with_bad_request(body: object) -> None:
-    mesh = MeshInALog()
-    peer = client(mesh)
-    mesh.forget_outputs()
-    mesh.log(peer.source, request("mesh.subscribe", body))
-    ((kind, said),) = answers(mesh, peer)
-    assert (kind, said["code"]) == (yamp.ResponseType.ERROR, "bad_request")
-    assert len(mesh.rejections()) == 1
-
-
-@pytest.mark.parametrize("body", [b'{"subject":"\\ud800"}', b'{"subject":"a","group":"\\udfff"}'])
-def test_half_a_surrogate_pair_names_nothing(body: bytes) -> None:
-    mesh = MeshInALog()
-    peer = client(mesh)
-    mesh.forget_outputs()
-    mesh.log(peer.source, encode(yamp.Request(b"u" * 16, "mesh.subscribe", body)))
-    ((kind, said),) = answers(mesh, peer)
-    assert (kind, said["code"]) == (yamp.ResponseType.ERROR, "bad_request")
-    assert mesh.rejections() == [("match", "malformed")]
-
-
-@pytest.mark.parametrize("content_type", ["", "text/plain", "application/octet-stream", "application/json"])
-def test_what_is_asked_of_the_mesh_is_json_whatever_its_type_says(content_type: str) -> None:
-    mesh = MeshInALog()
-    peer = mesh.open("hsp")
-    asked = Envelope(Kind.EVENT, 0, "mesh.subscribe", content_type).encode() + b'{"subject":"temp.*"}'
-    mesh.log(peer.source, hsp.encode(Frame(Command.DATA_ACK, 1, ENVELOPE_TYPE, asked)))
-    assert mesh.rejections() == []
-    assert [one.pattern for one in mesh.state.table] == ["temp.*"]
-
-
-def test_a_control_message_that_is_cancelled_was_none_the_worse_for_it() -> None:
-    mesh = MeshInALog()
-    peer = client(mesh)
-    mesh.forget_outputs()
-    subscribe(mesh, peer, "a.>", number=7)
-    asked = (7).to_bytes(16, "big")
-    mesh.log(peer.source, encode(yamp.Cancel((8).to_bytes(16, "big"), "mesh.subscribe", asked)))
-    mesh.log(peer.source, event("a.b"))
-    assert mesh.rejections() == []
-    assert any(isinstance(decode(group.frame), yamp.UserEvent) for group in mesh.sent_to(peer))
-
-
-@pytest.mark.parametrize("subject", ["mesh.session.opened", "MESH.x", "Mesh/x"])
-def test_nobody_but_the_mesh_publishes_under_mesh(subject: str) -> None:
-    mesh = MeshInALog()
-    peer = client(mesh)
-    mesh.forget_outputs()
-    mesh.log(peer.source, event(subject))
-    mesh.log(peer.source, request(subject, 1))
-    assert mesh.rejections() == [("match", "forbidden")] * 2
-    ((kind, said),) = answers(mesh, peer)
-    assert (kind, said["code"]) == (yamp.ResponseType.ERROR, "forbidden")
-
-
 def test_a_request_that_nobody_serves_is_told_so() -> None:
     mesh = MeshInALog()
     peer = client(mesh)
@@ -294,85 +195,6 @@ def test_a_session_has_only_so_many_subscriptions() -> None:
     assert len(mesh.state.table) == 3
 
 
-def test_permissions_hold_for_publishing_subscribing_and_serving() -> None:
-    rule = {
-        "nodes": ["*"],
-        "publish": {"deny": ["secret.>"]},
-        "subscribe": {"deny": ["admin.>"]},
-        "serve": {"allow": []},
-    }
-    mesh = MeshInALog(settings={"permissions": [rule]})
-    peer = client(mesh)
-    mesh.forget_outputs()
-    mesh.log(peer.source, event("secret.x"))
-    subscribe(mesh, peer, "admin.x", 101)
-    mesh.log(peer.source, request("mesh.serve", {"subject": "a.b"}, 102))
-    assert mesh.rejections() == [("match", "forbidden")] * 3
-    assert [said["code"] for _, said in answers(mesh, peer)] == ["forbidden"] * 2
-
-
-def test_a_server_that_a_reload_denies_is_asked_no_more_and_still_hears_of_cancels() -> None:
-    mesh = MeshInALog()
-    asking, denied, other = client(mesh), client(mesh, node="denied"), client(mesh, node="other")
-    mesh.log(denied.source, request("mesh.serve", {"subject": "sum"}, 1))
-    mesh.forget_outputs()
-    mesh.log(asking.source, request("sum", 1, 2))
-    assert len(mesh.sent_to(denied)) == 1
-    mesh.reconfigure(permissions=[{"nodes": ["denied"], "serve": {"allow": []}}])
-    mesh.forget_outputs()
-    mesh.log(asking.source, request("sum", 1, 3))
-    assert [said["code"] for _, said in answers(mesh, asking)] == ["no_responder"]
-    mesh.log(other.source, request("mesh.serve", {"subject": "sum"}, 1))
-    mesh.forget_outputs()
-    for number in range(20):
-        mesh.log(asking.source, request("sum", 1, 10 + number))
-    assert (len(mesh.sent_to(denied)), len(mesh.sent_to(other))) == (0, 20)
-    mesh.log(asking.source, encode(yamp.Cancel((40).to_bytes(16, "big"), "sum", (2).to_bytes(16, "big"))))
-    (heard,) = [decode(group.frame) for group in mesh.sent_to(denied)]
-    assert isinstance(heard, yamp.Cancel)
-
-
-GUESTS = {"nodes": ["anon:*"], "subscribe": {"deny": ["secret.>"]}}
-USERS = {"nodes": ["user:*"], "subscribe": {"deny": ["guests.>"]}, "serve": {"allow": ["users.>"]}}
-
-
-def test_who_proves_who_it_is_gets_what_it_subscribed_to_before_as_who_it_is() -> None:
-    mesh = MeshInALog(settings={"permissions": [GUESTS, USERS]})
-    publisher, peer = client(mesh), client(mesh)
-    subscribe(mesh, peer, ">")
-    subscribe(mesh, peer, "orders.>", 101, group="workers")
-    peer = mesh.identify(peer, "user:ann")
-    mesh.forget_outputs()
-    mesh.log(publisher.source, event("secret.x", 1))
-    mesh.log(publisher.source, event("guests.x", 2))
-    heard = [decode(group.frame) for group in mesh.sent_to(peer)]
-    assert [one.uri for one in heard if isinstance(one, yamp.UserEvent)] == ["secret.x"]
-    assert {one.group for one in mesh.state.table.of(peer.source.session_id)} == {"", "workers"}
-    assert {one.node for one in mesh.state.table} == {"user:ann"}
-
-
-def test_what_is_not_for_who_a_peer_proves_to_be_is_dropped() -> None:
-    mesh = MeshInALog(settings={"permissions": [GUESTS, USERS]})
-    peer = client(mesh, subscribe=("guests.now", "all.>"))
-    subscribe(mesh, peer, "guests.x")
-    mesh.log(peer.source, request("mesh.serve", {"subject": "a.b"}, 102))
-    mesh.forget_outputs()
-    peer = mesh.identify(peer, "user:ann", subscribe=("guests.now", "all.>"))
-    assert [one.pattern for one in mesh.state.table.of(peer.source.session_id)] == ["all.>"]
-    assert mesh.rejections() == [("match", "forbidden")] * 3
-    kept = {out.key: out.value is not None for out in mesh.of("interests")}
-    assert sorted(kept.values()) == [False, False, False, True]
-
-
-def test_what_is_still_on_its_way_through_the_log_changes_hands_too() -> None:
-    mesh = MeshInALog(settings={"permissions": [GUESTS, USERS]}, withhold_from_raw=True)
-    peer = client(mesh)
-    subscribe(mesh, peer, "orders.>")
-    mesh.forget_outputs()
-    mesh.identify(peer, "user:ann")
-    assert b"user:ann" in (mesh.of("interests")[-1].value or b"")
-
-
 def test_who_subscribes_to_everything_is_spared_the_mesh_s_own_events() -> None:
     mesh = MeshInALog()
     everything, presence = client(mesh), client(mesh)
@@ -389,66 +211,6 @@ def test_mesh_alone_is_a_subject_like_any_other() -> None:
     peer = client(mesh, subscribe=("*",))
     mesh.log(peer.source, event("mesh"))
     assert (len(mesh.sent_to(peer)), mesh.rejections()) == (1, [])
-
-
-@pytest.mark.parametrize(
-    "body", [{"n": 1}, [1.5, None, "é"], {"$base64": "AP8="}, {"deep": [{"$base64": "AP8="}]}, {"$base64": "no base64"}]
-)
-def test_a_ping_brings_back_its_body_and_when_it_was_here(body: object) -> None:
-    mesh = MeshInALog()
-    peer = client(mesh)
-    mesh.forget_outputs()
-    mesh.log(peer.source, request("mesh.ping", body))
-    ((kind, said),) = answers(mesh, peer)
-    assert kind is yamp.ResponseType.DONE
-    assert said == {"body": body, "received_at": NOW * 1_000_000, "routed_at": mesh.state.now_us()}
-
-
-@pytest.mark.parametrize(("sent", "said"), [(b"\0\xff", {"$base64": "AP8="}), (b"text", "text"), (b"", None)])
-def test_a_ping_brings_back_bytes_of_no_type(sent: bytes, said: object) -> None:
-    mesh = MeshInALog()
-    peer = mesh.open("hsp", facts={"envelope": True})
-    asked = Envelope(Kind.REQUEST, 7, "mesh.ping").encode() + sent
-    mesh.log(peer.source, hsp.encode(Frame(Command.DATA_ACK, 1, ENVELOPE_TYPE, asked)))
-    (answer,) = mesh.sent_to(peer)
-    assert json.loads(answer.frame[answer.frame.index(b'{"body"') : answer.frame.rindex(b"}") + 1])["body"] == said
-
-
-def heartbeat(mesh: MeshInALog, server: Peer, asked: list[Any]) -> None:
-    replies = tuple(ReplyAddress.unpack(one.reply) for one in asked)
-    mesh.log(
-        server.source, encode_xml(Call("Core", "00000000-0000-4000-8000-000000000000", "Heartbeat")), replies=replies
-    )
-
-
-def test_a_sign_of_life_tells_each_request_of_itself_in_a_frame_of_its_own() -> None:
-    mesh = MeshInALog()
-    asker, server = client(mesh), mesh.open("wolpertinger", serve=("Calc.>",))
-    mesh.forget_outputs()
-    for number, subject in enumerate(("Calc.a", "Calc.b"), 1):
-        asked = yamp.Request(number.to_bytes(16, "big"), subject, b"[]", progressive=True)
-        mesh.log(asker.source, encode(asked))
-    heartbeat(mesh, server, mesh.sent_to(server))
-    heard = [decode(group.frame) for group in mesh.sent_to(asker)]
-    assert [(one.uri, one.request_uid[-1], one.outcome) for one in heard if isinstance(one, yamp.Response)] == [
-        ("Calc.a", 1, yamp.ResponseType.PROGRESS),
-        ("Calc.b", 2, yamp.ResponseType.PROGRESS),
-    ]
-    assert len({one.uid for one in heard if isinstance(one, yamp.Response)}) == 2
-
-
-def test_progress_that_has_no_form_here_still_shows_that_the_server_is_at_work() -> None:
-    mesh = MeshInALog()
-    asker, server = mesh.open("yamp", facts={"format": "msgpack"}), client(mesh, serve=("sum",))
-    mesh.forget_outputs()
-    mesh.log(asker.source, encode(yamp.Request(b"r" * 16, "sum", content.to_msgpack([1]), progressive=True)))
-    (asked,) = mesh.sent_to(server)
-    progress = yamp.Response(b"p" * 16, "sum", b"r" * 16, yamp.ResponseType.PROGRESS, b'{"eta": 18446744073709551616}')
-    mesh.log(server.source, encode(progress), replies=(ReplyAddress.unpack(asked.reply),))
-    (group,) = mesh.sent_to(asker)
-    assert (group.frame, group.request) == (b"", (b"r" * 16).hex())
-    assert [record.kind for record in mesh.egress()][-1] is Kind.PROGRESS
-    assert mesh.rejections() == [("deliver", "untranslatable")]
 
 
 def test_each_egress_record_of_an_edge_has_a_position_of_its_own_in_order() -> None:
@@ -493,7 +255,7 @@ def test_a_hello_sent_again_from_elsewhere_does_not_move_the_node() -> None:
     from gateway.protocols.emm.frames import EventType, Field, FieldType
     from gateway.protocols.emm.signing import Signer
     from gateway.raw_log.frames import Source
-    from tests.unit.router.mesh_in_a_log import EDGE, EPOCH, GATEWAY, NOW
+    from tests.unit.router.mesh_in_a_log import GATEWAY
 
     def packet(kind: EventType, message_id: bytes, *fields: Field) -> bytes:
         draft = codec.Draft(message_id=message_id, timestamp=NOW, fields=fields, event_type=kind)
