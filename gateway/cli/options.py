@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from gateway.cli import logs
-from gateway.cli.console import Output
+from gateway.cli.console import LOG_FORMAT, Output
 
 if TYPE_CHECKING:
     from gateway.config import Config
@@ -115,13 +115,7 @@ def read_config(config_file: str | None, state_dir: Path | None = None) -> Confi
     return load(find_config(config_file), state_dir=state_dir)
 
 
-_LOUDNESS, _FORMAT = "gateway.cli.loudness", "gateway.cli.format"
-
-
-def log_format() -> str:
-    """Of the verb that runs: for processes that it starts."""
-    chosen: str = click.get_current_context().meta[_FORMAT]
-    return chosen
+_LOUDNESS = "gateway.cli.loudness"
 
 
 def _louder(context: click.Context, _option: click.Parameter, count: int) -> None:
@@ -140,5 +134,4 @@ def _set_up(context: click.Context, *, loudness: int = 0, log_format: str | None
     """Each of the three options adds what it knows, in whatever order they were given."""
     meta = context.meta
     meta[_LOUDNESS] = meta.get(_LOUDNESS, 0) + loudness
-    meta[_FORMAT] = log_format or meta.get(_FORMAT, "text")
-    logs.set_up(meta[_LOUDNESS], meta[_FORMAT])
+    logs.set_up(meta[_LOUDNESS], log_format or LOG_FORMAT.get())

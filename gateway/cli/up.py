@@ -12,8 +12,8 @@ from pathlib import Path
 import click
 
 from gateway.auth.key_admin import ensure_identity
-from gateway.cli.console import Output, show
-from gateway.cli.options import config_option, dir_option, log_format, logging_options, output_option
+from gateway.cli.console import LOG_FORMAT, Output, show
+from gateway.cli.options import config_option, dir_option, logging_options, output_option
 from gateway.cli.signals import stop_on_signals
 from gateway.config import Config, find_config, load
 from gateway.config.default import FILE_NAME, write_default
@@ -42,7 +42,7 @@ def command(config_file: str | None, state_dir: Path | None, accept_loss: bool, 
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup leaves it
         _stop_with_the_terminal(stop)
     at_first = ["--accept-loss"] if accept_loss else []
-    LocalMesh(config, lambda said, text: _say(said, output, text), at_first, log_format()).run(stop)
+    LocalMesh(config, lambda said, text: _say(said, output, text), at_first, LOG_FORMAT.get()).run(stop)
 
 
 def _say(said: Mapping[str, object], output: Output, text: str) -> None:

@@ -3,6 +3,8 @@
     carrier ──receive──► session ──FramesReceived──► raw log ──logged──► session ──► carrier
     mesh ──deliver──► session ──► carrier            session ──Delivered──► mesh
 
+It is long, for it is one state: whatever ends, holds or fills a connection bears on all else of it.
+
 Invariants
 1. A session opens and closes in the raw log, in order with its own frames.
 2. While we do not read, for our own reasons, the peer is not blamed for its silence.
