@@ -3,13 +3,13 @@
     EstablishConnection() → boolean                                          level 1, connected
     KeyExchange(publicKey, iv) → publicKey                                   level 2, encrypted
     ClusterAuthGetToken() → token    ClusterAuthVerify(key) → boolean        level 3, the peer is `cluster:member`
-    UserAuthGetToken() → token       UserAuthVerify(user, key) → boolean     level 4, the peer is `user:<name>`
+    UserAuthGetToken() → token       UserAuthVerify(user, key) → boolean     level 4, the peer is `user:<name>`; needs 3
     AwardTrustLevel(level)                                                   peers tell what they think of us; no answer
 
 Invariants
 1. A token is proven once: the next verification needs another.
-2. The level never falls, and no step asks for the one before it: who must hide and be a member is told so by TLS or by
-   its own order of steps. What comes unencrypted once a key is agreed counts for level 1 at most.
+2. The level never falls. Only a member of the cluster may log in as a user; no other step asks for the one before it,
+   because TLS can encrypt in place of the key exchange.
 3. A cluster's key proves membership and no more, so all members are one node; the session tells them apart.
 """
 
@@ -74,12 +74,15 @@ class Authority:
         self._agreed = False
         self.failed_proofs = 0
 
-    def answer(self, call: Call) -> tuple[Message | None, Gained]:
-        """What is said to it, and what holds after that is said. None: the method has no response."""
+    def answer(self, call: Call, trust: TrustLevel) -> tuple[Message | None, Gained]:
+        """Returns what is said to a peer of this level, and what holds after that is said. None: the method has no
+        response."""
         method = _METHODS.get(call.method.lower())
         if method is None:
             return _error(call, ErrorCode.METHOD_NOT_FOUND), NOTHING
-        types, respond = method
+        required, types, respond = method
+        if trust < required:
+            return _error(call, ErrorCode.NOT_AUTHORISED), NOTHING
         if tuple(item.type for item in call.parameters) != types:
             return _error(call, ErrorCode.INVALID_PARAMETERS), NOTHING
         try:
@@ -144,16 +147,16 @@ class _Refused(Exception):
         self.code = code
 
 
-_METHODS: dict[str, tuple[tuple[str, ...], Callable[..., tuple[Object | None, Gained]]]] = {
-    "establishconnection": ((), Authority.establish_connection),
-    "keyexchange": (("string", "string"), Authority.exchange_keys),
-    "clusterauthgettoken": ((), Authority.cluster_token),
-    "clusterauthverify": (("string",), Authority.verify_cluster),
-    "userauthgettoken": ((), Authority.user_token),
-    "userauthverify": (("string", "string"), Authority.verify_user),
-    "awardtrustlevel": (("int32",), Authority.award_trust_level),
+_METHODS: dict[str, tuple[TrustLevel, tuple[str, ...], Callable[..., tuple[Object | None, Gained]]]] = {
+    "establishconnection": (TrustLevel.NONE, (), Authority.establish_connection),
+    "keyexchange": (TrustLevel.NONE, ("string", "string"), Authority.exchange_keys),
+    "clusterauthgettoken": (TrustLevel.NONE, (), Authority.cluster_token),
+    "clusterauthverify": (TrustLevel.NONE, ("string",), Authority.verify_cluster),
+    "userauthgettoken": (TrustLevel.CLUSTER, (), Authority.user_token),
+    "userauthverify": (TrustLevel.CLUSTER, ("string", "string"), Authority.verify_user),
+    "awardtrustlevel": (TrustLevel.NONE, ("int32",), Authority.award_trust_level),
 }
-"""By method in lower case: the types of its parameters, and who answers it."""
+"""By method in lower case: the level it needs, the types of its parameters, and who answers it."""
 
 
 def is_authentication(call: Call) -> bool:

@@ -9,6 +9,7 @@ RemoteError(component='Core', code=304, call_id='')
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from gateway.protocols.wolpertinger.frames import (
 from gateway.protocols.wolpertinger.hardened_xml import escape, local_name, outer_text, parse
 from gateway.protocols.wolpertinger.objects import FORMS, GUID, LIST, MAX_LISTS
 from gateway.reasons import Reason, Rejected
+from gateway.subjects import check_subject
 
 _FOLDER = Path(__file__).parent
 _CALL_ID_TAG = b"<CallId>"
@@ -77,11 +79,20 @@ def _misfit(root: etree._Element) -> BadMessage:
 
 def _call(root: etree._Element) -> Call:
     component, call_id, method, parameters = root
-    names = _text(component), _text(call_id).strip(), _text(method)
+    call = Call(_text(component), _text(call_id).strip(), _text(method))
     try:
-        return Call(*names, _objects_in(parameters))
+        check_subject(call.name)
+    except Rejected as refused:
+        raise _bad_call(call, refused.detail, refused.reason) from None
+    try:
+        return replace(call, parameters=_objects_in(parameters))
     except ValueError as error:
-        raise BadMessage(ErrorCode.INVALID_PARAMETERS, str(error), component=names[0], call_id=names[1]) from None
+        raise _bad_call(call, str(error)) from None
+
+
+def _bad_call(call: Call, detail: str, reason: Reason = Reason.BAD_XML) -> BadMessage:
+    component = call.component[:SALVAGED_CHARACTERS]
+    return BadMessage(ErrorCode.INVALID_PARAMETERS, detail, component=component, call_id=call.call_id, reason=reason)
 
 
 def _response(root: etree._Element) -> Response:

@@ -14,6 +14,7 @@ CODE_HEADER = "wolpertinger-code"
 
 _INT32_END = 1 << 31
 _DECIMAL = re.compile("-?[0-9]{1,10}")
+_NUMBERS = frozenset(int(code) for code in ErrorCode)
 _CODES = {code.name.lower(): code for code in ErrorCode} | {str(slug): code for slug, code in CODE_OF.items()}
 
 
@@ -29,7 +30,11 @@ def body_of(code: int) -> bytes:
 
 
 def code_of(event: Event) -> int | None:
-    """The number of an error that came as one, or names one; a RemoteError has no room for anything else."""
+    """Returns the number of an error that a wolpertinger peer gave it, or that its body names; None where it has none.
+
+    A number that a body of another protocol names counts only if wolpertinger's schema lists it: the codes of other
+    protocols mean something else, and a peer that validates refuses them.
+    """
     if (given := _number(event.headers.get(CODE_HEADER))) is not None:
         return given
     said = event.headers.get(MESH_ERROR_HEADER) or _said(event)
@@ -47,11 +52,12 @@ def _said(event: Event) -> Any:
     return body.get("code") if isinstance(body, dict) else None
 
 
-def _code_named(said: Any) -> int | None:
+def _code_named(said: Any) -> ErrorCode | None:
     """By the mesh's name of it, by ours (`body_of` writes both), or as the number it is."""
     if isinstance(said, str) and said in _CODES:
         return _CODES[said]
-    return _number(said)
+    number = _number(said)
+    return ErrorCode(number) if number in _NUMBERS else None
 
 
 def _number(said: Any) -> int | None:

@@ -155,6 +155,10 @@ class Call:
     method: str
     parameters: tuple[Object, ...] = ()
 
+    @property
+    def name(self) -> str:
+        return f"{self.component}.{self.method}" if self.component else self.method
+
 
 @dataclass(frozen=True, slots=True)
 class Response:
@@ -190,9 +194,16 @@ class BadMessage(Rejected):
     """
 
     def __init__(
-        self, code: ErrorCode, detail: str, *, component: str = "", call_id: str = "", answers: bool = False
+        self,
+        code: ErrorCode,
+        detail: str,
+        *,
+        component: str = "",
+        call_id: str = "",
+        answers: bool = False,
+        reason: Reason = Reason.BAD_XML,
     ) -> None:
-        super().__init__(Reason.BAD_XML, detail)
+        super().__init__(reason, detail)
         self.code = code
         self.component = component
         self.call_id = call_id

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from gateway.content import JSON, decode_value, to_json
 from gateway.event import Event, Kind
+from gateway.protocols.repeat_key import repeat_key
 from gateway.protocols.spec import Encoded, Env, Target
 from gateway.protocols.wolpertinger import objects
 from gateway.protocols.wolpertinger.codec import call_id_offset, decode, encode
@@ -112,8 +113,7 @@ def _request(call: Call) -> Content:
 
 def subject_of(call: Call) -> str:
     """`Component.Method`; for the mesh's own component, which has any case, in lower case."""
-    subject = f"{call.component}.{call.method}" if call.component else call.method
-    return subject.lower() if call.component.lower() == _MESH else subject
+    return call.name.lower() if call.component.lower() == _MESH else call.name
 
 
 def is_interest_call(call: Call) -> bool:
@@ -142,7 +142,9 @@ def _types_header(items: tuple[Object, ...]) -> dict[str, str]:
 
 def dedup_key(event: Event, options: WolpertingerOptions, /) -> str | None:
     """A CallId is a UUID, in either case, and its answer goes to the session that used it."""
-    return f"{event.session} {event.message_id.lower()}" if event.kind is Kind.REQUEST else None
+    if event.kind is not Kind.REQUEST:
+        return None
+    return repeat_key("wolpertinger", event.session, event.message_id.lower())
 
 
 # -- towards the peer ----------------------------------------------------------------------------------------------

@@ -63,6 +63,8 @@ class WolpertingerOptions(Options):
     def _login_is_possible(self) -> WolpertingerOptions:
         if "cluster" in self.login and self.auth.cluster_key is None:
             raise ValueError("login as a cluster member needs auth.cluster_key")
+        if "user" in self.login and "cluster" not in self.login[: self.login.index("user")]:
+            raise ValueError("login as a user needs `cluster` before `user`: only a member of the cluster may log in")
         if "user" in self.login and self.login_user not in self.auth.users:
             raise ValueError("login as a user needs login_user, and its password in auth.users")
         return self

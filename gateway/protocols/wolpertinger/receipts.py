@@ -17,6 +17,8 @@ MAX_UNCONFIRMED = 65_536
 MAX_UNCONFIRMED_BYTES = 16_777_216
 """What waits for a confirmation must be kept to be sent again. A peer that never confirms gets no further than this;
 one that does is at most a round trip behind."""
+SENT_BYTES = 512
+"""What a message costs beside its bytes: its entries in the tables of ids and of timers."""
 
 
 class Received:
@@ -56,7 +58,7 @@ class Sent:
 
     @property
     def size(self) -> int:
-        return sum(len(message) for message in self.messages)
+        return SENT_BYTES + sum(len(message) for message in self.messages)
 
 
 class Unconfirmed:

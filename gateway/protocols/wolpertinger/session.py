@@ -6,6 +6,8 @@
                            any other            an open request, logged; the router answers it
     RemoteMethodResponse,  to an open call      logged with the address of who asked
     RemoteError            to none              dropped and counted
+    `Core.SendResetNotice` the peer is about to leave: the session ends
+    what is not encrypted  though a key was agreed: RemoteError 202, not encrypted either, and the session ends
     anything else          RemoteError 301, 302, 305 or 401; logged as it is, so that it is kept with its reason
 
 What is logged is the decoded XML. A message is confirmed when its frame is logged, or at once if it never will be.
@@ -34,7 +36,7 @@ from gateway.protocols.actions import (
     RequestsAbandoned,
 )
 from gateway.protocols.session import SessionSettings
-from gateway.protocols.wolpertinger.authentication import is_authentication
+from gateway.protocols.wolpertinger.authentication import COMPONENT, is_authentication
 from gateway.protocols.wolpertinger.codec import decode, encode
 from gateway.protocols.wolpertinger.frames import (
     ANSWERED_TO_NOBODY,
@@ -48,7 +50,6 @@ from gateway.protocols.wolpertinger.frames import (
     RemoteError,
     Response,
     Result,
-    TrustLevel,
     new_call_id,
 )
 from gateway.protocols.wolpertinger.mapping import answering, subject_of
@@ -68,6 +69,7 @@ CORE = "Core"
 """The component that causes errors of which nobody else can be the cause."""
 
 HEARTBEAT = "Heartbeat"
+RESET_NOTICE = "SendResetNotice"
 
 EVENT_IS_OVER = "event"
 
@@ -93,19 +95,34 @@ class WolpertingerSession(TrustingSession):
     def _message(self, message_id: int, data: bytes, encrypted: bool, now: float) -> None:
         if self._draining:
             return
-        # Whoever can write to the connection can send what is not encrypted.
-        plain = self.cipher is not None and not encrypted
-        trust = min(self.trust, TrustLevel.CONNECTED) if plain else self.trust
-        trusted = trust >= self.options.require_trust
+        trusted = self.trust >= self.options.require_trust
+        lacks_encryption = self.cipher is not None and not encrypted
         try:
             message = decode(data)
         except BadMessage as bad:
-            self._take_bad(message_id, data, bad, trusted, now)
+            if lacks_encryption:
+                self._reset(message_id, bad.call_id, now)
+            else:
+                self._take_bad(message_id, data, bad, trusted, now)
             return
-        if isinstance(message, Call):
+        if isinstance(message, Call) and _is_of_core(message, RESET_NOTICE):
+            self._confirm(message_id, Result.SUCCESS)
+            self._terminate("bye")
+        elif lacks_encryption:
+            self._reset(message_id, message.call_id, now)
+        elif isinstance(message, Call):
             self._take_call(message_id, data, message, trusted, now)
         else:
             self._take_answer(message_id, data, message, trusted, now)
+
+    def _reset(self, message_id: int, call_id: str, now: float) -> None:
+        """Whoever can write to the connection can send what is not encrypted, so trust and key end with the session."""
+        detail = "not encrypted, though a key was agreed"
+        self._act(FrameRefused(Reason.UNAUTHENTICATED, detail))
+        self._confirm(message_id, Result.SUCCESS)
+        self.cipher = None
+        self._say(encode(RemoteError(COMPONENT, ErrorCode.ENCRYPTION, call_id)), now)
+        self._terminate(Reason.UNAUTHENTICATED, detail)
 
     def _take_bad(self, message_id: int, data: bytes, bad: BadMessage, trusted: bool, now: float) -> None:
         error = encode(RemoteError(bad.component or CORE, bad.code, bad.call_id))
@@ -124,7 +141,7 @@ class WolpertingerSession(TrustingSession):
             self._authenticate(call, now)
         elif not trusted or not self.opened:
             self._refuse_call(message_id, call, ErrorCode.NOT_AUTHORISED, Reason.UNAUTHENTICATED, now)
-        elif _is_heartbeat(call):
+        elif _is_of_core(call, HEARTBEAT):
             self._take_heartbeat(message_id, data, now)
         elif self._is_asked(call.call_id) or self._ask(call.call_id, subject_of(call), now):
             # A CallId that is open already is the same call once more: the router drops it, and answers once.
@@ -283,5 +300,5 @@ def _stamped(delivery: Delivery, call_id: str) -> bytes:
     return frame
 
 
-def _is_heartbeat(call: Call) -> bool:
-    return call.component.lower() == CORE.lower() and call.method.lower() == HEARTBEAT.lower()
+def _is_of_core(call: Call, method: str) -> bool:
+    return call.component.lower() == CORE.lower() and call.method.lower() == method.lower()

@@ -43,9 +43,6 @@ def decode(message: bytes) -> Piece | Confirmation:
         raise Rejected(Reason.MISSING_FIELD, "a message without a message_id")
     if b"result" in found:
         return _confirmation(found, message_id, text)
-    if message_id == 0:
-        # Two peers would echo the confirmation of such a message for ever.
-        raise BadTransmission(Result.FORMAT, Reason.MALFORMED, "message_id 0", 0)
     index, count = _position(found, message_id)
     if found.get(b"encryption", b"aes").lower() != b"aes":
         raise BadTransmission(Result.ENCRYPTION, Reason.BAD_CIPHERTEXT, "an unknown encryption", message_id)

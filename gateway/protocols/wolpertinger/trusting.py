@@ -49,7 +49,7 @@ class TrustingSession(LayerOne):
             self._node = ""
 
     def _authenticate(self, call: Call, now: float) -> None:
-        reply, gained = self._authority.answer(call)
+        reply, gained = self._authority.answer(call, self.trust)
         if reply is not None:
             self._say(encode(reply), now)
         self._gain(gained, now)

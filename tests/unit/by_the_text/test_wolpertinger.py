@@ -190,7 +190,6 @@ class TestTransmission:
             ("message_id:7;gzip:abc;aGVsbG8=", "result:5;message_id:7;"),
             ("message_id:7;fragment_count:2;fragment_index:2;aGVsbG8=", "result:3;message_id:7;"),
             ("message_id:7;fragment_index:0;aGVsbG8=", "result:3;message_id:7;"),
-            ("message_id:0;aGVsbG8=", "result:5;message_id:0;"),
         ],
     )
     @in_a_loop

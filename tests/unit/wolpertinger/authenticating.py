@@ -55,4 +55,5 @@ def prove_cluster(conversation: Talk, secret: str = CLUSTER_KEY.lower(), cipher:
 
 
 def prove_user(conversation: Talk, user: str = "ann", password: str = PASSWORD) -> Message:
+    """Only a member of the cluster may."""
     return asks(conversation, "UserAuthVerify", text(user), proof(conversation, "UserAuthGetToken", password))

@@ -28,7 +28,14 @@ from tests.unit.wolpertinger.authenticating import (
     prove_user,
     value_of,
 )
-from tests.unit.wolpertinger.talk import CALL, CALL_ID, call, talk, text
+from tests.unit.wolpertinger.talk import CALL, CALL_ID, Talk, call, talk, text
+
+
+def member(auth: dict[str, Any] = AUTH) -> Talk:
+    """The peer has proven that it has the cluster's key."""
+    conversation = talk({"auth": auth})
+    assert value_of(prove_cluster(conversation)) is True
+    return conversation
 
 
 def test_a_connection_is_established() -> None:
@@ -88,11 +95,22 @@ def test_a_cluster_member_becomes_the_sessions_node() -> None:
     assert only(Identified, conversation.said).node == "cluster:member"
 
 
-def test_a_user_becomes_the_sessions_node() -> None:
-    conversation = talk({"auth": AUTH})
+def test_a_member_who_is_a_user_becomes_the_sessions_node() -> None:
+    conversation = member()
+    conversation.said.clear()
     assert value_of(prove_user(conversation)) is True
     assert conversation.session.trust == TrustLevel.USER
     assert only(Identified, conversation.said).node == "user:ann"
+
+
+@pytest.mark.parametrize(("method", "parameters"), [("UserAuthGetToken", ()), ("UserAuthVerify", ("ann", "AA=="))])
+def test_a_user_must_be_a_member_of_the_cluster_first(method: str, parameters: tuple[str, ...]) -> None:
+    conversation = talk({"auth": AUTH})
+    exchange_keys(conversation)
+    cipher = conversation.session.cipher
+    answer = asks(conversation, method, *map(text, parameters), cipher=cipher)
+    assert answer == RemoteError("Authentication", ErrorCode.NOT_AUTHORISED, CALL_ID)
+    assert conversation.session.trust == TrustLevel.ENCRYPTED
 
 
 def test_frames_from_before_the_proof_are_logged_before_the_node_is_known() -> None:
@@ -110,22 +128,23 @@ def test_frames_from_before_the_proof_are_logged_before_the_node_is_known() -> N
 def test_a_wrong_proof_and_a_missing_secret_look_the_same(auth: dict[str, Any]) -> None:
     conversation = talk({"auth": auth})
     assert value_of(prove_cluster(conversation, "00")) is False
+    conversation.session.trust = TrustLevel.CLUSTER
     assert value_of(prove_user(conversation, password="wrong")) is False
     assert value_of(prove_user(conversation, user="bob")) is False
     assert value_of(prove_user(conversation, user="bob", password="")) is False
-    assert conversation.session.trust == TrustLevel.NONE
+    assert conversation.session.trust == TrustLevel.CLUSTER
     assert not any(isinstance(action, Identified) for action in conversation.said)
 
 
 def test_a_token_is_good_for_one_proof() -> None:
-    conversation = talk({"auth": AUTH})
+    conversation = member()
     key = proof(conversation, "UserAuthGetToken", PASSWORD)
     assert value_of(asks(conversation, "UserAuthVerify", text("ann"), key)) is True
     assert value_of(asks(conversation, "UserAuthVerify", text("ann"), key)) is False
 
 
 def test_a_token_of_the_cluster_proves_no_user() -> None:
-    conversation = talk({"auth": {"cluster_key": CLUSTER_KEY, "users": {"ann": CLUSTER_KEY.lower()}}})
+    conversation = member({"cluster_key": CLUSTER_KEY, "users": {"ann": CLUSTER_KEY.lower()}})
     key = proof(conversation, "ClusterAuthGetToken", CLUSTER_KEY.lower())
     assert value_of(asks(conversation, "UserAuthVerify", text("ann"), key)) is False
 
@@ -161,7 +180,7 @@ WRONG_PARAMETERS = [
 
 @pytest.mark.parametrize(("method", "parameters"), WRONG_PARAMETERS)
 def test_wrong_parameters_are_told(method: str, parameters: tuple[Object, ...]) -> None:
-    answer = asks(talk({"auth": AUTH}), method, *parameters)
+    answer = asks(member(), method, *parameters)
     assert answer == RemoteError("Authentication", ErrorCode.INVALID_PARAMETERS, CALL_ID)
 
 

@@ -13,12 +13,12 @@ import pytest
 from gateway.auth.keyring import KeyRing
 from gateway.protocols.actions import FramesReceived
 from gateway.protocols.spec import Env
+from gateway.protocols.wolpertinger import receipts
 from gateway.protocols.wolpertinger.codec import encode
 from gateway.protocols.wolpertinger.fragments import EXPIRY_SECONDS, MAX_OPEN_SETS, OPEN_WHOLES
 from gateway.protocols.wolpertinger.frames import LINE_BYTES, WHOLE_BYTES, RemoteError
 from gateway.protocols.wolpertinger.mapping import to_event
 from gateway.protocols.wolpertinger.options import WolpertingerOptions
-from gateway.protocols.wolpertinger.receipts import MAX_UNCONFIRMED_BYTES
 from gateway.reasons import Reason, Rejected
 from tests.unit.contract.conversation import raw
 from tests.unit.wolpertinger.talk import (
@@ -149,11 +149,11 @@ def test_pieces_that_hold_nothing_hold_no_more_than_their_bound() -> None:
     assert Reason.OVERLOAD in refused(conversation)
 
 
-def test_a_peer_that_confirms_no_error_makes_us_hold_no_more_than_the_bound() -> None:
+def test_a_peer_that_confirms_no_error_makes_us_hold_no_more_than_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(receipts, "MAX_UNCONFIRMED_BYTES", MIB // 4)
     conversation = talk({"require_trust": 1}, opens=False, handshake_seconds=1e9)
-    component = "C" * 40_000
-    untrusted = encode(call(component, "m"))
-    with holding_at_most(MAX_UNCONFIRMED_BYTES + 8 * MIB):
+    untrusted = encode(call("C" * 250, "m"))
+    with holding_at_most(MIB):
         for _ in range(600):
             conversation.is_told(untrusted)
             conversation.sends()

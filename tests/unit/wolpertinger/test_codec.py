@@ -24,6 +24,7 @@ from gateway.protocols.wolpertinger.frames import (
 )
 from gateway.protocols.wolpertinger.objects import MAX_LISTS
 from gateway.reasons import Reason, Rejected
+from tests.unit.subjects import subjects
 from tests.unit.wolpertinger.talk import CALL_ID, text
 
 UPPER_CALL_ID = CALL_ID.upper()
@@ -322,7 +323,7 @@ any_objects = st.recursive(
     max_leaves=8,
 )
 any_messages: st.SearchStrategy[Message] = st.one_of(
-    st.builds(Call, legal_text, call_ids, legal_text.filter(bool), st.lists(any_objects, max_size=4).map(tuple)),
+    st.builds(Call, st.just("") | subjects(20), call_ids, subjects(20), st.lists(any_objects, max_size=4).map(tuple)),
     st.builds(Response, legal_text, call_ids, st.none() | any_objects),
     st.builds(RemoteError, legal_text, st.integers(-(1 << 31), (1 << 31) - 1), st.just("") | call_ids),
 )

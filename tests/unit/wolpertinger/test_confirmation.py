@@ -13,7 +13,6 @@ ANSWERED_AT_ONCE = [
     (b"message_id:9;fragment_count:2;fragment_index:2;bG8=", [(9, 3)]),
     (b"message_id:6;gzip:abc;aGVsbG8=", [(6, 5)]),
     (b"message_id:6;aGVsbG8", [(6, 5)]),
-    (b"message_id:0;aGVsbG8=", [(0, 5)]),
     (b"message_id:30;encryption:aes;BGjxpSaepyRbuExk1FbpTQ==", [(30, 4)]),
     (b"message_id:1;secure:aes;aGVsbG8=", []),
     (b"aGVsbG8=", []),
@@ -28,6 +27,13 @@ def test_what_layer_1_refuses_is_counted_and_confirmed_if_it_can_be(
     assert confirmations(conversation.hears(line)) == results
     assert len(refused(conversation)) == 1
     assert received(conversation) == []
+
+
+def test_a_counter_may_start_again_at_0() -> None:
+    conversation = talk()
+    said = conversation.hears(b"message_id:4294967295;aGVsbG8=", b"message_id:0;aGVsbG8=", b"result:0;message_id:0;")
+    assert confirmations(said) == [(4294967295, 0), (0, 0)]
+    assert received(conversation) == [b"hello", b"hello"]
 
 
 def test_a_refused_id_may_be_used_again() -> None:

@@ -27,7 +27,7 @@ LOGINS: list[tuple[tuple[str, ...], int]] = [
     (("encrypt",), 2),
     (("connect", "encrypt", "cluster"), 3),
     (("connect", "encrypt", "cluster", "user"), 4),
-    (("user",), 4),
+    (("cluster", "user"), 4),
 ]
 
 
@@ -76,8 +76,8 @@ def test_a_login_without_the_secret_ends_the_session() -> None:
 
 
 def test_a_login_that_is_refused_ends_the_session() -> None:
-    server = talk({"auth": {"users": {"ann": "another"}}})
-    client = dialled({"login": ("user",), "login_user": "ann", "auth": AUTH})
+    server = talk({"auth": AUTH | {"users": {"ann": "another"}}})
+    client = dialled({"login": ("cluster", "user"), "login_user": "ann", "auth": AUTH})
     talk_to_each_other(client, server)
     assert client.ended == "unauthenticated"
 

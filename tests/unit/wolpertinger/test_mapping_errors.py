@@ -81,10 +81,10 @@ def test_a_code_of_wolpertinger_goes_before_all() -> None:
 
 
 NUMBERS = [
-    (b'{"code":404,"message":"gone"}', JSON, 404),
-    (b'{"code":"-7"}', JSON, -7),
+    (b'{"code":303,"message":"gone"}', JSON, 303),
+    (b'{"code":"502"}', JSON, 502),
     (b'{"code":"item_not_found"}', JSON, 502),
-    (to_msgpack({"code": 2147483647}), MSGPACK, 2147483647),
+    (to_msgpack({"code": 401}), MSGPACK, 401),
 ]
 
 
@@ -94,7 +94,7 @@ def test_an_error_keeps_the_number_that_its_body_names(body: bytes, content_type
     assert (decode(out.frame), out.losses) == (RemoteError("a", code, CALL_ID), ())
 
 
-@pytest.mark.parametrize("code", [-1, *ErrorCode])
+@pytest.mark.parametrize("code", ErrorCode)
 def test_an_error_keeps_its_code_through_a_protocol_that_has_only_a_body(code: int) -> None:
     body = event_of(RemoteError("a", code, CALL_ID), "r1").body
     again = message_for(event(Kind.ERROR, "a.b", body))
@@ -107,6 +107,8 @@ NO_NUMBER = [
     event(Kind.ERROR, "a.b", b'{"code":[]}'),
     event(Kind.ERROR, "a.b", b'{"code":true}'),
     event(Kind.ERROR, "a.b", b'{"code":1.5}'),
+    event(Kind.ERROR, "a.b", b'{"code":404}'),
+    event(Kind.ERROR, "a.b", b'{"code":"-7"}'),
     event(Kind.ERROR, "a.b", b'{"code":2147483648}'),
     event(Kind.ERROR, "a.b", b'{"code":"0x65"}'),
     event(Kind.ERROR, "a.b", b"{"),
@@ -118,7 +120,7 @@ NO_NUMBER = [
 
 
 @pytest.mark.parametrize("error", NO_NUMBER)
-def test_an_error_without_a_number_is_100_and_loses_its_body(error: Event) -> None:
+def test_an_error_without_a_number_of_the_schema_is_100_and_loses_its_body(error: Event) -> None:
     out = encoded(error)
     assert (decode(out.frame), out.losses) == (RemoteError("a", ErrorCode.UNSPECIFIED, CALL_ID), ("body",))
 

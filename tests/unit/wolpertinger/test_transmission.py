@@ -95,7 +95,6 @@ def test_what_can_be_answered_to_nobody_is_dropped(message: bytes, reason: Reaso
 
 
 REFUSED = [
-    pytest.param(b"message_id:0;aGVsbG8=", Result.FORMAT, id="id 0"),
     pytest.param(b"message_id:6;gzip:abc;aGVsbG8=", Result.FORMAT, id="gzip of letters"),
     pytest.param(b"message_id:6;gzip:;aGVsbG8=", Result.FORMAT, id="gzip of nothing"),
     pytest.param(b"message_id:6;encryption:rot13;aGVsbG8=", Result.ENCRYPTION, id="another encryption"),

@@ -10,7 +10,7 @@ from gateway.protocols.wolpertinger.frames import Call, ErrorCode, RemoteError, 
 from gateway.reasons import Reason
 from tests.unit.contract.conversation import only
 from tests.unit.wolpertinger.authenticating import AUTH, asks, exchange_keys, prove_cluster, prove_user
-from tests.unit.wolpertinger.talk import CALL, CALL_ID, call, talk, text
+from tests.unit.wolpertinger.talk import CALL, CALL_ID, call, confirmations, received, talk, text
 
 SUBSCRIBE = call("Mesh", "Subscribe", text("a.>"))
 
@@ -51,20 +51,36 @@ def test_a_peer_without_trust_is_told_of_broken_xml_and_nothing_is_logged() -> N
     assert conversation.answers() == [RemoteError("Core", ErrorCode.UNKNOWN_MESSAGE)]
 
 
-def test_what_is_not_encrypted_after_the_key_exchange_is_trusted_no_more_than_a_connection() -> None:
-    conversation = talk({"require_trust": 2}, opens=False)
+@pytest.mark.parametrize("required", [0, 2])
+@pytest.mark.parametrize("plain", [CALL, Response("Core", CALL_ID), call("Authentication", "UserAuthGetToken")])
+def test_what_is_not_encrypted_after_the_key_exchange_is_answered_with_a_plain_202_and_a_reset(
+    plain: Call | Response, required: int
+) -> None:
+    conversation = talk({"require_trust": required}, opens=not required)
     cipher = exchange_keys(conversation)
     assert only(FramesReceived, conversation.is_told(CALL, cipher=cipher)).data == encode(CALL)
-    (plain,) = conversation.is_told(CALL)
-    assert isinstance(plain, FrameRefused)
-    assert conversation.answers(cipher) == [RemoteError("Core", ErrorCode.NOT_AUTHORISED, CALL_ID)]
+    conversation.says()
+    done = conversation.is_told(plain)
+    assert only(FrameRefused, done).reason is Reason.UNAUTHENTICATED
+    assert not received(conversation)[1:]
+    assert conversation.answers() == [RemoteError("Authentication", ErrorCode.ENCRYPTION, CALL_ID)]
+    assert conversation.ended == "unauthenticated"
 
 
-def test_where_no_encryption_is_required_plain_calls_go_on_after_the_key_exchange() -> None:
-    conversation = talk({"require_trust": 1}, opens=False)
-    asks(conversation, "EstablishConnection")
+def test_broken_xml_that_is_not_encrypted_after_the_key_exchange_is_a_202_too() -> None:
+    conversation = talk()
     exchange_keys(conversation)
-    assert only(FramesReceived, conversation.is_told(CALL)).data == encode(CALL)
+    conversation.is_told(b"<Hello/>")
+    assert conversation.answers() == [RemoteError("Authentication", ErrorCode.ENCRYPTION)]
+    assert conversation.ended == "unauthenticated"
+
+
+def test_a_peer_that_gives_notice_of_a_reset_is_let_go_encrypted_or_not() -> None:
+    conversation = talk()
+    exchange_keys(conversation)
+    conversation.is_told(call("Core", "SendResetNotice"))
+    assert confirmations(conversation.says()) == [(2, 0)]
+    assert conversation.ended == "bye"
 
 
 def test_an_answer_of_a_peer_that_is_not_trusted_counts_for_nothing() -> None:
