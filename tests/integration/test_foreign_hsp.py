@@ -23,7 +23,7 @@ from tests.integration.mesh import TestMesh, free_port
 pytestmark = pytest.mark.integration
 JSON = "application/json"
 SECONDS = 30
-EVENT, REQUEST, REPLY, SUBSCRIBE, SERVED = 17, 18, 19, 20, 21
+EVENT, REQUEST, REPLY, SUBSCRIBE, SERVED, SERVED_REPLY = 17, 18, 19, 20, 21, 22
 
 
 def data(type_: int, body: bytes) -> str:
@@ -127,6 +127,7 @@ class TestAsAClient:
         ("answer", "kind", "body"),
         [
             (("ack",), Kind.RESPONSE, b""),
+            (("body", SERVED_REPLY, b"done".hex()), Kind.RESPONSE, b"done"),
             (("error", 7, b"no".hex()), Kind.ERROR, b"no"),
             (("undefined",), Kind.ERROR, b""),
         ],
@@ -177,7 +178,9 @@ class TestAsAServer:
             self._is_known(mesh, peer)
             assert peer.asks("a", EVENT, b"1") == "acked a"
             assert peer.hears() == data(EVENT, b"1")  # it subscribes to what it publishes
-            assert with_client(mesh, "yamp", self._ask).kind is Kind.RESPONSE
+            peer.do("answer", "body", SERVED_REPLY, b"2".hex())
+            answer = with_client(mesh, "yamp", self._ask)
+            assert (answer.kind, answer.body) == (Kind.RESPONSE, b"2")
             assert peer.hears() == data(SERVED, b"1")
 
     def test_it_is_sent_what_it_missed(self, mesh: TestMesh, python: Path) -> None:

@@ -8,6 +8,8 @@ Frame(command=<Command.DATA: 0>, message_id=0, type=153, payload=b'xyz')
 
 from __future__ import annotations
 
+import re
+
 from gateway.envelope import Envelope
 from gateway.event import Kind
 from gateway.protocols.hsp.frames import DATA_ACK_HEAD_BYTES, DATA_HEAD_BYTES, Command, Frame
@@ -17,6 +19,8 @@ from gateway.wire import U8, U16, U32, Reader
 _SHORTEST_ENVELOPE_BYTES = 16
 _SUBJECT_OFFSET = 14
 _EVENT_HEAD = Envelope(Kind.EVENT, 0, "").encode()[: _SUBJECT_OFFSET - U16.size]
+_PLAIN_SUBJECT = re.compile(rb"[!-)+-=?-~]{1,31}")
+"""`subjects.check_subject` takes it: ASCII without spaces and wildcards, too short for more than 32 tokens."""
 _u16 = U16.unpack_from
 
 _COMMANDS = tuple(Command)
@@ -80,7 +84,9 @@ def is_plain_event(buffer: bytearray, at: int, end: int) -> bool:
     if not subject < subject_end <= end - U16.size:
         return False
     head_end: int = subject_end + U16.size + _u16(buffer, subject_end)[0]
-    return head_end <= end and buffer[subject:head_end].isascii() and buffer[subject : subject + 4].lower() != b"mesh"
+    if head_end > end or not _PLAIN_SUBJECT.fullmatch(buffer, subject, subject_end):
+        return False
+    return buffer[subject_end:head_end].isascii() and buffer[subject : subject + 4].lower() != b"mesh"
 
 
 def command_of(value: int) -> Command:

@@ -24,6 +24,9 @@ DATA_ACK_HEAD_BYTES = 11
 MESSAGE_ID_OFFSET = 1
 """Where a message id stands in every frame that has one."""
 
+DATA_ACK_TYPE_OFFSET = 5
+"""Where the type of a DATA_ACK stands."""
+
 
 class Command(IntEnum):
     DATA = 0

@@ -8,6 +8,9 @@ A request of an hsp peer has one of two ids, and the answer takes its form from 
 
 Either may have a name of its own besides (see `names`). The MessageID in the answer's ACK or ERROR is stamped by the
 session, which alone knows it for an enveloped request.
+
+An hsp server answers a request of a type with a `reply_type` likewise: a DATA of that type with the body, then ACK. Its
+session logs the two as one frame.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from typing import NamedTuple
 from gateway.envelope import CORRELATION_OFFSET, Envelope
 from gateway.envelope import decode as decode_envelope
 from gateway.event import NO_HEADERS, Event, Kind
-from gateway.protocols.hsp.codec import decode, encode
+from gateway.protocols.hsp.codec import decode, encode, split
 from gateway.protocols.hsp.frames import (
     DATA_ACK_HEAD_BYTES,
     DATA_HEAD_BYTES,
@@ -31,6 +34,7 @@ from gateway.protocols.hsp.frames import (
 )
 from gateway.protocols.hsp.names import id_of, name_in
 from gateway.protocols.hsp.options import HspOptions
+from gateway.protocols.repeat_key import repeat_key
 from gateway.protocols.spec import Encoded, Env, Target
 from gateway.raw_log.frames import RawFrame, event_of
 from gateway.reasons import Reason, Rejected
@@ -71,8 +75,12 @@ def is_enveloped(request: str) -> bool:
 
 
 def to_event(raw: RawFrame, event_id: str, options: HspOptions, env: Env) -> Event:
-    frame = decode(raw.data)
+    ahead = _length_of_body_ahead(raw)
+    frame = decode(raw.data[ahead:])
     content = _content(frame, raw, options)
+    if ahead:
+        said = decode(raw.data[:ahead])
+        content = content._replace(body=said.payload, content_type=options.content_type_of(said.type))
     return event_of(
         raw,
         event_id,
@@ -84,6 +92,14 @@ def to_event(raw: RawFrame, event_id: str, options: HspOptions, env: Env) -> Eve
         body=content.body,
         headers={HSP_TYPE_HEADER: str(frame.type)} if frame.command is Command.ERROR else NO_HEADERS,
     )
+
+
+def _length_of_body_ahead(raw: RawFrame) -> int:
+    """Returns how many bytes a DATA takes that carries the body of the answer behind it; 0 where there is none."""
+    if not raw.replies or raw.data[:1] != bytes([Command.DATA]):
+        return 0
+    size = split(raw.data, 0, len(raw.data))
+    return size if size < len(raw.data) else 0
 
 
 def _content(frame: Frame, raw: RawFrame, options: HspOptions) -> Content:
@@ -112,8 +128,9 @@ def _enveloped_content(frame: Frame, raw: RawFrame) -> Content:
         return Content(head.kind, raw.asked_subject(), head.content_type, body, message_id, correlation)
     if head.kind is Kind.EVENT:
         return Content(head.kind, head.subject, head.content_type, body, name_in(raw, message_id))
-    if head.kind is Kind.CANCEL:
-        return Content(head.kind, head.subject, head.content_type, body, message_id, name_in(raw, correlation))
+    if head.kind is Kind.CANCEL:  # it says which request, and nothing else
+        subject = raw.replies[0].subject if raw.replies else head.subject
+        return Content(head.kind, subject, "", b"", message_id, name_in(raw, correlation))
     if not message_id:
         raise Rejected(Reason.MALFORMED, "a request must be a DATA_ACK: nothing could acknowledge it")
     return Content(head.kind, head.subject, head.content_type, body, name_in(raw, correlation))
@@ -125,7 +142,7 @@ def dedup_key(event: Event, options: HspOptions) -> str | None:
     if options.dedup == "off" or event.kind is not Kind.EVENT or not event.message_id or is_control(event.subject):
         return None
     digest = sha256(event.content_type.encode() + b"\0" + event.body).hexdigest()
-    return f"{event.node} {event.subject} {digest}"
+    return repeat_key("hsp", event.node, event.subject, digest)
 
 
 def awaits_confirmation(event: Event, options: HspOptions) -> bool:

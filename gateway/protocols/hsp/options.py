@@ -12,7 +12,7 @@ from gateway.content import BINARY
 from gateway.event import Kind
 from gateway.protocols.hsp.frames import ENVELOPE_TYPE
 from gateway.protocols.spec import Options
-from gateway.subjects import check_subject, is_control
+from gateway.subjects import configured_subject, is_control
 
 _UNMAPPED = re.compile(r"hsp\.(0|[1-9][0-9]{0,4})")
 
@@ -40,7 +40,7 @@ class TypeMapping(BaseModel):
 
     @model_validator(mode="after")
     def _names_one_subject(self) -> Self:
-        check_subject(self.subject)
+        configured_subject(self.subject)
         return self
 
 

@@ -7,9 +7,18 @@ from dataclasses import replace
 
 from gateway.content import JSON
 from gateway.event import Kind
-from gateway.protocols.actions import Delivered, Delivery, Farewell, FrameRefused, Outcome, RequestsAbandoned
+from gateway.protocols.actions import (
+    Delivered,
+    Delivery,
+    Farewell,
+    FrameRefused,
+    FramesReceived,
+    Outcome,
+    RequestsAbandoned,
+)
+from gateway.protocols.hsp.answer_bodies import AnswerBodies
 from gateway.protocols.hsp.codec import encode
-from gateway.protocols.hsp.frames import Command, Frame
+from gateway.protocols.hsp.frames import DATA_ACK_TYPE_OFFSET, ENVELOPE_TYPE, Command, Frame
 from gateway.protocols.hsp.mapping import Answer, answer
 from gateway.protocols.hsp.names import Names
 from gateway.protocols.hsp.options import HspOptions
@@ -17,7 +26,7 @@ from gateway.protocols.hsp.unconfirmed import Unconfirmed
 from gateway.protocols.session import TIMED_OUT, Session, SessionSettings, error_body, mesh_error_in, stamped
 from gateway.raw_log.frames import ReplyAddress
 from gateway.reasons import MeshError, Reason, Rejected
-from gateway.wire import U32
+from gateway.wire import U16, U32
 
 
 class OutgoingSession(Session):
@@ -30,6 +39,7 @@ class OutgoingSession(Session):
         self.use(options)
         self._draining: Farewell | None = None
         self._unconfirmed = Unconfirmed(settings.request_timeout_seconds)
+        self._bodies = AnswerBodies()
         self._message_ids: dict[str, int] = {}
         self._names = Names()
 
@@ -72,11 +82,25 @@ class OutgoingSession(Session):
             self._give_up(now)
         if delivery.reply is not None:
             self._serve(message_id, delivery.reply)
+            self._expect_body(delivery, delivery.reply)
         self._send(stamped(delivery.frame, delivery.stamps, U32, message_id))
+
+    def _expect_body(self, delivery: Delivery, reply: ReplyAddress) -> None:
+        """An answer in the envelope has its body there; any other may have it in a DATA of the `reply_type`."""
+        reply_type = self.options.reply_type_for(delivery.subject)
+        if reply_type is not None and U16.unpack_from(delivery.frame, DATA_ACK_TYPE_OFFSET)[0] != ENVELOPE_TYPE:
+            self._bodies.expect(reply.key, reply_type)
+
+    def _end_body(self, reply: ReplyAddress) -> None:
+        """The request is over; a DATA that nobody can claim any more is an event after all."""
+        if unclaimed := self._bodies.end(reply.key):
+            self._act(FramesReceived(unclaimed, (len(unclaimed),)))
 
     def _lose(self, delivery: Delivery, detail: str) -> None:
         """Nothing more will come of it. A request that was answered in the envelope lacks no more than its ACK."""
         wire = self._served_id(delivery.reply) if delivery.reply is not None else None
+        if delivery.reply is not None:
+            self._end_body(delivery.reply)
         if delivery.reply is not None and wire is None:
             self._act(Delivered(delivery, Outcome.CONFIRMED))
             return
@@ -94,8 +118,11 @@ class OutgoingSession(Session):
     def _timer(self, name: Hashable, now: float) -> None:
         self._give_up(now)
 
-    def _settle(self, frame: Frame) -> ReplyAddress | None:
-        """The peer acknowledges or refuses what it was sent. Returns who asked, if this is the answer to a request."""
+    def _settle(self, frame: Frame) -> tuple[ReplyAddress | None, bytes]:
+        """The peer acknowledges or refuses what it was sent.
+
+        Returns who asked, if this is the answer to a request, and the DATA with the answer's body if one came ahead.
+        """
         delivery = self._unconfirmed.take(frame.message_id)
         if delivery is None:
             if not self._unconfirmed.was_given_up(frame.message_id):
@@ -105,7 +132,14 @@ class OutgoingSession(Session):
             self._act(Delivered(delivery, Outcome.CONFIRMED))
         else:
             self._act(Delivered(delivery, Outcome.UNDELIVERABLE, _why_refused(frame), refused=True))
-        return self._unserve(frame.message_id)
+        return self._unserve(frame.message_id), self._settle_body(delivery, frame)
+
+    def _settle_body(self, delivery: Delivery | None, frame: Frame) -> bytes:
+        if delivery is None or delivery.reply is None:
+            return b""
+        body = self._bodies.claim(delivery.reply.key) if frame.command is Command.ACK else b""
+        self._end_body(delivery.reply)
+        return body
 
     def _end_served(self) -> None:
         for delivery in self._unconfirmed.take_all():

@@ -8,7 +8,9 @@ Invariants beside those of every session
 1. The ACK for a frame leaves only after `logged` of its tag, or with the router's answer.
 2. What the peer says of an id that we gave up on ourselves is dropped and counted; of any other id that is not open,
    it ends the session, which is all that hsp can say.
-3. Once draining, no more data is taken in, and the session ends when the last ACK owed for a logged frame is said.
+3. A DATA that is the body of an answer waits for the answer's ACK, and stands in the log in front of it, as one frame
+   (see `answer_bodies`).
+4. Once draining, no more data is taken in, and the session ends when the last ACK owed for a logged frame is said.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from gateway.protocols.hsp.outgoing import OutgoingSession
 from gateway.protocols.session import SessionSettings
 from gateway.raw_log.frames import NO_FACTS, Facts, ReplyAddress
 from gateway.reasons import MeshError, Reason, Rejected
-from gateway.subjects import is_control
+from gateway.subjects import check_subject, is_control
 
 ENVELOPE_SPOKEN: Facts = {"envelope": True}
 
@@ -68,7 +70,7 @@ class HspSession(OutgoingSession):
         """
         limit, acks, pos, end = self.settings.frame_bytes, self._run_acks, 0, len(buffer)
         add_length, waits, waits_otherwise = self._run.lengths.append, self._waits, self._waits_otherwise
-        judged = self.may_publish is not None
+        judged, awaited = self.may_publish is not None, self._bodies.open_requests
         self._run.begin()
         try:
             while pos < end:
@@ -87,8 +89,8 @@ class HspSession(OutgoingSession):
                 size = head + length
                 if end - pos < size:
                     break
-                closely = type_ == ENVELOPE_TYPE or (command and (judged or (type_ in waits_otherwise) is not waits))
-                if closely or self._draining:
+                is_special = judged or (type_ in waits_otherwise) is not waits if command else type_ in awaited
+                if is_special or type_ == ENVELOPE_TYPE or self._draining:
                     self._take_closely(pos, size, type_, now)
                 else:
                     add_length(size)
@@ -138,18 +140,24 @@ class HspSession(OutgoingSession):
         self._pong_received(now)
 
     def _take_acknowledgement(self, frame: Frame, raw: bytes, pos: int) -> None:
-        reply = self._settle(frame)
+        reply, body = self._settle(frame)
         if reply is not None:
             self._emit(pos)
-            self._act(FramesReceived(raw, (len(raw),), replies=(reply,)))
+            answer = body + raw
+            self._act(FramesReceived(answer, (len(answer),), replies=(reply,)))
+        elif body:
+            self._act(FrameRefused(Reason.TIMEOUT, "the body of an answer to no open request"))
 
     # -- frames that are more than something to log ------------------------------------------------------------
 
     def _take_closely(self, pos: int, size: int, type_: int, now: float) -> None:
-        if self._draining:
+        is_data = self._buffer[pos] == Command.DATA
+        is_body = is_data and type_ in self._bodies.open_requests and self._bodies.hold(type_, self._frame(pos, size))
+        if is_body or self._draining:
             self._run.leave_out(self._buffer, pos, size)
             return
-        if type_ == ENVELOPE_TYPE and self._is_plain(pos, size):
+        is_plain = self._is_plain(pos, size) if type_ == ENVELOPE_TYPE else is_data
+        if is_plain:
             self._run.lengths.append(size)
             return
         raw = self._frame(pos, size)
@@ -181,6 +189,7 @@ class HspSession(OutgoingSession):
         acknowledged = frame.command is Command.DATA_ACK
         try:
             head, _ = decode_envelope(frame.payload)
+            check_subject("" if head.kind.answers else head.subject)
         except Rejected as refused:
             # Logged all the same: the router records it with its reason.
             if acknowledged:
@@ -196,12 +205,21 @@ class HspSession(OutgoingSession):
             return self._open_request(str(frame.message_id), head.subject, frame, raw, pos, now)
         if acknowledged and head.kind is Kind.EVENT:
             return self._take_event(frame.message_id, head.subject)
-        said = encode(Frame(Command.ACK, frame.message_id)) if acknowledged else b""
-        cancelled = enveloped_request(head.correlation)
-        if self._names.of(cancelled) != cancelled:
-            return self._log_named(self._names.of(cancelled), head.subject, raw, pos, said)
-        self._run_acks += said
+        if head.kind is Kind.CANCEL:
+            self._take_cancel(head, frame, raw, pos)
+            return False
         return True
+
+    def _take_cancel(self, head: Envelope, frame: Frame, raw: bytes, pos: int) -> None:
+        """The session logs a cancel by itself, with the name and the subject of the request that it means."""
+        acknowledged = frame.command is Command.DATA_ACK
+        name = self._names.of(enveloped_request(head.correlation))
+        subject = self._open_request_to_cancel(name)
+        if subject is not None:
+            acknowledgement = encode(Frame(Command.ACK, frame.message_id)) if acknowledged else b""
+            self._log_named(name, subject, raw, pos, acknowledgement)
+        elif acknowledged:
+            self._refuse(frame.message_id, MeshError.BAD_REQUEST, "a cancel of no open request")
 
     def _take_event(self, message_id: int, subject: str) -> bool:
         """One that is acknowledged when it is logged. What the router will refuse is logged too, and told at once."""

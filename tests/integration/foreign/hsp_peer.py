@@ -10,6 +10,7 @@ It needs an environment of its own, with `hsp==0.1.0`, `trio==0.13.0` and `attrs
     ask NAME TYPE HEX              acked NAME | error NAME TYPE HEX | undefined NAME       DATA_ACK, and what it got
     ping NAME                      pong NAME
     answer ack                     data TYPE HEX for each message that comes; it is acknowledged
+    answer body TYPE HEX           likewise, after a DATA
     answer error TYPE HEX          likewise, but refused with an ERROR
     answer undefined               likewise, with an ERROR_UNDEF
     answer later                   data TYPE HEX; answered, oldest first, by each following `answer …`
@@ -67,6 +68,9 @@ class Peer:
     def _respond(self, data: Any) -> None:
         match self._answer:
             case ["ack"]:
+                data.ack()
+            case ["body", type_, payload]:
+                self._connection.send(int(type_), from_hex(payload))
                 data.ack()
             case ["undefined"]:
                 data.error()

@@ -76,6 +76,7 @@ class TestAcknowledgement:
     @pytest.mark.parametrize("payload", [enveloped(Kind.EVENT), enveloped(Kind.CANCEL, 9)], ids=["event", "cancel"])
     def test_what_the_envelope_names_is_acknowledged_like_the_rest(self, payload: bytes) -> None:
         talk = hsp()
+        talk.receives(data_ack(4, ENVELOPE_TYPE, enveloped(Kind.REQUEST, 9)))
         for message_id in (5, 6):
             tag = only(FramesReceived, talk.receives(data_ack(message_id, ENVELOPE_TYPE, payload))).tag
             talk.logs(tag)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -61,6 +62,15 @@ class TestFromThePeer:
         event = read(Frame(Command.DATA_ACK, 0xFFFFFFFF, 17))
         assert (event.kind, event.subject, event.message_id) == (Kind.EVENT, "hsp.17", "4294967295")
 
+    def test_a_data_ahead_of_the_ack_is_the_answer_s_body(self) -> None:
+        types = {18: {"subject": "orders.create", "kind": "request", "reply_type": 19}}
+        types |= {19: {"subject": "orders.created", "content_type": JSON}}
+        options = HspOptions.model_validate({"types": types})
+        answer = encode(Frame(Command.DATA, 0, 19, b'{"n":1}')) + encode(Frame(Command.ACK, 5))
+        event = PROTOCOL.to_event(raw(answer, "hsp", asked_by()), "0-7-1", options, ENV)
+        assert (event.kind, event.subject, event.correlation) == (Kind.RESPONSE, "orders.create", "5")
+        assert (event.body, event.content_type) == (b'{"n":1}', JSON)
+
     @pytest.mark.parametrize(
         "frame",
         [
@@ -102,6 +112,11 @@ class TestFromThePeer:
     def test_a_cancel_names_the_request_that_it_cancels(self) -> None:
         event = read(Frame(Command.DATA, 0, ENVELOPE_TYPE, enveloped(Kind.CANCEL, 77)))
         assert (event.kind, event.subject, event.correlation) == (Kind.CANCEL, "orders.create", "e77")
+
+    def test_a_cancel_has_the_subject_of_its_request_and_no_body(self) -> None:
+        frame = Frame(Command.DATA, 0, ENVELOPE_TYPE, enveloped(Kind.CANCEL, 77, b"forged", "mesh.session.closed"))
+        event = read(frame, None, ReplyAddress.naming("e77", "orders.create", "hsp"))
+        assert (event.subject, event.body, event.content_type) == ("orders.create", b"", "")
 
     @pytest.mark.parametrize("kind", [Kind.RESPONSE, Kind.PROGRESS, Kind.ERROR, Kind.CANCELLED])
     def test_an_enveloped_answer_has_the_subject_of_the_request(self, kind: Kind) -> None:
@@ -249,6 +264,12 @@ class TestDedupKey:
         first = self.key(Frame(Command.DATA_ACK, 1, 17, b"x"))
         assert first is not None
         assert first == self.key(Frame(Command.DATA_ACK, 2, 17, b"x"))
+
+    def test_a_space_in_a_node_or_in_a_subject_does_not_make_two_events_one(self) -> None:
+        event = read(Frame(Command.DATA_ACK, 1, 17, b"x"))
+        names = [("plant a", "b"), ("plant", "a b")]
+        keys = {PROTOCOL.dedup_key(replace(event, node=node, subject=subject), self.PAYLOAD) for node, subject in names}
+        assert len(keys) == 2
 
     def test_another_type_or_payload_has_another(self) -> None:
         frames = [

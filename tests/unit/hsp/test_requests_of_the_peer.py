@@ -78,6 +78,23 @@ class TestRequestsOfThePeer:
         assert said.payload.startswith(Envelope(Kind.ERROR, 77, "orders.create", "application/json").encode())
         assert acknowledged == Frame(Command.ACK, 5)
 
+    def test_a_cancel_is_logged_with_the_subject_of_its_request_whatever_it_says_itself(self) -> None:
+        talk = hsp()
+        talk.receives(data_ack(5, ENVELOPE_TYPE, enveloped(Kind.REQUEST, 77)))
+        cancel = data(ENVELOPE_TYPE, enveloped(Kind.CANCEL, 77, subject="mesh.session.closed"))
+        run = only(FramesReceived, talk.receives(cancel))
+        assert [(reply.request, reply.subject) for reply in run.replies] == [("e77", "orders.create")]
+
+    def test_a_cancel_of_no_open_request_is_refused_and_counted(self) -> None:
+        talk = hsp()
+        cancel = enveloped(Kind.CANCEL, 77)
+        actions = talk.receives(data_ack(6, ENVELOPE_TYPE, cancel))
+        assert only(FrameRefused, actions).reason is Reason.UNDELIVERABLE
+        assert received(actions) == []
+        assert talk.sends() == error(6, "bad_request", "a cancel of no open request")
+        assert only(FrameRefused, talk.receives(data(ENVELOPE_TYPE, cancel))).reason is Reason.UNDELIVERABLE
+        assert (talk.sends(), talk.ended) == (b"", None)
+
     def test_an_enveloped_request_hears_of_its_timeout_in_the_envelope(self) -> None:
         talk = hsp(request_timeout_seconds=5)
         talk.receives(data_ack(5, ENVELOPE_TYPE, enveloped(Kind.REQUEST, 77)))
