@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from hashlib import blake2b
 
-from gateway.content import check, convert
+from gateway.content import check, convert, encode_value
 from gateway.event import NO_HEADERS, PROGRESSIVE_HEADER, Event, Kind
+from gateway.protocols.repeat_key import repeat_key
 from gateway.protocols.spec import Encoded, Env, Target
 from gateway.protocols.yamp.codec import REQUEST_UID_AFTER_URI, decode, encode
 from gateway.protocols.yamp.frames import (
@@ -67,7 +68,7 @@ def from_event(event: Event, target: Target, _options: YampOptions, _env: Env) -
 
 
 def dedup_key(event: Event, _options: YampOptions) -> str:
-    return f"{event.node} {event.message_id}"
+    return repeat_key(PROTOCOL_NAME, event.node, event.message_id)
 
 
 def format_of(facts: Facts) -> Format:
@@ -122,7 +123,13 @@ def _frame(event: Event, target: Target) -> UserFrame:
 
 
 def _body(event: Event, wanted: str) -> bytes:
-    """By value, as the session agreed on. What another protocol only calls JSON must be it: a yamp peer would close."""
+    """Converts the body by value to the session's format. What another protocol only calls JSON must be JSON.
+
+    No body goes out as the format's own null: no bytes are legal in yamp, but a stock client hands them to its parser,
+    which fails on them.
+    """
+    if not event.body:
+        return encode_value(None, wanted)
     try:
         if event.protocol != PROTOCOL_NAME:
             check(event.body, event.content_type)

@@ -48,9 +48,11 @@ from gateway.protocols.yamp.options import YampOptions
 from gateway.protocols.yamp.states import TRANSITIONS, State
 from gateway.raw_log.frames import ReplyAddress
 from gateway.reasons import MeshError, Reason, Rejected
+from gateway.subjects import check_subject
 
 PING_PAYLOAD_BYTES = 8
-"""Enough that no peer guesses it."""
+"""Random bytes in a ping's payload. They are sent as hexadecimal digits: the text calls the payload a string, and
+stock peers decode it as one."""
 SHOWN_REASON_CHARACTERS = 200
 """How much of a peer's own words goes into our logs."""
 CLOSE_REASONS: Mapping[Farewell, str] = MappingProxyType(
@@ -76,7 +78,6 @@ class YampSession(Session):
         self._state = State.AWAITING_ECHO if settings.dialled else State.AWAITING_HANDSHAKE
         self._handshake = encode(Handshake(options.formats[0]))
         self._content_type = options.formats[0].content_type
-        self._ping_payload = b""
         self._to_log: list[bytes] = []
 
     def use(self, options: YampOptions) -> None:
@@ -147,8 +148,8 @@ class YampSession(Session):
                 self._take_handshake(raw, frame, now)
             case Ping(payload):
                 self._send(encode(Pong(payload)))
-            case Pong(payload):
-                self._take_pong(payload, now)
+            case Pong():
+                self._take_pong(now)
             case Close(reason):
                 # Before the handshake is done this is how a server says no.
                 self._end("bye" if self._state is State.OPEN else "peer_error", reason[:SHOWN_REASON_CHARACTERS])
@@ -183,11 +184,18 @@ class YampSession(Session):
                 return supported
         names = ", ".join(self._options.formats)
         detail = f"serializer {handshake.serializer!r} is not supported here, these are: {names}"
-        raise Rejected(Reason.UNSUPPORTED_VERSION, detail, can_continue=False)
+        raise Rejected(Reason.BAD_ENCODING, detail, can_continue=False)
 
     def _take_request(self, raw: bytes, frame: Request, now: float) -> None:
         check(frame.body, self._content_type)
         request = frame.uid.hex()
+        try:
+            check_subject(frame.uri)
+        except Rejected as refused:
+            # Logged all the same: the router records it with its reason.
+            self._say_error(frame.uid, frame.uri, MeshError.BAD_REQUEST, refused.detail)
+            self._to_log.append(raw)
+            return
         if self._is_asked(request):
             self._refuse(frame, Reason.REPLAY, "a request with this uid is open")
         elif self._ask(request, frame.uri, now, progressive=frame.progressive):
@@ -200,16 +208,13 @@ class YampSession(Session):
         self._say_error(frame.uid, frame.uri, MeshError.BAD_REQUEST, detail)
 
     def _take_cancel(self, raw: bytes, frame: Cancel) -> None:
-        """Whose uri the cancel has is no matter: the request's own leads to its servers."""
         request = frame.request_uid.hex()
-        asked = self._asked.get(request)
-        if asked is None:
-            self._act(FrameRefused(Reason.UNDELIVERABLE, "a cancel of no open request"))
-        elif asked.subject == frame.uri:
+        subject = self._open_request_to_cancel(request)
+        if subject == frame.uri:
             self._to_log.append(raw)
-        else:
+        elif subject is not None:
             self._log()
-            self._act(FramesReceived(raw, (len(raw),), replies=(ReplyAddress.naming(request, asked.subject),)))
+            self._act(FramesReceived(raw, (len(raw),), replies=(ReplyAddress.naming(request, subject),)))
         if frame.kill:
             self._forget_asked(request, str(Kind.CANCELLED))
 
@@ -224,13 +229,10 @@ class YampSession(Session):
         if frame.outcome.is_final:
             self._unserve(frame.request_uid)
 
-    def _take_pong(self, payload: bytes, now: float) -> None:
-        """One that nobody asked for is ignored."""
-        if not self._waiting_pong:
-            return
-        if payload != self._ping_payload:
-            raise Rejected(Reason.MALFORMED, "a pong with another payload than the ping's", can_continue=False)
-        self._pong_received(now)
+    def _take_pong(self, now: float) -> None:
+        """Any pong is a sign of life, whatever the peer made of the payload. One that nobody asked for is ignored."""
+        if self._waiting_pong:
+            self._pong_received(now)
 
     def _log(self) -> None:
         if self._to_log:
@@ -282,8 +284,7 @@ class YampSession(Session):
         self._send(encode(Response(uid, uri, request_uid, ResponseType.ERROR, body)))
 
     def _ping(self, now: float) -> None:
-        self._ping_payload = self.settings.token(PING_PAYLOAD_BYTES)
-        self._send(encode(Ping(self._ping_payload)))
+        self._send(encode(Ping(self.settings.token(PING_PAYLOAD_BYTES).hex().encode())))
 
     # -- the end -----------------------------------------------------------------------------------------------
 

@@ -61,7 +61,7 @@ class TestAListener:
         conversation = talk()
         conversation.receives(encode(Handshake(serializer)))
         assert close_reason(conversation).endswith("these are: json, msgpack")
-        assert conversation.ended == "unsupported_version"
+        assert conversation.ended == "bad_encoding"
 
     def test_speaks_only_the_formats_it_is_told(self) -> None:
         conversation = talk({"formats": ["msgpack"]})

@@ -19,6 +19,7 @@ from gateway.protocols.yamp.frames import Cancel, Request, Response, ResponseTyp
 from gateway.protocols.yamp.options import YampOptions
 from gateway.raw_log.frames import RawFrame, ReplyAddress, Source
 from gateway.reasons import Reason, Rejected
+from tests.unit.subjects import subjects
 
 from .vectors import CANCEL, DONE, EVENT, FRAMES, KILL, PROGRESSIVE_REQUEST, REQUEST, uid
 
@@ -122,8 +123,8 @@ class TestToEvent:
 
     def test_a_repeat_is_known_by_node_and_uid(self) -> None:
         first = event_of(EVENT)
-        assert PROTOCOL.dedup_key(first, OPTIONS) == f"cn:app {'01' * 16}"
-        assert PROTOCOL.dedup_key(replace(first, id="1-9-0", session="other"), OPTIONS) == f"cn:app {'01' * 16}"
+        assert PROTOCOL.dedup_key(first, OPTIONS) == f"yamp\0cn:app\0{'01' * 16}"
+        assert PROTOCOL.dedup_key(replace(first, id="1-9-0", session="other"), OPTIONS) == f"yamp\0cn:app\0{'01' * 16}"
 
 
 class TestFromEvent:
@@ -188,7 +189,7 @@ class TestFromEvent:
             (b"\x81\xa1a\x01", MSGPACK, b'{"a":1}', b"\x81\xa1a\x01"),
             (b"hi", TEXT, b'"hi"', b"\xa2hi"),
             (b"hi", BINARY, b'{"$base64":"aGk="}', b"\xc4\x02hi"),
-            (b"", "", b"", b""),
+            (b"", "", b"null", b"\xc0"),
         ],
     )
     def test_a_body_is_converted_by_value(
@@ -230,7 +231,7 @@ def decode_uid(encoded: Encoded) -> bytes:
 
 @given(
     st.sampled_from([REQUEST, PROGRESSIVE_REQUEST, EVENT, KILL, CANCEL, DONE]),
-    st.text(min_size=1, max_size=40),
+    subjects(),
     st.sampled_from(["json", "msgpack"]),
 )
 @settings(max_examples=100, deadline=None)
