@@ -30,6 +30,7 @@ class Reason(StrEnum):
     BAD_CIPHERTEXT = "bad_ciphertext"
     BOMB = "bomb"
     BAD_XML = "bad_xml"
+    BAD_SUBJECT = "bad_subject"
     FORBIDDEN = "forbidden"
     NO_RESPONDER = "no_responder"
     TIMEOUT = "timeout"

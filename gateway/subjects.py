@@ -8,16 +8,27 @@ A `/` counts as a `.` when matching; the subject itself is passed on as it came.
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 
 from gateway.reasons import Reason, Rejected
 
-# NATS has no fixed limit on a subject but advises under 256; our narrowest carrier (a yamp uri) holds 255 bytes.
-MAX_PATTERN_BYTES = 255
+MAX_SUBJECT_BYTES = 255
+"""The length of subjects and patterns: NATS has no fixed limit but advises under 256, and our narrowest carrier (a yamp
+uri) holds 255 bytes. Every cache that is keyed by a subject counts on it."""
+
 MAX_TOKENS = 32
 
+CACHED_TOKENS = 4_096
+"""At most 10 MB: 255 bytes in 32 tokens take 2.4 KB as strings of their own."""
 
-@lru_cache(maxsize=65_536)
+_COMMON = re.compile(r"[!-)+-=?-~]{1,31}")
+"""Surely a subject: ASCII without spaces and wildcards, and so short that it cannot hold more than MAX_TOKENS."""
+_UNPRINTABLE = re.compile(r"[\s\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+"""Spaces of every kind, the control characters C0 and C1, and halves of characters, which JSON can hold."""
+
+
+@lru_cache(maxsize=CACHED_TOKENS)
 def tokens(subject: str) -> tuple[str, ...]:
     return tuple(dotted(subject).split("."))
 
@@ -27,15 +38,24 @@ def dotted(subject: str) -> str:
     return subject.replace("/", ".")
 
 
+def check_subject(subject: str) -> None:
+    """Raises Rejected(bad_subject) for a subject that no peer may publish on.
+
+    Every event passes here when it is decoded, in the router too: so what stands in an old log is refused as well.
+    """
+    if _COMMON.fullmatch(subject):
+        return
+    _check_size_and_characters("a subject", subject)
+    if not {"*", ">"}.isdisjoint(tokens(subject)):
+        raise Rejected(Reason.BAD_SUBJECT, "a published subject has no wildcards")
+
+
 def check_pattern(pattern: object) -> tuple[str, ...]:
-    """The tokens of a valid pattern; raises Rejected otherwise."""
+    """Returns the tokens of a valid pattern; raises Rejected for anything else."""
     if not isinstance(pattern, str) or not pattern:
         raise Rejected(Reason.MALFORMED, "a pattern is a string that is not empty")
-    if len(pattern.encode()) > MAX_PATTERN_BYTES:
-        raise Rejected(Reason.TOO_LARGE, f"a pattern has at most {MAX_PATTERN_BYTES} bytes")
+    _check_size_and_characters("a pattern", pattern)
     parts = tokens(pattern)
-    if len(parts) > MAX_TOKENS:
-        raise Rejected(Reason.TOO_LARGE, f"a pattern has at most {MAX_TOKENS} tokens")
     if "" in parts:
         raise Rejected(Reason.MALFORMED, "a pattern has no empty token")
     if ">" in parts[:-1]:
@@ -43,10 +63,24 @@ def check_pattern(pattern: object) -> tuple[str, ...]:
     return parts
 
 
-def check_subject(subject: str) -> str:
-    """The subject, if it is one; raises ValueError, for a configuration's sake."""
-    if not {"", "*", ">"}.isdisjoint(tokens(subject)):
-        raise ValueError(f"{subject!r} is no subject: it has an empty token or a wildcard")
+def _check_size_and_characters(what: str, text: str) -> None:
+    """Tests the size first: nothing larger is split, or kept in a cache."""
+    if len(text) > MAX_SUBJECT_BYTES or len(text.encode(errors="surrogatepass")) > MAX_SUBJECT_BYTES:
+        raise Rejected(Reason.BAD_SUBJECT, f"{what} has at most {MAX_SUBJECT_BYTES} bytes")
+    if _UNPRINTABLE.search(text):
+        raise Rejected(Reason.BAD_SUBJECT, f"{what} has no spaces and no control characters")
+    if text.count(".") + text.count("/") >= MAX_TOKENS:
+        raise Rejected(Reason.BAD_SUBJECT, f"{what} has at most {MAX_TOKENS} tokens")
+
+
+def configured_subject(subject: str) -> str:
+    """Returns a subject that a configuration or a command line names; raises ValueError if nobody could publish it."""
+    try:
+        check_subject(subject)
+    except Rejected as refused:
+        raise ValueError(f"{subject!r} is no subject: {refused.detail}") from None
+    if "" in tokens(subject):
+        raise ValueError(f"{subject!r} is no subject: it has an empty token")
     return subject
 
 

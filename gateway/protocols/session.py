@@ -33,6 +33,7 @@ from gateway.protocols.actions import (
     Delivered,
     Delivery,
     Farewell,
+    FrameRefused,
     Opened,
     Outcome,
     RequestDropped,
@@ -286,6 +287,16 @@ class Session(ABC):
         self._asked[request] = PeerRequest(deadline, subject, progressive)
         self.timers.set(("asked", request), deadline)
         return True
+
+    def _open_request_to_cancel(self, request: str) -> str | None:
+        """Returns the subject of the open request that a cancel of the peer means; None, counted, if none is open.
+
+        A cancel goes where its request went, whatever subject the peer writes into it.
+        """
+        if request in self._asked:
+            return self._asked[request].subject
+        self._act(FrameRefused(Reason.UNDELIVERABLE, "a cancel of no open request"))
+        return None
 
     def _is_asked(self, request: str) -> bool:
         return request in self._asked

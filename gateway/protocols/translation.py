@@ -23,7 +23,8 @@ Made by `python -m gateway.protocols.translation` from the mappings themselves. 
 sent with; a column is who receives it. *Lost* is what cannot be carried: it is dropped and counted in
 `meshgate_translation_losses_total{from,to,what}`. What *never* has a form there, or has none this time (`too_large` for
 a datagram), is refused, and counted there too with the reason as `what`. A request that has no form at its server is
-answered with an error. The type of an hsp error is told to who asked in plain hsp alone, and lost to others as `code`.
+answered with an error. An empty body stays empty, and is `null` or `c0` towards yamp. The type of an hsp error is told
+to who asked in plain hsp alone, and lost to others as `code`.
 
 """
 

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import unicodedata
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.reasons import Reason, Rejected
-from gateway.subjects import MAX_PATTERN_BYTES, MAX_TOKENS, check_pattern, is_control, matches, tokens
+from gateway.subjects import (
+    MAX_SUBJECT_BYTES,
+    MAX_TOKENS,
+    check_pattern,
+    check_subject,
+    configured_subject,
+    is_control,
+    matches,
+    tokens,
+)
+from tests.unit.subjects import is_subject
 
 FITS = [
     ("temp", "temp"),
@@ -71,24 +84,73 @@ def test_a_malformed_pattern_is_refused(pattern: object, reason: Reason) -> None
     assert refused.value.reason is reason
 
 
-def test_a_pattern_may_have_as_many_bytes_as_the_limit_says_and_not_one_more() -> None:
-    assert check_pattern("a" * MAX_PATTERN_BYTES) == ("a" * MAX_PATTERN_BYTES,)
+CHECKS = [check_subject, check_pattern]
+
+
+@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a" * MAX_SUBJECT_BYTES,
+        "é" * (MAX_SUBJECT_BYTES // 2),
+        ".".join("a" * MAX_TOKENS),
+        "/".join(["temp"] * MAX_TOKENS),
+        "temp.küche.温度",
+        "a*b.c>d",
+    ],
+)
+def test_what_is_at_the_limits_is_taken(check: Callable[[str], object], text: str) -> None:
+    check(text)
+
+
+@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a" * (MAX_SUBJECT_BYTES + 1),
+        "é" * (MAX_SUBJECT_BYTES // 2 + 1),
+        ".".join("a" * (MAX_TOKENS + 1)),
+        "/".join("a" * (MAX_TOKENS + 1)),
+        "temp high",
+        "temp\u00a0high",
+        "temp\u2028",
+        "temp\n",
+        "\x00",
+        "temp\x7f",
+        "temp\x85",
+        "temp.\ud800",
+    ],
+)
+def test_what_is_beyond_the_limits_or_unprintable_is_a_bad_subject(check: Callable[[str], object], text: str) -> None:
     with pytest.raises(Rejected) as refused:
-        check_pattern("a" * (MAX_PATTERN_BYTES + 1))
-    assert refused.value.reason is Reason.TOO_LARGE
+        check(text)
+    assert refused.value.reason is Reason.BAD_SUBJECT
 
 
-def test_the_limit_of_a_pattern_counts_bytes_and_not_characters() -> None:
+@pytest.mark.parametrize("subject", ["*", ">", "temp.*", "temp/>", "*.high", "a.*.b", "x" * 40 + ".*"])
+def test_a_published_subject_has_no_wildcards(subject: str) -> None:
     with pytest.raises(Rejected) as refused:
-        check_pattern("é" * (MAX_PATTERN_BYTES // 2 + 1))
-    assert refused.value.reason is Reason.TOO_LARGE
+        check_subject(subject)
+    assert refused.value.reason is Reason.BAD_SUBJECT
 
 
-def test_a_pattern_may_have_as_many_tokens_as_the_limit_says_and_not_one_more() -> None:
-    assert len(check_pattern(".".join("a" * MAX_TOKENS))) == MAX_TOKENS
-    with pytest.raises(Rejected) as refused:
-        check_pattern(".".join("a" * (MAX_TOKENS + 1)))
-    assert refused.value.reason is Reason.TOO_LARGE
+@given(st.text(max_size=300) | st.text(".a/*> é\t", max_size=80))
+@settings(max_examples=500, deadline=None)
+def test_a_subject_is_taken_exactly_if_it_keeps_every_limit(subject: str) -> None:
+    parts = subject.replace("/", ".").split(".")
+    good = (
+        len(subject.encode(errors="surrogatepass")) <= 255
+        and len(parts) <= 32
+        and not {"*", ">"} & set(parts)
+        and not any(mark.isspace() or unicodedata.category(mark) in ("Cc", "Cs") for mark in subject)
+    )
+    assert is_subject(subject) == good
+
+
+@pytest.mark.parametrize("subject", ["temp..high", "", "temp.*", "a b"])
+def test_a_configuration_names_no_subject_that_nobody_could_publish(subject: str) -> None:
+    with pytest.raises(ValueError, match="is no subject"):
+        configured_subject(subject)
 
 
 @pytest.mark.parametrize("subject", ["mesh.subscribe", "MESH.subscribe", "Mesh/ping", "mesh."])

@@ -35,6 +35,7 @@ from gateway.protocols.emm.signing import Signer, message_id, signing_identity
 from gateway.protocols.spec import Encoded, Env, Target
 from gateway.raw_log.frames import RawFrame
 from gateway.reasons import Reason, Rejected
+from gateway.subjects import check_subject
 from gateway.wire import U64, decode_utf8
 
 LATEST_SECONDS = (2**63 - 1) // SECOND_US
@@ -126,6 +127,7 @@ decode_name = lru_cache(maxsize=NAMES_REMEMBERED)(decode_utf8)
 def check_name(name: str) -> None:
     if not name:
         raise Rejected(Reason.MISSING_FIELD, "an empty event name")
+    check_subject(name)
     if name[: len(PRESENCE_PREFIX)].lower().replace("/", ".") == PRESENCE_PREFIX:
         raise Rejected(Reason.FORBIDDEN, "the name of a hello or heartbeat on an event")
 

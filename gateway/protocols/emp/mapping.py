@@ -32,6 +32,7 @@ from gateway.protocols.emp.frames import (
     carries_data,
 )
 from gateway.protocols.emp.options import EmpOptions
+from gateway.protocols.repeat_key import repeat_key
 from gateway.protocols.spec import Encoded, Env, Target
 from gateway.raw_log.frames import Facts, RawFrame, event_of
 from gateway.reasons import Reason, Rejected
@@ -54,6 +55,7 @@ def to_event(raw: RawFrame, event_id: str, options: EmpOptions, env: Env) -> Eve
         raise Rejected(Reason.UNKNOWN_TYPE, f"{MessageType(message.type).name} carries no event")
     content = understand(message, options.uncompressed_bytes)
     request = str(content.request_id or "")
+    cancels = content.kind is Kind.CANCEL  # a cancel says which request, and nothing else
     return event_of(
         raw,
         event_id,
@@ -61,20 +63,22 @@ def to_event(raw: RawFrame, event_id: str, options: EmpOptions, env: Env) -> Eve
         _subject(message, content, raw, options),
         message_id=request if content.kind is Kind.REQUEST else "",
         correlation="" if content.kind is Kind.REQUEST else request,
-        content_type=content.envelope.content_type if content.envelope else options.content_type,
-        body=content.body,
+        content_type="" if cancels else content.envelope.content_type if content.envelope else options.content_type,
+        body=b"" if cancels else content.body,
     )
 
 
 def _subject(message: Message, content: Content, raw: RawFrame, options: EmpOptions) -> str:
     if content.kind.answers:
         return raw.asked_subject()
+    if content.kind is Kind.CANCEL and raw.replies:
+        return raw.replies[0].subject
     return content.envelope.subject if content.envelope else options.subject_of(message.type)
 
 
 def dedup_key(event: Event, options: EmpOptions) -> str | None:
     """An id is never used twice in a session, and means nothing outside of it. Data has none."""
-    return f"{event.session} {event.message_id}" if event.kind is Kind.REQUEST else None
+    return repeat_key("emp", event.session, event.message_id) if event.kind is Kind.REQUEST else None
 
 
 # -- towards the peer ----------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field
 from gateway.content import BINARY
 from gateway.protocols.emp.frames import FIRST_APPLICATION_TYPE, MessageType
 from gateway.protocols.spec import Options
-from gateway.subjects import check_subject
+from gateway.subjects import configured_subject
 
 ApplicationType = Annotated[int, Field(ge=FIRST_APPLICATION_TYPE, le=255)]
 
@@ -18,7 +18,7 @@ ApplicationType = Annotated[int, Field(ge=FIRST_APPLICATION_TYPE, le=255)]
 class EmpOptions(Options):
     """`subjects` names what comes without an envelope: by the type of its message."""
 
-    subjects: dict[Literal["data"] | ApplicationType, Annotated[str, AfterValidator(check_subject)]] = Field(
+    subjects: dict[Literal["data"] | ApplicationType, Annotated[str, AfterValidator(configured_subject)]] = Field(
         default_factory=dict
     )
     content_type: str = BINARY

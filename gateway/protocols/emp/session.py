@@ -54,6 +54,7 @@ from gateway.protocols.recent_ids import RecentIds
 from gateway.protocols.session import Session, SessionSettings, error_body, stamped
 from gateway.raw_log.frames import Fact, ReplyAddress
 from gateway.reasons import MeshError, Reason, Rejected
+from gateway.subjects import check_subject
 from gateway.wire import U32, U64
 
 _BYE = encode(Message(MessageType.BYE))
@@ -148,6 +149,8 @@ class EmpSession(Session):
         if content.kind.answers:
             self._emit(pos)
             self._take_answer(content, raw)
+        elif content.kind is Kind.CANCEL:
+            self._take_cancel(content, raw, pos)
         elif transition(self, message, content, now):
             self._run.lengths.append(size)
             self._remember(raw, message, content)
@@ -228,7 +231,23 @@ class EmpSession(Session):
             self._facts |= learned
             self._act(Opened(dict(self._facts)))
 
+    def _take_cancel(self, content: Content, raw: bytes, pos: int) -> None:
+        """The session logs a cancel by itself, with the subject of the request that it means."""
+        self._learn(content)
+        request = str(content.request_id)
+        subject = self._open_request_to_cancel(request)
+        if subject is not None:
+            self._emit(pos)
+            named = ReplyAddress.naming(request, subject, self.protocol)
+            self._act(FramesReceived(raw, (len(raw),), replies=(named,)))
+
     def _open_request(self, request: str, subject: str, now: float) -> bool:
+        try:
+            check_subject(subject)
+        except Rejected as refused:
+            # Logged all the same: the router records it with its reason.
+            self._say_error(request, "", MeshError.BAD_REQUEST, refused.detail)
+            return True
         if self._ask(request, subject, now, progressive=speaks_envelope(self._facts, self.options)):
             return True
         if self._is_asked(request):

@@ -50,7 +50,7 @@ async def half_closed(mesh: WholeMesh, *said: str) -> Foreign:
 @pytest.mark.parametrize(
     ("protocol", "said", "at_once", "answer"),
     [
-        ("yamp", YAMP, YAMP[0], f"{UID} 00 00000000"),
+        ("yamp", YAMP, YAMP[0], f"{UID} 00 00000004 6e756c6c"),
         ("emp", EMP, EMP[0], "00000014 00000000 00000000 0000000000000001"),
         ("hsp", HSP, "", "02 00000001"),
         ("wolpertinger", WOLPERTINGER, b"result:0;message_id:1;\n".hex(), "0a"),

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from gateway import cloud_event, egress
+from gateway import egress_codec, event_records
 from gateway.auth.keyring import GatewayIdentity, KeyRing
 from gateway.config import Config
 from gateway.edge.producer import Told
@@ -65,9 +65,9 @@ class RoutedKafka(FakeKafka):
             case "raw":  # after all that this record makes
                 asyncio.get_running_loop().call_soon(self._route, out.partition or 0, value)
             case "egress":
-                self.reader_.put(egress.decode(value))
+                self.reader_.put(egress_codec.decode(value))
             case "events":
-                self.events.append(cloud_event.read(headers, value))
+                self.events += event_records.read(headers, value)
             case "rejected":
                 self.refusals.append(dict(headers)["reason"].decode())
 

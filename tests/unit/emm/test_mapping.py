@@ -35,6 +35,7 @@ from tests.unit.emm.vectors import (
     VECTORS,
     receive,
 )
+from tests.unit.subjects import subjects
 
 TARGET = Target("emm", "devices")
 RESIGN = EmmOptions(forward="resign")
@@ -252,7 +253,7 @@ def test_without_an_identity_nothing_can_be_signed() -> None:
 
 
 @given(
-    subject=st.text(min_size=1, max_size=30).filter(lambda text: not text.lower().startswith("mesh")),
+    subject=subjects(30).filter(lambda text: not text.lower().startswith("mesh")),
     body=st.binary(max_size=300),
     urgent=st.booleans(),
 )

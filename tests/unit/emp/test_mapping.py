@@ -91,6 +91,11 @@ class TestFromThePeer:
         event = read(data(b"", envelope(Kind.CANCEL, 7)))
         assert (event.kind, event.subject, event.correlation) == (Kind.CANCEL, "orders.create", "7")
 
+    def test_a_cancel_has_the_subject_of_its_request_and_no_body(self) -> None:
+        frame = data(b"forged", envelope(Kind.CANCEL, 7, "mesh.session.closed"))
+        event = read(frame, None, ReplyAddress.naming("7", "orders.create", "emp"))
+        assert (event.subject, event.body, event.content_type) == ("orders.create", b"", "")
+
     @pytest.mark.parametrize(
         ("kind", "blocks"),
         [
@@ -211,7 +216,7 @@ def read_back(frame: bytes) -> Event:
 
 class TestDedupKey:
     def test_a_request_is_known_by_its_session_and_id(self) -> None:
-        assert PROTOCOL.dedup_key(read(data(b"in", ASKS)), EmpOptions()) == "edge-0.1.3 7"
+        assert PROTOCOL.dedup_key(read(data(b"in", ASKS)), EmpOptions()) == "emp\0edge-0.1.3\0" + "7"
 
     @pytest.mark.parametrize("block", [envelope(Kind.EVENT), envelope(Kind.CANCEL, 7)])
     def test_nothing_else_has_an_identity(self, block: Block) -> None:

@@ -74,11 +74,24 @@ class TestRequestsOfThePeer:
         assert only(FrameRefused, actions).reason is Reason.OVERLOAD
         assert talk.sends() == response(3, b'{"code":"internal","message":"too many open requests"}')
 
-    def test_a_cancel_is_logged(self) -> None:
+    @pytest.mark.parametrize("subject", ["orders.create", "mesh.session.closed"])
+    def test_a_cancel_is_logged_with_the_subject_of_its_request_whatever_it_says_itself(self, subject: str) -> None:
         talk = emp()
         talk.receives(request(9, b"x", envelope(Kind.REQUEST, 9)))
-        cancel = data(b"", envelope(Kind.CANCEL, 9))
-        assert only(FramesReceived, talk.receives(cancel)).data == cancel
+        cancel = data(b"", envelope(Kind.CANCEL, 9, subject))
+        runs = received(talk.receives(data() + cancel + data()))
+        assert [run.data for run in runs] == [data(), cancel, data()]
+        assert [reply.subject for reply in runs[1].replies] == ["orders.create"]
+
+    def test_a_cancel_of_no_open_request_is_dropped_and_counted(self) -> None:
+        talk = emp()
+        talk.receives(request(9, b"x", envelope(Kind.REQUEST, 9)))
+        talk.delivers(answered(response(9), request_id="9"))
+        for number in (9, 10):
+            actions = talk.receives(data(b"", envelope(Kind.CANCEL, number)))
+            assert only(FrameRefused, actions).reason is Reason.UNDELIVERABLE
+            assert received(actions) == []
+        assert talk.ended is None
 
 
 class TestRequestsToThePeer:
