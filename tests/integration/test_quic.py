@@ -10,7 +10,10 @@ import pytest
 
 from gateway.client import TlsFiles, UnreachableError, connect_emm
 from gateway.client.packet_key import PacketKey
+from gateway.protocols.emm import codec
+from gateway.protocols.emm.frames import EventType
 from tests.integration.emm_peer import Device
+from tests.integration.foreign.quic_go_client import QuicGo, built_quic_go
 from tests.integration.mesh import TestMesh
 from tests.unit.edge.certificates import Authority
 
@@ -44,6 +47,16 @@ def test_events_go_between_quic_and_udp_with_their_signatures(
     assert heard is not None
     assert b"from quic" in heard
     assert other.identity.node in heard  # the packet of the client itself, and not one of the gateway's
+
+
+def test_quic_go_is_answered_on_every_connection(mesh: TestMesh, authority: Authority, device: Device) -> None:
+    """It changes its connection id right after the handshake: the edge must know the new one by then."""
+    client = QuicGo(built_quic_go(), authority)
+    device.subscribe("quic.go")  # answered once the mesh has read its keys
+    for _ in range(5):
+        hello = device.hello("quic.go")
+        answer = codec.decode(client.answer_to(hello, mesh.ports["secret"]))
+        assert answer.header.event_type == EventType.HELLO
 
 
 def test_a_packet_sent_by_udp_is_a_repeat_when_it_comes_by_quic(

@@ -1,14 +1,21 @@
-"""Datagrams on their way in: what waits in a socket, up to a bound, each with where it came from.
+"""Datagrams on their way in: what waits in a socket is taken together, up to a bound, and kept in columns.
 
 Where the system has it (Linux) one call of `recvmmsg` takes all of them. That costs half of what `recvfrom` costs for
 each, and does not let go of the interpreter lock two hundred times a wake-up for the producer's thread to pick it up.
+No Python object is made of a single datagram: its bytes are copied once, from the receive buffer to their place beside
+the others.
 """
 
 from __future__ import annotations
 
 import socket
-from collections.abc import Hashable
+import sys
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, compress
 from typing import Any, Protocol
+
+import numpy as np
 
 from gateway.address import host_port
 from gateway.edge.datagrams.calls import ADDRESSES, AT_ONCE, Call, Slots, address_of, find_call
@@ -16,31 +23,59 @@ from gateway.edge.datagrams.calls import ADDRESSES, AT_ONCE, Call, Slots, addres
 DATAGRAM_BYTES = 2048
 """The largest packet of any datagram protocol is 548 bytes. Longer ones are cut here and refused in the stream."""
 
-Place = Hashable
-"""Of a peer: the same value for the same address and port, and `peer` says which."""
+SocketAddress = Hashable
+"""The address and port of a peer: equal for the same peer, and `DatagramsIn.peer` turns it into text."""
+
+
+@dataclass(slots=True)
+class ReceivedDatagrams:
+    """Datagrams that were received together: sender and length of each, and their bytes side by side."""
+
+    senders: Sequence[SocketAddress]
+    lengths: Sequence[int]
+    data: bytes
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def frames(self) -> list[bytes]:
+        """Returns the bytes of each datagram by itself."""
+        ends = list(accumulate(self.lengths))
+        return [self.data[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+    def select(self, are_chosen: Sequence[bool], frames: Sequence[bytes]) -> ReceivedDatagrams:
+        """Returns some of the datagrams, in their order. `frames` are those of all, which the caller has cut."""
+        return ReceivedDatagrams(
+            list(compress(self.senders, are_chosen)),
+            list(compress(self.lengths, are_chosen)),
+            b"".join(compress(frames, are_chosen)),
+        )
+
+
+NOTHING = ReceivedDatagrams((), (), b"")
 
 
 class DatagramsIn(Protocol):
-    def receive(self) -> list[tuple[bytes, Place]]:
-        """What waits now; raises OSError for the error of an earlier send, and goes on afterwards."""
+    def receive(self) -> ReceivedDatagrams:
+        """Returns what waits now; raises OSError for the error of an earlier send, and goes on afterwards."""
 
-    def peer(self, place: Any, /) -> str:
-        """`host:port`."""
+    def peer(self, sender: Any, /) -> str:
+        """Returns the sender's address as `host:port`."""
 
 
 def datagrams_in(sock: socket.socket) -> DatagramsIn:
-    """`sock` does not block."""
-    return ManyAtOnce(sock, _recvmmsg) if _recvmmsg is not None else OneByOne(sock)
+    """Returns the best way that this system has. `sock` does not block."""
+    return BatchedReceiver(sock, _recvmmsg) if _recvmmsg is not None else SingleReceiver(sock)
 
 
-class OneByOne:
-    """By `recvfrom`, which every system has."""
+class SingleReceiver:
+    """Takes datagrams one by one with `recvfrom`, which every system has."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
 
-    def receive(self) -> list[tuple[bytes, Place]]:
-        datagrams: list[tuple[bytes, Place]] = []
+    def receive(self) -> ReceivedDatagrams:
+        datagrams: list[tuple[bytes, SocketAddress]] = []
         receive, add = self._socket.recvfrom, datagrams.append
         try:
             for _ in range(AT_ONCE):
@@ -50,40 +85,56 @@ class OneByOne:
         except OSError:
             if not datagrams:
                 raise
-        return datagrams
+        frames = [frame for frame, _ in datagrams]
+        return ReceivedDatagrams([sender for _, sender in datagrams], list(map(len, frames)), b"".join(frames))
 
-    def peer(self, place: tuple[str, int]) -> str:
-        return host_port(*place[:2])
+    def peer(self, sender: tuple[str, int]) -> str:
+        return host_port(*sender[:2])
 
 
-class ManyAtOnce:
-    """By `recvmmsg`: each datagram has a stretch of its own in one buffer."""
+class BatchedReceiver:
+    """Takes datagrams with `recvmmsg`: each has a stretch of its own in one buffer."""
 
     def __init__(self, sock: socket.socket, recvmmsg: Call) -> None:
         self._socket = sock
         self._recvmmsg = recvmmsg
         self._address = ADDRESSES[sock.family]
-        self._bodies = bytearray(AT_ONCE * DATAGRAM_BYTES)
-        self._view = memoryview(self._bodies)
+        self._buffer = bytearray(AT_ONCE * DATAGRAM_BYTES)
+        self._view = memoryview(self._buffer)
+        self._rows = np.frombuffer(self._buffer, np.uint8).reshape(AT_ONCE, DATAGRAM_BYTES)
         self._slots = Slots(sock.family)
-        first = address_of(self._bodies)
-        self._slots.put(range(first, first + len(self._bodies), DATAGRAM_BYTES), [DATAGRAM_BYTES] * AT_ONCE)
+        first = address_of(self._buffer)
+        self._slots.put(range(first, first + len(self._buffer), DATAGRAM_BYTES), [DATAGRAM_BYTES] * AT_ONCE)
+        is_v4 = sock.family == socket.AF_INET
+        self._v4_senders = memoryview(self._slots.places).cast("Q")[::2] if is_v4 else None
 
-    def receive(self) -> list[tuple[bytes, Place]]:
+    def receive(self) -> ReceivedDatagrams:
         try:
             count = self._recvmmsg(self._socket.fileno(), self._slots.at, AT_ONCE)
         except (BlockingIOError, InterruptedError):
-            return []
-        size, view = self._address.size, self._view
-        starts = range(0, count * DATAGRAM_BYTES, DATAGRAM_BYTES)
-        lengths = self._slots.received[:count]
-        bodies = [view[at : at + length].tobytes() for at, length in zip(starts, lengths, strict=True)]
-        places = bytes(self._slots.places[: count * size])
-        return list(zip(bodies, [places[at : at + size] for at in range(0, count * size, size)], strict=True))
+            return NOTHING
+        lengths = self._slots.received[:count].tolist()
+        return ReceivedDatagrams(self._senders(count), lengths, self._side_by_side(lengths))
 
-    def peer(self, place: bytes) -> str:
-        port, packed = self._address.unpack(place)
-        return host_port(socket.inet_ntop(self._socket.family, packed), port)
+    def _side_by_side(self, lengths: list[int]) -> bytes:
+        first = lengths[0]
+        if lengths.count(first) == len(lengths):
+            return self._rows[: len(lengths), :first].tobytes()
+        starts = range(0, len(self._buffer), DATAGRAM_BYTES)
+        return b"".join([self._view[at : at + length] for at, length in zip(starts, lengths, strict=False)])
+
+    def _senders(self, count: int) -> Sequence[SocketAddress]:
+        """The first eight octets of an IPv4 socket address hold family, port and host; they are read as one number."""
+        if self._v4_senders is not None:
+            return self._v4_senders[:count].tolist()
+        size = self._address.size
+        addresses = bytes(self._slots.places[: count * size])
+        return [addresses[at : at + size] for at in range(0, count * size, size)]
+
+    def peer(self, sender: int | bytes) -> str:
+        packed = sender.to_bytes(8, sys.byteorder) if isinstance(sender, int) else sender
+        port, host = self._address.unpack(packed.ljust(self._address.size, b"\0"))
+        return host_port(socket.inet_ntop(self._socket.family, host), port)
 
 
 _recvmmsg = find_call("recvmmsg", None)

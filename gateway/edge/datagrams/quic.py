@@ -184,7 +184,8 @@ class QuicListener(DatagramListener):
         else:
             key = self._peek(packet) if self._peek is not None else b""
             partition = self._publisher.partition_of(key) if key else known.partition
-            self._publisher.add(partition, known.source, time.time_ns() // 1000, packet, self)
+            received_at = time.time_ns() // 1000
+            self._publisher.add_datagrams(partition, (known.source,), received_at, (len(packet),), packet, self)
 
     def put_out(self, data: bytes, address: Address) -> None:
         self._out.send([(data, host_port(*address), None)], _lost)

@@ -137,15 +137,22 @@ class QuicPeer:
             self._loop.call_soon(self.flush)
 
     def flush(self) -> None:
-        """Puts out what may go now."""
+        """Puts out what may go now.
+
+        Writing raises events of its own: aioquic issues new connection ids while it writes. The listener must know them
+        before the peer can use them, so they are taken before the packets leave.
+        """
         self._flush_is_due = False
         if self._gone:
             return
         try:
-            for data, address in self._connection.datagrams_to_send(self._loop.time()):
+            packets = self._connection.datagrams_to_send(self._loop.time())
+            self._take_events()
+            for data, address in packets:
                 self._host.put_out(data, address)
         except Exception:
             self._failed("writing")
+        if self._gone:
             return
         while len(self._sending) > self._connection.waiting_datagrams:
             self._sent("")

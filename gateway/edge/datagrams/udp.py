@@ -6,13 +6,14 @@ Ten times faster than asyncio's own datagram transport, which allocates 256 KiB 
 from __future__ import annotations
 
 import logging
+import math
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from gateway.config import Limits, Listener
 from gateway.edge.carriers.reading import TokenBucket
-from gateway.edge.datagrams.incoming import Place, datagrams_in
+from gateway.edge.datagrams.incoming import NOTHING, ReceivedDatagrams, SocketAddress, datagrams_in
 from gateway.edge.datagrams.listener import DatagramListener
 from gateway.edge.datagrams.outgoing import Told
 from gateway.edge.datagrams.sending import Datagram, OfT
@@ -24,8 +25,11 @@ from gateway.reasons import Reason
 
 log = logging.getLogger(__name__)
 
-REMEMBERED_PEERS = 65_536
-"""What is known of an address, found once; beyond this the cache starts over (an address can be forged at will)."""
+REMEMBERED_KEYS = 65_536
+"""What is known of an address or a node is found once; beyond this it starts over, for both can be forged at will."""
+
+KeyT = TypeVar("KeyT")
+ValueT = TypeVar("ValueT")
 
 
 class UdpListener(DatagramListener):
@@ -34,10 +38,11 @@ class UdpListener(DatagramListener):
         metrics: ListenerMetrics, limits: Limits,
     ) -> None:  # fmt: skip
         super().__init__(edge, epoch, listener, spec, publisher, metrics)
-        self._sources: dict[Place, tuple[Source, int]] = {}
-        self._partitions: dict[bytes, int] = {}
-        self._buckets: dict[Place, TokenBucket] = {}
         self._in = datagrams_in(self.socket)
+        self._sources = _Remembered(self._source_of)
+        self._sender_partitions = _Remembered(self._partition_of_sender)
+        self._node_partitions = _Remembered(publisher.partition_of)
+        self._buckets = _Remembered(self._bucket_of)
         self.use(limits)
 
     def use(self, limits: Limits) -> None:
@@ -53,63 +58,67 @@ class UdpListener(DatagramListener):
         received_at = time.time_ns() // 1000
         datagrams = self._receive()
         self._metrics.received_frames.inc(len(datagrams))
-        self._metrics.received_bytes.inc(sum(len(data) for data, _ in datagrams))
+        self._metrics.received_bytes.inc(len(datagrams.data))
         if self._publisher.is_full or self._rate:
-            datagrams = [one for one in datagrams if self._lets_in(one[1])]
-        self._log(datagrams, received_at)
+            datagrams = datagrams.select(list(map(self._lets_in, datagrams.senders)), datagrams.frames())
+        for partition, some in self._by_partition(datagrams):
+            sources = list(map(self._sources.__getitem__, some.senders))
+            self._publisher.add_datagrams(partition, sources, received_at, some.lengths, some.data, self)
 
-    def _receive(self) -> list[tuple[bytes, Place]]:
+    def _receive(self) -> ReceivedDatagrams:
         try:
             return self._in.receive()
         except OSError as error:  # an ICMP error of an earlier send; the socket goes on
             log.debug("socket of %s: %s", self.listener.name, error)
-            return []
+            return NOTHING
 
-    def _log(self, datagrams: list[tuple[bytes, Place]], received_at: int) -> None:
-        """By partition, in order: what is done once for many costs a tenth of what is done for each."""
-        sources, partitions, peek = self._sources, self._partitions, self._peek
-        groups: dict[int, tuple[list[Source], list[bytes]]] = {}
-        for data, place in datagrams:
-            source, partition = sources.get(place) or self._meet(place)
-            if peek is not None and (key := peek(data)):
-                partition = partitions.get(key, -1)
-                if partition < 0:
-                    partition = self._partition(key)
-            group = groups.get(partition)
-            if group is None:
-                group = groups[partition] = [], []
-            group[0].append(source)
-            group[1].append(data)
-        for partition, (of, frames) in groups.items():
-            self._publisher.add_many(partition, of, received_at, frames, self)
+    def _by_partition(self, datagrams: ReceivedDatagrams) -> Iterator[tuple[int, ReceivedDatagrams]]:
+        """Yields the datagrams of each raw partition, in their order. They are cut apart only where they must be."""
+        if self._publisher.partitions == 1:
+            yield 0, datagrams
+            return
+        frames = datagrams.frames()
+        partitions = self._partitions_of(datagrams.senders, frames)
+        for partition in dict.fromkeys(partitions):
+            are_chosen = [other == partition for other in partitions]
+            yield partition, datagrams if all(are_chosen) else datagrams.select(are_chosen, frames)
 
-    def _lets_in(self, place: Place) -> bool:
+    def _partitions_of(self, senders: Sequence[SocketAddress], frames: Sequence[bytes]) -> list[int]:
+        """Returns the partition of each datagram: that of the node it names, or of its sender if it names none."""
+        if self._peek is None:
+            return list(map(self._sender_partitions.__getitem__, senders))
+        of_node, of_sender = self._node_partitions, self._sender_partitions
+        keys = map(self._peek, frames)
+        return [of_node[key] if key else of_sender[sender] for key, sender in zip(keys, senders, strict=True)]
+
+    def _lets_in(self, sender: SocketAddress) -> bool:
         if self._publisher.is_full:
             self._metrics.rejected(Reason.OVERLOAD)
             return False
-        if self._rate is None:
-            return True
-        now, bucket = self._loop.time(), self._buckets.get(place)
-        if bucket is None:
-            if len(self._buckets) >= REMEMBERED_PEERS:
-                self._buckets.clear()
-            bucket = self._buckets[place] = TokenBucket(self._rate, now)
-        if not bucket.has_one(now):
+        if self._rate and not self._buckets[sender].has_one(self._loop.time()):
             self._metrics.rejected(Reason.RATE_LIMITED)
             return False
         return True
 
-    def _meet(self, place: Place) -> tuple[Source, int]:
-        if len(self._sources) >= REMEMBERED_PEERS:
-            self._sources.clear()
-        peer = self._in.peer(place)
-        base = self._source
-        source = Source(base.protocol, base.listener, base.edge, base.epoch, 0, peer)
-        known = self._sources[place] = source, self._publisher.partition_of(peer.encode())
-        return known
+    def _bucket_of(self, _: SocketAddress) -> TokenBucket:
+        return TokenBucket(self._rate or math.inf, self._loop.time())
 
-    def _partition(self, key: bytes) -> int:
-        if len(self._partitions) >= REMEMBERED_PEERS:
-            self._partitions.clear()
-        partition = self._partitions[key] = self._publisher.partition_of(key)
-        return partition
+    def _source_of(self, sender: SocketAddress) -> Source:
+        base = self._source
+        return Source(base.protocol, base.listener, base.edge, base.epoch, 0, self._in.peer(sender))
+
+    def _partition_of_sender(self, sender: SocketAddress) -> int:
+        return self._publisher.partition_of(self._in.peer(sender).encode())
+
+
+class _Remembered(dict[KeyT, ValueT]):
+    """Finds the value of each key once, and keeps those of `REMEMBERED_KEYS` keys: then it starts over."""
+
+    def __init__(self, find: Callable[[KeyT], ValueT]) -> None:
+        self._find = find
+
+    def __missing__(self, key: KeyT) -> ValueT:
+        if len(self) >= REMEMBERED_KEYS:
+            self.clear()
+        value = self[key] = self._find(key)
+        return value

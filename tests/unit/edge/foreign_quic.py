@@ -16,7 +16,10 @@ from tests.unit.edge.running import until
 
 
 class ForeignQuic:
-    """`packets`: what came in DATAGRAM frames. `silent`: nothing that it hears is read."""
+    """`packets`: what came in DATAGRAM frames. `silent`: nothing that it hears is read.
+
+    `changes_id_at_once`: it uses a new connection id as soon as it is given one, as quic-go does.
+    """
 
     def __init__(
         self, port: int, ca: Path, files: dict[str, str] | None = None, local_port: int = 0, **settings: Any
@@ -33,6 +36,7 @@ class ForeignQuic:
         self.is_open = False
         self.pongs = 0
         self.silent = False
+        self.changes_id_at_once = False
         self._timer: asyncio.TimerHandle | None = None
         self._port = port
         self.socket = self._bound(local_port)
@@ -108,8 +112,14 @@ class ForeignQuic:
                 self.heard.append(data)
                 if not self.silent:
                     self.quic.receive_datagram(data, ("127.0.0.1", self._port), self._loop.time())
+                    self._change_id()
         self._take_events()
         self.flush()
+
+    def _change_id(self) -> None:
+        if self.changes_id_at_once and self.quic._peer_cid_available:
+            self.changes_id_at_once = False
+            self.quic.change_connection_id()
 
     def _take_events(self) -> None:
         while (event := self.quic.next_event()) is not None:

@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gateway.edge.datagrams import incoming as module
 from gateway.edge.datagrams.calls import AT_ONCE
-from gateway.edge.datagrams.incoming import DATAGRAM_BYTES, DatagramsIn, OneByOne, datagrams_in
+from gateway.edge.datagrams.incoming import DATAGRAM_BYTES, DatagramsIn, SingleReceiver, datagrams_in
 
-WAYS = {"one by one": OneByOne, "as the system can": datagrams_in}
+WAYS = {"one by one": SingleReceiver, "as the system can": datagrams_in}
 LOOPBACK = {socket.AF_INET: "127.0.0.1", socket.AF_INET6: "::1"}
 
 
@@ -39,7 +41,7 @@ Way = Callable[[socket.socket], DatagramsIn]
 
 
 def test_nothing_waits(way: Way, pair: Pair) -> None:
-    assert way(pair[0]).receive() == []
+    assert len(way(pair[0]).receive()) == 0
 
 
 def test_each_datagram_comes_whole_and_in_order_with_its_place(way: Way, pair: Pair) -> None:
@@ -49,10 +51,10 @@ def test_each_datagram_comes_whole_and_in_order_with_its_place(way: Way, pair: P
         sender.send(body)
     arriving = way(receiver)
     received = arriving.receive()
-    assert [body for body, _ in received] == bodies
-    [place] = {place for _, place in received}
+    assert received.frames() == bodies
+    [sender_address] = set(received.senders)
     host, port = sender.getsockname()[:2]
-    assert arriving.peer(place) == (f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+    assert arriving.peer(sender_address) == (f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
 
 
 def test_what_came_before_is_not_seen_again_in_what_comes_shorter(way: Way, pair: Pair) -> None:
@@ -60,7 +62,7 @@ def test_what_came_before_is_not_seen_again_in_what_comes_shorter(way: Way, pair
     arriving = way(receiver)
     for body in (b"a long one", b"short"):
         sender.send(body)
-        assert [one for one, _ in arriving.receive()] == [body]
+        assert arriving.receive().frames() == [body]
 
 
 def test_senders_are_told_apart(way: Way, pair: Pair) -> None:
@@ -69,7 +71,7 @@ def test_senders_are_told_apart(way: Way, pair: Pair) -> None:
         second.connect(receiver.getsockname()[:2])
         first.send(b"1")
         second.send(b"2")
-        assert len({place for _, place in way(receiver).receive()}) == 2
+        assert len(set(way(receiver).receive().senders)) == 2
 
 
 def test_more_than_is_taken_at_once_waits_for_the_next_time(way: Way, pair: Pair) -> None:
@@ -83,8 +85,7 @@ def test_more_than_is_taken_at_once_waits_for_the_next_time(way: Way, pair: Pair
 def test_a_datagram_that_is_too_long_is_cut(way: Way, pair: Pair) -> None:
     receiver, sender = pair
     sender.send(b"x" * (DATAGRAM_BYTES + 100))
-    [(body, _)] = way(receiver).receive()
-    assert body == b"x" * DATAGRAM_BYTES
+    assert way(receiver).receive().frames() == [b"x" * DATAGRAM_BYTES]
 
 
 def test_an_error_of_an_earlier_send_is_told_once(way: Way, pair: Pair) -> None:
@@ -96,7 +97,7 @@ def test_an_error_of_an_earlier_send_is_told_once(way: Way, pair: Pair) -> None:
     receiver.send(b"to nobody")
     with pytest.raises(ConnectionRefusedError):
         arriving.receive()
-    assert arriving.receive() == []
+    assert len(arriving.receive()) == 0
 
 
 def test_a_socket_that_was_closed_is_an_error(way: Way, pair: Pair) -> None:
@@ -108,4 +109,24 @@ def test_a_socket_that_was_closed_is_an_error(way: Way, pair: Pair) -> None:
 
 def test_a_system_without_the_call_is_served_too(monkeypatch: pytest.MonkeyPatch, pair: Pair) -> None:
     monkeypatch.setattr(module, "_recvmmsg", None)
-    assert isinstance(datagrams_in(pair[0]), OneByOne)
+    assert isinstance(datagrams_in(pair[0]), SingleReceiver)
+
+
+@given(st.lists(st.binary(max_size=600), max_size=AT_ONCE), st.data())
+def test_columns_hold_what_was_sent_and_a_selection_holds_its_part(bodies: list[bytes], data: st.DataObject) -> None:
+    with (
+        closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as receiver,
+        closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as sender,
+    ):
+        receiver.bind(("127.0.0.1", 0))
+        receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1_048_576)
+        receiver.setblocking(False)
+        sender.connect(receiver.getsockname())
+        for body in bodies:
+            sender.send(body)
+        received = datagrams_in(receiver).receive()
+    assert received.frames() == bodies
+    assert received.data == b"".join(bodies)
+    are_chosen = data.draw(st.lists(st.booleans(), min_size=len(bodies), max_size=len(bodies)))
+    chosen = [body for body, is_chosen in zip(bodies, are_chosen, strict=True) if is_chosen]
+    assert received.select(are_chosen, received.frames()).frames() == chosen

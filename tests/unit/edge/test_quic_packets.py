@@ -63,6 +63,17 @@ class TestPackets:
             assert peer.packets == [b"where it is now"]
 
     @in_a_loop
+    async def test_a_packet_to_a_connection_id_that_was_just_given_out_arrives(self, authority: Authority) -> None:
+        """quic-go uses the second id at once. QUIC never sends a lost DATAGRAM frame again."""
+        async with running(configured(devices(authority))) as edge:
+            peer = peer_of(edge, authority)
+            peer.changes_id_at_once = True
+            peer.begin()
+            await until(lambda: peer.is_open and not peer.changes_id_at_once)
+            peer.send(PACKET)
+            await until(edge.kafka.frames)
+
+    @in_a_loop
     async def test_who_comes_from_an_address_that_another_had_is_somebody_else(self, authority: Authority) -> None:
         async with running(configured(devices(authority))) as edge:
             first = await peer_of(edge, authority).connect()
