@@ -1,22 +1,34 @@
-"""The record format of `deliveries`: what became of what was to be delivered, many outcomes in one record."""
+"""The record format of `deliveries`: what became of what was to be delivered, many outcomes in one record.
+
+    msgpack: [2, edge, outcomes, runs]
+
+A run stands for the outcomes of many frames of one raw record that ended alike and together. Version 1 had no runs and
+is still read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import msgpack
+import numpy as np
 
 from gateway.reasons import Reason, Rejected
 
-VERSION = 1
+VERSION = 2
+_VERSION_WITHOUT_RUNS = 1
 
 
 class DeliveryOutcome(NamedTuple):
-    """`destination`: a session's id, or `listener host:port` of a datagram peer. `at`: microseconds.
+    """What became of one delivery. Event, part and destination name it.
 
-    `part`: of the position that the delivery had; with event and destination it names one delivery. `node`: whose
-    session it was, where the edge knows.
+    Args:
+        destination: a session's id, or `listener host:port` of a datagram peer, or the durable name of a node.
+        at: microseconds.
+        part: of the position that the delivery had.
+        node: whose session it was, where the edge knows.
     """
 
     event_id: str
@@ -28,17 +40,63 @@ class DeliveryOutcome(NamedTuple):
     node: str = ""
 
 
-def encode(edge: str, outcomes: Iterable[DeliveryOutcome]) -> bytes:
-    packed: bytes = msgpack.packb((VERSION, edge, list(outcomes)))
+class RunOutcome(NamedTuple):
+    """What became of the deliveries of many frames of one raw record to one destination.
+
+    `indices` are those of the frames, two bytes each (little-endian); the other fields are as in a DeliveryOutcome.
+    """
+
+    partition: int
+    offset: int
+    indices: bytes
+    destination: str
+    outcome: str
+    detail: str
+    at: int
+    part: int = 0
+    node: str = ""
+
+    def outcomes(self) -> Iterator[DeliveryOutcome]:
+        shared = self[3:]
+        for index in np.frombuffer(self.indices, "<u2").tolist():
+            yield DeliveryOutcome(f"{self.partition}-{self.offset}-{index}", *shared)
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveriesRecord:
+    """A record: the edge that wrote it, single outcomes, and runs. Iterating gives all outcomes one by one."""
+
+    edge: str
+    singles: tuple[DeliveryOutcome, ...] = ()
+    runs: tuple[RunOutcome, ...] = field(default=())
+
+    def __iter__(self) -> Iterator[DeliveryOutcome]:
+        yield from self.singles
+        for run in self.runs:
+            yield from run.outcomes()
+
+
+def encode(edge: str, singles: Iterable[DeliveryOutcome], runs: Iterable[RunOutcome] = ()) -> bytes:
+    packed: bytes = msgpack.packb((VERSION, edge, list(singles), list(runs)))
     return packed
 
 
-def decode(data: bytes) -> tuple[str, list[DeliveryOutcome]]:
-    """The edge that wrote the record, and the outcomes in it."""
+def decode(data: bytes) -> DeliveriesRecord:
+    """Reads a record; raises Rejected for what no edge and no router wrote."""
     try:
-        version, edge, rows = msgpack.unpackb(data)
-        if version != VERSION:
-            raise Rejected(Reason.UNSUPPORTED_VERSION, f"deliveries version {version}; this build reads {VERSION}")
-        return edge, [DeliveryOutcome(*row) for row in rows]
+        version, edge, singles, *runs = msgpack.unpackb(data)
+        if version not in (VERSION, _VERSION_WITHOUT_RUNS):
+            raise Rejected(
+                Reason.UNSUPPORTED_VERSION,
+                f"deliveries version {version}; this build reads {_VERSION_WITHOUT_RUNS} and {VERSION}",
+            )
+        (packed_runs,) = runs if version == VERSION else ([],)
+        return DeliveriesRecord(edge, tuple([DeliveryOutcome(*row) for row in singles]), tuple(map(_run, packed_runs)))
     except (ValueError, TypeError, msgpack.exceptions.UnpackException) as error:
         raise Rejected(Reason.MALFORMED, f"deliveries record: {type(error).__name__}") from None
+
+
+def _run(row: list[object]) -> RunOutcome:
+    run = RunOutcome(*row)  # type: ignore[arg-type] # as far as anything read is of any type
+    np.frombuffer(run.indices, "<u2")  # raises ValueError for half an index
+    return run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from prometheus_client import Gauge
 
@@ -12,6 +12,7 @@ from gateway.address import Address
 from gateway.config import Config, Endpoint, Link, Listener
 from gateway.edge.carriers.links import LinkKeeper
 from gateway.edge.carriers.listeners import StreamListener
+from gateway.edge.carriers.reachability import Reachability
 from gateway.edge.carriers.tls import TlsContext
 from gateway.edge.datagrams.listener import DatagramListener
 from gateway.edge.datagrams.udp import UdpListener
@@ -123,6 +124,25 @@ class Endpoints:
     def port(self, name: str) -> int:
         stream = self._streams.get(name)
         return stream.port if stream is not None else self.datagrams[name].port
+
+    def away(self) -> list[dict[str, Any]]:
+        """Returns the links and listeners whose other side is not there, and why. Asked from any thread."""
+        keepers: list[tuple[Endpoint, Reachability]] = [
+            (one.link, one.reachability) for one in list(self._links.values())
+        ]
+        keepers += [(one.listener, one.reachability) for one in list(self._xmpp.values())]
+        return [
+            {
+                "what": reachability.what,
+                "listener": endpoint.name,
+                "protocol": endpoint.protocol,
+                "address": str(endpoint.address),
+                "why": why,
+                "since": reachability.since,
+            }
+            for endpoint, reachability in keepers
+            if (why := reachability.why_away)
+        ]
 
     # -- while it runs -----------------------------------------------------------------------------------------
 

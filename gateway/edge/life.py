@@ -22,7 +22,7 @@ from gateway.edge.metrics import EdgeMetrics
 from gateway.edge.publisher import RawPublisher
 from gateway.edge.sessions import Sessions, patience
 from gateway.edge.traces import EdgeTraces
-from gateway.egress import Confirm, Egress, Position
+from gateway.egress import Confirm, Deliver, Position
 from gateway.errors import SetupError
 from gateway.raw_log import mesh_frames
 from gateway.raw_log.frames import ReplyAddress, Source
@@ -105,7 +105,7 @@ class Life:
             ends.end_owed, lambda name: patience(self._config, name), loop.time, later,
             node_bytes=config.limits.queue_bytes, total_bytes=config.limits.in_flight_bytes,
         )  # fmt: skip
-        tickets: Tickets[tuple[int, Egress]] = Tickets(self.publisher.partitions)
+        tickets: Tickets[tuple[int, Deliver]] = Tickets(self.publisher.partitions)
         handovers = Handovers(
             self._owed, ends.end_owed, self.publisher, self._source(), self._ledger, loop.time,
             largest_frame=config.kafka.largest_frame,

@@ -171,7 +171,7 @@ class Standing:
     def __init__(self, metrics: ListenerMetrics) -> None:
         self._metrics = metrics
         self._state = "handshake"
-        self._reason = ""
+        self.reason = ""
         metrics.opened.inc()
         metrics.in_state(self._state).inc()
 
@@ -180,9 +180,9 @@ class Standing:
 
     def ended(self, reason: str) -> None:
         """The first reason is the one that counts."""
-        if not self._reason:
-            self._reason = str(reason)
-            self._metrics.closed(self._reason)
+        if not self.reason:
+            self.reason = str(reason)
+            self._metrics.closed(self.reason)
             self._move("closing")
 
     def gone(self) -> None:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
 from importlib.resources import files
 
+from gateway.address import parse_address
+from gateway.config import Config
 from gateway.edge.connection import Connection
 from gateway.protocols.actions import Farewell
 from gateway.telemetry.management import Answer, json_answer
+
+PAGE_SPEAKS = "yamp"
+"""The protocol of the example page."""
+NOTHING_OFFERED = '<script type="application/json" id="offered">[]</script>'
 
 
 class PeersPage:
@@ -36,8 +43,24 @@ class PeersPage:
         return json_answer(HTTPStatus.ACCEPTED, {"kicked": session})
 
 
-def example(query: Mapping[str, str]) -> Answer:  # noqa: ARG001 - the page itself looks at it
-    """`GET /example`, `?to=ws://HOST:PORT&subscribe=PATTERN`: a page that a listener lets in without any `origins`,
-    for it comes from the host that it connects to."""
-    page = (files(__package__) / "browser_example.html").read_bytes()
-    return Answer(HTTPStatus.OK, "text/html; charset=utf-8", page)
+class ExamplePage:
+    """A peer that runs in a browser. `listeners`: where each listener is bound; none before all are."""
+
+    def __init__(self, config: Callable[[], Config], listeners: Callable[[], Mapping[str, str]]) -> None:
+        self._config = config
+        self._listeners = listeners
+
+    def show(self, query: Mapping[str, str]) -> Answer:  # noqa: ARG002 - the page itself looks at it
+        """`GET /example`, `?to=ws://HOST:PORT&subscribe=PATTERN`: a page that a listener lets in without any `origins`,
+        because it comes from the host that it connects to. It offers the listeners that a browser can speak to."""
+        page = (files(__package__) / "browser_example.html").read_text()
+        page = page.replace(NOTHING_OFFERED, NOTHING_OFFERED.replace("[]", json.dumps(self._offered())))
+        return Answer(HTTPStatus.OK, "text/html; charset=utf-8", page.encode())
+
+    def _offered(self) -> list[dict[str, str | int]]:
+        bound = {name: parse_address(address) for name, address in self._listeners().items()}
+        return [
+            {"name": one.name, "scheme": one.address.scheme, "port": bound[one.name].port}
+            for one in self._config().listeners
+            if one.protocol == PAGE_SPEAKS and one.address.is_websocket and one.name in bound
+        ]

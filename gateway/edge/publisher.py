@@ -2,8 +2,7 @@
 
 Records of all partitions leave together: at once when the last have left long enough ago (the linger), else when they
 have, and each as soon as it is full. So an idle mesh waits for nothing, and a busy one wakes its broker, its router and
-its edges a few hundred times a second at most: it is that, and not the frames, what costs. The more comes, the longer
-the linger is.
+its edges a few hundred times a second at most: it is that, and not the frames, what costs.
 
 This bounds what waits for Kafka in memory: what is received and not acknowledged counts as in flight, and when that is
 too much listeners are told to stop (TCP is not read, UDP drops the newest and counts).
@@ -103,7 +102,6 @@ class RawPublisher:
         self._observe = observe
         self._traces = traces
         self._linger = limits.linger_milliseconds / 1000
-        self._frames_sent = 0
         self._partitions = [_Partition(ContainerBuilder(edge, epoch)) for _ in range(partitions)]
         self._done: deque[tuple[_Sent, NotTaken | None]] = deque()
         self._awake = False
@@ -142,23 +140,26 @@ class RawPublisher:
 
     # -- frames in ---------------------------------------------------------------------------------------------
 
-    def add(self, partition: int, source: Source, received_at: int, frame: bytes, tally: Tally) -> None:
-        """One datagram."""
-        self.add_many(partition, (source,), received_at, (frame,), tally)
-
-    def add_many(
-        self, partition: int, sources: Sequence[Source], received_at: int, frames: Sequence[bytes], tally: Tally
-    ) -> None:
-        """Datagrams of a source each, received at once."""
+    def add_datagrams(
+        self, partition: int, sources: Sequence[Source], received_at: int, lengths: Sequence[int], data: bytes,
+        tally: Tally,
+    ) -> None:  # fmt: skip
+        """Adds datagrams side by side that were received at once, each with a source of its own."""
         into, most = self._partitions[partition], self._limits.frames
-        while frames:
-            room = max(most - len(into.builder), 1)
-            some, frames = frames[:room], frames[room:]
-            some_sources, sources = sources[:room], sources[room:]
-            before = into.builder.size
-            into.builder.add_many(some_sources, received_at, some)
-            into.tallies[tally] = into.tallies.get(tally, 0) + len(some)
-            self._added(into, partition, into.builder.size - before + FRAME_BYTES * len(some))
+        while len(lengths) > (room := max(most - len(into.builder), 1)):
+            size = sum(lengths[:room])
+            self._add_some(into, partition, sources[:room], received_at, lengths[:room], data[:size], tally)
+            sources, lengths, data = sources[room:], lengths[room:], data[size:]
+        if lengths:
+            self._add_some(into, partition, sources, received_at, lengths, data, tally)
+
+    def _add_some(
+        self, into: _Partition, partition: int, sources: Sequence[Source], received_at: int, lengths: Sequence[int],
+        data: bytes, tally: Tally,
+    ) -> None:  # fmt: skip
+        into.builder.add_columns(sources, received_at, lengths, data)
+        into.tallies[tally] = into.tallies.get(tally, 0) + len(lengths)
+        self._added(into, partition, len(data) + FRAME_BYTES * len(lengths))
 
     def add_run(
         self,
@@ -232,10 +233,7 @@ class RawPublisher:
     def _leave(self) -> None:
         self._scheduled = False
         self.flush()
-        now = self._loop.time()
-        is_busy = self._frames_sent >= self._limits.busy_frames_per_second * (now - self._left_at)
-        self._linger = (self._limits.busy_linger_milliseconds if is_busy else self._limits.linger_milliseconds) / 1000
-        self._left_at, self._frames_sent = now, 0
+        self._left_at = self._loop.time()
 
     def _close(self, partition: int) -> None:
         of = self._partitions[partition]
@@ -245,7 +243,6 @@ class RawPublisher:
     def _send(self, partition: int, of: _Partition) -> None:
         frames, opened_at = len(of.builder), of.opened_at
         sent = _Sent(partition, frames, of.weight, of.waiting, of.tallies, opened_at, self._loop.time())
-        self._frames_sent += frames
         of.waiting, of.tallies, of.weight, of.opened_at = [], {}, 0, 0.0
         if self._traces is not None:
             sent.received = of.builder.received()

@@ -17,7 +17,7 @@ from gateway.edge.connection import Connection
 from gateway.edge.kafka_clients import Clients, KafkaClients
 from gateway.edge.life import Life
 from gateway.edge.metrics import EdgeMetrics
-from gateway.edge.pages import PeersPage, example
+from gateway.edge.pages import ExamplePage, PeersPage
 from gateway.errors import SetupError
 from gateway.live.exposition import samples_in
 from gateway.live.page import LivePage
@@ -43,7 +43,7 @@ class Edge:
         self._watch = ConfigWatch(config, time.monotonic)
         self._registry = CollectorRegistry()
         self.life = Life(config, EdgeMetrics(config, self._registry), clients or KafkaClients())
-        self._live = LivePage(lambda: self.config, lambda: samples_in(self._registry), self._sessions)
+        self._live = LivePage(lambda: self.config, lambda: samples_in(self._registry), self._sessions, self._away)
         self._reread = asyncio.Event()
         self.management_port = 0
         self.is_draining = False
@@ -127,11 +127,13 @@ class Edge:
             self._registry,
             started=self._missing_at_start,
             ready=self._missing,
+            away=lambda: {one["what"]: one["why"] for one in self._away()},
             config=lambda: redacted(self.config),
             pages={
                 "/peers": peers.show,
+                "/away": lambda _query: json_answer(HTTPStatus.OK, self._away()),
                 "/listeners": lambda _query: json_answer(HTTPStatus.OK, self.listeners()),
-                "/example": example,
+                "/example": ExamplePage(lambda: self.config, self.listeners).show,
             },
             commands={"/peers/": peers.command},
             browsed=self._live.pages(),
@@ -139,6 +141,9 @@ class Edge:
 
     def _sessions(self) -> Iterable[Connection]:
         return self.life.sessions if self.life.has_begun else ()
+
+    def _away(self) -> list[dict[str, Any]]:
+        return self.life.endpoints.away() if self.life.has_begun else []
 
     def _missing_at_start(self) -> dict[str, str]:
         return {} if self.life.has_begun else {"listeners": "not bound yet"}

@@ -15,7 +15,7 @@ from gateway.edge.egress.delivery import Ends, HandedDelivery, Receiver
 from gateway.edge.egress.owed import Owed
 from gateway.edge.metrics import EdgeMetrics
 from gateway.edge.publisher import RawPublisher
-from gateway.egress import Begun
+from gateway.egress import EdgeRestarted
 from gateway.event import Auth
 from gateway.protocols import protocols
 from gateway.protocols.actions import Delivered, Farewell
@@ -137,7 +137,7 @@ class Sessions:
             receiver = Receiver(connection.source.session_id, connection.source.listener, connection.source.node)
             self.ends.end(delivery, receiver, end.outcome, end.detail)
 
-    def drop_requests(self, begun: Begun) -> None:
+    def drop_requests(self, begun: EdgeRestarted) -> None:
         """What was asked from lives of another edge that are over: who serves it is told."""
         for connection in self:
             for reply in connection.session.served_for(begun.edge, begun.epoch):

@@ -53,7 +53,7 @@ class Leases:
         grant = self._state.protocol(event.protocol).grant_lease
         if grant is not None:
             answer = Group(event.protocol, grant(event, granted, self._state.env), addresses=(_address(work),))
-            work.egress(event.edge, work.raw.source.epoch, event, (answer,), ticket=ticket)
+            work.deliver(event.edge, work.raw.source.epoch, event, (answer,), ticket=ticket)
 
     def _as_before(self, event: Event, lease: Lease) -> Lease:
         alive = self._alive(event)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from gateway.content import JSON
-from gateway.egress import Applied, Begun, Confirmed, Handover, Step
+from gateway.egress import EdgeRestarted, InterestApplied, MigrationStep, RecordConfirmed, Step
 from gateway.event import SECOND_US, Event, Kind
 from gateway.interests import changes
 from gateway.interests.changes import NewEpoch, Put
@@ -66,11 +66,12 @@ class MeshEvents:
             case InterestChanged() as changed:
                 self._changed(work, changed)
             case DeliveryConfirmed(edge, ticket, part, failed):
-                work.egress(edge, 0, None, (), confirmed=Confirmed(ticket, part, failed))
+                told_by = work.raw.source.edge
+                work.tell(edge, RecordConfirmed(work.next_position(edge), ticket, told_by, part, failed))
             case DebtGiven() as debt:
                 return self._debt(work, debt)
             case DebtsGiven(node, move, edge):
-                work.egress(edge, 0, None, (), handover=Handover(Step.DONE, node, move))
+                work.tell(edge, MigrationStep(work.next_position(edge), Step.DONE, node, move))
             case Probe(token):
                 record = probe_record(work.position.partition, token, work.raw.received_at)
                 work.outs.append(self._state.topics.interest(*record))
@@ -180,7 +181,7 @@ class MeshEvents:
         source = work.raw.source
         serving = {one.edge for one in self._state.table if one.verb is Verb.SERVE} - {source.edge}
         for edge in sorted(serving):
-            work.egress(edge, 0, None, (), begun=Begun(source.edge, source.epoch))
+            work.tell(edge, EdgeRestarted(work.next_position(edge), source.edge, source.epoch))
 
     def _announce(self, work: Work, subject: str, reason: str) -> None:
         """Presence is an event like all others."""
@@ -216,8 +217,8 @@ class MeshEvents:
         self._interests.landed(change)
         self._forget_leases(work.raw.received_at)
         if changed.ticket:
-            applied = Applied(changed.ticket, work.position.partition)
-            work.egress(changed.edge, 0, None, (), applied=applied)
+            position = work.next_position(changed.edge)
+            work.tell(changed.edge, InterestApplied(position, changed.ticket, work.position.partition))
         if isinstance(change, Put) and change.interest.left:
             _tell_move(work, change.interest)
 
@@ -238,9 +239,10 @@ def _tell_move(work: Work, interest: Interest) -> None:
     """From here on what this partition has for the node goes to its new edge, behind what the old one owes of it."""
     old_edge, _, _ = interest.left.rsplit(".", 2)
     move = "-".join(map(str, interest.position))
-    give = Handover(Step.GIVE, interest.subscriber, move, interest.edge, interest.left)
-    work.egress(old_edge, 0, None, (), handover=give)
-    work.egress(interest.edge, 0, None, (), handover=Handover(Step.EXPECT, interest.subscriber, move))
+    node, edge = interest.subscriber, interest.edge
+    give = MigrationStep(work.next_position(old_edge), Step.GIVE, node, move, edge, interest.left)
+    work.tell(old_edge, give)
+    work.tell(edge, MigrationStep(work.next_position(edge), Step.EXPECT, node, move))
 
 
 def _left(interest: Interest, edge: str, position: FramePosition) -> str:

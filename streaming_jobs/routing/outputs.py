@@ -2,47 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from gateway import cloud_event
+from gateway.cloud_event import Header
 from gateway.config import Config
 from gateway.config.kafka import TopicName
 from gateway.event import Event
+from gateway.event_records import EventWriter, record_bytes
 from gateway.raw_log.frames import Source
 from gateway.reasons import Rejected, Stage
 
-RECORD_BYTES, HEADER_BYTES = 128, 10
-"""What Kafka's format adds to a batch of one record (61 + 21 bytes and lengths) and to a header (two lengths)."""
-EVENT_NAMES_BYTES = sum(len(name) + HEADER_BYTES for name in cloud_event.NAMES)
-
 
 class Out(NamedTuple):
-    """A record to write. No partition: Kafka chooses by key. `event`: of an event's headers only the values, which get
-    their names in the JVM (see `plan.headers`); `others`: those of any other record.
+    """A record to write. No partition: Kafka chooses by key. Headers that many records have in common should be the
+    same objects: then they travel to the JVM once.
     """
 
     topic: str
     partition: int | None
     key: bytes | None
     value: bytes | None
-    others: cloud_event.Headers | None = None
-    event: cloud_event.Values | None = None
-
-    @property
-    def headers(self) -> cloud_event.Headers:
-        return self.others or [] if self.event is None else cloud_event.headers(self.event)
+    headers: Sequence[Header] = ()
 
 
 def bytes_of(out: Out) -> int:
     """As a producer counts a record before it compresses it: at most so many."""
-    _, _, key, value, others, event = out
-    size = RECORD_BYTES + len(value or b"") + len(key or b"")
-    if event is not None:
-        size += EVENT_NAMES_BYTES + len(b"".join(filter(None, event)))
-    for name, header in others or ():
-        size += len(name) + len(header) + HEADER_BYTES
-    return size
+    return record_bytes(out.key or b"", out.value or b"", out.headers)
 
 
 class Row(NamedTuple):
@@ -57,7 +43,7 @@ class Topics:
     """Topic names of this mesh, and the records that go into each."""
 
     def __init__(self, config: Config) -> None:
-        self._mesh = config.mesh
+        self.events = EventWriter(config.mesh, config.kafka.message_bytes, batches=config.events.format == "batch")
         self._largest_frame = config.kafka.largest_frame
         self._names: dict[TopicName, str] = {
             name: config.topic(name) for name in ("raw", "events", "rejected", "egress", "deliveries", "interests")
@@ -67,8 +53,8 @@ class Topics:
         return Out(self._names["raw"], partition, None, record)
 
     def event(self, event: Event) -> Out:
-        key = (event.node or event.session or event.peer).encode()
-        return Out(self._names["events"], None, key, event.body, event=cloud_event.values(event, self._mesh))
+        (record,) = self.events.records([self.events.row(event)], 0)
+        return Out(self._names["events"], None, *record)
 
     def egress(self, edge_ordinal: int, record: bytes) -> Out:
         return Out(self._names["egress"], edge_ordinal, None, record)
@@ -100,5 +86,5 @@ class Topics:
         return Out(self._names["rejected"], None, None, frame[: self._largest_frame], encode_headers(headers.items()))
 
 
-def encode_headers(headers: Iterable[tuple[str, str]]) -> cloud_event.Headers:
+def encode_headers(headers: Iterable[tuple[str, str]]) -> list[Header]:
     return [(name, value.encode()) for name, value in headers]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gateway.event import SECOND_US
+from gateway.event import SECOND_US, Event
 from gateway.raw_log.frames import RawFrame
 from gateway.raw_log.mesh_frames import MESH
 from streaming_jobs.routing.dedup import Buckets
@@ -23,6 +23,7 @@ class Routed:
     raw: RawFrame
     key: str | None
     outs: list[Out]
+    event: Event | None
 
 
 class Packing:

@@ -79,7 +79,7 @@ class RowFunctions:
             self._count(raw.source.protocol, work, judged)
             if traced is not None and work.trace is not None:
                 traced.end(work, judged)
-            yield Routed(index, raw, key, work.outs)
+            yield Routed(index, raw, key, work.outs, work.recorded)
 
     # -- decode and authenticate -------------------------------------------------------------------------------
 
@@ -174,12 +174,12 @@ class RowFunctions:
             self._presence(work, event, lease)
         elif self._control.handle(work, event):
             return
-        elif event.kind is _CANCEL:
-            self._cancel(work, event)
         elif not self._state.permissions.may_publish(event.principal, event.listener, event.subject):
             self._refuse(work, event, Rejected(Reason.FORBIDDEN, _why_forbidden(event.subject)))
         elif event.kind is _REQUEST:
             self._request(work, event)
+        elif event.kind is _CANCEL:
+            self._cancel(work, event)
         else:
             work.record(event)
             destinations = self._fanout.find(event)
@@ -236,7 +236,7 @@ class RowFunctions:
         work.record(event)
         reply = work.requester(event).pack()
         group = Group(server.protocol, encoded.frame, encoded.stamps, (server.session,), reply=reply)
-        work.egress(server.edge, server.epoch, event, (group,))
+        work.deliver(server.edge, server.epoch, event, (group,))
 
     def _may_be_asked(self, server: Interest, subject: str) -> bool:
         return self._state.permissions.may_be_asked(server.node, server.listener, subject)
@@ -253,7 +253,7 @@ class RowFunctions:
         owed_nothing = Group(requester.protocol, b"", sessions=(requester.session,), request=requester.request)
         as_event = replace(event, kind=Kind.EVENT)
         work.send(as_event, destinations)
-        work.egress(requester.edge, requester.epoch, as_event, (owed_nothing,))
+        work.deliver(requester.edge, requester.epoch, as_event, (owed_nothing,))
 
     def _served_beside(self, event: Event) -> Mapping[str, str]:
         """Some protocols tell an unknown name from an unknown part of a known one."""

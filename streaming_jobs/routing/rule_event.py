@@ -10,7 +10,7 @@ from gateway.auth.keyring import GatewayIdentity
 from gateway.event import Event, Kind
 from gateway.raw_log.mesh_frames import MESH, RuleEvent
 from gateway.reasons import Reason, Rejected
-from gateway.subjects import is_control
+from gateway.subjects import check_subject, is_control
 from streaming_jobs.routing.work import Work
 
 RULE_HEADER, ORIGIN_HEADER, HOPS_HEADER = "rule", "origin", "hops"
@@ -24,6 +24,7 @@ def rule_event(found: RuleEvent, work: Work, identity: GatewayIdentity | None) -
     """Raises Rejected for what no rule may say."""
     if not found.subject:
         raise Rejected(Reason.MISSING_FIELD, "a rule's event needs a subject")
+    check_subject(found.subject)
     if is_control(found.subject):
         raise Rejected(Reason.FORBIDDEN, "a rule may not publish under `mesh.`")
     if not 1 <= found.hops <= MAX_HOPS:

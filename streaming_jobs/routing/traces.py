@@ -77,7 +77,7 @@ def _of_frame(work: Work, judged: Event | Rejected | None) -> Attributes:
         "meshgate.protocol": source.protocol,
         "meshgate.listener": source.listener,
         "meshgate.received_at": work.raw.received_at,
-        "meshgate.records": work.part,
+        "meshgate.records": work.parts.total(),
     }
     if isinstance(judged, Event):
         said |= {"meshgate.subject": judged.subject, "meshgate.node": judged.node, "meshgate.auth": judged.auth.value}

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from base64 import b64decode
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from gateway import egress_codec
 from gateway.config.settings import ordinal_of
 from gateway.content import JSON, to_json
 from gateway.deliveries import DeliveryOutcome
 from gateway.deliveries import encode as encode_deliveries
-from gateway.egress import Applied, Begun, Confirm, Confirmed, Egress, Group, Handover, Position, Step
+from gateway.egress import Confirm, Deliver, Entry, Group, Position
 from gateway.event import MESH_ERROR_HEADER, NO_HEADERS, PROGRESSIVE_HEADER, Event, Kind
 from gateway.protocols.session import error_body
 from gateway.protocols.spec import Encoded, Target
@@ -34,7 +36,8 @@ REQUEST_SESSION_HEADER, REQUEST_ID_HEADER = "request-session", "request-id"
 
 @dataclass(slots=True)
 class Work:
-    """`part` counts the egress records of this frame, so that each has a position of its own. `recorded`, `refused`:
+    """`parts` counts the egress entries of this frame for each edge, so that each has a position of its own there,
+    whatever other edges get. `recorded`, `refused`:
     what has become of the frame itself, for the tally. `trace`: of a frame that is traced, where its deliveries follow
     from."""
 
@@ -42,8 +45,8 @@ class Work:
     position: Position
     raw: RawFrame
     outs: list[Out] = field(default_factory=list)
-    part: int = 0
-    recorded: bool = False
+    parts: Counter[str] = field(default_factory=Counter)
+    recorded: Event | None = None
     refused: Reason | None = None
     trace: TraceContext | None = None
 
@@ -71,51 +74,53 @@ class Work:
     def refuse_whole(self, refused: Rejected) -> None:
         """Whatever was to come of it."""
         self.outs.clear()
-        self.recorded = False
+        self.recorded = None
         self.reject(refused, _MATCH)
 
     def record(self, event: Event) -> None:
         self.outs.append(self.state.topics.event(event))
-        self.recorded = True
+        self.recorded = event
 
-    def egress(
-        self, edge: str, epoch: int, event: Event | None, groups: tuple[Group, ...], kind: Kind = Kind.EVENT,
-        applied: Applied | None = None, ticket: str = "", needed: int = 0, otherwise: tuple[Group, ...] = (),
-        confirm: Confirm | None = None, confirmed: Confirmed | None = None, handover: Handover | None = None,
-        begun: Begun | None = None,
+    def next_position(self, edge: str) -> Position:
+        """Returns the position of the next entry for this edge."""
+        part = self.parts[edge]
+        self.parts[edge] = part + 1
+        return self.position.with_part(part) if part else self.position
+
+    def tell(self, edge: str, entry: Entry) -> None:
+        """Writes an entry for an edge. Its position is one that `next_position` gave for this edge."""
+        self.outs.append(self.state.topics.egress(ordinal_of(edge), egress_codec.encode(entry)))
+
+    def deliver(
+        self, edge: str, epoch: int, event: Event, groups: tuple[Group, ...], *, ticket: str = "",
+        required_confirmations: int = 0, groups_on_failure: tuple[Group, ...] = (), confirm: Confirm | None = None,
     ) -> None:  # fmt: skip
+        """Writes a delivery for an edge."""
         again = self.raw.again
-        # By position: naming them takes as long as packing them.
-        written = Egress(
-            self.position.with_part(self.part) if self.part else self.position,
+        entry = Deliver(
+            self.next_position(edge),
             epoch,
-            event.kind if event else kind,
-            event.subject if event else "",
-            event.protocol if event else "",
+            event.kind,
+            event.subject,
+            event.protocol,
             again.at if again else self.raw.received_at,
             groups,
-            applied,
             ticket,
             again.event_id if again else "",
-            needed,
-            otherwise,
+            required_confirmations,
+            groups_on_failure,
             confirm,
-            confirmed,
-            handover,
-            begun,
+            False,
             "" if self.trace is None else str(self.trace),
         )
-        self.part += 1
-        self.outs.append(self.state.topics.egress(ordinal_of(edge), written.encode()))
-        destinations = 0
-        for one in groups:
-            destinations += one.receivers
+        self.tell(edge, entry)
+        destinations = sum(group.receivers for group in groups)
         if destinations:
             self.state.tally.routed(destinations, self.raw.source.protocol)
 
     def give_debt(self, edge: str, debt: DebtGiven) -> None:
-        """A delivery that another edge has owed so far: under the same name, for it has no outcome yet."""
-        written = Egress(
+        """Delivers what another edge has owed so far: under the same name, because it has no outcome yet."""
+        entry = Deliver(
             position=self.position.with_part(debt.part),
             epoch=0,
             kind=Kind(debt.kind),
@@ -124,9 +129,9 @@ class Work:
             received_at=debt.received_at,
             groups=(Group(debt.protocol, b64decode(debt.frame), debt.stamps, owed=(debt.node,)),),
             first_id=self.event_id,
-            handover=Handover(Step.GIVEN, debt.node, debt.move),
+            is_migrated=True,
         )
-        self.outs.append(self.state.topics.egress(ordinal_of(edge), written.encode()))
+        self.tell(edge, entry)
 
     # -- encoding ----------------------------------------------------------------------------------------------
 
@@ -163,7 +168,7 @@ class Work:
                 continue
             if encoded.frame:
                 group = Group(server.protocol, encoded.frame, encoded.stamps, (server.session,), reply=reply)
-                self.egress(server.edge, server.epoch, event, (group,))
+                self.deliver(server.edge, server.epoch, event, (group,))
 
     def drop(self, reply: ReplyAddress) -> None:
         """As if who asked had cancelled it."""
@@ -175,7 +180,7 @@ class Work:
         records: list[tuple[Group, ...]] = []
         for (edge, epoch), encodings in destinations.items():
             for groups in self._encoded(event, edge, epoch, encodings):
-                self.egress(edge, epoch, event, groups, confirm=confirm)
+                self.deliver(edge, epoch, event, groups, confirm=confirm)
                 records.append(groups)
         return records
 
@@ -191,9 +196,9 @@ class Work:
             self.answer(done, to)
             return
         failed = self._error_event(to, MeshError.UNDELIVERABLE, NOT_TO_ALL)
-        self.egress(
-            to.edge, to.epoch, done, (self._answer_group(done, to),),
-            ticket=event.id, needed=len(records), otherwise=(self._answer_group(failed, to),),
+        self.deliver(
+            to.edge, to.epoch, done, (self._answer_group(done, to),), ticket=event.id,
+            required_confirmations=len(records), groups_on_failure=(self._answer_group(failed, to),),
         )  # fmt: skip
 
     def _encoded(self, event: Event, edge: str, epoch: int, encodings: Encodings) -> list[tuple[Group, ...]]:
@@ -266,7 +271,7 @@ class Work:
             else:
                 self.answer_error(to, MeshError.BAD_REQUEST, f"the answer has no form here: {refused.reason}")
                 return
-        self.egress(to.edge, to.epoch, event, (group,), ticket=ticket)
+        self.deliver(to.edge, to.epoch, event, (group,), ticket=ticket)
 
     def _answer_group(self, event: Event, to: ReplyAddress) -> Group:
         encoded = self.encode(event, Target(to.protocol, to.listener, to.facts, to.request, to.progressive))

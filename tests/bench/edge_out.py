@@ -19,11 +19,12 @@ import sys
 import time
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
+from dataclasses import replace
 from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from gateway import egress
+from gateway import egress_codec
 from gateway.cli.edge import YOUNG_OBJECTS
 from gateway.config import Config
 from gateway.edge import producer
@@ -38,7 +39,7 @@ from gateway.edge.egress.reader import Batch
 from gateway.edge.egress.tickets import Tickets
 from gateway.edge.metrics import EdgeMetrics
 from gateway.edge.publisher import RawPublisher
-from gateway.egress import Egress, Group, Position
+from gateway.egress import Deliver, Group, Position
 from gateway.event import Kind
 from gateway.protocols import protocols
 from tests.unit.edge.running import configured, listener
@@ -115,9 +116,10 @@ class Out:
         for begin in range(0, len(values), size):
             batch: Batch = []
             for value in values[begin : begin + size]:
-                record = egress.decode(value)
-                record.position = Position(0, self._offset // 100, self._offset % 100)
-                batch.append((self._offset, record))
+                (entry,) = egress_codec.decode(value)
+                assert isinstance(entry, Deliver)
+                place = Position(0, self._offset // 100, self._offset % 100)
+                batch.append((self._offset, egress_codec.record_of(replace(entry, position=place))))
                 self._offset += 1
             made.append(batch)
         return made
@@ -139,7 +141,7 @@ class Rig:
         self.udp.start()
         self.peers = [ends.enter_context(closing(self._peer())) for _ in range(PEERS)]
         self.nobody, self.out = Out(config, metrics, {NAME: Nobody()}), Out(config, metrics, {NAME: self.udp})
-        self.values = [self._record(number).encode() for number in range(FRAMES)]
+        self.values = [egress_codec.encode(self._record(number)) for number in range(FRAMES)]
 
     def _peer(self) -> socket.socket:
         made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -148,11 +150,11 @@ class Rig:
         made.setblocking(False)
         return made
 
-    def _record(self, number: int) -> Egress:
+    def _record(self, number: int) -> Deliver:
         host, port = self.peers[number % PEERS].getsockname()
         group = Group("emm", FRAME, addresses=((NAME, f"{host}:{port}"),))
         at = time.time_ns() // 1000
-        return Egress(Position(0, 0, number), EPOCH, Kind.EVENT, "temp.high", "emm", at, (group,))
+        return Deliver(Position(0, 0, number), EPOCH, Kind.EVENT, "temp.high", "emm", at, (group,))
 
     def send_to_edge(self, frames: int) -> None:
         for number in range(frames):
@@ -191,7 +193,7 @@ async def spent(run: Awaitable[object]) -> float:
 
 async def decode(values: list[bytes]) -> None:
     for value in values:
-        egress.decode(value)
+        egress_codec.decode(value)
 
 
 async def one_round(rig: Rig, size: int) -> Costs:

@@ -24,10 +24,10 @@ from uuid import uuid4
 
 from kafka import KafkaProducer
 
-from gateway import cloud_event, deliveries
+from gateway import cloud_event, deliveries, egress_codec
 from gateway.config import Config, load
 from gateway.deliveries import DeliveryOutcome
-from gateway.egress import Egress, Group, Position
+from gateway.egress import Deliver, Group, Position
 from gateway.event import Auth, Event, Kind
 from gateway.raw_log.container import ContainerBuilder
 from gateway.raw_log.frames import Source
@@ -101,7 +101,7 @@ class Partition:
             content_type="text/plain", body=b"21.5", auth=Auth.HMAC, key_id="00000001",
         )  # fmt: skip
         self._key, self._body = device.node.encode(), event.body
-        self._headers = [one for one in cloud_event.headers(cloud_event.values(event, "test")) if one[0] != "ce_id"]
+        self._headers = [(name, text.encode()) for name, text in cloud_event.attributes(event, "test").items()]
         self._groups = (Group("emm", self._packet, addresses=(("devices", "10.0.0.2:9"),)),)
         device.close()
 
@@ -122,9 +122,10 @@ class Partition:
         for index in range(PER_RECORD):
             place = Position(self._number, offset, index)
             name = place.event_id
-            headers = [("ce_id", name.encode()), *self._headers]
+            headers = [("ce_id", name.encode()), *self._headers[1:]]
             send("events", self._body, self._number, key=self._key, headers=headers)
-            send("egress", Egress(place, EPOCH, Kind.EVENT, SUBJECT, "emm", at_ms * 1000, self._groups).encode(), 0)
+            delivery = Deliver(place, EPOCH, Kind.EVENT, SUBJECT, "emm", at_ms * 1000, self._groups)
+            send("egress", egress_codec.encode(delivery), 0)
             outcomes.append(DeliveryOutcome(name, "devices 10.0.0.2:9", "written", "", at_ms * 1000))
         send("deliveries", deliveries.encode("edge-0", outcomes), 0)
 

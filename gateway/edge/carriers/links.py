@@ -4,6 +4,8 @@
                   ▲                                        │
                   └──── at once, to where it was sent ─────┘   redirect
 
+A link stands when its session has opened: the protocol's handshake is done, not only TCP's.
+
 The node of a link's peer is what its certificate says, else `link:<name>`: we chose whom we speak to.
 """
 
@@ -11,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import random
 import ssl
 from collections.abc import Callable
@@ -23,6 +26,7 @@ from gateway.config import Link
 from gateway.edge.carriers.carrier import LINGER_SECONDS, Carrier
 from gateway.edge.carriers.listeners import SessionMaker
 from gateway.edge.carriers.peer import Peer
+from gateway.edge.carriers.reachability import Reachability
 from gateway.edge.carriers.stream import StreamCarrier
 from gateway.edge.carriers.tls import TlsContext, node_of
 from gateway.edge.carriers.websocket import WebSocketCarrier, dialling
@@ -69,6 +73,7 @@ class LinkKeeper:
     def __init__(self, link: Link, sessions: SessionMaker, tls: TlsContext | None, metrics: ListenerMetrics) -> None:
         self.link = link
         self.secured = tls
+        self.reachability = Reachability(f"link {link.name}")
         self._sessions = sessions
         self._metrics = metrics
         self._spec = protocols()[link.protocol]
@@ -144,7 +149,7 @@ class LinkKeeper:
             async with asyncio.timeout(limit):
                 await self._loop.create_connection(carrier, address.host, address.port, **self._tls(address))
         except (OSError, TimeoutError) as failed:
-            log.warning("link %s: %s does not answer: %s", self.link.name, address, _why(failed))
+            self.reachability.lost(f"{address} does not answer: {_why(failed)}")
             for one in made:  # the peer was there, but TLS with it was not to be had
                 one.standing.ended("tls" if isinstance(failed, ssl.SSLError) else "timeout")
                 one.standing.gone()
@@ -158,7 +163,7 @@ class LinkKeeper:
         return {"ssl": context, "server_hostname": name or address.host, "ssl_shutdown_timeout": LINGER_SECONDS}
 
     def _carrier(self, address: Address, deadline: float) -> Carrier:
-        standing = Standing(self._metrics)
+        standing = _LinkStanding(self._metrics, lambda: self.reachability.reached(f"stands: {address}"))
         if not address.is_websocket:
             return StreamCarrier(self, standing, str(address.at), deadline)
         text, frame_bytes = self._spec.text_messages, self._sessions.limits(self.link.name).frame_bytes
@@ -174,14 +179,34 @@ class LinkKeeper:
         auth = Auth.TLS if carrier.tls is not None else Auth.SESSION
         peer = Peer(carrier.address, name or f"link:{self.link.name}", auth)
         self._connection = self._sessions.connect(self.link, carrier, peer)
-        log.info("link %s stands", self.link.name)
         return self._connection
 
-    def left(self, carrier: Carrier) -> None:  # noqa: ARG002 - there is one at a time
+    def left(self, carrier: Carrier) -> None:
         self._gone.set()
+        if self._stopping:
+            return
+        connection, reason = self._connection, carrier.standing.reason
+        if connection is not None and connection.end is not None and connection.end.detail:
+            reason = f"{reason}: {connection.end.detail}"
+        what = "the handshake failed" if connection is None or not connection.number else "the session ended"
+        self.reachability.lost(f"{carrier.address}: {what}: {reason}")
+
+
+class _LinkStanding(Standing):
+    """Also tells its link when the session opens."""
+
+    def __init__(self, metrics: ListenerMetrics, on_open: Callable[[], None]) -> None:
+        super().__init__(metrics)
+        self._on_open = on_open
+
+    def opened(self) -> None:
+        super().opened()
+        self._on_open()
 
 
 def _why(failed: Exception) -> str:
     if isinstance(failed, ssl.SSLError):
         return failed.reason or "TLS failed"
+    if isinstance(failed, OSError) and failed.errno and failed.errno > 0:
+        return os.strerror(failed.errno)  # asyncio's own words repeat the address
     return (failed.strerror if isinstance(failed, OSError) else None) or type(failed).__name__

@@ -27,6 +27,7 @@ from gateway.edge.carriers.carrier import Carrier
 from gateway.edge.carriers.links import BackOff
 from gateway.edge.carriers.listeners import SessionMaker
 from gateway.edge.carriers.peer import Peer
+from gateway.edge.carriers.reachability import Reachability
 from gateway.edge.carriers.xmpp_carrier import XmppCarrier
 from gateway.edge.carriers.xmpp_stream import ComponentStream
 from gateway.edge.connection import Connection
@@ -56,6 +57,7 @@ class XmppListener:
         self._deadline: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
         self.listener = listener
+        self.reachability = Reachability(f"listener {listener.name}")
         self._stream = self._new_stream()
 
     def start(self) -> None:
@@ -89,7 +91,7 @@ class XmppListener:
     # -- the stream --------------------------------------------------------------------------------------------
 
     async def _keep(self) -> None:
-        back_off, at, told = BackOff(longest_seconds=LONGEST_REST_SECONDS), self.listener.address.at, ""
+        back_off, at = BackOff(longest_seconds=LONGEST_REST_SECONDS), self.listener.address.at
         while True:
             stream, self._stood_at = self._stream, None
             stream.connect(at.host, at.port)
@@ -99,10 +101,7 @@ class XmppListener:
             why = await stream.over
             self._deadline.cancel()
             stream.give_up(why)
-            # A server that is away for long is told of once.
-            level = logging.DEBUG if why == told and self._stood_at is None else logging.WARNING
-            log.log(level, "listener %s: the XMPP server at %s: %s", self.listener.name, at, why)
-            told = why
+            self.reachability.lost(f"the XMPP server at {at}: {why}")
             self._lose_everyone()
             if self._stood_at is not None:
                 back_off.stood(self._loop.time() - self._stood_at)
@@ -119,7 +118,7 @@ class XmppListener:
         self._unsaid = {}
         for jid, own in unsaid.items():
             self._stream.tell_presence(own, jid, "unavailable")
-        log.info("listener %s is a component of %s", self.listener.name, self.listener.address.at)
+        self.reachability.reached(f"is a component of {self.listener.address.at}")
 
     def _lose_everyone(self) -> None:
         for jid, carrier in list(self._carriers.items()):

@@ -1,9 +1,9 @@
 """What a publisher waits for that hears of every delivery of its event (hsp's `ack: delivered`), on both its ends.
 
-    egress record with `confirm` ─► Awaited, counts its deliveries ─► DeliveryConfirmed, in the raw log ─┐
-                    (each edge that has receivers)                                                       │ the router
-    egress record with `needed`  ─► HeldAnswers ◄──────────────────── Confirmed, one for each of those ◄─┘
-                    (the publisher's edge)   └─► the answer, good or bad
+    entry with `confirm` ─► Awaited, counts its deliveries ─► DeliveryConfirmed, in the raw log ─────┐
+            (each edge that has receivers)                                                           │ the router
+    entry that requires  ─► HeldAnswers ◄─────────────── RecordConfirmed, one for each of those ◄────┘
+     confirmations (the publisher's edge) └─► the answer, good or bad
 
 Invariants
 1. A good answer goes out only when all of those records have been told of, and none as failed.
@@ -61,7 +61,7 @@ class HeldAnswers(Generic[HeldT]):
 
     def __init__(self) -> None:
         self._answers: dict[str, _Answer[HeldT]] = {}
-        self._told: dict[str, dict[int, bool]] = {}
+        self._told: dict[str, dict[tuple[str, int], bool]] = {}
 
     def __len__(self) -> int:
         """How many wait."""
@@ -74,9 +74,11 @@ class HeldAnswers(Generic[HeldT]):
             return [released]
         return [self._give_up(next(iter(self._answers)))] if len(self._answers) > HELD_AT_MOST else []
 
-    def told(self, ticket: str, part: int, *, failed: bool) -> Released[HeldT] | None:
-        """The answer that waited for it, if that was the last. A part that is told of again changes nothing."""
-        self._told.setdefault(ticket, {}).setdefault(part, failed)
+    def told(self, ticket: str, edge: str, part: int, *, failed: bool) -> Released[HeldT] | None:
+        """Returns the answer that waited for this entry (its edge, and its part there) if it was the last one.
+        An entry that is told of again changes nothing.
+        """
+        self._told.setdefault(ticket, {}).setdefault((edge, part), failed)
         if len(self._told) > HELD_AT_MOST:
             self._forget_oldest()
         return self._release(ticket)

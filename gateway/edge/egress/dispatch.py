@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
-from typing import Protocol, TypeGuard
+from typing import Protocol
 
 from gateway.edge.datagrams.calls import AT_ONCE
 from gateway.edge.datagrams.outgoing import Told
@@ -26,7 +26,17 @@ from gateway.edge.egress.outcomes import KnownOutcomes
 from gateway.edge.egress.owed import Owed
 from gateway.edge.egress.reader import Batch
 from gateway.edge.egress.tickets import Tickets
-from gateway.egress import Begun, Confirm, Egress, Group, Handover, Position, Step
+from gateway.egress import (
+    Confirm,
+    Deliver,
+    EdgeRestarted,
+    Entry,
+    Group,
+    InterestApplied,
+    MigrationStep,
+    Position,
+    RecordConfirmed,
+)
 from gateway.event import Kind
 from gateway.faults import Faults
 from gateway.protocols.actions import Delivery, Outcome
@@ -36,7 +46,7 @@ log = logging.getLogger(__name__)
 
 SLICE_SECONDS = 0.005
 _TAKEN = (-1, None)
-"""Stands behind the records of a batch."""
+"""Stands behind the records of a batch. (An offset without an entry stands behind the entries of a record.)"""
 
 
 class OpenSession(Protocol):
@@ -78,9 +88,9 @@ class Dispatch:
 
     def __init__(
         self, *, edge: str, epoch: int, ledger: Ledger, ends: Ends, owed: Owed, handovers: Handovers,
-        tickets: Tickets[tuple[int, Egress]],
+        tickets: Tickets[tuple[int, Deliver]],
         session: Callable[[int], OpenSession | None], datagrams: Mapping[str, Datagrams],
-        abandon: Callable[[ReplyAddress], None], begun: Callable[[Begun], None], confirm: Confirming,
+        abandon: Callable[[ReplyAddress], None], begun: Callable[[EdgeRestarted], None], confirm: Confirming,
         patience: Callable[[], float], taken: Callable[[], None], past: Past,
     ) -> None:  # fmt: skip
         self._loop = asyncio.get_running_loop()
@@ -93,10 +103,10 @@ class Dispatch:
         self._begun = begun
         self._confirm = confirm
         self._patience = patience
-        self._answers: HeldAnswers[tuple[int, Egress]] = HeldAnswers()
+        self._answers: HeldAnswers[tuple[int, Deliver]] = HeldAnswers()
         self._taken = taken
         self._past = past
-        self._queue: deque[tuple[int, Egress | None]] = deque()
+        self._queue: deque[tuple[int, Entry | None]] = deque()
         self._leaving: dict[str, list[Datagram[HandedDelivery]]] = {}
         self._working = False
         self._stopped = False
@@ -110,7 +120,9 @@ class Dispatch:
     def take(self, batch: Batch) -> None:
         if self._stopped:
             return
-        self._queue.extend(batch)
+        for offset, record in batch:
+            self._queue.extend((offset, entry) for entry in record or ())
+            self._queue.append((offset, None))
         self._queue.append(_TAKEN)
         if not self._working:
             self._working = True
@@ -132,52 +144,57 @@ class Dispatch:
     def _handle_some(self) -> None:
         until = self._loop.time() + SLICE_SECONDS
         while self._queue:
-            offset, record = self._queue.popleft()
+            offset, entry = self._queue.popleft()
             if offset < 0:
                 self._taken()
-                continue
-            if record is not None and self._ledger.passes(record.position):
-                self._guarded(offset, record)
-            self._ledger.done(offset + 1)
+            elif entry is None:
+                self._ledger.done(offset + 1)
+            elif self._ledger.passes(entry.position):
+                self._guarded(offset, entry)
             if self._loop.time() > until:
                 return
 
-    def _guarded(self, offset: int, record: Egress) -> None:
+    def _guarded(self, offset: int, entry: Entry) -> None:
         try:
-            self._handle(offset, record)
+            self._handle(offset, entry)
         except Exception:
-            # A fault of ours costs the record it happened with, and must not cost what the ledger holds back for it.
+            # A fault of ours costs the entry it happened with, and must not cost what the ledger holds back for it.
             self._faults.tell(f"while handling egress offset {offset}")
-            self._each(offset, record, self._ledger.settle)
+            self._each(offset, entry, self._ledger.settle)
 
-    def _handle(self, offset: int, record: Egress) -> None:
-        self._each(offset, record, self._ledger.open)  # what is held too: a killed edge must find it again
-        ready: Iterable[tuple[int, Egress]] = [(offset, record)]
-        if _is_step(record.handover):
-            self._handovers.take(offset, record.position.partition, record.handover)
-        elif record.applied is not None:
-            held = self._tickets.applied(record.applied.ticket, record.applied.partition)
-            ready = [held] if held is not None else []
-        elif record.begun is not None:
-            self._begun(record.begun)
-        elif record.confirmed is not None:
-            told = record.confirmed
-            released = self._answers.told(told.ticket, told.part, failed=told.failed)
-            ready = [_chosen(released)] if released is not None else []
-        elif record.needed:
-            until = self._loop.time() + self._patience()
-            ready = map(_chosen, self._answers.hold(record.ticket, (offset, record), record.needed, until))
-        elif record.ticket:
-            ready = self._tickets.hold(record.ticket, (offset, record))
-        for at, one in ready:
-            self._deliver_all(at, one)
+    def _handle(self, offset: int, entry: Entry) -> None:
+        self._each(offset, entry, self._ledger.open)  # what is held too: a killed edge must find it again
+        for at, delivery in self._ready(offset, entry):
+            self._deliver_all(at, delivery)
 
-    def _deliver_all(self, offset: int, record: Egress) -> None:
+    def _ready(self, offset: int, entry: Entry) -> Iterable[tuple[int, Deliver]]:
+        """Returns what is to be delivered now, because of this entry."""
+        match entry:
+            case MigrationStep():
+                self._handovers.take(offset, entry.position.partition, entry)
+            case InterestApplied():
+                held = self._tickets.applied(entry.ticket, entry.partition)
+                return [held] if held is not None else []
+            case EdgeRestarted():
+                self._begun(entry)
+            case RecordConfirmed():
+                released = self._answers.told(entry.ticket, entry.edge, entry.part, failed=entry.failed)
+                return [_chosen(released)] if released is not None else []
+            case Deliver(required_confirmations=required) if required:
+                until = self._loop.time() + self._patience()
+                return map(_chosen, self._answers.hold(entry.ticket, (offset, entry), required, until))
+            case Deliver(ticket=ticket) if ticket:
+                return self._tickets.hold(ticket, (offset, entry))
+            case Deliver():
+                return [(offset, entry)]
+        return []
+
+    def _deliver_all(self, offset: int, record: Deliver) -> None:
         awaited = self._awaited(offset, record)
         for group in record.groups:
             self._deliver(offset, record, group, awaited)
 
-    def _awaited(self, offset: int, record: Egress) -> Awaited | None:
+    def _awaited(self, offset: int, record: Deliver) -> Awaited | None:
         """What is told to who waits is as much a part of the record as its outcomes: it is open until it is durable.
 
         It is sessions that confirm: a node that is away has none, and is not waited for.
@@ -194,18 +211,20 @@ class Dispatch:
     def _present(self, group: Group) -> int:
         return len(group.sessions) + len(group.addresses) + sum(map(self._owed.is_here, group.owed))
 
-    def _each(self, offset: int, record: Egress, change: Callable[..., None]) -> None:
-        for group in record.groups:
+    def _each(self, offset: int, entry: Entry, change: Callable[..., None]) -> None:
+        if isinstance(entry, MigrationStep):
+            change(offset, owed=True)
+        if not isinstance(entry, Deliver):
+            return
+        for group in entry.groups:
             if count := len(group.sessions) + len(group.addresses):
                 change(offset, count)
             if group.owed:
                 change(offset, len(group.owed), owed=True)
-        if record.confirm is not None:
+        if entry.confirm is not None:
             change(offset)
-        if _is_step(record.handover):
-            change(offset, owed=True)
 
-    def _deliver(self, offset: int, record: Egress, group: Group, awaited: Awaited | None) -> None:
+    def _deliver(self, offset: int, record: Deliver, group: Group, awaited: Awaited | None) -> None:
         delivery = _handed(offset, record, group, awaited)
         if group.sessions:
             self._to_sessions(record.epoch, group.sessions, delivery)
@@ -278,22 +297,17 @@ class Dispatch:
         return True
 
 
-def _is_step(handover: Handover | None) -> TypeGuard[Handover]:
-    """To be done by itself; else it says of the record's own deliveries where they come from."""
-    return handover is not None and handover.step is not Step.GIVEN
-
-
 @lru_cache(KNOWN_ADDRESSES)
 def _receiver(listener: str, address: str) -> Receiver:
     return Receiver(datagram_name(listener, address), listener)
 
 
-def _chosen(released: Released[tuple[int, Egress]]) -> tuple[int, Egress]:
-    (offset, record), failed = released
-    return offset, replace(record, kind=Kind.ERROR, groups=record.otherwise) if failed else record
+def _chosen(released: Released[tuple[int, Deliver]]) -> tuple[int, Deliver]:
+    (offset, answer), failed = released
+    return offset, replace(answer, kind=Kind.ERROR, groups=answer.groups_on_failure) if failed else answer
 
 
-def _handed(offset: int, record: Egress, group: Group, awaited: Awaited | None, owed_to: str = "") -> HandedDelivery:
+def _handed(offset: int, record: Deliver, group: Group, awaited: Awaited | None, owed_to: str = "") -> HandedDelivery:
     """By place, in the order of the fields: by name it takes twice as long."""
     position = record.position
     return HandedDelivery(
@@ -311,7 +325,7 @@ def _handed(offset: int, record: Egress, group: Group, awaited: Awaited | None, 
         group.protocol,
         owed_to,
         position.partition,
-        record.handover is not None,
+        record.is_migrated,
         record.trace,
         time.time_ns() // 1000 if record.trace else 0,
         awaited,

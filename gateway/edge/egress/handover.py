@@ -23,7 +23,7 @@ from gateway.clock import now_us
 from gateway.edge.egress.delivery import HandedDelivery
 from gateway.edge.egress.ledger import Ledger
 from gateway.edge.egress.owed import End, Owed
-from gateway.egress import Handover, Step
+from gateway.egress import MigrationStep, Step
 from gateway.protocols.actions import Outcome
 from gateway.raw_log import mesh_frames
 from gateway.raw_log.frames import Again, RawFrame, Source
@@ -61,7 +61,7 @@ class Handovers:
         self._ledger = ledger
         self._clock = clock
 
-    def take(self, offset: int, partition: int, handover: Handover) -> None:
+    def take(self, offset: int, partition: int, handover: MigrationStep) -> None:
         """`offset`: of the step's egress record. `partition`: the raw one that it is about."""
         over = partial(self._ledger.settle, offset, owed=True)
         match handover.step:
@@ -74,7 +74,7 @@ class Handovers:
                 self._owed.arrived(handover.node, partition, handover.move)
                 over()
 
-    def _give(self, partition: int, handover: Handover, over: Callable[[], None]) -> None:
+    def _give(self, partition: int, handover: MigrationStep, over: Callable[[], None]) -> None:
         given: list[HandedDelivery] = []
         now = now_us()
         for delivery in self._owed.take_out(handover.node, partition, handover.session):
@@ -95,7 +95,7 @@ class Handovers:
         self._publisher.add_run(partition, self._source, end, (len(end),), settled=settled)
 
 
-def _debt(delivery: HandedDelivery, handover: Handover) -> bytes:
+def _debt(delivery: HandedDelivery, handover: MigrationStep) -> bytes:
     return mesh_frames.encode(
         DebtGiven(
             handover.node,

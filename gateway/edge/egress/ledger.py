@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 
 import msgpack
 
-from gateway.egress import Passing, Position
+from gateway.egress import Position, PositionFilter
 
 METADATA_BYTES = 4_096
 """What a broker keeps beside an offset by default. 280 raw partitions fit; beyond them, raise the broker's
@@ -78,7 +78,7 @@ def _fields(position: Position) -> tuple[int, int, int, int]:
     return position.partition, position.offset, position.index, position.part
 
 
-class Ledger(Passing):
+class Ledger(PositionFilter):
     """`epoch`: of this edge. Offsets come in order; what is open is settled in any order."""
 
     def __init__(self, epoch: int, begin: Checkpoint) -> None:

@@ -10,9 +10,10 @@ import contextlib
 import time
 from collections.abc import Iterator
 
-from gateway import egress
+from gateway import egress_codec
 from gateway.config import Config
 from gateway.edge.partitions import records_since
+from gateway.egress import Deliver
 from gateway.event import Kind
 from gateway.raw_log.frames import ReplyAddress
 from gateway.reasons import Rejected
@@ -34,8 +35,9 @@ def left_open(config: Config, epoch: int) -> list[ReplyAddress]:
 def replies_in(value: bytes, epoch: int) -> Iterator[ReplyAddress]:
     """Of the requests in one egress record."""
     try:
-        record = egress.decode(value)
+        record = egress_codec.decode(value)
     except Rejected:
         return
-    if record.kind is Kind.REQUEST and record.epoch < epoch:
-        yield from (ReplyAddress.unpack(group.reply) for group in record.groups if group.reply)
+    for entry in record:
+        if isinstance(entry, Deliver) and entry.kind is Kind.REQUEST and entry.epoch < epoch:
+            yield from (ReplyAddress.unpack(group.reply) for group in entry.groups if group.reply)

@@ -130,9 +130,9 @@ def look_back(config: Config, resumption: Resumption) -> KnownOutcomes:
 
 def _add_rows(known: KnownOutcomes, value: bytes, edge: str) -> None:
     try:
-        writer, rows = deliveries.decode(value)
+        record = deliveries.decode(value)
     except Rejected:
         return  # of another version: what it says is lost on us, and its deliveries are judged as open
-    if writer == edge:
-        for row in rows:
+    if record.edge == edge:
+        for row in record:
             known.add(row)

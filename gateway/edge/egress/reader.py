@@ -10,11 +10,11 @@ from dataclasses import replace
 
 from confluent_kafka import KafkaException, Message, TopicPartition
 
-from gateway import egress
+from gateway import egress_codec
 from gateway.config import Config
 from gateway.edge.egress.ledger import Checkpoint, Resumption
 from gateway.edge.partitions import ASK_SECONDS, consumer, end_of, insist
-from gateway.egress import Egress
+from gateway.egress_codec import EgressRecord
 from gateway.reasons import Rejected
 
 log = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ STOP_SECONDS = 5.0
 FETCHED_KIBIBYTES = 16 * 1024
 """Fetched ahead of what is polled, at most."""
 
-Batch = list[tuple[int, Egress | None]]
+Batch = list[tuple[int, EgressRecord | None]]
 """Records with their offsets; None for one that no router wrote."""
 Handle = Callable[[Batch], None]
 """Takes a batch, in the event loop; answers with `EgressReader.taken` when it has been handled."""
@@ -152,9 +152,9 @@ class EgressReader:
             log.warning("egress offset not committed: %s", error)
 
 
-def _decode(record: Message) -> Egress | None:
+def _decode(record: Message) -> EgressRecord | None:
     try:
-        return egress.decode(record.value() or b"")
+        return egress_codec.decode(record.value() or b"")
     except Rejected as refused:
         log.error("egress offset %d: %s", record.offset(), refused)
         return None

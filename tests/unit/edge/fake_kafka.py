@@ -14,7 +14,8 @@ from gateway.edge.egress.ledger import Checkpoint, Resumption
 from gateway.edge.egress.outcomes import KnownOutcomes
 from gateway.edge.egress.reader import Failed, Handle
 from gateway.edge.producer import NOWHERE, NotTaken, Told
-from gateway.egress import Egress
+from gateway.egress import Entry
+from gateway.egress_codec import EgressRecord, record_of
 from gateway.raw_log.container import decode_record
 from gateway.raw_log.frames import RawFrame, ReplyAddress
 from gateway.raw_log.mesh_frames import MESH, MeshFrame, decode
@@ -97,8 +98,9 @@ class FakeReader:
     def stop(self) -> None:
         self.stopped = True
 
-    def put(self, *records: Egress) -> None:
-        """What the router writes, one batch."""
+    def put(self, *written: Entry | EgressRecord) -> None:
+        """What the router writes, one batch. An entry stands in a record of its own."""
+        records = [one if isinstance(one, EgressRecord) else record_of(one) for one in written]
         batch = [(self._offset + at, record) for at, record in enumerate(records)]
         self._offset += len(records)
         assert self._handle is not None
@@ -144,7 +146,7 @@ class FakeKafka:
 
     def outcomes(self) -> list[DeliveryOutcome]:
         records = [one.value for one in self.producer_.written if one.topic.endswith(".deliveries")]
-        return [row for record in records for row in deliveries.decode(record)[1]]
+        return [row for record in records for row in deliveries.decode(record)]
 
     def rejected(self) -> list[dict[str, str]]:
         records = [one for one in self.producer_.written if one.topic.endswith(".rejected")]

@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry
 from gateway.config import Config
 from gateway.edge.life import Life
 from gateway.edge.metrics import EdgeMetrics
-from gateway.egress import Egress, Group, Position
+from gateway.egress import Deliver, Entry, Group, Position
 from gateway.event import Kind
 from tests.unit.edge.fake_kafka import FakeKafka
 
@@ -136,7 +136,12 @@ class RunningEdge:
             "origin": "emm",
         } | fields
         position = told.pop("position", Position(0, self.position, 0))
-        self.kafka.reader_.put(Egress(position=position, received_at=0, groups=(group,), **told))
+        self.kafka.reader_.put(Deliver(position=position, received_at=0, groups=(group,), **told))
+
+    def tells(self, entry: Callable[..., Entry], *fields: Any) -> None:
+        """One record of the router's with an entry of this class."""
+        self.position += 1
+        self.kafka.reader_.put(entry(Position(0, self.position, 0), *fields))
 
 
 @asynccontextmanager

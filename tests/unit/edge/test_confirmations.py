@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.edge.egress.confirmations import HELD_AT_MOST, Awaited, HeldAnswers, Released
-from gateway.egress import Confirm, Confirmed, Egress, Group, Position
+from gateway.egress import Confirm, Deliver, Group, Position, RecordConfirmed
 from gateway.event import Kind
 from gateway.protocols.actions import Outcome
 from gateway.raw_log.mesh_frames import DeliveryConfirmed
@@ -24,22 +24,22 @@ class TestHeldAnswers:
     def test_the_last_part_lets_it_go_and_one_that_failed_is_enough(self, second: bool, failed: bool) -> None:
         answers: HeldAnswers[str] = HeldAnswers()
         assert answers.hold("t", "answer", 2, until=9) == []
-        assert answers.told("t", 3, failed=second) is None
-        assert answers.told("t", 1, failed=False) == Released("answer", failed)
+        assert answers.told("t", "edge-0", 1, failed=second) is None
+        assert answers.told("t", "edge-1", 1, failed=False) == Released("answer", failed)
         assert len(answers) == 0
 
     def test_parts_may_come_before_the_answer_that_waits_for_them(self) -> None:
         answers: HeldAnswers[str] = HeldAnswers()
         for part in (0, 1):
-            assert answers.told("t", part, failed=False) is None
+            assert answers.told("t", "edge-0", part, failed=False) is None
         assert answers.hold("t", "answer", 2, until=9) == [Released("answer", failed=False)]
 
     def test_a_part_that_is_told_of_again_is_not_another_and_keeps_what_was_said_first(self) -> None:
         answers: HeldAnswers[str] = HeldAnswers()
         answers.hold("t", "answer", 2, until=9)
-        answers.told("t", 0, failed=False)
-        assert answers.told("t", 0, failed=True) is None
-        assert answers.told("t", 1, failed=False) == Released("answer", failed=False)
+        answers.told("t", "edge-0", 0, failed=False)
+        assert answers.told("t", "edge-0", 0, failed=True) is None
+        assert answers.told("t", "edge-0", 1, failed=False) == Released("answer", failed=False)
 
     def test_what_has_waited_long_enough_goes_out_as_failed(self) -> None:
         answers: HeldAnswers[str] = HeldAnswers()
@@ -47,7 +47,7 @@ class TestHeldAnswers:
         answers.hold("second", "two", 1, until=10)
         assert list(answers.overdue(8.9)) == []
         assert list(answers.overdue(9)) == [Released("one", failed=True)]
-        assert answers.told("second", 0, failed=False) == Released("two", failed=False)
+        assert answers.told("second", "edge-0", 0, failed=False) == Released("two", failed=False)
 
     def test_too_many_let_the_oldest_go_as_failed(self) -> None:
         answers: HeldAnswers[int] = HeldAnswers()
@@ -58,7 +58,7 @@ class TestHeldAnswers:
     def test_parts_that_nothing_waits_for_are_forgotten_oldest_first(self) -> None:
         answers: HeldAnswers[str] = HeldAnswers()
         for number in range(HELD_AT_MOST + 1):
-            answers.told(str(number), 0, failed=False)
+            answers.told(str(number), "edge-0", 0, failed=False)
         assert answers.hold("0", "late", 1, until=9) == []
         assert answers.hold("1", "in time", 1, until=9) == [Released("in time", failed=False)]
 
@@ -80,18 +80,17 @@ def test_a_record_is_over_with_its_last_delivery(outcomes: list[Outcome], failed
     assert said == [failed]
 
 
-def held(edge: RunningEdge, needed: int) -> Egress:
+def held(edge: RunningEdge, needed: int) -> Deliver:
     """The answer to what the peer of the first session has published under its id 5."""
     good, bad = (Group("hsp", frame, (1,), (1,), request="5") for frame in (ACK, ERROR_UNDEF))
-    return Egress(
+    return Deliver(
         Position(0, 10, 0, needed), edge.life.epoch, Kind.RESPONSE, "a", "mesh", 0, (good,),
-        ticket="0-10-0", needed=needed, otherwise=(bad,),
+        ticket="0-10-0", required_confirmations=needed, groups_on_failure=(bad,),
     )  # fmt: skip
 
 
-def told(part: int, *, failed: bool = False) -> Egress:
-    confirmed = Confirmed("0-10-0", part, failed)
-    return Egress(Position(0, 20, part), 0, Kind.EVENT, "", "", 0, confirmed=confirmed)
+def told(part: int, *, failed: bool = False) -> RecordConfirmed:
+    return RecordConfirmed(Position(0, 20, part), "0-10-0", "edge-1", part, failed)
 
 
 def of_mesh(edge: RunningEdge) -> list[DeliveryConfirmed]:

@@ -13,7 +13,7 @@ from gateway.deliveries import DeliveryOutcome
 from gateway.edge.datagrams.calls import AT_ONCE
 from gateway.edge.egress.ledger import Checkpoint, Resumption
 from gateway.edge.egress.suspicion import GIVEN_UP
-from gateway.egress import Applied, Egress, Group, Position
+from gateway.egress import Deliver, Group, InterestApplied, Position
 from gateway.event import Kind
 from gateway.raw_log.frames import ReplyAddress
 from gateway.raw_log.mesh_frames import RequestsAbandoned
@@ -169,9 +169,8 @@ async def test_an_answer_waits_until_its_interest_stands_in_every_partition() ->
     async with running(configured(listener("plc", "hsp"))) as edge:
         [peer] = await edge.opens("plc")
 
-        def applied(partition: int) -> Egress:
-            position = Position(partition, 50, 0)
-            return Egress(position, 0, Kind.EVENT, "", "", 0, applied=Applied("0-1-0", partition))
+        def applied(partition: int) -> InterestApplied:
+            return InterestApplied(Position(partition, 50, 0), "0-1-0", partition)
 
         edge.delivers(DATA, sessions=(1,), ticket="0-1-0")
         edge.kafka.reader_.put(applied(0))
@@ -237,9 +236,9 @@ async def test_a_fault_while_datagrams_are_sent_holds_back_nothing(monkeypatch: 
         assert [row.event_id for row in edge.kafka.outcomes()] == ["0-1-0"]
 
 
-def for_datagram(edge: RunningEdge, number: int, frame: bytes, to: tuple[str, str]) -> Egress:
+def for_datagram(edge: RunningEdge, number: int, frame: bytes, to: tuple[str, str]) -> Deliver:
     group = Group("emm", frame, addresses=(to,))
-    return Egress(Position(0, number, 0), edge.life.epoch, Kind.EVENT, "temp.high", "emm", 0, (group,))
+    return Deliver(Position(0, number, 0), edge.life.epoch, Kind.EVENT, "temp.high", "emm", 0, (group,))
 
 
 @in_a_loop

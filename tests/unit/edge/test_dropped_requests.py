@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.egress import Begun
+from gateway.egress import EdgeRestarted
 from gateway.event import Kind
 from gateway.raw_log.frames import RawFrame, ReplyAddress
 from gateway.raw_log.mesh_frames import MESH, RequestDropped, decode
@@ -39,7 +39,7 @@ async def test_what_earlier_lives_of_another_edge_had_asked_is_dropped_and_nothi
         [peer] = await edge.opens("plc")
         edge.delivers(DATA_ACK_0, stamps=(1,), sessions=(1,), kind=Kind.REQUEST, reply=ELSEWHERE.pack())
         await peer.reads(len(DATA_ACK_0))
-        for other in (Begun("edge-1", 7), Begun("edge-2", 99), Begun("edge-1", 8)):
-            edge.delivers(b"", begun=other)
+        for other in (("edge-1", 7), ("edge-2", 99), ("edge-1", 8)):
+            edge.tells(EdgeRestarted, *other)
         await until(lambda: bool(dropped(edge)))
         assert [frame.replies for frame in dropped(edge)] == [(ELSEWHERE,)]

@@ -7,15 +7,15 @@ from typing import Any
 
 from gateway.config import Config
 from gateway.edge.egress.handover import TOO_LARGE
-from gateway.egress import Confirm, Handover, Step
+from gateway.egress import Confirm, MigrationStep, Step
 from gateway.raw_log.frames import RawFrame
 from gateway.raw_log.mesh_frames import DebtGiven, DebtsGiven, decode
 from tests.unit.edge.running import RunningEdge, configured, in_a_loop, listener, running, until
 
 DATA = bytes.fromhex("00 0099 00000003 78797a")
 NODE = "node:plc-7@plant"
-GIVE = Handover(Step.GIVE, NODE, "0-9-0", "edge-1", "edge-0.1.1")
-EXPECT, DONE = (Handover(step, NODE, "0-9-0") for step in (Step.EXPECT, Step.DONE))
+GIVE = Step.GIVE, NODE, "0-9-0", "edge-1", "edge-0.1.1"
+EXPECT, DONE = ((step, NODE, "0-9-0") for step in (Step.EXPECT, Step.DONE))
 
 
 def plant() -> Config:
@@ -26,8 +26,8 @@ def owes(edge: RunningEdge, **more: Any) -> None:
     edge.delivers(DATA, stamps=(1,), owed=(NODE,), **more)
 
 
-def tells(edge: RunningEdge, handover: Handover) -> None:
-    edge.delivers(b"", handover=handover)
+def tells(edge: RunningEdge, step: tuple[str, ...]) -> None:
+    edge.tells(MigrationStep, *step)
 
 
 def handed_over(edge: RunningEdge) -> list[tuple[RawFrame, DebtGiven | DebtsGiven]]:
@@ -103,7 +103,7 @@ async def test_the_new_edge_keeps_its_offset_until_all_has_arrived() -> None:
     async with running(plant()) as edge:
         tells(edge, EXPECT)
         assert committed(edge) == 0
-        owes(edge, handover=Handover(Step.GIVEN, NODE, "0-9-0"), first_id="0-0-7")
+        owes(edge, is_migrated=True, first_id="0-0-7")
         assert committed(edge) == 0
         assert edge.sample("egress_queue_frames") == 1
         tells(edge, DONE)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from gateway import egress_codec
 from gateway.edge.egress.ledger import Checkpoint, Resumption
 from gateway.edge.egress.left_open import replies_in
-from gateway.egress import Egress, Group, Position
+from gateway.egress import Deliver, Group, Position
 from gateway.event import Kind
 from gateway.raw_log.frames import ReplyAddress
 from gateway.raw_log.mesh_frames import RequestsAbandoned
@@ -19,7 +20,7 @@ REPLY = ReplyAddress("yamp", "apps", "edge-1", 7, 3, "0102", "sum")
 def record(**fields: Any) -> bytes:
     group = Group("hsp", b"frame", sessions=(1,), reply=REPLY.pack())
     told: dict[str, Any] = {"epoch": 7, "kind": Kind.REQUEST, "groups": (group,)} | fields
-    return Egress(Position(0, 1, 0), subject="sum", origin="yamp", received_at=0, **told).encode()
+    return egress_codec.encode(Deliver(Position(0, 1, 0), subject="sum", origin="yamp", received_at=0, **told))
 
 
 def test_only_requests_to_sessions_of_an_earlier_life_are_left_open() -> None:

@@ -144,6 +144,63 @@ async def test_a_peer_that_never_answers_the_handshake_is_left_and_dialled_again
         await meets(edge, there)
 
 
+def away(edge: RunningEdge) -> str:
+    """Why the link is away; empty while it stands."""
+    return next((one["why"] for one in edge.life.endpoints.away()), "")
+
+
+def told(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
+    """The lines about links: level and text."""
+    lines = [(one.levelname, one.message) for one in caplog.records if one.name.endswith("reachability")]
+    return [(level, line) for level, line in lines if level != "DEBUG"]
+
+
+class TestWhatIsToldOfIt:
+    @in_a_loop
+    async def test_it_stands_when_its_session_is_open_and_not_before(self, caplog: pytest.LogCaptureFixture) -> None:
+        caplog.set_level("INFO")
+        async with plant() as (there, port), running(configured(peers=[link(port)])) as edge:
+            peer = await meets(edge, there)
+            await peer.reads(len(HANDSHAKE))
+            assert (told(caplog), away(edge)) == ([], "not connected yet")
+            peer.sends(HANDSHAKE)
+            await source(edge)
+            stands = [("INFO", f"link plant stands: tcp://127.0.0.1:{port}")]
+            assert (told(caplog), away(edge)) == (stands, "")
+
+    @in_a_loop
+    async def test_a_handshake_that_fails_again_and_again_is_one_line(self, caplog: pytest.LogCaptureFixture) -> None:
+        refused = bytes.fromhex("03 0003 6e6f21")
+        async with plant() as (there, port), running(configured(peers=[link(port)])) as edge:
+            for _ in range(3):
+                (await meets(edge, there)).sends(refused)
+            why = f"127.0.0.1:{port}: the handshake failed: peer_error: no!"
+            await until(lambda: edge.of("connections_closed_total", "plant", reason="peer_error") == 3)
+            await meets(edge, there)
+            assert (told(caplog), away(edge)) == ([("WARNING", f"link plant: {why}")], why)
+
+    @in_a_loop
+    async def test_a_peer_that_is_not_there_is_one_line_and_so_is_its_coming(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        caplog.set_level("INFO")
+        there = Plant()
+        port = await there.listens()
+        there.closes()
+        async with running(configured(peers=[link(port)])) as edge:
+            await until(lambda: [one for one in edge.life.endpoints.away() if "refused" in one["why"]])
+            await until(lambda: sum("does not answer" in one.message for one in caplog.records) >= 1)
+            await there.listens(port)
+            (await meets(edge, there)).sends(HANDSHAKE)
+            await source(edge)
+            address = f"tcp://127.0.0.1:{port}"
+            assert told(caplog) == [
+                ("WARNING", f"link plant: {address} does not answer: Connection refused"),
+                ("INFO", f"link plant stands: {address}"),
+            ]
+            there.closes()
+
+
 @pytest.mark.parametrize(("said", "owed"), [({}, 300), ({"redeliver_seconds": 7}, 7), ({"redeliver_seconds": 0}, None)])
 @in_a_loop
 async def test_an_hsp_links_peer_is_owed_what_it_misses(said: dict[str, Any], owed: int | None) -> None:

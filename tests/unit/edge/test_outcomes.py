@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from gateway.deliveries import DeliveryOutcome
+from gateway.deliveries import DeliveriesRecord, DeliveryOutcome
 from gateway.deliveries import decode as decode_outcomes
 from gateway.edge.egress.dispatch import Past
 from gateway.edge.egress.ledger import Checkpoint, Ledger
@@ -48,7 +48,7 @@ async def test_outcomes_are_written_together_and_settled_when_kafka_has_them() -
     for offset in range(3):
         books.adds(offset)
     await until(lambda: books.kafka.written)
-    assert [decode_outcomes(one.value) for one in books.kafka.written] == [("edge-0", [ROW] * 3)]
+    assert [decode_outcomes(one.value) for one in books.kafka.written] == [DeliveriesRecord("edge-0", (ROW,) * 3)]
     assert books.committed == 0
     await books.acknowledges()
     assert books.committed == 3

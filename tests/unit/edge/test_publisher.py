@@ -92,17 +92,6 @@ async def test_a_record_does_not_wait_longer_than_it_may() -> None:
 
 
 @in_a_loop
-async def test_while_much_comes_records_wait_longer_for_more() -> None:
-    log = Log(RecordSettings(linger_milliseconds=0, busy_linger_milliseconds=60_000, busy_frames_per_second=1))
-    for name in ("after a long silence", "soon after"):
-        log.adds(name)
-        await turn()
-    log.adds("now it is busy")
-    await turn()
-    assert len(log.records()) == 2
-
-
-@in_a_loop
 async def test_a_full_record_leaves_at_once() -> None:
     log = Log(RecordSettings(frames=3, bytes=100, linger_milliseconds=60_000))
     log.adds("one")
@@ -206,7 +195,7 @@ class Counted:
 async def test_datagrams_are_counted_by_record_for_whoever_added_them() -> None:
     log, one, other = Log(LONG), Counted(), Counted()
     for tally in (one, other, one):
-        log.publisher.add(0, SOURCE, 1, b"datagram", tally)
+        log.publisher.add_datagrams(0, (SOURCE,), 1, (8,), b"datagram", tally)
     await turn()
     assert one.settles == []
     await log.acknowledges()
@@ -252,8 +241,8 @@ async def test_many_datagrams_at_once_fill_records_in_their_order_each_with_its_
     log, tally = Log(RecordSettings(frames=3, linger_milliseconds=60_000)), Counted()
     sources = [Source("emm", "devices", "edge-0", 1, peer=f"192.0.2.{number}:9") for number in range(8)]
     frames = [b"x" * number for number in range(8)]
-    log.publisher.add_many(0, sources[:2], 1, frames[:2], tally)
-    log.publisher.add_many(0, sources[2:], 2, frames[2:], tally)
+    log.publisher.add_datagrams(0, sources[:2], 1, (0, 1), b"x", tally)
+    log.publisher.add_datagrams(0, sources[2:], 2, range(2, 8), b"".join(frames[2:]), tally)
     log.publisher.flush()
     assert [len(record) for record in log.records()] == [3, 3, 2]
     logged = [frame for record in log.records() for frame in record]

@@ -323,6 +323,9 @@ class TestTheStream:
             pass
         async with running(configured(chat(gone))) as edge:
             await until(lambda: "the XMPP server at" in caplog.text)
+            (told,) = edge.life.endpoints.away()
+            assert told["what"] == "listener chat"
+            assert "the XMPP server at" in told["why"]
             stream = edge.life.endpoints._xmpp["chat"]._stream
             assert not stream.is_connecting()
             assert not stream.is_connected()

@@ -13,10 +13,10 @@ from typing import Any
 
 import yaml
 
-from gateway import cloud_event, egress
+from gateway import egress_codec, event_records
 from gateway.auth.keyring import GatewayIdentity, Key, KeyRing
 from gateway.config import Config, parse
-from gateway.egress import Egress, Group
+from gateway.egress import Deliver, Entry, Group
 from gateway.event import Auth, Event
 from gateway.raw_log import mesh_frames
 from gateway.raw_log.container import ContainerBuilder
@@ -136,15 +136,21 @@ class MeshInALog:
         return [out for out in self.written if out.topic == f"t.{topic}"]
 
     def events(self) -> list[Event]:
-        return [cloud_event.read(out.headers or [], out.value or b"") for out in self.of("events")]
+        return [event for out in self.of("events") for event in event_records.read(out.headers, out.value or b"")]
 
     def rejections(self) -> list[tuple[str, str]]:
         """(stage, reason) of each."""
         headers = (dict(out.headers or []) for out in self.of("rejected"))
         return [(one["stage"].decode(), one["reason"].decode()) for one in headers]
 
-    def egress(self) -> list[Egress]:
-        return [egress.decode(out.value or b"") for out in self.of("egress")]
+    def told(self) -> list[tuple[int, Entry]]:
+        """Everything that edges are told, each with the edge's number."""
+        return [
+            (out.partition or 0, entry) for out in self.of("egress") for entry in egress_codec.decode(out.value or b"")
+        ]
+
+    def egress(self) -> list[Deliver]:
+        return [entry for _, entry in self.told() if isinstance(entry, Deliver)]
 
     def sent_to(self, peer: Peer) -> list[Group]:
         return [group for group in self._groups() if peer.number in group.sessions]

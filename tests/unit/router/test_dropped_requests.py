@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gateway.egress import Begun
+from gateway.egress import EdgeRestarted
 from gateway.protocols.yamp import frames as yamp
 from gateway.protocols.yamp.codec import decode, encode
 from gateway.raw_log import mesh_frames
@@ -53,5 +53,5 @@ def test_edges_with_servers_are_told_once_that_another_has_begun_anew() -> None:
     mesh.open("yamp", facts=JSON, serve=("sum",))
     mesh.forget_outputs()
     mesh.restart_edge(8)
-    told = [(out.partition, record.begun) for out, record in zip(mesh.of("egress"), mesh.egress(), strict=True)]
-    assert [one for one in told if one[1]] == [(1, Begun(EDGE, 8))]
+    told = [(to, one.edge, one.epoch) for to, one in mesh.told() if isinstance(one, EdgeRestarted)]
+    assert told == [(1, EDGE, 8)]

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from gateway.egress import Egress
+from gateway.egress import Deliver, InterestApplied
 from gateway.event import Kind
 from gateway.protocols.wolpertinger.codec import decode as decode_xml
 from gateway.protocols.wolpertinger.codec import encode as encode_xml
@@ -20,9 +20,9 @@ def test_a_subscription_stands_in_every_partition_before_it_is_acknowledged() ->
     mesh = MeshInALog(partitions=3)
     peer = client(mesh)
     ticket = subscribe(mesh, peer, "a.>")
-    records = mesh.egress()
-    assert {one.applied.partition for one in records if one.applied and one.applied.ticket == ticket} == {0, 1, 2}
-    (held,) = [one for one in records if one.ticket == ticket]
+    applied = [one for _, one in mesh.told() if isinstance(one, InterestApplied)]
+    assert {one.partition for one in applied if one.ticket == ticket} == {0, 1, 2}
+    (held,) = [one for one in mesh.egress() if one.ticket == ticket]
     assert held.groups[0].sessions == (peer.number,)
 
 
@@ -219,7 +219,7 @@ def test_each_egress_record_of_an_edge_has_a_position_of_its_own_in_order() -> N
     subscribe(mesh, peer, "a.>")
     for number in range(5):
         mesh.log(peer.source, event("a.x", number))
-    per_partition: dict[int, list[Egress]] = {}
+    per_partition: dict[int, list[Deliver]] = {}
     for record in mesh.egress():
         per_partition.setdefault(record.position.partition, []).append(record)
     for records in per_partition.values():

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 
-from gateway import egress
-from gateway.egress import Egress, Handover, Step
+from gateway.egress import Deliver, MigrationStep, Step
 from gateway.event import Kind
 from gateway.raw_log import mesh_frames
 from gateway.raw_log.container import ContainerBuilder
@@ -21,10 +20,15 @@ def comes(mesh: MeshInALog, edge: str, *subscribe: str) -> Peer:
     return mesh.open("hsp", facts=FACTS, node="plant", edge=edge, subscribe=subscribe)
 
 
-def told(mesh: MeshInALog) -> list[tuple[int, int, Handover]]:
-    """Edge, raw partition, and what it is told of a handover."""
-    records = [(out.partition or 0, egress.decode(out.value or b"")) for out in mesh.of("egress")]
-    return [(edge, one.position.partition, one.handover) for edge, one in records if one.handover is not None]
+def told(mesh: MeshInALog) -> list[tuple[object, ...]]:
+    """Edge, raw partition, and what it is told of a migration."""
+    return [
+        (edge, step.position.partition, *said(step)) for edge, step in mesh.told() if isinstance(step, MigrationStep)
+    ]
+
+
+def said(step: MigrationStep) -> tuple[str, ...]:
+    return step.step, step.node, step.move, step.edge, step.session
 
 
 def logs(mesh: MeshInALog, frame: MeshFrame, again: Again | None = None) -> None:
@@ -46,9 +50,9 @@ def test_both_edges_are_told_where_the_move_stands_in_each_partition() -> None:
     comes(mesh, "edge-1")
     (kept,) = mesh.state.table.of(NAME)
     move = "-".join(map(str, kept.position))
-    give = Handover(Step.GIVE, NAME, move, "edge-1", left.source.session_id)
-    expect = Handover(Step.EXPECT, NAME, move)
-    assert told(mesh) == [(0, 0, give), (1, 0, expect), (0, 1, give), (1, 1, expect)]
+    give = Step.GIVE, NAME, move, "edge-1", left.source.session_id
+    expect = Step.EXPECT, NAME, move, "", ""
+    assert told(mesh) == [(0, 0, *give), (1, 0, *expect), (0, 1, *give), (1, 1, *expect)]
 
 
 def test_a_node_that_comes_back_where_it_was_moves_nothing() -> None:
@@ -83,14 +87,15 @@ def test_a_debt_goes_to_where_its_node_is_under_the_name_of_the_first_time() -> 
     debt = DebtGiven(NAME, "0-5-0", "edge-1", 3, "hsp", "event", "a.x", "yamp", 17, b64encode(b"frame").decode(), (4,))
     logs(mesh, debt, Again("1-9-2", NOW * 1_000_000))
     logs(mesh, DebtsGiven(NAME, "0-5-0", "edge-1"))
-    (out, end) = mesh.of("egress")
-    given = egress.decode(out.value or b"")
-    assert out.partition == 2
+    (edge, given), (end_edge, end) = mesh.told()
+    assert isinstance(given, Deliver)
+    assert edge == 2
     assert (given.event_id, given.position.part, given.kind, given.received_at) == ("1-9-2", 3, Kind.EVENT, 17)
     (group,) = given.groups
     assert (group.frame, group.stamps, group.owed) == (b"frame", (4,), (NAME,))
-    assert given.handover == Handover(Step.GIVEN, NAME, "0-5-0")
-    assert (end.partition, done(end.value)) == (1, Handover(Step.DONE, NAME, "0-5-0"))
+    assert given.is_migrated
+    assert isinstance(end, MigrationStep)
+    assert (end_edge, *said(end)) == (1, Step.DONE, NAME, "0-5-0", "", "")
 
 
 def test_a_debt_that_is_handed_over_twice_has_one_key() -> None:
@@ -100,8 +105,3 @@ def test_a_debt_that_is_handed_over_twice_has_one_key() -> None:
         logs(mesh, debt, Again("1-9-2", NOW * 1_000_000))
     keys = {row.key for row in mesh.rows if row.outs}
     assert keys == {f"debt:0-5-0:1-9-2.0:{NAME}"}
-
-
-def done(value: bytes | None) -> Handover | None:
-    record: Egress = egress.decode(value or b"")
-    return record.handover

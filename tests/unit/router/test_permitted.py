@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
+from gateway.envelope import Envelope
+from gateway.event import Kind
+from gateway.protocols.emp.codec import encode as encode_emp
+from gateway.protocols.emp.extensions import envelope_block
+from gateway.protocols.emp.frames import Message, MessageType
 from gateway.protocols.yamp import frames as yamp
 from gateway.protocols.yamp.codec import decode, encode
 from tests.unit.router.asking import answers, client, event, request, subscribe
@@ -23,6 +30,18 @@ def test_permissions_hold_for_publishing_subscribing_and_serving() -> None:
     mesh.log(peer.source, request("mesh.serve", {"subject": "a.b"}, 102))
     assert mesh.rejections() == [("match", "forbidden")] * 3
     assert [said["code"] for _, said in answers(mesh, peer)] == ["forbidden"] * 2
+
+
+@pytest.mark.parametrize("subject", ["mesh.session.closed", "MESH/session.closed", "secret.key"])
+def test_a_cancel_needs_the_permission_that_its_request_needs(subject: str) -> None:
+    mesh = MeshInALog(settings={"permissions": [{"nodes": ["anon:*"], "publish": {"allow": ["public.>"]}}]})
+    serving, peer = client(mesh, node="server"), mesh.open("emp", facts={"envelope": True})
+    mesh.log(serving.source, request("mesh.serve", {"subject": "secret.>"}, 1))
+    mesh.forget_outputs()
+    forged = Message(MessageType.DATA, b"forged", (envelope_block(Envelope(Kind.CANCEL, 9, subject)),))
+    mesh.log(peer.source, encode_emp(forged))
+    assert (mesh.events(), mesh.egress()) == ([], [])
+    assert mesh.rejections() == [("match", "forbidden")]
 
 
 def test_a_server_that_a_reload_denies_is_asked_no_more_and_still_hears_of_cancels() -> None:

@@ -25,8 +25,8 @@ listeners:
   - {{name: chat, protocol: wolpertinger, listen: "xmpp://127.0.0.1:2",
      xmpp: {{domain: mesh.localhost, secret: {COMPONENT}}}}}
 peers:
-  - {{name: plant, protocol: wolpertinger, connect: "tcp://127.0.0.1:3", login: [user], login_user: eve,
-     auth: {{users: {{eve: {OTHER}}}}}}}
+  - {{name: plant, protocol: wolpertinger, connect: "tcp://127.0.0.1:3", login: [cluster, user], login_user: eve,
+     auth: {{cluster_key: "{CLUSTER_KEY}", users: {{eve: {OTHER}}}}}}}
 """
 
 

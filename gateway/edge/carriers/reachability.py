@@ -1,0 +1,37 @@
+"""What a link or listener depends on outside this edge, and whether that is there.
+
+away ──reached──► there ──lost──► away        a line in the log for each change, and for each new reason
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+
+log = logging.getLogger(__name__)
+
+NOT_YET = "not connected yet"
+
+
+class Reachability:
+    """`what`: the link or listener, as people call it. Read from the management's threads too."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        self.why_away = NOT_YET
+        """Why the other side is not there; empty while it is."""
+        self.since = time.time()
+
+    def reached(self, how: str) -> None:
+        log.info("%s %s", self.what, how)
+        self._change("")
+
+    def lost(self, why: str) -> None:
+        """A reason that was told already is told again only after the other side was there."""
+        log.log(logging.DEBUG if why == self.why_away else logging.WARNING, "%s: %s", self.what, why)
+        self._change(why)
+
+    def _change(self, why: str) -> None:
+        if bool(why) != bool(self.why_away):
+            self.since = time.time()
+        self.why_away = why
