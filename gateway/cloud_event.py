@@ -1,27 +1,25 @@
-"""Events as records of the `events` topic: CloudEvents 1.0 in Kafka's binary mode.
+"""An event's CloudEvents 1.0 attributes, under the names of Kafka's binary mode (`ce_…`); see `event_records`.
 
 What the specification has a name for stands under it; what only the mesh knows stands in extensions `mesh…`, so that a
-reader gets the whole event back (`read`).
+reader gets the whole event back.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 
 from gateway.event import SECOND_US, Auth, Event, Kind
 from gateway.trace_context import TRACEPARENT
 
-Headers = list[tuple[str, bytes]]
-SPEC_VERSION = b"1.0"
+Header = tuple[str, bytes]
+Headers = list[Header]
+SPEC_VERSION = "1.0"
 TYPE_PREFIX = "meshgate."
 TRACE_HEADER = "ce_traceparent"
 """Of the extension "Distributed Tracing"."""
-_TYPES = {kind: f"{TYPE_PREFIX}{kind}".encode() for kind in Kind}
-
-
 NAMES = (
     "ce_id", "ce_type", "ce_subject", "ce_time",
     "ce_specversion", "ce_source", "ce_partitionkey", "ce_meshauth", "ce_meshprotocol", "ce_meshlistener",
@@ -29,61 +27,70 @@ NAMES = (
     "content-type", "ce_meshmessageid", "ce_meshcorrelation", "ce_meshurgent", "ce_meshsentat", TRACE_HEADER,
     "ce_meshheaders",
 )  # fmt: skip
-"""Of all headers there are."""
-Values = list[bytes | None]
-"""In the order of `NAMES`."""
+"""The names of all attributes there are."""
+Shared = tuple[tuple[str, str], ...]
+"""Names and values, without those that are empty."""
 
 
-def headers(given: Values) -> Headers:
-    """What is empty is left out."""
-    return [(name, value) for name, value in zip(NAMES, given, strict=True) if value is not None]
-
-
-def values(event: Event, mesh: str) -> Values:
-    """Of the event's record. What all events of one sender share is made once."""
+def shared_attributes(event: Event, mesh: str) -> Shared:
+    """Returns all attributes but those that differ from one event of a sender to the next: id, time, message id and
+    the time at which it was sent."""
     node, peer = event.node, event.peer
     of_sender = _of_sender(
         mesh, event.protocol, node or peer, event.auth, event.listener, event.edge, event.session, event.key_id, node,
         peer,
     )  # fmt: skip
-    traceparent, told = _told(event.headers) if event.headers else (None, None)
-    return [
-        event.id.encode(),
-        _TYPES[event.kind],
-        event.subject.encode(),
-        _time(event.received_at),
-        *of_sender,
-        event.content_type.encode() or None,
-        event.message_id.encode() or None,
-        event.correlation.encode() if event.correlation else None,
-        b"true" if event.urgent else None,
-        None if event.sent_at is None else _time(event.sent_at),
-        traceparent,
-        told,
-    ]
+    of_event = [("ce_type", f"{TYPE_PREFIX}{event.kind}"), ("ce_subject", event.subject)]
+    if event.content_type:
+        of_event.append(("content-type", event.content_type))
+    if event.correlation:
+        of_event.append(("ce_meshcorrelation", event.correlation))
+    if event.urgent:
+        of_event.append(("ce_meshurgent", "true"))
+    return (*of_event, *of_sender, *(_of_headers(event.headers) if event.headers else ()))
 
 
-def _told(event_headers: Mapping[str, str]) -> tuple[bytes | None, bytes | None]:
-    """The trace has a header of its own."""
+def attributes(event: Event, mesh: str) -> dict[str, str]:
+    """Returns all attributes of the event."""
+    own = {"ce_id": event.id, "ce_time": rfc3339(event.received_at)}
+    if event.message_id:
+        own["ce_meshmessageid"] = event.message_id
+    if event.sent_at is not None:
+        own["ce_meshsentat"] = rfc3339(event.sent_at)
+    return {**own, **dict(shared_attributes(event, mesh))}
+
+
+def _of_headers(event_headers: Mapping[str, str]) -> Shared:
+    """The trace has an attribute of its own."""
     others = dict(event_headers)
     traceparent = others.pop(TRACEPARENT, "")
-    return traceparent.encode() or None, json.dumps(others).encode() if others else None
+    attributes = [(TRACE_HEADER, traceparent)] if traceparent else []
+    return (*attributes, *([("ce_meshheaders", json.dumps(others))] if others else ()))
 
 
 @lru_cache(maxsize=65_536)
 def _of_sender(
     mesh: str, protocol: str, name: str, auth: Auth, listener: str, edge: str, session: str, key_id: str, node: str,
     peer: str,
-) -> tuple[bytes | None, ...]:  # fmt: skip
-    said = (
-        f"/mesh/{mesh}/{protocol}/{name}", name, auth.value, protocol, listener, edge, session, key_id, node, peer,
-    )  # fmt: skip
-    return (SPEC_VERSION, *(value.encode() or None for value in said))
+) -> Shared:  # fmt: skip
+    attributes = {
+        "ce_specversion": SPEC_VERSION,
+        "ce_source": f"/mesh/{mesh}/{protocol}/{name}",
+        "ce_partitionkey": name,
+        "ce_meshauth": auth.value,
+        "ce_meshprotocol": protocol,
+        "ce_meshlistener": listener,
+        "ce_meshedge": edge,
+        "ce_meshsession": session,
+        "ce_meshkey": key_id,
+        "ce_meshnode": node,
+        "ce_meshpeer": peer,
+    }
+    return tuple((attribute, value) for attribute, value in attributes.items() if value)
 
 
-def read(record_headers: Iterable[tuple[str, bytes]], body: bytes) -> Event:
-    """The event in a record of the `events` topic."""
-    given = {name: value.decode() for name, value in record_headers}
+def from_attributes(given: Mapping[str, str], body: bytes) -> Event:
+    """Returns the event with these attributes. Raises KeyError or ValueError where one is missing or no such value."""
     headers = json.loads(given.get("ce_meshheaders", "{}"))
     if TRACE_HEADER in given:
         headers[TRACEPARENT] = given[TRACE_HEADER]
@@ -115,11 +122,11 @@ def rfc3339(at_us: int) -> str:
     >>> rfc3339(1_759_190_400_000_001)
     '2025-09-30T00:00:00.000001Z'
     """
-    return _time(at_us).decode()
+    return rfc3339_bytes(at_us).decode()
 
 
 @lru_cache(maxsize=1_024)
-def _time(at_us: int) -> bytes:
+def rfc3339_bytes(at_us: int) -> bytes:
     """Frames that an edge has received at once have it in common, and so have those sent within one second."""
     seconds, fraction = divmod(at_us, SECOND_US)
     try:

@@ -9,15 +9,27 @@ from collections.abc import Mapping
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
-from pyspark.sql.types import BinaryType, BooleanType, MapType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
 from gateway.cloud_event import TRACE_HEADER, TYPE_PREFIX
 from gateway.config import Config
 from gateway.event import Auth
+from gateway.event_records import BATCH, CONTENT_TYPE, STRUCTURED
 from gateway.trace_context import TRACEPARENT
 
 TABLE = "events"
 _TEXT = StringType()
+HEADERS = ArrayType(StructType([StructField("key", _TEXT), StructField("value", BinaryType())]))
+"""Of a Kafka record, as Spark has them."""
 SCHEMA = StructType(
     [
         StructField("id", _TEXT),
@@ -57,20 +69,50 @@ _OPTIONS = {"includeHeaders": "true", "kafka.enable.metrics.push": "false", "fai
 
 
 def events_in(records: DataFrame) -> DataFrame:
-    """Kafka records (value, headers) as events."""
-    pairs = F.transform("headers", lambda one: F.struct(one["key"], one["value"].cast("string")))
-    given = records.select(F.col("value"), F.map_from_entries(pairs).alias("given"))
-    columns = _columns(F.col("given"), F.col("value"))
+    """Returns the events in Kafka records (value, headers)."""
+    given = attributes_in(records.select("value", "headers"))
+    columns = _columns(F.col("attributes"), F.col("body"))
     return given.select(*(columns[field.name].cast(field.dataType).alias(field.name) for field in SCHEMA))
 
 
-def _columns(given: Column, value: Column) -> Mapping[str, Column]:
-    """Each column by its name, as `gateway.cloud_event.read` has it."""
+def attributes_in(records: DataFrame) -> DataFrame:
+    """Returns a row for each event in Kafka records (value, headers, and others that stay), in any form that
+    `event_records.read` knows: its `attributes` under the names of Kafka's binary mode, and its `body`.
+
+    A record that is no event is one without attributes; JSON that cannot be read gives no rows.
+    """
+    headers = F.coalesce("headers", F.array().cast(HEADERS))
+    pairs = F.transform(headers, lambda header: F.struct(header["key"], header["value"].cast("string")))
+    others = [name for name in records.columns if name not in ("value", "headers")]
+    given = records.select(
+        *others, F.coalesce("value", F.lit(b"")).alias("value"), F.map_from_entries(pairs).alias("of")
+    )
+    media = F.lower(F.trim(F.substring_index(F.col("of")[CONTENT_TYPE], ";", 1)))
+    is_json = F.col("of")["ce_id"].isNull() & media.isin(STRUCTURED, BATCH)
+    text = F.when(media == BATCH, F.col("value").cast("string")).otherwise(F.concat(F.lit("["), "value", F.lit("]")))
+    in_json = F.transform(F.from_json(text, "array<map<string,string>>"), _of_members)
+    alone = F.array(F.struct(F.col("of").alias("attributes"), F.col("value").alias("body")))
+    return given.select(*others, F.inline(F.when(is_json, in_json).otherwise(alone)))
+
+
+def _of_members(members: Column) -> Column:
+    """The parser gives a member of any type as its text, to the byte."""
+    encoded, data = members["data_base64"], members["data"]
+    body = F.coalesce(F.unbase64(encoded), F.encode(data, "utf-8"), F.lit(b""))
+    attributes = F.map_filter(members, lambda name, value: ~name.isin("data", "data_base64") & value.isNotNull())
+    renamed = F.transform_keys(
+        attributes,
+        lambda name, _: F.when(name == "datacontenttype", F.lit(CONTENT_TYPE)).otherwise(F.concat(F.lit("ce_"), name)),
+    )
+    return F.struct(renamed.alias("attributes"), body.alias("body"))
+
+
+def _columns(given: Column, body: Column) -> Mapping[str, Column]:
+    """Returns each column by its name, as `cloud_event.from_attributes` has it."""
 
     def text(name: str, default: str = "") -> Column:
         return F.coalesce(given[name], F.lit(default))
 
-    body = F.coalesce(value, F.lit(b""))
     extensions = ("protocol", "listener", "edge", "session", "peer", "node", "correlation")
     return {
         **{name: text(f"ce_mesh{name}") for name in extensions},

@@ -12,6 +12,7 @@ from gateway.config.listeners import Endpoint, Link, Listener
 from gateway.config.section import FILES, NAME, PATH, STATE, RelativePath, Section, WholeSeconds
 from gateway.config.settings import (
     EdgeSettings,
+    EventsSettings,
     Identity,
     Limits,
     PermissionSettings,
@@ -40,6 +41,7 @@ class Config(Section):
     replay_window_seconds: WholeSeconds = 300
     clock_skew_seconds: WholeSeconds = 120
     request_timeout_seconds: WholeSeconds = 30
+    events: EventsSettings = EventsSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
     router: RouterSettings = Field(default_factory=dict, validate_default=True)
 

@@ -7,7 +7,7 @@ one batch overtake each other, and the repeats after a crash, which only say the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from gateway.egress import Position
@@ -43,14 +43,16 @@ class Passed:
         return passed_at is not None and record.logged_at > passed_at + OVERTAKEN_US
 
 
-def about(scan: Scan, place: Position, name: str, told: Callable[[Record], Told | None]) -> Iterator[Record]:
+def about(scan: Scan, place: Position, name: str, told: Callable[[Record], Iterable[Told]]) -> Iterator[Record]:
     """The records about an event (or a place) of this name that were written when the frame at `place` was routed;
     stops in each partition when that has been passed.
+
+    told: what a record is about, in the order of its frames, where it holds several.
     """
     passed = Passed(place)
     for record in scan:
-        what = told(record)
-        if what is not None and what.name == name:
+        subjects = list(told(record))
+        if any(subject.name == name for subject in subjects):
             yield record
-        elif passed.is_over(record, what.place if what else None):
+        elif passed.is_over(record, subjects[-1].place if subjects else None):
             scan.leave(record.partition)

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from gateway import cloud_event, deliveries, egress
+from gateway import deliveries, egress_codec, event_records
 from gateway.config import Config
 from gateway.config.kafka import TopicName
 from gateway.deliveries import DeliveryOutcome
-from gateway.egress import Egress, Group, Position
+from gateway.egress import Deliver, Group, Position
 from gateway.event import SECOND_US, Event
 from gateway.history.frame import LoggedFrame
 from gateway.history.places import position_of
@@ -76,8 +76,10 @@ class _Search:
         self._name = name
 
     def event(self) -> tuple[Event | None, int]:
-        for record in about(self._around("events"), self._place, self._name, _event_told):
-            return cloud_event.read(record.headers, record.value or b""), record.logged_at
+        for record in about(self._around("events"), self._place, self._name, _events_told):
+            for event in event_records.read(record.headers, record.value or b""):
+                if event.id == self._name:
+                    return event, record.logged_at
         return None, 0
 
     def refusals(self) -> Iterator[Rejection]:
@@ -86,11 +88,9 @@ class _Search:
 
     def sent(self, edge_prefix: str) -> Iterator[Sent]:
         for record in about(self._around("egress"), self._place, self._name, _egress_told):
-            written = egress.decode(record.value or b"")
-            for group in written.groups:
-                for destination in _receivers(written, group, f"{edge_prefix}{record.partition}"):
-                    part, kind = written.position.part, written.kind.value
-                    yield Sent(destination, part, kind, group.protocol, group.frame, record.logged_at)
+            for entry in egress_codec.decode(record.value or b""):
+                if isinstance(entry, Deliver) and entry.event_id == self._name:
+                    yield from _sent_by(entry, f"{edge_prefix}{record.partition}", record.logged_at)
 
     def with_outcomes(self, sent: tuple[Sent, ...], ended_from: int) -> Iterator[Sent]:
         """Looked for until each has one; `ended_from`: not before this."""
@@ -109,7 +109,7 @@ class _Search:
     def _outcomes(self, scan: Scan) -> Iterator[DeliveryOutcome]:
         for record in scan:
             with suppress(Rejected):
-                _, outcomes = deliveries.decode(record.value or b"")
+                outcomes = deliveries.decode(record.value or b"")
                 yield from (one for one in outcomes if one.event_id == self._name)
 
     def _around(self, name: TopicName) -> Scan:
@@ -117,24 +117,24 @@ class _Search:
         return self._history.read(name, self._history.between(name, since, since + ROUTED_SECONDS * SECOND_US))
 
 
-def _event_told(record: Record) -> Told | None:
-    name = record.header("ce_id")
-    return Told(name, _position(name))
+def _events_told(record: Record) -> Iterator[Told]:
+    with suppress(Rejected, KeyError, ValueError):
+        for event_id in event_records.ids(record.headers, record.value or b""):
+            yield Told(event_id, _position(event_id))
 
 
-def _refusal_told(record: Record) -> Told | None:
+def _refusal_told(record: Record) -> Iterator[Told]:
     """By the place where the frame stood then. Edges, who name none of theirs, write when they know: in no order."""
     place = record.header("again") or record.header("event_id")
-    in_order = record.header("stage") != Stage.DELIVER or record.header("edge")
-    return Told(place, _position(place)) if in_order else None
+    if record.header("stage") != Stage.DELIVER or record.header("edge"):
+        yield Told(place, _position(place))
 
 
-def _egress_told(record: Record) -> Told | None:
-    try:
-        written = egress.decode(record.value or b"")
-    except Rejected:
-        return None
-    return Told(written.event_id, written.position.with_part(0))
+def _egress_told(record: Record) -> Iterator[Told]:
+    with suppress(Rejected):
+        for entry in egress_codec.decode(record.value or b""):
+            name = entry.event_id if isinstance(entry, Deliver) else entry.position.event_id
+            yield Told(name, entry.position.with_part(0))
 
 
 def _position(event_id: str) -> Position | None:
@@ -144,7 +144,13 @@ def _position(event_id: str) -> Position | None:
         return None
 
 
-def _receivers(written: Egress, group: Group, edge: str) -> Iterator[str]:
+def _sent_by(entry: Deliver, edge: str, sent_at: int) -> Iterator[Sent]:
+    for group in entry.groups:
+        for destination in _receivers(entry, group, edge):
+            yield Sent(destination, entry.position.part, entry.kind.value, group.protocol, group.frame, sent_at)
+
+
+def _receivers(written: Deliver, group: Group, edge: str) -> Iterator[str]:
     yield from (session_id(edge, written.epoch, number) for number in group.sessions)
     yield from (datagram_name(*address) for address in group.addresses)
     yield from group.owed

@@ -23,7 +23,7 @@ RECORDS_PER_LOOK = 200
 """Of a topic, over its partitions."""
 PACKED_RECORDS_PER_LOOK = 10
 """Where a record holds hundreds of frames."""
-PACKED: frozenset[TopicName] = frozenset({"raw"})
+PACKED: frozenset[TopicName] = frozenset({"raw", "egress"})
 RECORDS_BEFORE = 25
 """Of each partition: so that there is something to see at once."""
 FETCH_BYTES = 64 * 1024
@@ -107,10 +107,13 @@ class Glimpse:
         counts: dict[TopicName, int] = {}
         for one, end in ends.items():
             name = self._names[one]
-            whole = PACKED_RECORDS_PER_LOOK if name in PACKED else RECORDS_PER_LOOK
+            whole = PACKED_RECORDS_PER_LOOK if self._is_packed(name) else RECORDS_PER_LOOK
             most = max(whole // sum(other == name for other in self._names.values()), 1)
             passed = end - most - self._consumer.position(one)
             if passed > 0:
                 self._consumer.seek(one, end - most)
                 counts[name] = counts.get(name, 0) + passed
         return counts
+
+    def _is_packed(self, name: TopicName) -> bool:
+        return name in PACKED or (name == "events" and self._config.events.format == "batch")

@@ -76,7 +76,7 @@ function line(values) {
     for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
     return made;
   };
-  const svg = drawing("svg", { viewBox: `0 0 ${HISTORY - 1} 20`, preserveAspectRatio: "none" });
+  const svg = drawing("svg", { viewBox: `0 0 ${HISTORY - 1} 20`, preserveAspectRatio: "none", "aria-hidden": "true" });
   const first = HISTORY - values.length;
   svg.append(drawing("path", { d: `M${first},20 L${points.join(" L")} L${HISTORY - 1},20 Z` }), drawing("polyline", { points: points.join(" ") }));
   return svg;
@@ -118,6 +118,8 @@ function showParts(said) {
   at("at").textContent = `${said.at.slice(0, 10)} ${clock(said.at, 19)}`;
   document.title = `${said.mesh} · Meshgate`;
   trouble(said.trouble);
+  at("away").textContent = said.away.map(one => `${one.what}: ${one.why}`).join("\n");
+  at("away").hidden = said.away.length === 0;
 }
 
 function trouble(words) {
@@ -141,10 +143,10 @@ function showTables(said) {
   put("reasons", said.rejected, reasons => reasons.map(one => row(
     cell(one.reason), cell(one.where), cell(count(one.per_second), one.per_second > 0 ? "n bad" : "n"), cell(count(one.total), "n"))));
   put("sessions", said.shown_sessions, sessions => sessions.map(one => row(
-    cell(one.session, "nowrap"), cell(one.protocol, "nowrap"), cell(one.peer, "nowrap"), cell(one.node.startsWith("anon:") ? "" : one.node),
+    cell(one.session, "nowrap"), cell(one.protocol, "nowrap"), cell(one.peer, "nowrap"), cell(one.node.startsWith("anon:") ? "" : one.node, "nowrap"),
     cell(count(one.received_frames), "n"), cell(count(one.delivered_frames), "n"), cell(count(one.pending_deliveries), "n"))));
   put("interests", said.standing.shown, interests => interests.map(one => row(
-    cell(one.verb, "nowrap"), cell(one.pattern, "code"), cell(one.group ?? ""), cell(one.subscriber),
+    cell(one.verb, "nowrap"), cell(one.pattern, "code"), cell(one.group ?? ""), cell(one.subscriber, "nowrap"),
     cell(one.expires ? clock(one.expires, 19) : "", "nowrap"))));
   at("sessions-more").textContent = more(said.shown_sessions.length, said.sessions ?? 0, true);
   at("interests-more").textContent = more(said.standing.shown.length, said.standing.count, said.standing.is_whole);
@@ -168,22 +170,29 @@ function showTap() {
   put("tap", tapped.filter(fits).slice(-TAPPED).reverse(), rows => rows.map(one => {
     const more = one.more;
     const ends = more.sessions ?? more.addresses ?? (one.node.startsWith("anon:") ? more.peer : one.node) ?? "";
+    const opener = el("button", "nowrap", one.id);
+    opener.setAttribute("aria-expanded", "false");
     const made = row(
-      cell(clock(one.time), "nowrap"), cell(one.id, "nowrap"), cell(one.protocol, "nowrap"), cell(one.subject || one.reason || (more.kind ?? "")),
+      cell(clock(one.time), "nowrap"), el("td", "nowrap", opener), cell(one.protocol, "nowrap"), cell(one.subject || one.reason || (more.kind ?? "")),
       cell(ends), cell(count(one.bytes), "n"), cell(one.data, "code cut"));
-    made.addEventListener("click", () => unfold(made, one));
+    made.addEventListener("click", () => opener.setAttribute("aria-expanded", String(unfold(made, one))));
     return made;
   }));
 }
 
+/* Returns whether it is unfolded now. */
 function unfold(folded, one) {
-  if (folded.nextElementSibling?.dataset.of === String(one.number)) return folded.nextElementSibling.remove();
+  if (folded.nextElementSibling?.dataset.of === String(one.number)) {
+    folded.nextElementSibling.remove();
+    return false;
+  }
   const { number, more, ...known } = one;
   const whole = el("td", "", el("pre", "", JSON.stringify({ ...known, ...more }, null, 2)));
   whole.colSpan = folded.cells.length;
   const below = row(whole);
   below.dataset.of = String(number);
   folded.after(below);
+  return true;
 }
 
 async function readTap() {

@@ -58,13 +58,15 @@ class Described(Protocol):
 
 
 Sessions = Callable[[], Iterable[Described]]
+Away = Callable[[], list[dict[str, Any]]]
 
 
 class LivePage:
-    """`tell`: this edge's own metrics. `sessions`: those that stand. May be asked from any thread."""
+    """`tell`: this edge's own metrics. `sessions`: those that stand. `away`: links and listeners whose other side is
+    not there. May be asked from any thread."""
 
-    def __init__(self, config: Callable[[], Config], tell: Tell, sessions: Sessions) -> None:
-        self._config, self._tell, self._sessions = config, tell, sessions
+    def __init__(self, config: Callable[[], Config], tell: Tell, sessions: Sessions, away: Away) -> None:
+        self._config, self._tell, self._sessions, self._away = config, tell, sessions, away
         self._lock = threading.Lock()
         self._viewing: Viewing | None = None
 
@@ -88,6 +90,7 @@ class LivePage:
             "at": rfc3339(now_us()),
             **viewing.told(),
             "shown_sessions": sessions,
+            "away": self._away(),
         })  # fmt: skip
 
     def rows(self, query: Mapping[str, str]) -> Answer:

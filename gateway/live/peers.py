@@ -20,9 +20,25 @@ def connected(edges: Iterable[Part], session: str = "") -> list[Peer]:
     return [_peer(told) for edge in edges for told in edge.json(path)]
 
 
+def away(edges: Iterable[Part]) -> list[Peer]:
+    """Returns the links and listeners whose other side is not there, as rows without a session."""
+    return [
+        {
+            **told,
+            "session": None,
+            "state": "away",
+            "peer": told["address"],
+            "edge": edge.json("/config")["edge"]["id"],
+            "since": rfc3339(int(told["since"] * SECOND_US)),
+        }
+        for edge in edges
+        for told in edge.json("/away")
+    ]
+
+
 def _peer(told: dict[str, Any]) -> Peer:
     edge = edge_of(told["session"])
-    return {**told, "edge": edge, "connected_at": rfc3339(int(told["connected_at"] * SECOND_US))}
+    return {**told, "state": "open", "edge": edge, "connected_at": rfc3339(int(told["connected_at"] * SECOND_US))}
 
 
 def edge_of(session: str) -> str:

@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gateway import cloud_event, egress
+from gateway import cloud_event, egress_codec, event_records
+from gateway.egress import Deliver, InterestApplied
+from gateway.event import Event
 from gateway.protocols import protocols
 from gateway.raw_log.container import decode_record
 from gateway.raw_log.frames import RawFrame, datagram_name
@@ -81,7 +83,10 @@ def _claimed_node(frame: RawFrame) -> str:
 
 
 def event_rows(record: Record) -> Iterator[Row]:
-    event = cloud_event.read(record.headers, record.value or b"")
+    return map(_event_row, event_records.read(record.headers, record.value or b""))
+
+
+def _event_row(event: Event) -> Row:
     more = {
         "kind": event.kind.value,
         "content_type": event.content_type,
@@ -94,7 +99,7 @@ def event_rows(record: Record) -> Iterator[Row]:
         "headers": dict(event.headers),
         "urgent": event.urgent,
     }
-    yield Row(event.id, event.received_at, event.protocol, event.node, event.subject, "", event.body, _known(more))
+    return Row(event.id, event.received_at, event.protocol, event.node, event.subject, "", event.body, _known(more))
 
 
 def rejected_rows(record: Record) -> Iterator[Row]:
@@ -112,26 +117,32 @@ def rejected_rows(record: Record) -> Iterator[Row]:
 
 
 def egress_rows(record: Record) -> Iterator[Row]:
-    written = egress.decode(record.value or b"")
-    common = {"kind": written.kind.value, "from": written.origin, "edge_partition": record.partition}
-    if written.applied is not None:
-        applied = {"applied": written.applied.ticket, "raw_partition": written.applied.partition}
-        yield Row(written.position.event_id, written.received_at, MESH, more=_known(common | applied))
-    for group in written.groups:
+    for entry in egress_codec.decode(record.value or b""):
+        if isinstance(entry, InterestApplied):
+            more = {"applied": entry.ticket, "raw_partition": entry.partition, "edge_partition": record.partition}
+            yield Row(entry.position.event_id, record.logged_at, MESH, more=_known(more))
+        elif isinstance(entry, Deliver):
+            yield from _delivery_rows(entry, record.partition)
+
+
+def _delivery_rows(entry: Deliver, edge_partition: int) -> Iterator[Row]:
+    for group in entry.groups:
         more = {
-            **common,
-            "part": written.position.part,
+            "kind": entry.kind.value,
+            "from": entry.origin,
+            "edge_partition": edge_partition,
+            "part": entry.position.part,
             "sessions": list(group.sessions),
             "addresses": [datagram_name(*address) for address in group.addresses],
             "owed": list(group.owed),
             "request": group.request,
-            "ticket": written.ticket,
+            "ticket": entry.ticket,
         }
         yield Row(
-            written.position.event_id,
-            written.received_at,
+            entry.position.event_id,
+            entry.received_at,
             group.protocol,
-            subject=written.subject,
+            subject=entry.subject,
             data=group.frame,
             more=_known(more),
         )

@@ -66,7 +66,8 @@ class Watching(KafkaThread):
                 self._skipped[name] = self._skipped.get(name, 0) + seen.skipped.get(name, 0)
                 self._keep(name, newest_rows(name, records))
             if "events" in seen.records:
-                self.subjects.add(filter(None, (record.header("ce_subject") for record in seen.records["events"])))
+                rows = (row for record in seen.records["events"] for row in rows_of("events", record, EVERYTHING))
+                self.subjects.add(row.subject for row in rows if row.subject)
 
     def _keep(self, name: TopicName, rows: Iterable[Row]) -> None:
         kept = self._rows.setdefault(name, deque(maxlen=ROWS_KEPT))

@@ -15,8 +15,8 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from gateway import deliveries, egress
-from gateway.egress import Group, Passing
+from gateway import deliveries, egress_codec
+from gateway.egress import Deliver, Group, PositionFilter
 from gateway.event import Kind
 from gateway.history.places import Span
 from gateway.raw_log.frames import ReplyAddress, session_id
@@ -87,25 +87,31 @@ class SentBy:
 
     def __init__(self) -> None:
         self._task = -1
-        self._passing = Passing()
+        self._passing = PositionFilter()
 
     def __call__(self, value: bytes, partition: int) -> list[tuple[object, ...]]:
         if self._task != (task := task_id()):
-            self._task, self._passing = task, Passing()
+            self._task, self._passing = task, PositionFilter()
         return [tuple(one) for one in self.rows(value, partition)]
 
     def rows(self, value: bytes, partition: int) -> Iterator[Sent]:
         """What is no record of the router's reaches nobody: the edge passes over it too."""
         try:
-            record = egress.decode(value)
+            record = egress_codec.decode(value)
         except Rejected:
             return
-        fresh = self._passing.passes(record.position)
-        named = Sent(record.event_id, record.position.part, "", record.kind.value, fresh)
-        for group in record.groups:
-            for destination in receivers(group, record.epoch, partition):
-                request = _request(group, destination, record.kind)
-                yield named._replace(destination=destination, request=request)
+        for entry in record:
+            fresh = self._passing.passes(entry.position)
+            if isinstance(entry, Deliver):
+                yield from _receivers_of(entry, partition, fresh=fresh)
+
+
+def _receivers_of(entry: Deliver, edge_ordinal: int, *, fresh: bool) -> Iterator[Sent]:
+    named = Sent(entry.event_id, entry.position.part, "", entry.kind.value, fresh)
+    for group in entry.groups:
+        for destination in receivers(group, entry.epoch, edge_ordinal):
+            request = _request(group, destination, entry.kind)
+            yield named._replace(destination=destination, request=request)
 
 
 def _request(group: Group, destination: str, kind: Kind) -> str:
@@ -117,15 +123,15 @@ def _request(group: Group, destination: str, kind: Kind) -> str:
 
 def ended_in(value: bytes) -> list[Ended]:
     try:
-        edge, outcomes = deliveries.decode(value)
+        record = deliveries.decode(value)
     except Rejected:
         return []
-    by_router = edge == ROUTER
+    by_router = record.edge == ROUTER
     return [
         Ended(
             one.event_id, one.part, numbered(one.destination), one.outcome, by_router, one.destination, one.node
         )
-        for one in outcomes
+        for one in record
     ]  # fmt: skip
 
 

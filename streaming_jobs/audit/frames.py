@@ -16,6 +16,7 @@ from gateway.event import SECOND_US
 from gateway.history.places import Span
 from gateway.reasons import Stage
 from streaming_jobs.audit.account import Account, Evidence, account
+from streaming_jobs.events_table import attributes_in
 from streaming_jobs.judging.judged import Verdict
 from streaming_jobs.judging.reading import event_print, header
 from streaming_jobs.routing.dedup import LATEST_SECONDS, Buckets
@@ -33,7 +34,9 @@ SPAN = StructType(
 
 def events_then(events: DataFrame) -> DataFrame:
     """One row an event id, for the router may write a record twice after a crash."""
-    told = events.select(header("ce_id").alias("id"), event_print().alias("print"), "logged_at")
+    told = attributes_in(events).select(
+        F.col("attributes")["ce_id"].alias("id"), event_print().alias("print"), "logged_at"
+    )
     return told.groupBy("id").agg(
         F.array_sort(F.collect_set("print")).alias("event_prints_then"), F.min("logged_at").alias("written_at")
     )

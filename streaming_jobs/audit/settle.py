@@ -9,9 +9,11 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from gateway import event_records
 from gateway.clock import now_us
 from gateway.config import Config
 from gateway.config.kafka import TopicName
@@ -19,7 +21,7 @@ from gateway.event import SECOND_US
 from gateway.history.places import Span
 from gateway.history.topics import History
 from gateway.raw_log.frames import is_durable_name
-from gateway.reasons import Stage
+from gateway.reasons import Rejected, Stage
 from gateway.topics.records import Record
 from streaming_jobs.audit.account import Counted, FaultKind
 from streaming_jobs.audit.deliveries import SentBy, ended_in
@@ -140,8 +142,9 @@ class Waiting:
                 self._outcomes(record)
 
     def _event(self, record: Record) -> None:
-        event_id = record.header("ce_id")
-        self.came.update({one: Counted.EVENT for one in self.frames if one.known_as == event_id})
+        with suppress(Rejected, KeyError, ValueError):
+            event_ids = set(event_records.ids(record.headers, record.value or b""))
+            self.came.update({one: Counted.EVENT for one in self.frames if one.known_as in event_ids})
         self.frames = [one for one in self.frames if one not in self.came]
 
     def _rejection(self, record: Record) -> None:

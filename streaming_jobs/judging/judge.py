@@ -17,7 +17,6 @@ from gateway.raw_log.container import decode_record
 from gateway.raw_log.frames import Again, RawFrame
 from gateway.raw_log.mesh_frames import MESH, EdgeStarted, InterestChanged
 from gateway.reasons import Rejected
-from gateway.topics.ensure import TOPICS
 from streaming_jobs.judging.judged import NO_EFFECT, Effect, Judged, Verdict, frame_print, judged, numbered
 from streaming_jobs.routing.destinations import Fanout, destination_of
 from streaming_jobs.routing.mesh_state import MeshState
@@ -32,7 +31,6 @@ class Judge:
 
     def __init__(self, config: Config, keys: KeyRing, identity: GatewayIdentity | None) -> None:
         self._config, self._keys, self._identity = config, keys, identity
-        self._names = {config.topic(name): name for name in TOPICS}
         self.begin(())
 
     @classmethod
@@ -61,7 +59,7 @@ class Judge:
         routed = self.rows.route_frames(frames, partition, offset)
         for raw in frames:
             effect = self._effect(raw)  # before the frame has it: an end tells for whom
-            yield judged(next(routed), partition, offset, self._names, effect)
+            yield judged(next(routed), partition, offset, self._config.mesh, effect)
 
     def verdict(self, raw: RawFrame) -> Event | Rejected | None:
         """Of one frame, whose event then has no id of its own."""

@@ -8,10 +8,10 @@ from enum import StrEnum
 from hashlib import md5
 from typing import NamedTuple
 
-from gateway import egress
+from gateway import cloud_event, egress_codec
 from gateway.cloud_event import TRACE_HEADER
-from gateway.config.kafka import TopicName
-from gateway.egress import Egress, Group
+from gateway.egress import Deliver, Group
+from gateway.egress_codec import EgressRecord
 from gateway.raw_log.frames import datagram_name, session_id
 from gateway.reasons import Stage
 from streaming_jobs.routing.outputs import Out
@@ -20,10 +20,11 @@ from streaming_jobs.routing.packing import Routed
 _SESSION = re.compile(r"(?:[A-Za-z0-9-]*-)?([0-9]+)\.([0-9a-f]+)\.([0-9]+)", re.ASCII)
 _DELIVER = Stage.DELIVER.encode()
 
-PROOF_HEADERS = ("ce_meshauth", "ce_meshkey")
-FIXED_HEADERS = (
+PROOF_ATTRIBUTES = ("ce_meshauth", "ce_meshkey")
+FIXED_ATTRIBUTES = (
     "ce_id", "ce_time", "ce_meshprotocol", "ce_meshlistener", "ce_meshedge", "ce_meshsession", "ce_meshpeer",
 )  # fmt: skip
+READ_ATTRIBUTES = tuple(name for name in cloud_event.NAMES if name not in (*FIXED_ATTRIBUTES, TRACE_HEADER))
 
 
 class Verdict(StrEnum):
@@ -69,16 +70,13 @@ class Effect(NamedTuple):
 NO_EFFECT = Effect()
 
 
-def judged(
-    routed: Routed, partition: int, offset: int, names: Mapping[str, TopicName], effect: Effect = NO_EFFECT
-) -> Judged:
-    """`names`: the topics of this mesh by their full names."""
+def judged(routed: Routed, partition: int, offset: int, mesh: str, effect: Effect = NO_EFFECT) -> Judged:
     raw = routed.raw
-    by_topic: dict[TopicName, list[Out]] = {}
+    by_topic: dict[str, list[Out]] = {}
     for out in routed.outs:
-        by_topic.setdefault(names[out.topic], []).append(out)
-    events, reasons = by_topic.get("events", []), _reasons(by_topic.get("rejected", []))
-    verdict = Verdict.EVENT if events else Verdict.REJECTED if reasons else Verdict.CONTROL
+        by_topic.setdefault(out.topic.removeprefix(f"{mesh}."), []).append(out)
+    event, reasons = routed.event, _reasons(by_topic.get("rejected", []))
+    verdict = Verdict.EVENT if event else Verdict.REJECTED if reasons else Verdict.CONTROL
     return Judged(
         f"{partition}-{offset}-{routed.frame_index}",
         partition,
@@ -92,7 +90,7 @@ def judged(
         raw.again.event_id if raw.again else "",
         routed.key,
         reasons,
-        event_print(events[0].key, events[0].value, events[0].headers) if events else "",
+        event_print(cloud_event.attributes(event, mesh), event.body) if event else "",
         frame_print(raw.data),
         tuple(_destinations(by_topic.get("egress", []))),
         effect.touched,
@@ -107,13 +105,15 @@ def _reasons(rejected: Iterable[Out]) -> tuple[str, ...]:
 
 def _destinations(outs: Iterable[Out]) -> Iterable[str]:
     for out in outs:
-        yield from destinations_of(egress.decode(out.value or b""), out.partition or 0)
+        yield from destinations_of(egress_codec.decode(out.value or b""), out.partition or 0)
 
 
-def destinations_of(record: Egress, edge_ordinal: int) -> Iterable[str]:
+def destinations_of(record: EgressRecord, edge_ordinal: int) -> Iterable[str]:
     """Everyone a record of `egress` goes to."""
-    for group in record.groups:
-        yield from receivers(group, record.epoch, edge_ordinal)
+    for entry in record:
+        if isinstance(entry, Deliver):
+            for group in entry.groups:
+                yield from receivers(group, entry.epoch, edge_ordinal)
 
 
 def receivers(group: Group, epoch: int, edge_ordinal: int) -> Iterable[str]:
@@ -137,17 +137,15 @@ def frame_print(data: bytes) -> str:
     return md5(data, usedforsecurity=False).hexdigest()
 
 
-def event_print(key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes]] | None) -> str:
-    """Tells whether two records of an event say the same, in three words: how its sender was proven, what no
-    configuration and no key has a say in, and how it is read; whether it is traced is no part of it. The engine
-    computes the same over the topic."""
-    in_order = sorted(one for one in headers or () if one[0] != TRACE_HEADER)
-    given = dict(in_order)
-    proof = b"/".join(given.get(name, b"") for name in PROOF_HEADERS).decode()
-    fixed = _said(one for one in in_order if one[0] in FIXED_HEADERS) + b"\0" + (value or b"")
-    read = (key or b"") + b"\0" + _said(one for one in in_order if one[0] not in FIXED_HEADERS)
-    return f"{proof} {frame_print(fixed)} {frame_print(read)}"
+def event_print(attributes: Mapping[str, str], body: bytes) -> str:
+    """Returns three words by which two records of an event are compared: how its sender was proven; what no
+    configuration and no key has a say in; and how it is read. Whether it is traced is no part of it. `reading` computes
+    the same in the engine, over the topic.
+    """
+    proof = "/".join(attributes.get(name, "") for name in PROOF_ATTRIBUTES)
+    fixed = _joined(attributes, FIXED_ATTRIBUTES) + b"\0" + body
+    return f"{proof} {frame_print(fixed)} {frame_print(_joined(attributes, READ_ATTRIBUTES))}"
 
 
-def _said(headers: Iterable[tuple[str, bytes]]) -> bytes:
-    return b"".join(name.encode() + b"\0" + given + b"\0" for name, given in headers)
+def _joined(attributes: Mapping[str, str], names: Iterable[str]) -> bytes:
+    return "\0".join([attributes.get(name, "") for name in names]).encode()

@@ -20,13 +20,12 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from gateway.cloud_event import TRACE_HEADER
 from gateway.config import Config, load
 from gateway.config.kafka import TopicName
 from gateway.history.places import Span
 from gateway.history.topics import History
 from streaming_jobs.judging.judge import InterestRecord, Judge
-from streaming_jobs.judging.judged import FIXED_HEADERS, PROOF_HEADERS
+from streaming_jobs.judging.judged import FIXED_ATTRIBUTES, PROOF_ATTRIBUTES, READ_ATTRIBUTES
 from streaming_jobs.router.plan import PlainArray
 from streaming_jobs.spark import BRIEF_JVM, start_spark
 
@@ -100,27 +99,18 @@ def header(name: str) -> Column:
 
 
 def event_print() -> Column:
-    """The same as `judged.event_print` over a record of the topic."""
-    nothing, zero = F.lit(b""), F.lit(b"\0")
-    in_order = F.filter(F.array_sort(F.coalesce("headers", F.array())), lambda one: one["key"] != TRACE_HEADER)
-    proof = F.concat_ws("/", *(F.coalesce(header(name), F.lit("")) for name in PROOF_HEADERS))
-    fixed = _said(F.filter(in_order, lambda one: one["key"].isin(*FIXED_HEADERS)))
-    read = _said(F.filter(in_order, lambda one: ~one["key"].isin(*FIXED_HEADERS)))
-    return F.concat_ws(
-        " ",
-        proof,
-        F.md5(F.concat(fixed, zero, F.coalesce("value", nothing))),
-        F.md5(F.concat(F.coalesce("key", nothing), zero, read)),
-    )
+    """Returns the column that is `judged.event_print` of `attributes` and `body`."""
+    proof = F.concat_ws("/", *map(_attribute, PROOF_ATTRIBUTES))
+    fixed = F.concat(_joined(FIXED_ATTRIBUTES), F.lit(b"\0"), "body")
+    return F.concat_ws(" ", proof, F.md5(fixed), F.md5(_joined(READ_ATTRIBUTES)))
 
 
-def _said(headers: Column) -> Column:
-    nothing, zero = F.lit(b""), F.lit(b"\0")
-    return F.aggregate(
-        headers,
-        nothing,
-        lambda all_, one: F.concat(all_, F.encode(one["key"], "utf-8"), zero, F.coalesce(one["value"], nothing), zero),
-    )
+def _attribute(name: str) -> Column:
+    return F.coalesce(F.col("attributes")[name], F.lit(""))
+
+
+def _joined(names: Iterable[str]) -> Column:
+    return F.encode(F.concat_ws("\0", *map(_attribute, names)), "utf-8")
 
 
 def judge_frames(raw: DataFrame, config: Config, standing_before: int | None) -> DataFrame:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from itertools import groupby
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from gateway import cloud_event
@@ -29,8 +29,9 @@ from gateway.raw_log.frames import Again, RawFrame
 from streaming_jobs.audit import deliveries
 from streaming_jobs.audit.account import READS_DIFFERENTLY, FaultKind
 from streaming_jobs.audit.tables import Tables, kept
+from streaming_jobs.events_table import attributes_in
 from streaming_jobs.judging.judge import Judge
-from streaming_jobs.judging.reading import header, read_topic, standing, start_batch
+from streaming_jobs.judging.reading import read_topic, standing, start_batch
 from streaming_jobs.judging.stretch import Stretch, choose_stretch
 from streaming_jobs.replay.changes import LISTED, Change, Outcome, Replay, differing
 from streaming_jobs.replay.put_in import AgainWriter, Given
@@ -109,8 +110,10 @@ class ReplayJob:
             return {}
         spans = self._history.between("events", self._stretch.outputs_from, None)
         records = read_topic(self._spark, self._config, "events", spans)
-        rows = records.where(header("ce_id").isin(event_ids)).select("headers", "value").limit(2 * LISTED).collect()
-        return {event.id: event for event in map(_event, rows)}
+        events = attributes_in(records).where(F.col("attributes")["ce_id"].isin(event_ids))
+        rows = events.select("attributes", "body").limit(2 * LISTED).collect()
+        then = (cloud_event.from_attributes(row["attributes"], bytes(row["body"])) for row in rows)
+        return {event.id: event for event in then}
 
     # -- what nobody has got -------------------------------------------------------------------------------------
 
@@ -193,11 +196,6 @@ def _unheard(frames: DataFrame, reach_us: int) -> DataFrame:
     is_repeat = F.coalesce(F.col("received_at") - F.lag("received_at").over(in_order) <= reach_us, F.lit(False))
     keyed = frames.where("key IS NOT NULL").withColumn("heard", came_through | is_repeat)
     return keyed.unionByName(frames.where("key IS NULL").withColumn("heard", F.lit(False)))
-
-
-def _event(record: Row) -> Event:
-    headers = [(one["key"], bytes(one["value"])) for one in record["headers"]]
-    return cloud_event.read(headers, bytes(record["value"] or b""))
 
 
 def _shown(event: Event) -> str:

@@ -107,7 +107,7 @@ class Redrive:
     def _outcomes(self, since: int) -> Iterator[DeliveryOutcome]:
         for record in self.history.read("deliveries", self.history.between("deliveries", since, None)):
             with suppress(Rejected):
-                yield from deliveries.decode(record.value or b"")[1]
+                yield from deliveries.decode(record.value or b"")
 
     def _was_heard(self, frame: LoggedFrame, reached: Reached) -> bool:
         return frame.position.event_id in reached or way_of(self.history, self.config, frame).event is not None

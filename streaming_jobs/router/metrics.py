@@ -34,10 +34,15 @@ _DECODED = (FRAMES, Stage.DECODE)
 
 @dataclass(slots=True)
 class LaneState:
-    """What is known of one lane. `frames`: decoded up to its last commit."""
+    """What is known of one lane.
+
+    `unproven`: partitions of which no probe frame has come back since the start. `frames`: decoded up to its last
+    commit.
+    """
 
     partitions: Sequence[int]
     started_at: float
+    unproven: set[int]
     committed_at: float | None = None
     watermark_seconds: float | None = None
     frames: int = 0
@@ -91,10 +96,16 @@ class RouterMetrics:
     def lane_started(self, lane: str, partitions: Sequence[int]) -> None:
         """Series exist from here on, so that a rate never begins with a jump."""
         with self._lock:
-            self.lanes[lane] = LaneState(partitions, time.time(), frames=_decoded(self.read(partitions)[1]))
+            frames = _decoded(self.read(partitions)[1])
+            self.lanes[lane] = LaneState(partitions, time.time(), set(partitions), frames=frames)
         for counted in (self._duplicates, self._dropped, self._restarts):
             counted.labels(self._mesh, lane)
         self.probe_seconds.labels(self._mesh, lane)
+
+    def probed(self, lane: str, partition: int, seconds: float) -> None:
+        """A probe frame of this partition has gone through the lane to a sink, and is durable there."""
+        self.probe_seconds.labels(self._mesh, lane).observe(seconds)
+        self.lanes[lane].unproven.discard(partition)
 
     def lane_mode(self, lane: str, *, is_realtime: bool) -> None:
         self._realtime.labels(self._mesh, lane).set(is_realtime)
@@ -126,13 +137,16 @@ class RouterMetrics:
             state.committed_at, state.watermark_seconds, state.frames = now, progress.watermark_seconds, frames
 
     def missing(self, now: float) -> dict[str, str]:
-        """Lanes without a commit for too long; also one that never had any."""
-        late = {}
+        """Lanes that do not route yet, and lanes without a commit for too long; also one that never had any."""
+        missing = {}
         for lane, state in dict(self.lanes).items():
             waited = now - (state.committed_at or state.started_at)
             if waited > READY_SECONDS:
-                late[lane] = f"no batch was committed for {waited:.0f} s"
-        return late
+                missing[lane] = f"no batch was committed for {waited:.0f} s"
+            elif state.unproven:
+                partitions = ", ".join(map(str, sorted(state.unproven)))
+                missing[lane] = f"no probe frame has come through yet from raw partitions {partitions}"
+        return missing
 
     # -- read at the scrape --------------------------------------------------------------------------------
 

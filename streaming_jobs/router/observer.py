@@ -3,7 +3,8 @@ JVM, the keys in force, and how long its own way is.
 
 The probe is a frame of the mesh in the raw log, one for each lane; it goes through the Python pass, the dedup and the
 sink like every frame, and comes back in the compacted topic `interests`, which is read here anyway. It also gives an
-idle lane under micro-batch something to commit.
+idle lane under micro-batch something to commit. At the start there is one for each raw partition, until each has come
+back once: before that the router is not ready.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ class _Watch:
         clients.consumer.assign([TopicPartition(topic, partition) for partition in sorted(partitions)])
         self._trust = TrustStore(config.trust, time.monotonic, entry=config.identity.key)
         self._table = InterestTable()
-        self._probes: dict[str, tuple[str, float]] = {}
+        self._probes: dict[str, tuple[str, int, float]] = {}
         self._looked_at = self._probed_at = float("-inf")
 
     def run(self, stop: threading.Event) -> None:
@@ -130,8 +131,8 @@ class _Watch:
                 if token is None:
                     apply_record(self._table, record.key, record.value)
                 elif (sent := self._probes.pop(token, None)) is not None:
-                    lane, at = sent
-                    self._metrics.probe_seconds.labels(self._metrics.mesh, lane).observe(time.monotonic() - at)
+                    lane, partition, at = sent
+                    self._metrics.probed(lane, partition, time.monotonic() - at)
 
     def _look(self) -> None:
         every = {partition for lane in self._metrics.lanes.values() for partition in lane.partitions}
@@ -159,11 +160,16 @@ class _Watch:
 
     def _send_probes(self) -> None:
         for lane, state in dict(self._metrics.lanes).items():
-            token = os.urandom(8).hex()
-            self._probes = {one: sent for one, sent in self._probes.items() if sent[0] != lane}
-            self._probes[token] = lane, time.monotonic()
-            self._clients.producer.send(self._raw, value=_probe(token), partition=state.partitions[0])
+            for partition in sorted(state.unproven) or state.partitions[:1]:
+                self._send_probe(lane, partition)
         self._clients.producer.flush(RETRY_SECONDS)
+
+    def _send_probe(self, lane: str, partition: int) -> None:
+        """Of a partition only the last probe is waited for; an earlier one that is late counts for nothing."""
+        token = os.urandom(8).hex()
+        self._probes = {one: sent for one, sent in self._probes.items() if sent[:2] != (lane, partition)}
+        self._probes[token] = lane, partition, time.monotonic()
+        self._clients.producer.send(self._raw, value=_probe(token), partition=partition)
 
 
 def _probe(token: str) -> bytes:

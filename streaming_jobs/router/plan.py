@@ -23,21 +23,19 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from gateway import cloud_event
 from gateway.config import Config
+from streaming_jobs.events_table import HEADERS
 from streaming_jobs.router.progress import CARRYING, JUDGED, UNIQUE
 from streaming_jobs.router.worker import PlainRow
 from streaming_jobs.routing.dedup import Buckets
 
-HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
 OUT = StructType(
     [
         StructField("topic", StringType()),
         StructField("partition", IntegerType()),
         StructField("key", BinaryType()),
         StructField("value", BinaryType()),
-        StructField("others", HEADERS),
-        StructField("event", ArrayType(BinaryType())),
+        StructField("headers", HEADERS),
     ]
 )
 ROW = StructType([StructField("key", StringType()), StructField("at", LongType()), StructField("outs", ArrayType(OUT))])
@@ -92,15 +90,7 @@ def route(
     carrying = F.count_if(F.size("outs") > 0).alias(CARRYING)
     unique = first_of_each(judged.observe(JUDGED, carrying), buckets, evicts=evicts)
     outs = unique.observe(UNIQUE, carrying).select(F.explode("outs").alias("out")).select("out.*")
-    return outs.select("topic", "partition", "key", "value", headers().alias("headers"))
-
-
-def headers() -> Column:
-    """An event's headers get their names here and no sooner: with them a row would be three times as large."""
-    names, values = F.array(*map(F.lit, cloud_event.NAMES)), F.col("event")
-    named = F.arrays_zip(names.alias("key"), values.alias("value"))
-    of_event = F.filter(named, lambda header: header["value"].isNotNull())
-    return F.when(values.isNull(), F.col("others")).otherwise(of_event)
+    return outs
 
 
 def first_of_each(rows: DataFrame, buckets: Buckets, *, evicts: bool) -> DataFrame:

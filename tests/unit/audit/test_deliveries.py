@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gateway import deliveries
+from gateway import deliveries, egress_codec
 from gateway.deliveries import DeliveryOutcome
-from gateway.egress import Egress, Group, Position
+from gateway.egress import Deliver, Group, Position
 from gateway.event import Kind
 from gateway.raw_log.frames import ReplyAddress
 from streaming_jobs.audit.deliveries import Ended, Sent, SentBy, ended_in
@@ -14,7 +14,7 @@ def record(
     offset: int, *groups: Group, part: int = 0, kind: Kind = Kind.EVENT, first_id: str = "", partition: int = 0
 ) -> bytes:
     position = Position(partition, offset, 0, part)
-    return Egress(position, 7, kind, "a.b", "emm", 5, groups, first_id=first_id).encode()
+    return egress_codec.encode(Deliver(position, 7, kind, "a.b", "emm", 5, groups, first_id=first_id))
 
 
 def sent(reader: SentBy, value: bytes, partition: int = 2) -> list[Sent]:

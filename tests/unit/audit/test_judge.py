@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gateway import cloud_event
-from gateway.event import SECOND_US
+from gateway.event import SECOND_US, Event
 from gateway.interests.changes import EndSession
 from gateway.raw_log import mesh_frames
 from gateway.raw_log.frames import Again, RawFrame, Source
@@ -30,18 +30,17 @@ def test_an_accepted_frame_is_an_event_with_its_key_and_the_print_of_its_record(
     data = packet("temp.high", body="31")
     (one,) = judged(judge(), frame(data))
     (event,) = judge().verdicts([frame(data)], 1, 10)
-    assert event is not None
     assert (one.event_id, one.verdict, one.key) == ("1-10-0", "event", f"{NODE}:00000001")
-    headers = cloud_event.headers(cloud_event.values(event, "test"))  # type: ignore[arg-type]
-    assert one.event_print == event_print(NODE.encode(), b"31", headers)
+    assert isinstance(event, Event)
+    assert one.event_print == event_print(cloud_event.attributes(event, "test"), b"31")
     assert one.frame_print == frame_print(data)
 
 
-def test_the_order_of_headers_says_nothing_and_every_byte_of_a_record_does() -> None:
-    given = [("a", b"1"), ("b", b"2")]
-    assert event_print(b"k", b"v", given) == event_print(b"k", b"v", given[::-1])
-    others = [event_print(b"K", b"v", given), event_print(b"k", b"V", given), event_print(b"k", b"v", given[:1])]
-    assert event_print(b"k", b"v", given) not in others
+def test_every_attribute_but_the_trace_and_every_byte_of_a_body_say_something() -> None:
+    given = dict.fromkeys(cloud_event.NAMES, "x")
+    others = [event_print({**given, name: "y"}, b"v") for name in given if name != cloud_event.TRACE_HEADER]
+    assert len({event_print(given, b"v"), event_print(given, b"V"), *others}) == 2 + len(others)
+    assert event_print({**given, cloud_event.TRACE_HEADER: "y"}, b"v") == event_print(given, b"v")
 
 
 def test_a_refused_frame_has_its_reason_and_no_key() -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway import deliveries
+from gateway import deliveries, egress_codec
 from gateway.config import parse
 from gateway.deliveries import DeliveryOutcome
-from gateway.egress import Egress, Group, Position
+from gateway.egress import Deliver, Group, Position
 from gateway.event import SECOND_US, Kind
 from gateway.topics.records import Record
 from streaming_jobs.audit.account import Counted, FaultKind
@@ -109,9 +109,9 @@ def test_another_delivery_s_outcome_is_not_this_one_s(record: Record) -> None:
 
 def test_an_egress_record_that_comes_late_is_what_was_sent() -> None:
     missing = Unsent("0-1-0", "0.7.3", AT, AT, 1, 0)
-    record = Egress(Position(0, 1, 0), 7, Kind.EVENT, "a", "emm", AT, (Group("yamp", b"", (), (3,)),))
+    record = Deliver(Position(0, 1, 0), 7, Kind.EVENT, "a", "emm", AT, (Group("yamp", b"", (), (3,)),))
     waiting = Waiting(PATIENCE, unsent=[missing])
-    waiting.saw("egress", told(record.encode()))
+    waiting.saw("egress", told(egress_codec.encode(record)))
     assert concluded(waiting).balanced
 
 

@@ -210,6 +210,26 @@ class TestReq:
         assert [result.stdout for result in results] == ["done\n"] * 3
         assert ["progress  half" in result.stderr for result in results] == [False, True, True]
 
+    def test_progress_prolongs_the_time_also_where_nobody_wants_to_see_it(self) -> None:
+        async def slow(asked: Asked) -> Answer:
+            for _ in range(4):
+                await asyncio.sleep(0.5)
+                asked.progress(b"1", JSON)
+            return Answer(body=b"2", content_type=JSON)
+
+        with mesh_beside("yamp") as mesh, served(mesh, "slow", slow):
+            result = run(mesh, "req", "slow", "--timeout", "1.5")
+        assert (result.stdout, result.stderr) == ("2\n", "")
+
+    def test_an_error_without_a_word_is_told_as_such(self) -> None:
+        async def refuse(asked: Asked) -> Answer:
+            return Answer(Kind.ERROR)
+
+        for protocol in ("hsp", "yamp"):
+            with mesh_beside(protocol) as mesh, served(mesh, "order", refuse):
+                result = run(mesh, "req", "order")
+            assert result.stderr == "meshgate: order: error: the server gave no reason\n"
+
     def test_an_error_is_told_with_its_code(self) -> None:
         async def refuse(asked: Asked) -> Answer:
             return Answer.error("no_stock", f"no {asked.body.decode()}")

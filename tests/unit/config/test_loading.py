@@ -164,7 +164,7 @@ class TestFaults:
             (
                 "mesh: demo\nedge: {record: {zzz: 1}}",
                 "edge.record.zzz",
-                "expected one of busy_frames_per_second, busy_linger_milliseconds, bytes, frames, linger",
+                "expected one of bytes, frames, linger_milliseconds",
             ),
             ("mesh: demo\npermissions: [{publish: {alow: []}}]", "permissions[0].publish.alow", "did you mean allow?"),
         ],

@@ -6,8 +6,8 @@ import struct
 
 import pytest
 
-from gateway import egress
-from gateway.egress import Egress, Group, Position
+from gateway import egress_codec
+from gateway.egress import Deliver, Group, Position
 from gateway.event import Kind
 from gateway.raw_log.container import MAGIC, ContainerBuilder, decode_record
 from gateway.raw_log.frames import Again, RawFrame, ReplyAddress, Source
@@ -69,8 +69,9 @@ def test_a_record_that_spark_hands_over_holds_bytes_like_any_other() -> None:
 @pytest.mark.parametrize("first_id", ["", "0-5-1"])
 def test_what_goes_to_an_edge_again_is_ordered_by_its_new_place_and_named_by_its_first(first_id: str) -> None:
     group = Group("hsp", b"frame", (5,), (1, 2))
-    record = Egress(Position(0, 90, 0, 1), 7, Kind.EVENT, "a.b", "yamp", 5, (group,), first_id=first_id)
-    read = egress.decode(record.encode())
-    assert read == record
+    written = Deliver(Position(0, 90, 0, 1), 7, Kind.EVENT, "a.b", "yamp", 5, (group,), first_id=first_id)
+    (read,) = egress_codec.decode(egress_codec.encode(written))
+    assert isinstance(read, Deliver)
+    assert read == written
     assert read.position == Position(0, 90, 0, 1)
     assert read.event_id == (first_id or "0-90-0")

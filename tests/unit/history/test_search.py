@@ -33,14 +33,24 @@ def written(name: str, at: int = AT, partition: int = 0, offset: int = 0) -> Rec
     return Record(partition, offset, at, None, name.encode(), ())
 
 
-def told(record: Record) -> Told:
-    name = (record.value or b"").decode()
-    return Told(name, position_of(name))
+def told(record: Record) -> list[Told]:
+    return [Told(name, position_of(name)) for name in (record.value or b"").decode().split()]
 
 
 def test_the_record_is_found_wherever_it_stands() -> None:
     stretch = Stretch(written("0-1-0"), written("0-5-2", partition=1), written("0-9-0"))
     assert [one.value for one in about(stretch, position_of("0-5-2"), "0-5-2", told)] == [b"0-5-2"]
+
+
+def test_a_record_of_many_frames_is_found_by_each_of_them_and_has_come_as_far_as_its_last() -> None:
+    stretch = Stretch(
+        written("0-5-0 0-5-2", AT), written("0-5-2 0-5-4", AT + 1), written("0-9-0", AT + OVERTAKEN_US + 2)
+    )
+    found = list(about(stretch, position_of("0-5-3"), "0-5-2", told))
+    assert [record.logged_at for record in found] == [AT, AT + 1]
+    assert not stretch.left
+    assert list(about(stretch, position_of("0-5-3"), "0-5-3", told)) == []
+    assert stretch.left == {0}
 
 
 def test_a_partition_is_left_once_later_frames_have_been_told_of_for_a_while() -> None:

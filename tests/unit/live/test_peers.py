@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,22 @@ async def test_who_is_connected_is_listed(tmp_path: Path) -> None:
         found = await listed(edge)
         assert [one["edge"] for one in found] == ["edge-0", "edge-0"]
         assert all(microseconds(one["connected_at"]) for one in found)
+
+
+@in_a_loop
+async def test_a_link_whose_peer_is_away_is_told_with_the_reason(tmp_path: Path) -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        link = {"name": "plant", "protocol": "yamp", "connect": f"tcp://127.0.0.1:{nobody.getsockname()[1]}"}
+        async with process(tmp_path, *LISTENERS, peers=[link]) as edge:
+            await until(lambda: "refused" in str(edge.edge.life.endpoints.away()))
+            result = await peers(edge, "list")
+            assert result.stderr.startswith("link plant is away, for ")
+            assert "Connection refused" in result.stderr
+            (row,) = await listed(edge, "--listener", "plant")
+            assert (row["session"], row["state"], row["edge"]) == (None, "away", "edge-0")
+            status, said_of_it = await edge.asks("/healthz/ready")
+            assert (status, said_of_it["status"], list(said_of_it["away"])) == (200, "ok", ["link plant"])
 
 
 @in_a_loop

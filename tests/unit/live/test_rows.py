@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any
 from uuid import UUID
 
 import pytest
 
-from gateway import cloud_event
 from gateway.cli.console import Exit
 from gateway.cli.tap import line_of
 from gateway.content import JSON
-from gateway.egress import Applied, Egress, Group, Position
+from gateway.egress import Deliver, Entry, Group, InterestApplied, Position
+from gateway.egress_codec import EgressBuilder
 from gateway.event import Auth, Event, Kind
+from gateway.event_records import EventWriter
 from gateway.live.rows import SHOWN_CHARACTERS, Filter, Row, as_hex, as_json, as_text, rows_of
 from gateway.raw_log import mesh_frames
 from gateway.raw_log.container import ContainerBuilder
@@ -39,9 +39,16 @@ def raw_record(*frames: tuple[Source, bytes]) -> Record:
     return Record(1, 2, 0, None, builder.build())
 
 
-def egress_record(**fields: Any) -> Record:
-    written = Egress(Position(1, 2, 0), 1, Kind.EVENT, "temp.high", "hsp", AT, **fields)
-    return Record(0, 9, 0, None, written.encode())
+def egress_record(*entries: Entry) -> Record:
+    builder = EgressBuilder(1, 2, 1_000_000)
+    for entry in entries:
+        builder.add(entry)
+    (record,) = builder.finish()
+    return Record(0, 9, AT, None, record)
+
+
+def delivery(index: int, *groups: Group) -> Deliver:
+    return Deliver(Position(1, 2, index), 1, Kind.EVENT, "temp.high", "hsp", AT, groups)
 
 
 def rows(at: str, record: Record, chosen: Filter = EVERYTHING) -> list[Row]:
@@ -80,10 +87,21 @@ class TestRaw:
         assert (row.protocol, json.loads(row.data)) == ("mesh", {"type": "edge"})
 
 
+def event_record(*events: Event, batches: bool = False) -> Record:
+    writer = EventWriter("demo", 1_000_000, batches=batches)
+    (written,) = writer.records(map(writer.row, events), 0)
+    return Record(0, 5, 0, *written)
+
+
 class TestEvents:
+    def test_each_event_of_a_batch_is_a_row_and_is_filtered_alone(self) -> None:
+        others = [replace(EVENT, id=f"1-2-{index}", subject="a.b") for index in range(3)]
+        batch = event_record(EVENT, *others, batches=True)
+        assert [row.id for row in rows("events", batch)] == ["1-2-0", *(other.id for other in others)]
+        assert [row.id for row in rows_of("events", batch, Filter(subject="a.*"))] == [other.id for other in others]
+
     def test_an_event_is_a_row(self) -> None:
-        headers = cloud_event.headers(cloud_event.values(EVENT, "demo"))
-        (row,) = rows("events", Record(0, 5, 0, None, EVENT.body, tuple(headers)))
+        (row,) = rows("events", event_record(EVENT))
         assert (row.id, row.at, row.protocol, row.node, row.subject) == ("1-2-0", AT, "hsp", "node-3", "temp.high")
         assert (row.data, row.more["kind"], row.more["auth"]) == (b"81", "event", "tls")
         assert "urgent" not in row.more
@@ -114,13 +132,13 @@ class TestEgress:
             Group("yamp", b"one", sessions=(1, 2)),
             Group("emm", b"two", addresses=(("devices", "192.0.2.1:5"),), owed=("plant",)),
         )
-        first, second = rows("egress", egress_record(groups=groups))
+        first, second = rows("egress", egress_record(delivery(0, *groups)))
         assert (first.protocol, first.data, first.more["sessions"]) == ("yamp", b"one", [1, 2])
         assert (second.more["addresses"], second.more["owed"]) == (["devices 192.0.2.1:5"], ["plant"])
         assert second.more["edge_partition"] == 0
 
     def test_what_an_edge_is_told_without_a_frame_is_a_row(self) -> None:
-        (row,) = rows("egress", egress_record(applied=Applied("1-2-0", 3)))
+        (row,) = rows("egress", egress_record(InterestApplied(Position(1, 2, 0), "1-2-0", 3)))
         assert (row.protocol, row.more["applied"], row.more["raw_partition"]) == ("mesh", "1-2-0", 3)
 
 

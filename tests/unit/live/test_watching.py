@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gateway import cloud_event
 from gateway.config import Config
 from gateway.event import Event, Kind
+from gateway.event_records import EventWriter
 from gateway.live.glimpse import Seen
 from gateway.live.watching import ROWS_KEPT, Watching, newest_rows
 from gateway.topics.records import Record
@@ -16,13 +16,16 @@ EVENT = Event(
 )  # fmt: skip
 
 
+WRITER = EventWriter("test", 1_000_000, batches=False)
+(WRITTEN,) = WRITER.records([WRITER.row(EVENT)], 0)
+
+
 def watching() -> Watching:
     return Watching(CONFIG, lambda: frozenset({"events"}))
 
 
 def records(count: int, start: int = 0) -> list[Record]:
-    headers = tuple(cloud_event.headers(cloud_event.values(EVENT, "test")))
-    return [Record(0, start + number, start + number, None, b"21", headers) for number in range(count)]
+    return [Record(0, start + number, start + number, None, *WRITTEN[1:]) for number in range(count)]
 
 
 def test_rows_are_numbered_on_and_on_so_that_a_reader_asks_for_what_is_new() -> None:

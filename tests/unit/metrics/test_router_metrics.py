@@ -153,8 +153,22 @@ def test_the_lag_is_what_lies_between_the_end_and_the_workers(
     assert metrics.processed([0, 2]) == {0: 10}
 
 
+def test_a_lane_is_missing_until_a_probe_of_each_partition_has_come_through(metrics: RouterMetrics) -> None:
+    metrics.lane_started("lane-0", [0, 2])
+    now = metrics.lanes["lane-0"].started_at
+    nothing_yet = "no probe frame has come through yet from raw partitions 0, 2"
+    assert metrics.missing(now) == {"lane-0": nothing_yet}
+    metrics.committed(told())  # a batch without a frame of the partition proves nothing
+    assert metrics.missing(now) == {"lane-0": nothing_yet}
+    metrics.probed("lane-0", 2, 0.1)
+    assert metrics.missing(now) == {"lane-0": "no probe frame has come through yet from raw partitions 0"}
+    metrics.probed("lane-0", 0, 0.1)
+    assert metrics.missing(now) == {}
+
+
 def test_a_lane_is_missing_when_it_has_not_committed_for_too_long(metrics: RouterMetrics) -> None:
     metrics.lane_started("lane-0", [0])
+    metrics.probed("lane-0", 0, 0.1)
     started = metrics.lanes["lane-0"].started_at
     assert metrics.missing(started + READY_SECONDS) == {}
     assert "lane-0" in metrics.missing(started + READY_SECONDS + 1)

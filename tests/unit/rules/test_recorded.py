@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from gateway.cloud_event import headers, rfc3339, values
+from gateway.cloud_event import rfc3339
 from gateway.event import Auth, Event, Kind
+from gateway.event_records import EventWriter
 from gateway.live.rows import as_json, event_rows
 from gateway.topics.records import Record
 from streaming_jobs.events_table import SCHEMA
@@ -44,7 +45,9 @@ def read(*said: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_what_tap_shows_is_the_event_again_but_for_its_receiver() -> None:
-    (shown,) = event_rows(Record(0, 0, 0, None, EVENT.body, tuple(headers(values(EVENT, "test")))))
+    writer = EventWriter("test", 1_000_000, batches=False)
+    (written,) = writer.records([writer.row(EVENT)], 0)
+    (shown,) = event_rows(Record(0, 0, 0, *written))
     (row,) = read(as_json(shown))
     for name in ("id", "subject", "protocol", "session", "peer", "node", "message_id", "correlation", "content_type"):
         assert row[name] == getattr(EVENT, name)
