@@ -12,7 +12,7 @@ import click
 
 from gateway.content import BINARY, JSON, TEXT, from_json
 from gateway.reasons import Rejected
-from gateway.subjects import check_subject, tokens
+from gateway.subjects import configured_subject, tokens
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 EXAMPLE = "kitchen"
@@ -54,7 +54,7 @@ def _subject(context: click.Context, argument: click.Parameter, given: str) -> s
     if not given:
         raise click.BadParameter("a subject is not empty", context, argument)
     try:
-        return check_subject(given)
+        return configured_subject(given)
     except ValueError:
         raise click.BadParameter(_no_subject(given), context, argument) from None
 

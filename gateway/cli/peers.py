@@ -17,7 +17,7 @@ from gateway.cli.protocol_option import protocol_option
 from gateway.cloud_event import microseconds
 from gateway.event import SECOND_US
 from gateway.live.parts import Part, edge_parts
-from gateway.live.peers import Peer, connected, is_anonymous
+from gateway.live.peers import Peer, away, connected, is_anonymous
 
 COLUMNS = ("session", "protocol", "listener", "peer", "node", "age", "received", "delivered", "pending")
 TOLD_AS = {"received_frames": "received", "delivered_frames": "delivered", "pending_deliveries": "pending"}
@@ -40,10 +40,17 @@ def command() -> None:
 @edges_option
 @common_options
 def list_(config_file: str | None, output: Output, edges: tuple[HostPort, ...], **wanted: str) -> None:
-    """List the sessions."""
-    found = connected(edge_parts(read_config(config_file), edges))
-    chosen = [one for one in found if all(value in ("", one[name]) for name, value in wanted.items())]
-    show_table(chosen if output is Output.JSON else map(_row, chosen), COLUMNS, output)
+    """List the sessions, and the links and listeners whose other side is away."""
+    parts = edge_parts(read_config(config_file), edges)
+    found = [one for one in connected(parts) if _is_wanted(one, wanted)]
+    missing = [one for one in away(parts) if _is_wanted(one, wanted)]
+    if output is Output.JSON:
+        show_table(found + missing, COLUMNS, output)
+        return
+    show_table(map(_row, found), COLUMNS, output)
+    for one in missing:
+        seconds = time.time() - microseconds(one["since"]) / SECOND_US
+        click.echo(printable(f"{one['what']} is away, for {age(seconds)}: {one['why']}"), err=True)
 
 
 @command.command("show")
@@ -80,6 +87,10 @@ def _find(edges: list[Part], session: str) -> tuple[Part, Peer]:
     asked = ", ".join(str(edge.address) for edge in edges)
     missing = f"there is no session {printable(session)} at {asked}"
     raise CommandError(f"{missing}: see `meshgate peers list`, and name another edge with --edge")
+
+
+def _is_wanted(peer: Peer, wanted: dict[str, str]) -> bool:
+    return all(value in ("", peer.get(name)) for name, value in wanted.items())
 
 
 def _row(peer: Peer) -> dict[str, Any]:

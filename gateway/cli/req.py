@@ -15,6 +15,9 @@ from gateway.client import Answer, StreamClient
 from gateway.client.stream import REQUEST_SECONDS
 from gateway.event import Event
 
+NO_REASON = "the server gave no reason"
+"""An hsp server may refuse with ERROR_UNDEF, which says nothing at all."""
+
 
 @click.command("req", cls=BodyCommand)
 @subject_argument
@@ -45,7 +48,7 @@ def command(
     elif answer.ok:
         write_body(answer.body)
     else:
-        raise CommandError(printable(f"{subject}: {answer.code}: {answer.message}"))
+        raise CommandError(printable(f"{subject}: {answer.code}: {answer.message or NO_REASON}"))
     return Exit.OK if answer.ok else Exit.FAILURE
 
 

@@ -147,7 +147,7 @@ class StreamClient:
         Cancelling the task that waits cancels the request. Raises NoAnswerError, EndedError, Rejected.
         """
         self._check_open()
-        delivery = self._translator.request(subject, body, content_type, progressive=on_progress is not None)
+        delivery = self._translator.request(subject, body, content_type)
         self._driver.deliver(delivery)
         self._waiting[delivery.event_id] = delivery
         try:

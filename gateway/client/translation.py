@@ -12,7 +12,7 @@ from typing import Any
 
 from gateway.auth.keyring import KeyRing
 from gateway.content import JSON
-from gateway.event import NO_HEADERS, PROGRESSIVE_HEADER, Event, Kind
+from gateway.event import NO_HEADERS, Event, Kind
 from gateway.protocols.actions import Delivery, FramesReceived
 from gateway.protocols.spec import Encoded, Env, Options, ProtocolSpec, Target
 from gateway.raw_log.frames import NO_FACTS, Facts, RawFrame, ReplyAddress, Source
@@ -54,8 +54,9 @@ class Answer:
 
     @property
     def message(self) -> str:
-        """What an error says for people; else its body, as far as that is text."""
-        return str(self._said.get("message") or self.body.decode(errors="replace"))
+        """What an error says for people; else its body, as far as that is text. Empty where nothing was said."""
+        said = self._said.get("message") or self.body.decode(errors="replace")
+        return "" if said == "null" else str(said)
 
     @property
     def _said(self) -> dict[str, Any]:
@@ -93,10 +94,10 @@ class Translator:
     def event(self, subject: str, body: bytes, content_type: str) -> Delivery:
         return self._delivery(self._new(Kind.EVENT, subject, body, content_type))
 
-    def request(self, subject: str, body: bytes, content_type: str, *, progressive: bool) -> Delivery:
-        headers = NO_HEADERS if progressive else {PROGRESSIVE_HEADER: "false"}
-        event = self._new(Kind.REQUEST, subject, body, content_type, headers)
-        reply = ReplyAddress(self._spec.name, "", CLIENT, EPOCH, SESSION, event.id, subject, progressive)
+    def request(self, subject: str, body: bytes, content_type: str) -> Delivery:
+        """Always asks for progress, because progress prolongs the time that we wait."""
+        event = self._new(Kind.REQUEST, subject, body, content_type)
+        reply = ReplyAddress(self._spec.name, "", CLIENT, EPOCH, SESSION, event.id, subject)
         return self._delivery(event, reply=reply)
 
     def cancel(self, request: Delivery) -> Delivery:

@@ -10,6 +10,7 @@ import msgpack
 
 from gateway.event import NO_HEADERS, Auth, Event, Kind
 from gateway.reasons import Reason, Rejected
+from gateway.subjects import check_subject
 
 Fact = str | int | bool
 Facts = Mapping[str, Fact]
@@ -177,7 +178,8 @@ def event_of(
     body: bytes = b"",
     headers: Mapping[str, str] = NO_HEADERS,
 ) -> Event:
-    """What a session's frame says, with all that its source says beside."""
+    """Returns what a session's frame says, with all that its source says. Raises Rejected for a bad subject."""
+    check_subject(subject)
     source = raw.source
     return Event(
         id=event_id,

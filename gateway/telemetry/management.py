@@ -29,7 +29,8 @@ POLL_SECONDS = 0.1
 """How long `stop` may take at most."""
 
 Check = Callable[[], dict[str, str]]
-"""What is missing, by name; empty when all is well."""
+"""What is missing or away, by name; empty when all is well."""
+READY = "/healthz/ready"
 PRIVATE_DOMAINS = (".svc", ".svc.cluster.local", ".localhost")
 ALWAYS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
 
@@ -50,6 +51,8 @@ Command = Callable[[str], Answer]
 class Management:
     """Serves `/healthz/started|live|ready`, `/metrics`, `/version`, `/config`, and the pages and commands given.
 
+    `away`: what is outside and not there; `/healthz/ready` tells of it, and the part is ready all the same.
+
     `browsed`: pages that show browsers what peers have sent. They answer only under names that no stranger can give
     out: else any site could have its own name lead here, and read along.
     """
@@ -61,13 +64,15 @@ class Management:
         *,
         started: Check,
         ready: Check,
+        away: Check = dict,
         config: Callable[[], dict[str, Any]],
         pages: Mapping[str, Page] | None = None,
         commands: Mapping[str, Command] | None = None,
         browsed: Mapping[str, Page] | None = None,
     ) -> None:
         self._registry = registry
-        self._checks = {"/healthz/started": started, "/healthz/ready": ready, "/healthz/live": dict}
+        self._checks = {"/healthz/started": started, READY: ready, "/healthz/live": dict}
+        self._away = away
         self._config = config
         self._pages = dict(pages or {})
         self._commands = dict(commands or {})
@@ -91,7 +96,10 @@ class Management:
         route, _, query = path.partition("?")
         if (check := self._checks.get(route)) is not None:
             missing = check()
-            return json_answer(503 if missing else 200, {"status": "missing" if missing else "ok", "missing": missing})
+            told: dict[str, Any] = {"status": "missing" if missing else "ok", "missing": missing}
+            if route == READY and (away := self._away()):
+                told["away"] = away
+            return json_answer(503 if missing else 200, told)
         if route == "/metrics":
             encode, content_type = choose_encoder(accept)
             return Answer(HTTPStatus.OK, content_type, encode(self._registry))

@@ -18,7 +18,7 @@ FOREIGN_TYPES = {
     17: "foreign.event",
     18: {"subject": "foreign.ask", "kind": "request", "reply_type": 19},
     20: "mesh.subscribe",
-    21: "foreign.serve",
+    21: {"subject": "foreign.serve", "kind": "request", "reply_type": 22},
 }
 DOMAIN, COMPONENT_SECRET = "mesh.localhost", "of the component"
 LISTENERS: list[dict[str, object]] = [

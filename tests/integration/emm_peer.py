@@ -59,6 +59,11 @@ class Device:
             fields.append(Field(FieldType.STRING, body.encode()))
         return self._packet(event_type, tuple(fields))
 
+    def hello(self, *patterns: str) -> bytes:
+        """A signed hello that asks for these patterns."""
+        capabilities = json.dumps({"subscribe": patterns}).encode()
+        return self._packet(EventType.HELLO, (Field(FieldType.BINARY, capabilities),))
+
     def _packet(self, event_type: EventType, fields: tuple[Field, ...]) -> bytes:
         draft = codec.Draft(message_id=os.urandom(4), timestamp=int(time.time()), fields=fields, event_type=event_type)
         return codec.encode(draft, Signer.of(self.identity))
@@ -68,11 +73,10 @@ class Device:
 
     def subscribe(self, *patterns: str, seconds: float = 40.0) -> None:
         """Says hello until the mesh answers with its own."""
-        capabilities = json.dumps({"subscribe": patterns}).encode()
         deadline = time.monotonic() + seconds
         self.socket.settimeout(2)
         while time.monotonic() < deadline:
-            self.send(self._packet(EventType.HELLO, (Field(FieldType.BINARY, capabilities),)))
+            self.send(self.hello(*patterns))
             try:
                 answer = codec.decode(self.socket.recv(2048))
             except TimeoutError:

@@ -14,10 +14,12 @@ from kafka.admin import KafkaAdminClient
 from kafka.structs import TopicPartition
 from pyspark.sql import SparkSession
 
-from gateway import deliveries, egress
+from gateway import deliveries, egress_codec
 from gateway.clock import now_us
 from gateway.config import Config, load
 from gateway.config.kafka import TopicName
+from gateway.egress import Deliver
+from gateway.egress_codec import EgressBuilder
 from gateway.event import Kind
 from gateway.history.topics import History
 from gateway.topics.records import Record
@@ -140,21 +142,26 @@ class Damage:
             yield record
 
     def _egress(self, record: Record) -> Iterable[Record]:
-        written = egress.decode(record.value or b"")
-        if written.kind is Kind.RESPONSE and written.subject == "Traffic.sum":
-            self.done["unsent_delivery"] = written.event_id
-        elif written.kind is Kind.REQUEST:
-            self.done["unknown_delivery"] = written.event_id
-        else:
-            if written.subject == "across.event":
-                self.done["lost_delivery"] = written.event_id
-            yield record
+        written = egress_codec.decode(record.value or b"")
+        builder = EgressBuilder(written.partition, written.offset, len(record.value or b"") * 2)
+        for entry in written:
+            if not isinstance(entry, Deliver):
+                builder.add(entry)
+            elif entry.kind is Kind.RESPONSE and entry.subject == "Traffic.sum":
+                self.done["unsent_delivery"] = entry.event_id
+            elif entry.kind is Kind.REQUEST:
+                self.done["unknown_delivery"] = entry.event_id
+            else:
+                if entry.subject == "across.event":
+                    self.done["lost_delivery"] = entry.event_id
+                builder.add(entry)
+        yield from (record._replace(value=value) for value in builder.finish())
 
     def _delivery(self, record: Record) -> Iterable[Record]:
-        edge, rows = deliveries.decode(record.value or b"")
+        written = deliveries.decode(record.value or b"")
         gone = {self.done["unsent_delivery"], self.done["lost_delivery"]}
-        left = [row for row in rows if row.event_id not in gone]
-        yield record._replace(value=deliveries.encode(edge, left))
+        left = [row for row in written if row.event_id not in gone]
+        yield record._replace(value=deliveries.encode(written.edge, left))
 
 
 def test_each_kind_of_loss_is_noticed_and_named(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from gateway import cloud_event
 from gateway.config import parse
 from gateway.history.places import Span
 from streaming_jobs.audit import deliveries, frames
@@ -28,12 +29,15 @@ from streaming_jobs.judging.judged import Judged, event_print, frame_print
 from streaming_jobs.judging.reading import JUDGED, plain
 from streaming_jobs.routing.dedup import Buckets
 from tests.integration.spark_session import spark
+from tests.unit.test_cloud_event import FULL
+from tests.unit.test_event_records import BATCH_FORM, BINARY_FORM
 
 __all__ = ["spark"]
 pytestmark = pytest.mark.integration
 
 SECOND = 1_000_000
 AT = 1_760_000_000 * SECOND
+WRITERS = (BINARY_FORM, BATCH_FORM)
 CONFIG = parse("mesh: t", Path("meshgate.yaml"), {})
 HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 RECORD = StructType(
@@ -76,7 +80,7 @@ class Topics:
 
     @staticmethod
     def print_of(event_id: str) -> str:
-        return event_print(b"node", b"body", [("ce_id", event_id.encode())])
+        return event_print({"ce_id": event_id}, b"body")
 
     def accounted(self, spark: SparkSession) -> dict[str, tuple[str, str]]:
         """Event id → how it is counted, and its fault."""
@@ -197,12 +201,14 @@ def test_what_was_refused_then_covers_no_repeat(spark: SparkSession) -> None:
 
 
 def test_the_engine_prints_a_record_as_the_row_functions_do(spark: SparkSession) -> None:
-    topics = Topics()
-    headers = [("ce_id", b"0-1-0"), ("z", b""), ("a", "ä\0b".encode()), ("ce_subject", b"x")]
-    row = (0, 0, AT, None, None, [(name, bytearray(value)) for name, value in headers])
-    found = frames.events_then(spark.createDataFrame([row], RECORD)).collect()
-    assert found[0]["event_prints_then"] == [event_print(None, None, headers)]
-    assert topics.events == []
+    event = replace(FULL, subject="ä\0b")
+    for writer in WRITERS:
+        (record,) = writer.records([writer.row(event)], 0)
+        headers = [(name, bytearray(value)) for name, value in record.headers]
+        row = (0, 0, AT, None, bytearray(record.value), headers)
+        (found,) = frames.events_then(spark.createDataFrame([row], RECORD)).collect()
+        printed = event_print(cloud_event.attributes(event, "test"), event.body)
+        assert (found["id"], found["event_prints_then"]) == (event.id, [printed])
 
 
 # -- deliveries ----------------------------------------------------------------------------------------------------

@@ -56,7 +56,29 @@ def test_a_mesh_that_goes_is_told_in_the_page(mesh: TestMesh, browser: Browser) 
     browser.press("connecting")
     wait_until(lambda: browser.text("#state").startswith("ended: "), "the end is shown")
     browser.press("subscribing")
-    wait_until(lambda: browser.text("#state") == "not connected", "what cannot be done is told")
+    wait_until(lambda: browser.text("#problem") == "not connected", "what cannot be done is told")
+    assert browser.text("#state").startswith("ended: ")
+
+
+def test_the_page_offers_the_listeners_there_are(mesh: TestMesh, browser: Browser) -> None:
+    browser.open(page(mesh))
+    assert browser.evaluate("document.getElementById('url').value") == f"ws://127.0.0.1:{mesh.ports['web']}"
+    browser.press("connecting")
+    wait_until(lambda: browser.text("#state").startswith("connected to ws://"), "connected")
+
+
+def test_an_error_does_not_look_like_success(mesh: TestMesh, browser: Browser) -> None:
+    browser.open(page(mesh, subscribe="a..b"))
+    browser.press("connecting")
+    wait_until(lambda: browser.text("#state").startswith("connected to ws://"), "connected")
+    browser.press("subscribing")
+    wait_until(lambda: browser.text("#problem") != "", "the refusal is told")
+    colour = "getComputedStyle(document.getElementById('{}')).color"
+    assert browser.evaluate(colour.format("problem")) != browser.evaluate(colour.format("state"))
+    browser.fill(pattern="a.b")
+    browser.press("subscribing")
+    wait_until(lambda: browser.text("#subscribed") == "a.b", "subscribed")
+    assert browser.text("#problem") == ""
 
 
 def test_a_page_from_elsewhere_is_not_let_in(mesh: TestMesh, browser: Browser) -> None:

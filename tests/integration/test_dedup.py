@@ -20,7 +20,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
-from gateway import cloud_event
+from gateway import event_records
 from gateway.auth.keyring import KeyRing
 from gateway.config import Config, parse
 from gateway.event import Auth
@@ -178,7 +178,7 @@ def rows_of(database: Any) -> int:
 
 def passed_in(headers: list[Any]) -> Passed:
     """Of an event as it is recorded."""
-    event = cloud_event.read([(one["key"], bytes(one["value"])) for one in headers], b"")
+    (event,) = event_records.read([(one["key"], bytes(one["value"])) for one in headers], b"")
     return int(event.message_id, 16), event.received_at // 1_000_000
 
 

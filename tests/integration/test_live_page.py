@@ -5,16 +5,31 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from tests.integration.browser.axe import violations
 from tests.integration.browser.chromium import Browser, chromium
 from tests.integration.emm_peer import Device
 from tests.integration.mesh import TestMesh, wait_until
 
 pytestmark = pytest.mark.integration
+USUAL_WIDTH = 1360
 MARKUP = "live.<img src=x onerror=alert(1)>"
+LINES_OF_A_NODE = """
+  fetch("live/now").then(answer => answer.json()).then(said => {
+    const session = {
+      session: "edge-0.1a1f4ecc8a5.7", protocol: "wolpertinger", peer: "192.168.100.100:40123", node: "link:hsp-netty",
+      received_frames: 1234, delivered_frames: 1234, pending_deliveries: 0,
+    };
+    showTables({ ...said, shown_sessions: [session] });
+    const text = document.createRange();
+    text.selectNodeContents(document.querySelector("#sessions td:nth-child(4)"));
+    return text.getClientRects().length;
+  })
+"""
 WATCHED = """
   window.refused = [];
   document.addEventListener("securitypolicyviolation", one => refused.push(one.blockedURI));
@@ -27,10 +42,23 @@ INJECTED = """
 """
 
 
+def resize(browser: Browser, width: int) -> None:
+    browser.call("Emulation.setDeviceMetricsOverride", width=width, height=2200, deviceScaleFactor=1, mobile=False)
+
+
+@contextmanager
+def sized(browser: Browser, width: int) -> Iterator[None]:
+    resize(browser, width)
+    try:
+        yield
+    finally:
+        resize(browser, USUAL_WIDTH)
+
+
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     with chromium(tmp_path_factory.mktemp("chromium")) as one:
-        one.call("Emulation.setDeviceMetricsOverride", width=1360, height=2200, deviceScaleFactor=1, mobile=False)
+        resize(one, USUAL_WIDTH)
         one.call("Page.addScriptToEvaluateOnNewDocument", source=WATCHED)
         yield one
 
@@ -83,6 +111,43 @@ def test_the_page_shows_what_flows_who_wants_it_and_what_was_refused(
     assert page.text("#trouble") == ""
     assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ", page.text("#at"))
     assert re.search(r"\d\d:\d\d:\d\d\.\d{3}Z", page.text("#tap"))
+
+
+@pytest.mark.parametrize("path", ["", "example"])
+@pytest.mark.parametrize("width", [390, 1100, 1600])
+def test_nothing_is_wider_than_the_window(mesh: TestMesh, browser: Browser, path: str, width: int) -> None:
+    with sized(browser, width):
+        browser.open(f"http://127.0.0.1:{mesh.ports['edge']}/{path}")
+        if not path:
+            shows(browser, "listeners", "devices", "wolpertinger")
+        assert browser.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("width", [390, 1100])
+def test_the_name_of_a_node_stays_on_one_line(page: Browser, width: int) -> None:
+    shows(page, "listeners", "devices")
+    with sized(page, width):
+        assert page.evaluate(LINES_OF_A_NODE) == 1
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("path", ["", "example"])
+def test_axe_finds_nothing(mesh: TestMesh, browser: Browser, path: str, scheme: str) -> None:
+    browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+    browser.open(f"http://127.0.0.1:{mesh.ports['edge']}/{path}")
+    if not path:
+        shows(browser, "listeners", "devices")
+    assert violations(browser) == []
+
+
+def test_a_record_is_unfolded_by_keyboard(page: Browser, device: Device) -> None:
+    device.send(device.packet("live.page", "by keyboard"))
+    shows(page, "tap", "by keyboard")
+    page.evaluate("document.getElementById('held').checked = true")
+    page.evaluate("document.querySelector('#tap button').focus()")
+    for kind in ("keyDown", "keyUp"):
+        page.call("Input.dispatchKeyEvent", type=kind, key="Enter", code="Enter", windowsVirtualKeyCode=13, text="\r")
+    shows(page, "tap", '"content_type"')
 
 
 def test_markup_of_a_peer_is_shown_as_what_it_is(page: Browser, device: Device) -> None:

@@ -15,12 +15,13 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 from gateway import cloud_event
 from gateway.event import Auth, Event, Kind
-from streaming_jobs.events_table import SCHEMA, events_in
-from streaming_jobs.router.plan import HEADERS
+from gateway.event_records import EventWriter
+from streaming_jobs.events_table import HEADERS, SCHEMA, events_in
 from tests.integration.emm_peer import Device
 from tests.integration.mesh import TestMesh, wait_until
 from tests.integration.spark_session import spark
 from tests.integration.verbs import line_of, note_of, running_verb
+from tests.unit.test_event_records import BATCH_FORM, BINARY_FORM
 
 __all__ = ["spark"]
 pytestmark = pytest.mark.integration
@@ -51,7 +52,17 @@ EMPTY = replace(
     FULL, kind=Kind.EVENT, session="", message_id="", correlation="", content_type="", body=b"", headers={},
     urgent=False, sent_at=None, auth=Auth.NONE, key_id="",
 )  # fmt: skip
-EVENTS = {"everything": FULL, "hardly anything": EMPTY, "no text": replace(FULL, body=b"\xff\x00")}
+BODIES = [
+    b"null", b'"x"', b"21.50", b"1e400", b" {}", b"[1,  2]", b'{"a": "\\ud800 \\u00e9"}', b"NaN", b"true", b"9" * 600,
+    b"[" * 150 + b"]" * 150, b'{"data": 1, "data": 2}', "\u2028é".encode(), b"\xff", b'{"n":' + b"1" * 499 + b"}",
+]  # fmt: skip
+EVENTS = {
+    "everything": FULL,
+    "hardly anything": EMPTY,
+    "no text": replace(FULL, body=b"\xff\x00"),
+    **{f"JSON {body[:20]!r}": replace(FULL, content_type="application/json", body=body) for body in BODIES},
+    **{f"text {body[:20]!r}": replace(FULL, content_type="text/plain", body=body) for body in BODIES},
+}
 RECORDS = StructType([StructField("value", BinaryType()), StructField("headers", HEADERS)])
 
 
@@ -72,8 +83,12 @@ def test_the_columns_are_the_fields_of_an_event_and_its_text() -> None:
     assert sorted(columns) == sorted(names)
 
 
-def test_a_record_of_the_topic_is_the_event_that_was_written(spark: SparkSession) -> None:
-    records = [(event.body, cloud_event.headers(cloud_event.values(event, "test"))) for event in EVENTS.values()]
+@pytest.mark.parametrize("writer", [BINARY_FORM, BATCH_FORM], ids=["binary", "batch"])
+def test_a_record_of_the_topic_is_the_events_that_were_written(spark: SparkSession, writer: EventWriter) -> None:
+    events = list(EVENTS.values())
+    records = [
+        (record.value, list(record.headers)) for record in writer.records([writer.row(event) for event in events], 0)
+    ]
     table = events_in(spark.createDataFrame(records, RECORDS))
     assert [(field.name, field.dataType) for field in table.schema] == [(one.name, one.dataType) for one in SCHEMA]
     rows = [row.asDict() for row in table.collect()]
