@@ -17,7 +17,8 @@ from tests.integration.mesh import TestMesh, wait_until
 
 pytestmark = pytest.mark.integration
 USUAL_WIDTH = 1360
-MARKUP = "live.<img src=x onerror=alert(1)>"
+MARKUP = "live.<img/src='x'onerror=alert(1)>"
+"""A subject without spaces that is an image to a browser which takes it for markup."""
 LINES_OF_A_NODE = """
   fetch("live/now").then(answer => answer.json()).then(said => {
     const session = {
