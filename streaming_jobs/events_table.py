@@ -108,7 +108,7 @@ def _in_objects(objects: Column) -> Column:
 
 
 def _of_members(members: Column, written: Column) -> Column:
-    """Returns the event of an object. `written`: its body as it stands there, or null where no separator precedes it."""
+    """Returns the event of an object. `written`: its body as it stands there, or null where it has no separator."""
     data = F.encode(F.coalesce(written, members["data"]), "utf-8")
     body = F.coalesce(F.unbase64(members["data_base64"]), data, F.lit(b""))
     attributes = F.map_filter(members, lambda name, value: ~name.isin("data", "data_base64") & value.isNotNull())
