@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 import streaming_jobs.rules
+from gateway import cloud_event
 from gateway.auth.trust_file import load
 from gateway.config import parse
 from gateway.event import Auth
@@ -69,6 +70,11 @@ def test_every_option_of_a_protocol_is_listed_with_its_default(spec: ProtocolSpe
     keys = "".join(f", {name}: {value}" for name, value in (common | defaults).items())
     config = parse(f"mesh: m\nlisteners: [{{{keys.removeprefix(', ')}}}]", tmp_path / "m.yaml", {})
     assert config.listeners[0].options == spec.options()
+
+
+def test_every_attribute_of_an_event_in_the_topic_is_listed() -> None:
+    _, _, section = (DOCS / "protocols.md").read_text().partition("## Reading the topic `events`")
+    assert set(re.findall(r"`(ce_\w+|content-type)`", section.partition("\n## ")[0])) == set(cloud_event.NAMES)
 
 
 def test_the_rule_that_is_shown_is_one_of_the_examples() -> None:
