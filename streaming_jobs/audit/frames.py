@@ -19,9 +19,10 @@ from streaming_jobs.audit.account import Account, Evidence, account
 from streaming_jobs.events_table import attributes_in
 from streaming_jobs.judging.judged import Verdict
 from streaming_jobs.judging.reading import event_print, header
-from streaming_jobs.routing.dedup import LATEST_SECONDS, Buckets
+from streaming_jobs.routing.known_ids import repeat_horizon_seconds
 
 ACCOUNT = StructType([StructField(name, StringType()) for name in Account._fields])
+_ALL_BEFORE = (Window.unboundedPreceding, -1)
 SPAN = StructType(
     [
         StructField("number", IntegerType()),
@@ -72,7 +73,7 @@ def accounted(judged: DataFrame, events: DataFrame, refusals: DataFrame, config:
         evidence = evidence.withColumn(name, F.coalesce(name, F.array().cast("array<string>")))
     give: Callable[..., Column] = F.udf(_account, ACCOUNT, useArrow=False)
     return (
-        _covered(evidence, Buckets.of(config))
+        _covered(evidence, repeat_horizon_seconds(config))
         .select("*", give(*Evidence._fields).alias("account"))
         .select("*", "account.*")
     )
@@ -84,45 +85,29 @@ def _account(*evidence: object) -> tuple[str, ...]:
     return tuple(str(part) for part in account(given))
 
 
-def _covered(evidence: DataFrame, buckets: Buckets) -> DataFrame:
-    """Whether an earlier frame with the same key has marked the time of this one, as the router's buckets are marked.
+def _covered(evidence: DataFrame, horizon_seconds: int) -> DataFrame:
+    """Says whether the last frame with the same key that passed before lies within the horizon: then it is a repeat.
 
-    All that the router took for an event marks, so a repeat does too. In another partition (of a node that has moved)
-    what came first cannot be told: there, any that came through will do.
+    A repeat itself does not count, as it does not in the router. In another partition (of a node that has moved) what
+    came first cannot be told: there, any that came through will do.
     """
-    keyed = evidence.where("key IS NOT NULL").withColumn("bucket", _bucket(_seconds("received_at"), buckets))
-    place = F.struct("partition", "offset", "frame_index")
-    marks = keyed.where(~_was_refused()).select("key", F.explode(_marks(buckets)).alias("bucket"), place.alias("mark"))
-    first_marks = marks.groupBy("key", "bucket").agg(F.min("mark").alias("first_mark"))
+    keyed = evidence.where("key IS NOT NULL")
+    before = Window.partitionBy("key", "partition").orderBy("offset", "frame_index").rowsBetween(*_ALL_BEFORE)
+    received = _seconds("received_at")
+    passed_last = F.last(F.when(_has_passed(), received), ignorenulls=True).over(before)
+    is_repeat = F.coalesce(F.abs(received - passed_last) <= horizon_seconds, F.lit(False))
     elsewhere = F.when(_came_through(), F.col("partition"))
     of_key = Window.partitionBy("key")
-    moved = (F.min(elsewhere).over(of_key) != F.col("partition")) | (
+    is_moved = (F.min(elsewhere).over(of_key) != F.col("partition")) | (
         F.max(elsewhere).over(of_key) != F.col("partition")
     )
-    marked = F.coalesce(F.col("first_mark") < place, F.lit(False))
-    covered = (
-        keyed.withColumn("moved", F.coalesce(moved, F.lit(False)))
-        .join(first_marks, ["key", "bucket"], "left")
-        .withColumn("covered", marked | F.col("moved"))
-        .drop("bucket", "moved", "first_mark")
-    )
+    covered = keyed.withColumn("covered", is_repeat | F.coalesce(is_moved, F.lit(False)))
     return covered.unionByName(evidence.where("key IS NULL").withColumn("covered", F.lit(False)))
 
 
-def _marks(buckets: Buckets) -> Column:
-    """The buckets that a frame marks. What was read long after its receipt counted as received `LATEST` before that:
-    then it is not known where its repeats fall, and all in between count as marked.
-    """
-    received = _seconds("received_at")
-    at = F.greatest(received, F.coalesce(_seconds("written_at") - LATEST_SECONDS, F.lit(0)))
-    last = _bucket(at, buckets)
-    reaches_on = at + buckets.window_seconds >= last + buckets.bucket_seconds
-    until = F.when(reaches_on, last + buckets.bucket_seconds).otherwise(last)
-    return F.sequence(_bucket(received, buckets), until, F.lit(buckets.bucket_seconds).cast("long"))
-
-
-def _bucket(seconds: Column, buckets: Buckets) -> Column:
-    return seconds - seconds % buckets.bucket_seconds
+def _has_passed() -> Column:
+    """Its key was remembered: something stands in the topics of it, or it only told the mesh itself something."""
+    return (_came_through() | (F.col("verdict") == str(Verdict.CONTROL))) & ~_was_refused()
 
 
 def _seconds(column: str) -> Column:

@@ -9,8 +9,10 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
+from gateway import egress_codec
 from gateway.egress import Group, Position
 from gateway.event import NO_HEADERS, SECOND_US, SERVED_BESIDE_HEADER, Event, Kind
+from gateway.event_records import record_bytes
 from gateway.faults import Faults
 from gateway.interests.interest import Interest
 from gateway.protocols.spec import Lease, Options, ProtocolSpec
@@ -23,11 +25,13 @@ from gateway.trail import came_round, found_in
 from streaming_jobs.routing.control import Control
 from streaming_jobs.routing.destinations import Fanout, target_of
 from streaming_jobs.routing.interest_log import InterestLog
+from streaming_jobs.routing.known_ids import KnownIds
 from streaming_jobs.routing.leases import Leases
 from streaming_jobs.routing.mesh_events import MeshEvents
 from streaming_jobs.routing.mesh_state import MeshState
-from streaming_jobs.routing.outputs import Row, bytes_of
-from streaming_jobs.routing.packing import Packing, Routed
+from streaming_jobs.routing.outputs import bytes_of
+from streaming_jobs.routing.record_outputs import RecordOutputs, RoutedRecord, entry_bytes
+from streaming_jobs.routing.routed_frame import RoutedFrame
 from streaming_jobs.routing.tally import AGAIN, CONTROL, EVENT, REJECTED
 from streaming_jobs.routing.work import MESH_ERRORS, Work, naming_request
 
@@ -37,10 +41,15 @@ _DECODE, _MATCH = Stage.DECODE, Stage.MATCH
 
 
 class RowFunctions:
-    """`route_record` is the one pass of Python that a record gets."""
+    """`route_record` is the one pass of Python that a record gets.
+
+    `known` holds the ids of the records that were routed so far; somebody who begins in the middle of the log puts what
+    was known there in its place.
+    """
 
     def __init__(self, state: MeshState) -> None:
         self._state = state
+        self.known = KnownIds(state.horizon_seconds)
         self._fanout = Fanout(state)
         interests = InterestLog(state)
         self._control = Control(state, interests)
@@ -48,21 +57,23 @@ class RowFunctions:
         self._mesh_events = MeshEvents(state, interests, self._fanout)
         self._faults = Faults(log)
 
-    def route_record(self, value: bytes, partition: int, offset: int, now_seconds: int) -> list[Row]:
-        rows = Packing(self._state.buckets, partition, offset, now_seconds)
+    def route_record(self, value: bytes, partition: int, offset: int, now_seconds: int) -> RoutedRecord:
+        """Routes a record of the log, which stands right behind the one before."""
+        state = self._state
+        record = RecordOutputs(state, self.known, partition, offset)
         try:
             frames = decode_record(value).frames
         except Rejected as refused:
-            rejected = self._state.topics.rejected(f"{partition}-{offset}-0", Stage.LOG, refused, value, None)
-            self._state.tally.rejected(Stage.LOG, refused.reason, "")
-            rows.add(0, now_seconds * SECOND_US, None, [rejected])
-            return rows.finish()
-        for routed in self.route_frames(frames, partition, offset):
-            rows.add_routed(routed)
-        return rows.finish()
+            record.add(state.topics.rejected(f"{partition}-{offset}-0", Stage.LOG, refused, value, None))
+            state.tally.rejected(Stage.LOG, refused.reason, "")
+            return record.finish(self.known.advance(now_seconds, now_seconds))
+        received = max((frame.received_at for frame in frames), default=0) // SECOND_US
+        log_seconds = self.known.advance(received, now_seconds)
+        record.add_frames(list(self.route_frames(frames, partition, offset)))
+        return record.finish(log_seconds)
 
-    def route_frames(self, frames: Sequence[RawFrame], partition: int, offset: int) -> Iterator[Routed]:
-        """Frame by frame, what the router makes of a record; its rows only say how that travels."""
+    def route_frames(self, frames: Sequence[RawFrame], partition: int, offset: int) -> Iterator[RoutedFrame]:
+        """Returns frame by frame what the router makes of a record, whether it is a repeat or not."""
         traces = self._state.traces
         traced = traces.of_record(frames, partition, offset) if traces is not None else None
         largest = self._state.config.kafka.message_bytes
@@ -72,14 +83,14 @@ class RowFunctions:
             if traced is not None:
                 judged = traced.begin(work, judged)
             key = self._route(work, judged)
-            if max(map(bytes_of, work.outs), default=0) > largest:
+            if _largest_record(work, self._state) > largest:
                 too_large = Rejected(Reason.TOO_LARGE, "what comes of it is more than kafka.message_bytes")
                 self._refuse_whole(work, judged, too_large)
                 key = None
             self._count(raw.source.protocol, work, judged)
             if traced is not None and work.trace is not None:
                 traced.end(work, judged)
-            yield Routed(index, raw, key, work.outs, work.recorded)
+            yield RoutedFrame(index, raw, key, work.outs, work.entries, work.recorded)
 
     # -- decode and authenticate -------------------------------------------------------------------------------
 
@@ -274,6 +285,19 @@ class RowFunctions:
         """Counted and recorded each time, and told now and then."""
         self._faults.tell(f"in stage {stage}")
         return Rejected(Reason.INTERNAL, f"stage {stage} failed; see the router's log")
+
+
+def _largest_record(work: Work, state: MeshState) -> int:
+    """Returns the size of the largest record that comes of a frame; about that where it is far below the limit."""
+    is_small_below = state.config.kafka.message_bytes // 4
+    sizes = [bytes_of(out) for out in work.outs]
+    if (event := work.recorded) is not None and len(work.raw.data) + len(event.body) > is_small_below:
+        events = state.topics.events
+        sizes += [record_bytes(*record) for record in events.records([events.row(event)], 0)]
+    for _, entry in work.entries:
+        size = entry_bytes(entry)
+        sizes.append(len(egress_codec.encode(entry)) if size > is_small_below else size)
+    return max(sizes, default=0)
 
 
 def _protocol_of(raw: RawFrame) -> str:

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from gateway import egress_codec
 from gateway.config.settings import ordinal_of
 from gateway.content import JSON, to_json
 from gateway.deliveries import DeliveryOutcome
@@ -45,6 +44,7 @@ class Work:
     position: Position
     raw: RawFrame
     outs: list[Out] = field(default_factory=list)
+    entries: list[tuple[int, Entry]] = field(default_factory=list)
     parts: Counter[str] = field(default_factory=Counter)
     recorded: Event | None = None
     refused: Reason | None = None
@@ -74,11 +74,12 @@ class Work:
     def refuse_whole(self, refused: Rejected) -> None:
         """Whatever was to come of it."""
         self.outs.clear()
+        self.entries.clear()
         self.recorded = None
         self.reject(refused, _MATCH)
 
     def record(self, event: Event) -> None:
-        self.outs.append(self.state.topics.event(event))
+        """Says what stands in `events` of this frame."""
         self.recorded = event
 
     def next_position(self, edge: str) -> Position:
@@ -89,7 +90,7 @@ class Work:
 
     def tell(self, edge: str, entry: Entry) -> None:
         """Writes an entry for an edge. Its position is one that `next_position` gave for this edge."""
-        self.outs.append(self.state.topics.egress(ordinal_of(edge), egress_codec.encode(entry)))
+        self.entries.append((ordinal_of(edge), entry))
 
     def deliver(
         self, edge: str, epoch: int, event: Event, groups: tuple[Group, ...], *, ticket: str = "",

@@ -1,0 +1,29 @@
+"""A raw frame, and what the router made of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gateway.egress import Entry
+from gateway.event import Event
+from gateway.raw_log.frames import RawFrame
+from streaming_jobs.routing.outputs import Out
+
+
+@dataclass(slots=True)
+class RoutedFrame:
+    """The outputs of one frame.
+
+    Args:
+        key: by which a repeat of the frame is known; None if it can have none.
+        outs: records of all topics but `events` and `egress`.
+        entries: what edges get, by their ordinals.
+        event: what is recorded of it in `events`.
+    """
+
+    frame_index: int
+    raw: RawFrame
+    key: str | None
+    outs: list[Out]
+    entries: list[tuple[int, Entry]]
+    event: Event | None
