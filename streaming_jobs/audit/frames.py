@@ -5,7 +5,8 @@ judged ⟕ events ⟕ refusals ─► covered (a window over each key) ─► ac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
@@ -22,7 +23,6 @@ from streaming_jobs.judging.reading import event_print, header
 from streaming_jobs.routing.known_ids import repeat_horizon_seconds
 
 ACCOUNT = StructType([StructField(name, StringType()) for name in Account._fields])
-_ALL_BEFORE = (Window.unboundedPreceding, -1)
 SPAN = StructType(
     [
         StructField("number", IntegerType()),
@@ -86,23 +86,60 @@ def _account(*evidence: object) -> tuple[str, ...]:
 
 
 def _covered(evidence: DataFrame, horizon_seconds: int) -> DataFrame:
-    """Says whether the last frame with the same key that passed before lies within the horizon: then it is a repeat.
+    """Says of each frame whether it is a repeat: the last frame with its key that passed lies within the horizon.
 
-    A repeat itself does not count, as it does not in the router. In another partition (of a node that has moved) what
-    came first cannot be told: there, any that came through will do.
+    What stands in the topics has passed. That tells all repeats, unless a frame was lost: then its own repeats look
+    lost as well. The keys where anything looks lost are gone through once more, frame by frame.
     """
-    keyed = evidence.where("key IS NOT NULL")
-    before = Window.partitionBy("key", "partition").orderBy("offset", "frame_index").rowsBetween(*_ALL_BEFORE)
-    received = _seconds("received_at")
-    passed_last = F.last(F.when(_has_passed(), received), ignorenulls=True).over(before)
-    is_repeat = F.coalesce(F.abs(received - passed_last) <= horizon_seconds, F.lit(False))
-    elsewhere = F.when(_came_through(), F.col("partition"))
-    of_key = Window.partitionBy("key")
-    is_moved = (F.min(elsewhere).over(of_key) != F.col("partition")) | (
+    keyed = evidence.where("key IS NOT NULL").withColumn("received", _seconds("received_at"))
+    of_key = Window.partitionBy("key", "partition")
+    before = of_key.orderBy("offset", "frame_index").rowsBetween(Window.unboundedPreceding, -1)
+    passed_last = F.last(F.when(_has_passed(), F.col("received")), ignorenulls=True).over(before)
+    is_repeat = F.coalesce(F.abs(F.col("received") - passed_last) <= horizon_seconds, F.lit(False))
+    looks_lost = ~(F.col("covered") | _has_passed() | _was_refused())
+    told = (
+        keyed.withColumn("is_moved", _is_moved())
+        .withColumn("covered", is_repeat)
+        .withColumn("is_doubtful", F.max(looks_lost).over(of_key))
+    )
+    repeats = _repeats(told.where("is_doubtful"), horizon_seconds)
+    covered = (
+        told.join(repeats, "event_id", "left")
+        .withColumn("covered", F.when(F.col("is_doubtful"), F.col("is_repeat").isNotNull()).otherwise(F.col("covered")))
+        .withColumn("covered", F.col("covered") | F.col("is_moved"))
+        .drop("received", "is_moved", "is_doubtful", "is_repeat")
+    )
+    return covered.unionByName(evidence.where("key IS NULL").withColumn("covered", F.lit(False)))
+
+
+def _repeats(keyed: DataFrame, horizon_seconds: int) -> DataFrame:
+    """Returns the ids of the frames that are repeats, by the rule alone."""
+    frame = F.struct("offset", "frame_index", "received", _was_refused().alias("was_refused"), "event_id")
+    frames = keyed.groupBy("key", "partition").agg(F.sort_array(F.collect_list(frame)).alias("frames"))
+    find: Callable[..., Column] = F.udf(partial(_find_repeats, horizon_seconds), "array<string>", useArrow=False)
+    return frames.select(F.explode(find("frames")).alias("event_id")).withColumn("is_repeat", F.lit(True))
+
+
+def _find_repeats(horizon_seconds: int, frames: Iterable[tuple[int, int, int, bool, str]]) -> list[str]:
+    passed_last: int | None = None
+    repeats = []
+    for _, _, received, was_refused, event_id in frames:
+        if passed_last is not None and abs(received - passed_last) <= horizon_seconds:
+            repeats.append(event_id)
+        elif not was_refused:
+            passed_last = received
+    return repeats
+
+
+def _is_moved() -> Column:
+    """Frames with its key came through in another partition (of a node that has moved). What came first cannot be told
+    then: any that came through will do.
+    """
+    elsewhere, of_key = F.when(_came_through(), F.col("partition")), Window.partitionBy("key")
+    other = (F.min(elsewhere).over(of_key) != F.col("partition")) | (
         F.max(elsewhere).over(of_key) != F.col("partition")
     )
-    covered = keyed.withColumn("covered", is_repeat | F.coalesce(is_moved, F.lit(False)))
-    return covered.unionByName(evidence.where("key IS NULL").withColumn("covered", F.lit(False)))
+    return F.coalesce(other, F.lit(False))
 
 
 def _has_passed() -> Column:

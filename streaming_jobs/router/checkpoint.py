@@ -34,6 +34,7 @@ SIGNS_OF_DAMAGE = (
     "CHECKPOINT_MISSING_METADATA_FILE",
     "MALFORMED_LOG_FILE",
     "Checksum error",
+    "FileNotFoundException",
 )
 """What Spark says of a checkpoint that it cannot go on from. It never goes on without the state that it had."""
 

@@ -1,18 +1,9 @@
 """The Python worker of a lane: one process, kept from batch to batch.
 
 It routes the records of one raw partition in their order, and keeps two things in memory that follow from the log up to
-the record at hand: the interests that stand, and the ids that have passed.
+the record at hand: the interests that stand, and the ids that have passed (see `ordered_pass`).
 
-Exactness of the ids. The memory *stands before* an offset: it holds what the records below it have added.
-
-1. A record at that offset is routed, and the memory then stands before the next one.
-2. Any other offset means that the memory is not of this place: the worker is new, or Spark tries a batch again. Then
-   the ids come from the snapshot that the driver made of Spark's state when the query began (`snapshot`). It stands
-   before one offset, that of the last commit, and serves no other.
-3. Where there is no snapshot before the offset at hand, the task fails, and with it the query. The lane begins again
-   from the last commit, with a new snapshot. So no record is ever routed with a memory that is not its own.
-
-Interests need less: at the beginning of each task the worker reads the compacted topic `interests` to its end, for what
+At the beginning of each task the worker reads the compacted topic `interests` to its end, for what
 the last commit covers is in it. From there on the table changes only by frames in the raw log.
 """
 
@@ -34,8 +25,8 @@ from gateway.event import SECOND_US
 from gateway.interests.records import apply_record
 from gateway.interests.table import InterestTable
 from streaming_jobs.router.counts import KNOWN_IDS, KNOWN_IDS_BYTES, REBUILD_MILLISECONDS, CountFile, path_of
+from streaming_jobs.router.ordered_pass import OrderedPass
 from streaming_jobs.router.plan import PlainRow
-from streaming_jobs.router.snapshot import read_snapshot
 from streaming_jobs.routing.mesh_state import MeshState
 from streaming_jobs.routing.rows import RowFunctions
 from streaming_jobs.routing.traces import RouterTraces
@@ -55,10 +46,9 @@ class Worker:
         self._rows = RowFunctions(self._state)
         self._interests = InterestReader(config)
         self._checkpoint = Path(config.router.checkpoint)
+        self._pass = OrderedPass(self._rows, self._checkpoint)
         self._counts: dict[int, CountFile] = {}
         self._task = -1
-        self._stands_before: tuple[int, int] | None = None
-        self._rebuild_milliseconds = 0
 
     def route(self, value: bytes, partition: int, offset: int) -> PlainRow:
         """Routes a record."""
@@ -66,19 +56,10 @@ class Worker:
         if context is not None and context.taskAttemptId() != self._task:
             self._task = context.taskAttemptId()
             self._interests.catch_up(self._state.table)
-        if self._stands_before != (partition, offset):
-            self._stand_before(partition, offset)
         self._refresh()
-        self._stands_before = None  # until the record is done: a memory that has part of it is of no place
-        routed = self._rows.route_record(value, partition, offset, now_us() // SECOND_US)
-        self._stands_before = partition, offset + 1
+        routed = self._pass.route(value, partition, offset, now_us() // SECOND_US)
         self._count(partition, offset)
         return routed.log_seconds, offset, routed.ids, [tuple(out) for out in routed.outs]
-
-    def _stand_before(self, partition: int, offset: int) -> None:
-        begun = time.monotonic()
-        self._rows.known = read_snapshot(self._checkpoint, partition, offset, self._state.horizon_seconds)
-        self._rebuild_milliseconds = int((time.monotonic() - begun) * 1000)
 
     def _count(self, partition: int, offset: int) -> None:
         if partition not in self._counts:
@@ -87,7 +68,7 @@ class Worker:
         states = {
             KNOWN_IDS: len(known),
             KNOWN_IDS_BYTES: known.memory_bytes,
-            REBUILD_MILLISECONDS: self._rebuild_milliseconds,
+            REBUILD_MILLISECONDS: int(self._pass.rebuild_seconds * 1000),
         }
         self._counts[partition].add(offset, self._state.tally.take(), states)
 

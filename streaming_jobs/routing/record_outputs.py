@@ -8,6 +8,7 @@ The entries for one edge stand together in one record of `egress`, and the event
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -15,11 +16,15 @@ from gateway.egress import Deliver, Entry
 from gateway.egress_codec import EgressBuilder
 from gateway.event import SECOND_US
 from gateway.event_records import EventRow
+from gateway.faults import Faults
 from gateway.raw_log.mesh_frames import MESH
+from gateway.reasons import Reason, Rejected, Stage
 from streaming_jobs.routing.known_ids import KnownIds, message_key
 from streaming_jobs.routing.mesh_state import MeshState
 from streaming_jobs.routing.outputs import Out
 from streaming_jobs.routing.routed_frame import RoutedFrame
+
+_faults = Faults(logging.getLogger(__name__))
 
 
 class RoutedRecord(NamedTuple):
@@ -38,7 +43,7 @@ class RecordOutputs:
         self._place = partition, offset
         self._outs: list[Out] = []
         self._edges: dict[int, EgressBuilder] = {}
-        self._event_rows: list[EventRow] = []
+        self._event_rows: list[tuple[RoutedFrame, EventRow]] = []
 
     def add_frames(self, frames: Sequence[RoutedFrame]) -> None:
         """Adds the outputs of the frames that are no repeats. Repeats are counted."""
@@ -73,11 +78,28 @@ class RecordOutputs:
         return self._known.admit([key], [second])[0]
 
     def _add(self, frame: RoutedFrame) -> None:
+        """Adds the outputs of a frame. What cannot be packed is refused, so that no frame ever ends the query."""
         self._outs += frame.outs
-        for edge_ordinal, entry in frame.entries:
-            self.builder(edge_ordinal).add(entry)
-        if frame.event is not None:
-            self._event_rows.append(self._state.topics.events.row(frame.event))
+        try:
+            for edge_ordinal, entry in frame.entries:
+                self.builder(edge_ordinal).add(entry)
+        except Exception:
+            self._refuse(frame)
+        if frame.event_row is not None:
+            self._event_rows.append((frame, frame.event_row))
+
+    def _refuse(self, frame: RoutedFrame) -> None:
+        _faults.tell("packing what a frame gives")
+        refused = Rejected(Reason.INTERNAL, "what it gives cannot be packed; see the router's log")
+        event_id = f"{self._place[0]}-{self._place[1]}-{frame.frame_index}"
+        source, again = frame.raw.source, frame.raw.again
+        first_id = again.event_id if again else event_id
+        self._outs.append(
+            self._state.topics.rejected(
+                first_id, Stage.MATCH, refused, frame.raw.data, source, event_id if again else ""
+            )
+        )
+        self._state.tally.rejected(Stage.MATCH, refused.reason, source.protocol)
 
     def builder(self, edge_ordinal: int) -> EgressBuilder:
         """Returns what collects the entries for one edge."""
@@ -91,12 +113,26 @@ class RecordOutputs:
         self._outs.append(out)
 
     def finish(self, log_seconds: int) -> RoutedRecord:
+        """Returns the row; nothing can be added after that."""
         topics = self._state.topics
         outs = self._outs
-        outs += topics.event_records(self._event_rows, self._place[0])
+        outs += self._event_records()
         for edge_ordinal, builder in self._edges.items():
             outs += [topics.egress(edge_ordinal, record) for record in builder.finish()]
         return RoutedRecord(log_seconds, self._known.added_row(), outs)
+
+    def _event_records(self) -> list[Out]:
+        write, partition = self._state.topics.event_records, self._place[0]
+        try:
+            return write([row for _, row in self._event_rows], partition)
+        except Exception:  # then each alone, so that only the event at fault is refused
+            records: list[Out] = []
+            for frame, row in self._event_rows:
+                try:
+                    records += write([row], partition)
+                except Exception:
+                    self._refuse(frame)
+            return records
 
 
 def entry_bytes(entry: Entry) -> int:

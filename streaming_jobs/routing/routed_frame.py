@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from gateway.egress import Entry
 from gateway.event import Event
+from gateway.event_records import EventRow
 from gateway.raw_log.frames import RawFrame
 from streaming_jobs.routing.outputs import Out
 
@@ -18,7 +19,7 @@ class RoutedFrame:
         key: by which a repeat of the frame is known; None if it can have none.
         outs: records of all topics but `events` and `egress`.
         entries: what edges get, by their ordinals.
-        event: what is recorded of it in `events`.
+        event: what is recorded of it in `events`; `event_row` is the same, ready to be written.
     """
 
     frame_index: int
@@ -27,3 +28,4 @@ class RoutedFrame:
     outs: list[Out]
     entries: list[tuple[int, Entry]]
     event: Event | None
+    event_row: EventRow | None

@@ -57,6 +57,11 @@ class RowFunctions:
         self._mesh_events = MeshEvents(state, interests, self._fanout)
         self._faults = Faults(log)
 
+    @property
+    def horizon_seconds(self) -> int:
+        """How far apart a frame and its repeat may be received."""
+        return self._state.horizon_seconds
+
     def route_record(self, value: bytes, partition: int, offset: int, now_seconds: int) -> RoutedRecord:
         """Routes a record of the log, which stands right behind the one before."""
         state = self._state
@@ -90,7 +95,7 @@ class RowFunctions:
             self._count(raw.source.protocol, work, judged)
             if traced is not None and work.trace is not None:
                 traced.end(work, judged)
-            yield RoutedFrame(index, raw, key, work.outs, work.entries, work.recorded)
+            yield RoutedFrame(index, raw, key, work.outs, work.entries, work.recorded, work.event_row)
 
     # -- decode and authenticate -------------------------------------------------------------------------------
 
@@ -291,9 +296,8 @@ def _largest_record(work: Work, state: MeshState) -> int:
     """Returns the size of the largest record that comes of a frame; about that where it is far below the limit."""
     is_small_below = state.config.kafka.message_bytes // 4
     sizes = [bytes_of(out) for out in work.outs]
-    if (event := work.recorded) is not None and len(work.raw.data) + len(event.body) > is_small_below:
-        events = state.topics.events
-        sizes += [record_bytes(*record) for record in events.records([events.row(event)], 0)]
+    if (row := work.event_row) is not None and len(work.raw.data) + len(row.body) > is_small_below:
+        sizes += [record_bytes(*record) for record in state.topics.events.records([row], 0)]
     for _, entry in work.entries:
         size = entry_bytes(entry)
         sizes.append(len(egress_codec.encode(entry)) if size > is_small_below else size)

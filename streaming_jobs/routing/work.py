@@ -13,6 +13,7 @@ from gateway.deliveries import DeliveryOutcome
 from gateway.deliveries import encode as encode_deliveries
 from gateway.egress import Confirm, Deliver, Entry, Group, Position
 from gateway.event import MESH_ERROR_HEADER, NO_HEADERS, PROGRESSIVE_HEADER, Event, Kind
+from gateway.event_records import EventRow
 from gateway.protocols.session import error_body
 from gateway.protocols.spec import Encoded, Target
 from gateway.raw_log.frames import RawFrame, ReplyAddress, Source, datagram_name, session_id
@@ -47,6 +48,7 @@ class Work:
     entries: list[tuple[int, Entry]] = field(default_factory=list)
     parts: Counter[str] = field(default_factory=Counter)
     recorded: Event | None = None
+    event_row: EventRow | None = None
     refused: Reason | None = None
     trace: TraceContext | None = None
 
@@ -75,11 +77,12 @@ class Work:
         """Whatever was to come of it."""
         self.outs.clear()
         self.entries.clear()
-        self.recorded = None
+        self.recorded = self.event_row = None
         self.reject(refused, _MATCH)
 
     def record(self, event: Event) -> None:
         """Says what stands in `events` of this frame."""
+        self.event_row = self.state.topics.events.row(event)
         self.recorded = event
 
     def next_position(self, edge: str) -> Position:

@@ -22,8 +22,8 @@ from gateway.raw_log import mesh_frames
 from gateway.raw_log.container import ContainerBuilder
 from gateway.raw_log.frames import Facts, ReplyAddress, Source
 from gateway.raw_log.mesh_frames import MESH, EdgeStarted, MeshFrame, SessionClosed, SessionOpened
-from streaming_jobs.routing.mesh_state import MeshState
 from streaming_jobs.routing.known_ids import KnownIds
+from streaming_jobs.routing.mesh_state import MeshState
 from streaming_jobs.routing.outputs import Out
 from streaming_jobs.routing.record_outputs import RoutedRecord
 from streaming_jobs.routing.rows import RowFunctions
@@ -62,7 +62,9 @@ class MeshInALog:
     rows: list[RoutedRecord] = field(default_factory=list)
     records: dict[tuple[int, int], bytes] = field(default_factory=dict)
     withhold_from_raw: bool = False
-    """What is written to `raw` is lost, as what Spark's dedup drops is."""
+    """What is written to `raw` is lost."""
+    knows_ids: bool = False
+    """Each record is routed by a worker that knows the ids of those before. Else each worker is a new one."""
 
     def __post_init__(self) -> None:
         self.state = MeshState(self._config(self.settings), KeyRing(self.keys), GATEWAY)
@@ -96,8 +98,9 @@ class MeshInALog:
         return f"{partition}-{offset}-0"
 
     def route(self, partition: int, offset: int) -> list[Out]:
-        """Routes what stands there, perhaps once more, as a worker does that knows no ids yet."""
-        self._functions.known = KnownIds(self.state.horizon_seconds)
+        """Routes what stands there, perhaps once more."""
+        if not self.knows_ids:
+            self._functions.known = KnownIds(self.state.horizon_seconds)
         routed = self._functions.route_record(self.records[partition, offset], partition, offset, NOW)
         self.rows.append(routed)
         self.written += routed.outs
