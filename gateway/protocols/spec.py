@@ -5,7 +5,7 @@ Everything in it is pure: bytes in, values out. The edge uses `session`; the rou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 from typing import Generic, Protocol, Self, TypeVar
@@ -123,20 +123,31 @@ class CommonFrames:
     def __len__(self) -> int:
         return len(self.frames)
 
-    def without(self, places: Collection[int]) -> CommonFrames | None:
-        """Returns the frames but for those at these places; None if there are no others."""
-        is_kept = [at not in places for at in range(len(self))]
-        if not any(is_kept):
-            return None
+    def only(self, is_kept: Sequence[bool]) -> CommonFrames:
+        """Returns the frames for which `is_kept` is true."""
+        kept = np.array(is_kept, bool)
         return CommonFrames(
-            self.rows[is_kept],
-            self.received_at[is_kept],
+            self.rows[kept],
+            self.received_at[kept],
             list(compress(self.flows, is_kept)),
             list(compress(self.repeat_keys, is_kept)),
             list(compress(self.message_ids, is_kept)),
             list(compress(self.sent_at, is_kept)),
             list(compress(self.bodies, is_kept)),
             list(compress(self.frames, is_kept)),
+        )
+
+    def part(self, begin: int, end: int) -> CommonFrames:
+        """Returns the frames at these places."""
+        return CommonFrames(
+            self.rows[begin:end],
+            self.received_at[begin:end],
+            self.flows[begin:end],
+            self.repeat_keys[begin:end],
+            self.message_ids[begin:end],
+            self.sent_at[begin:end],
+            self.bodies[begin:end],
+            self.frames[begin:end],
         )
 
 

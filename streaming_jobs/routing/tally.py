@@ -40,10 +40,10 @@ class Tally:
         self._routed: dict[str, int] = {}
         self._other: dict[Series, int] = {}
 
-    def accepted(self, protocol: str, auth: Auth, outcome: str, reason: str = "") -> None:
-        """A frame that was decoded and believed; what `match` made of it."""
+    def accepted(self, protocol: str, auth: Auth, outcome: str, reason: str = "", count: int = 1) -> None:
+        """Counts frames that were decoded and believed; `outcome` says what `match` made of them."""
         key = protocol, auth, outcome, reason
-        self._accepted[key] = self._accepted.get(key, 0) + 1
+        self._accepted[key] = self._accepted.get(key, 0) + count
 
     def control(self, protocol: str) -> None:
         self._add((FRAMES, Stage.DECODE, CONTROL, "", protocol))

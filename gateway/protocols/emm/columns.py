@@ -221,7 +221,9 @@ class CommonPackets:
             rows, received_at, proofs.flows, proofs.repeat_keys, _message_ids(frames), (sent * SECOND_US).tolist(),
             proofs.bodies, frames,
         )  # fmt: skip
-        return found.without(bad) if bad else found
+        if bad:
+            found = found.only([place not in bad for place in range(len(found))])
+        return found if len(found) else None
 
     def _is_fresh(
         self, record: RecordColumns, rows: NDArray[np.intp], numbers: NDArray[np.intp], sent: NDArray[np.int64],
