@@ -3,8 +3,13 @@
     python -m tests.bench.route [PROFILE]
 
 Containers of HMAC-signed emm events go through the row functions as a Spark worker calls them, to one datagram
-subscriber and to none. `judge` decodes and verifies, `route` is the whole pass, `pickle` what travels to the JVM. With
-an argument the hottest functions are shown instead.
+subscriber and to none. `judge` decodes and verifies, `route` is the whole pass, `pickle` what travels to the JVM.
+
+`columns` is the fast pass of the same containers, to its event records and packed egress: `verify` finds and proves the
+common frames, the rest routes and writes them. `mixed` has packets of twenty layouts and sixteen nodes with a source
+each. `batch` writes events as JSON batches. `ed25519` is signed so.
+
+With an argument the hottest functions are shown instead: `plain` or `columns`.
 """
 
 from __future__ import annotations
@@ -14,21 +19,30 @@ import pickle
 import pstats
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gateway.auth.keyring import Key
+from gateway.auth.verification import public_of
+from gateway.egress_codec import EgressBuilder
+from gateway.event_records import Row
 from gateway.protocols.emm import codec
 from gateway.protocols.emm.frames import EventType, Field, FieldType
 from gateway.protocols.emm.signing import Signer
-from gateway.raw_log.container import ContainerBuilder, decode_record
+from gateway.raw_log.container import ContainerBuilder, decode_record, read_columns
 from gateway.raw_log.frames import Source
+from streaming_jobs.routing.columnar import FEWEST_FRAMES, ColumnarPass, CommonRecord
+from streaming_jobs.routing.destinations import Fanout
 from streaming_jobs.routing.rows import RowFunctions
 from tests.unit.router.mesh_in_a_log import EDGE, EPOCH, NOW, MeshInALog
 
-NODE, KEY_ID, SECRET = bytes(15) + b"\1", bytes(3) + b"\1", b"k" * 32
-KEYS: Mapping[bytes, Mapping[bytes, Key]] = {NODE: {KEY_ID: Key(KEY_ID, hmac=SECRET)}}
-SIZES = (1, 10, 100, 200)
+NODES = [bytes(15) + bytes([number]) for number in range(1, 17)]
+KEY_ID, SECRET = bytes(3) + b"\1", b"k" * 32
+KEYS: Mapping[bytes, Mapping[bytes, Key]] = {
+    node: {KEY_ID: Key(KEY_ID, hmac=SECRET, ed25519=public_of(SECRET))} for node in NODES
+}
+SIZES = (1, 4, 10, 100, 400)
+LAYOUTS = 20
 ROUNDS = 7
 
 
@@ -36,27 +50,68 @@ def source(peer: str) -> Source:
     return Source("emm", "emm", EDGE, EPOCH, peer=peer)
 
 
-def mesh(subscribed: bool) -> MeshInALog:
-    made = MeshInALog(keys=KEYS)
+def mesh(subscribed: bool, **settings: Any) -> MeshInALog:
+    made = MeshInALog(keys=KEYS, settings=settings)
     if subscribed:
         wanted = Field(FieldType.BINARY, b'{"subscribe":["temp.>"]}')
-        made.log(source("192.0.2.9:1"), packet(b"hell", (wanted,), EventType.HELLO))
+        made.log(source("192.0.2.9:1"), packet(b"hell", (wanted,), event_type=EventType.HELLO))
         assert made.rejections() == []
     return made
 
 
-def packet(message_id: bytes, fields: tuple[Field, ...], event_type: int = EventType.EVENT) -> bytes:
-    draft = codec.Draft(message_id, NOW, fields, event_type)
-    return codec.encode(draft, Signer(NODE, KEY_ID, SECRET))
+def packet(
+    message_id: bytes, fields: tuple[Field, ...], node: bytes = NODES[0], event_type: int = EventType.EVENT,
+    *, is_signed: bool = False,
+) -> bytes:  # fmt: skip
+    signer = Signer(node, KEY_ID, None, SECRET) if is_signed else Signer(node, KEY_ID, SECRET)
+    return codec.encode(codec.Draft(message_id, NOW, fields, event_type), signer)
 
 
-def container(frames: int) -> bytes:
-    body = Field(FieldType.JSON, b'{"celsius": 21.5, "place": "' + b"x" * 80 + b'"}')
-    fields = (Field(FieldType.STRING, b"temp.high"), body)
-    builder, of = ContainerBuilder(EDGE, EPOCH), source("192.0.2.7:4000")
+def container(frames: int, *, layouts: int = 1, is_signed: bool = False) -> bytes:
+    """With several layouts there are as many nodes, and a source for each."""
+    builder = ContainerBuilder(EDGE, EPOCH)
+    sources = [source(f"192.0.2.7:{4000 + number}") for number in range(min(layouts, len(NODES)))]
     for number in range(frames):
-        builder.add(of, NOW * 1_000_000, packet(number.to_bytes(4, "big"), fields))
+        body = b'{"celsius": 21.5, "place": "' + b"x" * (80 - number % layouts) + b'"}'
+        fields = (Field(FieldType.STRING, b"temp.high"), Field(FieldType.JSON, body))
+        place = number % len(sources)
+        made = packet(number.to_bytes(4, "big"), fields, NODES[place], is_signed=is_signed)
+        builder.add(sources[place], NOW * 1_000_000 + number // 8, made)
     return builder.build()
+
+
+class Columns:
+    """The fast pass as the router calls it, with a set for its memory of keys."""
+
+    def __init__(self, made: MeshInALog) -> None:
+        self._state = made.state
+        self._fast = ColumnarPass(made.state, Fanout(made.state))
+        self._seen: set[bytes] = set()
+        self.event_rows: list[Row] = []
+
+    def admit(self, keys: Sequence[bytes], _seconds: Sequence[int]) -> list[bool]:
+        is_new = [key not in self._seen for key in keys]
+        self._seen.update(keys)
+        return is_new
+
+    def egress(self, edge: str) -> EgressBuilder:
+        if edge not in self._builders:
+            self._builders[edge] = EgressBuilder(0, 5, self._state.config.kafka.message_bytes)
+        return self._builders[edge]
+
+    def verify(self, record: bytes) -> CommonRecord:
+        common = self._fast.read(read_columns(record), 0, 5)
+        assert common is not None
+        return common
+
+    def route(self, record: bytes, frames: int) -> int:
+        """Returns how many Kafka records came of it."""
+        self._builders: dict[str, EgressBuilder] = {}
+        self.event_rows.clear()
+        self._seen.clear()
+        assert self.verify(record).route(0, self.admit, self) == frames
+        events = list(self._state.topics.events.records(self.event_rows, 0))
+        return len(events) + sum(len(builder.finish()) for builder in self._builders.values())
 
 
 def best_us(run: Callable[[], object], count: int) -> float:
@@ -90,23 +145,43 @@ def costs(frames: int, subscribed: bool) -> dict[str, float]:
     }
 
 
+def columnar_costs(frames: int, kind: str) -> dict[str, float]:
+    settings = {"events": {"format": "batch"}} if kind == "batch" else {}
+    columns = Columns(mesh(True, **settings))
+    record = container(frames, layouts=LAYOUTS if kind == "mixed" else 1, is_signed=kind == "ed25519")
+    return {
+        "read": best_us(lambda: read_columns(record), frames),
+        "verify": best_us(lambda: columns.verify(record), frames),
+        "columns": best_us(lambda: columns.route(record, frames), frames),
+    }
+
+
 def main() -> None:
     for subscribed in (False, True):
         for frames in SIZES:
-            measured = costs(frames, subscribed)
-            shown = "  ".join(f"{name} {cost:6.2f}" for name, cost in measured.items())
-            print(f"{frames:4} frames, {int(subscribed)} receivers  {shown}")
+            print(f"{frames:4} frames, {int(subscribed)} receivers  {shown(costs(frames, subscribed))}")
+    for kind in ("plain", "mixed", "batch", "ed25519"):
+        for frames in SIZES:
+            if frames >= FEWEST_FRAMES:
+                print(f"{frames:4} frames, {kind:7} columns  {shown(columnar_costs(frames, kind))}")
 
 
-def profile() -> None:
-    functions, record = RowFunctions(mesh(True).state), container(100)
+def shown(measured: Mapping[str, float]) -> str:
+    return "  ".join(f"{name} {cost:6.2f}" for name, cost in measured.items())
+
+
+def profile(what: str) -> None:
+    functions, columns, record = RowFunctions(mesh(True).state), Columns(mesh(True)), container(100)
     profiler = cProfile.Profile()
     profiler.enable()
     for offset in range(200):
-        functions.route_record(record, 0, offset, NOW)
+        if what == "columns":
+            columns.route(record, 100)
+        else:
+            functions.route_record(record, 0, offset, NOW)
     profiler.disable()
     pstats.Stats(profiler).sort_stats("tottime").print_stats(35)
 
 
 if __name__ == "__main__":
-    profile() if len(sys.argv) > 1 else main()
+    profile(sys.argv[1]) if len(sys.argv) > 1 else main()
