@@ -53,9 +53,16 @@ class EventTemplate(NamedTuple):
     text: bytes
     data: DataForm
 
+    def of_checked_bodies(self) -> EventTemplate:
+        """Returns the template for events whose bodies have been found to be what their content type says."""
+        return self._replace(data=DataForm.CHECKED) if self.data is DataForm.VALUE else self
+
 
 class DataForm(StrEnum):
+    """`CHECKED` is a value that has been found to be JSON already."""
+
     VALUE = "value"
+    CHECKED = "checked"
     TEXT = "text"
     BASE64 = "base64"
 
@@ -189,7 +196,8 @@ def _text(
 def _data(form: DataForm, body: bytes) -> bytes:
     if not body:
         return b""
-    if form is DataForm.VALUE and is_plain_json(body):
+    is_value = form is DataForm.VALUE or form is DataForm.CHECKED
+    if is_value and (_stands_bare(body) if form is DataForm.CHECKED and len(body) < _DEEPEST else is_plain_json(body)):
         return b',"data":' + body
     if form is DataForm.TEXT and (quoted := _quoted_text(body)) is not None:
         return b',"data":' + quoted
@@ -217,15 +225,17 @@ def is_plain_json(body: bytes) -> bool:
 
     A JSON string or null is left out: a reader of columns gets its value and not its text. So are blanks around it.
     """
-    if _FIRST.match(body) is None or body[-1] in _BLANK or body.count(b"[") + body.count(b"{") > _DEEPEST:
-        return False
-    if _LONG.search(body) is not None:
+    if not _stands_bare(body) or body.count(b"[") + body.count(b"{") > _DEEPEST or _LONG.search(body) is not None:
         return False
     try:
         JSON_DECODER.decode(body.decode())
     except (ValueError, RecursionError):
         return False
     return True
+
+
+def _stands_bare(body: bytes) -> bool:
+    return _FIRST.match(body) is not None and body[-1] not in _BLANK
 
 
 _quoted = json.encoder.encode_basestring_ascii

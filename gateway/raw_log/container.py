@@ -190,6 +190,11 @@ class RecordColumns:
     def __len__(self) -> int:
         return len(self.lengths)
 
+    def received_between(self) -> tuple[int, int]:
+        """Returns the first and the last time at which a frame of the record was received."""
+        times = self.received_at.tolist()
+        return min(times), max(times)
+
     def frame(self, index: int) -> RawFrame:
         start = int(self.starts[index])
         return RawFrame(

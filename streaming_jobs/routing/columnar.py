@@ -30,6 +30,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from gateway.content import JSON
 from gateway.egress import Group
 from gateway.egress_codec import EgressBuilder, Route
 from gateway.event import SECOND_US, Event, Kind
@@ -196,11 +197,14 @@ class ColumnarPass:
             except Rejected:
                 flow = Flow(None)
             else:
-                is_common = self._is_common(event, spoken)
-                flow = Flow(event, self.state.topics.events.template(event) if is_common else None)
+                flow = Flow(event, self._template(event) if self._is_common(event, spoken) else None)
             flows[name] = flow
             self._count += 1
         return flow
+
+    def _template(self, event: Event) -> EventTemplate:
+        template = self.state.topics.events.template(event)
+        return template.of_checked_bodies() if event.content_type == JSON else template
 
     def _is_common(self, event: Event, spoken: Spoken) -> bool:
         return (
@@ -304,9 +308,10 @@ class CommonRecord:
         self._flows = flows
         self._id_prefix = b"%d-%d-" % (partition, offset)
         self._rows: list[int] = common.rows.tolist()
-        self._ends = [*(np.flatnonzero(np.diff(common.rows) != 1) + 1).tolist(), len(common)]
+        gaps = np.flatnonzero(np.diff(common.rows) != 1).tolist() if len(common) < len(record) else []
+        self._ends = [*(place + 1 for place in gaps), len(common)]
         """Places at which common frames stop standing side by side."""
-        self._first, self._last = int(common.received_at.min()), int(common.received_at.max())
+        self._first, self._last = record.received_between()
 
     @property
     def uncommon_rows(self) -> list[int]:

@@ -33,7 +33,7 @@ from gateway.auth.verification import (
 from gateway.content import JSON_DECODER, MAX_DEPTH
 from gateway.event import SECOND_US
 from gateway.protocols.emm.body import single_content
-from gateway.protocols.emm.frames import FLAGS_OFFSET, HEADER_BYTES, FieldType
+from gateway.protocols.emm.frames import FLAGS_OFFSET, HEADER_BYTES, MAX_FIELD_BYTES, MESSAGE_ID_BYTES, FieldType
 from gateway.protocols.emm.mapping import LATEST_SECONDS
 from gateway.protocols.emm.options import EmmOptions
 from gateway.protocols.emm.rules import check_encoding
@@ -50,7 +50,7 @@ MOST_OCTETS = 5 + 2 * 7
 _LENGTHS = slice(HEADER_BYTES - 2, HEADER_BYTES + 2)
 """Payload Length and the head of the first field: by them the layout of a packet is looked up."""
 _NAME = HEADER_BYTES + 2
-_MESSAGE_ID = slice(1, 5)
+_MESSAGE_ID = slice(1, 1 + MESSAGE_ID_BYTES)
 _TIMESTAMP_AT, _TIMESTAMP_BYTES = 7, np.arange(8)
 _JSON, _STRING = FieldType.JSON.value, FieldType.STRING.value
 _NUMBERS = (FieldType.INTEGER.value, FieldType.FLOAT.value)
@@ -215,11 +215,11 @@ class CommonPackets:
                 return None
         received_at = record.received_at[rows]
         layouts = [self._layouts.layouts[number] for number in numbers.tolist()]
-        proofs = self._prove(frames, layouts, int(received_at.min()), int(received_at.max()))
+        proofs = self._prove(frames, layouts, *record.received_between())
         bad = {*proofs.wrong, *self._make_bodies(proofs.bodies, layouts)}
         found = CommonFrames(
-            rows, received_at, proofs.flows, proofs.repeat_keys, _message_ids(frames), (sent * SECOND_US).tolist(),
-            proofs.bodies, frames,
+            rows, received_at, proofs.flows, proofs.repeat_keys, _message_ids(proofs.repeat_keys),
+            (sent * SECOND_US).tolist(), proofs.bodies, frames,
         )  # fmt: skip
         if bad:
             found = found.only([place not in bad for place in range(len(found))])
@@ -252,12 +252,16 @@ class CommonPackets:
         bodies: list[bytes] = []
         made: list[bytes] = []
         given: list[bytes] = []
+        before: Layout | None = None
         for frame, layout in zip(frames, layouts, strict=True):
-            (
-                name_end, node, sender_end, key_id, key_id_end, signed_end, tag, tag_end, signature, data, data_end,
-                traits,
-            ) = layout  # fmt: skip
-            sender = frame[node:sender_end] + frame[key_id:key_id_end]
+            if layout is not before:
+                (
+                    name_end, node, sender_end, key_id, key_id_end, signed_end, tag, tag_end, signature, data,
+                    data_end, traits,
+                ) = before = layout  # fmt: skip
+            sender = frame[node:sender_end]
+            if key_id:
+                sender += frame[key_id:key_id_end]
             flows.append(frame[_NAME:name_end] + sender + traits)
             repeat_keys.append(sender[:NODE_BYTES] + frame[_MESSAGE_ID])
             bodies.append(frame[data:data_end])
@@ -298,12 +302,13 @@ class CommonPackets:
 
     def _all_hold(self, kind: int, fields: Sequence[bytes]) -> bool:
         try:
-            text = self._separator.join(fields).decode()
+            joined = self._separator.join(fields)
+            text = joined.decode()
         except UnicodeDecodeError:
             return False
         if kind == _STRING:
             return True
-        if text.count("[") + text.count("{") > MAX_DEPTH and max(map(_brackets, fields)) > MAX_DEPTH:
+        if _may_be_deep(joined):
             return False
         try:
             values = JSON_DECODER.decode(f"[{text}]")
@@ -339,14 +344,21 @@ def _times(octets: NDArray[np.uint8], at: NDArray[np.int64]) -> NDArray[np.int64
     return numbers
 
 
-def _message_ids(frames: Sequence[bytes]) -> list[bytes]:
+def _message_ids(repeat_keys: Sequence[bytes]) -> list[bytes]:
     """Returns each packet's Message ID in hexadecimal digits."""
-    digits = b"".join([frame[_MESSAGE_ID] for frame in frames]).hex().encode()
-    return [digits[at : at + 8] for at in range(0, len(digits), 8)]
+    digits = b"".join(repeat_keys).hex().encode()
+    each = 2 * (NODE_BYTES + MESSAGE_ID_BYTES)
+    return [digits[end - 2 * MESSAGE_ID_BYTES : end] for end in range(each, len(digits) + 1, each)]
 
 
-def _brackets(body: bytes) -> int:
-    return body.count(b"[") + body.count(b"{")
+def _may_be_deep(joined: bytes) -> bool:
+    """True if one of the fields may have more opening brackets than values may be deep: so many stand within the length
+    of a field somewhere. (Then each field is looked at alone.)"""
+    if joined.count(b"[") + joined.count(b"{") <= MAX_DEPTH:
+        return False
+    octets = np.frombuffer(joined, np.uint8)
+    brackets = np.flatnonzero((octets | 0x20) == ord("{"))  # `[` differs from it in this bit alone
+    return int((brackets[MAX_DEPTH:] - brackets[:-MAX_DEPTH]).min()) < MAX_FIELD_BYTES
 
 
 def _holds(kind: int, body: bytes) -> bool:

@@ -56,13 +56,15 @@ DENIED = "00000000-0000-0000-0000-000000000002"
 PERMISSIONS: list[dict[str, Any]] = [
     {"nodes": [DENIED], "publish": {"deny": ["secret.>"]}, "subscribe": {"deny": ["temp.low"]}}
 ]
-SUBJECTS = ("temp.high", "temp.low", "temp/high", "secret.x", "größe", "mesh.ping", "a.*", "temp." + "x" * 200, "b")
+SUBJECTS = ("temp.high", "temp.low", "temp/high", "secret.x", "größe", "mesh.ping", "a.*", "temp." + "x" * 150, "b")
 PATTERNS = ("temp.>", "temp.*", ">", "secret.>", "b")
 BODIES = (
     Field(FieldType.JSON, b'{"celsius": 21.5}'),
     Field(FieldType.JSON, b' [1, "x"] '),
     Field(FieldType.JSON, b'"\\ud800"'),
     Field(FieldType.JSON, b"{"),
+    Field(FieldType.JSON, b'["' + b"[" * 205 + b'"]'),
+    Field(FieldType.JSON, b"[" * 66 + b"]" * 66),
     Field(FieldType.STRING, b"text"),
     Field(FieldType.STRING, b"\xff"),
     Field(FieldType.INTEGER, b"\0\0\1\0"),
@@ -82,7 +84,7 @@ def twins(**more: Any) -> tuple[Twin, Twin]:
 def event(random: Random) -> bytes:
     fields = [Field(FieldType.STRING, random.choices(SUBJECTS, (20, 5, 2, 2, 2, 1, 1, 2, 2))[0].encode())]
     if random.random() < 0.9:
-        fields.append(random.choices(BODIES, (20, 3, 1, 1, 2, 1, 2, 2, 2))[0])
+        fields.append(random.choices(BODIES, (20, 3, 1, 1, 1, 1, 2, 1, 2, 2, 2))[0])
     if random.random() < 0.1:
         fields.append(Field(FieldType.TIMESTAMP, random.choice((TIMESTAMP, TIMESTAMP - 400)).to_bytes(8, "big")))
     message_id = random.randrange(200).to_bytes(4, "big") if random.random() < 0.3 else random.randbytes(4)
