@@ -21,6 +21,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from gateway import cloud_event
@@ -172,12 +173,18 @@ def _batch(key: bytes, texts: list[bytes]) -> EventRecord:
 
 def _binary(row: Row) -> EventRecord:
     template, event_id, received_at, message_id, sent_at, body = row
-    own = [("ce_id", event_id), ("ce_time", rfc3339_bytes(received_at))]
+    own: tuple[Header, ...] = ("ce_id", event_id), _time_header("ce_time", received_at)
     if message_id:
-        own.append(("ce_meshmessageid", message_id))
+        own += (("ce_meshmessageid", message_id),)
     if sent_at is not None:
-        own.append(("ce_meshsentat", rfc3339_bytes(sent_at)))
-    return EventRecord(template.key, body, (*template.headers, *own))
+        own += (_time_header("ce_meshsentat", sent_at),)
+    return EventRecord(template.key, body, template.headers + own)
+
+
+@lru_cache(maxsize=1_024)
+def _time_header(name: str, at_us: int) -> Header:
+    """Many frames have their times in common, so many records share the object."""
+    return name, rfc3339_bytes(at_us)
 
 
 def _text(

@@ -23,7 +23,7 @@ import os
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import compress
 from typing import Any, Protocol
 
@@ -326,14 +326,28 @@ class CommonRecord:
         example, common = self._flows[place].event, self._common
         if example is None:
             return None
-        return replace(
-            example,
-            id=(self._id_prefix + b"%d" % row).decode(),
-            received_at=int(common.received_at[place]),
-            message_id=common.message_ids[place].decode(),
-            sent_at=common.sent_at[place],
-            body=common.bodies[place],
-            raw=common.frames[place],
+        # By position: `replace` takes three times as long. The tests compare each field with the plain path's.
+        return Event(
+            (self._id_prefix + b"%d" % row).decode(),
+            example.kind,
+            example.subject,
+            example.protocol,
+            example.listener,
+            example.edge,
+            example.session,
+            example.peer,
+            example.node,
+            int(common.received_at[place]),
+            common.message_ids[place].decode(),
+            example.correlation,
+            example.content_type,
+            common.bodies[place],
+            example.headers,
+            example.urgent,
+            common.sent_at[place],
+            example.auth,
+            example.key_id,
+            common.frames[place],
         )
 
     def route(self, row: int, admit: Admit, outputs: RecordOutputs) -> int:

@@ -27,7 +27,6 @@ from gateway.auth.verification import (
     HMAC_BYTES,
     TagMaker,
     hmac_maker,
-    verify_ed25519,
     wrong_tags,
 )
 from gateway.content import JSON_DECODER, MAX_DEPTH
@@ -38,6 +37,7 @@ from gateway.protocols.emm.mapping import LATEST_SECONDS
 from gateway.protocols.emm.options import EmmOptions
 from gateway.protocols.emm.rules import check_encoding
 from gateway.protocols.emm.scan import Place, Places, octets_read, walk
+from gateway.protocols.emm.signing import is_signed_by
 from gateway.protocols.spec import CommonFrames, Env, Options
 from gateway.raw_log.container import RecordColumns
 from gateway.reasons import Rejected
@@ -323,7 +323,7 @@ def _proven_by_signature(packet: bytes, signed_end: int, tag: int, signature: in
     if tag and (key.make_tag is None or wrong_tags([key.make_tag(signed)], [packet[tag : tag + HMAC_BYTES]])):
         return _WRONG
     end = signature + ED25519_SIGNATURE_BYTES
-    if key.public is None or not verify_ed25519(key.public, signed, packet[signature:end]):
+    if key.public is None or not is_signed_by(key.public, signed, packet[signature:end]):
         return _WRONG
     return packet[tag : tag + HMAC_BYTES] if tag else b""
 

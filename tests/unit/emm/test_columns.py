@@ -150,6 +150,12 @@ def test_a_wrong_tag_is_refused_wherever_it_stands_in_the_record() -> None:
             assert common_rows([good, wrong, signed]) == [0, 2]
 
 
+def test_a_wrong_signature_is_remembered_and_a_right_one_of_the_same_packet_still_holds() -> None:
+    right = packet(Field(FieldType.JSON, b"1"))
+    wrong = right[:-1] + bytes([right[-1] ^ 1])
+    assert [common_rows([wrong, one]) for one in (right, wrong, right)] == [[1], [], [1]]
+
+
 def test_tags_that_have_changed_places_are_both_refused() -> None:
     one = packet(Field(FieldType.JSON, b"1"), signer=HMAC_SIGNER)
     other = packet(Field(FieldType.JSON, b"2"), signer=HMAC_SIGNER)
