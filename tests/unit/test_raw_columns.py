@@ -72,7 +72,7 @@ def test_what_no_edge_wrote_is_refused_or_read(seed: int) -> None:
     [(1, []), (0, [{1: ("0-0-0", 1, [])}]), (0, [{-1: ("0-0-0", 1, [])}]), (0, [{"0": ("0-0-0", 1, [])}])],
 )
 def test_an_index_that_names_nothing_is_refused(source: int, more: list[object]) -> None:
-    packed = ("emm", "devices", 0, "", "", "none", "", {})
+    packed: tuple[object, ...] = ("emm", "devices", 0, "", "", "none", "", {})
     head = msgpack.packb(["edge-0", 7, [packed], {}, *more])
     record = struct.pack("<3sBII", b"MGR", 2, 1, len(head)) + head + struct.pack("<IHq", 1, source, 1) + b"x"
     with pytest.raises(Rejected) as refused:

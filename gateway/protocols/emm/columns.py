@@ -50,7 +50,8 @@ MOST_OCTETS = 5 + 2 * 7
 _LENGTHS = slice(HEADER_BYTES - 2, HEADER_BYTES + 2)
 """Payload Length and the head of the first field: by them the layout of a packet is looked up."""
 _NAME = HEADER_BYTES + 2
-_MESSAGE_ID = slice(1, 1 + MESSAGE_ID_BYTES)
+_MESSAGE_ID = range(1, 1 + MESSAGE_ID_BYTES)
+_KEY_BYTES = NODE_BYTES + MESSAGE_ID_BYTES
 _TIMESTAMP_AT, _TIMESTAMP_BYTES = 7, np.arange(8)
 _JSON, _STRING = FieldType.JSON.value, FieldType.STRING.value
 _NUMBERS = (FieldType.INTEGER.value, FieldType.FLOAT.value)
@@ -117,6 +118,8 @@ class Layouts:
         self._lengths = np.zeros(LAYOUTS_KEPT, np.int64)
         self.claimed_at = np.zeros(LAYOUTS_KEPT, np.int64)
         """Where the time stands by which freshness is judged."""
+        self.keys_at = np.zeros((LAYOUTS_KEPT, _KEY_BYTES), np.int64)
+        """Where the octets of the repeat key stand: NODE ID, then Message ID."""
         self._forget()
 
     def _forget(self) -> None:
@@ -154,6 +157,7 @@ class Layouts:
             self._octets[number] = [packet[position] for position in positions]
             self._lengths[number] = len(packet)
             self.claimed_at[number] = claimed_at
+            self.keys_at[number] = [*range(layout.node, layout.node + NODE_BYTES), *_MESSAGE_ID]
             self.layouts.append(layout)
             self._by_layout[name] = number
             self._by_head[packet[_LENGTHS]] = number
@@ -179,7 +183,6 @@ class _Proofs(NamedTuple):
     """What the one loop over the packets finds. `wrong` has the places of those that are not proven."""
 
     flows: list[bytes]
-    repeat_keys: list[bytes]
     bodies: list[bytes]
     wrong: list[int]
 
@@ -215,10 +218,12 @@ class CommonPackets:
                 return None
         received_at = record.received_at[rows]
         layouts = [self._layouts.layouts[number] for number in numbers.tolist()]
+        keys = octets.take(self._layouts.keys_at[numbers] + record.starts[rows][:, None], mode="clip").tobytes()
+        repeat_keys = [keys[at : at + _KEY_BYTES] for at in range(0, len(keys), _KEY_BYTES)]
         proofs = self._prove(frames, layouts, *record.received_between())
         bad = {*proofs.wrong, *self._make_bodies(proofs.bodies, layouts)}
         found = CommonFrames(
-            rows, received_at, proofs.flows, proofs.repeat_keys, _message_ids(proofs.repeat_keys),
+            rows, received_at, proofs.flows, repeat_keys, _message_ids(repeat_keys),
             (sent * SECOND_US).tolist(), proofs.bodies, frames,
         )  # fmt: skip
         if bad:
@@ -248,7 +253,6 @@ class CommonPackets:
         """Makes the tags that the packets' keys ask for, and compares them with theirs."""
         known_keys = self._keys
         flows: list[bytes] = []
-        repeat_keys: list[bytes] = []
         bodies: list[bytes] = []
         made: list[bytes] = []
         given: list[bytes] = []
@@ -263,7 +267,6 @@ class CommonPackets:
             if key_id:
                 sender += frame[key_id:key_id_end]
             flows.append(frame[_NAME:name_end] + sender + traits)
-            repeat_keys.append(sender[:NODE_BYTES] + frame[_MESSAGE_ID])
             bodies.append(frame[data:data_end])
             given.append(frame[tag:tag_end])
             key = known_keys.get(sender) or self._look_up(sender)
@@ -275,7 +278,7 @@ class CommonPackets:
                 made.append(_WRONG)
             else:
                 made.append(key.make_tag(frame[:signed_end]))
-        return _Proofs(flows, repeat_keys, bodies, wrong_tags(made, given))
+        return _Proofs(flows, bodies, wrong_tags(made, given))
 
     def _look_up(self, sender: bytes) -> _Known | None:
         """Returns the key of that name, if it is one alone. Only keys of the store are remembered."""
@@ -347,7 +350,7 @@ def _times(octets: NDArray[np.uint8], at: NDArray[np.int64]) -> NDArray[np.int64
 def _message_ids(repeat_keys: Sequence[bytes]) -> list[bytes]:
     """Returns each packet's Message ID in hexadecimal digits."""
     digits = b"".join(repeat_keys).hex().encode()
-    each = 2 * (NODE_BYTES + MESSAGE_ID_BYTES)
+    each = 2 * _KEY_BYTES
     return [digits[end - 2 * MESSAGE_ID_BYTES : end] for end in range(each, len(digits) + 1, each)]
 
 
