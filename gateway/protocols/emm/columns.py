@@ -42,8 +42,9 @@ from gateway.protocols.spec import CommonFrames, Env, Options
 from gateway.raw_log.container import RecordColumns
 from gateway.reasons import Rejected
 
-LAYOUTS_KEPT = 1_024
-"""Devices send packets of few layouts. Beyond so many all go, and are found again by a walk each."""
+LAYOUTS_KEPT = 8_192
+"""At some hundred bytes each. Thirty sizes of bodies and twenty of names make six hundred layouts. Beyond so many all
+go, and are found again by a walk each."""
 MOST_OCTETS = 5 + 2 * 7
 """A walk reads five octets of the header and two of each field."""
 
@@ -113,12 +114,12 @@ class Layouts:
     """The layouts that were seen. They have numbers, which are rows of the tables; row 0 fits no packet."""
 
     def __init__(self) -> None:
-        self._positions = np.zeros((LAYOUTS_KEPT, MOST_OCTETS), np.int64)
+        self._positions = np.zeros((LAYOUTS_KEPT, MOST_OCTETS), np.int16)
         self._octets = np.zeros((LAYOUTS_KEPT, MOST_OCTETS), np.uint8)
-        self._lengths = np.zeros(LAYOUTS_KEPT, np.int64)
+        self._lengths = np.zeros(LAYOUTS_KEPT, np.uint32)
         self.claimed_at = np.zeros(LAYOUTS_KEPT, np.int64)
         """Where the time stands by which freshness is judged."""
-        self.keys_at = np.zeros((LAYOUTS_KEPT, _KEY_BYTES), np.int64)
+        self.keys_at = np.zeros((LAYOUTS_KEPT, _KEY_BYTES), np.int16)
         """Where the octets of the repeat key stand: NODE ID, then Message ID."""
         self._forget()
 
