@@ -12,6 +12,8 @@ Invariants
    gets its bytes back from the text; anything else stands in `data_base64`.
 2. A batch never holds what a JSON parser with common limits refuses, because one such event would hide the others.
 3. An event that is too large for a batch stands in a record of its own, in the binary form.
+4. SEPARATOR stands between the events of a batch and in front of a body, and nowhere else. Spark's parser keeps neither
+   the blanks nor the numbers of a value as they are written, so its reader finds the bytes of a body by it.
 """
 
 from __future__ import annotations
@@ -33,6 +35,8 @@ from gateway.reasons import Reason, Rejected
 CONTENT_TYPE = "content-type"
 STRUCTURED = "application/cloudevents+json"
 BATCH = "application/cloudevents-batch+json"
+SEPARATOR = ",\n\n"
+_SEPARATOR = SEPARATOR.encode()
 _BATCH_HEADERS: tuple[Header, ...] = ((CONTENT_TYPE, BATCH.encode()),)
 RECORD_BYTES, HEADER_BYTES = 128, 10
 """What Kafka's format adds to a batch of one record (61 + 21 bytes and lengths) and to a header (two lengths)."""
@@ -154,7 +158,7 @@ class EventWriter:
         size = 2
         for row in rows:
             text = _text(*row)
-            if size + len(text) + 1 > self._most_bytes:
+            if size + len(_SEPARATOR) + len(text) > self._most_bytes:
                 if texts:
                     yield _batch(key, texts)
                 texts, size = [], 2
@@ -162,13 +166,13 @@ class EventWriter:
                     yield _binary(row)
                     continue
             texts.append(text)
-            size += len(text) + 1
+            size += len(_SEPARATOR) + len(text)
         if texts:
             yield _batch(key, texts)
 
 
 def _batch(key: bytes, texts: list[bytes]) -> EventRecord:
-    return EventRecord(key, b"[" + b",".join(texts) + b"]", _BATCH_HEADERS)
+    return EventRecord(key, b"[" + _SEPARATOR.join(texts) + b"]", _BATCH_HEADERS)
 
 
 def _binary(row: Row) -> EventRecord:
@@ -205,7 +209,7 @@ def _data(form: DataForm, body: bytes) -> bytes:
         return b""
     is_value = form is DataForm.VALUE or form is DataForm.CHECKED
     if is_value and (_stands_bare(body) if form is DataForm.CHECKED and len(body) < _DEEPEST else is_plain_json(body)):
-        return b',"data":' + body
+        return _SEPARATOR + b'"data":' + body
     if form is DataForm.TEXT and (quoted := _quoted_text(body)) is not None:
         return b',"data":' + quoted
     return b',"data_base64":"' + base64.b64encode(body) + b'"'
@@ -230,7 +234,8 @@ _BLANK = (0x20, 0x09, 0x0A, 0x0D)
 def is_plain_json(body: bytes) -> bool:
     """True where `body`, put into a larger JSON text, is read back by any parser, and to the byte.
 
-    A JSON string or null is left out: a reader of columns gets its value and not its text. So are blanks around it.
+    A JSON string or null is left out: a reader of columns gets its value and not its text. So are blanks around it, and
+    what holds SEPARATOR.
     """
     if not _stands_bare(body) or body.count(b"[") + body.count(b"{") > _DEEPEST or _LONG.search(body) is not None:
         return False
@@ -242,7 +247,7 @@ def is_plain_json(body: bytes) -> bool:
 
 
 def _stands_bare(body: bytes) -> bool:
-    return _FIRST.match(body) is not None and body[-1] not in _BLANK
+    return _FIRST.match(body) is not None and body[-1] not in _BLANK and _SEPARATOR not in body
 
 
 _quoted = json.encoder.encode_basestring_ascii

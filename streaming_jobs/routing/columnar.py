@@ -25,16 +25,16 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gateway.content import JSON
 from gateway.egress import Group
-from gateway.egress_codec import EgressBuilder, Route
+from gateway.egress_codec import Route
 from gateway.event import SECOND_US, Event, Kind
-from gateway.event_records import EventTemplate, Row
+from gateway.event_records import EventTemplate
 from gateway.faults import Faults
 from gateway.protocols.spec import CommonFrames, CommonReader, Env, ProtocolSpec
 from gateway.raw_log.container import RecordColumns
@@ -43,6 +43,7 @@ from gateway.reasons import Rejected
 from gateway.subjects import is_control
 from streaming_jobs.routing.destinations import Destinations, Encodings, Fanout, Receivers
 from streaming_jobs.routing.mesh_state import MeshState, Spoken
+from streaming_jobs.routing.record_outputs import RecordOutputs
 from streaming_jobs.routing.tally import EVENT
 from streaming_jobs.routing.work import RECEIVER_BYTES
 
@@ -57,17 +58,8 @@ NONCE_BYTES = 16
 FRAME_BYTES = 65_536
 """No datagram is longer, whatever else its entry holds."""
 
-Admit = Callable[[Sequence[bytes], Sequence[int]], Sequence[bool]]
+Admit = Callable[[Sequence[bytes], Sequence[int]], list[bool]]
 """(repeat keys, seconds of receipt) of frames in their order → which of them are no repeats."""
-
-
-class RecordOutputs(Protocol):
-    """What a record's frames write into, in the order of the frames: the fast pass and the plain path alike."""
-
-    @property
-    def event_rows(self) -> list[Row]: ...
-
-    def egress(self, edge: str) -> EgressBuilder: ...
 
 
 @dataclass(slots=True, eq=False)
@@ -151,7 +143,7 @@ class ColumnarPass:
         common = reader.read(record, rows, options)
         if common is None:
             return None
-        return CommonRecord(self, record, partition, offset, common, self._flows_of(record, common))
+        return CommonRecord(self, record, spec.name, partition, offset, common, self._flows_of(record, common))
 
     def _protocol_of(self, record: RecordColumns) -> ProtocolSpec[Any] | None:
         """Returns the protocol of the first frame that is of a protocol with columns: records mix few protocols."""
@@ -299,10 +291,11 @@ class CommonRecord:
     """
 
     def __init__(
-        self, columnar: ColumnarPass, record: RecordColumns, partition: int, offset: int, common: CommonFrames,
-        flows: list[Flow],
+        self, columnar: ColumnarPass, record: RecordColumns, protocol: str, partition: int, offset: int,
+        common: CommonFrames, flows: list[Flow],
     ) -> None:  # fmt: skip
         self._pass = columnar
+        self._protocol = protocol
         self._record = record
         self._common = common
         self._flows = flows
@@ -350,6 +343,15 @@ class CommonRecord:
             common.frames[place],
         )
 
+    def plain_until(self, row: int) -> int:
+        """Returns the row after this one at which the next common frame stands that may be routed in columns."""
+        version, first, last = self._pass.state.table.version, self._first, self._last
+        for place in range(bisect_left(self._rows, row + 1), len(self._rows)):
+            flow = self._flows[place]
+            if not (flow.is_plain and flow.knows_receivers(version, first, last)):
+                return self._rows[place]
+        return len(self._record)
+
     def route(self, row: int, admit: Admit, outputs: RecordOutputs) -> int:
         """Routes the common frames that stand side by side from this row on. Returns the row at which it stopped."""
         begin = bisect_left(self._rows, row)
@@ -384,6 +386,7 @@ class CommonRecord:
         is_new = admit(common.repeat_keys, seconds)
         self._count(flows)
         if not all(is_new):
+            self._pass.state.tally.repeated(self._protocol, is_new.count(False))
             flows = list(compress(flows, is_new))
             common = common.only(is_new)
         if flows:

@@ -28,6 +28,8 @@ LOSSES = "losses"
 """from, to, what."""
 VERDICTS = "verdicts"
 """auth, protocol: how the senders of the accepted frames were proven."""
+DUPLICATES = "duplicates"
+"""protocol: frames that were accepted and then dropped as repeats."""
 
 ACCEPTED, REJECTED, CONTROL, EVENT, AGAIN, ROUTED = "accepted", "rejected", "control", "event", "again", "routed"
 
@@ -53,6 +55,10 @@ class Tally:
 
     def routed(self, destinations: int, protocol: str) -> None:
         self._routed[protocol] = self._routed.get(protocol, 0) + destinations
+
+    def repeated(self, protocol: str, count: int = 1) -> None:
+        """Counts frames that were dropped as repeats."""
+        self._add((DUPLICATES, protocol), count)
 
     def lost(self, origin: str, to: str, what: str) -> None:
         self._add((LOSSES, origin, to, what))

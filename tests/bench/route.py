@@ -3,13 +3,11 @@
     python -m tests.bench.route [PROFILE]
 
 Containers of HMAC-signed emm events go through the row functions as a Spark worker calls them, to one datagram
-subscriber and to none. `judge` decodes and verifies, `route` is the whole pass, `pickle` what travels to the JVM.
+subscriber: with their common frames in columns, and every frame one by one. `read` decodes the container, `route` is
+the whole pass with the ids that it remembers, `pickle` what travels to the JVM. `mixed` has packets of twenty layouts
+and sixteen nodes with a source each. `batch` writes events as JSON batches. `ed25519` is signed so.
 
-`columns` is the fast pass of the same containers, to its event records and packed egress: `verify` finds and proves the
-common frames, the rest routes and writes them. `mixed` has packets of twenty layouts and sixteen nodes with a source
-each. `batch` writes events as JSON batches. `ed25519` is signed so.
-
-With an argument the hottest functions are shown instead: `plain` or `columns`.
+With an argument the hottest functions are shown instead: `one` or `columns`.
 """
 
 from __future__ import annotations
@@ -19,20 +17,17 @@ import pickle
 import pstats
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from gateway.auth.keyring import Key
 from gateway.auth.verification import public_of
-from gateway.egress_codec import EgressBuilder
-from gateway.event_records import Row
 from gateway.protocols.emm import codec
 from gateway.protocols.emm.frames import EventType, Field, FieldType
 from gateway.protocols.emm.signing import Signer
-from gateway.raw_log.container import ContainerBuilder, decode_record, read_columns
+from gateway.raw_log.container import ContainerBuilder, read_columns
 from gateway.raw_log.frames import Source
-from streaming_jobs.routing.columnar import FEWEST_FRAMES, ColumnarPass, CommonRecord
-from streaming_jobs.routing.destinations import Fanout
+from streaming_jobs.routing.known_ids import KnownIds
 from streaming_jobs.routing.rows import RowFunctions
 from tests.unit.router.mesh_in_a_log import EDGE, EPOCH, NOW, MeshInALog
 
@@ -80,40 +75,6 @@ def container(frames: int, *, layouts: int = 1, is_signed: bool = False) -> byte
     return builder.build()
 
 
-class Columns:
-    """The fast pass as the router calls it, with a set for its memory of keys."""
-
-    def __init__(self, made: MeshInALog) -> None:
-        self._state = made.state
-        self._fast = ColumnarPass(made.state, Fanout(made.state))
-        self._seen: set[bytes] = set()
-        self.event_rows: list[Row] = []
-
-    def admit(self, keys: Sequence[bytes], _seconds: Sequence[int]) -> list[bool]:
-        is_new = [key not in self._seen for key in keys]
-        self._seen.update(keys)
-        return is_new
-
-    def egress(self, edge: str) -> EgressBuilder:
-        if edge not in self._builders:
-            self._builders[edge] = EgressBuilder(0, 5, self._state.config.kafka.message_bytes)
-        return self._builders[edge]
-
-    def verify(self, record: bytes) -> CommonRecord:
-        common = self._fast.read(read_columns(record), 0, 5)
-        assert common is not None
-        return common
-
-    def route(self, record: bytes, frames: int) -> int:
-        """Returns how many Kafka records came of it."""
-        self._builders: dict[str, EgressBuilder] = {}
-        self.event_rows.clear()
-        self._seen.clear()
-        assert self.verify(record).route(0, self.admit, self) == frames
-        events = list(self._state.topics.events.records(self.event_rows, 0))
-        return len(events) + sum(len(builder.finish()) for builder in self._builders.values())
-
-
 def best_us(run: Callable[[], object], count: int) -> float:
     """Microseconds a frame; the best round, since noise only adds."""
     best, repeats = float("inf"), max(2_000 // count, 1)
@@ -125,45 +86,31 @@ def best_us(run: Callable[[], object], count: int) -> float:
     return best / repeats / count * 1e6
 
 
-def costs(frames: int, subscribed: bool) -> dict[str, float]:
-    functions = RowFunctions(mesh(subscribed).state)
-    record = container(frames)
-    read = decode_record(record).frames
+def costs(frames: int, kind: str, *, in_columns: bool) -> dict[str, float]:
+    settings = {"events": {"format": "batch"}} if kind == "batch" else {}
+    functions = RowFunctions(mesh(True, **settings).state, in_columns=in_columns)
+    record = container(frames, layouts=LAYOUTS if kind == "mixed" else 1, is_signed=kind == "ed25519")
 
-    def routed() -> list[Any]:
-        rows = functions.route_record(record, 0, 5, NOW)
-        return [(row.key, row.at, [tuple(out) for out in row.outs]) for row in rows]
+    def routed() -> tuple[object, ...]:
+        functions.known = KnownIds(functions.horizon_seconds)
+        row = functions.route_record(record, 0, 5, NOW)
+        return row.log_seconds, 5, row.ids, [tuple(out) for out in row.outs]
 
     plain = routed()
-    assert len(plain) == frames
     return {
-        "read": best_us(lambda: decode_record(record), frames),
-        "judge": best_us(lambda: functions.judge(read, 0, 5), frames),
+        "read": best_us(lambda: read_columns(record), frames),
         "route": best_us(routed, frames),
         "pickle": best_us(lambda: pickle.dumps(plain, 5), frames),
         "bytes": len(pickle.dumps(plain, 5)) / frames,
     }
 
 
-def columnar_costs(frames: int, kind: str) -> dict[str, float]:
-    settings = {"events": {"format": "batch"}} if kind == "batch" else {}
-    columns = Columns(mesh(True, **settings))
-    record = container(frames, layouts=LAYOUTS if kind == "mixed" else 1, is_signed=kind == "ed25519")
-    return {
-        "read": best_us(lambda: read_columns(record), frames),
-        "verify": best_us(lambda: columns.verify(record), frames),
-        "columns": best_us(lambda: columns.route(record, frames), frames),
-    }
-
-
 def main() -> None:
-    for subscribed in (False, True):
-        for frames in SIZES:
-            print(f"{frames:4} frames, {int(subscribed)} receivers  {shown(costs(frames, subscribed))}")
     for kind in ("plain", "mixed", "batch", "ed25519"):
         for frames in SIZES:
-            if frames >= FEWEST_FRAMES:
-                print(f"{frames:4} frames, {kind:7} columns  {shown(columnar_costs(frames, kind))}")
+            for in_columns in (False, True):
+                how = "columns" if in_columns else "one by one"
+                print(f"{frames:4} frames, {kind:7} {how:10}  {shown(costs(frames, kind, in_columns=in_columns))}")
 
 
 def shown(measured: Mapping[str, float]) -> str:
@@ -171,14 +118,12 @@ def shown(measured: Mapping[str, float]) -> str:
 
 
 def profile(what: str) -> None:
-    functions, columns, record = RowFunctions(mesh(True).state), Columns(mesh(True)), container(100)
+    functions, record = RowFunctions(mesh(True).state, in_columns=what == "columns"), container(100)
     profiler = cProfile.Profile()
     profiler.enable()
     for offset in range(200):
-        if what == "columns":
-            columns.route(record, 100)
-        else:
-            functions.route_record(record, 0, offset, NOW)
+        functions.known = KnownIds(functions.horizon_seconds)
+        functions.route_record(record, 0, offset, NOW)
     profiler.disable()
     pstats.Stats(profiler).sort_stats("tottime").print_stats(35)
 
