@@ -141,7 +141,7 @@ class RowFunctions:
     def judge(
         self, frames: Sequence[RawFrame], partition: int, offset: int, first: int = 0
     ) -> list[Event | Rejected | None]:
-        """Returns the verdict on each frame; None for the mesh's own. Neighbours of one protocol are judged together."""
+        """Returns the verdict on each frame; None for the mesh's own. Neighbours of a protocol are judged together."""
         numbered = enumerate(frames, first)
         ids = [raw.again.event_id if raw.again else f"{partition}-{offset}-{index}" for index, raw in numbered]
         verdicts: list[Event | Rejected | None] = []

@@ -74,8 +74,8 @@ _refused: set[tuple[bytes, bytes, bytes]] = set()
 
 
 def is_signed_by(public: bytes, signed: bytes, signature: bytes) -> bool:
-    """True if the signature is right. What `columns` refuses the plain path looks at again, to say so: without a memory
-    a wrong signature would cost twice what a right one does."""
+    """True if the signature is right. What `columns` finds to be wrong the plain path looks at again, to say so;
+    without a memory a wrong signature would cost twice what a right one does."""
     packet = public, signed, signature
     if packet in _refused:
         return False
