@@ -9,7 +9,7 @@ The entries for one edge stand together in one record of `egress`, and the event
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from gateway.config.settings import ordinal_of
@@ -46,6 +46,7 @@ class RecordOutputs:
         self._outs: list[Out] = []
         self._edges: dict[int, EgressBuilder] = {}
         self.event_rows: list[Row] = []
+        self._waiting: Callable[[RecordOutputs], None] | None = None
 
     def add_frames(self, frames: Sequence[RoutedFrame]) -> None:
         """Adds the outputs of the frames that are no repeats. Repeats are counted."""
@@ -105,8 +106,15 @@ class RecordOutputs:
         """Returns what collects the entries for an edge."""
         return self.builder(ordinal_of(edge))
 
+    def before_entries(self, write: Callable[[RecordOutputs], None]) -> None:
+        """Has something written before the next entry of a frame, or at the end: many runs of frames at once."""
+        self._waiting = write
+
     def builder(self, edge_ordinal: int) -> EgressBuilder:
         """Returns what collects the entries for one edge."""
+        if self._waiting is not None:
+            write, self._waiting = self._waiting, None
+            write(self)
         builder = self._edges.get(edge_ordinal)
         if builder is None:
             largest = self._state.config.kafka.message_bytes
@@ -118,6 +126,8 @@ class RecordOutputs:
 
     def finish(self, log_seconds: int) -> RoutedRecord:
         """Returns the row; nothing can be added after that."""
+        if self._waiting is not None:
+            self._waiting(self)
         topics = self._state.topics
         outs = self._outs
         outs += self._event_records()
