@@ -1,6 +1,6 @@
 """The fast pass: routes the common frames of a raw record in columns, and leaves all others to the plain path.
 
-    record ─► CommonReader of the protocol ─► flows ─► admit (dedup) ─► one run of egress rows for each edge, event rows
+    record ─► CommonReader of the protocol ─► flows ─► admit (dedup) ─► event rows, runs of egress rows for each edge
 
 Frames of one *flow* make events that differ in nothing but id, times, message id and body. What becomes of them is
 therefore the same, as long as settings, keys and interests are. The first frame of a flow goes through the functions
@@ -25,7 +25,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +47,7 @@ from streaming_jobs.routing.record_outputs import RecordOutputs
 from streaming_jobs.routing.tally import EVENT
 from streaming_jobs.routing.work import RECEIVER_BYTES
 
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 FLOWS_REMEMBERED = 16_384
 """At some 3 KB each. Beyond so many all go, and are asked for again by their next frames."""
@@ -307,7 +308,9 @@ class CommonRecord:
         self._first, self._last = record.received_between()
         self._seconds: list[int] = (common.received_at // SECOND_US).tolist()
         self._received: list[int] = common.received_at.tolist()
-        self._going: list[tuple[int, Deliveries]] = []
+        self._places = list(range(len(common)))
+        self._going: list[int] = []
+        self._going_to: list[Deliveries] = []
         """Places of frames that are not in egress yet, and where each goes."""
 
     def event(self, row: int) -> Event | None:
@@ -380,12 +383,26 @@ class CommonRecord:
         flows = self._flows[begin:end]
         self._count(flows)
         is_new = admit(self._common.repeat_keys[begin:end], self._seconds[begin:end])
-        places: Sequence[int] = range(begin, end)
-        if not all(is_new):
+        if False in is_new:
             self._pass.state.tally.repeated(self._protocol, is_new.count(False))
-            places, flows = list(compress(places, is_new)), list(compress(flows, is_new))
-        self._write_events(places, flows, outputs)
-        self._going += [(place, flow.deliveries) for place, flow in zip(places, flows, strict=True) if flow.deliveries]
+            flows = list(compress(flows, is_new))
+
+        def new(column: list[T]) -> list[T]:
+            part = column[begin:end]
+            return part if len(flows) == len(part) else list(compress(part, is_new))
+
+        common, prefix = self._common, self._id_prefix
+        outputs.event_rows += zip(
+            [flow.template for flow in flows],
+            [b"%b%d" % (prefix, row) for row in new(self._rows)],
+            new(self._received),
+            new(common.message_ids),
+            new(common.sent_at),
+            new(common.bodies),
+            strict=True,
+        )
+        self._going += new(self._places)
+        self._going_to += [flow.deliveries or () for flow in flows]
         outputs.before_entries(self._write_egress)
 
     def _count(self, flows: Sequence[Flow]) -> None:
@@ -398,34 +415,19 @@ class CommonRecord:
                 if flow.receivers:
                     tally.routed(flow.receivers * count, event.protocol)
 
-    def _write_events(self, places: Sequence[int], flows: Sequence[Flow], outputs: RecordOutputs) -> None:
-        common, prefix, rows, received = self._common, self._id_prefix, self._rows, self._received
-        outputs.event_rows.extend(
-            [
-                (
-                    flow.template,
-                    b"%b%d" % (prefix, rows[place]),
-                    received[place],
-                    common.message_ids[place],
-                    common.sent_at[place],
-                    common.bodies[place],
-                )
-                for place, flow in zip(places, flows, strict=True)
-            ]
-        )
-
     def _write_egress(self, outputs: RecordOutputs) -> None:
-        """Writes the runs since the last time as one: what plain frames in between wrote was for nobody's session."""
-        going, self._going = self._going, []
-        if not going:
+        """Writes the runs since the last time as one run. No plain frame has written an entry in between."""
+        places, self._going = self._going, []
+        deliveries, self._going_to = self._going_to, []
+        distinct = {id(each): each for each in deliveries}
+        edges = _routes_by_edge(distinct.values())
+        if not edges:
             return
-        places = [place for place, _ in going]
-        distinct: dict[int, Deliveries] = {id(deliveries): deliveries for _, deliveries in going}
         numbers = {name: number for number, name in enumerate(distinct)}
-        numbered = np.array([numbers[id(deliveries)] for _, deliveries in going])
+        numbered = np.array([numbers[id(each)] for each in deliveries])
         rows, received_at = self._common.rows[places].astype(np.uint16), self._common.received_at[places]
         frames = [self._common.frames[place] for place in places]
-        for edge, routes in _routes_by_edge(distinct.values()).items():
+        for edge, routes in edges.items():
             chosen = [route for route in routes if route is not None]
             number_of = {id(route): number for number, route in enumerate(chosen)}
             route_of = np.array([number_of.get(id(route), -1) for route in routes])[numbered]
