@@ -425,18 +425,20 @@ class CommonRecord:
             return
         numbers = {name: number for number, name in enumerate(distinct)}
         numbered = np.array([numbers[id(each)] for each in deliveries])
-        rows, received_at = self._common.rows[places].astype(np.uint16), self._common.received_at[places]
-        frames = [self._common.frames[place] for place in places]
+        rows, received_at, frames = self._common.rows, self._common.received_at, self._common.frames
+        if len(places) < len(rows):
+            rows, received_at, frames = rows[places], received_at[places], [frames[place] for place in places]
+        indexes = rows.astype(np.uint16)
         for edge, routes in edges.items():
             chosen = [route for route in routes if route is not None]
             number_of = {id(route): number for number, route in enumerate(chosen)}
             route_of = np.array([number_of.get(id(route), -1) for route in routes])[numbered]
             builder = outputs.egress(edge)
             if len(chosen) == len(routes):
-                builder.deliver_run(rows, route_of, chosen, received_at, frames)
+                builder.deliver_run(indexes, route_of, chosen, received_at, frames)
                 continue
             goes = route_of >= 0
-            builder.deliver_run(rows[goes], route_of[goes], chosen, received_at[goes], list(compress(frames, goes)))
+            builder.deliver_run(indexes[goes], route_of[goes], chosen, received_at[goes], list(compress(frames, goes)))
 
 
 def _routes_by_edge(distinct: Collection[Deliveries]) -> dict[str, list[Route | None]]:

@@ -83,6 +83,8 @@ class RecordOutputs:
     def _add(self, frame: RoutedFrame) -> None:
         """Adds the outputs of a frame. What cannot be packed is refused, so that no frame ever ends the query."""
         self._outs += frame.outs
+        if frame.entries:
+            self._write_waiting()
         try:
             for edge_ordinal, entry in frame.entries:
                 self.builder(edge_ordinal).add(entry)
@@ -110,11 +112,13 @@ class RecordOutputs:
         """Has something written before the next entry of a frame, or at the end: many runs of frames at once."""
         self._waiting = write
 
+    def _write_waiting(self) -> None:
+        write, self._waiting = self._waiting, None
+        if write is not None:
+            write(self)
+
     def builder(self, edge_ordinal: int) -> EgressBuilder:
         """Returns what collects the entries for one edge."""
-        if self._waiting is not None:
-            write, self._waiting = self._waiting, None
-            write(self)
         builder = self._edges.get(edge_ordinal)
         if builder is None:
             largest = self._state.config.kafka.message_bytes
@@ -126,8 +130,7 @@ class RecordOutputs:
 
     def finish(self, log_seconds: int) -> RoutedRecord:
         """Returns the row; nothing can be added after that."""
-        if self._waiting is not None:
-            self._waiting(self)
+        self._write_waiting()
         topics = self._state.topics
         outs = self._outs
         outs += self._event_records()

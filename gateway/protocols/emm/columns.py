@@ -293,10 +293,14 @@ class CommonPackets:
         """Puts bodies in the place of data fields that are not bodies as they stand. Returns the places of fields that
         do not hold what they must."""
         kinds = [layout.traits[0] for layout in layouts]
+        distinct = set(kinds)
         bad: list[int] = []
-        for kind in set(kinds):
-            places = [at for at, other in enumerate(kinds) if other == kind]
-            fields = [values[at] for at in places] if len(places) < len(values) else values
+        for kind in distinct:
+            places: Sequence[int] = range(len(kinds))
+            fields = values
+            if len(distinct) > 1:
+                places = [at for at, other in enumerate(kinds) if other == kind]
+                fields = [values[at] for at in places]
             if kind in _NUMBERS:
                 for at in places:
                     values[at] = single_content(kind, values[at])[1]
