@@ -157,7 +157,7 @@ STATE = row(
     ),
     lines(
         "Watermark behind the clock",
-        "What lies behind it leaves the state. It moves on with each commit; far more than the window: no record moves it.",
+        "What lies behind it leaves the state. It moves on with each commit; it grows where no record comes.",
         "s",
         Query(greatest("watermark_lag_seconds", by="lane"), "{{lane}}", "no batch has been committed since the start"),
         width=6,
