@@ -149,5 +149,5 @@ def _is_replayed(frame: RoutedFrame) -> bool:
 
 
 def _received_second(frame: RoutedFrame) -> int:
-    """Returns when the frame was received, as `KnownIds` keeps it: no clock of an edge is wrong enough to end a query."""
+    """Returns when the frame was received, within what `KnownIds` can keep: no edge's clock may end a query."""
     return min(max(frame.raw.received_at // SECOND_US, 1), LAST_SECOND)

@@ -55,7 +55,7 @@ COPIES = 3
 RAW_DAYS, EVENT_DAYS, EGRESS_DAYS = 7, 7, 1
 STATE_SECONDS = 300 + 120 + 300
 """An id is kept for the replay window, the clocks' skew, and 300 s by which clocks may differ."""
-KNOWN_SECONDS = STATE_SECONDS + 2 * 360
+KNOWN_SECONDS = STATE_SECONDS + 360
 """In memory an id leaves with all that came within the same 360 s."""
 SPARE_SLOTS = 1
 """For what a lane reads when it starts again."""
