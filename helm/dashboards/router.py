@@ -145,7 +145,7 @@ STATE = row(
         "Rows",
         "One a raw record, with the ids that it brought. Each leaves when it is behind the watermark.",
         "short",
-        Query(total(of("state_rows"), by="lane"), "{{lane}}", "no batch has been committed since the start"),
+        Query(total(of("state_rows"), by="lane"), "{{lane}}", "Spark tells it from its second batch on"),
         width=6,
     ),
     lines(
@@ -159,7 +159,7 @@ STATE = row(
         "Watermark behind the clock",
         "What lies behind it leaves the state. It moves on with each commit; it grows where no record comes.",
         "s",
-        Query(greatest("watermark_lag_seconds", by="lane"), "{{lane}}", "no batch has been committed since the start"),
+        Query(greatest("watermark_lag_seconds", by="lane"), "{{lane}}", "Spark tells it from its second batch on"),
         width=6,
     ),
     lines(
