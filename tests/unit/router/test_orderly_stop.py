@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -36,7 +36,7 @@ def spark(jvm: object, master: str = "local[5]") -> Any:
     return SimpleNamespace(sparkContext=SimpleNamespace(master=master), _jvm=jvm)
 
 
-def must_not_be_called() -> bool:
+def must_not_be_called() -> NoReturn:
     raise AssertionError("nothing can come of it")
 
 
