@@ -8,7 +8,7 @@ from typing import NamedTuple
 from gateway.cloud_event import Header
 from gateway.config import Config
 from gateway.config.kafka import TopicName
-from gateway.event_records import EventRow, EventWriter, record_bytes
+from gateway.event_records import EventWriter, Row, record_bytes
 from gateway.raw_log.frames import Source
 from gateway.reasons import Rejected, Stage
 
@@ -43,7 +43,7 @@ class Topics:
     def raw(self, partition: int, record: bytes) -> Out:
         return Out(self._names["raw"], partition, None, record)
 
-    def event_records(self, rows: Iterable[EventRow], partition: int) -> list[Out]:
+    def event_records(self, rows: Iterable[Row], partition: int) -> list[Out]:
         """Returns the records of a raw record's events, in their order."""
         name = self._names["events"]
         return [Out(name, None, *record) for record in self.events.records(rows, partition)]

@@ -12,11 +12,13 @@ import logging
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from gateway.config.settings import ordinal_of
 from gateway.egress import Deliver, Entry
 from gateway.egress_codec import EgressBuilder
 from gateway.event import SECOND_US
-from gateway.event_records import EventRow
+from gateway.event_records import Row
 from gateway.faults import Faults
+from gateway.raw_log.frames import Source
 from gateway.raw_log.mesh_frames import MESH
 from gateway.reasons import Reason, Rejected, Stage
 from streaming_jobs.routing.known_ids import KnownIds, message_key
@@ -44,7 +46,7 @@ class RecordOutputs:
         self._place = partition, offset
         self._outs: list[Out] = []
         self._edges: dict[int, EgressBuilder] = {}
-        self._event_rows: list[tuple[RoutedFrame, EventRow]] = []
+        self.event_rows: list[Row] = []
 
     def add_frames(self, frames: Sequence[RoutedFrame]) -> None:
         """Adds the outputs of the frames that are no repeats. Repeats are counted."""
@@ -87,20 +89,22 @@ class RecordOutputs:
         except Exception:
             self._refuse(frame)
         if frame.event_row is not None:
-            self._event_rows.append((frame, frame.event_row))
+            self.event_rows.append(frame.event_row)
 
     def _refuse(self, frame: RoutedFrame) -> None:
+        place = f"{self._place[0]}-{self._place[1]}-{frame.frame_index}"
+        again = frame.raw.again
+        self._refuse_as(again.event_id if again else place, frame.raw.data, frame.raw.source, place if again else "")
+
+    def _refuse_as(self, event_id: str, data: bytes, source: Source | None, again: str = "") -> None:
         _faults.tell("packing what a frame gives")
         refused = Rejected(Reason.INTERNAL, "what it gives cannot be packed; see the router's log")
-        event_id = f"{self._place[0]}-{self._place[1]}-{frame.frame_index}"
-        source, again = frame.raw.source, frame.raw.again
-        first_id = again.event_id if again else event_id
-        self._outs.append(
-            self._state.topics.rejected(
-                first_id, Stage.MATCH, refused, frame.raw.data, source, event_id if again else ""
-            )
-        )
-        self._state.tally.rejected(Stage.MATCH, refused.reason, source.protocol)
+        self._outs.append(self._state.topics.rejected(event_id, Stage.MATCH, refused, data, source, again))
+        self._state.tally.rejected(Stage.MATCH, refused.reason, source.protocol if source else "")
+
+    def egress(self, edge: str) -> EgressBuilder:
+        """Returns what collects the entries for an edge."""
+        return self.builder(ordinal_of(edge))
 
     def builder(self, edge_ordinal: int) -> EgressBuilder:
         """Returns what collects the entries for one edge."""
@@ -125,14 +129,14 @@ class RecordOutputs:
     def _event_records(self) -> list[Out]:
         write, partition = self._state.topics.event_records, self._place[0]
         try:
-            return write([row for _, row in self._event_rows], partition)
+            return write(self.event_rows, partition)
         except Exception:  # then each alone, so that only the event at fault is refused
             records: list[Out] = []
-            for frame, row in self._event_rows:
+            for row in self.event_rows:
                 try:
                     records += write([row], partition)
                 except Exception:
-                    self._refuse(frame)
+                    self._refuse_as(row[1].decode(), b"", None)
             return records
 
 

@@ -16,12 +16,13 @@ from gateway.event_records import record_bytes
 from gateway.faults import Faults
 from gateway.interests.interest import Interest
 from gateway.protocols.spec import Lease, Options, ProtocolSpec
-from gateway.raw_log.container import decode_record
+from gateway.raw_log.container import RecordColumns, read_columns
 from gateway.raw_log.frames import Again, RawFrame
 from gateway.raw_log.mesh_frames import MESH
 from gateway.reasons import MeshError, Reason, Rejected, Stage
 from gateway.subjects import is_control
 from gateway.trail import came_round, found_in
+from streaming_jobs.routing.columnar import ColumnarPass, CommonRecord
 from streaming_jobs.routing.control import Control
 from streaming_jobs.routing.destinations import Fanout, target_of
 from streaming_jobs.routing.interest_log import InterestLog
@@ -44,13 +45,14 @@ class RowFunctions:
     """`route_record` is the one pass of Python that a record gets.
 
     `known` holds the ids of the records that were routed so far; somebody who begins in the middle of the log puts what
-    was known there in its place.
+    was known there in its place. Without `in_columns` every frame takes the plain path, which comes to the same.
     """
 
-    def __init__(self, state: MeshState) -> None:
+    def __init__(self, state: MeshState, *, in_columns: bool = True) -> None:
         self._state = state
         self.known = KnownIds(state.horizon_seconds)
         self._fanout = Fanout(state)
+        self._columnar = ColumnarPass(state, self._fanout) if in_columns else None
         interests = InterestLog(state)
         self._control = Control(state, interests)
         self._leases = Leases(state, interests)
@@ -64,26 +66,52 @@ class RowFunctions:
 
     def route_record(self, value: bytes, partition: int, offset: int, now_seconds: int) -> RoutedRecord:
         """Routes a record of the log, which stands right behind the one before."""
-        state = self._state
-        record = RecordOutputs(state, self.known, partition, offset)
+        state, known = self._state, self.known
+        record = RecordOutputs(state, known, partition, offset)
         try:
-            frames = decode_record(value).frames
+            columns = read_columns(value)
         except Rejected as refused:
             record.add(state.topics.rejected(f"{partition}-{offset}-0", Stage.LOG, refused, value, None))
             state.tally.rejected(Stage.LOG, refused.reason, "")
-            return record.finish(self.known.advance(now_seconds, now_seconds))
-        received = max((frame.received_at for frame in frames), default=0) // SECOND_US
-        log_seconds = self.known.advance(received, now_seconds)
-        record.add_frames(list(self.route_frames(frames, partition, offset)))
+            return record.finish(known.advance(now_seconds, now_seconds))
+        received_last = columns.received_between()[1] if len(columns) else 0
+        log_seconds = known.advance(received_last // SECOND_US, now_seconds)
+        common = self._columnar.read(columns, partition, offset) if self._columnar is not None else None
+        if common is None:
+            record.add_frames(list(self.route_frames(columns.frames(), partition, offset)))
+        else:
+            self._route_mixed(columns, common, record, partition, offset)
         return record.finish(log_seconds)
 
-    def route_frames(self, frames: Sequence[RawFrame], partition: int, offset: int) -> Iterator[RoutedFrame]:
-        """Returns frame by frame what the router makes of a record, whether it is a repeat or not."""
+    def _route_mixed(
+        self, columns: RecordColumns, common: CommonRecord, record: RecordOutputs, partition: int, offset: int
+    ) -> None:
+        """Routes runs of common frames in columns, and what stands between them frame by frame."""
+        row = 0
+        while row < len(columns):
+            stop = common.route(row, self.known.admit, record)
+            if stop == row:
+                stop = common.plain_until(row)
+                rows = range(row, stop)
+                frames, events = [columns.frame(at) for at in rows], [common.event(at) for at in rows]
+                record.add_frames(list(self.route_frames(frames, partition, offset, row, events)))
+            row = stop
+
+    def route_frames(
+        self, frames: Sequence[RawFrame], partition: int, offset: int, first: int = 0,
+        events: Sequence[Event | None] = (),
+    ) -> Iterator[RoutedFrame]:  # fmt: skip
+        """Returns frame by frame what the router makes of a record, whether it is a repeat or not.
+
+        Args:
+            first: the index of the first of these frames in the record.
+            events: of frames that were judged before; None for one that was not.
+        """
         traces = self._state.traces
         traced = traces.of_record(frames, partition, offset) if traces is not None else None
         largest = self._state.config.kafka.message_bytes
-        verdicts = self.judge(frames, partition, offset)
-        for index, (raw, judged) in enumerate(zip(frames, verdicts, strict=True)):
+        verdicts = self._complete(frames, partition, offset, first, events)
+        for index, (raw, judged) in enumerate(zip(frames, verdicts, strict=True), first):
             work = Work(self._state, Position(partition, offset, index), raw)
             if traced is not None:
                 judged = traced.begin(work, judged)
@@ -97,11 +125,25 @@ class RowFunctions:
                 traced.end(work, judged)
             yield RoutedFrame(index, raw, key, work.outs, work.entries, work.recorded, work.event_row)
 
+    def _complete(
+        self, frames: Sequence[RawFrame], partition: int, offset: int, first: int, events: Sequence[Event | None]
+    ) -> list[Event | Rejected | None]:
+        """Returns the verdicts of all frames: those that are there, and what `judge` says of the others."""
+        if not any(events):
+            return self.judge(frames, partition, offset, first)
+        return [
+            event or self.judge([raw], partition, offset, index)[0]
+            for index, (raw, event) in enumerate(zip(frames, events, strict=True), first)
+        ]
+
     # -- decode and authenticate -------------------------------------------------------------------------------
 
-    def judge(self, frames: Sequence[RawFrame], partition: int, offset: int) -> list[Event | Rejected | None]:
-        """The verdict on each frame; None for the mesh's own. Neighbours of one protocol are judged together."""
-        ids = [raw.again.event_id if raw.again else f"{partition}-{offset}-{index}" for index, raw in enumerate(frames)]
+    def judge(
+        self, frames: Sequence[RawFrame], partition: int, offset: int, first: int = 0
+    ) -> list[Event | Rejected | None]:
+        """Returns the verdict on each frame; None for the mesh's own. Neighbours of a protocol are judged together."""
+        numbered = enumerate(frames, first)
+        ids = [raw.again.event_id if raw.again else f"{partition}-{offset}-{index}" for index, raw in numbered]
         verdicts: list[Event | Rejected | None] = []
         for protocol, run in groupby(frames, _protocol_of):
             raws = list(run)

@@ -55,6 +55,7 @@ EMPTY = replace(
 BODIES = [
     b"null", b'"x"', b"21.50", b"1e400", b" {}", b"[1,  2]", b'{"a": "\\ud800 \\u00e9"}', b"NaN", b"true", b"9" * 600,
     b"[" * 150 + b"]" * 150, b'{"data": 1, "data": 2}', "\u2028é".encode(), b"\xff", b'{"n":' + b"1" * 499 + b"}",
+    '{\n  "°": [\n    1.50,\n    {"data": "}"}\n  ]\n}'.encode(), b'[1.50,\n\n{"data": 2}]', b'{"a": 1,\n\n"data": 2}',
 ]  # fmt: skip
 EVENTS = {
     "everything": FULL,
