@@ -42,6 +42,7 @@ from gateway.raw_log.frames import LINK_FACT, Source
 from gateway.reasons import Rejected
 from gateway.subjects import is_control
 from streaming_jobs.routing.destinations import Destinations, Encodings, Fanout, Receivers
+from streaming_jobs.routing.known_ids import FIRST_SECOND, LAST_SECOND
 from streaming_jobs.routing.mesh_state import MeshState, Spoken
 from streaming_jobs.routing.record_outputs import RecordOutputs
 from streaming_jobs.routing.tally import EVENT
@@ -382,7 +383,7 @@ class CommonRecord:
         if begin or end < len(common):
             common = common.part(begin, end)
         flows = self._flows[begin:end]
-        seconds = (common.received_at // SECOND_US).tolist()
+        seconds = np.clip(common.received_at // SECOND_US, FIRST_SECOND, LAST_SECOND).tolist()
         is_new = admit(common.repeat_keys, seconds)
         self._count(flows)
         if not all(is_new):

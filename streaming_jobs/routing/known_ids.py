@@ -59,6 +59,8 @@ _SHIFTS = (_U64(32), _U64(29))
 _BIT_SHIFTS = tuple(_U64(shift) for shift in (0, 6, 12, 18))
 _ONE, _LOW_BITS = _U64(1), _U64(63)
 _SECONDS = 0xFFFFFFFF
+FIRST_SECOND, LAST_SECOND = 1, _SECONDS
+"""Whoever asks puts a receive time outside of these to the nearer one, so that no edge's clock ends a query."""
 
 Idents = NDArray[np.uint64]
 Checks = NDArray[np.uint32]

@@ -21,12 +21,11 @@ from gateway.faults import Faults
 from gateway.raw_log.frames import Source
 from gateway.raw_log.mesh_frames import MESH
 from gateway.reasons import Reason, Rejected, Stage
-from streaming_jobs.routing.known_ids import KnownIds, message_key
+from streaming_jobs.routing.known_ids import FIRST_SECOND, LAST_SECOND, KnownIds, message_key
 from streaming_jobs.routing.mesh_state import MeshState
 from streaming_jobs.routing.outputs import Out
 from streaming_jobs.routing.routed_frame import RoutedFrame
 
-LAST_SECOND = (1 << 32) - 1
 _faults = Faults(logging.getLogger(__name__))
 
 
@@ -153,5 +152,4 @@ def _is_replayed(frame: RoutedFrame) -> bool:
 
 
 def _received_second(frame: RoutedFrame) -> int:
-    """Returns when the frame was received, within what `KnownIds` can keep: no edge's clock may end a query."""
-    return min(max(frame.raw.received_at // SECOND_US, 1), LAST_SECOND)
+    return min(max(frame.raw.received_at // SECOND_US, FIRST_SECOND), LAST_SECOND)

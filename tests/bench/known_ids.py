@@ -48,7 +48,9 @@ def main() -> None:
         known.admit(keys, [second] * IN_A_RECORD)
         slowest = max(slowest, time.perf_counter() - at)
         rows.append((second, known.added_row()))
-    print(f"{len(known):,} ids, {known.memory_bytes / len(known):.1f} bytes each; slowest record {slowest * 1e3:.0f} ms")
+    print(
+        f"{len(known):,} ids, {known.memory_bytes / len(known):.1f} bytes each; slowest record {slowest * 1e3:.0f} ms"
+    )
     began = time.process_time()
     for _ in range(ASKED_RECORDS):
         keys = record(chance)
@@ -68,7 +70,9 @@ def main() -> None:
         began = time.perf_counter()
         restored = read_snapshot(Path(folder), 0, 7, HORIZON_SECONDS)
         took = time.perf_counter() - began
-    print(f"read back: {len(restored):,} in {took:.1f} s, {size / 2**20:.0f} MiB; resident {resident_mib() - before:.0f}")
+    print(
+        f"read back: {len(restored):,} in {took:.1f} s, {size / 2**20:.0f} MiB; resident {resident_mib() - before:.0f}"
+    )
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from gateway.auth.keyring import Key
 from gateway.auth.verification import public_of
+from gateway.event import SECOND_US
 from gateway.protocols.emm import codec
 from gateway.protocols.emm.frames import EventType, Field, FieldType
 from gateway.protocols.emm.signing import Signer
@@ -210,3 +211,16 @@ def main(count: int) -> None:
 
 if __name__ == "__main__":
     main(1_000_000)
+
+
+@pytest.mark.parametrize("at", [0, -1, -(1 << 63), (1 << 32) * SECOND_US, (1 << 63) - 1])
+def test_no_time_of_receipt_ends_the_query_or_hides_a_repeat(at: int) -> None:
+    device, builder = Source("emm", "resign", EDGE, EPOCH, peer="192.0.2.7:4000"), ContainerBuilder(EDGE, EPOCH)
+    for number in range(8):
+        draft = codec.Draft(number.to_bytes(4, "big"), TIMESTAMP, (Field(FieldType.STRING, b"temp.high"),))
+        builder.add(device, at, codec.encode(draft, SIGNERS[0]))
+    made, (plain, columnar) = builder.build(), twins()
+    for passing in (8, 0):
+        (expected,), (found,) = plain.log(made, 0), columnar.log(made, 0)
+        compare(expected, found)
+        assert (len(found.of("events")), found.in_columns) == (passing, 8)
