@@ -42,6 +42,7 @@ from gateway.raw_log.frames import LINK_FACT, Source
 from gateway.reasons import Rejected
 from gateway.subjects import is_control
 from streaming_jobs.routing.destinations import Destinations, Encodings, Fanout, Receivers
+from streaming_jobs.routing.known_ids import FIRST_SECOND, LAST_SECOND
 from streaming_jobs.routing.mesh_state import MeshState, Spoken
 from streaming_jobs.routing.record_outputs import RecordOutputs
 from streaming_jobs.routing.tally import EVENT
@@ -306,7 +307,7 @@ class CommonRecord:
         self._ends = [*(place + 1 for place in gaps), len(common)]
         """Places at which common frames stop standing side by side."""
         self._first, self._last = record.received_between()
-        self._seconds: list[int] = (common.received_at // SECOND_US).tolist()
+        self._seconds: list[int] = np.clip(common.received_at // SECOND_US, FIRST_SECOND, LAST_SECOND).tolist()
         self._received: list[int] = common.received_at.tolist()
         self._places = list(range(len(common)))
         self._going: list[int] = []

@@ -21,7 +21,7 @@ from gateway.faults import Faults
 from gateway.raw_log.frames import Source
 from gateway.raw_log.mesh_frames import MESH
 from gateway.reasons import Reason, Rejected, Stage
-from streaming_jobs.routing.known_ids import KnownIds, message_key
+from streaming_jobs.routing.known_ids import FIRST_SECOND, LAST_SECOND, KnownIds, message_key
 from streaming_jobs.routing.mesh_state import MeshState
 from streaming_jobs.routing.outputs import Out
 from streaming_jobs.routing.routed_frame import RoutedFrame
@@ -165,4 +165,4 @@ def _is_replayed(frame: RoutedFrame) -> bool:
 
 
 def _received_second(frame: RoutedFrame) -> int:
-    return frame.raw.received_at // SECOND_US
+    return min(max(frame.raw.received_at // SECOND_US, FIRST_SECOND), LAST_SECOND)
