@@ -26,7 +26,7 @@ from gateway.history.places import Span
 from gateway.history.topics import History
 from streaming_jobs.judging.judge import InterestRecord, Judge
 from streaming_jobs.judging.judged import FIXED_ATTRIBUTES, PROOF_ATTRIBUTES, READ_ATTRIBUTES
-from streaming_jobs.router.plan import PlainArray
+from streaming_jobs.plain_types import PlainArray
 from streaming_jobs.spark import BRIEF_JVM, start_spark
 
 Spans = Mapping[int, Span]

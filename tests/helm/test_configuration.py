@@ -169,7 +169,6 @@ class TestRestarts:
             {"kafka": {"bootstrap": "elsewhere:9092"}},
             {"settings": {"replay_window_seconds": 60}},
             {"listeners": [{"name": "devices", "protocol": "emm", "transport": "udp", "port": 5051}]},
-            {"router": {"lanes": 2}},
             {"bindHost": "::"},
         ],
         ids=str,

@@ -208,10 +208,9 @@ class TestGuards:
             ({"edge": {"autoscaling": {"kind": "hpa", "maxReplicas": 17}}}, "17 edges need as many"),
             ({"edge": {"terminationGraceSeconds": 79}}, "noticeSeconds + gracefulShutdownSeconds + 15 is 80"),
             ({"edge": {"gracefulShutdownSeconds": 61}}, "would kill an edge that still drains"),
-            ({"router": {"lanes": 5}}, "5 lanes cannot share 4 partitions"),
-            ({"router": {"taskSlots": 4}}, "real time runs 5 tasks at once"),
-            ({"router": {"mode": "realtime", "taskSlots": 4}}, "there are 4 task slots"),
-            ({"router": {"lanes": 2, "executors": {"count": 1, "taskSlots": 5}}}, "runs 6 tasks at once"),
+            ({"router": {"taskSlots": 4}}, "real time needs 5 task slots"),
+            ({"router": {"mode": "realtime", "taskSlots": 4}}, "and one more) and there are 4"),
+            ({"kafka": {"partitions": 5}, "router": {"executors": {"count": 1, "taskSlots": 5}}}, "needs 6 task slots"),
             ({"router": {"executors": {"count": 2}}}, "this needs ReadWriteMany"),
             ({"router": {"kind": "sparkapplication"}}, "a SparkApplication needs executors"),
             (
@@ -242,15 +241,15 @@ class TestGuards:
             {"edge": {"terminationGraceSeconds": 80}},
             {"edge": {"replicas": 1}},
             {"edge": {"replicas": 3, "podDisruptionBudget": {"maxUnavailable": 2}}},
-            {"router": {"lanes": 4}},
+            {"router": {"lanes": 9}},
             {"router": {"taskSlots": 5}},
             {"router": {"mode": "microbatch", "taskSlots": 1}},
             {
+                "kafka": {"partitions": 5},
                 "router": {
-                    "lanes": 2,
                     "executors": {"count": 2, "taskSlots": 3},
                     "checkpoint": {"accessMode": "ReadWriteMany"},
-                }
+                },
             },
         ],
         ids=str,

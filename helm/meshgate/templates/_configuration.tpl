@@ -9,7 +9,7 @@
 {{- if $values.edge.record -}}
 {{- $_ := set $edge "record" $values.edge.record -}}
 {{- end -}}
-{{- $router := dict "management" (printf "%s:%d" $host (int $values.router.managementPort)) "checkpoint" "/var/lib/meshgate/router" "mode" $values.router.mode "lanes" $values.router.lanes "standby" $values.router.standby -}}
+{{- $router := dict "management" (printf "%s:%d" $host (int $values.router.managementPort)) "checkpoint" "/var/lib/meshgate/router" "mode" $values.router.mode "standby" $values.router.standby -}}
 {{- $config := dict "mesh" $values.mesh "kafka" (include "meshgate.kafkaConfiguration" . | fromYaml) "edge" $edge "router" $router -}}
 {{- $_ := set $config "listeners" (include "meshgate.listenersConfiguration" (list . $host) | fromYamlArray) -}}
 {{- $_ := set $config "trust" (printf "../trust/%s" $values.trust.key) -}}

@@ -53,13 +53,10 @@
 {{- $faults = append $faults (printf "edge.terminationGraceSeconds: %d s would kill an edge that still drains; noticeSeconds + gracefulShutdownSeconds + %s is %d" (int $edge.terminationGraceSeconds) (include "meshgate.closingSeconds" .) $needed) -}}
 {{- end -}}
 
-{{- if gt (int $router.lanes) (int $kafka.partitions) -}}
-{{- $faults = append $faults (printf "router.lanes: %d lanes cannot share %d partitions" (int $router.lanes) (int $kafka.partitions)) -}}
-{{- end -}}
 {{- $slots := include "meshgate.taskSlots" . | int -}}
 {{- $neededSlots := include "meshgate.neededTaskSlots" . | int -}}
 {{- if and (ne $router.mode "microbatch") (lt $slots $neededSlots) -}}
-{{- $faults = append $faults (printf "router: real time runs %d tasks at once (a raw partition each, a lane's state each) and there are %d task slots: raise router.taskSlots or router.executors, or use mode microbatch" $neededSlots $slots) -}}
+{{- $faults = append $faults (printf "router: real time needs %d task slots (one for each raw partition, and one more) and there are %d: raise router.taskSlots or router.executors, or use mode microbatch" $neededSlots $slots) -}}
 {{- end -}}
 {{- if and $router.executors.count (ne $router.checkpoint.accessMode "ReadWriteMany") -}}
 {{- $faults = append $faults "router.checkpoint.accessMode: executors keep their state beside the driver's; this needs ReadWriteMany" -}}
