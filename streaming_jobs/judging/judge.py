@@ -12,6 +12,7 @@ from gateway.interests import changes
 from gateway.interests.changes import Change, NewEpoch, Put
 from gateway.interests.interest import Interest
 from gateway.interests.records import apply_record
+from gateway.kafka.interest_reader import InterestRecord
 from gateway.raw_log import mesh_frames
 from gateway.raw_log.container import decode_record
 from gateway.raw_log.frames import Again, RawFrame
@@ -21,9 +22,6 @@ from streaming_jobs.judging.judged import NO_EFFECT, Effect, Judged, Verdict, fr
 from streaming_jobs.routing.destinations import Fanout, destination_of
 from streaming_jobs.routing.mesh_state import MeshState
 from streaming_jobs.routing.rows import RowFunctions
-
-InterestRecord = tuple[bytes, bytes | None]
-"""Key and value of a record of the compacted topic."""
 
 
 class Judge:
