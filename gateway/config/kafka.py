@@ -286,8 +286,8 @@ class KafkaSettings(Section):
 
     def _kept(self, name: TopicName, own: TopicSettings, bound: int | None) -> dict[str, str]:
         if name in COMPACTED:
-            segment = own.segment_bytes or max(COMPACTED_SEGMENT_BYTES, self.message_bytes)
-            return COMPACTION | {"segment.bytes": str(segment)}
+            compacted = own.segment_bytes or max(COMPACTED_SEGMENT_BYTES, self.message_bytes)
+            return COMPACTION | {"segment.bytes": str(compacted)}
         hours = own.retention_hours if own.retention_hours is not None else RETENTION_HOURS[name]
         kept = {"cleanup.policy": "delete", "retention.ms": str(round(hours * 3_600_000))}
         segment = own.segment_bytes

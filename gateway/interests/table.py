@@ -86,6 +86,9 @@ class InterestTable:
     def of(self, subscriber: str) -> tuple[Interest, ...]:
         return tuple(self._subscribers.get(subscriber, {}).values())
 
+    def get(self, key: InterestKey) -> Interest | None:
+        return self._subscribers.get(key.subscriber, {}).get(key)
+
     # -- matching ------------------------------------------------------------------------------------------------
 
     def match(self, subject: str, verb: Verb, at_us: int, event_id: str, may: May = lambda *_: True) -> Matched:
@@ -124,16 +127,19 @@ class InterestTable:
             case Put(interest):
                 return self._put(interest)
             case Remove(key, position):
-                named = self._subscribers.get(key.subscriber, {}).get(key)
+                named = self.get(key)
                 return self._end([named] if named and not _before(position, named.position) else [], key, position)
             case EndSession(subscriber, position):
                 return self._end(self._up_to(subscriber, position), subscriber, position)
             case SetFacts(subscriber, facts, position):
                 standing = self._up_to(subscriber, position)
                 return self._replace([replace(one, facts=facts, position=position) for one in standing])
-            case Renew(subscriber, expires_at, position):
+            case Renew(subscriber, expires_at, position, kept_until):
                 leased = [one for one in self._up_to(subscriber, position) if one.expires_at is not None]
-                return self._replace([replace(one, expires_at=expires_at, position=position) for one in leased])
+                return self._replace(
+                    replace(one, expires_at=expires_at, position=position, kept_until=kept_until or one.kept_until)
+                    for one in leased
+                )
             case NewEpoch():
                 return self._begin_epoch(change)
 

@@ -37,12 +37,16 @@ class Judge:
         trust = trust_file.load(config.trust, entry=config.identity.key)
         return cls(config, trust.keys, trust.identity)
 
-    def begin(self, standing: Iterable[InterestRecord]) -> None:
-        """Forgets all interests but these."""
+    def begin(self, standing: Iterable[InterestRecord], *, keeps_leases: bool = False) -> None:
+        """Forgets all interests but these.
+
+        Args:
+            keeps_leases: as for `apply_record`; True for who asks who is there now.
+        """
         self._state = MeshState(self._config, self._keys, self._identity)
         self.rows = RowFunctions(self._state)
         for key, value in standing:
-            apply_record(self._state.table, key, value)
+            apply_record(self._state.table, key, value, keeps_leases=keeps_leases)
 
     def record(self, value: bytes, partition: int, offset: int) -> Iterator[Judged]:
         """Every frame of a record. What is no record at all counts as one frame, as the router counts it."""

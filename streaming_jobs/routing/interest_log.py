@@ -52,13 +52,20 @@ class InterestLog:
             work.outs.append(self._state.topics.interest(key.to_bytes(), None))
         self._write(work, [Remove(key, frame_position(work.position)) for key in gone], ticket)
 
-    def renew(self, work: Work, interests: Iterable[Interest], expires_at: int) -> None:
-        """Prolongs leases; `interests` are those of one subscriber, already with the new end."""
-        renewed = list(interests)
-        for interest in renewed:
-            work.outs.append(self._state.topics.interest(interest.key.to_bytes(), interest.to_json()))
+    def renew(
+        self, work: Work, leases: Iterable[Interest], expires_at: int, kept_until: int, *, ticket: str = ""
+    ) -> None:
+        """Prolongs the leases of one subscriber. Their records are written only if those end before `expires_at`; then
+        they last until `kept_until`, so that most renewals write none."""
+        renewed, position = list(leases), frame_position(work.position)
+        is_kept = all(one.kept_until is not None and one.kept_until >= expires_at for one in renewed)
+        if not is_kept:
+            for lease in renewed:
+                kept = replace(lease, expires_at=expires_at, kept_until=kept_until, position=position)
+                work.outs.append(self._state.topics.interest(kept.key.to_bytes(), kept.to_json()))
         if renewed:
-            self._write(work, [Renew(renewed[0].subscriber, expires_at, frame_position(work.position))], "")
+            change = Renew(renewed[0].subscriber, expires_at, position, None if is_kept else kept_until)
+            self._write(work, [change], ticket)
 
     def set_facts(self, work: Work, subscriber: str) -> None:
         facts, position = work.raw.source.facts, frame_position(work.position)

@@ -45,6 +45,7 @@ INTERESTS = st.builds(
     facts=FACTS,
     node=TEXT,
     expires_at=st.none() | NUMBER,
+    kept_until=st.none() | NUMBER,
     durable=st.booleans(),
     position=POSITIONS,
 )
@@ -53,7 +54,7 @@ CHANGES: st.SearchStrategy[Change] = st.one_of(
     st.builds(Remove, KEYS, POSITIONS),
     st.builds(EndSession, TEXT, POSITIONS),
     st.builds(SetFacts, TEXT, FACTS, POSITIONS),
-    st.builds(Renew, TEXT, NUMBER, POSITIONS),
+    st.builds(Renew, TEXT, NUMBER, POSITIONS, st.none() | NUMBER),
     st.builds(NewEpoch, TEXT, NUMBER),
 )
 
