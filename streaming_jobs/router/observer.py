@@ -32,7 +32,7 @@ from gateway.raw_log.mesh_frames import MESH, Probe
 from streaming_jobs.router.jvm import JvmMetrics
 from streaming_jobs.router.key_times import KEY_STATES, key_state, next_key_end, next_node_end
 from streaming_jobs.router.metrics import RouterMetrics
-from streaming_jobs.routing.work import ROUTER
+from streaming_jobs.routing.change_records import ROUTER
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

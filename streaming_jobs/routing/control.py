@@ -66,6 +66,10 @@ class Control:
     def _unwant(self, work: Work, event: Event, verb: Verb) -> None:
         pattern, queue = _wanted(event)
         key = InterestKey(subscriber(work.raw.source, verb), verb, queue, dotted(pattern))
+        if key not in self._interests.of(key.subscriber):  # a change goes into every partition: not for nothing
+            if work.is_awaited(event):
+                work.answer_value(work.requester(event), True)
+            return
         ticket = _ticket(work, event)
         self._interests.remove(work, [key], ticket=ticket)
         self._answer(work, event, ticket)

@@ -17,14 +17,11 @@ from gateway.interests.changes import Change, EndSession, Put, Remove, Renew, Se
 from gateway.interests.interest import Interest, InterestKey
 from gateway.interests.records import epoch_record
 from gateway.raw_log import mesh_frames
-from gateway.raw_log.container import ContainerBuilder
-from gateway.raw_log.frames import Source
-from gateway.raw_log.mesh_frames import MESH, InterestChanged
+from gateway.raw_log.mesh_frames import InterestChanged
+from streaming_jobs.routing.change_records import ChangeFrame
 from streaming_jobs.routing.mesh_state import MeshState
 from streaming_jobs.routing.wants import frame_position
-from streaming_jobs.routing.work import ROUTER, Work
-
-_SOURCE = Source(MESH, "", ROUTER, 0)
+from streaming_jobs.routing.work import Work
 
 
 class InterestLog:
@@ -108,13 +105,8 @@ class InterestLog:
                 self._written.pop(change.subscriber, None)
 
     def _write(self, work: Work, made: list[Change], ticket: str) -> None:
-        """Into every raw partition. Only the last change carries the ticket: when it is applied, all are."""
-        if not made:
-            return
-        builder = ContainerBuilder(ROUTER, 0)
+        """Adds changes for every raw partition. Only the last carries the ticket: when it is applied, all are."""
         for at, change in enumerate(made):
             last = ticket if at == len(made) - 1 else ""
             frame = InterestChanged(changes.to_bytes(change).decode(), work.raw.source.edge if last else "", last)
-            builder.add(_SOURCE, work.raw.received_at, mesh_frames.encode(frame))
-        record = builder.build()
-        work.outs.extend(self._state.topics.raw(partition, record) for partition in range(self._state.raw_partitions))
+            work.changes.append(ChangeFrame(work.raw.received_at, mesh_frames.encode(frame)))

@@ -49,7 +49,7 @@ class RowFunctions:
         self._faults = Faults(log)
 
     def route_record(self, value: bytes, partition: int, offset: int, now_seconds: int) -> list[Row]:
-        rows = Packing(self._state.buckets, partition, offset, now_seconds)
+        rows = Packing(self._state, partition, offset, now_seconds)
         try:
             frames = decode_record(value).frames
         except Rejected as refused:
@@ -79,7 +79,7 @@ class RowFunctions:
             self._count(raw.source.protocol, work, judged)
             if traced is not None and work.trace is not None:
                 traced.end(work, judged)
-            yield Routed(index, raw, key, work.outs, work.recorded)
+            yield Routed(index, raw, key, work.outs, work.recorded, work.changes)
 
     # -- decode and authenticate -------------------------------------------------------------------------------
 
