@@ -74,6 +74,7 @@ class InterestTable:
         self._leases: dict[InterestKey, Interest] = {}
         self._epochs: dict[str, int] = {}
         self._ends: dict[InterestKey | str, FramePosition] = {}
+        self._counts: dict[str, int] = {}
         self._count = 0
 
     def __len__(self) -> int:
@@ -88,6 +89,10 @@ class InterestTable:
 
     def get(self, key: InterestKey) -> Interest | None:
         return self._subscribers.get(key.subscriber, {}).get(key)
+
+    def count_of(self, node: str) -> int:
+        """Returns how many interests the node has, in all of its sessions."""
+        return self._counts.get(node, 0)
 
     # -- matching ------------------------------------------------------------------------------------------------
 
@@ -201,6 +206,7 @@ class InterestTable:
             self._leases[key] = interest
         self._indexes[interest.verb].put(interest)
         self._count += 1
+        self._counts[interest.node] = self.count_of(interest.node) + 1
         return True
 
     def _delete(self, interest: Interest) -> None:
@@ -213,6 +219,9 @@ class InterestTable:
         self._leases.pop(key, None)
         self._indexes[interest.verb].remove(interest)
         self._count -= 1
+        self._counts[interest.node] -= 1
+        if not self._counts[interest.node]:
+            del self._counts[interest.node]
 
 
 def choose(members: tuple[Interest, ...], name: str) -> Interest:

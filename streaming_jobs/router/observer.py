@@ -143,6 +143,8 @@ class _Watch:
     def _count_interests(self) -> None:
         now = now_us()
         alive = Counter(one.verb for one in self._table if one.alive_at(now))
+        limit = self._config.limits.subscriptions_per_mesh
+        self._metrics.interests_limit.labels(self._metrics.mesh).set(limit)
         for verb in Verb:
             self._metrics.interests.labels(self._metrics.mesh, verb.value).set(alive[verb])
 

@@ -9,6 +9,7 @@ falls there.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -18,9 +19,10 @@ from gateway.interests.interest import Interest, InterestKey
 from gateway.interests.records import epoch_record
 from gateway.raw_log import mesh_frames
 from gateway.raw_log.mesh_frames import InterestChanged
+from gateway.reasons import Reason, Rejected
 from streaming_jobs.routing.change_records import ChangeFrame
 from streaming_jobs.routing.mesh_state import MeshState
-from streaming_jobs.routing.wants import frame_position
+from streaming_jobs.routing.wants import frame_position, limits_of
 from streaming_jobs.routing.work import Work
 
 
@@ -28,6 +30,8 @@ class InterestLog:
     def __init__(self, state: MeshState) -> None:
         self._state = state
         self._written: dict[str, dict[InterestKey, Interest]] = {}
+        self._written_of_node: Counter[str] = Counter()
+        self._written_count = 0
 
     def of(self, subscriber: str) -> dict[InterestKey, Interest]:
         """What the subscriber wants, counting what is still on its way through the log."""
@@ -38,14 +42,14 @@ class InterestLog:
         wanted = list(interests)
         for interest in wanted:
             if interest.session:
-                self._written.setdefault(interest.subscriber, {})[interest.key] = interest
+                self._remember(interest)
             work.outs.append(self._state.topics.interest(interest.key.to_bytes(), interest.to_json()))
         self._write(work, [Put(interest) for interest in wanted], ticket)
 
     def remove(self, work: Work, keys: Iterable[InterestKey], *, ticket: str = "") -> None:
         gone = list(keys)
         for key in gone:
-            self._written.get(key.subscriber, {}).pop(key, None)
+            self._forget(self._written.get(key.subscriber, {}).get(key))
             work.outs.append(self._state.topics.interest(key.to_bytes(), None))
         self._write(work, [Remove(key, frame_position(work.position)) for key in gone], ticket)
 
@@ -75,7 +79,7 @@ class InterestLog:
     def end(self, work: Work, subscriber: str) -> None:
         """Everything the subscriber wanted is over."""
         gone = self.of(subscriber)
-        self._written.pop(subscriber, None)
+        self._forget_all(subscriber)
         for key in gone:
             work.outs.append(self._state.topics.interest(key.to_bytes(), None))
         if gone:
@@ -91,18 +95,48 @@ class InterestLog:
             key, value = epoch_record(source.edge, source.epoch)
             work.outs.append(self._state.topics.interest(key, value))
         for interest in interests:
-            self._written.pop(interest.subscriber, None)
+            self._forget_all(interest.subscriber)
             if interest.position[0] == work.position.partition:
                 work.outs.append(self._state.topics.interest(interest.key.to_bytes(), None))
 
     def landed(self, change: Change) -> None:
         """A change has come back through the log: the table knows it now."""
         if isinstance(change, Put):
-            written = self._written.get(change.subscriber, {})
-            if written.get(change.interest.key) == change.interest:
-                del written[change.interest.key]
-            if not written:
-                self._written.pop(change.subscriber, None)
+            written = self._written.get(change.subscriber, {}).get(change.interest.key)
+            if written == change.interest:
+                self._forget(written)
+
+    def check_room(self, listener: str, node: str, added: int) -> None:
+        """Raises Rejected if so many more interests of a node are more than it, or all nodes together, may have."""
+        node_limit = limits_of(self._state, listener).subscriptions_per_node
+        if self._state.table.count_of(node) + self._written_of_node[node] + added > node_limit:
+            raise Rejected(Reason.OVERLOAD, f"a node has at most {node_limit} (subscriptions_per_node)")
+        mesh_limit = self._state.config.limits.subscriptions_per_mesh
+        if len(self._state.table) + self._written_count + added > mesh_limit:
+            raise Rejected(Reason.OVERLOAD, f"the mesh has at most {mesh_limit} (subscriptions_per_mesh)")
+
+    def _remember(self, interest: Interest) -> None:
+        """Keeps an interest that is under way. Until it has landed, a new version of a standing one counts twice."""
+        self._forget(self._written.get(interest.subscriber, {}).get(interest.key))
+        self._written.setdefault(interest.subscriber, {})[interest.key] = interest
+        self._written_of_node[interest.node] += 1
+        self._written_count += 1
+
+    def _forget(self, interest: Interest | None) -> None:
+        if interest is None:
+            return
+        written = self._written[interest.subscriber]
+        del written[interest.key]
+        if not written:
+            del self._written[interest.subscriber]
+        self._written_count -= 1
+        self._written_of_node[interest.node] -= 1
+        if not self._written_of_node[interest.node]:
+            del self._written_of_node[interest.node]
+
+    def _forget_all(self, subscriber: str) -> None:
+        for interest in list(self._written.get(subscriber, {}).values()):
+            self._forget(interest)
 
     def _write(self, work: Work, made: list[Change], ticket: str) -> None:
         """Adds changes for every raw partition. Only the last carries the ticket: when it is applied, all are."""

@@ -12,7 +12,7 @@ from gateway.reasons import Rejected, Stage
 from gateway.subjects import check_pattern, dotted
 from streaming_jobs.routing.interest_log import InterestLog
 from streaming_jobs.routing.mesh_state import MeshState
-from streaming_jobs.routing.wants import check_allowed, frame_position, most_interests
+from streaming_jobs.routing.wants import check_allowed, frame_position, limits_of
 from streaming_jobs.routing.work import Work
 
 SPARED_SECONDS, SPARED_SHARE = 1.0, 0.1
@@ -71,13 +71,18 @@ class Leases:
     def _grantable(self, work: Work, event: Event, lease: Lease) -> Lease:
         """Without the patterns that are malformed or forbidden; each of those is recorded."""
         node = replace(work.raw.source, node=event.node)  # the packet has proven it; its source knows an address
+        limit = limits_of(self._state, node.listener).subscriptions_per_session
+        held, granted = len(self._interests.of(_subscriber(event))), 0  # the list replaces what the node has
 
         def good(verb: Verb, patterns: tuple[str, ...]) -> tuple[str, ...]:
+            nonlocal granted
             kept = []
-            for pattern in dict.fromkeys(patterns[: most_interests(self._state, work.raw.source.listener)]):
+            for pattern in dict.fromkeys(patterns[:limit]):
                 try:
                     check_pattern(pattern)
                     check_allowed(self._state, node, verb, pattern)
+                    self._interests.check_room(node.listener, event.node, granted + 1 - held)
+                    granted += 1
                     kept.append(pattern)
                 except Rejected as refused:
                     work.reject(refused, Stage.MATCH)
