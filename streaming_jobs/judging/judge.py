@@ -18,6 +18,7 @@ from gateway.raw_log.container import decode_record
 from gateway.raw_log.frames import Again, RawFrame
 from gateway.raw_log.mesh_frames import MESH, EdgeStarted, InterestChanged
 from gateway.reasons import Rejected
+from gateway.rejected_frame import KEPT_BYTES
 from streaming_jobs.judging.judged import NO_EFFECT, Effect, Judged, Verdict, frame_print, judged, numbered
 from streaming_jobs.routing.destinations import Fanout, destination_of
 from streaming_jobs.routing.mesh_state import MeshState
@@ -55,7 +56,7 @@ class Judge:
         except Rejected as refused:
             yield Judged(
                 f"{partition}-{offset}-0", partition, offset, 0, 0, "", "", 0, Verdict.REJECTED.value,
-                reasons=(refused.reason.value,), frame_print=frame_print(value),
+                reasons=(refused.reason.value,), frame_print=frame_print(value[:KEPT_BYTES]),
             )  # fmt: skip
             return
         routed = self.rows.route_frames(frames, partition, offset)

@@ -14,6 +14,7 @@ from gateway.egress import Deliver, Group
 from gateway.egress_codec import EgressRecord
 from gateway.raw_log.frames import datagram_name, session_id
 from gateway.reasons import Stage
+from gateway.rejected_frame import KEPT_BYTES
 from streaming_jobs.routing.outputs import Out
 from streaming_jobs.routing.packing import Routed
 
@@ -91,7 +92,7 @@ def judged(routed: Routed, partition: int, offset: int, mesh: str, effect: Effec
         routed.key,
         reasons,
         event_print(cloud_event.attributes(event, mesh), event.body) if event else "",
-        frame_print(raw.data),
+        frame_print(raw.data[:KEPT_BYTES]),
         tuple(_destinations(by_topic.get("egress", []))),
         effect.touched,
         effect.causes,

@@ -51,6 +51,7 @@ SINK = {
     "kafka.batch.size": "262144",
     "kafka.enable.metrics.push": "false",
     "kafka.acks": "all",
+    "kafka.compression.type": "zstd",
 }
 
 
