@@ -89,7 +89,14 @@ def to_bytes(change: Change) -> bytes:
 
 
 def from_bytes(data: bytes) -> Change:
-    values = json.loads(data)
+    """Raises ValueError for what `to_bytes` has not made."""
+    try:
+        return _change(json.loads(data))
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"no change: {type(error).__name__}") from None
+
+
+def _change(values: dict[str, Any]) -> Change:
     match values.pop("change"):
         case "put":
             return Put(interest_from(values))

@@ -97,6 +97,12 @@ def test_an_unknown_change_is_an_error() -> None:
         from_bytes(b'{"change": "shrink"}')
 
 
+@pytest.mark.parametrize("data", [b"[]", b"7", b"{}", b'{"change": "put"}', b'{"change": "put", "rubscriber": "s"}'])
+def test_what_is_no_change_is_a_value_error(data: bytes) -> None:
+    with pytest.raises(ValueError, match="no change"):
+        from_bytes(data)
+
+
 def test_a_change_names_its_subscriber_and_position() -> None:
     put = Put(interest("a", "x", 7))
     assert (put.subscriber, put.position) == ("a", at(7))
