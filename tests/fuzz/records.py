@@ -122,7 +122,7 @@ def _event_seeds() -> Sequence[bytes]:
     (_, value, _), = batch.records([batch.row(EVENT)], 0)  # fmt: skip
     (_, _, headers), = binary.records([binary.row(EVENT)], 0)  # fmt: skip
     lines = b"\n".join(name.encode() + b"=" + given for name, given in headers)
-    return [b"\0" + value, b"\1" + value[1:-1], b"\2" + lines]
+    return [b"\0" + value, b"\1" + value[1:-1], b"\2" + lines, b"\2ce_meshheaders=" + NESTED]
 
 
 def _envelope_seeds() -> Sequence[bytes]:
