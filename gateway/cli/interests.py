@@ -32,7 +32,7 @@ def list_(config_file: str | None, output: Output, verb: str | None, **wanted: s
     """List them by their patterns, from the mesh's own record of them.
 
     A subscriber is a session (`meshgate peers show` tells of it), or what outlives its sessions: `emm:NODE`, whose
-    hello was a lease until `expires`, and `node:NODE@LISTENER`, which is owed what it misses.
+    hello was a lease until `expires` at the latest, and `node:NODE@LISTENER`, which is owed what it misses.
     """
     chosen = Wanted(verb=verb or "", **wanted)
     found = [interest_row(one) for one in standing(read_config(config_file)) if chosen.passes(one)]
