@@ -78,6 +78,12 @@ class Limits(Section):
     queue_bytes: Bytes = 8_388_608
     """Waiting to be written to one session; beyond it a slow peer loses frames, alone."""
     subscriptions_per_session: Count = 1_000
+    subscriptions_per_node: Count = 10_000
+    """A node has at most so many subscriptions and served subjects in all of its sessions. Beyond them a subscription
+    is refused with `overload`."""
+    subscriptions_per_mesh: Count = 100_000
+    """All nodes together have at most so many subscriptions and served subjects, because every worker of the router
+    keeps them in memory. Of the mesh as a whole: in a listener it says nothing."""
 
 
 class GrantSettings(Section):

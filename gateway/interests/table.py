@@ -74,6 +74,7 @@ class InterestTable:
         self._leases: dict[InterestKey, Interest] = {}
         self._epochs: dict[str, int] = {}
         self._ends: dict[InterestKey | str, FramePosition] = {}
+        self._counts: dict[str, int] = {}
         self._count = 0
         self.version = 0
         """Changes with every interest that is put or removed: what was derived from matches holds no longer than it."""
@@ -87,6 +88,13 @@ class InterestTable:
 
     def of(self, subscriber: str) -> tuple[Interest, ...]:
         return tuple(self._subscribers.get(subscriber, {}).values())
+
+    def get(self, key: InterestKey) -> Interest | None:
+        return self._subscribers.get(key.subscriber, {}).get(key)
+
+    def count_of(self, node: str) -> int:
+        """Returns how many interests the node has, in all of its sessions."""
+        return self._counts.get(node, 0)
 
     # -- matching ------------------------------------------------------------------------------------------------
 
@@ -130,16 +138,19 @@ class InterestTable:
             case Put(interest):
                 return self._put(interest)
             case Remove(key, position):
-                named = self._subscribers.get(key.subscriber, {}).get(key)
+                named = self.get(key)
                 return self._end([named] if named and not _before(position, named.position) else [], key, position)
             case EndSession(subscriber, position):
                 return self._end(self._up_to(subscriber, position), subscriber, position)
             case SetFacts(subscriber, facts, position):
                 standing = self._up_to(subscriber, position)
                 return self._replace([replace(one, facts=facts, position=position) for one in standing])
-            case Renew(subscriber, expires_at, position):
+            case Renew(subscriber, expires_at, position, kept_until):
                 leased = [one for one in self._up_to(subscriber, position) if one.expires_at is not None]
-                return self._replace([replace(one, expires_at=expires_at, position=position) for one in leased])
+                return self._replace(
+                    replace(one, expires_at=expires_at, position=position, kept_until=kept_until or one.kept_until)
+                    for one in leased
+                )
             case NewEpoch():
                 return self._begin_epoch(change)
 
@@ -202,6 +213,7 @@ class InterestTable:
         self._indexes[interest.verb].put(interest)
         self._count += 1
         self.version += 1
+        self._counts[interest.node] = self.count_of(interest.node) + 1
         return True
 
     def _delete(self, interest: Interest) -> None:
@@ -215,6 +227,9 @@ class InterestTable:
         self._indexes[interest.verb].remove(interest)
         self._count -= 1
         self.version += 1
+        self._counts[interest.node] -= 1
+        if not self._counts[interest.node]:
+            del self._counts[interest.node]
 
 
 def choose(members: tuple[Interest, ...], name: str) -> Interest:

@@ -36,6 +36,7 @@ MAX_FRAMES = 65_535
 
 _PREFIX = struct.Struct("<3sBII")
 _PER_FRAME_BYTES = 4 + 2 + 8
+_SOURCE_TYPES = (str, str, str, int, int, str, str, str, dict)
 
 
 @dataclass(slots=True)
@@ -268,6 +269,9 @@ def _unpack_source(
     edge: str, epoch: int, protocol: str, listener: str, session: int, peer: str, node: str, auth: str, key_id: str,
     facts: dict[str, Any],
 ) -> Source:  # fmt: skip
+    fields = (protocol, listener, edge, epoch, session, peer, node, key_id, facts)
+    if tuple(map(type, fields)) != _SOURCE_TYPES:
+        raise TypeError("a source has fields of other types")
     if facts:
         return Source(protocol, listener, edge, epoch, session, peer, node, Auth(auth), key_id, facts)
     return _plain_source(protocol, listener, edge, epoch, session, peer, node, auth, key_id)

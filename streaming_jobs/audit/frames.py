@@ -16,6 +16,7 @@ from gateway.config import Config
 from gateway.event import SECOND_US
 from gateway.history.places import Span
 from gateway.reasons import Stage
+from gateway.rejected_frame import KEPT_BYTES
 from streaming_jobs.audit.account import Account, Evidence, account
 from streaming_jobs.events_table import attributes_in
 from streaming_jobs.judging.judged import Verdict
@@ -48,7 +49,7 @@ def refusals_then(rejected: DataFrame) -> DataFrame:
     told = rejected.where(header("stage") != str(Stage.DELIVER)).select(
         F.coalesce(header("again"), header("event_id")).alias("place"),
         header("reason").alias("reason"),
-        F.md5(F.coalesce("value", F.lit(b""))).alias("print"),
+        F.md5(F.substring(F.coalesce("value", F.lit(b"")), 1, KEPT_BYTES)).alias("print"),
         "logged_at",
     )
     return told.groupBy("place").agg(

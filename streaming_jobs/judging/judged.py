@@ -13,6 +13,7 @@ from gateway.cloud_event import TRACE_HEADER
 from gateway.egress import Deliver, Entry, Group
 from gateway.raw_log.frames import datagram_name, session_id
 from gateway.reasons import Stage
+from gateway.rejected_frame import KEPT_BYTES
 from streaming_jobs.routing.outputs import Out
 from streaming_jobs.routing.routed_frame import RoutedFrame
 
@@ -90,7 +91,7 @@ def judged(routed: RoutedFrame, partition: int, offset: int, mesh: str, effect: 
         routed.key,
         reasons,
         event_print(cloud_event.attributes(event, mesh), event.body) if event else "",
-        frame_print(raw.data),
+        frame_print(raw.data[:KEPT_BYTES]),
         tuple(name for ordinal, entry in routed.entries for name in destinations_of([entry], ordinal)),
         effect.touched,
         effect.causes,

@@ -119,7 +119,7 @@ class ReplayJob:
 
     def _send(self) -> None:
         rows = self._candidates().orderBy("partition", "offset", "frame_index").collect()
-        self._judge.begin(standing(self._config, now_us()))
+        self._judge.begin(standing(self._config, now_us()), keeps_leases=True)
         chosen: list[Given] = []
         because: list[str] = []
         for row, logged in self._logged(rows):

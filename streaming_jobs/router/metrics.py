@@ -91,6 +91,7 @@ class RouterMetrics:
         self._realtime = gauge("lane_realtime", "1 under the real-time trigger, 0 under micro-batch", "lane")
         self.probe_seconds = histogram("probe_duration_seconds", "From the raw log to a sink", PROBE_BUCKETS, "lane")
         self.interests = gauge("interests", "Interests that hold", "verb")
+        self.interests_limit = gauge("interests_limit", "Interests that the mesh may have: subscriptions_per_mesh")
         self.keys = gauge("keys", "Keys of nodes in the trust store", "state")
         self.next_key_expiry = gauge("key_next_expiry_timestamp_seconds", "When the next key ends; 0: none does")
         self.next_node_expiry = gauge(

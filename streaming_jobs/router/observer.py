@@ -23,6 +23,7 @@ from gateway.config import Config
 from gateway.interests.interest import Verb
 from gateway.interests.records import apply_record, read_probe
 from gateway.interests.table import InterestTable
+from gateway.kafka.interest_reader import InterestReader
 from streaming_jobs.router.jvm import JvmMetrics
 from streaming_jobs.router.key_times import KEY_STATES, key_state, next_key_end, next_node_end
 from streaming_jobs.router.metrics import RouterMetrics
@@ -100,9 +101,8 @@ class _Watch:
 
     def __init__(self, config: Config, metrics: RouterMetrics, clients: _Clients) -> None:
         self._config, self._metrics, self._clients = config, metrics, clients
-        self._raw, topic = config.topic("raw"), config.topic("interests")
-        partitions = clients.consumer.partitions_for_topic(topic) or set()
-        clients.consumer.assign([TopicPartition(topic, partition) for partition in sorted(partitions)])
+        self._raw = config.topic("raw")
+        self._interests = InterestReader(config, lambda _: clients.consumer)
         self._trust = TrustStore(config.trust, time.monotonic, entry=config.identity.key)
         self._table = InterestTable()
         self._probes: dict[str, tuple[str, float]] = {}
@@ -120,14 +120,13 @@ class _Watch:
                 self._send_probes()
 
     def _read(self) -> None:
-        for records in self._clients.consumer.poll(timeout_ms=POLL_MILLISECONDS).values():
-            for record in records:
-                token = read_probe(record.key, record.value)
-                if token is None:
-                    apply_record(self._table, record.key, record.value)
-                elif (sent := self._probes.pop(token, None)) is not None:
-                    lane, at = sent
-                    self._metrics.probed(lane, time.monotonic() - at)
+        for key, value in self._interests.poll(POLL_MILLISECONDS):
+            token = read_probe(key, value)
+            if token is None:
+                apply_record(self._table, key, value)
+            elif (sent := self._probes.pop(token, None)) is not None:
+                lane, at = sent
+                self._metrics.probed(lane, time.monotonic() - at)
 
     def _look(self) -> None:
         every = {lane.partition for lane in self._metrics.lanes.values()}
@@ -139,6 +138,8 @@ class _Watch:
     def _count_interests(self) -> None:
         now = now_us()
         alive = Counter(one.verb for one in self._table if one.alive_at(now))
+        limit = self._config.limits.subscriptions_per_mesh
+        self._metrics.interests_limit.labels(self._metrics.mesh).set(limit)
         for verb in Verb:
             self._metrics.interests.labels(self._metrics.mesh, verb.value).set(alive[verb])
 

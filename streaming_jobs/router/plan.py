@@ -65,6 +65,7 @@ SINK = {
     "kafka.batch.size": "262144",
     "kafka.enable.metrics.push": "false",
     "kafka.acks": "all",
+    "kafka.compression.type": "zstd",
 }
 
 

@@ -13,7 +13,7 @@ from gateway.raw_log import mesh_frames
 from gateway.raw_log.container import ContainerBuilder
 from gateway.raw_log.frames import Source
 from gateway.raw_log.mesh_frames import MESH, Probe
-from streaming_jobs.routing.work import ROUTER
+from streaming_jobs.routing.change_records import ROUTER
 
 SEND_SECONDS = 1.0
 

@@ -14,7 +14,6 @@ import time
 from functools import cache
 from pathlib import Path
 
-from kafka import KafkaConsumer, TopicPartition
 from pyspark import TaskContext
 
 from gateway.auth.trust_store import TrustStore
@@ -22,8 +21,7 @@ from gateway.clock import now_us
 from gateway.config import Config, load
 from gateway.config.watch import ConfigWatch, Reloaded
 from gateway.event import SECOND_US
-from gateway.interests.records import apply_record
-from gateway.interests.table import InterestTable
+from gateway.kafka.interest_reader import InterestReader
 from streaming_jobs.router.counts import KNOWN_IDS, KNOWN_IDS_BYTES, REBUILD_MILLISECONDS, CountFile, path_of
 from streaming_jobs.router.ordered_pass import OrderedPass
 from streaming_jobs.router.plan import PlainRow
@@ -32,8 +30,6 @@ from streaming_jobs.routing.rows import RowFunctions
 from streaming_jobs.routing.traces import RouterTraces
 
 log = logging.getLogger(__name__)
-SYNC_SECONDS = 30
-"""Kafka must answer within this at the start of a task; else the task fails and Spark tries again."""
 
 
 class Worker:
@@ -78,32 +74,6 @@ class Worker:
             self._state.reconfigure(change.config)
         if self._trust.changed():
             self._state.use_keys(self._trust.keys, self._trust.identity)
-
-
-class InterestReader:
-    """Reads the compacted topic from where it stopped to its end."""
-
-    def __init__(self, config: Config) -> None:
-        self._topic = config.topic("interests")
-        self._settings = config.kafka.client_settings()
-        self._consumer: KafkaConsumer | None = None
-
-    def catch_up(self, table: InterestTable) -> None:
-        consumer = self._consumer = self._consumer or self._connect()
-        ends = consumer.end_offsets(consumer.assignment())
-        deadline = time.monotonic() + SYNC_SECONDS
-        while any(consumer.position(partition) < end for partition, end in ends.items()):
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{self._topic} could not be read to its end in {SYNC_SECONDS} s")
-            for records in consumer.poll(timeout_ms=500).values():
-                for record in records:
-                    apply_record(table, record.key, record.value)
-
-    def _connect(self) -> KafkaConsumer:
-        consumer = KafkaConsumer(**self._settings, enable_auto_commit=False, auto_offset_reset="earliest")
-        partitions = consumer.partitions_for_topic(self._topic) or set()
-        consumer.assign([TopicPartition(self._topic, partition) for partition in partitions])
-        return consumer
 
 
 class RoutePass:

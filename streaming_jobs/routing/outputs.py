@@ -11,6 +11,7 @@ from gateway.config.kafka import TopicName
 from gateway.event_records import EventWriter, Row, record_bytes
 from gateway.raw_log.frames import Source
 from gateway.reasons import Rejected, Stage
+from gateway.rejected_frame import kept_part
 
 
 class Out(NamedTuple):
@@ -35,7 +36,6 @@ class Topics:
 
     def __init__(self, config: Config) -> None:
         self.events = EventWriter(config.mesh, config.kafka.message_bytes, batches=config.events.format == "batch")
-        self._largest_frame = config.kafka.largest_frame
         self._names: dict[TopicName, str] = {
             name: config.topic(name) for name in ("raw", "events", "rejected", "egress", "deliveries", "interests")
         }
@@ -60,8 +60,7 @@ class Topics:
     def rejected(
         self, event_id: str, stage: Stage, refused: Rejected, frame: bytes, source: Source | None, again: str = ""
     ) -> Out:
-        """`again`: where the frame stands in the raw log, if that is not the place its id names. (Only what no edge
-        wrote is too large to be kept whole.)"""
+        """`again`: where the frame stands in the raw log, if that is not the place its id names."""
         headers = {
             "reason": refused.reason.value,
             "stage": stage,
@@ -75,7 +74,8 @@ class Topics:
         }
         if again:
             headers["again"] = again
-        return Out(self._names["rejected"], None, None, frame[: self._largest_frame], encode_headers(headers.items()))
+        kept, cut = kept_part(frame)
+        return Out(self._names["rejected"], None, None, kept, encode_headers((headers | cut).items()))
 
 
 def encode_headers(headers: Iterable[tuple[str, str]]) -> list[Header]:

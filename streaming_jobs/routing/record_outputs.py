@@ -21,6 +21,7 @@ from gateway.faults import Faults
 from gateway.raw_log.frames import Source
 from gateway.raw_log.mesh_frames import MESH
 from gateway.reasons import Reason, Rejected, Stage
+from streaming_jobs.routing.change_records import ChangeFrame, change_records
 from streaming_jobs.routing.known_ids import FIRST_SECOND, LAST_SECOND, KnownIds, message_key
 from streaming_jobs.routing.mesh_state import MeshState
 from streaming_jobs.routing.outputs import Out
@@ -45,6 +46,7 @@ class RecordOutputs:
         self._place = partition, offset
         self._outs: list[Out] = []
         self._edges: dict[int, EgressBuilder] = {}
+        self._changes: list[ChangeFrame] = []
         self.event_rows: list[Row] = []
         self._waiting: Callable[[RecordOutputs], None] | None = None
 
@@ -83,6 +85,7 @@ class RecordOutputs:
     def _add(self, frame: RoutedFrame) -> None:
         """Adds the outputs of a frame. What cannot be packed is refused, so that no frame ever ends the query."""
         self._outs += frame.outs
+        self._changes += frame.changes
         if frame.entries:
             self._write_waiting()
         try:
@@ -134,6 +137,9 @@ class RecordOutputs:
         topics = self._state.topics
         outs = self._outs
         outs += self._event_records()
+        if self._changes:
+            records = list(change_records(self._changes, self._state.largest_frame))
+            outs += [topics.raw(number, record) for number in range(self._state.raw_partitions) for record in records]
         for edge_ordinal, builder in self._edges.items():
             outs += [topics.egress(edge_ordinal, record) for record in builder.finish()]
         return RoutedRecord(log_seconds, self._known.added_row(), outs)

@@ -129,7 +129,7 @@ class RowFunctions:
             self._count(raw.source.protocol, work, judged)
             if traced is not None and work.trace is not None:
                 traced.end(work, judged)
-            yield RoutedFrame(index, raw, key, work.outs, work.entries, work.recorded, work.event_row)
+            yield RoutedFrame(index, raw, key, work.outs, work.entries, work.recorded, work.event_row, work.changes)
 
     def _complete(
         self, frames: Sequence[RawFrame], partition: int, offset: int, first: int, events: Sequence[Event | None]

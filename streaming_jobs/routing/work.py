@@ -21,13 +21,13 @@ from gateway.raw_log.mesh_frames import MESH, DebtGiven
 from gateway.reasons import MeshError, Reason, Rejected, Stage
 from gateway.trace_context import TraceContext
 from gateway.trail import along, next_hop
+from streaming_jobs.routing.change_records import ROUTER, ChangeFrame
 from streaming_jobs.routing.destinations import Destinations, Encodings, Receivers, target_of
 from streaming_jobs.routing.mesh_state import MeshState
 from streaming_jobs.routing.outputs import Out
 
 _REQUEST = Kind.REQUEST
 _MATCH, _DELIVER = Stage.MATCH, Stage.DELIVER
-ROUTER = "router"
 NOT_TO_ALL = "not every subscriber has got it"
 RECEIVER_BYTES = 64
 """An address or a node's name; a session's number takes less."""
@@ -39,7 +39,7 @@ class Work:
     """`parts` counts the egress entries of this frame for each edge, so that each has a position of its own there,
     whatever other edges get. `recorded`, `refused`:
     what has become of the frame itself, for the tally. `trace`: of a frame that is traced, where its deliveries follow
-    from."""
+    from. `changes`: what the frame changes about the interests, for every raw partition."""
 
     state: MeshState
     position: Position
@@ -51,6 +51,7 @@ class Work:
     event_row: EventRow | None = None
     refused: Reason | None = None
     trace: TraceContext | None = None
+    changes: list[ChangeFrame] = field(default_factory=list)
 
     @property
     def event_id(self) -> str:
@@ -77,6 +78,7 @@ class Work:
         """Whatever was to come of it."""
         self.outs.clear()
         self.entries.clear()
+        self.changes.clear()
         self.recorded = self.event_row = None
         self.reject(refused, _MATCH)
 

@@ -23,7 +23,7 @@
 
 {{- define "meshgate.kafkaConfiguration" -}}
 {{- $kafka := .Values.kafka -}}
-{{- $config := dict "bootstrap" (include "meshgate.kafkaBootstrap" .) "partitions" $kafka.partitions "replication" $kafka.replication "min_insync_replicas" $kafka.minInsyncReplicas "message_bytes" $kafka.messageBytes "security" (include "meshgate.kafkaSecurity" . | fromYaml) -}}
+{{- $config := dict "bootstrap" (include "meshgate.kafkaBootstrap" .) "partitions" $kafka.partitions "replication" $kafka.replication "min_insync_replicas" $kafka.minInsyncReplicas "message_bytes" $kafka.messageBytes "cluster_bytes" $kafka.clusterBytes "security" (include "meshgate.kafkaSecurity" . | fromYaml) -}}
 {{- if $kafka.topics -}}
 {{- $_ := set $config "topics" $kafka.topics -}}
 {{- end -}}

@@ -58,7 +58,7 @@ def test_its_commented_examples_are_good_too() -> None:
     }
     kafka = [line.replace("# ", "", 1) for line in lines if line.startswith("  # ")]
     text = "\n".join(line for line in lines if not line.endswith(": []"))
-    text = text.replace("  partitions: 4", "  partitions: 4\n" + "\n".join(kafka[:2]))
+    text = text.replace("  partitions: 4", "  partitions: 4\n" + "\n".join(kafka[:3]))
     config = parse(
         text.replace("${file:kafka.password}", "x")
         + "".join(f"\n{section}:\n{example}" for section, example in examples.items()),
@@ -68,6 +68,7 @@ def test_its_commented_examples_are_good_too() -> None:
     assert config.permissions[0].nodes == ("cn:plant-*",)
     assert config.kafka.security.uses_sasl
     assert "raw" in config.kafka.topics
+    assert config.kafka.cluster_bytes == 80 * 2**30
 
 
 def test_it_is_written_with_a_name_and_a_node_of_its_own(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def _router(folder: Path) -> CollectorRegistry:
     metrics.raw_ends = {0: 1}
     for gauge, labels in ((metrics.interests, ["subscribe"]), (metrics.keys, ["valid"])):
         gauge.labels("t", *labels).set(1)
-    for gauge in (metrics.next_key_expiry, metrics.next_node_expiry):
+    for gauge in (metrics.next_key_expiry, metrics.next_node_expiry, metrics.interests_limit):
         gauge.labels("t").set(1)
     jvm = JvmMetrics()
     jvm._memory, jvm._collections, jvm._threads = {"heap": Memory(1, 1, 1)}, {"G1": (1, 1.0)}, 1

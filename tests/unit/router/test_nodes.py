@@ -21,8 +21,8 @@ from gateway.raw_log import mesh_frames
 from gateway.raw_log.container import ContainerBuilder
 from gateway.raw_log.frames import Again, RawFrame, Source
 from gateway.raw_log.mesh_frames import MESH, InterestChanged
+from streaming_jobs.routing.change_records import ROUTER
 from streaming_jobs.routing.mesh_events import FORGOTTEN_SECONDS, LOOK_SECONDS
-from streaming_jobs.routing.work import ROUTER
 from tests.unit.router.mesh_in_a_log import EDGE, EPOCH, NOW, MeshInALog
 
 NODE, NAME = bytes.fromhex("00112233445566778899aabbccddeeff"), "00112233-4455-6677-8899-aabbccddeeff"
