@@ -304,7 +304,8 @@ def _mixed(idents: Idents) -> Idents:
 def _masks(mixed: Idents) -> Idents:
     """Returns the bits by which a filter knows an id: up to four of a word."""
     bits = [_ONE << (mixed >> shift & _LOW_BITS) for shift in _BIT_SHIFTS]
-    return bits[0] | bits[1] | bits[2] | bits[3]
+    mask: Idents = bits[0] | bits[1] | bits[2] | bits[3]
+    return mask
 
 
 def _place(mixed: Idents, table: NDArray[np.uint64]) -> Idents:

@@ -224,7 +224,7 @@ class CommonPackets:
         proofs = self._prove(frames, layouts, *record.received_between())
         bad = {*proofs.wrong, *self._make_bodies(proofs.bodies, layouts)}
         found = CommonFrames(
-            rows, received_at, proofs.flows, repeat_keys, _message_ids(repeat_keys),
+            rows, received_at, proofs.flows, repeat_keys, _message_ids(keys),
             (sent * SECOND_US).tolist(), proofs.bodies, frames,
         )  # fmt: skip
         if bad:
@@ -352,10 +352,9 @@ def _times(octets: NDArray[np.uint8], at: NDArray[np.int64]) -> NDArray[np.int64
     return numbers
 
 
-def _message_ids(repeat_keys: Sequence[bytes]) -> list[bytes]:
-    """Returns each packet's Message ID in hexadecimal digits."""
-    digits = b"".join(repeat_keys).hex().encode()
-    each = 2 * _KEY_BYTES
+def _message_ids(repeat_keys: bytes) -> list[bytes]:
+    """Returns each packet's Message ID in hexadecimal digits. The keys stand side by side."""
+    digits, each = repeat_keys.hex().encode(), 2 * _KEY_BYTES
     return [digits[end - 2 * MESSAGE_ID_BYTES : end] for end in range(each, len(digits) + 1, each)]
 
 
