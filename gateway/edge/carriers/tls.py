@@ -10,6 +10,7 @@ from typing import Any, Literal
 from cryptography import x509
 from prometheus_client import Gauge
 
+from gateway.auth.node_names import COMMON_NAME, node_of_alternative_name
 from gateway.config import ConnectTls, Endpoint, ListenTls
 from gateway.yaml_files.stamps import Stamp, stamps
 
@@ -87,11 +88,12 @@ def _client(settings: ConnectTls) -> ssl.SSLContext:
 
 
 def node_of(certificate: Mapping[str, Any] | None, node_from: Literal["san", "cn"]) -> str:
-    """The first URI, else the first DNS name; or the common name. "" where the certificate has none."""
+    """Returns the first URI, else the first DNS name; or the common name. "" where the certificate has none."""
     if not certificate:
         return ""
     if node_from == "cn":
         names = [value for rdn in certificate.get("subject", ()) for name, value in rdn if name == "commonName"]
-        return f"cn:{names[0]}" if names else ""
+        return f"{COMMON_NAME}{names[0]}" if names else ""
     alternatives = certificate.get("subjectAltName", ())
-    return next((value for wanted in ("URI", "DNS") for kind, value in alternatives if kind == wanted), "")
+    name = next((value for wanted in ("URI", "DNS") for kind, value in alternatives if kind == wanted), "")
+    return node_of_alternative_name(name) if name else ""

@@ -100,7 +100,12 @@ class TestProxyProtocol:
 class TestTls:
     @pytest.mark.parametrize(
         ("alternatives", "node_from", "node"),
-        [((DNS, URI), "san", "urn:plant:7"), ((DNS,), "san", "plant-7.example"), ((URI,), "cn", "cn:plant-7")],
+        [
+            ((DNS, URI), "san", "urn:plant:7"),
+            ((DNS,), "san", "plant-7.example"),
+            ((URI,), "cn", "cn:plant-7"),
+            ((x509.UniformResourceIdentifier("user:alice"),), "san", "san:user:alice"),
+        ],
     )
     @in_a_loop
     async def test_the_node_is_what_the_client_certificate_says(
