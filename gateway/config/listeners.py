@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, SecretStr, SerializeAsAny, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from gateway.address import PROXIED_SCHEMES, Address, AddressField
+from gateway.address import PROXIED_SCHEMES, Address, AddressField, is_private
 from gateway.config.section import Name, Pattern, RelativePath, Section
 from gateway.config.settings import Limits
 from gateway.protocols import protocols
@@ -169,8 +169,9 @@ class Listener(Endpoint):
     proxy_protocol: bool = Field(default=False, validate_default=True)
     """Each connection begins with a PROXY protocol v2 header, which names the peer behind a load balancer."""
     origins: tuple[Annotated[str, AfterValidator(_origin)], ...] | None = None
-    """Pages whose scripts may open a WebSocket here, `scheme://host[:port]`, or `*` for all; by default those that came
-    from the host they connect to. Any page that a user visits could else speak to a mesh the user's machine reaches."""
+    """Pages whose scripts may open a WebSocket here, `scheme://host[:port]`, or `*` for all. By default a page may that
+    came from the host it connects to, over TLS or under an IP address, `localhost` or another name that is not public.
+    Any page that a user visits could else speak to a mesh that the user's machine reaches."""
 
     @property
     def address(self) -> Address:
@@ -188,7 +189,8 @@ class Listener(Endpoint):
             return True
         if self.origins is None:
             page = _hostname(origin)
-            return page is not None and page == _hostname(f"//{host}")
+            is_ours = self.address.has_tls or is_private(host)
+            return is_ours and page is not None and page == _hostname(f"//{host}")
         return "*" in self.origins or origin.lower() in self.origins
 
     @field_validator("listen")

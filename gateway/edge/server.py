@@ -134,9 +134,10 @@ class Edge:
                 "/away": lambda _query: json_answer(HTTPStatus.OK, self._away()),
                 "/listeners": lambda _query: json_answer(HTTPStatus.OK, self.listeners()),
                 "/example": ExamplePage(lambda: self.config, self.listeners).show,
+                **self._live.pages(),
             },
             commands={"/peers/": peers.command},
-            browsed=self._live.pages(),
+            names=self.config.edge.management_hosts,
         )
 
     def _sessions(self) -> Iterable[Connection]:
