@@ -49,6 +49,20 @@ def host_name(host: str) -> str:
     return bare.strip("[]").rstrip(".").lower()
 
 
+def is_loopback(host: str) -> bool:
+    """Tells whether an address is this machine's own, as an IPv4 address within IPv6 too.
+
+    >>> [is_loopback(host) for host in ("127.0.0.2", "::1", "::ffff:127.0.0.1", "10.0.0.1", "localhost", "")]
+    [True, True, True, False, False, False]
+    """
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return (mapped or address).is_loopback
+
+
 def is_private(host: str) -> bool:
     """Tells whether a Host header holds an address, or a name that public DNS knows nothing of.
 

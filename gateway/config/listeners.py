@@ -173,6 +173,10 @@ class Listener(Endpoint):
     came from the host it connects to, over TLS or under an IP address, `localhost` or another name that is not public.
     Any page that a user visits could else speak to a mesh that the user's machine reaches."""
 
+    require_login: bool = Field(default=False, validate_default=True)
+    """Nobody reaches the mesh by this listener who has not proven who it is: by a certificate, by the protocol's own
+    login, or by a token."""
+
     @property
     def address(self) -> Address:
         return self.listen
@@ -223,6 +227,15 @@ class Listener(Endpoint):
         address = info.data.get("listen")
         if wanted and address is not None and address.scheme not in PROXIED_SCHEMES:
             raise PydanticCustomError("proxy_protocol", "{scheme}:// has no PROXY header", {"scheme": address.scheme})
+        return wanted
+
+    @field_validator("require_login")
+    @classmethod
+    def _has_sessions(cls, wanted: bool, info: ValidationInfo) -> bool:
+        address = info.data.get("listen")
+        if wanted and address is not None and address.is_datagram:
+            said = "packets prove their senders one by one: see `unauthenticated`"
+            raise PydanticCustomError("require_login", "{said}", {"said": said})
         return wanted
 
     @field_validator("origins")

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, PrivateAttr
 
+from gateway.config.auth import AuthSettings
 from gateway.config.kafka import KafkaSettings, TopicName
 from gateway.config.listeners import Endpoint, Link, Listener
 from gateway.config.section import FILES, NAME, PATH, STATE, RelativePath, Section, WholeSeconds
@@ -36,6 +37,7 @@ class Config(Section):
     trust: RelativePath = Field(default="keys.yaml", validate_default=True)
     permissions: tuple[PermissionSettings, ...] = ()
     """The first that matches decides; without any, all may do everything but publish and serve under `mesh.`."""
+    auth: AuthSettings = AuthSettings()
     rules: tuple[RuleSettings, ...] = ()
     limits: Limits = Limits()
     replay_window_seconds: WholeSeconds = 300
@@ -107,9 +109,8 @@ class Config(Section):
     def for_router(self) -> Self:
         """What decides about frames: the secrets of connections stay with the edge that holds them."""
         listeners = tuple(listener.for_router() for listener in self.listeners)
-        return self.model_copy(
-            update={"listeners": listeners, "peers": tuple(link.for_router() for link in self.peers)}
-        )
+        links = tuple(link.for_router() for link in self.peers)
+        return self.model_copy(update={"listeners": listeners, "peers": links, "auth": AuthSettings()})
 
     def endpoint(self, name: str) -> Endpoint:
         """Raises KeyError."""

@@ -27,6 +27,8 @@ def _named(config: Config) -> Iterator[tuple[str, Path | None]]:
         yield "trust", config.trust
     for name in ("ca", "cert", "key"):
         yield f"kafka.security.{name}", getattr(config.kafka.security, name)
+    if config.auth.tokens is not None:
+        yield "auth.tokens.jwks", config.auth.tokens.jwks
     for at, listener in enumerate(config.listeners):
         if listener.tls is not None:
             for name in ("cert", "key", "client_ca"):

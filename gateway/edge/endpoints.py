@@ -182,6 +182,7 @@ class Endpoints:
         for context in held:
             if context is not None:
                 context.refresh()
+        self._sessions.logins.refresh()
 
     def count_kernel_drops(self) -> None:
         for udp in self.datagrams.values():

@@ -7,18 +7,20 @@ import logging
 import os
 from collections.abc import Callable, Iterator
 
-from gateway.config import Config, Endpoint, Limits, Link
+from gateway.config import Config, Endpoint, Limits, Link, Listener
 from gateway.edge.carriers.carrier import Carrier
 from gateway.edge.carriers.peer import Peer
 from gateway.edge.connection import Connection, Terms
 from gateway.edge.egress.delivery import Ends, HandedDelivery, Receiver
 from gateway.edge.egress.owed import Owed
+from gateway.edge.logins import Logins
 from gateway.edge.metrics import EdgeMetrics
 from gateway.edge.publisher import RawPublisher
 from gateway.egress import EdgeRestarted
+from gateway.errors import SetupError
 from gateway.event import Auth
 from gateway.protocols import protocols
-from gateway.protocols.actions import Delivered, Farewell
+from gateway.protocols.actions import Delivered, Farewell, LoginAsked
 from gateway.protocols.session import Session, SessionSettings
 from gateway.raw_log.frames import durable_parts
 
@@ -42,6 +44,7 @@ class Sessions:
         self.epoch = epoch
         self.publisher = publisher
         self._metrics = metrics
+        self.logins = Logins(config)
         self._open: dict[int, Connection] = {}
         self._arriving: set[Connection] = set()
         self._next_number = 1
@@ -79,6 +82,7 @@ class Sessions:
             endpoint.subscribe,
             endpoint.serve,
             endpoint.redeliver_seconds if proven else 0,
+            isinstance(endpoint, Listener) and endpoint.require_login,
         )
         session = self._session(endpoint, carrier)
         connection = Connection(self, session, carrier, peer, terms, self._metrics.of(endpoint))
@@ -121,6 +125,9 @@ class Sessions:
         if connection.terms.redeliver_seconds:
             self.owed.opened(connection)
 
+    def log_in(self, connection: Connection, asked: LoginAsked) -> None:
+        self.logins.answer(connection, asked, self._config.endpoint(connection.terms.listener))
+
     def ended(self, connection: Connection) -> None:
         self._arriving.discard(connection)
         self._open.pop(connection.number, None)
@@ -147,6 +154,7 @@ class Sessions:
 
     def use(self, config: Config) -> None:
         """Limits, permissions and the protocols' own options hold at once, everything else for new sessions."""
+        self._use_tokens(config)
         self._config, self._permissions = config, config.judge()
         options = {(one.name, one.protocol): one.options for one in config.endpoints}
         for connection in self._everyone():
@@ -155,6 +163,13 @@ class Sessions:
             named = connection.terms.listener, connection.session.protocol
             if named in options:  # a link of this name may speak something else by now
                 connection.session.use(options[named])
+
+    def _use_tokens(self, config: Config) -> None:
+        if config.auth != self._config.auth:
+            try:
+                self.logins = Logins(config)
+            except SetupError as error:
+                log.warning("%s; tokens are judged as before", error)
 
     def _everyone(self) -> list[Connection]:
         return [*self._open.values(), *self._arriving]

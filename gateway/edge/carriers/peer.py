@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from dataclasses import dataclass
 
 from gateway.address import host_port
@@ -10,12 +11,24 @@ from gateway.event import Auth
 
 
 @dataclass(frozen=True, slots=True)
+class Identity:
+    """A node that was proven. `until` is when its proof ends, in seconds since the epoch."""
+
+    node: str
+    until: float = math.inf
+
+
+@dataclass(frozen=True, slots=True)
 class Peer:
-    """`node` is "" where the transport proves nothing; then the protocol may, or the session stays anonymous."""
+    """`node` is "" where the transport proves nothing; then the protocol may, or the session stays anonymous.
+
+    `until` is as that of an Identity.
+    """
 
     address: str
     node: str = ""
     auth: Auth = Auth.NONE
+    until: float = math.inf
 
 
 def address_of(transport: asyncio.BaseTransport) -> str:

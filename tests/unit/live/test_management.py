@@ -74,9 +74,11 @@ def test_scrapers_are_answered_by_address_by_service_name_and_by_configured_name
 
 
 def test_who_is_refused_at_the_command_line_hears_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(socket, "create_connection", lambda _, *rest: connect(("127.0.0.1", management.port), *rest))
-    with managed() as management, pytest.raises(SetupError, match="management_hosts"):
-        Part("the edge", "--edge", HostPort("mesh.example.com", 9640)).json("/config")
+    with managed() as management:
+        here = ("127.0.0.1", management.port)
+        monkeypatch.setattr(socket, "create_connection", lambda _, *rest: connect(here, *rest))
+        with pytest.raises(SetupError, match="management_hosts"):
+            Part("the edge", "--edge", HostPort("mesh.example.com", 9640)).json("/config")
 
 
 @pytest.mark.parametrize("path", PATHS)
