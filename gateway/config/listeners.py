@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, SecretStr, SerializeAsAny, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from gateway.address import PROXIED_SCHEMES, Address, AddressField, is_private
+from gateway.address import PROXIED_SCHEMES, Address, AddressField, is_loopback, is_private
 from gateway.config.section import Name, Pattern, RelativePath, Section
 from gateway.config.settings import Limits
 from gateway.protocols import protocols
@@ -180,6 +180,12 @@ class Listener(Endpoint):
     @property
     def address(self) -> Address:
         return self.listen
+
+    @property
+    def is_exposed(self) -> bool:
+        """Others than programs on this machine reach it: by its address, or through what stands before it."""
+        is_here = self.address.host == "localhost" or is_loopback(self.address.host)
+        return not is_here or self.proxy_protocol or not self.address.is_bound
 
     def for_router(self) -> Self:
         router = super().for_router()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -21,7 +22,7 @@ from gateway.config.settings import (
     RuleSettings,
     TelemetrySettings,
 )
-from gateway.permissions import Permissions
+from gateway.permissions import Permissions, Rule
 from gateway.yaml_files.faults import Fault
 
 
@@ -124,4 +125,16 @@ class Config(Section):
         return self.endpoint(name).limits_over(self.limits)
 
     def judge(self) -> Permissions:
-        return Permissions(tuple(settings.rule() for settings in self.permissions))
+        return Permissions(tuple(map(self._rule, self.permissions)))
+
+    def _rule(self, settings: PermissionSettings) -> Rule:
+        """Fails closed: a listener that is not in the file any more counts as exposed."""
+        rule = settings.rule()
+        hidden = frozenset(listener.name for listener in self.listeners if not listener.is_exposed)
+        match settings.exposed:
+            case None:
+                return rule
+            case True:
+                return replace(rule, besides=hidden)
+            case False:
+                return replace(rule, listeners=tuple(filter(rule.concerns, sorted(hidden))))

@@ -106,6 +106,10 @@ def _canonical(node: str) -> str:
 class PermissionSettings(Section):
     """For the nodes and listeners that match; the first rule that matches decides."""
 
+    exposed: bool | None = None
+    """`true`: not for listeners that are bound to a loopback address, which only programs on this machine reach.
+    `false`: for those alone. Behind a balancer (`proxy_protocol`) a listener counts as exposed."""
+
     nodes: tuple[Annotated[str, AfterValidator(_canonical)], ...] = ("*",)
     """Node ids, or globs over them such as `cn:plant-*` and `anon:*`."""
     listeners: tuple[str, ...] = ("*",)

@@ -13,6 +13,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 
 from gateway.config import Config, ConfigWatch, Reloaded, redacted
+from gateway.config.exposure import exposure_warnings
 from gateway.edge.connection import Connection
 from gateway.edge.kafka_clients import Clients, KafkaClients
 from gateway.edge.life import Life
@@ -54,6 +55,8 @@ class Edge:
         management.start()
         for one in self.config.advice():
             log.warning("%s", one)
+        for place, why in exposure_warnings(self.config).items():
+            log.warning("%s: %s", place, why)
         try:
             await self.life.begin()
             self._begun()

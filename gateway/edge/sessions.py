@@ -91,13 +91,13 @@ class Sessions:
         return connection
 
     def _judge_of(self, connection: Connection) -> Callable[[str], bool] | None:
-        """Asks the permissions in force; None while there are none, for asking costs the session time."""
+        """Asks the permissions in force; None where none concern the listener, for asking costs the session time."""
 
         def may_publish(subject: str) -> bool:
             source = connection.source
             return self._permissions.may_publish(source.node, source.listener, subject)
 
-        return may_publish if self._config.permissions else None
+        return may_publish if self._permissions.concern(connection.terms.listener) else None
 
     def _session(self, endpoint: Endpoint, carrier: Carrier) -> Session:
         spec = protocols()[endpoint.protocol]
