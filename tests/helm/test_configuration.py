@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -61,12 +62,35 @@ def test_the_topics_job_reads_the_same(values: Path) -> None:
 
 @EACH_VALUES
 def test_every_secret_file_it_names_is_mounted_where_it_is_read(values: Path) -> None:
-    """What edges read. The router has no sockets, so no certificates, and reads none."""
+    """What edges read: all but the trust store. The router has no sockets, so no certificates, and reads none."""
     objects = render_exactly(yaml.safe_load(values.read_text()))
-    named = set(files_in(configuration(objects)))
+    named = {str(MOUNTED / Path(name).parent) for name in files_in(configuration(objects))}
     edge = find(objects, "StatefulSet", "-edge")["spec"]["template"]["spec"]
     mounts = {mount["mountPath"] for mount in edge["containers"][0]["volumeMounts"]}
-    assert {str(MOUNTED / Path(name).parent) for name in named} <= mounts
+    assert named - mounts == {str(MOUNTED / "trust")}
+
+
+@EACH_VALUES
+def test_only_who_judges_packets_has_the_trust_store(values: Path) -> None:
+    """With it one can sign as the gateway, and as every device that shares a secret with it."""
+    given = yaml.safe_load(values.read_text())
+    holders = set()
+    for each in pods_in(render_exactly(given)):
+        volumes = each["spec"]["volumes"]
+        if given["trust"]["secret"] in [volume.get("secret", {}).get("secretName") for volume in volumes]:
+            holders.add(each["metadata"]["labels"]["app.kubernetes.io/component"])
+    assert {"router", "test-listeners"} <= holders <= {"router", "executor", "test-listeners"}
+
+
+def pods_in(value: Any) -> Iterator[Object]:
+    """Pods, and templates of pods, wherever they stand; also in the text of a ConfigMap, where Spark's is."""
+    if isinstance(value, str) and "kind: Pod" in value:
+        value = yaml.safe_load(value)
+    if isinstance(value, dict) and "containers" in value.get("spec", {}):
+        yield value
+    elif isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from pods_in(inner)
 
 
 def files_in(value: Any) -> list[str]:
@@ -125,6 +149,7 @@ def test_the_kafka_of_our_own_brings_its_user_and_certificate(tmp_path: Path) ->
 TAKEN_OVER: dict[str, dict[str, Any]] = {
     "peers": {"peers": [{"name": "plant", "protocol": "emp", "connect": "tcp://10.0.0.1:5040"}]},
     "permissions": {"permissions": [{"nodes": ["*"], "publish": {"deny": ["admin.>"]}}]},
+    "auth": {"settings": {"auth": {"tokens": {"audience": "mesh", "jwks": "../secrets/issuer/jwks.json"}}}},
     "rules": {"rules": [{"name": "all", "sql": "SELECT * FROM events"}]},
     "limits": {"limits": {"connections": 5}},
     "request_timeout_seconds": {"settings": {"request_timeout_seconds": 5}},

@@ -148,9 +148,8 @@ class TestTestMesh:
         trust = values_of(TEST_MESH)["trust"]["secret"]
         assert f"create secret generic {trust} --from-file=keys.yaml=mesh/keys.yaml" in said
         assert f"meshgate init --dir mesh --mesh {values_of(TEST_MESH)['mesh']} " in said
-        for part in ("edge", "router"):
-            volumes = find(test_mesh, "StatefulSet", f"-{part}")["spec"]["template"]["spec"]["volumes"]
-            assert trust in [each.get("secret", {}).get("secretName") for each in volumes]
+        volumes = find(test_mesh, "StatefulSet", "-router")["spec"]["template"]["spec"]["volumes"]
+        assert trust in [each.get("secret", {}).get("secretName") for each in volumes]
 
 
 def as_set(text: str) -> list[str]:

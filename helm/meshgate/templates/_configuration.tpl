@@ -3,6 +3,9 @@
 {{- $values := .Values -}}
 {{- $host := contains ":" $values.bindHost | ternary (printf "[%s]" $values.bindHost) $values.bindHost -}}
 {{- $edge := dict "id" "${MESHGATE_EDGE_ID:-edge-0}" "management" (printf "%s:%d" $host (int $values.edge.managementPort)) "notice_seconds" $values.edge.noticeSeconds "graceful_shutdown_limit_seconds" $values.edge.gracefulShutdownSeconds -}}
+{{- if $values.edge.managementHosts -}}
+{{- $_ := set $edge "management_hosts" $values.edge.managementHosts -}}
+{{- end -}}
 {{- if $values.edge.redirectUrl -}}
 {{- $_ := set $edge "redirect_url" $values.edge.redirectUrl -}}
 {{- end -}}
@@ -10,6 +13,9 @@
 {{- $_ := set $edge "record" $values.edge.record -}}
 {{- end -}}
 {{- $router := dict "management" (printf "%s:%d" $host (int $values.router.managementPort)) "checkpoint" "/var/lib/meshgate/router" "mode" $values.router.mode "lanes" $values.router.lanes "standby" $values.router.standby -}}
+{{- if $values.router.managementHosts -}}
+{{- $_ := set $router "management_hosts" $values.router.managementHosts -}}
+{{- end -}}
 {{- $config := dict "mesh" $values.mesh "kafka" (include "meshgate.kafkaConfiguration" . | fromYaml) "edge" $edge "router" $router -}}
 {{- $_ := set $config "listeners" (include "meshgate.listenersConfiguration" (list . $host) | fromYamlArray) -}}
 {{- $_ := set $config "trust" (printf "../trust/%s" $values.trust.key) -}}
@@ -100,7 +106,7 @@ key: ../kafka-client/tls.key
 {{/* Of all that running pods do not take over by themselves. A change of anything else restarts nobody. */}}
 {{- define "meshgate.restartChecksum" -}}
 {{- $config := include "meshgate.configuration" . | fromYaml -}}
-{{- $fixed := omit $config "peers" "permissions" "rules" "limits" "request_timeout_seconds" -}}
+{{- $fixed := omit $config "peers" "permissions" "auth" "rules" "limits" "request_timeout_seconds" -}}
 {{- $_ := set $fixed "edge" (omit $config.edge "redirect_url" "notice_seconds" "graceful_shutdown_limit_seconds") -}}
 {{- $bound := list -}}
 {{- range $config.listeners -}}

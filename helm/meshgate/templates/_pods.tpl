@@ -26,15 +26,23 @@ timeoutSeconds: 5
 {{- end }}
 {{- end }}
 
-{{/* What every part needs to read the configuration: the file, the trust store, access to Kafka, files it refers to.
+{{/* Who judges packets and signs for the gateway reads the trust store: the router and its executors, and no other part. */}}
+{{- define "meshgate.trustVolume" -}}
+- name: trust
+  secret: {secretName: {{ .Values.trust.secret }}, defaultMode: 0440}
+{{- end }}
+
+{{- define "meshgate.trustMount" -}}
+- {name: trust, mountPath: /etc/meshgate/trust, readOnly: true}
+{{- end }}
+
+{{/* What every part needs to read the configuration: the file, access to Kafka, files it refers to.
      (list $ CONFIGMAP) */}}
 {{- define "meshgate.configurationVolumes" -}}
 {{- $root := index . 0 -}}
 {{- $access := include "meshgate.kafkaAccess" $root | fromYaml -}}
 - name: config
   configMap: {name: {{ index . 1 }}}
-- name: trust
-  secret: {secretName: {{ $root.Values.trust.secret }}, defaultMode: 0440}
 {{- if hasPrefix "SASL" $access.protocol }}
 - name: kafka-password
   secret:
@@ -71,7 +79,6 @@ timeoutSeconds: 5
 {{- define "meshgate.configurationMounts" -}}
 {{- $access := include "meshgate.kafkaAccess" . | fromYaml -}}
 - {name: config, mountPath: /etc/meshgate/config, readOnly: true}
-- {name: trust, mountPath: /etc/meshgate/trust, readOnly: true}
 {{- if hasPrefix "SASL" $access.protocol }}
 - {name: kafka-password, mountPath: /etc/meshgate/kafka-password, readOnly: true}
 {{- end }}

@@ -83,6 +83,7 @@ volumes:
   - name: spark
     configMap: {name: {{ include "meshgate.fullname" . }}-executor}
   {{- end }}
+  {{- include "meshgate.trustVolume" . | nindent 2 }}
   {{- include "meshgate.configurationVolumes" (list . (include "meshgate.fullname" .)) | nindent 2 }}
 {{- end }}
 
@@ -110,6 +111,7 @@ volumeMounts:
   {{- if and $root.Values.router.executors.count (eq $root.Values.router.kind "statefulset") }}
   - {name: spark, mountPath: /etc/meshgate/spark, readOnly: true}
   {{- end }}
+  {{- include "meshgate.trustMount" $root | nindent 2 }}
   {{- include "meshgate.configurationMounts" $root | nindent 2 }}
 {{- end }}
 
@@ -132,11 +134,13 @@ spec:
       volumeMounts:
         - {name: tmp, mountPath: /tmp}
         - {name: checkpoint, mountPath: /var/lib/meshgate}
+        {{- include "meshgate.trustMount" . | nindent 8 }}
         {{- include "meshgate.configurationMounts" . | nindent 8 }}
   volumes:
     - name: tmp
       emptyDir: {sizeLimit: {{ .Values.router.scratchSize }}}
     - name: checkpoint
       persistentVolumeClaim: {claimName: {{ include "meshgate.checkpointClaim" . }}}
+    {{- include "meshgate.trustVolume" . | nindent 4 }}
     {{- include "meshgate.configurationVolumes" (list . (include "meshgate.fullname" .)) | nindent 4 }}
 {{- end }}
