@@ -36,8 +36,17 @@ class ListenTls(Section):
     key: RelativePath
     client_ca: RelativePath | None = None
     """Makes a client certificate compulsory."""
+    crl: RelativePath | None = None
+    """Certificates that `client_ca` has revoked: one list for each authority that signs clients. A list that has run
+    out lets nobody in."""
     node_from: Literal["san", "cn"] = "san"
     """What of the peer's certificate names its node: the first URI, else the first DNS name; or the common name."""
+
+    @model_validator(mode="after")
+    def _judges_clients(self) -> Self:
+        if self.crl is not None and self.client_ca is None:
+            raise PydanticCustomError("tls", "crl needs client_ca: it lists certificates of clients")
+        return self
 
 
 class ConnectTls(Section):
@@ -216,6 +225,8 @@ class Listener(Endpoint):
         address = info.data.get("listen")
         if address is not None and address.has_tls and tls is None:
             raise PydanticCustomError("tls", "{scheme}:// needs tls: {cert, key}", {"scheme": address.scheme})
+        if address is not None and address.scheme == "quic" and tls is not None and tls.crl is not None:
+            raise PydanticCustomError("tls", "quic:// reads no crl: drop it, or use another scheme")
         return _only_with_tls(tls, address)
 
     @field_validator("xmpp")

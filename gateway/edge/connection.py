@@ -50,6 +50,7 @@ from gateway.protocols.actions import (
     Terminated,
 )
 from gateway.protocols.session import Session
+from gateway.protocols.spec import Options
 from gateway.raw_log import mesh_frames
 from gateway.raw_log.frames import LINK_FACT, REDELIVER_FACT, Facts, ReplyAddress, Source, session_id
 from gateway.raw_log.mesh_frames import MESH, SessionClosed, SessionOpened
@@ -128,6 +129,7 @@ class Connection:
         self._unsent_bytes = 0
         self._admission = Admission(self.leave, must_log_in=terms.require_login)
         self._admission.proven(peer.until)
+        self._holds = peer.holds
         self._gate = Gate(carrier.pause_reading, carrier.resume_reading)
         self._has_heard = False
         self._buffered = 0
@@ -260,7 +262,15 @@ class Connection:
     def identify(self, identity: Identity) -> None:
         """The peer has proven who it is. What it has subscribed to is judged again as that node's."""
         self._admission.proven(identity.until)
+        self._holds = identity.holds
         self._opened(replace(self.source, node=identity.node, auth=Auth.SESSION))
+
+    def judge_again(self, options: Options, *, require_login: bool) -> None:
+        """Ends the session if its peer would not be let in now as what it is."""
+        if not (self._holds() and self.session.is_still_proven(options)):
+            self.leave(Farewell.REVOKED)
+        elif require_login and self.number and self.source.auth is Auth.NONE:
+            self.leave(Farewell.LOGIN_REQUIRED)
 
     def refuse_login(self) -> None:
         self._metrics.refused(Reason.UNAUTHENTICATED)

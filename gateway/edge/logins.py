@@ -6,6 +6,8 @@ raw log nor the router ever holds a token.
 
 from __future__ import annotations
 
+import logging
+from dataclasses import replace
 from typing import Any
 
 from gateway.auth.keyring import KeyRing
@@ -25,6 +27,8 @@ from gateway.raw_log.frames import RawFrame, Source
 from gateway.raw_log.mesh_frames import MESH
 from gateway.reasons import MeshError, Reason, Rejected
 
+log = logging.getLogger(__name__)
+
 _ENV = Env(KeyRing())
 
 
@@ -32,21 +36,25 @@ class Logins:
     """Judges tokens by the configuration in force. Raises SetupError where its keys are of no use to begin with."""
 
     def __init__(self, config: Config) -> None:
-        self._verifier: TokenVerifier | None = None
-        if (settings := config.auth.tokens) is not None:
-            try:
-                self._verifier = TokenVerifier(settings)
-            except (OSError, ValueError) as broken:
-                raise SetupError(f"auth.tokens.jwks: {broken}") from broken
+        try:
+            self._verifier = _verifier(config)
+        except (OSError, ValueError) as broken:
+            raise SetupError(f"auth.tokens.jwks: {broken}") from broken
+
+    def use(self, config: Config) -> None:
+        """Takes over other settings; those whose keys are of no use change nothing."""
+        try:
+            self._verifier = _verifier(config)
+        except (OSError, ValueError) as broken:
+            log.warning("auth.tokens.jwks: %s; tokens are judged as before", broken)
 
     @property
     def are_configured(self) -> bool:
         return self._verifier is not None
 
-    def refresh(self) -> None:
-        """Takes over keys that have changed. Reads files: called in a thread."""
-        if self._verifier is not None:
-            self._verifier.refresh()
+    def refresh(self) -> bool:
+        """Takes over keys that have changed, and returns whether there are any. Reads files: called in a thread."""
+        return self._verifier is not None and self._verifier.refresh()
 
     def verify(self, token: str, *, confidential: bool) -> Identity:
         """Returns who the token makes of a session. Raises Rejected(unauthenticated).
@@ -57,7 +65,14 @@ class Logins:
             raise Rejected(Reason.UNAUTHENTICATED, "no token is taken here: auth.tokens is not configured")
         if not confidential:
             raise Rejected(Reason.UNAUTHENTICATED, "a token is taken only over TLS or from this machine")
-        return self._verifier.verify(token)
+        identity = self._verifier.verify(token)
+        return replace(identity, holds=lambda: self._is_taken(token))
+
+    def _is_taken(self, token: str) -> bool:
+        try:
+            return self._verifier is not None and bool(self._verifier.verify(token))
+        except Rejected:
+            return False
 
     def answer(self, connection: Connection, asked: LoginAsked, endpoint: Endpoint) -> None:
         """Answers a request on `mesh.login`. A good token makes the session another node from here on."""
@@ -73,6 +88,10 @@ class Logins:
         else:
             connection.identify(identity)
             connection.answer(_answer(connection.source, asked, endpoint, Kind.RESPONSE, to_json(True)))
+
+
+def _verifier(config: Config) -> TokenVerifier | None:
+    return None if config.auth.tokens is None else TokenVerifier(config.auth.tokens)
 
 
 def _token_in(source: Source, asked: LoginAsked, endpoint: Endpoint) -> str:

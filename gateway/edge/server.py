@@ -113,7 +113,8 @@ class Edge:
         look = self._watch.reread if self._reread.is_set() else self._watch.poll
         self._reread.clear()
         change = await asyncio.to_thread(look)
-        await asyncio.to_thread(self.life.endpoints.refresh_tls)
+        if await asyncio.to_thread(self.life.endpoints.refresh_files):
+            self.life.sessions.judge_again()
         if isinstance(change, Reloaded):
             self.config = change.config
             self.life.use(change.config)

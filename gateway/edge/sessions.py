@@ -17,7 +17,6 @@ from gateway.edge.logins import Logins
 from gateway.edge.metrics import EdgeMetrics
 from gateway.edge.publisher import RawPublisher
 from gateway.egress import EdgeRestarted
-from gateway.errors import SetupError
 from gateway.event import Auth
 from gateway.protocols import protocols
 from gateway.protocols.actions import Delivered, Farewell, LoginAsked
@@ -154,7 +153,8 @@ class Sessions:
 
     def use(self, config: Config) -> None:
         """Limits, permissions and the protocols' own options hold at once, everything else for new sessions."""
-        self._use_tokens(config)
+        if config.auth != self._config.auth:
+            self.logins.use(config)
         self._config, self._permissions = config, config.judge()
         options = {(one.name, one.protocol): one.options for one in config.endpoints}
         for connection in self._everyone():
@@ -164,12 +164,14 @@ class Sessions:
             if named in options:  # a link of this name may speak something else by now
                 connection.session.use(options[named])
 
-    def _use_tokens(self, config: Config) -> None:
-        if config.auth != self._config.auth:
-            try:
-                self.logins = Logins(config)
-            except SetupError as error:
-                log.warning("%s; tokens are judged as before", error)
+    def judge_again(self) -> None:
+        """Ends the sessions whose proof holds no more: withdrawn by a file, or by the configuration in force."""
+        endpoints = {(one.name, one.protocol): one for one in self._config.endpoints}
+        for connection in self._everyone():
+            endpoint = endpoints.get((connection.terms.listener, connection.session.protocol))
+            if endpoint is not None:
+                must_log_in = isinstance(endpoint, Listener) and endpoint.require_login
+                connection.judge_again(endpoint.options, require_login=must_log_in)
 
     def _everyone(self) -> list[Connection]:
         return [*self._open.values(), *self._arriving]

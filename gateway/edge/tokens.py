@@ -42,11 +42,11 @@ class TokenVerifier:
         self._stamps = stamps(self._files())
         self._keys = self._read()
 
-    def refresh(self) -> None:
-        """Takes over a key set that has changed; a broken one changes nothing."""
+    def refresh(self) -> bool:
+        """Takes over a key set that has changed, and returns whether it has; a broken one changes nothing."""
         found = stamps(self._files())
         if found == self._stamps:
-            return
+            return False
         self._stamps = found
         try:
             self._keys = self._read()
@@ -54,6 +54,8 @@ class TokenVerifier:
             log.warning("auth.tokens.jwks has changed and is of no use: %s", broken)
         else:
             log.info("auth.tokens.jwks has changed and is in force")
+            return True
+        return False
 
     def verify(self, token: str) -> Identity:
         """Returns who the token makes of a session, and until when. Raises Rejected(unauthenticated)."""

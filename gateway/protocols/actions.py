@@ -110,7 +110,8 @@ class RequestDropped:
 class Farewell(StrEnum):
     """Why we end a session whose peer did nothing wrong. `OVERLOAD`: there was no place for it to begin with.
     `NOT_LOGGED`: Kafka will never take what it sent. `INTERNAL`: a fault of ours. `EXPIRED`: what proved the peer has
-    ended. `LOGIN_REQUIRED`: the peer did not prove who it is, and here it must."""
+    ended. `REVOKED`: it is not believed any more. `LOGIN_REQUIRED`: the peer did not prove who it is, and must
+    here."""
 
     DRAIN = "drain"
     KICKED = "kicked"
@@ -119,6 +120,7 @@ class Farewell(StrEnum):
     NOT_LOGGED = "not_logged"
     INTERNAL = Reason.INTERNAL.value
     EXPIRED = "expired"
+    REVOKED = "revoked"
     LOGIN_REQUIRED = "login_required"
 
 

@@ -186,6 +186,10 @@ class Session(ABC):
         """The protocol's own options, which hold from now on as they do for the router. What the two sides have agreed
         on or proven stays, and so do the times of its keepalive."""
 
+    def is_still_proven(self, options: Any) -> bool:  # noqa: ARG002 - most protocols have no login of their own
+        """True if what the peer has proven by its protocol's own login would be taken under these options too."""
+        return True
+
     # -- outputs -----------------------------------------------------------------------------------------------
 
     def data_to_send(self) -> list[bytes]:

@@ -12,7 +12,7 @@ from gateway.edge.carriers.arrival import Arrival
 from gateway.edge.carriers.carrier import Carrier
 from gateway.edge.carriers.peer import Peer
 from gateway.edge.carriers.stream import StreamCarrier
-from gateway.edge.carriers.tls import TlsContext, node_of
+from gateway.edge.carriers.tls import TlsContext, proven_by
 from gateway.edge.carriers.websocket import TokenJudge, WebSocketCarrier, check_of, serving
 from gateway.edge.connection import Connection
 from gateway.edge.metrics import ListenerMetrics, Standing
@@ -128,6 +128,8 @@ class StreamListener:
     def begin(self, carrier: Carrier) -> Connection:
         peer = self._peer(carrier)
         connection = self._sessions.connect(self.listener, carrier, peer)
+        if not peer.holds():  # the files have changed while it shook hands
+            connection.leave(Farewell.REVOKED)
         if (why := self._turned_away.get(carrier.standing)) is not None:
             connection.leave(why)
         return connection
@@ -135,11 +137,9 @@ class StreamListener:
     def _peer(self, carrier: Carrier) -> Peer:
         """Who it is by its token, else by its certificate, else nobody that is proven."""
         if (identity := carrier.identity) is not None:
-            return Peer(carrier.address, identity.node, Auth.SESSION, identity.until)
-        node = ""
-        if self.secured is not None and carrier.tls is not None:
-            node = node_of(carrier.tls.getpeercert(), self.secured.node_from)
-        return Peer(carrier.address, node, Auth.TLS if node else Auth.NONE)
+            return Peer(carrier.address, identity.node, Auth.SESSION, identity.until, identity.holds)
+        proven = proven_by(carrier.tls, lambda: self.secured)
+        return Peer(carrier.address, proven.node, Auth.TLS if proven.node else Auth.NONE, proven.until, proven.holds)
 
     def left(self, carrier: Carrier) -> None:
         self.leave(carrier.standing)

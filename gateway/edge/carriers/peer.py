@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from gateway.address import host_port
 from gateway.event import Auth
+
+Holds = Callable[[], bool]
+"""Whether a proof would be taken now as well, by the files and settings in force."""
+
+
+def always() -> bool:
+    """Holds for what no file and no setting can withdraw."""
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,19 +25,21 @@ class Identity:
 
     node: str
     until: float = math.inf
+    holds: Holds = field(default=always, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
     """`node` is "" where the transport proves nothing; then the protocol may, or the session stays anonymous.
 
-    `until` is as that of an Identity.
+    `until` and `holds` are as those of an Identity.
     """
 
     address: str
     node: str = ""
     auth: Auth = Auth.NONE
     until: float = math.inf
+    holds: Holds = field(default=always, repr=False, compare=False)
 
 
 def address_of(transport: asyncio.BaseTransport) -> str:

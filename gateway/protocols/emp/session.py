@@ -67,6 +67,7 @@ _FAILURES: Mapping[Farewell, Failure] = MappingProxyType(
         Farewell.NOT_LOGGED: Failure(ErrorCode.UNSPECIFIED, "what was sent could not be kept"),
         Farewell.INTERNAL: Failure(ErrorCode.UNSPECIFIED, "a fault of the mesh"),
         Farewell.EXPIRED: Failure(ErrorCode.UNSPECIFIED, "what proved this peer has ended"),
+        Farewell.REVOKED: Failure(ErrorCode.UNSPECIFIED, "what proved this peer is not believed any more"),
         Farewell.LOGIN_REQUIRED: Failure(ErrorCode.UNSPECIFIED, "this listener wants a proof of who connects"),
     }
 )

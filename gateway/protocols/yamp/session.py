@@ -64,6 +64,7 @@ CLOSE_REASONS: Mapping[Farewell, str] = MappingProxyType(
         Farewell.NOT_LOGGED: "not_logged: what was sent could not be kept",
         Farewell.INTERNAL: "internal: a fault of the mesh",
         Farewell.EXPIRED: "expired: what proved this peer has ended",
+        Farewell.REVOKED: "revoked: what proved this peer is not believed any more",
         Farewell.LOGIN_REQUIRED: "login_required: this listener wants a proof of who connects",
     }
 )

@@ -92,6 +92,9 @@ key: ../kafka-client/tls.key
 {{- $tls := dict "cert" (printf "../tls/%s/tls.crt" .name) "key" (printf "../tls/%s/tls.key" .name) -}}
 {{- if (.tls).clientCa -}}
 {{- $_ := set $tls "client_ca" (printf "../client-ca/%s/ca.crt" .name) -}}
+{{- if .tls.clientCa.crlKey -}}
+{{- $_ := set $tls "crl" (printf "../client-ca/%s/ca.crl" .name) -}}
+{{- end -}}
 {{- end -}}
 {{- if (.tls).nodeFrom -}}
 {{- $_ := set $tls "node_from" .tls.nodeFrom -}}

@@ -106,7 +106,11 @@ timeoutSeconds: 5
   secret:
     secretName: {{ .tls.clientCa.secret }}
     defaultMode: 0440
-    items: [{key: {{ .tls.clientCa.key }}, path: ca.crt}]
+    items:
+      - {key: {{ .tls.clientCa.key }}, path: ca.crt}
+      {{- with .tls.clientCa.crlKey }}
+      - {key: {{ . }}, path: ca.crl}
+      {{- end }}
 {{- end }}
 {{- end }}
 {{- end }}

@@ -178,7 +178,7 @@ class TestTheEnd:
     async def test_keys_that_change_hold_for_the_next_login(self, issuer: Issuer) -> None:
         async with running(apps(issuer)) as edge, client_of(edge) as client:
             issuer.publishes("ES256")
-            await asyncio.to_thread(edge.life.endpoints.refresh_tls)
+            await asyncio.to_thread(edge.life.endpoints.refresh_files)
             with pytest.raises(RefusedError):
                 await client.log_in(issuer.token("EdDSA"))
             await client.log_in(issuer.token("ES256"))
