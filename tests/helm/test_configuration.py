@@ -14,7 +14,9 @@ from gateway.config.watch import BOUND, RELOADED, restart_needed
 from tests.helm.chart import CI_VALUES, Object, configuration, find, of_kind, pod_specs, render, render_exactly
 
 EACH_VALUES = pytest.mark.parametrize("values", CI_VALUES, ids=lambda path: path.name.removesuffix("-values.yaml"))
-ENVIRONMENT = {"MESHGATE_EDGE_ID": "demo-meshgate-edge-1", "OPERATOR_PASSWORD": "from a Secret"}
+ENVIRONMENT = {
+    "MESHGATE_EDGE_ID": "demo-meshgate-edge-1", "MESHGATE_KAFKA_USER": "mesh", "OPERATOR_PASSWORD": "from a Secret",
+}  # fmt: skip
 MOUNTED = Path("/etc/meshgate")
 
 
@@ -137,12 +139,37 @@ def test_management_is_where_the_probes_ask(tmp_path: Path) -> None:
     assert str(config.router.management) == "0.0.0.0:9002"
 
 
-def test_the_kafka_of_our_own_brings_its_user_and_certificate(tmp_path: Path) -> None:
+def test_the_kafka_of_our_own_brings_its_certificate(tmp_path: Path) -> None:
     objects = render(kafka={"bootstrap": "", "manageTopics": "strimzi", "strimzi": {"enabled": True}})
-    security = loaded(objects, tmp_path).kafka.security
-    assert (security.protocol, security.username) == ("SASL_SSL", find(objects, "KafkaUser")["metadata"]["name"])
+    assert loaded(objects, tmp_path).kafka.security.protocol == "SASL_SSL"
     cluster = find(objects, "Kafka")["metadata"]["name"]
     assert configuration(objects)["kafka"]["bootstrap"] == f"{cluster}-kafka-bootstrap.mesh.svc:9093"
+
+
+def user_of(objects: list[Object], kind: str, part: str) -> tuple[str, str]:
+    """Who a part is to Kafka, and the Secret with its password."""
+    spec = find(objects, kind, f"-{part}")["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    names = {each["name"]: each.get("value") for each in container["env"]}
+    secrets = {each["name"]: each["secret"]["secretName"] for each in spec["volumes"] if "secret" in each}
+    return str(names["MESHGATE_KAFKA_USER"]), secrets["kafka-password"]
+
+
+ALL_PARTS = [("StatefulSet", "edge"), ("StatefulSet", "router"), ("StatefulSet", "rules"), ("Job", "topics")]
+RULES = [{"name": "all", "sql": "SELECT * FROM events"}]
+
+
+@pytest.mark.parametrize(("kind", "part"), ALL_PARTS)
+def test_a_part_may_be_a_user_of_its_own_and_is_else_the_one_for_all(kind: str, part: str, tmp_path: Path) -> None:
+    one = {"protocol": "SASL_SSL", "username": "mesh", "passwordSecret": {"name": "mesh-kafka"}}
+    own = {part: {"username": f"mesh-{part}", "passwordSecret": {"name": f"secret-{part}", "key": "password"}}}
+    shared, apart = (render(rules=RULES, kafka={"security": each}) for each in (one, one | {"users": own}))
+    assert user_of(shared, kind, part) == ("mesh", "mesh-kafka")
+    assert user_of(apart, kind, part) == (f"mesh-{part}", f"secret-{part}")
+    others = [each for each in ALL_PARTS if each[1] != part]
+    assert {user_of(apart, *each) for each in others} == {("mesh", "mesh-kafka")}
+    config = loaded(apart, tmp_path, MESHGATE_KAFKA_USER=f"mesh-{part}")
+    assert config.kafka.security.username == f"mesh-{part}"
 
 
 # What running parts take over, and how values change it. The keys are the package's own list.

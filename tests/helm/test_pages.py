@@ -25,6 +25,7 @@ ELSEWHERE = {
     "tls.secret", "tls.dnsNames", "tls.clientCa",  # of a listener
     "min.insync.replicas",  # of Kafka
     "net.core.rmem_max",  # of Linux
+    "spark.authenticate",  # of Spark
 }  # fmt: skip
 """What has dots in it and is no value of the chart's."""
 

@@ -20,8 +20,16 @@ httpGet: {path: /healthz/{{ index . 0 }}, port: {{ index . 1 }}}
 timeoutSeconds: 5
 {{- end }}
 
+{{/* (list $ PART); a part of "" has no business with Kafka. */}}
 {{- define "meshgate.environment" -}}
-{{- with .Values.env }}
+{{- $root := index . 0 -}}
+{{- $part := index . 1 -}}
+{{- $own := list -}}
+{{- if and $part (hasPrefix "SASL" (include "meshgate.kafkaAccess" $root | fromYaml).protocol) -}}
+{{- $user := include "meshgate.kafkaUser" (list $root $part) | fromYaml -}}
+{{- $own = list (dict "name" "MESHGATE_KAFKA_USER" "value" $user.username) -}}
+{{- end -}}
+{{- with concat $own $root.Values.env }}
 {{- toYaml . }}
 {{- end }}
 {{- end }}
@@ -37,18 +45,19 @@ timeoutSeconds: 5
 {{- end }}
 
 {{/* What every part needs to read the configuration: the file, access to Kafka, files it refers to.
-     (list $ CONFIGMAP) */}}
+     (list $ CONFIGMAP PART) */}}
 {{- define "meshgate.configurationVolumes" -}}
 {{- $root := index . 0 -}}
 {{- $access := include "meshgate.kafkaAccess" $root | fromYaml -}}
 - name: config
   configMap: {name: {{ index . 1 }}}
 {{- if hasPrefix "SASL" $access.protocol }}
+{{- $user := include "meshgate.kafkaUser" (list $root (index . 2)) | fromYaml }}
 - name: kafka-password
   secret:
-    secretName: {{ $access.passwordSecret.name }}
+    secretName: {{ $user.passwordSecret.name }}
     defaultMode: 0440
-    items: [{key: {{ $access.passwordSecret.key }}, path: password}]
+    items: [{key: {{ $user.passwordSecret.key }}, path: password}]
 {{- end }}
 {{- if hasSuffix "SSL" $access.protocol }}
 {{- with $access.caSecret }}
