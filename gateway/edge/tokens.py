@@ -62,7 +62,7 @@ class TokenVerifier:
         if len(token) > MAX_TOKEN_BYTES:
             raise _refusal(f"a token has at most {MAX_TOKEN_BYTES} bytes")
         try:
-            claims = self._judge(token)
+            return self._identity(self._judge(token))
         except jwt.ExpiredSignatureError:
             raise _refusal("the token has expired") from None
         except jwt.ImmatureSignatureError:
@@ -73,9 +73,8 @@ class TokenVerifier:
             raise _refusal("the token is of another issuer (iss)") from None
         except jwt.MissingRequiredClaimError as missing:
             raise _refusal(f"the token has no {missing.claim}") from None
-        except (jwt.PyJWTError, ValueError, TypeError, OverflowError):
+        except (jwt.PyJWTError, ValueError, TypeError, OverflowError, RecursionError):
             raise _refusal("this is no token, its exp, nbf or iat is no time, or no key here has signed it") from None
-        return self._identity(claims)
 
     def _judge(self, token: str) -> dict[str, Any]:
         header = jwt.get_unverified_header(token)

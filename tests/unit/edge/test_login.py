@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,6 +20,7 @@ from gateway.client import connect as connect_client
 from gateway.edge.admission import MAX_FAILED_LOGINS
 from gateway.event import Auth
 from gateway.protocols.actions import Farewell
+from gateway.protocols.session import LOGIN
 from gateway.protocols.yamp.codec import encode
 from gateway.protocols.yamp.frames import Close
 from gateway.protocols.yamp.session import CLOSE_REASONS
@@ -92,6 +94,17 @@ class TestByARequest:
                 assert "audience" in str(refused.value)
             await until(lambda: nodes(edge) == ["anon"])
             assert edge.of("rejected_frames_total", "apps", reason="unauthenticated") == 1
+
+    @pytest.mark.parametrize("protocol", STREAMS)
+    @in_a_loop
+    async def test_a_body_that_is_no_token_is_answered_as_a_bad_one(self, issuer: Issuer, protocol: str) -> None:
+        bodies = [b"", b"7", b'{"token": "x"}', json.dumps("x" * 100_000).encode()]
+        async with running(apps(issuer, protocol)) as edge, client_of(edge) as client:
+            for body in bodies:
+                answer = await client.request(LOGIN, body, "application/json" if body else "")
+                assert not answer.ok
+            await client.log_in(issuer.token())
+            assert edge.of("rejected_frames_total", "apps", reason="unauthenticated") == len(bodies)
 
     @pytest.mark.parametrize("protocol", STREAMS)
     @in_a_loop

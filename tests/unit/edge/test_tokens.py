@@ -11,6 +11,7 @@ from typing import Any
 import jwt
 import pytest
 from cryptography.hazmat.primitives import serialization
+from jwt.api_jws import PyJWS
 
 from gateway.config.auth import TokenSettings
 from gateway.edge.tokens import MAX_TOKEN_BYTES, TokenVerifier
@@ -115,6 +116,28 @@ def test_an_algorithm_that_is_not_taken_is_refused(issuer: Issuer, algorithm: st
 @pytest.mark.parametrize("token", ["", ".", "..", "a.b.c", "é", "\x00", "x" * MAX_TOKEN_BYTES, "x" * 10_000_000])
 def test_what_is_no_token_is_refused(issuer: Issuer, token: str) -> None:
     assert refused(verifier(issuer), token)
+
+
+@pytest.mark.parametrize("part", [0, 1])
+def test_a_token_that_nests_too_deeply_is_refused(issuer: Issuer, part: int) -> None:
+    deep = base64.urlsafe_b64encode(b'{"a":' + b"[" * 5_000).decode().rstrip("=")
+    parts = issuer.token().split(".")
+    parts[part] = deep
+    assert refused(verifier(issuer), ".".join(parts))
+
+
+def test_a_token_that_nests_too_deeply_is_refused_from_its_issuer_too(issuer: Issuer) -> None:
+    claims = b'{"sub":"alice","aud":"mesh","exp":4000000000,"a":' + b"[" * 5_000 + b"]" * 0 + b"}"
+    assert refused(verifier(issuer), PyJWS().encode(claims, SECRET, algorithm="HS256"))
+
+
+@pytest.mark.parametrize("ends", [10**400, 1e308, -1, True, [], {}])
+def test_an_end_that_is_no_time_is_refused(issuer: Issuer, ends: Any) -> None:
+    judge = verifier(issuer)
+    if ends == 1e308:
+        assert judge.verify(issuer.token(exp=ends)).until == ends
+    else:
+        assert refused(judge, issuer.token(exp=ends))
 
 
 def test_a_key_is_found_by_its_kind_where_the_token_names_none(issuer: Issuer) -> None:
