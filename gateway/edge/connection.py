@@ -128,8 +128,7 @@ class Connection:
         self._pump_is_due = False
         self._unsent_bytes = 0
         self._admission = Admission(self.leave, must_log_in=terms.require_login)
-        self._admission.proven(peer.until)
-        self._holds = peer.holds
+        self._stand_by(peer.proofs)
         self._gate = Gate(carrier.pause_reading, carrier.resume_reading)
         self._has_heard = False
         self._buffered = 0
@@ -256,18 +255,21 @@ class Connection:
 
     @property
     def is_confidential(self) -> bool:
-        """Nobody between the peer and us can read what is said."""
+        """True if nobody between the peer and us can read what is said."""
         return self._carrier.is_confidential
 
     def identify(self, identity: Identity) -> None:
         """The peer has proven who it is. What it has subscribed to is judged again as that node's."""
-        self._admission.proven(identity.until)
-        self._holds = identity.holds
+        self._stand_by((self._proofs[0], identity))
         self._opened(replace(self.source, node=identity.node, auth=Auth.SESSION))
+
+    def _stand_by(self, proofs: tuple[Identity, ...]) -> None:
+        self._proofs = proofs
+        self._admission.proven(min(proof.until for proof in proofs))
 
     def judge_again(self, options: Options, *, require_login: bool) -> None:
         """Ends the session if its peer would not be let in now as what it is."""
-        if not (self._holds() and self.session.is_still_proven(options)):
+        if not (all(proof.holds() for proof in self._proofs) and self.session.is_still_proven(options)):
             self.leave(Farewell.REVOKED)
         elif require_login and self.number and self.source.auth is Auth.NONE:
             self.leave(Farewell.LOGIN_REQUIRED)

@@ -145,13 +145,13 @@ class Carrier(asyncio.BufferedProtocol, ABC):
 
     @property
     def is_local(self) -> bool:
-        """The peer is on this machine, and no balancer speaks for it."""
+        """True if the peer is on this machine, and no balancer speaks for it."""
         name = self._transport.get_extra_info("peername") if self._transport else None
-        return name is not None and is_loopback(str(name[0])) and is_loopback(host_name(self.address))
+        return isinstance(name, tuple) and is_loopback(str(name[0])) and is_loopback(host_name(self.address))
 
     @property
     def is_confidential(self) -> bool:
-        """Nobody between the peer and us can read what is said: TLS, or both are on this machine."""
+        """True if nobody between the peer and us can read what is said: TLS, or both are on this machine."""
         return self.tls is not None or self.is_local
 
     @property

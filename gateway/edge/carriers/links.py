@@ -176,7 +176,7 @@ class LinkKeeper:
         proven = proven_by(carrier.tls, lambda: self.secured)
         auth = Auth.TLS if carrier.tls is not None else Auth.SESSION
         name = proven.node or f"link:{self.link.name}"
-        peer = Peer(carrier.address, name, auth, proven.until, proven.holds)
+        peer = Peer(carrier.address, name, auth, (proven,))
         self._connection = self._sessions.connect(self.link, carrier, peer)
         return self._connection
 

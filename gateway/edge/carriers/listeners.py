@@ -128,18 +128,18 @@ class StreamListener:
     def begin(self, carrier: Carrier) -> Connection:
         peer = self._peer(carrier)
         connection = self._sessions.connect(self.listener, carrier, peer)
-        if not peer.holds():  # the files have changed while it shook hands
+        if not peer.proofs[0].holds():  # the files have changed while it shook hands
             connection.leave(Farewell.REVOKED)
         if (why := self._turned_away.get(carrier.standing)) is not None:
             connection.leave(why)
         return connection
 
     def _peer(self, carrier: Carrier) -> Peer:
-        """Who it is by its token, else by its certificate, else nobody that is proven."""
-        if (identity := carrier.identity) is not None:
-            return Peer(carrier.address, identity.node, Auth.SESSION, identity.until, identity.holds)
+        """Returns who it is by its token, else by its certificate, else nobody that is proven."""
         proven = proven_by(carrier.tls, lambda: self.secured)
-        return Peer(carrier.address, proven.node, Auth.TLS if proven.node else Auth.NONE, proven.until, proven.holds)
+        if (identity := carrier.identity) is not None:
+            return Peer(carrier.address, identity.node, Auth.SESSION, (proven, identity))
+        return Peer(carrier.address, proven.node, Auth.TLS if proven.node else Auth.NONE, (proven,))
 
     def left(self, carrier: Carrier) -> None:
         self.leave(carrier.standing)

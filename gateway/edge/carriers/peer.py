@@ -28,18 +28,21 @@ class Identity:
     holds: Holds = field(default=always, repr=False, compare=False)
 
 
+NOBODY = Identity("")
+
+
 @dataclass(frozen=True, slots=True)
 class Peer:
     """`node` is "" where the transport proves nothing; then the protocol may, or the session stays anonymous.
 
-    `until` and `holds` are as those of an Identity.
+    `proofs` are those that the session stands by: it ends with the first of them that ends. The first is the
+    transport's own, which stays when a login gives the session another node.
     """
 
     address: str
     node: str = ""
     auth: Auth = Auth.NONE
-    until: float = math.inf
-    holds: Holds = field(default=always, repr=False, compare=False)
+    proofs: tuple[Identity, ...] = (NOBODY,)
 
 
 def address_of(transport: asyncio.BaseTransport) -> str:

@@ -15,7 +15,7 @@ from prometheus_client import Gauge
 
 from gateway.auth.node_names import COMMON_NAME, node_of_alternative_name
 from gateway.config import ConnectTls, Endpoint, ListenTls
-from gateway.edge.carriers.peer import Identity
+from gateway.edge.carriers.peer import NOBODY, Identity
 from gateway.yaml_files.stamps import Stamp, stamps
 
 log = logging.getLogger(__name__)
@@ -147,7 +147,7 @@ def proven_by(tls: ssl.SSLObject | None, secured: Callable[[], TlsContext | None
     certificate = None if tls is None else tls.getpeercert()
     encoded = None if tls is None else tls.getpeercert(binary_form=True)
     if context is None or not certificate or encoded is None:
-        return Identity("")
+        return NOBODY
     is_in_force = tls is not None and tls.context is context.context
     authorities = context.authorities if is_in_force else _UNKNOWN
 

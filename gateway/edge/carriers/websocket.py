@@ -252,8 +252,8 @@ def token_in(request: Request) -> str | None:
         if scheme.lower() == "bearer":
             return token.strip()
     offered = ",".join(request.headers.get_all("Sec-WebSocket-Protocol")).split(",")
-    tokens = (one.strip().removeprefix(BEARER_SUBPROTOCOL) for one in offered if BEARER_SUBPROTOCOL in one)
-    return next(tokens, None)
+    names = (one.strip() for one in offered)
+    return next((name.removeprefix(BEARER_SUBPROTOCOL) for name in names if name.startswith(BEARER_SUBPROTOCOL)), None)
 
 
 def check_of(listener: Listener) -> Check:

@@ -117,6 +117,25 @@ class TestCertificates:
             await looks_at_files(edge)
             await until(lambda: closed(edge, "revoked") == 1)
 
+    @in_a_loop
+    async def test_who_logs_in_by_a_token_still_stands_by_the_certificate(
+        self, authority: Authority, tmp_path: Path
+    ) -> None:
+        ends = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=2)
+        issuer, files = Issuer(tmp_path), authority.signs("brief", until=ends)
+        tls = authority.signs("edge") | {"client_ca": str(authority.ca), "crl": str(authority.revokes())}
+        config = configured(listener("apps", "yamp", "tls", tls=tls), auth=issuer.settings)
+        stolen = authority.trusted_by(authority.signs("stolen"))
+        async with running(config) as edge, AsyncExitStack() as stack:
+            for mine in (authority.trusted_by(files), stolen):
+                dialled = connect_client("yamp", "127.0.0.1", edge.port("apps"), tls=mine)
+                client = await stack.enter_async_context(dialled)
+                await client.log_in(issuer.token())
+            await until(lambda: closed(edge, "expired") == 1)
+            authority.revokes("stolen")
+            await looks_at_files(edge)
+            await until(lambda: closed(edge, "revoked") == 1)
+
     def test_a_list_without_an_authority_is_a_fault(self) -> None:
         text = "mesh: demo\nlisteners: [{name: a, protocol: yamp, listen: 'tls://h:1', tls: {cert: a, key: b, crl: c}}]"
         expect_fault(text, "listeners[0].tls", "crl needs client_ca")
