@@ -14,6 +14,8 @@ from gateway.config.section import Bytes, Count, Milliseconds, Name, Pattern, Se
 from gateway.permissions import EVERYTHING, Grant, Rule
 
 EDGE_ID = r"^(?:[A-Za-z0-9][A-Za-z0-9-]*-)?[0-9]{1,6}$"
+HOST_NAME = r"^[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?$"
+HostName = Annotated[str, Field(pattern=HOST_NAME)]
 HTTP_URL = r"^https?://[^/\s]+(/\S*)?$"
 URL = r"^[A-Za-z][A-Za-z0-9+.-]*://\S+:[0-9]{1,5}(/\S*)?$"
 _ORDINAL = re.compile(r"\d+$")
@@ -51,6 +53,9 @@ class EdgeSettings(Section):
     id: Annotated[str, Field(pattern=EDGE_ID)] = "edge-0"
     """Ends in a number, its ordinal, which picks its egress partition (a StatefulSet's pod name will do)."""
     management: HostPortField = HostPort("127.0.0.1", 9640)
+    management_hosts: tuple[HostName, ...] = ()
+    """Public names under which the management address answers, beside IP addresses, `localhost`, names without a domain
+    and `*.svc`: those that scrapers and operators use. No other name is answered, since anybody can lead it here."""
     redirect_url: Annotated[str, Field(pattern=URL, max_length=65_535)] | None = None
     """Where peers are sent that can be redirected, when this edge drains."""
     notice_seconds: SecondsOrZero = 0
@@ -107,6 +112,10 @@ def _canonical(node: str) -> str:
 class PermissionSettings(Section):
     """For the nodes and listeners that match; the first rule that matches decides."""
 
+    exposed: bool | None = None
+    """`true`: not for listeners that are bound to a loopback address, which only programs on this machine reach.
+    `false`: for those alone. Behind a balancer (`proxy_protocol`) a listener counts as exposed."""
+
     nodes: tuple[Annotated[str, AfterValidator(_canonical)], ...] = ("*",)
     """Node ids, or globs over them such as `cn:plant-*` and `anon:*`."""
     listeners: tuple[str, ...] = ("*",)
@@ -153,6 +162,8 @@ DEFAULT_LANES = 1
 
 class RouterSettings(Section):
     management: HostPortField = HostPort("127.0.0.1", 9641)
+    management_hosts: tuple[HostName, ...] = ()
+    """As that of `edge`."""
     checkpoint: StatePath = Field(default="state/router", validate_default=True)
     mode: Literal["auto", "realtime", "microbatch"] = "auto"
     lanes: Count = DEFAULT_LANES

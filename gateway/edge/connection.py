@@ -24,8 +24,9 @@ from functools import partial
 from typing import Any, Protocol
 
 from gateway.config import Limits
+from gateway.edge.admission import Admission
 from gateway.edge.carriers.carrier import Carrier
-from gateway.edge.carriers.peer import Peer
+from gateway.edge.carriers.peer import Identity, Peer
 from gateway.edge.carriers.reading import Gate, Hold, TokenBucket
 from gateway.edge.metrics import ListenerMetrics
 from gateway.edge.publisher import RawPublisher
@@ -40,6 +41,7 @@ from gateway.protocols.actions import (
     FrameRefused,
     FramesReceived,
     Identified,
+    LoginAsked,
     Opened,
     Outcome,
     RequestDropped,
@@ -48,6 +50,7 @@ from gateway.protocols.actions import (
     Terminated,
 )
 from gateway.protocols.session import Session
+from gateway.protocols.spec import Options
 from gateway.raw_log import mesh_frames
 from gateway.raw_log.frames import LINK_FACT, REDELIVER_FACT, Facts, ReplyAddress, Source, session_id
 from gateway.raw_log.mesh_frames import MESH, SessionClosed, SessionOpened
@@ -70,13 +73,15 @@ OUR_ENDS = frozenset(Farewell) - {Farewell.INTERNAL}
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What holds for the sessions of a listener or link. `redeliver_seconds`: only where the node is proven."""
+    """What holds for the sessions of a listener or link. `redeliver_seconds`: only where the node is proven.
+    `require_login`: nobody reaches the mesh who has not proven who it is."""
 
     listener: str
     limits: Limits
     subscribe: tuple[str, ...] = ()
     serve: tuple[str, ...] = ()
     redeliver_seconds: int = 0
+    require_login: bool = False
 
 
 class Mesh(Protocol):
@@ -91,6 +96,9 @@ class Mesh(Protocol):
 
     def known(self, connection: Connection) -> None:
         """Its opening has been logged: it may be given deliveries."""
+
+    def log_in(self, connection: Connection, asked: LoginAsked) -> None:
+        """Judges the token in a request, and answers it."""
 
     def ended(self, connection: Connection) -> None: ...
     def delivered(self, connection: Connection, end: Delivered) -> None: ...
@@ -119,6 +127,8 @@ class Connection:
         self._timer: asyncio.TimerHandle | None = None
         self._pump_is_due = False
         self._unsent_bytes = 0
+        self._admission = Admission(self.leave, must_log_in=terms.require_login)
+        self._stand_by(peer.proofs)
         self._gate = Gate(carrier.pause_reading, carrier.resume_reading)
         self._has_heard = False
         self._buffered = 0
@@ -243,6 +253,36 @@ class Connection:
             self._pump_is_due = True
             self._loop.call_soon(self.pump)
 
+    @property
+    def is_confidential(self) -> bool:
+        """True if nobody between the peer and us can read what is said."""
+        return self._carrier.is_confidential
+
+    def identify(self, identity: Identity) -> None:
+        """The peer has proven who it is. What it has subscribed to is judged again as that node's."""
+        self._stand_by((self._proofs[0], identity))
+        self._opened(replace(self.source, node=identity.node, auth=Auth.SESSION))
+
+    def _stand_by(self, proofs: tuple[Identity, ...]) -> None:
+        self._proofs = proofs
+        self._admission.proven(min(proof.until for proof in proofs))
+
+    def judge_again(self, options: Options, *, require_login: bool) -> None:
+        """Ends the session if its peer would not be let in now as what it is."""
+        if not (all(proof.holds() for proof in self._proofs) and self.session.is_still_proven(options)):
+            self.leave(Farewell.REVOKED)
+        elif require_login and self.number and self.source.auth is Auth.NONE:
+            self.leave(Farewell.LOGIN_REQUIRED)
+
+    def refuse_login(self) -> None:
+        self._metrics.refused(Reason.UNAUTHENTICATED)
+        self._admission.login_refused()
+
+    def answer(self, delivery: Delivery) -> None:
+        """Answers a request of the peer that was for the edge itself: nobody else hears what becomes of it."""
+        self.session.deliver(delivery, self._loop.time())
+        self._loop.call_soon(self.pump)
+
     def leave(self, why: Farewell, redirect_url: str | None = None, *, seconds: float = LEAVE_SECONDS) -> None:
         """Says goodbye in the protocol's own words."""
         if self.end is not None or self._override is not None:
@@ -302,7 +342,9 @@ class Connection:
             case Opened(facts):
                 self._opened(replace(self.source, facts=self._facts(facts)))
             case Identified(node):
-                self._opened(replace(self.source, node=node, auth=Auth.SESSION))
+                self.identify(Identity(node))
+            case LoginAsked():
+                self._mesh.log_in(self, action)
             case FrameRefused(reason, _):
                 self._metrics.refused(reason)
             case RequestEnded(outcome):
@@ -318,6 +360,10 @@ class Connection:
         now, count = self._loop.time(), len(received.lengths)
         self.received_frames += count
         self._metrics.received_frames.inc(count)
+        if not self.number:  # held back until somebody is proven, and so is nobody's frame
+            self._metrics.rejected(Reason.UNAUTHENTICATED, count)
+            self.leave(Farewell.LOGIN_REQUIRED)
+            return
         settled = partial(self._settled, received.tag, count, now)
         self._unlogged += received.tag is not None
         self._mesh.publisher.add_run(
@@ -341,6 +387,8 @@ class Connection:
             self.pump()
 
     def _delivered(self, end: Delivered) -> None:
+        if not end.delivery.event_id:  # an answer of the edge itself
+            return
         self.pending -= 1
         self.delivered_frames += end.outcome in REACHED
         self._mesh.delivered(self, end)
@@ -355,6 +403,10 @@ class Connection:
         return facts
 
     def _opened(self, source: Source) -> None:
+        if self._admission.lacks_login(source.node):
+            self.source = source
+            self._admission.wait_for_login(self.terms.limits.handshake_seconds)
+            return
         again = self.number != 0
         if not again:
             self.number = self._mesh.opened(self)
@@ -371,6 +423,7 @@ class Connection:
 
     def _terminated(self, end: Terminated) -> None:
         self.end = end
+        self._admission.ended()
         if self._timer is not None:
             self._timer.cancel()
         if self.number:

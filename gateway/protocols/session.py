@@ -34,6 +34,7 @@ from gateway.protocols.actions import (
     Delivery,
     Farewell,
     FrameRefused,
+    LoginAsked,
     Opened,
     Outcome,
     RequestDropped,
@@ -44,7 +45,10 @@ from gateway.protocols.actions import (
 from gateway.protocols.timers import Timers
 from gateway.raw_log.frames import NO_FACTS, Facts, ReplyAddress
 from gateway.reasons import MeshError, Reason, Rejected
+from gateway.subjects import dotted
 
+LOGIN = "mesh.login"
+"""The control subject whose requests the edge answers itself: their body is a secret, which the log must not hold."""
 TIMED_OUT = "timeout"
 """How a request of the peer ends that nobody answered in time."""
 
@@ -182,6 +186,10 @@ class Session(ABC):
         """The protocol's own options, which hold from now on as they do for the router. What the two sides have agreed
         on or proven stays, and so do the times of its keepalive."""
 
+    def is_still_proven(self, options: Any) -> bool:  # noqa: ARG002 - most protocols have no login of their own
+        """True if what the peer has proven by its protocol's own login would be taken under these options too."""
+        return True
+
     # -- outputs -----------------------------------------------------------------------------------------------
 
     def data_to_send(self) -> list[bytes]:
@@ -287,6 +295,14 @@ class Session(ABC):
         self._asked[request] = PeerRequest(deadline, subject, progressive)
         self.timers.set(("asked", request), deadline)
         return True
+
+    def _is_login(self, subject: str) -> bool:
+        """True if a request on this subject is for the edge. Whom we have dialled does not log in to us."""
+        return not self.settings.dialled and dotted(subject) == LOGIN
+
+    def _ask_for_login(self, request: str, frame: bytes) -> None:
+        """Hands an open request on `mesh.login` to the edge. What the peer sent before it has been reported already."""
+        self._act(LoginAsked(request, frame))
 
     def _open_request_to_cancel(self, request: str) -> str | None:
         """Returns the subject of the open request that a cancel of the peer means; None, counted, if none is open.

@@ -33,6 +33,11 @@ class Options(BaseModel):
         """After this a delivery is confirmed or given up; 0 where it counts as soon as it is written."""
         return 0.0
 
+    @property
+    def admits_unproven(self) -> bool:
+        """Whether peers are taken in that have not proven who they are."""
+        return True
+
     def for_router(self) -> Self:
         """What decoding and encoding need: without the secrets that only a session has a use for."""
         return self

@@ -189,7 +189,10 @@ class TestGuards:
                 {"kafka": {"bootstrap": "", "manageTopics": "none", "strimzi": {"enabled": True, "brokers": 1}}},
                 "3 copies need as many brokers, and there are 1",
             ),
-            ({"kafka": {"security": {"protocol": "SASL_SSL"}}}, "SASL_SSL needs username and passwordSecret"),
+            (
+                {"kafka": {"security": {"protocol": "SASL_SSL"}}},
+                "SASL_SSL needs username and passwordSecret.name, or users.edge",
+            ),
             ({"edge": {"replicas": 0}}, "never zero"),
             ({"edge": {"autoscaling": {"kind": "hpa", "minReplicas": 0}}}, "never zero"),
             ({"edge": {"autoscaling": {"kind": "hpa", "minReplicas": 9}}}, "minReplicas is more than maxReplicas"),

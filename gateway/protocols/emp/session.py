@@ -51,7 +51,7 @@ from gateway.protocols.emp.mapping import Answer, answer, speaks_envelope
 from gateway.protocols.emp.options import EmpOptions
 from gateway.protocols.frame_run import FrameRun
 from gateway.protocols.recent_ids import RecentIds
-from gateway.protocols.session import Session, SessionSettings, error_body, stamped
+from gateway.protocols.session import LOGIN, Session, SessionSettings, error_body, stamped
 from gateway.raw_log.frames import Fact, ReplyAddress
 from gateway.reasons import MeshError, Reason, Rejected
 from gateway.subjects import check_subject
@@ -66,6 +66,9 @@ _FAILURES: Mapping[Farewell, Failure] = MappingProxyType(
         Farewell.OVERLOAD: Failure(ErrorCode.UNSPECIFIED, "there are too many connections"),
         Farewell.NOT_LOGGED: Failure(ErrorCode.UNSPECIFIED, "what was sent could not be kept"),
         Farewell.INTERNAL: Failure(ErrorCode.UNSPECIFIED, "a fault of the mesh"),
+        Farewell.EXPIRED: Failure(ErrorCode.UNSPECIFIED, "what proved this peer has ended"),
+        Farewell.REVOKED: Failure(ErrorCode.UNSPECIFIED, "what proved this peer is not believed any more"),
+        Farewell.LOGIN_REQUIRED: Failure(ErrorCode.UNSPECIFIED, "this listener wants a proof of who connects"),
     }
 )
 """Bye is for a normal termination: none of these is one to the peer."""
@@ -151,6 +154,8 @@ class EmpSession(Session):
             self._take_answer(content, raw)
         elif content.kind is Kind.CANCEL:
             self._take_cancel(content, raw, pos)
+        elif content.kind is Kind.REQUEST and self._is_login(self._subject(message, content)):
+            self._take_login(content, raw, pos, now)
         elif transition(self, message, content, now):
             self._run.lengths.append(size)
             self._remember(raw, message, content)
@@ -206,8 +211,17 @@ class EmpSession(Session):
         self._learn(content)
         if content.kind is not Kind.REQUEST:
             return True
-        subject = content.envelope.subject if content.envelope else self.options.subject_of(message.type)
-        return self._open_request(str(content.request_id), subject, now)
+        return self._open_request(str(content.request_id), self._subject(message, content), now)
+
+    def _subject(self, message: Message, content: Content) -> str:
+        return content.envelope.subject if content.envelope else self.options.subject_of(message.type)
+
+    def _take_login(self, content: Content, raw: bytes, pos: int, now: float) -> None:
+        self._learn(content)
+        self._emit(pos)
+        request = str(content.request_id)
+        if self._open_request(request, LOGIN, now):
+            self._ask_for_login(request, raw)
 
     _TRANSITIONS: ClassVar[dict[tuple[State, MessageType], Transition]] = {
         (State.GREETING, MessageType.HELLO): _take_hello,

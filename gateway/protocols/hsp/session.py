@@ -263,6 +263,10 @@ class HspSession(OutgoingSession):
             self._act(FrameRefused(Reason.OVERLOAD, "too many open requests"))
             return False
         self._message_ids[name] = frame.message_id
+        if self._is_login(subject):
+            self._emit(pos)
+            self._ask_for_login(name, raw)
+            return False
         return True if name == request else self._log_named(name, subject, raw, pos)
 
     def _refuse_second(self, request: str, frame: Frame) -> None:

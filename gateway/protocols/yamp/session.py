@@ -63,6 +63,9 @@ CLOSE_REASONS: Mapping[Farewell, str] = MappingProxyType(
         Farewell.OVERLOAD: "overload: there are too many connections",
         Farewell.NOT_LOGGED: "not_logged: what was sent could not be kept",
         Farewell.INTERNAL: "internal: a fault of the mesh",
+        Farewell.EXPIRED: "expired: what proved this peer has ended",
+        Farewell.REVOKED: "revoked: what proved this peer is not believed any more",
+        Farewell.LOGIN_REQUIRED: "login_required: this listener wants a proof of who connects",
     }
 )
 
@@ -198,10 +201,13 @@ class YampSession(Session):
             return
         if self._is_asked(request):
             self._refuse(frame, Reason.REPLAY, "a request with this uid is open")
-        elif self._ask(request, frame.uri, now, progressive=frame.progressive):
-            self._to_log.append(raw)
-        else:
+        elif not self._ask(request, frame.uri, now, progressive=frame.progressive):
             self._refuse(frame, Reason.OVERLOAD, "too many open requests")
+        elif self._is_login(frame.uri):
+            self._log()
+            self._ask_for_login(request, raw)
+        else:
+            self._to_log.append(raw)
 
     def _refuse(self, frame: Request, reason: Reason, detail: str) -> None:
         self._act(FrameRefused(reason, detail))

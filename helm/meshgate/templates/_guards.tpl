@@ -23,8 +23,10 @@
 {{- if and $kafka.strimzi.enabled (gt (int $kafka.replication) (int $kafka.strimzi.brokers)) -}}
 {{- $faults = append $faults (printf "kafka.replication: %d copies need as many brokers, and there are %d" (int $kafka.replication) (int $kafka.strimzi.brokers)) -}}
 {{- end -}}
-{{- if and (hasPrefix "SASL" $kafka.security.protocol) (not (and $kafka.security.username $kafka.security.passwordSecret.name)) -}}
-{{- $faults = append $faults (printf "kafka.security: %s needs username and passwordSecret.name" $kafka.security.protocol) -}}
+{{- range $part := list "edge" "router" "rules" "topics" -}}
+{{- if and (hasPrefix "SASL" $kafka.security.protocol) (not (hasKey $kafka.security.users $part)) (not (and $kafka.security.username $kafka.security.passwordSecret.name)) -}}
+{{- $faults = append $faults (printf "kafka.security: %s needs username and passwordSecret.name, or users.%s" $kafka.security.protocol $part) -}}
+{{- end -}}
 {{- end -}}
 
 {{- $leastEdges := eq $edge.autoscaling.kind "none" | ternary $edge.replicas $edge.autoscaling.minReplicas | int -}}
