@@ -58,8 +58,6 @@ _faults = Faults(log)
 
 LEAVE_SECONDS = 5.0
 """For what a protocol still waits for after its goodbye (acknowledgements that are owed)."""
-REPLIES_PER_FRAME = 1_000
-"""Abandoned requests that one frame of the mesh names: a session may have 65,536, and a record must hold the frame."""
 
 VERDICTS = frozenset(Reason) - {Reason.TIMEOUT, Reason.OVERLOAD}
 """What ends a session by its name is the verdict on a frame, and counts as one refused; all else is not."""
@@ -385,9 +383,7 @@ class Connection:
         log.log(level, "session closed", extra=said | {"reason": end.reason, "detail": end.detail})
 
     def _abandon(self, replies: tuple[ReplyAddress, ...], error: MeshError) -> None:
-        frame = mesh_frames.encode(mesh_frames.RequestsAbandoned(error))
-        for at in range(0, len(replies), REPLIES_PER_FRAME):
-            self._mesh_frame(frame, replies[at : at + REPLIES_PER_FRAME])
+        self._mesh_frame(mesh_frames.encode(mesh_frames.RequestsAbandoned(error)), replies)
 
     def drop(self, reply: ReplyAddress) -> None:
         """Nobody waits for the answer to this request any more."""

@@ -92,7 +92,7 @@ class Life:
         self.publisher = RawPublisher(
             self._producer, topic=config.topic("raw"), partitions=config.kafka.topic("raw").partitions,
             edge=edge, epoch=self.epoch, limits=config.edge.record, bound_bytes=config.limits.in_flight_bytes,
-            observe=self._metrics.produced, traces=self._traces,
+            largest_bytes=config.kafka.largest_frame, observe=self._metrics.produced, traces=self._traces,
         )  # fmt: skip
 
     def _make_ways_out(self, past: Past) -> None:
@@ -154,7 +154,7 @@ class Life:
             log.warning("requests to earlier sessions end by their timeouts: %s", error)
 
     def _confirm(self, confirm: Confirm, position: Position, failed: bool, durable: Callable[[], None]) -> None:
-        """Into the partition that the event itself stands in. If it is not taken, this edge is at its end anyway."""
+        """Tells the router, in the partition of the event. A refused control frame ends this edge's run."""
         frame = mesh_frames.encode(DeliveryConfirmed(confirm.edge, confirm.ticket, position.part, failed))
 
         def settled(accepted: bool) -> None:

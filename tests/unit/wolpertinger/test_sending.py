@@ -13,7 +13,7 @@ from gateway.protocols.actions import Delivered, Outcome, RequestsAbandoned
 from gateway.protocols.wolpertinger.codec import encode
 from gateway.protocols.wolpertinger.frames import Response
 from gateway.protocols.wolpertinger.options import WolpertingerOptions
-from gateway.protocols.wolpertinger.receipts import MAX_UNCONFIRMED, Sent
+from gateway.protocols.wolpertinger.receipts import MAX_UNCONFIRMED_BYTES, SENT_BYTES, Sent
 from tests.unit.contract.conversation import asked_by, delivery, only
 from tests.unit.wolpertinger.talk import CALL_ID, CALL_XML, Talk, talk
 
@@ -86,7 +86,7 @@ def test_a_delivery_to_a_session_that_ended_is_undeliverable() -> None:
 
 def test_a_peer_that_confirms_nothing_gets_no_more_than_the_limit() -> None:
     conversation = talk()
-    for _ in range(MAX_UNCONFIRMED):
+    for _ in range(MAX_UNCONFIRMED_BYTES // SENT_BYTES):
         conversation.session._unconfirmed.add(conversation.session._unconfirmed.next_id(), Sent([b""], None))
     reply = asked_by()
     request = delivery(CALL_XML, Kind.REQUEST, stamps=(CALL_XML.index(CALL_ID.encode()),), reply=reply)
