@@ -77,6 +77,10 @@ class Limits(Section):
     edge as a whole: in a listener it says nothing."""
     queue_bytes: Bytes = 8_388_608
     """Waiting to be written to one session; beyond it a slow peer loses frames, alone."""
+    held_bytes: Bytes = 134_217_728
+    """Held in memory for all sessions of an edge: what they have not read, have not confirmed, or have not finished
+    sending. Beyond it sessions are ended, those that hold most first. Room for sixteen peers that have filled their
+    queues, and an eighth of what an edge has in the chart. Of an edge as a whole: in a listener it says nothing."""
     subscriptions_per_session: Count = 1_000
 
 

@@ -27,6 +27,7 @@ from gateway.config import Limits
 from gateway.edge.carriers.carrier import Carrier
 from gateway.edge.carriers.peer import Peer
 from gateway.edge.carriers.reading import Gate, Hold, TokenBucket
+from gateway.edge.memory_budget import MemoryBudget
 from gateway.edge.metrics import ListenerMetrics
 from gateway.edge.publisher import RawPublisher
 from gateway.event import Auth, Kind
@@ -83,6 +84,7 @@ class Mesh(Protocol):
     edge: str
     epoch: int
     publisher: RawPublisher
+    memory: MemoryBudget
 
     def opened(self, connection: Connection) -> int:
         """Takes it in; gives it its number."""
@@ -142,6 +144,7 @@ class Connection:
 
     def receive(self, data: bytes | memoryview, now: float) -> None:
         self._metrics.received_bytes.inc(len(data))
+        self._mesh.memory.count(len(data))
         self._has_heard = True
         self.session.receive(data, now)
         buffered = self.session.buffered_bytes
@@ -201,6 +204,11 @@ class Connection:
         return self._carrier.queued_bytes() + self._unsent_bytes
 
     @property
+    def held_bytes(self) -> int:
+        """What the edge holds in memory for this session alone."""
+        return self._carrier.own_queued_bytes() + self._unsent_bytes + self.session.held_bytes
+
+    @property
     def is_over(self) -> bool:
         return self.session.closed
 
@@ -255,6 +263,11 @@ class Connection:
         """No goodbye."""
         self._carrier.abort()
 
+    def cut(self) -> None:
+        """Frees at once what is held for a session that holds too much of the edge's memory."""
+        self.fail(Farewell.OVER_BUDGET, f"{self.held_bytes} bytes were held for it")
+        self.abort()
+
     def describe(self) -> dict[str, Any]:
         source = self.source
         return {
@@ -283,6 +296,7 @@ class Connection:
         for action in self.session.actions():
             self._act(action)
         if messages := self.session.data_to_send():
+            self._mesh.memory.count(sum(map(len, messages)))
             self._carrier.write(messages)
         if self.end is not None:
             self._carrier.close(self.end.reason)

@@ -121,6 +121,7 @@ class Life:
     def _watch(self) -> None:
         self._metrics.watch(
             in_flight_bytes=lambda: self.publisher.in_flight_bytes,
+            held_bytes=lambda: self.sessions.memory.seen_bytes,
             queue_frames=lambda: self.sessions.pending + len(self._owed),
             egress_lag=lambda: self._reader.lag(self._ledger.handled_to),
             egress_age=lambda: self._egress_age_seconds,
@@ -176,6 +177,7 @@ class Life:
 
     def tick(self) -> None:
         self._reader.commit(self._ledger.checkpoint(time.time_ns() // 1_000_000))
+        self.sessions.memory.look()
         self._owed.expire()
         self._dispatch.expire()
         self._look_at_egress()

@@ -13,6 +13,7 @@ from gateway.edge.carriers.peer import Peer
 from gateway.edge.connection import Connection, Terms
 from gateway.edge.egress.delivery import Ends, HandedDelivery, Receiver
 from gateway.edge.egress.owed import Owed
+from gateway.edge.memory_budget import MemoryBudget
 from gateway.edge.metrics import EdgeMetrics
 from gateway.edge.publisher import RawPublisher
 from gateway.egress import EdgeRestarted
@@ -42,6 +43,7 @@ class Sessions:
         self.epoch = epoch
         self.publisher = publisher
         self._metrics = metrics
+        self.memory = MemoryBudget(config.limits.held_bytes, self._everyone, self._loop.call_soon)
         self._open: dict[int, Connection] = {}
         self._arriving: set[Connection] = set()
         self._next_number = 1
@@ -148,6 +150,7 @@ class Sessions:
     def use(self, config: Config) -> None:
         """Limits, permissions and the protocols' own options hold at once, everything else for new sessions."""
         self._config, self._permissions = config, config.judge()
+        self.memory.reconfigure(config.limits.held_bytes)
         options = {(one.name, one.protocol): one.options for one in config.endpoints}
         for connection in self._everyone():
             connection.use(self.limits(connection.terms.listener))

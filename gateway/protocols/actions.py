@@ -100,7 +100,8 @@ class RequestDropped:
 
 class Farewell(StrEnum):
     """Why we end a session whose peer did nothing wrong. `OVERLOAD`: there was no place for it to begin with.
-    `NOT_LOGGED`: Kafka will never take what it sent. `INTERNAL`: a fault of ours."""
+    `NOT_LOGGED`: Kafka will never take what it sent. `INTERNAL`: a fault of ours. `OVER_BUDGET`: it held most of
+    the memory that an edge has for all sessions together."""
 
     DRAIN = "drain"
     KICKED = "kicked"
@@ -108,6 +109,7 @@ class Farewell(StrEnum):
     OVERLOAD = Reason.OVERLOAD.value
     NOT_LOGGED = "not_logged"
     INTERNAL = Reason.INTERNAL.value
+    OVER_BUDGET = "over_budget"
 
 
 @dataclass(frozen=True, slots=True)

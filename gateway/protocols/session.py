@@ -201,6 +201,11 @@ class Session(ABC):
         return len(self._buffer)
 
     @property
+    def held_bytes(self) -> int:
+        """What is kept in memory for this session, apart from what waits to be written."""
+        return len(self._buffer)
+
+    @property
     def awaits_pong(self) -> bool:
         """The peer has been asked for a sign of life and has given none yet."""
         return self._waiting_pong and not self.closed

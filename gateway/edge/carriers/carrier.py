@@ -151,6 +151,10 @@ class Carrier(asyncio.BufferedProtocol, ABC):
     def queued_bytes(self) -> int:
         return self._transport.get_write_buffer_size() if self._transport is not None else 0
 
+    def own_queued_bytes(self) -> int:
+        """What waits to be written to this peer and to no other."""
+        return self.queued_bytes()
+
     def pause_reading(self) -> None:
         if self._transport is not None and not self._closing and not self._transport.is_closing():
             self._transport.pause_reading()

@@ -82,6 +82,10 @@ class XmppCarrier(Carrier):
     def queued_bytes(self) -> int:
         return self._stream.queued_bytes
 
+    def own_queued_bytes(self) -> int:
+        """Nothing: all peers behind the server share one queue, which is bounded by itself."""
+        return 0
+
     def pause_reading(self) -> None:
         self._paused = True
 

@@ -66,6 +66,7 @@ _FAILURES: Mapping[Farewell, Failure] = MappingProxyType(
         Farewell.OVERLOAD: Failure(ErrorCode.UNSPECIFIED, "there are too many connections"),
         Farewell.NOT_LOGGED: Failure(ErrorCode.UNSPECIFIED, "what was sent could not be kept"),
         Farewell.INTERNAL: Failure(ErrorCode.UNSPECIFIED, "a fault of the mesh"),
+        Farewell.OVER_BUDGET: Failure(ErrorCode.UNSPECIFIED, "too much was held for this session"),
     }
 )
 """Bye is for a normal termination: none of these is one to the peer."""

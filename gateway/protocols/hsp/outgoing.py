@@ -46,6 +46,10 @@ class OutgoingSession(Session):
     def use(self, options: HspOptions) -> None:
         self.options = options
 
+    @property
+    def held_bytes(self) -> int:
+        return super().held_bytes + self._unconfirmed.bytes + self._bodies.held_bytes
+
     # -- deliveries --------------------------------------------------------------------------------------------
 
     def deliver(self, delivery: Delivery, now: float) -> None:

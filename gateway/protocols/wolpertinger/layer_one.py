@@ -59,6 +59,10 @@ class LayerOne(Session):
         self.options = options
         self._compress = options.compress == "always" or (self._compress and options.compress == "auto")
 
+    @property
+    def held_bytes(self) -> int:
+        return super().held_bytes + self._fragments.cost + self._unconfirmed.bytes
+
     # -- in ----------------------------------------------------------------------------------------------------
 
     @abstractmethod

@@ -63,6 +63,7 @@ CLOSE_REASONS: Mapping[Farewell, str] = MappingProxyType(
         Farewell.OVERLOAD: "overload: there are too many connections",
         Farewell.NOT_LOGGED: "not_logged: what was sent could not be kept",
         Farewell.INTERNAL: "internal: a fault of the mesh",
+        Farewell.OVER_BUDGET: "over_budget: too much was held for this session",
     }
 )
 
