@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field
 from gateway.address import HostPort, HostPortField
 from gateway.config.section import Bytes, Count, Milliseconds, Name, Pattern, Seconds, SecondsOrZero, Section, StatePath
 from gateway.permissions import EVERYTHING, Grant, Rule
+from gateway.protocols.request_budget import MOST_OPEN_REQUESTS
 
 EDGE_ID = r"^(?:[A-Za-z0-9][A-Za-z0-9-]*-)?[0-9]{1,6}$"
 HTTP_URL = r"^https?://[^/\s]+(/\S*)?$"
@@ -81,6 +82,9 @@ class Limits(Section):
     """Held in memory for all sessions of an edge: what they have not read, have not confirmed, or have not finished
     sending. Beyond it sessions are ended, those that hold most first. Room for sixteen peers that have filled their
     queues, and an eighth of what an edge has in the chart. Of an edge as a whole: in a listener it says nothing."""
+    open_requests: Count = MOST_OPEN_REQUESTS
+    """Open at once in all sessions of an edge: what their peers have asked, and what they are asked. A session gets its
+    share of what is left. Of an edge as a whole: in a listener it says nothing."""
     subscriptions_per_session: Count = 1_000
 
 

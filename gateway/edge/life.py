@@ -122,6 +122,7 @@ class Life:
         self._metrics.watch(
             in_flight_bytes=lambda: self.publisher.in_flight_bytes,
             held_bytes=lambda: self.sessions.memory.seen_bytes,
+            requests_held=lambda: self.sessions.requests.open_requests,
             queue_frames=lambda: self.sessions.pending + len(self._owed),
             egress_lag=lambda: self._reader.lag(self._ledger.handled_to),
             egress_age=lambda: self._egress_age_seconds,

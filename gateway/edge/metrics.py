@@ -61,6 +61,7 @@ class EdgeMetrics:
         self._produce_seconds = histogram("produce_duration_seconds", "From a record's closing to its acknowledgement")
         self._in_flight_bytes = gauge("in_flight_bytes", "Received and not yet acknowledged by Kafka")
         self._held_bytes = gauge("held_bytes", "Held for sessions: not read, not confirmed, or not sent to the end")
+        self._open_requests_held = gauge("open_requests", "Requests that are open: of peers, and at peers")
         self._queue_frames = gauge("egress_queue_frames", "Deliveries not yet written or confirmed")
         self.delivered = counter("egress_delivered", "Deliveries by their end", *BY_LISTENER, "outcome")
         self._egress_lag = gauge("egress_lag_records", "Records of this edge's egress partition not yet handled")
@@ -100,12 +101,13 @@ class EdgeMetrics:
 
     def watch(
         self, *, in_flight_bytes: Callable[[], float], held_bytes: Callable[[], float],
-        queue_frames: Callable[[], float],
+        requests_held: Callable[[], float], queue_frames: Callable[[], float],
         egress_lag: Callable[[], float], egress_age: Callable[[], float], open_requests: Callable[[str], float],
     ) -> None:  # fmt: skip
         """Where to look for what is a state. `open_requests` is asked by the listener's name."""
         self._in_flight_bytes.labels(**self._common).set_function(in_flight_bytes)
         self._held_bytes.labels(**self._common).set_function(held_bytes)
+        self._open_requests_held.labels(**self._common).set_function(requests_held)
         self._queue_frames.labels(**self._common).set_function(queue_frames)
         self._egress_lag.labels(**self._common).set_function(egress_lag)
         self._egress_age.labels(**self._common).set_function(egress_age)

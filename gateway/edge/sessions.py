@@ -20,6 +20,7 @@ from gateway.egress import EdgeRestarted
 from gateway.event import Auth
 from gateway.protocols import protocols
 from gateway.protocols.actions import Delivered, Farewell
+from gateway.protocols.request_budget import RequestBudget
 from gateway.protocols.session import Session, SessionSettings
 from gateway.raw_log.frames import durable_parts
 
@@ -43,6 +44,7 @@ class Sessions:
         self.epoch = epoch
         self.publisher = publisher
         self._metrics = metrics
+        self.requests = RequestBudget(config.limits.open_requests)
         self.memory = MemoryBudget(config.limits.held_bytes, self._everyone, self._loop.call_soon)
         self._open: dict[int, Connection] = {}
         self._arriving: set[Connection] = set()
@@ -106,6 +108,7 @@ class Sessions:
             handshake_seconds=max(carrier.deadline - self._loop.time(), 0.0),
             request_timeout_seconds=self._config.request_timeout_seconds,
             message_transport=endpoint.address.keeps_messages,
+            request_budget=self.requests,
         )
         if spec.session is None:
             raise TypeError(f"{spec.name} has no sessions")
@@ -150,6 +153,7 @@ class Sessions:
     def use(self, config: Config) -> None:
         """Limits, permissions and the protocols' own options hold at once, everything else for new sessions."""
         self._config, self._permissions = config, config.judge()
+        self.requests.most = config.limits.open_requests
         self.memory.reconfigure(config.limits.held_bytes)
         options = {(one.name, one.protocol): one.options for one in config.endpoints}
         for connection in self._everyone():

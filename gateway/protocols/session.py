@@ -22,8 +22,8 @@ import json
 import struct
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Sized
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from gateway.content import from_json
@@ -41,6 +41,7 @@ from gateway.protocols.actions import (
     RequestsAbandoned,
     Terminated,
 )
+from gateway.protocols.request_budget import RequestBudget
 from gateway.protocols.timers import Timers
 from gateway.raw_log.frames import NO_FACTS, Facts, ReplyAddress
 from gateway.reasons import MeshError, Reason, Rejected
@@ -54,7 +55,8 @@ class SessionSettings:
     """`dialled`: we connected to the peer (a link or a client), so we speak first where the protocol has an order.
 
     `token(n)` gives n random bytes. `message_transport`: the transport keeps the bounds of messages (WebSocket, XMPP):
-    `receive` is given one whole message, and each item of `data_to_send` is one.
+    `receive` is given one whole message, and each item of `data_to_send` is one. `request_budget` is shared by all
+    sessions of an edge.
     """
 
     token: Callable[[int], bytes]
@@ -65,6 +67,7 @@ class SessionSettings:
     ping_seconds: float = 30.0
     pong_timeout_seconds: float = 10.0
     message_transport: bool = False
+    request_budget: RequestBudget = field(default_factory=RequestBudget)
 
 
 @dataclass(slots=True)
@@ -93,6 +96,7 @@ class Session(ABC):
 
     def __init__(self, settings: SessionSettings) -> None:
         self.settings = settings
+        self._budget = settings.request_budget
         self.may_publish: Callable[[str], bool] | None = None
         self.closed = False
         self.opened = False
@@ -275,10 +279,12 @@ class Session(ABC):
         self._end_served()
         if self._served:
             self._act(RequestsAbandoned(tuple(self._served.values())))
+            self._budget.open_requests -= len(self._served)
             self._served.clear()
             self._served_wire.clear()
         for request, asked in self._asked.items():
             self._act(RequestDropped(request, asked.subject))
+        self._budget.open_requests -= len(self._asked)
         self._asked.clear()
         self._act(Terminated(reason, detail))
 
@@ -286,10 +292,11 @@ class Session(ABC):
 
     def _ask(self, request: str, subject: str, now: float, *, progressive: bool = True) -> bool:
         """The peer opened a request. False if one with this id is open already, or too many are."""
-        if request in self._asked or len(self._asked) >= self.max_open_requests:
+        if request in self._asked or not self._has_room(self._asked):
             return False
         deadline = now + self.settings.request_timeout_seconds
         self._asked[request] = PeerRequest(deadline, subject, progressive)
+        self._budget.open_requests += 1
         self.timers.set(("asked", request), deadline)
         return True
 
@@ -322,6 +329,7 @@ class Session(ABC):
 
     def _forget_asked(self, request: str, outcome: str) -> None:
         if self._asked.pop(request, None) is not None:
+            self._budget.open_requests -= 1
             self.timers.clear(("asked", request))
             self._act(RequestEnded(outcome))
 
@@ -337,10 +345,11 @@ class Session(ABC):
     def _serve(self, wire: Hashable, reply: ReplyAddress) -> Hashable | None:
         """The request goes to the peer. Returns the oldest open one where there are too many: it was given up."""
         given_up = None
-        if len(self._served) >= self.max_open_requests:
+        if self._served and not self._has_room(self._served):
             given_up = next(iter(self._served))
             self._act(RequestsAbandoned((self._served[given_up],), MeshError.TIMEOUT))
             self._unserve(given_up)
+        self._budget.open_requests += wire not in self._served
         self._served[wire] = reply
         self._served_wire[reply.key] = wire
         return given_up
@@ -360,8 +369,13 @@ class Session(ABC):
         """The request is over on this connection: answered or cancelled."""
         reply = self._served.pop(wire, None)
         if reply is not None:
+            self._budget.open_requests -= 1
             self._served_wire.pop(reply.key, None)
         return reply
+
+    def _has_room(self, open_requests: Sized) -> bool:
+        own = len(open_requests)
+        return own < self.max_open_requests and self._budget.has_room(own)
 
 
 def _place_of(fault: Exception) -> str:
