@@ -26,7 +26,7 @@ from typing import Any, Protocol
 from gateway.config import Limits
 from gateway.edge.carriers.carrier import Carrier
 from gateway.edge.carriers.peer import Peer
-from gateway.edge.carriers.reading import Gate, Hold, TokenBucket
+from gateway.edge.carriers.reading import Gate, Hold, Throttle
 from gateway.edge.memory_budget import MemoryBudget
 from gateway.edge.metrics import ListenerMetrics
 from gateway.edge.publisher import RawPublisher
@@ -116,6 +116,7 @@ class Connection:
         self._override: Terminated | None = None
         self._partition = 0
         self._unlogged = 0
+        self._new_frames = self._new_bytes = 0
         self._timer: asyncio.TimerHandle | None = None
         self._pump_is_due = False
         self._unsent_bytes = 0
@@ -128,8 +129,7 @@ class Connection:
     def use(self, limits: Limits) -> None:
         """Limits that hold from now on."""
         self.terms = replace(self.terms, limits=limits)
-        rate = limits.frames_per_second_per_session
-        self._bucket = TokenBucket(rate, self._loop.time()) if rate else None
+        self._throttle = Throttle(limits, self._loop.time())
         self._carrier.limit_writes(2 * limits.queue_bytes, limits.queue_bytes)
 
     # -- from the carrier --------------------------------------------------------------------------------------
@@ -146,12 +146,25 @@ class Connection:
         self._metrics.received_bytes.inc(len(data))
         self._mesh.memory.count(len(data))
         self._has_heard = True
+        self._new_bytes += len(data)
         self.session.receive(data, now)
         buffered = self.session.buffered_bytes
         if buffered < self._buffered + len(data):  # something whole was in it
             self._progress_at = now
         self._buffered = buffered
         self.pump()
+
+    def account(self, began: float) -> None:
+        """Charges the session for what a read has brought and for the time it took, and reads later if that is much."""
+        now = self._loop.time()
+        frames, self._new_frames = self._new_frames, 0
+        size, self._new_bytes = self._new_bytes, 0
+        controls, self.session.control_frames = self.session.control_frames, 0
+        seconds = self._throttle.take(frames, size, now - began, controls, now)
+        if seconds and self.end is None:
+            self._metrics.throttled_seconds.inc(seconds)
+            self._gate.hold(Hold.RATE)
+            self._loop.call_later(seconds, self._gate.release, Hold.RATE)
 
     def receive_eof(self) -> None:
         self.session.receive_eof()
@@ -316,6 +329,7 @@ class Connection:
             case Identified(node):
                 self._opened(replace(self.source, node=node, auth=Auth.SESSION))
             case FrameRefused(reason, _):
+                self._new_frames += 1
                 self._metrics.refused(reason)
             case RequestEnded(outcome):
                 self._metrics.request_ended(outcome)
@@ -329,15 +343,13 @@ class Connection:
     def _log(self, received: FramesReceived) -> None:
         now, count = self._loop.time(), len(received.lengths)
         self.received_frames += count
+        self._new_frames += count
         self._metrics.received_frames.inc(count)
         settled = partial(self._settled, received.tag, count, now)
         self._unlogged += received.tag is not None
         self._mesh.publisher.add_run(
             self._partition, self.source, received.data, received.lengths, replies=received.replies, settled=settled
         )
-        if self._bucket is not None and (seconds := self._bucket.take(count, now)):
-            self._gate.hold(Hold.RATE)
-            self._loop.call_later(seconds, self._gate.release, Hold.RATE)
 
     def _settled(self, tag: int | None, count: int, received_at: float, accepted: bool) -> None:
         """The frames are on all in-sync replicas; or Kafka will never take them."""

@@ -57,6 +57,9 @@ class EdgeMetrics:
         self.connections = gauge("connections", "Connections now", *BY_LISTENER, "state")
         self.opened = counter("connections_opened", "Connections accepted or dialled", *BY_LISTENER)
         self.closed = counter("connections_closed", "Connections that ended", *BY_LISTENER, "reason")
+        self.throttled_seconds = counter(
+            "throttled_seconds", "Time streams were not read for sending much", *BY_LISTENER
+        )
         self.ack_seconds = histogram("ack_duration_seconds", "From receipt to acknowledgement", *BY_LISTENER)
         self._produce_seconds = histogram("produce_duration_seconds", "From a record's closing to its acknowledgement")
         self._in_flight_bytes = gauge("in_flight_bytes", "Received and not yet acknowledged by Kafka")
@@ -120,6 +123,7 @@ class ListenerMetrics:
     def __init__(self, metrics: EdgeMetrics, labels: dict[str, str]) -> None:
         self.received_frames = metrics.received_frames.labels(**labels)
         self.received_bytes = metrics.received_bytes.labels(**labels)
+        self.throttled_seconds = metrics.throttled_seconds.labels(**labels)
         self._accepted = metrics.accepted_frames.labels(**labels)
         self._ack_seconds = metrics.ack_seconds.labels(**labels)
         self.kernel_dropped = metrics.kernel_dropped.labels(**labels)
@@ -132,8 +136,8 @@ class ListenerMetrics:
         self.in_state = cache(lambda state: metrics.connections.labels(**labels, state=state))
         for reason in Reason:
             self._rejected(reason.value)
-        for farewell in Farewell:
-            self._closed(farewell.value)
+        for reason in (*Farewell, Reason.RATE_LIMITED):
+            self._closed(reason.value)
         for outcome in Outcome:
             self._delivered(str(outcome))
         for ended in REQUEST_ENDS:

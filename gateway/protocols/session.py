@@ -45,6 +45,7 @@ from gateway.protocols.request_budget import RequestBudget
 from gateway.protocols.timers import Timers
 from gateway.raw_log.frames import NO_FACTS, Facts, ReplyAddress
 from gateway.reasons import MeshError, Reason, Rejected
+from gateway.subjects import is_control
 
 TIMED_OUT = "timeout"
 """How a request of the peer ends that nobody answered in time."""
@@ -88,7 +89,8 @@ class Session(ABC):
 
     `may_publish`: whether the permissions in force let the peer publish on a subject, for what is answered before the
     router judges it; None where there are none. They may change while the session stands. `half_closed`: the peer says
-    no more and waits for what it is owed, or has gone altogether, which looks the same.
+    no more and waits for what it is owed, or has gone altogether, which looks the same. `control_frames`: how many
+    frames to the mesh itself have come since somebody last set it to 0.
     """
 
     protocol: ClassVar[str]
@@ -96,6 +98,7 @@ class Session(ABC):
 
     def __init__(self, settings: SessionSettings) -> None:
         self.settings = settings
+        self.control_frames = 0
         self._budget = settings.request_budget
         self.may_publish: Callable[[str], bool] | None = None
         self.closed = False
@@ -292,6 +295,7 @@ class Session(ABC):
 
     def _ask(self, request: str, subject: str, now: float, *, progressive: bool = True) -> bool:
         """The peer opened a request. False if one with this id is open already, or too many are."""
+        self._count_control(subject)
         if request in self._asked or not self._has_room(self._asked):
             return False
         deadline = now + self.settings.request_timeout_seconds
@@ -299,6 +303,10 @@ class Session(ABC):
         self._budget.open_requests += 1
         self.timers.set(("asked", request), deadline)
         return True
+
+    def _count_control(self, subject: str) -> None:
+        if is_control(subject):
+            self.control_frames += 1
 
     def _open_request_to_cancel(self, request: str) -> str | None:
         """Returns the subject of the open request that a cancel of the peer means; None, counted, if none is open.

@@ -29,6 +29,11 @@ class Options(BaseModel):
         """After this a delivery is confirmed or given up; 0 where it counts as soon as it is written."""
         return 0.0
 
+    @property
+    def takes_unauthenticated(self) -> bool:
+        """True if frames are taken from anybody, without a session and without a proof of who sent them."""
+        return False
+
     def for_router(self) -> Self:
         """What decoding and encoding need: without the secrets that only a session has a use for."""
         return self

@@ -101,6 +101,8 @@ class Carrier(asyncio.BufferedProtocol, ABC):
         began = self._loop.time()
         self._received(_buffer[:nbytes], began)
         self._read.took(nbytes, self._loop.time() - began)
+        if self.connection is not None:
+            self.connection.account(began)
 
     def take_early(self, data: bytes) -> None:
         """What the transport had read before it was ours."""

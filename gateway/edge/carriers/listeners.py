@@ -11,6 +11,7 @@ from gateway.config import Endpoint, Limits, Listener
 from gateway.edge.carriers.arrival import Arrival
 from gateway.edge.carriers.carrier import Carrier
 from gateway.edge.carriers.peer import Peer
+from gateway.edge.carriers.reading import TokenBucket
 from gateway.edge.carriers.stream import StreamCarrier
 from gateway.edge.carriers.tls import TlsContext, node_of
 from gateway.edge.carriers.websocket import WebSocketCarrier, check_of, serving
@@ -52,6 +53,9 @@ class StreamListener:
         self._sessions = sessions
         self._metrics = metrics
         self.places = 0
+        self.waiting: set[Arrival] = set()
+        limits = sessions.limits(listener.name)
+        self._arrivals = TokenBucket(limits.connections_per_second, asyncio.get_running_loop().time())
         self._turned_away: dict[Standing, Farewell] = {}
         self._closed = False
         self._server: asyncio.Server | None = None
@@ -75,6 +79,8 @@ class StreamListener:
     def close(self) -> None:
         """Nobody new; who is connected stays."""
         self._closed = True
+        for arrival in list(self.waiting):
+            arrival.refuse(Farewell.DRAIN)
         if self._server is not None:
             self._server.close()
 
@@ -104,6 +110,11 @@ class StreamListener:
             return standing
         standing.gone()
         return None
+
+    def seconds_until_turn(self) -> float | None:
+        limits, now = self._sessions.limits(self.listener.name), asyncio.get_running_loop().time()
+        self._arrivals.rate = limits.connections_per_second
+        return self._arrivals.take_within(limits.handshake_seconds, now)
 
     def leave(self, standing: Standing) -> None:
         if self._turned_away.pop(standing, None) is None:

@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import StrEnum
 
+from gateway.config import Limits
+
 BURST_SECONDS = 1.0
 """What a session may send at once after a pause: as much as it may in a second."""
+
+STREAM_FRAMES_PER_SECOND = 20_000.0
+"""Of one stream, where the configuration says nothing."""
 
 READ_BYTES = 65_536
 """A busy connection's read. More would not be faster: the kernel's own copies dominate from here."""
@@ -21,7 +26,7 @@ class Hold(StrEnum):
     """Why a connection is not read at present."""
 
     LOG_FULL = "the raw log takes no more"
-    RATE = "too many frames a second"
+    RATE = "it sends too much"
     UNREAD = "the peer does not read what it is sent"
 
 
@@ -55,19 +60,30 @@ class Gate:
 class TokenBucket:
     """`rate` frames a second, and a second's worth at once."""
 
-    __slots__ = ("_at", "_burst", "_rate", "_tokens")
+    __slots__ = ("_at", "_tokens", "rate")
 
     def __init__(self, rate: float, now: float) -> None:
-        self._rate = rate
-        self._burst = max(rate * BURST_SECONDS, 1.0)
+        self.rate = rate
         self._tokens = self._burst
         self._at = now
+
+    @property
+    def _burst(self) -> float:
+        return max(self.rate * BURST_SECONDS, 1.0)
 
     def take(self, frames: int, now: float) -> float:
         """They have come already, so they are taken in any case; seconds until the debt is paid."""
         self._fill(now)
         self._tokens -= frames
-        return max(-self._tokens / self._rate, 0.0)
+        return max(-self._tokens / self.rate, 0.0)
+
+    def take_within(self, most_seconds: float, now: float) -> float | None:
+        """Takes one frame. Returns the seconds until its turn; None, and takes nothing, if that is too long."""
+        seconds = self.take(1, now)
+        if seconds <= most_seconds:
+            return seconds
+        self._tokens += 1.0
+        return None
 
     def has_one(self, now: float) -> bool:
         """Takes one frame if it may come in at all."""
@@ -77,9 +93,50 @@ class TokenBucket:
         self._tokens -= 1.0
         return True
 
+    def has_any(self, amount: int, now: float) -> bool:
+        """Takes the whole amount if any of it may come in."""
+        self._fill(now)
+        if self._tokens <= 0.0:
+            return False
+        self._tokens -= amount
+        return True
+
     def _fill(self, now: float) -> None:
-        self._tokens = min(self._tokens + (now - self._at) * self._rate, self._burst)
+        self._tokens = min(self._tokens + (now - self._at) * self.rate, self._burst)
         self._at = now
+
+
+class Throttle:
+    """Tells for how long a stream must not be read, by what it has cost lately: frames, bytes, time of the edge's
+    thread, and control frames. Each has a rate and a burst; what the peer owes of each is kept in seconds.
+
+    It is asked once a read, however many frames the read has brought.
+    """
+
+    __slots__ = ("_at", "_bytes", "_controls", "_cpu", "_frames", "_of_bytes", "_of_controls", "_of_cpu", "_of_frames",
+                 "_saved_controls", "_saved_frames")  # fmt: skip
+
+    def __init__(self, limits: Limits, now: float) -> None:
+        self._at = now
+        self._of_frames = 1 / (limits.frames_per_second_per_session or STREAM_FRAMES_PER_SECOND)
+        self._of_bytes = 1 / limits.bytes_per_second_per_session
+        self._of_cpu = 1 / limits.cpu_share_per_session
+        self._of_controls = 1 / limits.control_frames_per_second_per_session
+        self._saved_frames = self._frames = -max(BURST_SECONDS, self._of_frames)
+        self._bytes = self._cpu = -BURST_SECONDS
+        self._saved_controls = self._controls = -limits.subscriptions_per_session * self._of_controls
+
+    def take(self, frames: int, size: int, cpu_seconds: float, controls: int, now: float) -> float:
+        """They have come already, so they are taken in any case. Returns the seconds until all debts are paid."""
+        elapsed = now - self._at
+        self._at = now
+        self._frames = frames_debt = max(self._frames - elapsed, self._saved_frames) + frames * self._of_frames
+        self._bytes = bytes_debt = max(self._bytes - elapsed, -BURST_SECONDS) + size * self._of_bytes
+        self._cpu = cpu_debt = max(self._cpu - elapsed, -BURST_SECONDS) + cpu_seconds * self._of_cpu
+        self._controls = controls_debt = (
+            max(self._controls - elapsed, self._saved_controls) + controls * self._of_controls
+        )
+        return max(frames_debt, bytes_debt, cpu_debt, controls_debt, 0.0)
 
 
 class ReadSize:

@@ -138,6 +138,7 @@ class YampSession(Session):
         match frame:
             case UserEvent():
                 check(frame.body, self._content_type)
+                self._count_control(frame.uri)
                 self._to_log.append(raw)
             case Request():
                 self._take_request(raw, frame, now)
