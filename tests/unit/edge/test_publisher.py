@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from gateway.config.settings import RecordSettings
 from gateway.edge.producer import NotTaken
-from gateway.edge.publisher import FRAME_BYTES, RUN_BYTES, RUN_FRAMES, RawPublisher
-from gateway.raw_log.container import decode_record
+from gateway.edge.publisher import RUN_BYTES, RUN_FRAMES, RawPublisher
+from gateway.raw_log.container import FRAME_BYTES, decode_record
 from gateway.raw_log.frames import RawFrame, ReplyAddress, Source
 from gateway.raw_log.mesh_frames import MESH
 from tests.unit.edge.fake_kafka import FENCED, TOO_LARGE, FakeProducer

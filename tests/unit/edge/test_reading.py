@@ -104,7 +104,7 @@ LIMITS = Limits(
     control_frames_per_second_per_session=4,
     subscriptions_per_session=8,
 )
-NOTHING = {"frames": 0, "size": 0, "cpu_seconds": 0.0, "controls": 0}
+NOTHING: dict[str, Any] = {"frames": 0, "size": 0, "cpu_seconds": 0.0, "controls": 0}
 
 
 @pytest.mark.parametrize(

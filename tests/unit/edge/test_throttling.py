@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
+from typing import Any
 
 import pytest
 
@@ -113,7 +115,7 @@ async def test_a_session_that_sends_too_many_frames_is_read_later_and_loses_none
     ids=["bytes", "time of the thread", "control frames"],
 )
 async def test_a_stream_that_costs_more_than_it_may_waits_and_nobody_else_does(
-    limit: dict[str, float], frames: bytes
+    limit: dict[str, Any], frames: bytes
 ) -> None:
     async with running(configured(listener("plc", "hsp", **limit), listener("free", "hsp"))) as edge:
         [costly], [other] = await edge.opens("plc"), await edge.opens("free")
@@ -149,6 +151,21 @@ async def test_connections_whose_turn_would_come_too_late_are_refused_and_counte
         assert edge.of("connections", "plc", state="handshake") == 2
 
 
+def has_received(edge: RunningEdge, name: str, count: int) -> bool:
+    return edge.of("received_frames_total", name) == count
+
+
+async def sends_datagrams(edge: RunningEdge, name: str, count: int) -> None:
+    """One after another, each read by the edge before the next."""
+    for number in range(1, count + 1):
+        transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(
+            asyncio.DatagramProtocol, remote_addr=("127.0.0.1", edge.port(name))
+        )
+        transport.sendto(bytes(1_000))
+        await until(partial(has_received, edge, name, number))
+        transport.close()
+
+
 @in_a_loop
 async def test_datagrams_that_anybody_may_send_have_a_rate_together_and_signed_ones_have_none() -> None:
     rate = {"unauthenticated_bytes_per_second": 10}
@@ -156,14 +173,8 @@ async def test_datagrams_that_anybody_may_send_have_a_rate_together_and_signed_o
         listener("open", "emm", "udp", unauthenticated="accept", **rate), listener("signed", "emm", "udp", **rate)
     )
     async with running(config) as edge:
-        for name in ("open", "signed"):
-            for count in range(1, 4):
-                transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(
-                    asyncio.DatagramProtocol, remote_addr=("127.0.0.1", edge.port(name))
-                )
-                transport.sendto(bytes(1_000))
-                await until(lambda name=name, count=count: edge.of("received_frames_total", name) == count)
-                transport.close()
+        await sends_datagrams(edge, "open", 3)
+        await sends_datagrams(edge, "signed", 3)
         await until(lambda: edge.of("accepted_frames_total", "signed") == 3)
         assert edge.of("rejected_frames_total", "signed", reason="rate_limited") == 0
         assert edge.of("rejected_frames_total", "open", reason="rate_limited") == 2
