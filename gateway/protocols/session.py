@@ -18,7 +18,6 @@ Invariants
 
 from __future__ import annotations
 
-import json
 import struct
 import traceback
 from abc import ABC, abstractmethod
@@ -26,7 +25,6 @@ from collections.abc import Callable, Hashable, Sized
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from gateway.content import from_json
 from gateway.event import Kind
 from gateway.protocols.actions import (
     Action,
@@ -400,17 +398,3 @@ def stamped(frame: bytes, stamps: tuple[int, ...], form: struct.Struct, number: 
     for at in stamps:
         form.pack_into(written, at, number)
     return bytes(written)
-
-
-def error_body(error: MeshError, message: str) -> bytes:
-    """What the mesh says when it answers a request itself; its content type is JSON."""
-    return json.dumps({"code": str(error), "message": message}, separators=(",", ":")).encode()
-
-
-def mesh_error_in(body: bytes) -> MeshError | None:
-    """Which error of a mesh it is that `error_body` wrote there."""
-    try:
-        said = from_json(body)
-        return MeshError(said["code"]) if isinstance(said, dict) else None
-    except (Rejected, KeyError, ValueError):
-        return None
