@@ -78,9 +78,10 @@ class Limits(Section):
     cheap to refuse, many devices may share an address, and an address can be forged to use up another's rate."""
     bytes_per_second_per_session: Bytes = 67_108_864
     """Beyond it a stream is read later. What a WebSocket decompresses counts as it comes out."""
-    cpu_share_per_session: Annotated[float, Field(gt=0, le=1)] = 0.25
+    cpu_share_per_session: Annotated[float, Field(gt=0, le=1)] = 0.5
     """Of the edge's one thread, what reading one stream may take: its XML, JSON, gzip and ciphers. Beyond it the stream
-    is read later, so that a few kilobytes that take long to understand cost their sender, and nobody else."""
+    is read later, so that a few kilobytes that take long to understand cost their sender, and nobody else. The busiest
+    peers that we have measured take a sixth, on a machine that has time for them."""
     control_frames_per_second_per_session: Annotated[float, Field(gt=0)] = 20
     """Requests to the mesh itself (`mesh.subscribe` and the like), each of which writes into every raw partition. As
     many as `subscriptions_per_session` may come at once, for who comes back subscribes again."""

@@ -117,6 +117,7 @@ class Connection:
         self._partition = 0
         self._unlogged = 0
         self._new_frames = self._new_bytes = 0
+        self._new_seconds = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._pump_is_due = False
         self._unsent_bytes = 0
@@ -154,13 +155,24 @@ class Connection:
         self._buffered = buffered
         self.pump()
 
-    def account(self, began: float) -> None:
-        """Charges the session for what a read has brought and for the time it took, and reads later if that is much."""
-        now = self._loop.time()
-        frames, self._new_frames = self._new_frames, 0
-        size, self._new_bytes = self._new_bytes, 0
-        controls, self.session.control_frames = self.session.control_frames, 0
-        seconds = self._throttle.take(frames, size, now - began, controls, now)
+    def account(self, seconds: float) -> None:
+        """Charges the session for what a read has brought, and for the time that it took, once that is worth a look."""
+        throttle = self._throttle
+        self._new_seconds += seconds
+        if (
+            self._new_frames >= throttle.notable_frames
+            or self._new_bytes >= throttle.notable_bytes
+            or self._new_seconds >= throttle.notable_seconds
+            or self.session.control_frames
+        ):
+            self._charge(throttle)
+
+    def _charge(self, throttle: Throttle) -> None:
+        """What was too much is read later."""
+        spent = self._new_frames, self._new_bytes, self._new_seconds, self.session.control_frames
+        self._new_frames = self._new_bytes = self.session.control_frames = 0
+        self._new_seconds = 0.0
+        seconds = throttle.take(*spent, self._loop.time())
         if seconds and self.end is None:
             self._metrics.throttled_seconds.inc(seconds)
             self._gate.hold(Hold.RATE)

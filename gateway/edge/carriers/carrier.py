@@ -100,9 +100,10 @@ class Carrier(asyncio.BufferedProtocol, ABC):
             return
         began = self._loop.time()
         self._received(_buffer[:nbytes], began)
-        self._read.took(nbytes, self._loop.time() - began)
+        seconds = self._loop.time() - began
+        self._read.took(nbytes, seconds)
         if self.connection is not None:
-            self.connection.account(began)
+            self.connection.account(seconds)
 
     def take_early(self, data: bytes) -> None:
         """What the transport had read before it was ours."""

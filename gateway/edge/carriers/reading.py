@@ -13,6 +13,9 @@ BURST_SECONDS = 1.0
 STREAM_FRAMES_PER_SECOND = 20_000.0
 """Of one stream, where the configuration says nothing."""
 
+NOTABLE_SHARE = 0.01
+"""Of what a stream may cost in a second. To look after each read would cost as much as to read a small frame."""
+
 READ_BYTES = 65_536
 """A busy connection's read. More would not be faster: the kernel's own copies dominate from here."""
 FIRST_READ_BYTES = 8_192
@@ -110,11 +113,13 @@ class Throttle:
     """Tells for how long a stream must not be read, by what it has cost lately: frames, bytes, time of the edge's
     thread, and control frames. Each has a rate and a burst; what the peer owes of each is kept in seconds.
 
-    It is asked once a read, however many frames the read has brought.
+    It is asked once a read at most, and not before a hundredth of what a second allows has come together (`notable`).
     """
 
-    __slots__ = ("_at", "_bytes", "_controls", "_cpu", "_frames", "_of_bytes", "_of_controls", "_of_cpu", "_of_frames",
-                 "_saved_controls", "_saved_frames")  # fmt: skip
+    __slots__ = (
+        "_at", "_bytes", "_controls", "_cpu", "_frames", "_of_bytes", "_of_controls", "_of_cpu", "_of_frames",
+        "_saved_controls", "_saved_frames", "notable_bytes", "notable_frames", "notable_seconds",
+    )  # fmt: skip
 
     def __init__(self, limits: Limits, now: float) -> None:
         self._at = now
@@ -122,6 +127,9 @@ class Throttle:
         self._of_bytes = 1 / limits.bytes_per_second_per_session
         self._of_cpu = 1 / limits.cpu_share_per_session
         self._of_controls = 1 / limits.control_frames_per_second_per_session
+        self.notable_frames = NOTABLE_SHARE / self._of_frames
+        self.notable_bytes = NOTABLE_SHARE / self._of_bytes
+        self.notable_seconds = NOTABLE_SHARE / self._of_cpu
         self._saved_frames = self._frames = -max(BURST_SECONDS, self._of_frames)
         self._bytes = self._cpu = -BURST_SECONDS
         self._saved_controls = self._controls = -limits.subscriptions_per_session * self._of_controls
@@ -130,13 +138,11 @@ class Throttle:
         """They have come already, so they are taken in any case. Returns the seconds until all debts are paid."""
         elapsed = now - self._at
         self._at = now
-        self._frames = frames_debt = max(self._frames - elapsed, self._saved_frames) + frames * self._of_frames
-        self._bytes = bytes_debt = max(self._bytes - elapsed, -BURST_SECONDS) + size * self._of_bytes
-        self._cpu = cpu_debt = max(self._cpu - elapsed, -BURST_SECONDS) + cpu_seconds * self._of_cpu
-        self._controls = controls_debt = (
-            max(self._controls - elapsed, self._saved_controls) + controls * self._of_controls
-        )
-        return max(frames_debt, bytes_debt, cpu_debt, controls_debt, 0.0)
+        self._frames = max(self._frames - elapsed, self._saved_frames) + frames * self._of_frames
+        self._bytes = max(self._bytes - elapsed, -BURST_SECONDS) + size * self._of_bytes
+        self._cpu = max(self._cpu - elapsed, -BURST_SECONDS) + cpu_seconds * self._of_cpu
+        self._controls = max(self._controls - elapsed, self._saved_controls) + controls * self._of_controls
+        return max(self._frames, self._bytes, self._cpu, self._controls, 0.0)
 
 
 class ReadSize:

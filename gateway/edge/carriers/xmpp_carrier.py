@@ -103,7 +103,7 @@ class XmppCarrier(Carrier):
     def _receive(self, connection: Connection, message: bytes) -> None:
         began = self._loop.time()
         connection.receive(message, began)
-        connection.account(began)
+        connection.account(self._loop.time() - began)
 
     def close(self, reason: str) -> None:  # noqa: ARG002 - presence gives no reason
         if not self._closing:
