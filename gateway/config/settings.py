@@ -86,7 +86,7 @@ class Limits(Section):
     """Requests to the mesh itself (`mesh.subscribe` and the like), each of which writes into every raw partition. As
     many as `subscriptions_per_session` may come at once, for who comes back subscribes again."""
     connections_per_second: Annotated[float, Field(gt=0)] = 500
-    """New connections of a listener, and a second's worth at once. More wait their turn, and are refused where that
+    """New connections of a listener, and ten seconds' worth at once. More wait their turn, and are refused where that
     would take longer than `handshake_seconds`. 500 handshakes of TLS take half of the edge's thread."""
     unauthenticated_bytes_per_second: Bytes = 8_388_608
     """All datagrams of a listener with `unauthenticated: accept` together; beyond it they are dropped and counted.

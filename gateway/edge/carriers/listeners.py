@@ -11,7 +11,7 @@ from gateway.config import Endpoint, Limits, Listener
 from gateway.edge.carriers.arrival import Arrival
 from gateway.edge.carriers.carrier import Carrier
 from gateway.edge.carriers.peer import Peer
-from gateway.edge.carriers.reading import TokenBucket
+from gateway.edge.carriers.reading import ARRIVALS_BURST_SECONDS, TokenBucket
 from gateway.edge.carriers.stream import StreamCarrier
 from gateway.edge.carriers.tls import TlsContext, node_of
 from gateway.edge.carriers.websocket import WebSocketCarrier, check_of, serving
@@ -55,7 +55,8 @@ class StreamListener:
         self.places = 0
         self.waiting: set[Arrival] = set()
         limits = sessions.limits(listener.name)
-        self._arrivals = TokenBucket(limits.connections_per_second, asyncio.get_running_loop().time())
+        now = asyncio.get_running_loop().time()
+        self._arrivals = TokenBucket(limits.connections_per_second, now, ARRIVALS_BURST_SECONDS)
         self._turned_away: dict[Standing, Farewell] = {}
         self._closed = False
         self._server: asyncio.Server | None = None

@@ -10,6 +10,9 @@ from gateway.config import Limits
 BURST_SECONDS = 1.0
 """What a session may send at once after a pause: as much as it may in a second."""
 
+ARRIVALS_BURST_SECONDS = 10.0
+"""Of connections: all peers of an edge that was away come back at once, 5,000 of them without waiting."""
+
 STREAM_FRAMES_PER_SECOND = 20_000.0
 """Of one stream, where the configuration says nothing."""
 
@@ -61,18 +64,19 @@ class Gate:
 
 
 class TokenBucket:
-    """`rate` frames a second, and a second's worth at once."""
+    """`rate` frames a second, and what comes in `burst_seconds` at once."""
 
-    __slots__ = ("_at", "_tokens", "rate")
+    __slots__ = ("_at", "_burst_seconds", "_tokens", "rate")
 
-    def __init__(self, rate: float, now: float) -> None:
+    def __init__(self, rate: float, now: float, burst_seconds: float = BURST_SECONDS) -> None:
         self.rate = rate
+        self._burst_seconds = burst_seconds
         self._tokens = self._burst
         self._at = now
 
     @property
     def _burst(self) -> float:
-        return max(self.rate * BURST_SECONDS, 1.0)
+        return max(self.rate * self._burst_seconds, 1.0)
 
     def take(self, frames: int, now: float) -> float:
         """They have come already, so they are taken in any case; seconds until the debt is paid."""

@@ -23,7 +23,7 @@ from aioquic.quic.packet import QuicHeader, QuicPacketType, pull_quic_header
 from gateway.address import host_port
 from gateway.carriers.quic import DatagramConnection
 from gateway.config import Limits, Listener
-from gateway.edge.carriers.reading import TokenBucket
+from gateway.edge.carriers.reading import ARRIVALS_BURST_SECONDS, TokenBucket
 from gateway.edge.datagrams.incoming import DATAGRAM_BYTES
 from gateway.edge.datagrams.listener import DatagramListener
 from gateway.edge.datagrams.outgoing import Told
@@ -77,7 +77,7 @@ class QuicListener(DatagramListener):
     def use(self, limits: Limits) -> None:
         """Limits that hold from now on; the idle time for new connections."""
         self._limits = limits
-        self._arrivals = TokenBucket(limits.connections_per_second, self._loop.time())
+        self._arrivals = TokenBucket(limits.connections_per_second, self._loop.time(), ARRIVALS_BURST_SECONDS)
         for known in self._known.values():
             known.bucket = self._bucket()
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gateway.edge.carriers import listeners
 from gateway.envelope import Envelope
 from gateway.event import Kind
 from gateway.protocols.hsp.codec import encode
@@ -129,7 +130,8 @@ async def test_a_stream_that_costs_more_than_it_may_waits_and_nobody_else_does(
 
 
 @in_a_loop
-async def test_connections_beyond_the_rate_wait_their_turn() -> None:
+async def test_connections_beyond_the_rate_wait_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listeners, "ARRIVALS_BURST_SECONDS", 1.0)
     async with running(configured(listener("plc", "hsp", connections_per_second=1), listener("free", "hsp"))) as edge:
         first, second = await edge.dial("plc"), await edge.dial("plc")
         second.sends(PING)
