@@ -27,7 +27,8 @@ from gateway.config import Limits
 from gateway.edge.admission import Admission
 from gateway.edge.carriers.carrier import Carrier
 from gateway.edge.carriers.peer import Identity, Peer
-from gateway.edge.carriers.reading import Gate, Hold, TokenBucket
+from gateway.edge.carriers.reading import Gate, Hold, Throttle
+from gateway.edge.memory_budget import MemoryBudget
 from gateway.edge.metrics import ListenerMetrics
 from gateway.edge.publisher import RawPublisher
 from gateway.event import Auth, Kind
@@ -61,8 +62,6 @@ _faults = Faults(log)
 
 LEAVE_SECONDS = 5.0
 """For what a protocol still waits for after its goodbye (acknowledgements that are owed)."""
-REPLIES_PER_FRAME = 1_000
-"""Abandoned requests that one frame of the mesh names: a session may have 65,536, and a record must hold the frame."""
 
 VERDICTS = frozenset(Reason) - {Reason.TIMEOUT, Reason.OVERLOAD}
 """What ends a session by its name is the verdict on a frame, and counts as one refused; all else is not."""
@@ -90,6 +89,7 @@ class Mesh(Protocol):
     edge: str
     epoch: int
     publisher: RawPublisher
+    memory: MemoryBudget
 
     def opened(self, connection: Connection) -> int:
         """Takes it in; gives it its number."""
@@ -124,6 +124,8 @@ class Connection:
         self._override: Terminated | None = None
         self._partition = 0
         self._unlogged = 0
+        self._new_frames = self._new_bytes = 0
+        self._new_seconds = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._pump_is_due = False
         self._unsent_bytes = 0
@@ -138,8 +140,7 @@ class Connection:
     def use(self, limits: Limits) -> None:
         """Limits that hold from now on."""
         self.terms = replace(self.terms, limits=limits)
-        rate = limits.frames_per_second_per_session
-        self._bucket = TokenBucket(rate, self._loop.time()) if rate else None
+        self._throttle = Throttle(limits, self._loop.time())
         self._carrier.limit_writes(2 * limits.queue_bytes, limits.queue_bytes)
 
     # -- from the carrier --------------------------------------------------------------------------------------
@@ -154,13 +155,38 @@ class Connection:
 
     def receive(self, data: bytes | memoryview, now: float) -> None:
         self._metrics.received_bytes.inc(len(data))
+        self._mesh.memory.count(len(data))
         self._has_heard = True
+        self._new_bytes += len(data)
         self.session.receive(data, now)
         buffered = self.session.buffered_bytes
         if buffered < self._buffered + len(data):  # something whole was in it
             self._progress_at = now
         self._buffered = buffered
         self.pump()
+
+    def account(self, seconds: float) -> None:
+        """Charges the session for what a read has brought, and for the time that it took, once that is worth a look."""
+        throttle = self._throttle
+        self._new_seconds += seconds
+        if (
+            self._new_frames >= throttle.notable_frames
+            or self._new_bytes >= throttle.notable_bytes
+            or self._new_seconds >= throttle.notable_seconds
+            or self.session.control_frames
+        ):
+            self._charge(throttle)
+
+    def _charge(self, throttle: Throttle) -> None:
+        """What was too much is read later."""
+        spent = self._new_frames, self._new_bytes, self._new_seconds, self.session.control_frames
+        self._new_frames = self._new_bytes = self.session.control_frames = 0
+        self._new_seconds = 0.0
+        seconds = throttle.take(*spent, self._loop.time())
+        if seconds and self.end is None:
+            self._metrics.throttled_seconds.inc(seconds)
+            self._gate.hold(Hold.RATE)
+            self._loop.call_later(seconds, self._gate.release, Hold.RATE)
 
     def receive_eof(self) -> None:
         self.session.receive_eof()
@@ -211,6 +237,11 @@ class Connection:
     @property
     def queued_bytes(self) -> int:
         return self._carrier.queued_bytes() + self._unsent_bytes
+
+    @property
+    def held_bytes(self) -> int:
+        """What the edge holds in memory for this session alone."""
+        return self._carrier.own_queued_bytes() + self._unsent_bytes + self.session.held_bytes
 
     @property
     def is_over(self) -> bool:
@@ -297,6 +328,11 @@ class Connection:
         """No goodbye."""
         self._carrier.abort()
 
+    def cut(self) -> None:
+        """Frees at once what is held for a session that holds too much of the edge's memory."""
+        self.fail(Farewell.OVER_BUDGET, f"{self.held_bytes} bytes were held for it")
+        self.abort()
+
     def describe(self) -> dict[str, Any]:
         source = self.source
         return {
@@ -325,6 +361,7 @@ class Connection:
         for action in self.session.actions():
             self._act(action)
         if messages := self.session.data_to_send():
+            self._mesh.memory.count(sum(map(len, messages)))
             self._carrier.write(messages)
         if self.end is not None:
             self._carrier.close(self.end.reason)
@@ -346,6 +383,7 @@ class Connection:
             case LoginAsked():
                 self._mesh.log_in(self, action)
             case FrameRefused(reason, _):
+                self._new_frames += 1
                 self._metrics.refused(reason)
             case RequestEnded(outcome):
                 self._metrics.request_ended(outcome)
@@ -359,6 +397,7 @@ class Connection:
     def _log(self, received: FramesReceived) -> None:
         now, count = self._loop.time(), len(received.lengths)
         self.received_frames += count
+        self._new_frames += count
         self._metrics.received_frames.inc(count)
         if not self.number:  # held back until somebody is proven, and so is nobody's frame
             self._metrics.rejected(Reason.UNAUTHENTICATED, count)
@@ -369,9 +408,6 @@ class Connection:
         self._mesh.publisher.add_run(
             self._partition, self.source, received.data, received.lengths, replies=received.replies, settled=settled
         )
-        if self._bucket is not None and (seconds := self._bucket.take(count, now)):
-            self._gate.hold(Hold.RATE)
-            self._loop.call_later(seconds, self._gate.release, Hold.RATE)
 
     def _settled(self, tag: int | None, count: int, received_at: float, accepted: bool) -> None:
         """The frames are on all in-sync replicas; or Kafka will never take them."""
@@ -438,9 +474,7 @@ class Connection:
         log.log(level, "session closed", extra=said | {"reason": end.reason, "detail": end.detail})
 
     def _abandon(self, replies: tuple[ReplyAddress, ...], error: MeshError) -> None:
-        frame = mesh_frames.encode(mesh_frames.RequestsAbandoned(error))
-        for at in range(0, len(replies), REPLIES_PER_FRAME):
-            self._mesh_frame(frame, replies[at : at + REPLIES_PER_FRAME])
+        self._mesh_frame(mesh_frames.encode(mesh_frames.RequestsAbandoned(error)), replies)
 
     def drop(self, reply: ReplyAddress) -> None:
         """Nobody waits for the answer to this request any more."""

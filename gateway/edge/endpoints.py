@@ -149,6 +149,9 @@ class Endpoints:
     def use(self, config: Config) -> None:
         """A new configuration whose sockets are the same: policies, and links."""
         self._sessions.use(config)
+        for listener in config.listeners:
+            if listener.name in self.datagrams and listener.name not in self._quic:
+                self.datagrams[listener.name].listener = listener
         for name, udp in self.datagrams.items():
             udp.use(self._sessions.limits(name))
         for listener in config.listeners:

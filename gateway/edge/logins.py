@@ -21,7 +21,8 @@ from gateway.errors import SetupError
 from gateway.event import Event, Kind
 from gateway.protocols import protocols
 from gateway.protocols.actions import Delivery, LoginAsked
-from gateway.protocols.session import LOGIN, error_body
+from gateway.protocols.error_bodies import error_body
+from gateway.protocols.session import LOGIN
 from gateway.protocols.spec import Env, Target
 from gateway.raw_log.frames import RawFrame, Source
 from gateway.raw_log.mesh_frames import MESH

@@ -14,12 +14,14 @@ from gateway.edge.connection import Connection, Terms
 from gateway.edge.egress.delivery import Ends, HandedDelivery, Receiver
 from gateway.edge.egress.owed import Owed
 from gateway.edge.logins import Logins
+from gateway.edge.memory_budget import MemoryBudget
 from gateway.edge.metrics import EdgeMetrics
 from gateway.edge.publisher import RawPublisher
 from gateway.egress import EdgeRestarted
 from gateway.event import Auth
 from gateway.protocols import protocols
 from gateway.protocols.actions import Delivered, Farewell, LoginAsked
+from gateway.protocols.request_budget import RequestBudget
 from gateway.protocols.session import Session, SessionSettings
 from gateway.raw_log.frames import durable_parts
 
@@ -44,6 +46,8 @@ class Sessions:
         self.publisher = publisher
         self._metrics = metrics
         self.logins = Logins(config)
+        self.requests = RequestBudget(config.limits.open_requests)
+        self.memory = MemoryBudget(config.limits.held_bytes, self._everyone, self._loop.call_soon)
         self._open: dict[int, Connection] = {}
         self._arriving: set[Connection] = set()
         self._next_number = 1
@@ -107,6 +111,7 @@ class Sessions:
             handshake_seconds=max(carrier.deadline - self._loop.time(), 0.0),
             request_timeout_seconds=self._config.request_timeout_seconds,
             message_transport=endpoint.address.keeps_messages,
+            request_budget=self.requests,
         )
         if spec.session is None:
             raise TypeError(f"{spec.name} has no sessions")
@@ -156,6 +161,8 @@ class Sessions:
         if config.auth != self._config.auth:
             self.logins.use(config)
         self._config, self._permissions = config, config.judge()
+        self.requests.most = config.limits.open_requests
+        self.memory.reconfigure(config.limits.held_bytes)
         options = {(one.name, one.protocol): one.options for one in config.endpoints}
         for connection in self._everyone():
             connection.use(self.limits(connection.terms.listener))

@@ -110,8 +110,8 @@ class RequestDropped:
 class Farewell(StrEnum):
     """Why we end a session whose peer did nothing wrong. `OVERLOAD`: there was no place for it to begin with.
     `NOT_LOGGED`: Kafka will never take what it sent. `INTERNAL`: a fault of ours. `EXPIRED`: what proved the peer has
-    ended. `REVOKED`: it is not believed any more. `LOGIN_REQUIRED`: the peer did not prove who it is, and must
-    here."""
+    ended. `REVOKED`: it is not believed any more. `LOGIN_REQUIRED`: the peer did not prove who it is, and must here.
+    `OVER_BUDGET`: it held most of the memory that an edge has for all sessions together."""
 
     DRAIN = "drain"
     KICKED = "kicked"
@@ -122,6 +122,7 @@ class Farewell(StrEnum):
     EXPIRED = "expired"
     REVOKED = "revoked"
     LOGIN_REQUIRED = "login_required"
+    OVER_BUDGET = "over_budget"
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,7 +104,10 @@ class Carrier(asyncio.BufferedProtocol, ABC):
             return
         began = self._loop.time()
         self._received(_buffer[:nbytes], began)
-        self._read.took(nbytes, self._loop.time() - began)
+        seconds = self._loop.time() - began
+        self._read.took(nbytes, seconds)
+        if self.connection is not None:
+            self.connection.account(seconds)
 
     def take_early(self, data: bytes) -> None:
         """What the transport had read before it was ours."""
@@ -165,6 +168,10 @@ class Carrier(asyncio.BufferedProtocol, ABC):
 
     def queued_bytes(self) -> int:
         return self._transport.get_write_buffer_size() if self._transport is not None else 0
+
+    def own_queued_bytes(self) -> int:
+        """What waits to be written to this peer and to no other."""
+        return self.queued_bytes()
 
     def pause_reading(self) -> None:
         if self._transport is not None and not self._closing and not self._transport.is_closing():

@@ -11,6 +11,7 @@ from gateway.config import Endpoint, Limits, Listener
 from gateway.edge.carriers.arrival import Arrival
 from gateway.edge.carriers.carrier import Carrier
 from gateway.edge.carriers.peer import Peer
+from gateway.edge.carriers.reading import ARRIVALS_BURST_SECONDS, TokenBucket
 from gateway.edge.carriers.stream import StreamCarrier
 from gateway.edge.carriers.tls import TlsContext, proven_by
 from gateway.edge.carriers.websocket import TokenJudge, WebSocketCarrier, check_of, serving
@@ -54,6 +55,10 @@ class StreamListener:
         self._sessions = sessions
         self._metrics = metrics
         self.places = 0
+        self.waiting: set[Arrival] = set()
+        limits = sessions.limits(listener.name)
+        now = asyncio.get_running_loop().time()
+        self._arrivals = TokenBucket(limits.connections_per_second, now, ARRIVALS_BURST_SECONDS)
         self._turned_away: dict[Standing, Farewell] = {}
         self._closed = False
         self._server: asyncio.Server | None = None
@@ -77,6 +82,8 @@ class StreamListener:
     def close(self) -> None:
         """Nobody new; who is connected stays."""
         self._closed = True
+        for arrival in list(self.waiting):
+            arrival.refuse(Farewell.DRAIN)
         if self._server is not None:
             self._server.close()
 
@@ -106,6 +113,11 @@ class StreamListener:
             return standing
         standing.gone()
         return None
+
+    def seconds_until_turn(self) -> float | None:
+        limits, now = self._sessions.limits(self.listener.name), asyncio.get_running_loop().time()
+        self._arrivals.rate = limits.connections_per_second
+        return self._arrivals.take_within(limits.handshake_seconds, now)
 
     def leave(self, standing: Standing) -> None:
         if self._turned_away.pop(standing, None) is None:

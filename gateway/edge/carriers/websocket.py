@@ -55,6 +55,7 @@ _CLOSE_CODES = {
     Farewell.DRAIN: CloseCode.GOING_AWAY,
     Farewell.IDLE: CloseCode.GOING_AWAY,
     Farewell.OVERLOAD: CloseCode.TRY_AGAIN_LATER,
+    Farewell.OVER_BUDGET: CloseCode.TRY_AGAIN_LATER,
     Farewell.NOT_LOGGED: CloseCode.INTERNAL_ERROR,
     Farewell.INTERNAL: CloseCode.INTERNAL_ERROR,
     Reason.TOO_LARGE: CloseCode.MESSAGE_TOO_BIG,

@@ -32,3 +32,7 @@ class EmmOptions(Options):
     @property
     def admits_unproven(self) -> bool:
         return self.unauthenticated == "accept" or self.public_key == "any"
+
+    @property
+    def takes_unauthenticated(self) -> bool:
+        return self.unauthenticated == "accept"

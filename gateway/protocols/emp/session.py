@@ -49,12 +49,13 @@ from gateway.protocols.emp.frames import (
 )
 from gateway.protocols.emp.mapping import Answer, answer, speaks_envelope
 from gateway.protocols.emp.options import EmpOptions
+from gateway.protocols.error_bodies import error_body
 from gateway.protocols.frame_run import FrameRun
 from gateway.protocols.recent_ids import RecentIds
-from gateway.protocols.session import LOGIN, Session, SessionSettings, error_body, stamped
+from gateway.protocols.session import LOGIN, Session, SessionSettings, stamped
 from gateway.raw_log.frames import Fact, ReplyAddress
 from gateway.reasons import MeshError, Reason, Rejected
-from gateway.subjects import check_subject
+from gateway.subjects import check_subject, is_control
 from gateway.wire import U32, U64
 
 _BYE = encode(Message(MessageType.BYE))
@@ -69,6 +70,7 @@ _FAILURES: Mapping[Farewell, Failure] = MappingProxyType(
         Farewell.EXPIRED: Failure(ErrorCode.UNSPECIFIED, "what proved this peer has ended"),
         Farewell.REVOKED: Failure(ErrorCode.UNSPECIFIED, "what proved this peer is not believed any more"),
         Farewell.LOGIN_REQUIRED: Failure(ErrorCode.UNSPECIFIED, "this listener wants a proof of who connects"),
+        Farewell.OVER_BUDGET: Failure(ErrorCode.UNSPECIFIED, "too much was held for this session"),
     }
 )
 """Bye is for a normal termination: none of these is one to the peer."""
@@ -173,9 +175,11 @@ class EmpSession(Session):
         return transition
 
     def _remember(self, raw: bytes, message: Message, content: Content) -> None:
-        """A peer names the same subjects again and again: an envelope alone is understood once, then known by sight."""
+        """A peer names the same subjects again and again: an envelope alone is understood once, then known by sight.
+        Control subjects are not, for their frames are counted."""
         name = first_block(raw, 0, len(raw))
-        if name and content.kind is Kind.EVENT and content.envelope is not None and len(message.blocks) == 1:
+        is_enveloped_event = content.kind is Kind.EVENT and content.envelope is not None and len(message.blocks) == 1
+        if name and is_enveloped_event and content.envelope and not is_control(content.envelope.subject):
             if len(self._names) >= MAX_NAMES:
                 self._names.clear()
             self._names.add(name)
@@ -210,6 +214,7 @@ class EmpSession(Session):
     def _take_data(self, message: Message, content: Content, now: float) -> bool:
         self._learn(content)
         if content.kind is not Kind.REQUEST:
+            self._count_control(content.envelope.subject if content.envelope else "")
             return True
         return self._open_request(str(content.request_id), self._subject(message, content), now)
 

@@ -208,6 +208,7 @@ class HspSession(OutgoingSession):
         if head.kind is Kind.CANCEL:
             self._take_cancel(head, frame, raw, pos)
             return False
+        self._count_control(head.subject)
         return True
 
     def _take_cancel(self, head: Envelope, frame: Frame, raw: bytes, pos: int) -> None:

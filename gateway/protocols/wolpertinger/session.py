@@ -69,6 +69,8 @@ CORE = "Core"
 """The component that causes errors of which nobody else can be the cause."""
 
 HEARTBEAT = "Heartbeat"
+HEARTBEAT_BYTES = 4_096
+"""Each call that is open at the peer gets a copy of what its heartbeat says, and there may be 65,536 of them."""
 RESET_NOTICE = "SendResetNotice"
 
 EVENT_IS_OVER = "event"
@@ -141,6 +143,8 @@ class WolpertingerSession(TrustingSession):
             self._authenticate(call, now)
         elif not trusted or not self.opened:
             self._refuse_call(message_id, call, ErrorCode.NOT_AUTHORISED, Reason.UNAUTHENTICATED, now)
+        elif _is_of_core(call, HEARTBEAT) and len(data) > HEARTBEAT_BYTES:
+            self._drop(message_id, Reason.TOO_LARGE, f"a heartbeat of more than {HEARTBEAT_BYTES} bytes")
         elif _is_of_core(call, HEARTBEAT):
             self._take_heartbeat(message_id, data, now)
         elif self._is_login(subject_of(call)):

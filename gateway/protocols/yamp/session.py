@@ -25,7 +25,8 @@ from typing import ClassVar
 from gateway.content import JSON, check, convert
 from gateway.event import Kind
 from gateway.protocols.actions import Delivered, Delivery, Farewell, FrameRefused, FramesReceived, Outcome
-from gateway.protocols.session import Session, SessionSettings, error_body
+from gateway.protocols.error_bodies import error_body
+from gateway.protocols.session import Session, SessionSettings
 from gateway.protocols.yamp.codec import decode, encode, frame_length, is_kill, shortened, split, uid_of, with_uid_at
 from gateway.protocols.yamp.frames import (
     UID_BYTES,
@@ -66,6 +67,7 @@ CLOSE_REASONS: Mapping[Farewell, str] = MappingProxyType(
         Farewell.EXPIRED: "expired: what proved this peer has ended",
         Farewell.REVOKED: "revoked: what proved this peer is not believed any more",
         Farewell.LOGIN_REQUIRED: "login_required: this listener wants a proof of who connects",
+        Farewell.OVER_BUDGET: "over_budget: too much was held for this session",
     }
 )
 
@@ -140,6 +142,7 @@ class YampSession(Session):
         match frame:
             case UserEvent():
                 check(frame.body, self._content_type)
+                self._count_control(frame.uri)
                 self._to_log.append(raw)
             case Request():
                 self._take_request(raw, frame, now)
