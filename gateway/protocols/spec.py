@@ -137,19 +137,6 @@ class CommonFrames:
             list(compress(self.frames, is_kept)),
         )
 
-    def part(self, begin: int, end: int) -> CommonFrames:
-        """Returns the frames at these places."""
-        return CommonFrames(
-            self.rows[begin:end],
-            self.received_at[begin:end],
-            self.flows[begin:end],
-            self.repeat_keys[begin:end],
-            self.message_ids[begin:end],
-            self.sent_at[begin:end],
-            self.bodies[begin:end],
-            self.frames[begin:end],
-        )
-
 
 class CommonReader(Protocol):
     """Reads the frames of a record that are beyond doubt, with the keys and settings of one Env."""

@@ -186,14 +186,17 @@ class RecordColumns:
     replies: Mapping[int, tuple[ReplyAddress, ...]]
     agains: Mapping[int, Again]
     data: bytes = field(repr=False)
+    _between: tuple[int, int] | None = None
 
     def __len__(self) -> int:
         return len(self.lengths)
 
     def received_between(self) -> tuple[int, int]:
         """Returns the first and the last time at which a frame of the record was received."""
-        times = self.received_at.tolist()
-        return min(times), max(times)
+        if self._between is None:
+            times = self.received_at.tolist()
+            self._between = min(times), max(times)
+        return self._between
 
     def frame(self, index: int) -> RawFrame:
         start = int(self.starts[index])

@@ -1,6 +1,6 @@
 """The fast pass: routes the common frames of a raw record in columns, and leaves all others to the plain path.
 
-    record ─► CommonReader of the protocol ─► flows ─► admit (dedup) ─► one run of egress rows for each edge, event rows
+    record ─► CommonReader of the protocol ─► flows ─► admit (dedup) ─► event rows, runs of egress rows for each edge
 
 Frames of one *flow* make events that differ in nothing but id, times, message id and body. What becomes of them is
 therefore the same, as long as settings, keys and interests are. The first frame of a flow goes through the functions
@@ -25,7 +25,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,17 +48,18 @@ from streaming_jobs.routing.record_outputs import RecordOutputs
 from streaming_jobs.routing.tally import EVENT
 from streaming_jobs.routing.work import RECEIVER_BYTES
 
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 FLOWS_REMEMBERED = 16_384
 """At some 3 KB each. Beyond so many all go, and are asked for again by their next frames."""
-FEWEST_FRAMES = 3
-"""Columns cost some 40 µs a record before the first frame, as much as the plain path of two frames."""
-FEWEST_IN_COLUMNS = 16
-"""A shorter run is written to egress frame by frame, which then costs less."""
+FEWEST_FRAMES = 2
+"""A single frame costs the same either way; two cost less in columns."""
 NONCE_BYTES = 16
 FRAME_BYTES = 65_536
 """No datagram is longer, whatever else its entry holds."""
 
+Deliveries = tuple[tuple[str, Route], ...]
+"""An edge and a route each."""
 Admit = Callable[[Sequence[bytes], Sequence[int]], list[bool]]
 """(repeat keys, seconds of receipt) of frames in their order → which of them are no repeats."""
 
@@ -77,7 +78,7 @@ class Flow:
 
     event: Event | None
     template: EventTemplate | None = None
-    deliveries: tuple[tuple[str, Route], ...] | None = ()
+    deliveries: Deliveries | None = ()
     receivers: int = 0
     version: int = -1
     since: int = 0
@@ -117,7 +118,7 @@ class ColumnarPass:
             self._env = self.state.env
             self._readers: dict[str, CommonReader] = {}
         self._flows: dict[int, _SourceFlows] = {}
-        self._routes: dict[tuple[str, str], tuple[Destinations, tuple[tuple[str, Route], ...]]] = {}
+        self._routes: dict[tuple[str, str], tuple[Destinations, Deliveries]] = {}
         self._count = 0
 
     def read(self, record: RecordColumns, partition: int, offset: int) -> CommonRecord | None:
@@ -163,8 +164,8 @@ class ColumnarPass:
     # -- flows -------------------------------------------------------------------------------------------------
 
     def _flows_of(self, record: RecordColumns, common: CommonFrames) -> list[Flow]:
-        by_source = [self._of_source(source) for source in record.sources]
         sources = record.source[common.rows].tolist()
+        by_source = {source: self._of_source(record.sources[source]) for source in set(sources)}  # proven ones alone
         flows = [by_source[source].get(flow, _PLAIN) for source, flow in zip(sources, common.flows, strict=True)]
         if _PLAIN in flows:
             for at, flow in enumerate(flows):
@@ -223,7 +224,7 @@ class ColumnarPass:
         flow.deliveries = self._deliveries(flow.event, shared.destinations)
         flow.receivers = sum(group.receivers for _, route in flow.deliveries or () for group in route.groups)
 
-    def _deliveries(self, event: Event, destinations: Destinations) -> tuple[tuple[str, Route], ...] | None:
+    def _deliveries(self, event: Event, destinations: Destinations) -> Deliveries | None:
         """None where a frame cannot simply be passed on, or makes more than one entry for an edge."""
         if len({edge for edge, _ in destinations}) < len(destinations):
             return None
@@ -263,7 +264,7 @@ def _rows_of(record: RecordColumns, protocol: str) -> NDArray[np.intp]:
     return np.flatnonzero(taken)
 
 
-def _routes(event: Event, destinations: Destinations) -> tuple[tuple[str, Route], ...]:
+def _routes(event: Event, destinations: Destinations) -> Deliveries:
     return tuple(
         [
             (edge, Route(event.kind, event.subject, event.protocol, epoch, _groups(encodings)))
@@ -306,11 +307,13 @@ class CommonRecord:
         self._ends = [*(place + 1 for place in gaps), len(common)]
         """Places at which common frames stop standing side by side."""
         self._first, self._last = record.received_between()
-
-    @property
-    def uncommon_rows(self) -> list[int]:
-        """The rows of frames that the plain path must judge."""
-        return sorted(set(range(len(self._record))) - set(self._rows))
+        seconds = np.clip(common.received_at // SECOND_US, FIRST_SECOND, LAST_SECOND)
+        self._seconds: list[int] = seconds.tolist()
+        self._received: list[int] = common.received_at.tolist()
+        self._places = list(range(len(common)))
+        self._going: list[int] = []
+        self._going_to: list[Deliveries] = []
+        """Places of frames that are not in egress yet, and where each goes."""
 
     def event(self, row: int) -> Event | None:
         """Returns the event of a common frame at which `route` has stopped; None where the plain path must judge it."""
@@ -379,20 +382,30 @@ class CommonRecord:
         return stop
 
     def _route_run(self, begin: int, end: int, admit: Admit, outputs: RecordOutputs) -> None:
-        common = self._common
-        if begin or end < len(common):
-            common = common.part(begin, end)
         flows = self._flows[begin:end]
-        seconds = np.clip(common.received_at // SECOND_US, FIRST_SECOND, LAST_SECOND).tolist()
-        is_new = admit(common.repeat_keys, seconds)
         self._count(flows)
-        if not all(is_new):
+        is_new = admit(self._common.repeat_keys[begin:end], self._seconds[begin:end])
+        if False in is_new:
             self._pass.state.tally.repeated(self._protocol, is_new.count(False))
             flows = list(compress(flows, is_new))
-            common = common.only(is_new)
-        if flows:
-            self._write_events(common, flows, outputs)
-            self._write_egress(common, flows, outputs)
+
+        def new(column: list[T]) -> list[T]:
+            part = column[begin:end]
+            return part if len(flows) == len(part) else list(compress(part, is_new))
+
+        common, prefix = self._common, self._id_prefix
+        outputs.event_rows += zip(
+            [flow.template for flow in flows],
+            [b"%b%d" % (prefix, row) for row in new(self._rows)],
+            new(self._received),
+            new(common.message_ids),
+            new(common.sent_at),
+            new(common.bodies),
+            strict=True,
+        )
+        self._going += new(self._places)
+        self._going_to += [flow.deliveries or () for flow in flows]
+        outputs.before_entries(self._write_egress)
 
     def _count(self, flows: Sequence[Flow]) -> None:
         """Each frame counts, a repeat too."""
@@ -404,46 +417,36 @@ class CommonRecord:
                 if flow.receivers:
                     tally.routed(flow.receivers * count, event.protocol)
 
-    def _write_events(self, common: CommonFrames, flows: Sequence[Flow], outputs: RecordOutputs) -> None:
-        prefix = self._id_prefix
-        outputs.event_rows.extend(
-            zip(
-                [flow.template for flow in flows],
-                [b"%b%d" % (prefix, row) for row in common.rows.tolist()],
-                common.received_at.tolist(),
-                common.message_ids,
-                common.sent_at,
-                common.bodies,
-                strict=True,
-            )
-        )
-
-    def _write_egress(self, common: CommonFrames, flows: Sequence[Flow], outputs: RecordOutputs) -> None:
-        if len(flows) < FEWEST_IN_COLUMNS:
-            columns = zip(flows, common.rows.tolist(), common.received_at.tolist(), common.frames, strict=True)
-            for flow, row, received_at, frame in columns:
-                for edge, route in flow.deliveries or ():
-                    outputs.egress(edge).deliver(row, 0, route, received_at, frame)
+    def _write_egress(self, outputs: RecordOutputs) -> None:
+        """Writes the runs since the last time as one run. No plain frame has written an entry in between."""
+        places, self._going = self._going, []
+        deliveries, self._going_to = self._going_to, []
+        distinct = {id(each): each for each in deliveries}
+        edges = _routes_by_edge(distinct.values())
+        if not edges:
             return
-        numbers: dict[Flow, int] = {}
-        numbered = np.array([numbers.setdefault(flow, len(numbers)) for flow in flows])
-        rows = common.rows.astype(np.uint16)
-        for edge, routes in _routes_by_edge(numbers).items():
-            distinct = list({id(route): route for route in routes if route is not None}.values())
-            place_of = {id(route): place for place, route in enumerate(distinct)}
-            chosen = np.array([-1 if route is None else place_of[id(route)] for route in routes])[numbered]
-            if None not in routes:
-                outputs.egress(edge).deliver_run(rows, chosen, distinct, common.received_at, common.frames)
+        numbers = {name: number for number, name in enumerate(distinct)}
+        numbered = np.array([numbers[id(each)] for each in deliveries])
+        rows, received_at, frames = self._common.rows, self._common.received_at, self._common.frames
+        if len(places) < len(rows):
+            rows, received_at, frames = rows[places], received_at[places], [frames[place] for place in places]
+        indexes = rows.astype(np.uint16)
+        for edge, routes in edges.items():
+            chosen = [route for route in routes if route is not None]
+            number_of = {id(route): number for number, route in enumerate(chosen)}
+            route_of = np.array([number_of.get(id(route), -1) for route in routes])[numbered]
+            builder = outputs.egress(edge)
+            if len(chosen) == len(routes):
+                builder.deliver_run(indexes, route_of, chosen, received_at, frames)
                 continue
-            goes = chosen >= 0
-            frames = list(compress(common.frames, goes))
-            outputs.egress(edge).deliver_run(rows[goes], chosen[goes], distinct, common.received_at[goes], frames)
+            goes = route_of >= 0
+            builder.deliver_run(indexes[goes], route_of[goes], chosen, received_at[goes], list(compress(frames, goes)))
 
 
-def _routes_by_edge(flows: Collection[Flow]) -> dict[str, list[Route | None]]:
-    """Returns for each edge the route of each flow; None for a flow that goes elsewhere."""
+def _routes_by_edge(distinct: Collection[Deliveries]) -> dict[str, list[Route | None]]:
+    """Returns for each edge the routes to it; None for deliveries that go elsewhere."""
     edges: dict[str, list[Route | None]] = {}
-    for number, flow in enumerate(flows):
-        for edge, route in flow.deliveries or ():
-            edges.setdefault(edge, [None] * len(flows))[number] = route
+    for number, deliveries in enumerate(distinct):
+        for edge, route in deliveries:
+            edges.setdefault(edge, [None] * len(distinct))[number] = route
     return edges

@@ -83,7 +83,7 @@ def message_key(text: str) -> bytes:
     """Returns the key under which an id is known: NODE ID and Message ID of a packet, or the digest of any other text.
 
     >>> message_key("00000000-0000-0000-0000-000000000001:0000002a").hex()
-    '00000000000000000000000000000001' '0000002a'
+    '000000000000000000000000000000010000002a'
     >>> len(message_key("yamp\\0node\\0id"))
     12
     """

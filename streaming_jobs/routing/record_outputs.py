@@ -9,7 +9,7 @@ The entries for one edge stand together in one record of `egress`, and the event
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from gateway.config.settings import ordinal_of
@@ -46,6 +46,7 @@ class RecordOutputs:
         self._outs: list[Out] = []
         self._edges: dict[int, EgressBuilder] = {}
         self.event_rows: list[Row] = []
+        self._waiting: Callable[[RecordOutputs], None] | None = None
 
     def add_frames(self, frames: Sequence[RoutedFrame]) -> None:
         """Adds the outputs of the frames that are no repeats. Repeats are counted."""
@@ -82,6 +83,8 @@ class RecordOutputs:
     def _add(self, frame: RoutedFrame) -> None:
         """Adds the outputs of a frame. What cannot be packed is refused, so that no frame ever ends the query."""
         self._outs += frame.outs
+        if frame.entries:
+            self._write_waiting()
         try:
             for edge_ordinal, entry in frame.entries:
                 self.builder(edge_ordinal).add(entry)
@@ -105,6 +108,15 @@ class RecordOutputs:
         """Returns what collects the entries for an edge."""
         return self.builder(ordinal_of(edge))
 
+    def before_entries(self, write: Callable[[RecordOutputs], None]) -> None:
+        """Has something written before the next entry of a frame, or at the end: many runs of frames at once."""
+        self._waiting = write
+
+    def _write_waiting(self) -> None:
+        write, self._waiting = self._waiting, None
+        if write is not None:
+            write(self)
+
     def builder(self, edge_ordinal: int) -> EgressBuilder:
         """Returns what collects the entries for one edge."""
         builder = self._edges.get(edge_ordinal)
@@ -118,6 +130,7 @@ class RecordOutputs:
 
     def finish(self, log_seconds: int) -> RoutedRecord:
         """Returns the row; nothing can be added after that."""
+        self._write_waiting()
         topics = self._state.topics
         outs = self._outs
         outs += self._event_records()
