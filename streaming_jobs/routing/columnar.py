@@ -307,8 +307,7 @@ class CommonRecord:
         self._ends = [*(place + 1 for place in gaps), len(common)]
         """Places at which common frames stop standing side by side."""
         self._first, self._last = record.received_between()
-        seconds = np.clip(common.received_at // SECOND_US, FIRST_SECOND, LAST_SECOND)
-        self._seconds: list[int] = seconds.tolist()
+        self._seconds: list[int] = np.clip(common.received_at // SECOND_US, FIRST_SECOND, LAST_SECOND).tolist()
         self._received: list[int] = common.received_at.tolist()
         self._places = list(range(len(common)))
         self._going: list[int] = []

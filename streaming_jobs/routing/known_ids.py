@@ -42,6 +42,8 @@ DIGEST_BYTES = 12
 MAX_NODES = 1 << 20
 """Nodes that have a number. The keys of any further one are known by digests."""
 
+LONG_AGO = 1
+"""The second of an id that is as good as unknown: nothing that is received lies within the horizon of it."""
 YOUNG_IDS = 16_384
 """So many wait in the dictionary for a table: numpy takes as long for one id as for a hundred."""
 
@@ -192,6 +194,11 @@ class KnownIds:
     def mark(self, key: bytes, received_second: int) -> None:
         """Remembers a key whatever is known of it."""
         self._remember([(key, received_second)])
+
+    def take_back(self) -> None:
+        """Makes what the record has added new again, so that it can be routed in another way."""
+        self._young.update((key, LONG_AGO) for key, _ in self._added)
+        self._added = []
 
     def _remember(self, pairs: Iterable[tuple[bytes, int]]) -> None:
         added = list(pairs)

@@ -22,7 +22,7 @@ from gateway.protocols.yamp import frames as yamp
 from gateway.protocols.yamp.codec import encode
 from gateway.raw_log.container import ContainerBuilder, read_columns
 from gateway.raw_log.frames import Again, RawFrame, Source
-from streaming_jobs.routing.columnar import FEWEST_FRAMES, ColumnarPass
+from streaming_jobs.routing.columnar import FEWEST_FRAMES, ColumnarPass, CommonRecord
 from tests.unit.emm.mutations import nearly_right
 from tests.unit.emm.test_batch import MANY_KEYS
 from tests.unit.emm.vectors import KEY_ID, RECEIVED_AT, SECRET, SEED, TIMESTAMP
@@ -193,6 +193,18 @@ def test_a_fault_in_the_fast_pass_leaves_every_frame_to_the_plain_path(caplog: p
     made.sources = made.sources[:1]
     assert broken.read(made, 0, 0) is None
     assert "in the fast pass" in caplog.text
+
+
+def test_a_fault_half_way_leaves_every_frame_to_the_plain_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(CommonRecord, "_write_egress", broken)
+    plain, columnar = twins()
+    made = record(Random(1), 60, [], 0.0)
+    for expected, found in zip(plain.log(made, 0), columnar.log(made, 0), strict=True):
+        compare(expected, found)
+        assert columnar.mesh.state.tally.take() == plain.mesh.state.tally.take()
 
 
 def test_a_record_of_few_frames_is_left_to_the_plain_path() -> None:
