@@ -94,8 +94,8 @@ class Limits(Section):
     """New connections of a listener, and ten seconds' worth at once. More wait their turn, and are refused where that
     would take longer than `handshake_seconds`. 500 handshakes of TLS take half of the edge's thread."""
     unauthenticated_bytes_per_second: Bytes = 8_388_608
-    """All datagrams of a listener with `unauthenticated: accept` together; beyond it they are dropped and counted.
-    Whatever comes is kept for days before anybody judges it."""
+    """All datagrams together of a listener that takes them from anybody, by `unauthenticated: accept` or `public_key:
+    any`; beyond it they are dropped and counted. Whatever comes is kept for days before anybody judges it."""
     in_flight_bytes: Bytes = 268_435_456
     """Received and not yet acknowledged by Kafka; beyond it TCP peers wait and datagrams are dropped and counted. Of an
     edge as a whole: in a listener it says nothing."""
