@@ -23,6 +23,9 @@ from gateway.cli.console import LOG_FORMAT, Exit, report
 
 VERBS = {
     "up": "the whole mesh on this machine",
+    "status": "whether the mesh of up is ready, and how its parts are",
+    "logs": "what the parts of the mesh of up have logged",
+    "down": "end the mesh of up, in order",
     "init": "write a commented configuration and the gateway's keys",
     "validate": "check a configuration: every fault, with its place",
     "config": "show the configuration as it holds",

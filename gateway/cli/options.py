@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from gateway.cli import logs
+from gateway.cli import log_setup
 from gateway.cli.console import LOG_FORMAT, Output
 
 if TYPE_CHECKING:
@@ -134,4 +134,4 @@ def _set_up(context: click.Context, *, loudness: int = 0, log_format: str | None
     """Each of the three options adds what it knows, in whatever order they were given."""
     meta = context.meta
     meta[_LOUDNESS] = meta.get(_LOUDNESS, 0) + loudness
-    logs.set_up(meta[_LOUDNESS], log_format or LOG_FORMAT.get())
+    log_setup.set_up(meta[_LOUDNESS], log_format or LOG_FORMAT.get())
