@@ -29,6 +29,7 @@ VERBS = {
     "init": "write a commented configuration and the gateway's keys",
     "validate": "check a configuration: every fault, with its place",
     "config": "show the configuration as it holds",
+    "explain": "one setting: type, unit, default, whether it reloads, and why",
     "schema": "print the configuration's JSON Schema, for editors",
     "keys": "the trust store: new, list, rotate, revoke",
     "kafka": "the embedded broker alone",

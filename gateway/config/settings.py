@@ -30,34 +30,44 @@ class Identity(Section):
     """The gateway as a node of its own mesh: what it signs with."""
 
     node: UUID | None = None
-    """By default the node of the trust store's entry."""
+    """This is the gateway's node id, a UUID. Without it, the node of the trust store's entry holds."""
     key: Name = "gateway"
-    """The entry of the trust store that holds its keys."""
+    """This names the entry of the trust store that holds the gateway's keys."""
 
 
 class RecordSettings(Section):
     """When a record of the raw log is closed: whichever comes first."""
 
     frames: Count = 400
-    """More than 60,000 frames/s bring in one linger, so that a record is full only above that."""
+    """A record of the raw log is closed after so many frames. One linger brings in fewer below 60,000 frames/s, so a
+    record is full only above that."""
     bytes: Bytes = 131_072
-    """400 frames of 200 bytes with their columns fill two thirds of it."""
+    """A record of the raw log is closed after so many bytes. 400 frames of 200 bytes with their columns fill two thirds
+    of the default."""
     linger_milliseconds: Milliseconds = 3
-    """Between one leaving and the next; what comes later than that after the last goes at once. Half of it stands in
-    the median latency of a busy mesh; 2 ms cost a third more processor time at 10,000/s, and 4 ms save a tenth."""
+    """A record waits at most this long for more frames after the one before it; a frame that comes later goes at once.
+    Half of it stands in the median latency of a busy mesh: 2 ms cost a third more processor time at 10,000/s, and 4 ms
+    save a tenth."""
 
 
 class EdgeSettings(Section):
     id: Annotated[str, Field(pattern=EDGE_ID)] = "edge-0"
-    """Ends in a number, its ordinal, which picks its egress partition (a StatefulSet's pod name will do)."""
+    """An edge's id ends in a number, its ordinal, which picks its egress partition. The name of a StatefulSet's pod
+    will do."""
     management: HostPortField = HostPort("127.0.0.1", 9640)
+    """The edge serves its page, `/healthz`, `/metrics` and `/config` at this address. It is on loopback, since whoever
+    reaches it sees what flows."""
     redirect_url: Annotated[str, Field(pattern=URL, max_length=65_535)] | None = None
-    """Where peers are sent that can be redirected, when this edge drains."""
+    """Peers that can be redirected are sent to this address when the edge drains. Without it they are only
+    disconnected."""
     notice_seconds: SecondsOrZero = 0
-    """How long an edge that is told to end goes on as before, but is not ready, so that who balances load leads peers
-    elsewhere while nobody is hurt. Datagrams to a socket that is gone already would be lost."""
+    """An edge that is told to end serves on for so long, but is not ready, so that a load balancer leads peers
+    elsewhere first. Datagrams to a socket that is gone already would be lost."""
     graceful_shutdown_limit_seconds: Seconds = 60
+    """Sessions that are still open after so long are cut when the edge ends. A minute is enough for the deliveries
+    under way to be confirmed."""
     record: RecordSettings = RecordSettings()
+    """This section says when a record of the raw log is closed: whichever limit comes first."""
 
     @property
     def ordinal(self) -> int:
@@ -68,23 +78,35 @@ class Limits(Section):
     """Any of these may stand in a listener or link too, and then holds there."""
 
     connections: Count = 10_000
+    """A listener takes at most so many connections at once, and refuses further ones. Each costs memory, and a file
+    descriptor."""
     handshake_seconds: Seconds = 5
+    """A connection whose handshake takes longer is closed. It keeps those from holding a place that never say
+    anything."""
     idle_seconds: Seconds = 300
+    """A session that has said nothing for so long is ended. Protocols with pings of their own never come near it."""
     frame_bytes: Bytes = 1_048_576
+    """A larger frame is refused as `too_large` before its body is read. A record of Kafka must hold it: see
+    `kafka.message_bytes`."""
     frames_per_second_per_session: Annotated[float, Field(gt=0)] | None = None
+    """A session may send at most so many frames a second: over TCP it is read more slowly, and datagrams beyond it are
+    refused as `rate_limited`. Null is no limit."""
     in_flight_bytes: Bytes = 268_435_456
-    """Received and not yet acknowledged by Kafka; beyond it TCP peers wait and datagrams are dropped and counted. Of an
-    edge as a whole: in a listener it says nothing."""
+    """An edge holds at most so many bytes that Kafka has not acknowledged; beyond it TCP peers wait, and datagrams are
+    dropped and counted. It holds for an edge as a whole: in a listener it says nothing."""
     queue_bytes: Bytes = 8_388_608
-    """Waiting to be written to one session; beyond it a slow peer loses frames, alone."""
+    """At most so many bytes wait to be written to one session; beyond it a slow peer loses frames, alone."""
     subscriptions_per_session: Count = 1_000
+    """A session may hold at most so many subscriptions. Each is kept by every router and edge."""
 
 
 class GrantSettings(Section):
     """What is not allowed is refused; what is denied is refused even if it is allowed."""
 
     allow: tuple[Pattern, ...] = (">",)
+    """Subjects that match one of these patterns are allowed, unless `deny` refuses them."""
     deny: tuple[Pattern, ...] = ()
+    """Subjects that match one of these patterns are refused, even if `allow` allows them."""
 
     def grant(self) -> Grant:
         return Grant(self.allow, self.deny)
@@ -102,11 +124,15 @@ class PermissionSettings(Section):
     """For the nodes and listeners that match; the first rule that matches decides."""
 
     nodes: tuple[Annotated[str, AfterValidator(_canonical)], ...] = ("*",)
-    """Node ids, or globs over them such as `cn:plant-*` and `anon:*`."""
+    """The rule is for these nodes: ids, or globs over them such as `cn:plant-*` and `anon:*`."""
     listeners: tuple[str, ...] = ("*",)
+    """The rule is for sessions of these listeners and links, by name; globs are allowed."""
     publish: GrantSettings | None = None
+    """This says which subjects the nodes may publish. Without it they may publish everything but `mesh.`."""
     subscribe: GrantSettings | None = None
+    """This says which subjects the nodes may subscribe to. Without it they may have all."""
     serve: GrantSettings | None = None
+    """This says which subjects the nodes may serve requests of. Without it they may serve everything but `mesh.`."""
 
     def rule(self) -> Rule:
         publish, subscribe, serve = (
@@ -120,32 +146,46 @@ class RuleSettings(Section):
     """Streaming Spark SQL over the table `events`; each row found is a new event."""
 
     name: Name
+    """The rule's name is that of its checkpoint too, so a rule that is renamed begins anew."""
     sql: Annotated[str, Field(min_length=1)]
+    """This is the rule's query over the table `events`; each row it finds is published as a new event."""
 
 
 class TraceSettings(Section):
     """Spans of a share of the events, by OTLP over HTTP; needs the extra `otel`."""
 
     endpoint: Annotated[str, Field(pattern=HTTP_URL)]
-    """The whole address, such as `http://127.0.0.1:4318/v1/traces`."""
+    """Spans are sent to this address; it is the whole one, such as `http://127.0.0.1:4318/v1/traces`."""
     share: Annotated[float, Field(gt=0, le=1)] = 0.01
-    """Of the frames received. An event that brings a `traceparent` of its own is traced if that says so."""
+    """This share of the frames received is traced. An event that brings a `traceparent` of its own is traced if that
+    says so."""
 
 
 class TelemetrySettings(Section):
     traces: TraceSettings | None = None
+    """This section says where spans of a share of the events are sent, by OTLP over HTTP. It needs the extra `otel`;
+    null sends none."""
 
 
 class EventsSettings(Section):
     format: Literal["cloudevents", "batch"] = "cloudevents"
-    """How the topic `events` is written: one CloudEvent a record in Kafka's binary mode, or all events of one record of
-    the raw log in one record of the JSON batch format. Readers of the mesh's own know both, side by side."""
+    """The topic `events` holds one CloudEvent a record in Kafka's binary mode (`cloudevents`), or all events of one
+    record of the raw log in one record of the JSON batch format (`batch`), which takes a third less processor time. The
+    mesh's own readers know both, side by side."""
 
 
 class RouterSettings(Section):
     management: HostPortField = HostPort("127.0.0.1", 9641)
+    """The router serves `/healthz`, `/metrics` and `/config` at this address."""
     checkpoint: StatePath = Field(default="state/router", validate_default=True)
+    """The router keeps what it has read and its deduplication state in this folder. It must outlive the router: without
+    it the raw log is read again."""
     mode: Literal["auto", "realtime", "microbatch"] = "auto"
+    """`realtime` routes each record as it comes, `microbatch` routes in batches, and `auto` is real time while the
+    router keeps up. Real time costs a task slot for each partition."""
     lanes: Count = 1
+    """The router is so many streaming queries, which share the raw partitions; there cannot be more than partitions.
+    Each has a checkpoint of its own: a router refuses to go on with another number."""
     standby: bool = False
-    """A warm second process that takes over when the first dies."""
+    """A warm second process takes over when the first dies. It costs that process's memory, and saves five of eight
+    seconds."""
