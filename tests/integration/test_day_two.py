@@ -1,0 +1,50 @@
+"""A mesh in the background: started, looked at, checked, and ended from other commands."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from gateway.embedded.record import MeshRecord
+from tests.integration.mesh import TestMesh
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def background(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestMesh]:
+    """A mesh that `up --detach` has started; it is ended here, whatever became of the tests."""
+    mesh = TestMesh(tmp_path_factory.mktemp("background") / "mesh")
+    mesh.configure([{"name": "devices", "protocol": "emm", "scheme": "udp"}])
+    up = mesh.command("up", "--detach", seconds=400)
+    try:
+        assert up.returncode == 0, up.stdout + up.stderr
+        assert "\nready  devices udp://127.0.0.1:" in up.stdout
+        yield mesh
+    finally:
+        down = mesh.command("down", seconds=200)
+    assert (down.returncode, down.stdout) == (0, f"stopped; state stays in {mesh.folder}\n")
+    assert MeshRecord.read(mesh.folder / "state" / "running.json") is None
+    assert mesh.command("status").returncode == 1
+    assert "stopped" in mesh.command("logs", "up").stdout
+
+
+def test_it_is_ready_and_says_so(background: TestMesh) -> None:
+    status = background.command("status", "--output", "json")
+    assert status.returncode == 0, status.stdout
+    parts = {part["part"]: part["state"] for part in json.loads(status.stdout)["parts"]}
+    assert parts == {"kafka": "ready", "router": "ready", "edge": "ready"}
+    assert "first event" in background.command("logs", "up").stdout
+
+
+def test_the_doctor_finds_nothing_broken_and_its_probes_come_back(background: TestMesh) -> None:
+    check = background.command("check", "--watch", "-n", "2", "--interval", "0", "--json")
+    report, *probes = map(json.loads, check.stdout.splitlines())
+    assert check.returncode == 0, check.stdout
+    assert report["status"] != "fail", report
+    levels = {finding["check"]: finding["level"] for finding in report["findings"]}
+    for name in ("kafka brokers", "kafka topics", "kafka copies", "kafka settings", "kafka clock"):
+        assert levels[name] == "ok", report
+    assert [(probe["check"], probe["level"]) for probe in probes] == [("path probe", "ok")] * 2
