@@ -37,6 +37,7 @@ VERBS = {
     "topics": "the mesh's topics: create, grow, describe",
     "edge": "one edge alone",
     "router": "the router alone",
+    "context": "meshes by name: address, protocol, credentials",
     "pub": "publish an event",
     "sub": "receive events",
     "req": "ask and wait for the answer",
