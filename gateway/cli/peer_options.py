@@ -242,7 +242,8 @@ def peer_options(verb: Verb) -> Verb:
         help=f"Address, protocol and credentials, as `context add` kept them.  [default: ${CONTEXT_VARIABLE}, "
         "else the selected one]",
     )  # fmt: skip
-    return context(connection_options(with_peer))
+    decorated: Verb = context(connection_options(with_peer))
+    return decorated
 
 
 def _peer(given: dict[str, Any], context_name: str | None) -> Peer:
