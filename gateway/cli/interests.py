@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from gateway.cli.console import Output, show_table
+from gateway.cli.node_labels import node_labels
 from gateway.cli.options import common_options, config_group, read_config
 from gateway.cli.protocol_option import protocol_option
 from gateway.history.topics import History
@@ -14,7 +15,7 @@ from gateway.interests import Verb
 from gateway.live.peers import is_anonymous
 from gateway.live.standing import Wanted, interest_row, standing
 
-COLUMNS = ("verb", "pattern", "group", "subscriber", "protocol", "listener", "node", "expires")
+COLUMNS = ("verb", "pattern", "group", "subscriber", "protocol", "listener", "node", "label", "expires")
 
 
 @config_group("interests")
@@ -36,8 +37,11 @@ def list_(config_file: str | None, output: Output, verb: str | None, **wanted: s
     hello was a lease until `expires`, and `node:NODE@LISTENER`, which is owed what it misses.
     """
     chosen = Wanted(verb=verb or "", **wanted)
-    with History(read_config(config_file)) as history:
-        found = [interest_row(one) for one in standing(history) if chosen.passes(one)]
+    config = read_config(config_file)
+    labels = node_labels(config)
+    with History(config) as history:
+        rows = (interest_row(one) for one in standing(history) if chosen.passes(one))
+        found = [row | {"label": labels.get(row["node"] or "")} for row in rows]
     show_table(found if output is Output.JSON else map(_row, found), COLUMNS, output)
 
 
