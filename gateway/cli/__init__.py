@@ -50,6 +50,7 @@ VERBS = {
     "replay": "decode the raw log again with today's code, rules and keys",
     "trace": "one frame's whole way",
     "audit": "the loss equation over the topics",
+    "demo": "sample traffic from peers of every protocol",
     "bench": "open-loop load with latencies",
     "graph": "the running topology as DOT or Mermaid",
     "sql": "Spark SQL over the events",

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from gateway.cli.console import timestamp
+from gateway.cli.missed import count_between
+from gateway.config import load
 from gateway.embedded.record import MeshRecord
 from tests.integration.mesh import TestMesh
 
@@ -17,7 +22,8 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 def background(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestMesh]:
     """A mesh that `up --detach` has started; it is ended here, whatever became of the tests."""
     mesh = TestMesh(tmp_path_factory.mktemp("background") / "mesh")
-    mesh.configure([{"name": "devices", "protocol": "emm", "scheme": "udp"}])
+    streams = [{"name": protocol, "protocol": protocol} for protocol in ("hsp", "emp", "yamp", "wolpertinger")]
+    mesh.configure([{"name": "devices", "protocol": "emm", "scheme": "udp"}, *streams])
     up = mesh.command("up", "--detach", seconds=400)
     try:
         assert up.returncode == 0, up.stdout + up.stderr
@@ -37,6 +43,27 @@ def test_it_is_ready_and_says_so(background: TestMesh) -> None:
     parts = {part["part"]: part["state"] for part in json.loads(status.stdout)["parts"]}
     assert parts == {"kafka": "ready", "router": "ready", "edge": "ready"}
     assert "first event" in background.command("logs", "up").stdout
+
+
+def test_its_demo_fills_it_with_events_of_every_protocol_and_nothing_is_lost(background: TestMesh) -> None:
+    began = time.time()
+    demo = background.command("demo", "--seconds", "3", "--rate", "10", "--devices", "2", "--json")
+    assert demo.returncode == 0, demo.stdout + demo.stderr
+    told = json.loads(demo.stdout)
+    assert told["sent"] == told["received"] == {"emm": 60, "hsp": 30, "emp": 30, "wolpertinger": 30}
+    assert told["requests"]["answered"] > 0
+    assert "garden sensor" in background.command("keys", "list").stdout
+    counted = count_between(load(background.config_file), ["demo.garden.>", "demo.pump.*"], began, time.time())
+    assert counted == 60
+    (row,) = tapped(background, began, "demo.garden.temperature")
+    trace = background.command("trace", "--node", row["node"], "--message-id", row["message_id"].upper(), "--json")
+    assert json.loads(trace.stdout)["event"]["subject"] == "demo.garden.temperature", trace.stderr
+
+
+def tapped(mesh: TestMesh, since: float, subject: str) -> list[dict[str, Any]]:
+    """The first event of a subject since a time."""
+    tap = mesh.command("tap", "--from", timestamp(since), "--subject", subject, "-n", "1", "--json")
+    return [json.loads(line) for line in tap.stdout.splitlines()]
 
 
 def test_the_doctor_finds_nothing_broken_and_its_probes_come_back(background: TestMesh) -> None:
