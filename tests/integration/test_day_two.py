@@ -22,7 +22,9 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 def background(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestMesh]:
     """A mesh that `up --detach` has started; it is ended here, whatever became of the tests."""
     mesh = TestMesh(tmp_path_factory.mktemp("background") / "mesh")
-    streams = [{"name": protocol, "protocol": protocol} for protocol in ("hsp", "emp", "yamp", "wolpertinger")]
+    streams: list[dict[str, object]] = [
+        {"name": protocol, "protocol": protocol} for protocol in ("hsp", "emp", "yamp", "wolpertinger")
+    ]
     mesh.configure([{"name": "devices", "protocol": "emm", "scheme": "udp"}, *streams])
     up = mesh.command("up", "--detach", seconds=400)
     try:
