@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import importlib.util
 import resource
 import shutil
 import socket
@@ -30,7 +31,8 @@ OTHER_FILES = 256
 
 def check_machine(config: Config, *, is_running: bool) -> Iterator[Finding]:
     """Yields what this machine lacks. While a mesh runs here, its ports are taken and its memory is used by itself."""
-    yield _java()
+    if config.kafka.is_embedded or importlib.util.find_spec("pyspark") is not None:
+        yield _java()
     yield _memory(is_running=is_running)
     yield _disk(config)
     yield from _sockets(config)

@@ -120,7 +120,8 @@ def main() -> None:
     """One event mesh for five small messaging protocols, routed by Spark Structured Streaming.
 
     Every verb that needs a configuration takes -c FILE; without it, $MESHGATE_CONFIG, else ./meshgate.yaml,
-    else ./mesh/meshgate.yaml.
+    else ./mesh/meshgate.yaml. pub, sub, req and serve speak to the mesh of a context: --context, $MESHGATE_CONTEXT, or
+    the one that is selected.
 
     Exit codes: 0 ok, 1 failed, 2 usage, 69 not reachable, 78 configuration, 130 interrupted.
     """

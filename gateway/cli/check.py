@@ -69,15 +69,16 @@ def command(
         findings = [Finding("configuration", Level.FAIL, str(fault), "mend the file") for fault in faulty.faults]
         return _report(iter(findings), output)
     parts = [*edge_parts(config, edges), router_part(config, router)]
-    checkup = Checkup(config, parts, _is_running(config_file, state_dir, parts))
+    checkup = Checkup(config, parts, _is_running(config, config_file, state_dir))
     code = _report(checkup.run(groups or GROUPS), output)
     return _report_probes(config, interval, count, output) if watch else code
 
 
-def _is_running(config_file: str | None, state_dir: Path | None, parts: list[Part]) -> bool:
+def _is_running(config: Config, config_file: str | None, state_dir: Path | None) -> bool:
     """A mesh runs here if `up` keeps it, or if a part of it answers where the configuration says."""
     record = MeshFolder(config_file, state_dir).record()
-    return (record is not None and record.is_running) or any(map(_answers, parts))
+    here = [*edge_parts(config), router_part(config)]
+    return (record is not None and record.is_running) or any(map(_answers, here))
 
 
 def _answers(part: Part) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import time
 from collections.abc import Iterator
@@ -60,6 +61,19 @@ def test_its_demo_fills_it_with_events_of_every_protocol_and_nothing_is_lost(bac
     (row,) = tapped(background, began, "demo.garden.temperature")
     trace = background.command("trace", "--node", row["node"], "--message-id", row["message_id"].upper(), "--json")
     assert json.loads(trace.stdout)["event"]["subject"] == "demo.garden.temperature", trace.stderr
+
+
+def test_a_packet_that_was_refused_is_found_by_what_its_sender_knows(background: TestMesh) -> None:
+    began = time.time()
+    stranger = '{"node": "9a1f4c3e-1111-4222-8333-0000000000aa", "key_id": "00000001", "hmac": "' + "ab" * 32 + '"}'
+    pub = background.command("pub", "demo.stranger", "1", "--via", "emm", "--key", stranger)
+    assert pub.returncode == 0, pub.stderr
+    tap = background.command("tap", "--at", "rejected", "--from", timestamp(began), "-n", "1", "--json")
+    row = json.loads(tap.stdout)
+    message_id = base64.b64decode(row["base64"])[1:5].hex()
+    trace = background.command("trace", "--node", row["node"], "--message-id", message_id, "--json")
+    assert trace.returncode == 0, trace.stderr
+    assert [refusal["reason"] for refusal in json.loads(trace.stdout)["rejected"]] == [row["reason"]]
 
 
 def tapped(mesh: TestMesh, since: float, subject: str) -> list[dict[str, Any]]:

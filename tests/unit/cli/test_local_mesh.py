@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import threading
@@ -154,6 +155,22 @@ class TestLogs:
         result = run("logs", "kafka")
         assert result.exit_code == Exit.FAILURE
         assert "there is no log of kafka in state/logs: expected edge\n" in result.stderr
+
+    def test_who_follows_a_log_sees_what_is_added_until_ctrl_c(self, folder: Path) -> None:
+        log = folder / "state/logs/edge.log"
+        log.write_text("one\n")
+        environment = {"PYTHONPATH": str(Path(__file__).parents[3])}
+        with subprocess.Popen(
+            [sys.executable, "-u", "-m", "gateway.cli", "logs", "edge", "-f"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
+        ) as following:  # fmt: skip
+            assert following.stdout is not None
+            assert following.stdout.readline() == "one\n"
+            with log.open("a") as added:
+                added.write("two\n")
+            assert following.stdout.readline() == "two\n"
+            following.send_signal(signal.SIGINT)
+            assert following.wait(30) == Exit.INTERRUPTED
 
     def test_what_is_added_is_followed_by_whole_lines_even_after_the_log_was_cut(self, tmp_path: Path) -> None:
         path = tmp_path / "edge.log"

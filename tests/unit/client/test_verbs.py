@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -128,6 +131,29 @@ class TestPub:
         assert [(event.subject, event.body) for event in mesh.heard] == [
             ("temp.high", b"81"), ("temp.high", b"82"), ("temp.low", b"1"), ("temp.low", b"warm"),
         ]  # fmt: skip
+
+    def test_a_pipe_is_published_line_by_line_as_it_comes(self) -> None:
+        with mesh_beside("hsp") as mesh:
+            line = (
+                "-m",
+                "gateway.cli",
+                "pub",
+                "temp.high",
+                "--lines",
+                "--via",
+                "hsp",
+                "--to",
+                f"127.0.0.1:{mesh.port}",
+            )
+            environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+            with subprocess.Popen([sys.executable, *line], stdin=subprocess.PIPE, env=environment) as pub:
+                assert pub.stdin is not None
+                for count in (1, 2):
+                    pub.stdin.write(b"81\n")
+                    pub.stdin.flush()
+                    until(lambda wanted=count: len(mesh.heard) == wanted)  # type: ignore[misc]
+                pub.stdin.close()
+                assert pub.wait(SECONDS) == Exit.OK
 
     def test_each_line_may_say_its_own_subject_as_sub_writes_it(self) -> None:
         lines = (
