@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from gateway.cli.console import CommandError, Output, show, show_table
-from gateway.cli.contexts import Context, contexts_path, load_contexts
+from gateway.cli.contexts import Context, complete_context, contexts_path, load_contexts
 from gateway.cli.options import logging_options, output_option
 from gateway.cli.peer_options import PEER_NAMES, UNRESOLVED_OPTIONS, connection_options
 
@@ -83,7 +83,7 @@ def list_contexts(output: Output) -> None:
 
 
 @command.command("select")
-@click.argument("name")
+@click.argument("name", shell_complete=complete_context)
 @output_option
 @logging_options
 def select(name: str, output: Output) -> None:
@@ -95,7 +95,7 @@ def select(name: str, output: Output) -> None:
 
 
 @command.command("show")
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=complete_context)
 @output_option
 @logging_options
 def show_context(name: str | None, output: Output) -> None:
@@ -110,7 +110,7 @@ def show_context(name: str | None, output: Output) -> None:
 
 
 @command.command("remove")
-@click.argument("name")
+@click.argument("name", shell_complete=complete_context)
 @output_option
 @logging_options
 def remove(name: str, output: Output) -> None:

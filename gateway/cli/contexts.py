@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import click
 import yaml
+from click.shell_completion import CompletionItem
 
 from gateway.cli.console import CommandError
 
@@ -74,6 +76,13 @@ def load_contexts() -> Contexts:
         return Contexts()
     except (OSError, ValueError, TypeError, KeyError, AttributeError, yaml.YAMLError) as broken:
         raise CommandError(f"{path}: no contexts can be read from it: {type(broken).__name__}") from None
+
+
+def complete_context(_context: click.Context, _option: click.Parameter, begun: str) -> list[CompletionItem]:
+    try:
+        return [CompletionItem(name) for name in load_contexts().contexts if name.startswith(begun)]
+    except CommandError:
+        return []
 
 
 def choose_context(name: str | None, *, says_where: bool) -> Context | None:

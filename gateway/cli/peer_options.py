@@ -20,7 +20,7 @@ from gateway.address import Address
 from gateway.auth import trust_file
 from gateway.auth.keyring import GatewayIdentity, KeyRing, trusting
 from gateway.cli.console import CommandError, UnavailableError, note
-from gateway.cli.contexts import CONTEXT_VARIABLE, choose_context
+from gateway.cli.contexts import CONTEXT_VARIABLE, choose_context, complete_context
 from gateway.cli.numbers import Seconds
 from gateway.cli.options import config_option, logging_options, read_config
 from gateway.client import (
@@ -238,7 +238,7 @@ def peer_options(verb: Verb) -> Verb:
         return verb(peer=_peer({name: given.pop(name) for name in PEER_NAMES}, context_name), **given)
 
     context = click.option(
-        "--context", "context_name", metavar="NAME",
+        "--context", "context_name", metavar="NAME", shell_complete=complete_context,
         help=f"Address, protocol and credentials, as `context add` kept them.  [default: ${CONTEXT_VARIABLE}, "
         "else the selected one]",
     )  # fmt: skip

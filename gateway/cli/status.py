@@ -47,7 +47,7 @@ def mesh_status(folder: Path, record: MeshRecord | None) -> dict[str, Any]:
         "running": True,
         "ready": record.is_ready and all(part["state"] == "ready" for part in parts),
         "pid": record.supervisor.pid,
-        "running_for": _span(record.supervisor.age_seconds()),
+        "running_seconds": record.supervisor.age_seconds(),
         "config": record.facts.get("config"),
         "listeners": record.facts.get("ready", {}),
         "management": management,
@@ -62,7 +62,7 @@ def _part_status(process: RecordedProcess, management: str | None) -> dict[str, 
         "part": process.name,
         "state": state,
         "pid": process.pid if age is not None else None,
-        "running_for": _span(age),
+        "running_seconds": age,
         "detail": detail,
     }
 
@@ -99,7 +99,10 @@ def _show_text(document: dict[str, Any]) -> None:
         click.echo(f"no mesh is running in {document['dir']}: start one with meshgate up")
         return
     state = "ready" if document["ready"] else "not ready"
-    click.echo(f"{state}  process {document['pid']}, running for {document['running_for']}, {document['config']}")
+    click.echo(
+        f"{state}  process {document['pid']}, running for {_span(document['running_seconds'])}, {document['config']}"
+    )
     if document["listeners"]:
         click.echo("  ".join(f"{name} {address}" for name, address in document["listeners"].items()))
-    show_table(document["parts"], COLUMNS, Output.TEXT)
+    rows = ({**part, "running_for": _span(part["running_seconds"])} for part in document["parts"])
+    show_table(rows, COLUMNS, Output.TEXT)

@@ -88,6 +88,12 @@ class TestKeeping:
         assert result.exit_code == Exit.FAILURE
         assert result.stderr.startswith(f"meshgate: {home}/meshgate/contexts.yaml: no contexts can be read from it")
 
+    def test_their_names_are_completed(self) -> None:
+        run_here("context", "add", "plant", "--to", "a:1")
+        for words in ("meshgate context select pl", "meshgate pub x --context pl"):
+            asked = {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+            assert run_here(_MESHGATE_COMPLETE="bash_complete", **asked).stdout == "plain,plant\n"
+
 
 class TestUse:
     """By the address that a verb could not reach."""

@@ -92,6 +92,14 @@ class TestExplain:
         for fact in ("unit       bytes", "default    1048576", "reload     yes", "type       whole number, at least 1"):
             assert fact in shown
 
+    def test_what_holds_here_is_shown_without_secrets(self, tmp_path: Path) -> None:
+        kafka = "{bootstrap: 'a:1', security: {protocol: SASL_SSL, username: u, password: hunter2}}"
+        (tmp_path / "meshgate.yaml").write_text(f"{{mesh: demo, kafka: {kafka}}}")
+        where = ("-c", str(tmp_path / "meshgate.yaml"))
+        assert "  here       a:1\n" in run("explain", "kafka.bootstrap", *where).stdout
+        assert said(run("explain", "limits.idle_seconds", *where, "--json"))[0]["value"] == 300
+        assert "hunter2" not in run("explain", "kafka.security.password", *where).stdout
+
     def test_a_section_lists_what_is_in_it(self) -> None:
         (document,) = said(run("explain", "router", "--output", "json"))
         assert document["type"] == "section"
