@@ -8,13 +8,16 @@ import click
 
 from gateway.cli.console import CommandError, Output, note, show
 from gateway.cli.local_mesh import MeshFolder
+from gateway.cli.numbers import Seconds
 from gateway.cli.options import common_options, dir_option
-from gateway.cli.peer_options import SECONDS
 from gateway.embedded.processes import Processes
 
 
 @click.command("down")
-@click.option("--timeout", type=SECONDS, help="Fail if it has not ended after SECONDS.  [default: wait until it has]")
+@click.option(
+    "--timeout", type=Seconds(min=0, min_open=True),
+    help="Fail if it has not ended after SECONDS.  [default: wait until it has]",
+)  # fmt: skip
 @common_options
 @dir_option
 def command(config_file: str | None, state_dir: Path | None, timeout: float | None, output: Output) -> None:
