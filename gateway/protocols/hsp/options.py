@@ -73,7 +73,7 @@ class HspOptions(Options):
     """A DATA_ACK is acknowledged when it is in the log (`durable`), when every subscriber has it (`delivered`), or when
     it is answered as a request (`answered`)."""
     error_type: int = Field(default=0xFF00, ge=0, le=0xFFFF)
-    """Errors are sent to the peer as this type, where its frame had none of its own."""
+    """Errors are sent to the peer as this type, unless an hsp server has given the error a type of its own."""
     deliver: Literal["ack", "plain"] = "ack"
     """Events are sent as DATA_ACK, which the peer confirms (`ack`), or as DATA, which is delivered once it is written
     (`plain`)."""
