@@ -11,6 +11,7 @@ from gateway.checkup.files import file_advice, file_faults
 from gateway.cli.console import Exit, Output, note, show
 from gateway.cli.options import common_options
 from gateway.config import Config, ConfigError, Fault, find_config, load
+from gateway.config.exposure import exposure, exposure_warnings
 
 
 @click.command("validate")
@@ -33,7 +34,8 @@ def command(config_file: str | None, output: Output, skip_files: bool, skip_rule
             raise
         show({"valid": False, "faults": [asdict(fault) for fault in faulty.faults]}, output, "")
         return Exit.CONFIG
-    for one in [*config.advice(), *([] if skip_files else file_advice(config))]:
+    open_to = [Fault(str(config.path), place, why) for place, why in exposure_warnings(config).items()]
+    for one in [*config.advice(), *open_to, *([] if skip_files else file_advice(config))]:
         note(str(one))
     show({"valid": True, "faults": []}, output, _summary(config))
     return Exit.OK
@@ -59,4 +61,4 @@ def _summary(config: Config) -> str:
         "rules": config.rules,
     }
     told = ", ".join(f"{len(entries)} {name}" for name, entries in counts.items())
-    return f"{config.path.name}: valid: mesh {config.mesh}, {told}"
+    return f"{config.path.name}: valid: mesh {config.mesh}, {told}\n{exposure(config)}"

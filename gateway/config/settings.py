@@ -12,8 +12,11 @@ from pydantic import AfterValidator, Field
 from gateway.address import HostPort, HostPortField
 from gateway.config.section import Bytes, Count, Milliseconds, Name, Pattern, Seconds, SecondsOrZero, Section, StatePath
 from gateway.permissions import EVERYTHING, Grant, Rule
+from gateway.protocols.request_budget import MOST_OPEN_REQUESTS
 
 EDGE_ID = r"^(?:[A-Za-z0-9][A-Za-z0-9-]*-)?[0-9]{1,6}$"
+HOST_NAME = r"^[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?$"
+HostName = Annotated[str, Field(pattern=HOST_NAME)]
 HTTP_URL = r"^https?://[^/\s]+(/\S*)?$"
 URL = r"^[A-Za-z][A-Za-z0-9+.-]*://\S+:[0-9]{1,5}(/\S*)?$"
 _ORDINAL = re.compile(r"\d+$")
@@ -57,6 +60,10 @@ class EdgeSettings(Section):
     management: HostPortField = HostPort("127.0.0.1", 9640)
     """The edge serves its page, `/healthz`, `/metrics` and `/config` at this address. It is on loopback, since whoever
     reaches it sees what flows."""
+    management_hosts: tuple[HostName, ...] = ()
+    """The management address answers under these public names too, beside IP addresses, `localhost`, names without a
+    domain and `*.svc`: they are those that scrapers and operators use. No other name is answered, since anybody can
+    lead it here."""
     redirect_url: Annotated[str, Field(pattern=URL, max_length=65_535)] | None = None
     """Peers that can be redirected are sent to this address when the edge drains. Without it they are only
     disconnected."""
@@ -89,15 +96,50 @@ class Limits(Section):
     """A larger frame is refused as `too_large` before its body is read. A record of Kafka must hold it: see
     `kafka.message_bytes`."""
     frames_per_second_per_session: Annotated[float, Field(gt=0)] | None = None
-    """A session may send at most so many frames a second: over TCP it is read more slowly, and datagrams beyond it are
-    refused as `rate_limited`. Null is no limit."""
+    """A session may send at most so many frames a second: beyond it a stream is read later, and datagrams of one
+    address are dropped and counted. Null is 20,000 for a stream, which is four times what the busiest peers that we
+    have measured send, and no limit for datagrams: signed ones are cheap to refuse, many devices may share an address,
+    and an address can be forged to use up another's rate."""
+    bytes_per_second_per_session: Bytes = 67_108_864
+    """A session may send at most so many bytes a second; beyond it a stream is read later. What a WebSocket
+    decompresses counts as it comes out."""
+    cpu_share_per_session: Annotated[float, Field(gt=0, le=1)] = 0.5
+    """Reading one stream takes at most this share of the edge's one thread: its XML, JSON, gzip and ciphers. Beyond it
+    the stream is read later, so that a few kilobytes that take long to understand cost their sender, and nobody else.
+    The busiest peers that we have measured take a sixth, on a machine that has time for them."""
+    control_frames_per_second_per_session: Annotated[float, Field(gt=0)] = 20
+    """A session may send at most so many requests to the mesh itself (`mesh.subscribe` and the like) a second, each of
+    which writes into every raw partition. As many as `subscriptions_per_session` may come at once, since a peer that
+    comes back subscribes again."""
+    connections_per_second: Annotated[float, Field(gt=0)] = 500
+    """A listener takes at most so many new connections a second, and ten seconds' worth at once. More wait their turn,
+    and are refused where that would take longer than `handshake_seconds`. 500 handshakes of TLS take half of the edge's
+    thread."""
+    unauthenticated_bytes_per_second: Bytes = 8_388_608
+    """All datagrams of a listener with `unauthenticated: accept` together may have at most so many bytes a second;
+    beyond it they are dropped and counted. Whatever comes is kept for days before anybody judges it."""
     in_flight_bytes: Bytes = 268_435_456
     """An edge holds at most so many bytes that Kafka has not acknowledged; beyond it TCP peers wait, and datagrams are
     dropped and counted. It holds for an edge as a whole: in a listener it says nothing."""
     queue_bytes: Bytes = 8_388_608
     """At most so many bytes wait to be written to one session; beyond it a slow peer loses frames, alone."""
+    held_bytes: Bytes = 134_217_728
+    """An edge holds at most so many bytes in memory for all of its sessions: what they have not read, have not
+    confirmed, or have not finished sending. Beyond it sessions are ended, those that hold most first. There is room for
+    sixteen peers that have filled their queues, and it is an eighth of what an edge has in the chart. It holds for an
+    edge as a whole: in a listener it says nothing."""
+    open_requests: Count = MOST_OPEN_REQUESTS
+    """At most so many requests are open at once in all sessions of an edge: what their peers have asked, and what they
+    are asked. A session gets its share of what is left. It holds for an edge as a whole: in a listener it says
+    nothing."""
     subscriptions_per_session: Count = 1_000
     """A session may hold at most so many subscriptions. Each is kept by every router and edge."""
+    subscriptions_per_node: Count = 10_000
+    """A node has at most so many subscriptions and served subjects in all of its sessions. Beyond them a subscription
+    is refused with `overload`."""
+    subscriptions_per_mesh: Count = 100_000
+    """All nodes together have at most so many subscriptions and served subjects, because every worker of the router
+    keeps them in memory. It holds for the mesh as a whole: in a listener it says nothing."""
 
 
 class GrantSettings(Section):
@@ -122,6 +164,10 @@ def _canonical(node: str) -> str:
 
 class PermissionSettings(Section):
     """For the nodes and listeners that match; the first rule that matches decides."""
+
+    exposed: bool | None = None
+    """The rule is not for listeners that are bound to a loopback address, which only programs on this machine reach
+    (`true`), or for those alone (`false`). Behind a balancer (`proxy_protocol`) a listener counts as exposed."""
 
     nodes: tuple[Annotated[str, AfterValidator(_canonical)], ...] = ("*",)
     """The rule is for these nodes: ids, or globs over them such as `cn:plant-*` and `anon:*`."""
@@ -174,18 +220,23 @@ class EventsSettings(Section):
     mesh's own readers know both, side by side."""
 
 
+DEFAULT_LANES = 1
+
+
 class RouterSettings(Section):
     management: HostPortField = HostPort("127.0.0.1", 9641)
     """The router serves `/healthz`, `/metrics` and `/config` at this address."""
+    management_hosts: tuple[HostName, ...] = ()
+    """The management address answers under these public names too, as that of `edge` does."""
     checkpoint: StatePath = Field(default="state/router", validate_default=True)
     """The router keeps what it has read and its deduplication state in this folder. It must outlive the router: without
     it the raw log is read again."""
     mode: Literal["auto", "realtime", "microbatch"] = "auto"
     """`realtime` routes each record as it comes, `microbatch` routes in batches, and `auto` is real time while the
     router keeps up. Real time costs a task slot for each partition."""
-    lanes: Count = 1
-    """The router is so many streaming queries, which share the raw partitions; there cannot be more than partitions.
-    Each has a checkpoint of its own: a router refuses to go on with another number."""
+    lanes: Count = DEFAULT_LANES
+    """This setting has no effect any more, and is still read: each raw partition has a lane of its own
+    (`kafka.partitions`)."""
     standby: bool = False
     """A warm second process takes over when the first dies. It costs that process's memory, and saves five of eight
     seconds."""

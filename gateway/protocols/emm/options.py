@@ -39,3 +39,11 @@ class EmmOptions(Options):
     uncompressed_bytes: int = Field(default=DEFAULT_UNCOMPRESSED_BYTES, ge=1)
     """A compressed body may be at most this large when it is opened, or it is refused as a `bomb`. The default is over
     a hundred times what a packet can carry."""
+
+    @property
+    def admits_unproven(self) -> bool:
+        return self.unauthenticated == "accept" or self.public_key == "any"
+
+    @property
+    def takes_unauthenticated(self) -> bool:
+        return self.unauthenticated == "accept"

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 from gateway.protocols.spec import Options
-from gateway.protocols.wolpertinger.frames import LINE_BYTES, WHOLE_BYTES
+from gateway.protocols.wolpertinger.frames import LINE_BYTES, WHOLE_BYTES, TrustLevel
 
 TRIES = 3
 """A frame that is not confirmed in time is sent again, so often in all."""
@@ -60,6 +60,10 @@ class WolpertingerOptions(Options):
     """Only messages larger than this are compressed: smaller ones hardly shrink."""
     decompressed_bytes: int = Field(default=WHOLE_BYTES, ge=1)
     """A compressed message may be at most this large when it is opened, or it is refused as a `bomb`."""
+
+    @property
+    def admits_unproven(self) -> bool:
+        return self.require_trust < TrustLevel.CLUSTER
 
     @property
     def confirmed_within_seconds(self) -> float:

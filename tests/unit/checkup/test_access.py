@@ -17,7 +17,7 @@ TLS = "tls: {cert: c, key: k, client_ca: ca}"
     ("listener", "permissions", "level"),
     [
         (OPEN, "", Level.WARN),
-        (OPEN, "{nodes: ['anon:*'], publish: {allow: []}, subscribe: {allow: []}}", Level.OK),
+        (OPEN, "{nodes: ['anon:*'], publish: {allow: []}, subscribe: {allow: []}, serve: {allow: []}}", Level.OK),
         (OPEN, "{nodes: ['anon:*'], publish: {allow: []}}", Level.WARN),
         (LOCAL, "", Level.OK),
         ("{name: apps, protocol: yamp, listen: 'tls://0.0.0.0:5042', tls: {cert: c, key: k}}", "", Level.WARN),
