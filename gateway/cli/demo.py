@@ -10,7 +10,7 @@ import click
 from gateway.cli.console import CommandError, Exit, Output, UnavailableError, note, show
 from gateway.cli.numbers import Number, Seconds, Whole
 from gateway.cli.options import common_options, read_config
-from gateway.client import ClientError
+from gateway.client import ClientError, RefusedError
 from gateway.demo.devices import MOST_DEVICES, Device, demo_devices
 from gateway.demo.traffic import DEVICES, SUBSCRIBER, Demo, Plan, Tally, addresses_of
 from gateway.protocols import protocols
@@ -55,16 +55,19 @@ def command(config_file: str | None, output: Output, seconds: float, rate: float
     addresses = addresses_of(config)
     left_out = sorted(protocols().keys() - addresses.keys())
     if left_out:
-        note(f"left out: {', '.join(left_out)}, without a listener that is reached without certificates")
+        note(f"left out: {', '.join(left_out)}, without a listener that takes peers without certificates and tokens")
     if not addresses:
-        raise CommandError("there is no listener that a client reaches without certificates")
+        raise CommandError("there is no listener that takes peers without certificates and tokens")
     made = demo_devices(config, devices) if DEVICES in addresses else []
     _note_new(made)
     demo = Demo(Plan(addresses, tuple(made), seconds, rate))
     try:
         asyncio.run(_watched(demo))
     except* ClientError as failed:
-        raise UnavailableError(f"{_first(failed)}: is the mesh running? (meshgate up)") from None
+        first = _first(failed)
+        if isinstance(first, RefusedError):
+            raise CommandError(f"{first}: what do its permissions say?") from None
+        raise UnavailableError(f"{first}: is the mesh running? (meshgate up)") from None
     tally = demo.tally
     show(_document(tally, left_out), output, _summary(tally))
     has_all = SUBSCRIBER not in addresses or tally.received.total() >= tally.sent.total()

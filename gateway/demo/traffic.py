@@ -65,11 +65,14 @@ class Plan:
 
 
 def addresses_of(config: Config) -> dict[str, str]:
-    """Returns the first listener of each protocol that a client reaches without certificates."""
+    """Returns the first listener of each protocol that a client reaches without certificates and tokens.
+
+    Those on loopback go first: from outside, peers that prove nothing may be kept from everything.
+    """
     found: dict[str, str] = {}
-    for listener in config.listeners:
+    for listener in sorted(config.listeners, key=lambda one: one.is_exposed):
         address = listener.address
-        if address.scheme in PLAIN_SCHEMES and address.port:
+        if address.scheme in PLAIN_SCHEMES and address.port and not listener.require_login:
             found.setdefault(listener.protocol, str(replace(address, at=address.at.reachable)))
     return found
 

@@ -46,12 +46,13 @@ class TestKeeping:
         Path("secret").write_text("hunter2")
         Path("ca.pem").write_text("")
         run_here("context", "add", "plant", "--to", "tls://a:1", "--via", "hsp", "--tls-ca", "ca.pem",
-                 "-o", "content_type=${file:secret}")  # fmt: skip
+                 "--token-file", "secret", "-o", "content_type=${file:secret}")  # fmt: skip
         assert kept()["contexts"]["plant"] == {
             "via": "hsp",
             "to": "tls://a:1",
             "tls_ca": str(Path("ca.pem").absolute()),
             "protocol_options": ["content_type=${file:secret}"],
+            "token_file": str(Path("secret").absolute()),
         }
 
     def test_one_without_an_address_and_a_configuration_is_refused(self) -> None:

@@ -23,6 +23,9 @@ listeners:
   - {name: web, protocol: yamp, listen: ws://127.0.0.1:5043}
   - {name: devices, protocol: emm, listen: udp://127.0.0.1:5050}
   - {name: open, protocol: hsp, listen: tcp://127.0.0.1:0}
+  - {name: members, protocol: emp, listen: tcp://127.0.0.1:5040, require_login: true}
+  - {name: shop, protocol: wolpertinger, listen: tcp://0.0.0.0:5044}
+  - {name: shop-here, protocol: wolpertinger, listen: tcp://127.0.0.1:5144}
 """
 
 
@@ -32,8 +35,12 @@ def config(tmp_path: Path) -> Config:
     return parse("mesh: demo", tmp_path / "meshgate.yaml", {})
 
 
-def test_each_protocol_is_reached_by_its_first_listener_without_certificates() -> None:
-    assert addresses_of(read(LISTENERS)) == {"yamp": "tcp://127.0.0.1:5042", "emm": "udp://127.0.0.1:5050"}
+def test_each_protocol_is_reached_by_its_first_listener_without_proof_and_on_loopback_if_there_is_one() -> None:
+    assert addresses_of(read(LISTENERS)) == {
+        "yamp": "ws://127.0.0.1:5043",
+        "emm": "udp://127.0.0.1:5050",
+        "wolpertinger": "tcp://127.0.0.1:5144",
+    }
 
 
 def test_devices_get_keys_with_labels_once(config: Config) -> None:
