@@ -122,7 +122,7 @@ STATE = row(
     ),
     lines(
         "Memory of the message ids",
-        "27 to 54 bytes an id.",
+        "28 to 57 bytes an id.",
         "bytes",
         Query(total(of("known_ids_bytes"), by="lane"), "{{lane}}"),
         width=6,

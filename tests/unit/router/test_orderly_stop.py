@@ -48,7 +48,9 @@ def test_batches_of_this_jvm_end_once_readers_look_at_the_clock() -> None:
     assert clock > time.time() * 1000 + 3_600_000
 
 
-@pytest.mark.parametrize("master", ["k8s://https://kubernetes.default.svc", "spark://driver:7077", "yarn"])
+@pytest.mark.parametrize(
+    "master", ["k8s://https://kubernetes.default.svc", "spark://driver:7077", "local-cluster[2,1,1024]"]
+)
 def test_tasks_on_executors_are_stopped_as_they_are(master: str) -> None:
     jvm = Jvm()
     assert not end_batches(spark(jvm, master), must_not_be_called, must_not_be_called)
