@@ -226,8 +226,9 @@ class KafkaSettings(Section):
     embedded_bytes: Bytes | None = 8 * 2**30
     """What the embedded broker's topics may take on its disk, together: the oldest goes first, however young."""
     cluster_bytes: Bytes | None = 80 * 2**30
-    """The same for a cluster, one copy counted. Without a bound, whoever may send can fill the brokers' disks, and a
-    full Kafka stops everybody. `retention_bytes` of a topic wins over its share."""
+    """The topics of a cluster take at most so much disk together, one copy counted; the oldest goes first, however
+    young. Null is no bound: then whoever may send can fill the brokers' disks, and a full Kafka stops everybody.
+    `retention_bytes` of a topic wins over its share."""
     producer: Producer = Producer()
     topics: dict[TopicName, TopicSettings] = Field(default_factory=dict)
 

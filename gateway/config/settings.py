@@ -79,10 +79,11 @@ class Limits(Section):
     """Waiting to be written to one session; beyond it a slow peer loses frames, alone."""
     subscriptions_per_session: Count = 1_000
     subscriptions_per_node: Count = 10_000
-    """What a node's sessions subscribe to and serve, together."""
+    """A node has at most so many subscriptions and served subjects in all of its sessions. Beyond them a subscription
+    is refused with `overload`."""
     subscriptions_per_mesh: Count = 100_000
-    """What all nodes subscribe to and serve, which every worker of the router keeps in memory. Of the mesh as a whole:
-    in a listener it says nothing."""
+    """All nodes together have at most so many subscriptions and served subjects, because every worker of the router
+    keeps them in memory. Of the mesh as a whole: in a listener it says nothing."""
 
 
 class GrantSettings(Section):

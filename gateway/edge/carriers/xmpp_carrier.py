@@ -14,6 +14,9 @@ from gateway.edge.metrics import Standing
 HELD_BYTES = 65_536
 """As much as one message may have: what a session may leave unread of the stream that all share."""
 
+MOST_DEVICES = 64
+"""Of one peer, that are remembered."""
+
 
 class XmppCarrier(Carrier):
     """Of one peer. `own`: which of our addresses it writes to; the device that wrote last is answered."""
@@ -23,7 +26,7 @@ class XmppCarrier(Carrier):
         self._stream = stream
         self.own = self._to = JID()
         self._kind: MessageTypes = "normal"
-        self._devices: set[str] = set()
+        self._devices: dict[str, None] = {}
         self._present: set[str] = set()
         self._asked = False
         self._paused = False
@@ -32,7 +35,7 @@ class XmppCarrier(Carrier):
 
     def wrote(self, sender: JID, own: JID, kind: MessageTypes) -> None:
         self._to, self.own, self._kind = sender, own, kind
-        self._devices.add(sender.resource)
+        self._remember(sender.resource)
 
     def hear(self, message: bytes) -> bool:
         """False if it had to be dropped."""
@@ -49,8 +52,17 @@ class XmppCarrier(Carrier):
         self._begin()
 
     def seen(self, device: str) -> None:
-        self._devices.add(device)
+        self._remember(device)
         self._present.add(device)
+
+    def _remember(self, device: str) -> None:
+        """The peer's server names its devices, and may invent as many as it likes: the oldest is forgotten."""
+        self._devices.pop(device, None)
+        self._devices[device] = None
+        if len(self._devices) > MOST_DEVICES:
+            oldest = next(iter(self._devices))
+            del self._devices[oldest]
+            self._present.discard(oldest)
 
     def asked(self) -> None:
         """We want to know of its presence."""
@@ -66,7 +78,7 @@ class XmppCarrier(Carrier):
             self._asked = False
             return False
         self._present.discard(device)
-        self._devices.discard(device)
+        self._devices.pop(device, None)
         return not device or not self._devices
 
     # -- the connection's side ---------------------------------------------------------------------------------

@@ -226,6 +226,18 @@ class TestPresence:
             await until(lambda: closed(edge) == ["eof"])
 
     @in_a_loop
+    async def test_of_the_devices_that_a_server_names_the_last_ones_are_remembered(self) -> None:
+        async with xmpp_server() as server, running(configured(chat(server))) as edge:
+            await server.accepts()
+            server.message(body(1))
+            invented = [f"{ALICE}/{number}" for number in range(xmpp_carrier.MOST_DEVICES + 6)]
+            for device in invented:
+                server.presence(device)
+            for device in invented[6:]:
+                server.presence(device, "unavailable")
+            await until(lambda: closed(edge) == ["eof"])
+
+    @in_a_loop
     async def test_a_session_ends_when_what_it_is_sent_comes_back(self) -> None:
         async with xmpp_server() as server, running(configured(chat(server))) as edge:
             await server.accepts()
