@@ -11,6 +11,7 @@ from gateway.config.kafka import KafkaSettings, TopicName
 from gateway.config.listeners import Endpoint, Link, Listener
 from gateway.config.section import FILES, NAME, PATH, STATE, RelativePath, Section, WholeSeconds
 from gateway.config.settings import (
+    DEFAULT_LANES,
     EdgeSettings,
     EventsSettings,
     Identity,
@@ -76,8 +77,8 @@ class Config(Section):
 
     @property
     def lanes(self) -> int:
-        """As many as there can be: each reads a raw partition at least."""
-        return min(self.router.lanes, self.kafka.topic("raw").partitions)
+        """How many lanes the router has: one for each raw partition."""
+        return self.kafka.topic("raw").partitions
 
     def advice(self) -> list[Fault]:
         """What is no fault, but holds otherwise than it reads."""
@@ -88,8 +89,8 @@ class Config(Section):
             for at, endpoint in enumerate(endpoints)
             if "in_flight_bytes" in endpoint.limits
         }
-        if (run := self.lanes) != (wanted := self.router.lanes):
-            told["router.lanes"] = f"{wanted} lanes cannot share {run} partitions (kafka.partitions): {run} run"
+        if self.router.lanes not in (DEFAULT_LANES, self.lanes):
+            told["router.lanes"] = f"it has no effect: each of the {self.lanes} raw partitions has a lane of its own"
         return [Fault(str(self._path), place, why) for place, why in told.items()]
 
     def topic(self, name: TopicName) -> str:

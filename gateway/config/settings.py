@@ -148,10 +148,14 @@ class EventsSettings(Section):
     the raw log in one record of the JSON batch format. Readers of the mesh's own know both, side by side."""
 
 
+DEFAULT_LANES = 1
+
+
 class RouterSettings(Section):
     management: HostPortField = HostPort("127.0.0.1", 9641)
     checkpoint: StatePath = Field(default="state/router", validate_default=True)
     mode: Literal["auto", "realtime", "microbatch"] = "auto"
-    lanes: Count = 1
+    lanes: Count = DEFAULT_LANES
+    """Has no effect any more, and is still read: each raw partition has a lane of its own (`kafka.partitions`)."""
     standby: bool = False
     """A warm second process that takes over when the first dies."""

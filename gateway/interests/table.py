@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 
 from gateway.interests.changes import Change, EndSession, NewEpoch, Put, Remove, Renew, SetFacts
-from gateway.interests.index import Index
+from gateway.interests.index import Found, Index
 from gateway.interests.interest import FramePosition, Interest, InterestKey, Verb
 
 ENDS_REMEMBERED = 16_384
@@ -76,6 +76,8 @@ class InterestTable:
         self._ends: dict[InterestKey | str, FramePosition] = {}
         self._counts: dict[str, int] = {}
         self._count = 0
+        self.version = 0
+        """Changes with every interest that is put or removed: what was derived from matches holds no longer than it."""
 
     def __len__(self) -> int:
         return self._count
@@ -98,7 +100,7 @@ class InterestTable:
 
     def match(self, subject: str, verb: Verb, at_us: int, event_id: str, may: May = lambda *_: True) -> Matched:
         """Of those that are plain, nobody is left out: what each may get is for the caller to say, who can keep it."""
-        found = self._indexes[verb].find(subject, at_us)
+        found = self.find(subject, verb, at_us)
         if not found.groups:
             return Matched(found.plain, ())
         ones = (choose_able(members, event_id, subject, may) for members in found.groups)
@@ -107,6 +109,10 @@ class InterestTable:
             if interest.subscriber in chosen and may(interest, subject):
                 del chosen[interest.subscriber]
         return Matched(found.plain, tuple(chosen.values()))
+
+    def find(self, subject: str, verb: Verb, at_us: int) -> Found:
+        """Returns all whose pattern fits the subject, and how long that holds if the table does not change."""
+        return self._indexes[verb].find(subject, at_us)
 
     def servers(self, subject: str, at_us: int) -> tuple[Interest, ...]:
         """Each server of the subject once: whom a cancel goes to, also those that may not be asked any more, for they
@@ -207,6 +213,7 @@ class InterestTable:
         self._indexes[interest.verb].put(interest)
         self._count += 1
         self._counts[interest.node] = self.count_of(interest.node) + 1
+        self.version += 1
         return True
 
     def _delete(self, interest: Interest) -> None:
@@ -222,6 +229,7 @@ class InterestTable:
         self._counts[interest.node] -= 1
         if not self._counts[interest.node]:
             del self._counts[interest.node]
+        self.version += 1
 
 
 def choose(members: tuple[Interest, ...], name: str) -> Interest:

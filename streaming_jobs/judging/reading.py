@@ -28,7 +28,7 @@ from gateway.kafka.interest_reader import InterestReader, InterestRecord
 from gateway.topics.records import open_consumer
 from streaming_jobs.judging.judge import Judge
 from streaming_jobs.judging.judged import FIXED_ATTRIBUTES, PROOF_ATTRIBUTES, READ_ATTRIBUTES
-from streaming_jobs.router.plan import PlainArray
+from streaming_jobs.plain_types import PlainArray
 from streaming_jobs.spark import BRIEF_JVM, start_spark
 
 Spans = Mapping[int, Span]

@@ -1,4 +1,4 @@
-"""What the router writes: rows of outputs, each output a record of some topic."""
+"""What the router writes: each output is a record of some topic."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import NamedTuple
 from gateway.cloud_event import Header
 from gateway.config import Config
 from gateway.config.kafka import TopicName
-from gateway.event import Event
-from gateway.event_records import EventWriter, record_bytes
+from gateway.event_records import EventWriter, Row, record_bytes
 from gateway.raw_log.frames import Source
 from gateway.reasons import Rejected, Stage
 from gateway.rejected_frame import kept_part
@@ -32,14 +31,6 @@ def bytes_of(out: Out) -> int:
     return record_bytes(out.key or b"", out.value or b"", out.headers)
 
 
-class Row(NamedTuple):
-    """Outputs that pass together, if the row is the first of its key. `at`: seconds; part of the key (see `dedup`)."""
-
-    key: str
-    at: int
-    outs: list[Out]
-
-
 class Topics:
     """Topic names of this mesh, and the records that go into each."""
 
@@ -52,9 +43,10 @@ class Topics:
     def raw(self, partition: int, record: bytes) -> Out:
         return Out(self._names["raw"], partition, None, record)
 
-    def event(self, event: Event) -> Out:
-        (record,) = self.events.records([self.events.row(event)], 0)
-        return Out(self._names["events"], None, *record)
+    def event_records(self, rows: Iterable[Row], partition: int) -> list[Out]:
+        """Returns the records of a raw record's events, in their order."""
+        name = self._names["events"]
+        return [Out(name, None, *record) for record in self.events.records(rows, partition)]
 
     def egress(self, edge_ordinal: int, record: bytes) -> Out:
         return Out(self._names["egress"], edge_ordinal, None, record)

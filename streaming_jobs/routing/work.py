@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from gateway import egress_codec
 from gateway.config.settings import ordinal_of
 from gateway.content import JSON, to_json
 from gateway.deliveries import DeliveryOutcome
 from gateway.deliveries import encode as encode_deliveries
 from gateway.egress import Confirm, Deliver, Entry, Group, Position
 from gateway.event import MESH_ERROR_HEADER, NO_HEADERS, PROGRESSIVE_HEADER, Event, Kind
+from gateway.event_records import EventRow
 from gateway.protocols.session import error_body
 from gateway.protocols.spec import Encoded, Target
 from gateway.raw_log.frames import RawFrame, ReplyAddress, Source, datagram_name, session_id
@@ -45,8 +45,10 @@ class Work:
     position: Position
     raw: RawFrame
     outs: list[Out] = field(default_factory=list)
+    entries: list[tuple[int, Entry]] = field(default_factory=list)
     parts: Counter[str] = field(default_factory=Counter)
     recorded: Event | None = None
+    event_row: EventRow | None = None
     refused: Reason | None = None
     trace: TraceContext | None = None
     changes: list[ChangeFrame] = field(default_factory=list)
@@ -75,12 +77,14 @@ class Work:
     def refuse_whole(self, refused: Rejected) -> None:
         """Whatever was to come of it."""
         self.outs.clear()
+        self.entries.clear()
         self.changes.clear()
-        self.recorded = None
+        self.recorded = self.event_row = None
         self.reject(refused, _MATCH)
 
     def record(self, event: Event) -> None:
-        self.outs.append(self.state.topics.event(event))
+        """Says what stands in `events` of this frame."""
+        self.event_row = self.state.topics.events.row(event)
         self.recorded = event
 
     def next_position(self, edge: str) -> Position:
@@ -91,7 +95,7 @@ class Work:
 
     def tell(self, edge: str, entry: Entry) -> None:
         """Writes an entry for an edge. Its position is one that `next_position` gave for this edge."""
-        self.outs.append(self.state.topics.egress(ordinal_of(edge), egress_codec.encode(entry)))
+        self.entries.append((ordinal_of(edge), entry))
 
     def deliver(
         self, edge: str, epoch: int, event: Event, groups: tuple[Group, ...], *, ticket: str = "",

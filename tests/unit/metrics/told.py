@@ -66,7 +66,7 @@ def _router(folder: Path) -> CollectorRegistry:
     CountFile(path_of(folder / "state", 0)).add(
         0, {("losses", "emm", "emp", "subject"): 1, ("verdicts", "hmac", "emm"): 1}
     )
-    metrics.lane_started("lane-0", [0])
+    metrics.lane_started("lane-0", 0)
     metrics.lane_mode("lane-0", is_realtime=True)
     metrics.committed(Progress.read(json.loads(PROGRESS.read_text())))
     metrics.raw_ends = {0: 1}
