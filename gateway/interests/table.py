@@ -212,8 +212,8 @@ class InterestTable:
             self._leases[key] = interest
         self._indexes[interest.verb].put(interest)
         self._count += 1
-        self._counts[interest.node] = self.count_of(interest.node) + 1
         self.version += 1
+        self._counts[interest.node] = self.count_of(interest.node) + 1
         return True
 
     def _delete(self, interest: Interest) -> None:
@@ -226,10 +226,10 @@ class InterestTable:
         self._leases.pop(key, None)
         self._indexes[interest.verb].remove(interest)
         self._count -= 1
+        self.version += 1
         self._counts[interest.node] -= 1
         if not self._counts[interest.node]:
             del self._counts[interest.node]
-        self.version += 1
 
 
 def choose(members: tuple[Interest, ...], name: str) -> Interest:

@@ -33,6 +33,16 @@ class Options(BaseModel):
         """After this a delivery is confirmed or given up; 0 where it counts as soon as it is written."""
         return 0.0
 
+    @property
+    def admits_unproven(self) -> bool:
+        """Whether peers are taken in that have not proven who they are."""
+        return True
+
+    @property
+    def takes_unauthenticated(self) -> bool:
+        """True if frames are taken from anybody, without a session and without a proof of who sent them."""
+        return False
+
     def for_router(self) -> Self:
         """What decoding and encoding need: without the secrets that only a session has a use for."""
         return self
@@ -135,19 +145,6 @@ class CommonFrames:
             list(compress(self.sent_at, is_kept)),
             list(compress(self.bodies, is_kept)),
             list(compress(self.frames, is_kept)),
-        )
-
-    def part(self, begin: int, end: int) -> CommonFrames:
-        """Returns the frames at these places."""
-        return CommonFrames(
-            self.rows[begin:end],
-            self.received_at[begin:end],
-            self.flows[begin:end],
-            self.repeat_keys[begin:end],
-            self.message_ids[begin:end],
-            self.sent_at[begin:end],
-            self.bodies[begin:end],
-            self.frames[begin:end],
         )
 
 

@@ -35,7 +35,12 @@ MAX_FRAMES = 65_535
 """Of one record. A record closes at 200 frames; what is beyond this was not written by an edge."""
 
 _PREFIX = struct.Struct("<3sBII")
-_PER_FRAME_BYTES = 4 + 2 + 8
+FRAME_BYTES = 4 + 2 + 8
+"""What a record keeps of each frame beside its bytes: its length, its source's number, its time."""
+INDEX_BYTES = 5
+"""The longest form in which msgpack writes a number of 32 bits, or the length of a list or of bytes."""
+_HEAD_BYTES = 6 * INDEX_BYTES
+"""What msgpack writes around the parts of a head."""
 _SOURCE_TYPES = (str, str, str, int, int, str, str, str, dict)
 
 
@@ -49,26 +54,28 @@ class Record:
 
 
 class ContainerBuilder:
-    """Collects frames until somebody closes the record with `build`."""
+    """Collects frames until somebody closes the record with `build`.
+
+    `size` counts everything that stands in the record: it is never less than what `build` returns, and little more.
+    """
 
     __slots__ = (
-        "_agains", "_bodies", "_edge", "_epoch", "_lengths", "_received", "_replies", "_source_index", "_sources",
+        "_agains", "_bodies", "_edge_and_epoch", "_lengths", "_received", "_replies", "_source_index", "_sources",
         "size",
     )  # fmt: skip
 
     def __init__(self, edge: str, epoch: int) -> None:
-        self._edge = edge
-        self._epoch = epoch
+        self._edge_and_epoch = msgpack.packb(edge) + msgpack.packb(epoch)
         self._clear()
 
     def _clear(self) -> None:
-        self.size = 0
+        self.size = _PREFIX.size + _HEAD_BYTES + len(self._edge_and_epoch)
         self._bodies: list[bytes] = []
         self._lengths: list[int] = []
         self._received: list[int] = []
         self._source_index: list[int] = []
         self._sources: dict[int, tuple[int, Source]] = {}  # by identity: hashing every field would cost more
-        self._replies: dict[int, list[bytes]] = {}
+        self._replies: dict[int, Sequence[bytes]] = {}
         self._agains: dict[int, Again] = {}
 
     def __len__(self) -> int:
@@ -81,7 +88,7 @@ class ContainerBuilder:
         size = len(frame)
         self._lengths.append(size)
         self._received.append(received_at)
-        self.size += size
+        self.size += size + FRAME_BYTES
 
     def add_columns(self, sources: Iterable[Source], received_at: int, lengths: Sequence[int], data: bytes) -> None:
         """Adds frames side by side that were received at once, each with a source of its own: the datagram path."""
@@ -89,7 +96,7 @@ class ContainerBuilder:
         self._bodies.append(data)
         self._lengths += lengths
         self._received += [received_at] * len(lengths)
-        self.size += len(data)
+        self.size += len(data) + FRAME_BYTES * len(lengths)
 
     def add_run(
         self,
@@ -97,23 +104,25 @@ class ContainerBuilder:
         received_at: int,
         data: bytes,
         lengths: tuple[int, ...],
-        replies: tuple[ReplyAddress, ...] = (),
+        packed_replies: Sequence[bytes] = (),
     ) -> None:
-        """Frames of one source, side by side, received at once; `replies` belongs to each of them."""
+        """Adds frames of one source, side by side, received at once; the replies belong to each of them."""
         count = len(lengths)
-        if replies:
-            packed = [reply.pack() for reply in replies]
-            self._replies.update((index, packed) for index in range(len(self), len(self) + count))
+        if packed_replies:
+            self._replies.update((index, packed_replies) for index in range(len(self), len(self) + count))
+            self.size += size_of_replies(packed_replies) * count
         self._source_index.extend([self._index(source)] * count)
         self._bodies.append(data)
         self._lengths.extend(lengths)
         self._received.extend([received_at] * count)
-        self.size += len(data)
+        self.size += len(data) + FRAME_BYTES * count
 
     def add_again(self, frame: RawFrame, again: Again) -> None:
         """A frame of an earlier record, once more, as it was received."""
         self._agains[len(self)] = again
-        self.add_run(frame.source, frame.received_at, frame.data, (len(frame.data),), frame.replies)
+        self.size += INDEX_BYTES + len(msgpack.packb(again.pack()))
+        packed_replies = [reply.pack() for reply in frame.replies]
+        self.add_run(frame.source, frame.received_at, frame.data, (len(frame.data),), packed_replies)
 
     def received(self) -> list[tuple[Source, int]]:
         """Of each frame so far: where it came from, and when."""
@@ -124,16 +133,13 @@ class ContainerBuilder:
         known = self._sources.get(id(source))
         if known is None:
             known = self._sources[id(source)] = len(self._sources), source
+            self.size += len(source.pack())
         return known[0]
 
     def build(self) -> bytes:
         """The record; the builder is empty afterwards."""
         count = len(self._lengths)
-        sources = [_pack_source(source) for _, source in self._sources.values()]
-        parts: list[Any] = [self._edge, self._epoch, sources, self._replies]
-        if self._agains:
-            parts.append({index: again.pack() for index, again in self._agains.items()})
-        head = msgpack.packb(parts)
+        head = self._head()
         record = b"".join(
             (
                 _PREFIX.pack(MAGIC, VERSION_AGAIN if self._agains else VERSION, count, len(head)),
@@ -147,18 +153,19 @@ class ContainerBuilder:
         self._clear()
         return record
 
+    def _head(self) -> bytes:
+        array = msgpack.Packer().pack_array_header
+        sources = [source.pack() for _, source in self._sources.values()]
+        parts = [array(4), self._edge_and_epoch, array(len(sources)), *sources, msgpack.packb(self._replies)]
+        if self._agains:
+            parts[0] = array(5)
+            parts.append(msgpack.packb({index: again.pack() for index, again in self._agains.items()}))
+        return b"".join(parts)
 
-def _pack_source(source: Source) -> tuple[Any, ...]:
-    return (
-        source.protocol,
-        source.listener,
-        source.session,
-        source.peer,
-        source.node,
-        source.auth.value,
-        source.key_id,
-        dict(source.facts),
-    )
+
+def size_of_replies(packed_replies: Sequence[bytes]) -> int:
+    """Returns how many bytes the replies of one frame take in a record."""
+    return (len(packed_replies) + 2) * INDEX_BYTES + sum(map(len, packed_replies))
 
 
 def decode_record(record: bytes | bytearray) -> Record:
@@ -187,14 +194,17 @@ class RecordColumns:
     replies: Mapping[int, tuple[ReplyAddress, ...]]
     agains: Mapping[int, Again]
     data: bytes = field(repr=False)
+    _between: tuple[int, int] | None = None
 
     def __len__(self) -> int:
         return len(self.lengths)
 
     def received_between(self) -> tuple[int, int]:
         """Returns the first and the last time at which a frame of the record was received."""
-        times = self.received_at.tolist()
-        return min(times), max(times)
+        if self._between is None:
+            times = self.received_at.tolist()
+            self._between = min(times), max(times)
+        return self._between
 
     def frame(self, index: int) -> RawFrame:
         start = int(self.starts[index])
@@ -223,7 +233,7 @@ def read_columns(record: bytes | bytearray) -> RecordColumns:
     data = bytes(record)  # Spark hands over a bytearray, and what is cut out of one is another
     count, head, columns_at = _split(data)
     lengths = np.frombuffer(data, "<u4", count, columns_at)
-    bodies_at = columns_at + count * _PER_FRAME_BYTES
+    bodies_at = columns_at + count * FRAME_BYTES
     ends = np.cumsum(lengths, dtype=np.int64) + bodies_at
     if (int(ends[-1]) if count else bodies_at) != len(data):
         raise Rejected(Reason.TRUNCATED, "the frames do not fill the record")
@@ -253,7 +263,7 @@ def _split(data: bytes) -> tuple[int, bytes, int]:
             Reason.UNSUPPORTED_VERSION, f"record version {version}; this build reads {VERSION} to {VERSION_AGAIN}"
         )
     columns_at = _PREFIX.size + head_size
-    if count > MAX_FRAMES or columns_at + count * _PER_FRAME_BYTES > len(data):
+    if count > MAX_FRAMES or columns_at + count * FRAME_BYTES > len(data):
         raise Rejected(Reason.TRUNCATED, "the record ends inside its columns")
     return count, data[_PREFIX.size : columns_at], columns_at
 
@@ -281,5 +291,6 @@ def _plain_source(
 
 
 def _check_types(*fields: object) -> None:
+    """Raises TypeError for a source that no edge has written."""
     if tuple(map(type, fields)) != _SOURCE_TYPES:
         raise TypeError("a source has fields of other types")

@@ -111,6 +111,7 @@ class Router:
             started=self._missing,
             ready=lambda: {"draining": "this router is going away"} if stop.is_set() else self._unready(),
             config=lambda: redacted(self._settings.config),
+            names=self._config.router.management_hosts,
         )
         management.start()
         observer: Observer | None = None

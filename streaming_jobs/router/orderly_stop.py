@@ -29,7 +29,7 @@ def end_batches(spark: SparkSession, wake: Callable[[], None], is_done: Callable
         wake: puts a record into each raw partition, since a reader looks at the clock only when one comes.
         is_done: says whether each lane has committed since.
     """
-    if not str(spark.sparkContext.master).startswith("local"):
+    if not str(spark.sparkContext.master).startswith("local["):
         return False
     try:
         _put_clock_ahead(spark)

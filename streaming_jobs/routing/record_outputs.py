@@ -3,13 +3,13 @@
     log time | ids that the record added | records to write
 
 The entries for one edge stand together in one record of `egress`, and the events together where `events.format` is
-`batch`; so do the changes of interests, in one record for each raw partition. A repeat's outputs are left out here.
+`batch`. A repeat's outputs are left out here.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from gateway.config.settings import ordinal_of
@@ -22,7 +22,7 @@ from gateway.raw_log.frames import Source
 from gateway.raw_log.mesh_frames import MESH
 from gateway.reasons import Reason, Rejected, Stage
 from streaming_jobs.routing.change_records import ChangeFrame, change_records
-from streaming_jobs.routing.known_ids import KnownIds, message_key
+from streaming_jobs.routing.known_ids import FIRST_SECOND, LAST_SECOND, KnownIds, message_key
 from streaming_jobs.routing.mesh_state import MeshState
 from streaming_jobs.routing.outputs import Out
 from streaming_jobs.routing.routed_frame import RoutedFrame
@@ -45,9 +45,10 @@ class RecordOutputs:
         self._state, self._known = state, known
         self._place = partition, offset
         self._outs: list[Out] = []
-        self._changes: list[ChangeFrame] = []
         self._edges: dict[int, EgressBuilder] = {}
+        self._changes: list[ChangeFrame] = []
         self.event_rows: list[Row] = []
+        self._waiting: Callable[[RecordOutputs], None] | None = None
 
     def add_frames(self, frames: Sequence[RoutedFrame]) -> None:
         """Adds the outputs of the frames that are no repeats. Repeats are counted."""
@@ -85,6 +86,8 @@ class RecordOutputs:
         """Adds the outputs of a frame. What cannot be packed is refused, so that no frame ever ends the query."""
         self._outs += frame.outs
         self._changes += frame.changes
+        if frame.entries:
+            self._write_waiting()
         try:
             for edge_ordinal, entry in frame.entries:
                 self.builder(edge_ordinal).add(entry)
@@ -108,6 +111,15 @@ class RecordOutputs:
         """Returns what collects the entries for an edge."""
         return self.builder(ordinal_of(edge))
 
+    def before_entries(self, write: Callable[[RecordOutputs], None]) -> None:
+        """Has something written before the next entry of a frame, or at the end: many runs of frames at once."""
+        self._waiting = write
+
+    def _write_waiting(self) -> None:
+        write, self._waiting = self._waiting, None
+        if write is not None:
+            write(self)
+
     def builder(self, edge_ordinal: int) -> EgressBuilder:
         """Returns what collects the entries for one edge."""
         builder = self._edges.get(edge_ordinal)
@@ -121,18 +133,16 @@ class RecordOutputs:
 
     def finish(self, log_seconds: int) -> RoutedRecord:
         """Returns the row; nothing can be added after that."""
+        self._write_waiting()
         topics = self._state.topics
         outs = self._outs
         outs += self._event_records()
-        outs += self._interest_changes()
+        if self._changes:
+            records = list(change_records(self._changes, self._state.largest_frame))
+            outs += [topics.raw(number, record) for number in range(self._state.raw_partitions) for record in records]
         for edge_ordinal, builder in self._edges.items():
             outs += [topics.egress(edge_ordinal, record) for record in builder.finish()]
         return RoutedRecord(log_seconds, self._known.added_row(), outs)
-
-    def _interest_changes(self) -> list[Out]:
-        """Returns the changes of all frames, in their order, for each raw partition."""
-        records = list(change_records(self._changes, self._state.largest_frame))
-        return [self._state.topics.raw(number, one) for number in range(self._state.raw_partitions) for one in records]
 
     def _event_records(self) -> list[Out]:
         write, partition = self._state.topics.event_records, self._place[0]
@@ -161,4 +171,4 @@ def _is_replayed(frame: RoutedFrame) -> bool:
 
 
 def _received_second(frame: RoutedFrame) -> int:
-    return frame.raw.received_at // SECOND_US
+    return min(max(frame.raw.received_at // SECOND_US, FIRST_SECOND), LAST_SECOND)

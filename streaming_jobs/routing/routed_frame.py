@@ -21,8 +21,8 @@ class RoutedFrame:
         key: by which a repeat of the frame is known; None if it can have none.
         outs: records of all topics but `events` and `egress`.
         entries: what edges get, by their ordinals.
-        changes: of the interests, for every raw partition.
         event: what is recorded of it in `events`; `event_row` is the same, ready to be written.
+        changes: what the frame changes about the interests, for every raw partition.
     """
 
     frame_index: int

@@ -14,7 +14,7 @@ from gateway.deliveries import encode as encode_deliveries
 from gateway.egress import Confirm, Deliver, Entry, Group, Position
 from gateway.event import MESH_ERROR_HEADER, NO_HEADERS, PROGRESSIVE_HEADER, Event, Kind
 from gateway.event_records import EventRow
-from gateway.protocols.session import error_body
+from gateway.protocols.error_bodies import error_body
 from gateway.protocols.spec import Encoded, Target
 from gateway.raw_log.frames import RawFrame, ReplyAddress, Source, datagram_name, session_id
 from gateway.raw_log.mesh_frames import MESH, DebtGiven

@@ -9,6 +9,7 @@ from slixmpp.types import MessageTypes
 
 from gateway.edge.carriers.carrier import Carrier, Host
 from gateway.edge.carriers.xmpp_stream import ComponentStream
+from gateway.edge.connection import Connection
 from gateway.edge.metrics import Standing
 
 HELD_BYTES = 65_536
@@ -40,7 +41,7 @@ class XmppCarrier(Carrier):
     def hear(self, message: bytes) -> bool:
         """False if it had to be dropped."""
         if not self._paused and self.connection is not None:
-            self.connection.receive(message, self._loop.time())
+            self._receive(self.connection, message)
             return True
         if self._held_bytes + len(message) > HELD_BYTES:
             return False
@@ -94,6 +95,10 @@ class XmppCarrier(Carrier):
     def queued_bytes(self) -> int:
         return self._stream.queued_bytes
 
+    def own_queued_bytes(self) -> int:
+        """Nothing: all peers behind the server share one queue, which is bounded by itself."""
+        return 0
+
     def pause_reading(self) -> None:
         self._paused = True
 
@@ -105,7 +110,12 @@ class XmppCarrier(Carrier):
         while self._held and not self._paused and self.connection is not None:
             message = self._held.popleft()
             self._held_bytes -= len(message)
-            self.connection.receive(message, self._loop.time())
+            self._receive(self.connection, message)
+
+    def _receive(self, connection: Connection, message: bytes) -> None:
+        began = self._loop.time()
+        connection.receive(message, began)
+        connection.account(self._loop.time() - began)
 
     def close(self, reason: str) -> None:  # noqa: ARG002 - presence gives no reason
         if not self._closing:

@@ -42,15 +42,17 @@ from gateway.protocols.spec import CommonFrames, Env, Options
 from gateway.raw_log.container import RecordColumns
 from gateway.reasons import Rejected
 
-LAYOUTS_KEPT = 1_024
-"""Devices send packets of few layouts. Beyond so many all go, and are found again by a walk each."""
+LAYOUTS_KEPT = 8_192
+"""At some hundred bytes each. Thirty sizes of bodies and twenty of names make six hundred layouts. Beyond so many all
+go, and are found again by a walk each."""
 MOST_OCTETS = 5 + 2 * 7
 """A walk reads five octets of the header and two of each field."""
 
 _LENGTHS = slice(HEADER_BYTES - 2, HEADER_BYTES + 2)
 """Payload Length and the head of the first field: by them the layout of a packet is looked up."""
 _NAME = HEADER_BYTES + 2
-_MESSAGE_ID = slice(1, 1 + MESSAGE_ID_BYTES)
+_MESSAGE_ID = range(1, 1 + MESSAGE_ID_BYTES)
+_KEY_BYTES = NODE_BYTES + MESSAGE_ID_BYTES
 _TIMESTAMP_AT, _TIMESTAMP_BYTES = 7, np.arange(8)
 _JSON, _STRING = FieldType.JSON.value, FieldType.STRING.value
 _NUMBERS = (FieldType.INTEGER.value, FieldType.FLOAT.value)
@@ -112,11 +114,13 @@ class Layouts:
     """The layouts that were seen. They have numbers, which are rows of the tables; row 0 fits no packet."""
 
     def __init__(self) -> None:
-        self._positions = np.zeros((LAYOUTS_KEPT, MOST_OCTETS), np.int64)
+        self._positions = np.zeros((LAYOUTS_KEPT, MOST_OCTETS), np.int16)
         self._octets = np.zeros((LAYOUTS_KEPT, MOST_OCTETS), np.uint8)
-        self._lengths = np.zeros(LAYOUTS_KEPT, np.int64)
+        self._lengths = np.zeros(LAYOUTS_KEPT, np.uint32)
         self.claimed_at = np.zeros(LAYOUTS_KEPT, np.int64)
         """Where the time stands by which freshness is judged."""
+        self.keys_at = np.zeros((LAYOUTS_KEPT, _KEY_BYTES), np.int16)
+        """Where the octets of the repeat key stand: NODE ID, then Message ID."""
         self._forget()
 
     def _forget(self) -> None:
@@ -154,6 +158,7 @@ class Layouts:
             self._octets[number] = [packet[position] for position in positions]
             self._lengths[number] = len(packet)
             self.claimed_at[number] = claimed_at
+            self.keys_at[number] = [*range(layout.node, layout.node + NODE_BYTES), *_MESSAGE_ID]
             self.layouts.append(layout)
             self._by_layout[name] = number
             self._by_head[packet[_LENGTHS]] = number
@@ -179,7 +184,6 @@ class _Proofs(NamedTuple):
     """What the one loop over the packets finds. `wrong` has the places of those that are not proven."""
 
     flows: list[bytes]
-    repeat_keys: list[bytes]
     bodies: list[bytes]
     wrong: list[int]
 
@@ -215,10 +219,12 @@ class CommonPackets:
                 return None
         received_at = record.received_at[rows]
         layouts = [self._layouts.layouts[number] for number in numbers.tolist()]
+        keys = octets.take(self._layouts.keys_at[numbers] + record.starts[rows][:, None], mode="clip").tobytes()
+        repeat_keys = [keys[at : at + _KEY_BYTES] for at in range(0, len(keys), _KEY_BYTES)]
         proofs = self._prove(frames, layouts, *record.received_between())
         bad = {*proofs.wrong, *self._make_bodies(proofs.bodies, layouts)}
         found = CommonFrames(
-            rows, received_at, proofs.flows, proofs.repeat_keys, _message_ids(proofs.repeat_keys),
+            rows, received_at, proofs.flows, repeat_keys, _message_ids(keys),
             (sent * SECOND_US).tolist(), proofs.bodies, frames,
         )  # fmt: skip
         if bad:
@@ -248,7 +254,6 @@ class CommonPackets:
         """Makes the tags that the packets' keys ask for, and compares them with theirs."""
         known_keys = self._keys
         flows: list[bytes] = []
-        repeat_keys: list[bytes] = []
         bodies: list[bytes] = []
         made: list[bytes] = []
         given: list[bytes] = []
@@ -263,7 +268,6 @@ class CommonPackets:
             if key_id:
                 sender += frame[key_id:key_id_end]
             flows.append(frame[_NAME:name_end] + sender + traits)
-            repeat_keys.append(sender[:NODE_BYTES] + frame[_MESSAGE_ID])
             bodies.append(frame[data:data_end])
             given.append(frame[tag:tag_end])
             key = known_keys.get(sender) or self._look_up(sender)
@@ -275,7 +279,7 @@ class CommonPackets:
                 made.append(_WRONG)
             else:
                 made.append(key.make_tag(frame[:signed_end]))
-        return _Proofs(flows, repeat_keys, bodies, wrong_tags(made, given))
+        return _Proofs(flows, bodies, wrong_tags(made, given))
 
     def _look_up(self, sender: bytes) -> _Known | None:
         """Returns the key of that name, if it is one alone. Only keys of the store are remembered."""
@@ -289,10 +293,14 @@ class CommonPackets:
         """Puts bodies in the place of data fields that are not bodies as they stand. Returns the places of fields that
         do not hold what they must."""
         kinds = [layout.traits[0] for layout in layouts]
+        distinct = set(kinds)
         bad: list[int] = []
-        for kind in set(kinds):
-            places = [at for at, other in enumerate(kinds) if other == kind]
-            fields = [values[at] for at in places] if len(places) < len(values) else values
+        for kind in distinct:
+            places: Sequence[int] = range(len(kinds))
+            fields = values
+            if len(distinct) > 1:
+                places = [at for at, other in enumerate(kinds) if other == kind]
+                fields = [values[at] for at in places]
             if kind in _NUMBERS:
                 for at in places:
                     values[at] = single_content(kind, values[at])[1]
@@ -344,10 +352,9 @@ def _times(octets: NDArray[np.uint8], at: NDArray[np.int64]) -> NDArray[np.int64
     return numbers
 
 
-def _message_ids(repeat_keys: Sequence[bytes]) -> list[bytes]:
-    """Returns each packet's Message ID in hexadecimal digits."""
-    digits = b"".join(repeat_keys).hex().encode()
-    each = 2 * (NODE_BYTES + MESSAGE_ID_BYTES)
+def _message_ids(repeat_keys: bytes) -> list[bytes]:
+    """Returns each packet's Message ID in hexadecimal digits. The keys stand side by side."""
+    digits, each = repeat_keys.hex().encode(), 2 * _KEY_BYTES
     return [digits[end - 2 * MESSAGE_ID_BYTES : end] for end in range(each, len(digits) + 1, each)]
 
 

@@ -32,7 +32,7 @@ def test_a_core_has_one_partition(cores: int | None, partitions: int, monkeypatc
 def test_it_is_good_and_says_nothing_but_the_defaults() -> None:
     config = default()
     bare = parse(f"mesh: demo\nidentity: {{node: {NODE}}}", FILE)
-    assert config.model_copy(update={"listeners": ()}) == bare
+    assert config.model_copy(update={"listeners": (), "permissions": ()}) == bare
 
 
 def test_every_protocol_listens_on_loopback_at_its_default_port() -> None:
@@ -59,6 +59,7 @@ def test_its_commented_examples_are_good_too() -> None:
     kafka = [line.replace("# ", "", 1) for line in lines if line.startswith("  # ")]
     text = "\n".join(line for line in lines if not line.endswith(": []"))
     text = text.replace("  partitions: 4", "  partitions: 4\n" + "\n".join(kafka[:3]))
+    text = text.replace("\npermissions:\n", f"\npermissions:\n{examples.pop('permissions')}\n")
     config = parse(
         text.replace("${file:kafka.password}", "x")
         + "".join(f"\n{section}:\n{example}" for section, example in examples.items()),

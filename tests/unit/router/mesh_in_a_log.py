@@ -85,7 +85,7 @@ class MeshInALog:
     def log(self, source: Source, frame: bytes, partition: int = 0, replies: tuple[ReplyAddress, ...] = ()) -> str:
         """One frame as an edge logs it; its event id."""
         builder = ContainerBuilder(source.edge, source.epoch)
-        builder.add_run(source, NOW * 1_000_000, frame, (len(frame),), replies)
+        builder.add_run(source, NOW * 1_000_000, frame, (len(frame),), [reply.pack() for reply in replies])
         return self.append(builder.build(), partition)
 
     def append(self, record: bytes, partition: int = 0) -> str:

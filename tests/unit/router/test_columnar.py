@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from gateway.auth.keyring import Key
 from gateway.auth.verification import public_of
+from gateway.event import SECOND_US
 from gateway.protocols.emm import codec
 from gateway.protocols.emm.frames import EventType, Field, FieldType
 from gateway.protocols.emm.signing import Signer
@@ -21,7 +22,7 @@ from gateway.protocols.yamp import frames as yamp
 from gateway.protocols.yamp.codec import encode
 from gateway.raw_log.container import ContainerBuilder, read_columns
 from gateway.raw_log.frames import Again, RawFrame, Source
-from streaming_jobs.routing.columnar import FEWEST_FRAMES, ColumnarPass
+from streaming_jobs.routing.columnar import FEWEST_FRAMES, ColumnarPass, CommonRecord
 from tests.unit.emm.mutations import nearly_right
 from tests.unit.emm.test_batch import MANY_KEYS
 from tests.unit.emm.vectors import KEY_ID, RECEIVED_AT, SECRET, SEED, TIMESTAMP
@@ -194,6 +195,18 @@ def test_a_fault_in_the_fast_pass_leaves_every_frame_to_the_plain_path(caplog: p
     assert "in the fast pass" in caplog.text
 
 
+def test_a_fault_half_way_leaves_every_frame_to_the_plain_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(CommonRecord, "_write_egress", broken)
+    plain, columnar = twins()
+    made = record(Random(1), 60, [], 0.0)
+    for expected, found in zip(plain.log(made, 0), columnar.log(made, 0), strict=True):
+        compare(expected, found)
+        assert columnar.mesh.state.tally.take() == plain.mesh.state.tally.take()
+
+
 def test_a_record_of_few_frames_is_left_to_the_plain_path() -> None:
     assert check(1, FEWEST_FRAMES - 1, 0.0) == 0
     assert check(1, FEWEST_FRAMES, 0.0) > 0
@@ -210,3 +223,16 @@ def main(count: int) -> None:
 
 if __name__ == "__main__":
     main(1_000_000)
+
+
+@pytest.mark.parametrize("at", [0, -1, -(1 << 63), (1 << 32) * SECOND_US, (1 << 63) - 1])
+def test_no_time_of_receipt_ends_the_query_or_hides_a_repeat(at: int) -> None:
+    device, builder = Source("emm", "resign", EDGE, EPOCH, peer="192.0.2.7:4000"), ContainerBuilder(EDGE, EPOCH)
+    for number in range(8):
+        draft = codec.Draft(number.to_bytes(4, "big"), TIMESTAMP, (Field(FieldType.STRING, b"temp.high"),))
+        builder.add(device, at, codec.encode(draft, SIGNERS[0]))
+    made, (plain, columnar) = builder.build(), twins()
+    for passing in (8, 0):
+        (expected,), (found,) = plain.log(made, 0), columnar.log(made, 0)
+        compare(expected, found)
+        assert (len(found.of("events")), found.in_columns) == (passing, 8)

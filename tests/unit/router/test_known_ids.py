@@ -110,6 +110,17 @@ def test_a_key_that_was_marked_is_known() -> None:
     assert len(known.added_row()) == 8 + 20 + 4
 
 
+def test_what_is_taken_back_is_new_again_and_no_part_of_the_row() -> None:
+    known = KnownIds(HORIZON)
+    known.advance(BEGIN, BEGIN)
+    known.admit([packet_key(1)], [BEGIN])
+    known.advance(BEGIN, BEGIN)
+    known.admit([packet_key(1), packet_key(2)], [BEGIN, BEGIN])
+    known.take_back()
+    assert known.added_row() == b""
+    assert known.admit([packet_key(1), packet_key(2)], [BEGIN, BEGIN]) == [False, True]
+
+
 def test_log_time_never_goes_back_and_never_ahead_of_the_clock() -> None:
     known = KnownIds(HORIZON)
     assert known.advance(BEGIN, BEGIN + 10) == BEGIN

@@ -66,7 +66,7 @@ def _counting() -> Iterator[list[int]]:
         counted.append(stop - row)
         return stop
 
-    CommonRecord.route = counting  # type: ignore[method-assign]
+    CommonRecord.route = counting  # type: ignore[method-assign, assignment]
     try:
         yield counted
     finally:
