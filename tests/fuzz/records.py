@@ -61,7 +61,7 @@ def _raw_record(data: bytes) -> None:
 def _raw_seeds() -> Sequence[bytes]:
     one, again = ContainerBuilder("edge-0", 7), ContainerBuilder("edge-0", 7)
     one.add(SOURCE, 5, b"frame")
-    one.add_run(SOURCE, 6, b"abcd", (1, 3), (REPLY,))
+    one.add_run(SOURCE, 6, b"abcd", (1, 3), (REPLY.pack(),))
     again.add_again(RawFrame(b"frame", SOURCE, 5, (REPLY,)), Again("0-1-2", 9, frozenset({"n"})))
     return [one.build(), again.build()]
 
