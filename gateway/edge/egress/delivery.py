@@ -17,6 +17,10 @@ from gateway.protocols.actions import REACHED, Delivery, Outcome
 from gateway.raw_log.frames import durable_parts
 
 
+DeliveryKey = tuple[int, str, int]
+"""Names a delivery among those of one receiver: the offset of its egress record, its event, and its part."""
+
+
 @dataclass(slots=True)
 class HandedDelivery(Delivery):
     """`offset`: of its egress record. `protocol`: what its frame is written in. `owed_to`: the durable name of the node
@@ -32,6 +36,10 @@ class HandedDelivery(Delivery):
     handed_at: int = 0
     awaited: Awaited | None = field(default=None, repr=False, compare=False)
     """Somebody waits until all deliveries of its record are over."""
+
+    @property
+    def key(self) -> DeliveryKey:
+        return self.offset, self.event_id, self.part
 
 
 class Receiver(NamedTuple):
