@@ -19,6 +19,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
@@ -242,6 +243,20 @@ class Connection:
         if not self._pump_is_due:
             self._pump_is_due = True
             self._loop.call_soon(self.pump)
+
+    def write_run(self, frames: Sequence[bytes], size: int) -> bool:
+        """Writes events that need nothing of this connection, at the end of this turn of the loop. `size` is that of
+        all frames. Returns False, and does nothing, where each must go through `deliver`.
+        """
+        is_full = self.queued_bytes + size > self.terms.limits.queue_bytes
+        if is_full or not self.session.write_events(frames):
+            return False
+        self._unsent_bytes += size
+        self.delivered_frames += len(frames)
+        if not self._pump_is_due:
+            self._pump_is_due = True
+            self._loop.call_soon(self.pump)
+        return True
 
     def leave(self, why: Farewell, redirect_url: str | None = None, *, seconds: float = LEAVE_SECONDS) -> None:
         """Says goodbye in the protocol's own words."""

@@ -16,7 +16,7 @@ from gateway.edge.carriers.reading import TokenBucket
 from gateway.edge.datagrams.incoming import NOTHING, ReceivedDatagrams, SocketAddress, datagrams_in
 from gateway.edge.datagrams.listener import DatagramListener
 from gateway.edge.datagrams.outgoing import Told
-from gateway.edge.datagrams.sending import Datagram, OfT
+from gateway.edge.datagrams.sending import Datagram, DatagramRun, OfT
 from gateway.edge.metrics import ListenerMetrics
 from gateway.edge.publisher import RawPublisher
 from gateway.protocols.spec import ProtocolSpec
@@ -51,6 +51,9 @@ class UdpListener(DatagramListener):
 
     def send(self, datagrams: Sequence[Datagram[OfT]], told: Told[OfT]) -> None:
         self._out.send(datagrams, told)
+
+    def send_run(self, run: DatagramRun) -> int:
+        return self._out.send_run(run)
 
     # -- receiving ---------------------------------------------------------------------------------------------
 
