@@ -245,18 +245,22 @@ class Connection:
             self._loop.call_soon(self.pump)
 
     def write_run(self, frames: Sequence[bytes], size: int) -> bool:
-        """Writes events that need nothing of this connection, at the end of this turn of the loop. `size` is that of
-        all frames. Returns False, and does nothing, where each must go through `deliver`.
+        """Takes events that need nothing of this connection, for the next `flush`. `size` is that of all frames.
+
+        Returns False, and does nothing, where each must go through `deliver`.
         """
         is_full = self.queued_bytes + size > self.terms.limits.queue_bytes
         if is_full or not self.session.write_events(frames):
             return False
         self._unsent_bytes += size
         self.delivered_frames += len(frames)
-        if not self._pump_is_due:
-            self._pump_is_due = True
-            self._loop.call_soon(self.pump)
         return True
+
+    def flush(self) -> None:
+        """Writes what the session has to say, and nothing else that `pump` does."""
+        self._unsent_bytes = 0
+        if messages := self.session.data_to_send():
+            self._carrier.write(messages)
 
     def leave(self, why: Farewell, redirect_url: str | None = None, *, seconds: float = LEAVE_SECONDS) -> None:
         """Says goodbye in the protocol's own words."""

@@ -283,6 +283,7 @@ class Dispatch:
             self._send(listener)
 
     def _send_all(self) -> None:
+        self._runs.flush()
         for listener in list(self._leaving):
             self._send(listener)
 

@@ -13,9 +13,10 @@ Invariants
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -28,13 +29,17 @@ from gateway.edge.egress.delivery import Ends
 from gateway.egress import Entry, Group
 from gateway.egress_codec import OWN_ENTRY, EgressRecord, Route
 from gateway.event import Kind
+from gateway.faults import Faults
 from gateway.protocols.actions import Outcome
 from gateway.raw_log.frames import Source, datagram_name
 
+_faults = Faults(logging.getLogger(__name__))
+
 SHORTEST_RUN = 6
 """Fewer deliveries cost less by themselves; so does one delivery to each of many datagram peers."""
-SESSION_DELIVERIES = 2_000
-"""About as many deliveries to sessions are one run at most: then others have their turn."""
+SESSION_DELIVERIES = 10_000
+"""About as many deliveries to sessions are one run at most: then others have their turn. What costs is a session that
+is written to, and hardly how many frames it gets."""
 REMEMBERED_ROUTES = 4_096
 """Routes of which what was found once is kept; beyond this it starts over."""
 
@@ -153,13 +158,16 @@ def _alike(*columns: NDArray[Any]) -> Iterator[tuple[int, int]]:
 # -- delivering them ---------------------------------------------------------------------------------------------------
 
 
-class RunSession(Protocol):
+class RunSession(Hashable, Protocol):
     """A connection, as far as runs need it."""
 
     source: Source
 
     def write_run(self, frames: Sequence[bytes], size: int) -> bool:
-        """Writes frames that need nothing of the connection. False if it takes none of them in this way."""
+        """Takes frames that need nothing of the connection. False if it takes none of them in this way."""
+
+    def flush(self) -> None:
+        """Writes what it has taken."""
 
 
 class RunDatagrams(Protocol):
@@ -188,6 +196,7 @@ class RunDelivery:
         self._datagrams = datagrams
         self._alone = alone
         self._packed: tuple[list[Source], bytes] = [], b""
+        self._unflushed: dict[RunSession, None] = {}
         self.over = 0
         """How many deliveries of the run that was handled last have been seen to."""
 
@@ -198,6 +207,15 @@ class RunDelivery:
             self._to_peers(offset, run)
         if any(plan.sessions for plan in run.plans):
             self._to_sessions(offset, run)
+
+    def flush(self) -> None:
+        """Writes what sessions have taken: once for each, with all of the runs since the last time."""
+        unflushed, self._unflushed = self._unflushed, {}
+        for session in unflushed:
+            try:
+                session.flush()
+            except Exception:  # one session's fault is not the others'
+                _faults.tell("while writing to a session")
 
     def _to_peers(self, offset: int, run: Run) -> None:
         rows, to, targets = _rows_by_target(run)
@@ -242,6 +260,7 @@ class RunDelivery:
             for number in numbers:
                 session = self._session(number)
                 if session is not None and session.write_run(frames, size):
+                    self._unflushed[session] = None
                     source = session.source
                     written[source.listener, source.protocol].append(source)
                     continue

@@ -108,24 +108,30 @@ class FakeSocket:
         return taken
 
 
-@dataclass
+@dataclass(eq=False)
 class FakeSession:
     source: Source
     received: Received
     way: Way
     ends: Ends
+    unflushed: list[bytes] = field(default_factory=list)
 
     def deliver(self, delivery: Delivery) -> None:
         assert isinstance(delivery, HandedDelivery)
-        self.received.frames[self.source.session_id].append(delivery.frame)
+        self.unflushed.append(delivery.frame)  # behind what it has taken before
+        self.flush()
         self.ends.end(delivery, Receiver(self.source.session_id, "apps", self.source.node), Outcome.WRITTEN)
 
     def write_run(self, frames: Sequence[bytes], size: int) -> bool:
         assert size == sum(map(len, frames))
         if not self.way.next(1):
             return False
-        self.received.frames[self.source.session_id] += frames
+        self.unflushed += frames
         return True
+
+    def flush(self) -> None:
+        self.received.frames[self.source.session_id] += self.unflushed
+        self.unflushed.clear()
 
 
 class Edge:
@@ -152,7 +158,7 @@ class Edge:
 
     def takes(self, partition: Sequence[EgressRecord]) -> None:
         begin = self.ledger.handled_to
-        self.dispatch.take(list(enumerate(partition))[begin:])
+        self.dispatch.take([(offset, record) for offset, record in enumerate(partition) if offset >= begin])
 
     async def acknowledges(self) -> None:
         self.log.flush()
