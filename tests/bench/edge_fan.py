@@ -2,10 +2,10 @@
 
     python -m tests.bench.edge_fan [SESSIONS] [PROFILE]
 
-A whole edge with yamp sessions on loopback, everything real but Kafka, which acknowledges at once. Each record of egress
-holds so many events, each of which goes to all sessions. `one by one` handles the same records without runs; `sockets`
-is what the system takes for the same writes alone. Microseconds of processor time a delivery, of which each is the best
-round. With a second argument the hottest functions are shown instead.
+A whole edge with yamp sessions on loopback, everything real but Kafka, which acknowledges at once. Each record of
+egress holds so many events, each of which goes to all sessions. `one by one` handles the same records without runs;
+`sockets` is what the system takes for the same writes alone. Microseconds of processor time a delivery, of which each
+is the best round. With a second argument the hottest functions are shown instead.
 """
 
 from __future__ import annotations

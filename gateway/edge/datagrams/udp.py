@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from gateway.config import Limits, Listener
 from gateway.edge.carriers.reading import TokenBucket
+from gateway.edge.datagrams.calls import AT_ONCE
 from gateway.edge.datagrams.incoming import NOTHING, ReceivedDatagrams, SocketAddress, datagrams_in
 from gateway.edge.datagrams.listener import DatagramListener
 from gateway.edge.datagrams.outgoing import Told
@@ -57,16 +58,37 @@ class UdpListener(DatagramListener):
 
     # -- receiving ---------------------------------------------------------------------------------------------
 
+    def start(self) -> None:
+        self._is_started = True
+        super().start()
+
+    def stop(self) -> None:
+        self._is_started = False
+        super().stop()
+
     def _drain(self) -> None:
+        """Takes what waits. If that goes on its way soon, what comes until then is taken just before, all at once."""
+        if self._take() < AT_ONCE and self._publisher.before_leaving(self._go_on):
+            self._loop.remove_reader(self.socket.fileno())
+
+    def _go_on(self) -> None:
+        if self._is_started:
+            self._take()
+            super().start()
+
+    def _take(self) -> int:
+        """Puts what waits at the socket into the raw log, and returns how many datagrams there were."""
         received_at = time.time_ns() // 1000
         datagrams = self._receive()
-        self._metrics.received_frames.inc(len(datagrams))
+        count = len(datagrams)
+        self._metrics.received_frames.inc(count)
         self._metrics.received_bytes.inc(len(datagrams.data))
         if self._publisher.is_full or self._rate:
             datagrams = datagrams.select(list(map(self._lets_in, datagrams.senders)), datagrams.frames())
         for partition, some in self._by_partition(datagrams):
             sources = list(map(self._sources.__getitem__, some.senders))
             self._publisher.add_datagrams(partition, sources, received_at, some.lengths, some.data, self)
+        return count
 
     def _receive(self) -> ReceivedDatagrams:
         try:

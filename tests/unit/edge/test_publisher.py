@@ -199,7 +199,43 @@ async def test_datagrams_are_counted_by_record_for_whoever_added_them() -> None:
     await turn()
     assert one.settles == []
     await log.acknowledges()
+    await until(lambda: one.settles)
     assert (one.settles, other.settles) == ([(2, True)], [(1, True)])
+
+
+@in_a_loop
+async def test_an_acknowledgement_that_nobody_waits_for_wakes_nobody_until_the_next_records_leave() -> None:
+    log, tally = Log(RecordSettings(linger_milliseconds=1)), Counted()
+    log.publisher.add_datagrams(0, (SOURCE,), 1, (8,), b"datagram", tally)
+    await turn()
+    await log.acknowledges()
+    assert tally.settles == []
+    log.publisher.add_datagrams(0, (SOURCE,), 1, (8,), b"datagram", tally)
+    await log.has_written(2)
+    assert tally.settles == [(1, True)]
+
+
+@in_a_loop
+async def test_who_waits_until_all_is_settled_hears_of_what_was_acknowledged_before() -> None:
+    log, tally = Log(), Counted()
+    log.publisher.add_datagrams(0, (SOURCE,), 1, (8,), b"datagram", tally)
+    await turn()
+    await log.acknowledges()
+    assert await log.publisher.drained(5.0)
+    assert tally.settles == [(1, True)]
+
+
+@in_a_loop
+async def test_what_is_taken_just_before_the_records_leave_leaves_with_them() -> None:
+    log = Log(RecordSettings(linger_milliseconds=500))
+    assert not log.publisher.before_leaving(lambda: log.adds("never"))  # nothing waits
+    log.adds("first")
+    assert not log.publisher.before_leaving(lambda: log.adds("never"))  # it leaves at the end of this turn
+    await log.has_written(1)
+    log.adds("second")
+    assert log.publisher.before_leaving(lambda: log.adds("third", b"late"))
+    await log.has_written(2)
+    assert [frame.data for frame in log.records()[1]] == [b"frame", b"late"]
 
 
 @in_a_loop

@@ -48,6 +48,23 @@ async def test_datagrams_are_accepted_when_kafka_has_them_and_not_before() -> No
 
 
 @in_a_loop
+async def test_datagrams_that_come_while_others_wait_for_their_record_leave_with_them() -> None:
+    edge_settings = {"id": "edge-0", "graceful_shutdown_limit_seconds": 5, "record": {"linger_milliseconds": 500}}
+    async with running(configured(DEVICES, edge=edge_settings)) as edge:
+        with closing(device(edge)) as sender:
+            sender.send(b"one")
+            await until(edge.kafka.frames)
+            sender.send(b"two")
+            await until(lambda: edge.of("received_frames_total", "devices") == 2)
+            sender.send(b"three")
+            await until(lambda: len(edge.kafka.frames()) == 3)
+            assert edge.kafka.frames() == [b"one", b"two", b"three"]
+            assert len([one for one in edge.kafka.producer_.written[2:] if one.topic == "test.raw"]) == 2
+            sender.send(b"four")  # and the edge ends while it is not looked at
+            sender.send(b"five")
+
+
+@in_a_loop
 async def test_packets_of_one_node_meet_in_one_partition_whatever_they_come_from() -> None:
     async with running(configured(DEVICES, kafka={"partitions": 64})) as edge:
         for _ in range(4):
