@@ -4,7 +4,7 @@ Records of all partitions leave together: at once when the last have left long e
 have, and each as soon as it is full. So an idle mesh waits for nothing, and a busy one wakes its broker, its router and
 its edges a few hundred times a second at most: it is that, and not the frames, what costs.
 
-For the same reason a datagram socket need not be looked at until the records leave, if that is soon (`before_leaving`),
+For the same reason a busy datagram socket is looked at just before the records leave, and not before (`before_leaving`),
 and an acknowledgement that nobody waits for wakes nobody: it is looked at when the next records leave.
 
 This bounds what waits for Kafka in memory: what is received and not acknowledged counts as in flight, and when that is
@@ -115,6 +115,7 @@ class RawPublisher:
         self._is_drained = False
         self._look: asyncio.TimerHandle | None = None
         self._before_leaving: list[Callable[[], None]] = []
+        self._is_leaving = False
         self._scheduled = False
         self._left_at = 0.0
         self._probed = 0
@@ -145,8 +146,10 @@ class RawPublisher:
         self._stop, self._go = stop, go
 
     def before_leaving(self, take: Callable[[], None]) -> bool:
-        """Calls `take` once, just before the records leave. False if none wait for that, or not for long."""
-        waits = self._scheduled and self._left_at + self._linger > self._loop.time()
+        """Calls `take` once, just before records leave the next time: also if nothing else brings that about, where
+        this is called by another `take`. False if they leave at once.
+        """
+        waits = self._linger > 0 if self._is_leaving else self._scheduled and self._due > self._loop.time()
         if waits:
             self._before_leaving.append(take)
         return waits
@@ -244,20 +247,28 @@ class RawPublisher:
     def _schedule(self) -> None:
         """At the end of this turn of the loop, or when the last records left long enough ago."""
         self._scheduled = True
-        due = self._left_at + self._linger
-        if due <= self._loop.time():
+        if self._due <= self._loop.time():
             self._loop.call_soon(self._leave)
         else:
-            self._loop.call_at(due, self._leave)
+            self._loop.call_at(self._due, self._leave)
+
+    @property
+    def _due(self) -> float:
+        return self._left_at + self._linger
 
     def _leave(self) -> None:
         takers, self._before_leaving = self._before_leaving, []
-        for take in takers:
-            take()
-        self._scheduled = False
-        self.flush()
+        self._is_leaving = True
+        try:
+            for take in takers:
+                take()
+        finally:
+            self._is_leaving = self._scheduled = False
+            self.flush()
         self._left_at = self._loop.time()
         self._look_at_results()
+        if self._before_leaving:
+            self._schedule()
 
     def _close(self, partition: int) -> None:
         of = self._partitions[partition]

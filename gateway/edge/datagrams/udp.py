@@ -68,13 +68,19 @@ class UdpListener(DatagramListener):
 
     def _drain(self) -> None:
         """Takes what waits. If that goes on its way soon, what comes until then is taken just before, all at once."""
-        if self._take() < AT_ONCE and self._publisher.before_leaving(self._go_on):
+        if self._take() < AT_ONCE and self._publisher.before_leaving(self._take_more):
             self._loop.remove_reader(self.socket.fileno())
 
-    def _go_on(self) -> None:
-        if self._is_started:
-            self._take()
-            super().start()
+    def _take_more(self) -> None:
+        """Goes on like this for as long as something comes between two times; then the socket wakes the loop again."""
+        if not self._is_started:
+            return
+        is_busy = False
+        try:
+            is_busy = 0 < self._take() < AT_ONCE and self._publisher.before_leaving(self._take_more)
+        finally:
+            if not is_busy:
+                super().start()
 
     def _take(self) -> int:
         """Puts what waits at the socket into the raw log, and returns how many datagrams there were."""

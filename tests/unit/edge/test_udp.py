@@ -65,6 +65,18 @@ async def test_datagrams_that_come_while_others_wait_for_their_record_leave_with
 
 
 @in_a_loop
+async def test_a_socket_is_heard_whether_it_was_busy_or_at_rest_before() -> None:
+    async with running(configured(DEVICES)) as edge:
+        loop = asyncio.get_running_loop()
+        with closing(device(edge)) as sender:
+            for rest_seconds in (0.0, 0.0, 0.0, 0.05, 0.0, 0.05, 0.0):
+                begun, count = loop.time(), len(edge.kafka.frames())
+                await until(lambda begun=begun, rest=rest_seconds: loop.time() >= begun + rest)
+                sender.send(b"packet")
+                await until(lambda count=count: len(edge.kafka.frames()) == count + 1)
+
+
+@in_a_loop
 async def test_packets_of_one_node_meet_in_one_partition_whatever_they_come_from() -> None:
     async with running(configured(DEVICES, kafka={"partitions": 64})) as edge:
         for _ in range(4):
