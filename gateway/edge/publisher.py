@@ -4,7 +4,7 @@ Records of all partitions leave together: at once when the last have left long e
 have, and each as soon as it is full. So an idle mesh waits for nothing, and a busy one wakes its broker, its router and
 its edges a few hundred times a second at most: it is that, and not the frames, what costs.
 
-For the same reason a busy datagram socket is looked at just before the records leave, and not before (`before_leaving`),
+For the same reason a busy datagram socket is read just before the records leave, and not sooner (`before_leaving`);
 and an acknowledgement that nobody waits for wakes nobody: it is looked at when the next records leave.
 
 This bounds what waits for Kafka in memory: what is received and not acknowledged counts as in flight, and when that is
