@@ -27,6 +27,7 @@ from prometheus_client import CollectorRegistry
 from gateway import egress_codec
 from gateway.cli.edge import YOUNG_OBJECTS
 from gateway.config import Config
+from gateway.config.settings import RecordSettings
 from gateway.edge import producer
 from gateway.edge.datagrams.calls import AT_ONCE
 from gateway.edge.datagrams.outgoing import Told
@@ -55,6 +56,8 @@ FRAMES = 1_200
 ROUNDS = 25
 RECORD_BYTES = 1_000_000
 NEVER = 1_000_000_000
+AT_ONCE_LOGGED = RecordSettings(linger_milliseconds=0)
+"""No waiting for more frames, which would be measured."""
 NAME = "devices"
 EPOCH = 1_759_190_400_000
 
@@ -135,7 +138,7 @@ class Rig:
         config, self.kafka = configured(listener(NAME, "emm", "udp")), Acknowledged()
         metrics = EdgeMetrics(config, CollectorRegistry())
         self.publisher = RawPublisher(
-            self.kafka, topic="raw", partitions=2, edge="edge-0", epoch=EPOCH, limits=config.edge.record,
+            self.kafka, topic="raw", partitions=2, edge="edge-0", epoch=EPOCH, limits=AT_ONCE_LOGGED,
             bound_bytes=config.limits.in_flight_bytes, observe=metrics.produced,
         )  # fmt: skip
         [of], spec = config.listeners, protocols()["emm"]
@@ -183,8 +186,7 @@ class Rig:
     async def close_records(self) -> None:
         self.publisher.flush()
         self.kafka.acknowledge()
-        await asyncio.sleep(0)
-        assert self.publisher.in_flight_bytes == 0
+        assert await self.publisher.drained(1.0)
 
     def empty(self) -> int:
         """How many datagrams there were."""
