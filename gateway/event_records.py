@@ -12,6 +12,8 @@ Invariants
    gets its bytes back from the text; anything else stands in `data_base64`.
 2. A batch never holds what a JSON parser with common limits refuses, because one such event would hide the others.
 3. An event that is too large for a batch stands in a record of its own, in the binary form.
+4. SEPARATOR stands between the events of a batch and in front of a body, and nowhere else. Spark's parser keeps neither
+   the blanks nor the numbers of a value as they are written, so its reader finds the bytes of a body by it.
 """
 
 from __future__ import annotations
@@ -32,6 +34,8 @@ from gateway.reasons import Reason, Rejected
 CONTENT_TYPE = "content-type"
 STRUCTURED = "application/cloudevents+json"
 BATCH = "application/cloudevents-batch+json"
+SEPARATOR = ",\n\n"
+_SEPARATOR = SEPARATOR.encode()
 _BATCH_HEADERS: tuple[Header, ...] = ((CONTENT_TYPE, BATCH.encode()),)
 RECORD_BYTES, HEADER_BYTES = 128, 10
 """What Kafka's format adds to a batch of one record (61 + 21 bytes and lengths) and to a header (two lengths)."""
@@ -146,7 +150,7 @@ class EventWriter:
         size = 2
         for row in rows:
             text = _text(*row)
-            if size + len(text) + 1 > self._most_bytes:
+            if size + len(_SEPARATOR) + len(text) > self._most_bytes:
                 if texts:
                     yield _batch(key, texts)
                 texts, size = [], 2
@@ -154,13 +158,13 @@ class EventWriter:
                     yield _binary(row)
                     continue
             texts.append(text)
-            size += len(text) + 1
+            size += len(_SEPARATOR) + len(text)
         if texts:
             yield _batch(key, texts)
 
 
 def _batch(key: bytes, texts: list[bytes]) -> EventRecord:
-    return EventRecord(key, b"[" + b",".join(texts) + b"]", _BATCH_HEADERS)
+    return EventRecord(key, b"[" + _SEPARATOR.join(texts) + b"]", _BATCH_HEADERS)
 
 
 def _binary(row: Row) -> EventRecord:
@@ -190,7 +194,7 @@ def _data(form: DataForm, body: bytes) -> bytes:
     if not body:
         return b""
     if form is DataForm.VALUE and is_plain_json(body):
-        return b',"data":' + body
+        return _SEPARATOR + b'"data":' + body
     if form is DataForm.TEXT and (quoted := _quoted_text(body)) is not None:
         return b',"data":' + quoted
     return b',"data_base64":"' + base64.b64encode(body) + b'"'
@@ -215,11 +219,12 @@ _BLANK = (0x20, 0x09, 0x0A, 0x0D)
 def is_plain_json(body: bytes) -> bool:
     """True where `body`, put into a larger JSON text, is read back by any parser, and to the byte.
 
-    A JSON string or null is left out: a reader of columns gets its value and not its text. So are blanks around it.
+    A JSON string or null is left out: a reader of columns gets its value and not its text. So are blanks around it, and
+    what holds SEPARATOR.
     """
     if _FIRST.match(body) is None or body[-1] in _BLANK or body.count(b"[") + body.count(b"{") > _DEEPEST:
         return False
-    if _LONG.search(body) is not None:
+    if _SEPARATOR in body or _LONG.search(body) is not None:
         return False
     try:
         JSON_DECODER.decode(body.decode())

@@ -23,7 +23,7 @@ from pyspark.sql.types import (
 from gateway.cloud_event import TRACE_HEADER, TYPE_PREFIX
 from gateway.config import Config
 from gateway.event import Auth
-from gateway.event_records import BATCH, CONTENT_TYPE, STRUCTURED
+from gateway.event_records import BATCH, CONTENT_TYPE, SEPARATOR, STRUCTURED
 from gateway.trace_context import TRACEPARENT
 
 TABLE = "events"
@@ -89,16 +89,28 @@ def attributes_in(records: DataFrame) -> DataFrame:
     )
     media = F.lower(F.trim(F.substring_index(F.col("of")[CONTENT_TYPE], ";", 1)))
     is_json = F.col("of")["ce_id"].isNull() & media.isin(STRUCTURED, BATCH)
-    text = F.when(media == BATCH, F.col("value").cast("string")).otherwise(F.concat(F.lit("["), "value", F.lit("]")))
-    in_json = F.transform(F.from_json(text, "array<map<string,string>>"), _of_members)
     alone = F.array(F.struct(F.col("of").alias("attributes"), F.col("value").alias("body")))
-    return given.select(*others, F.inline(F.when(is_json, in_json).otherwise(alone)))
+    return given.select(*others, F.inline(F.when(is_json, _in_json(F.col("value").cast("string"))).otherwise(alone)))
 
 
-def _of_members(members: Column) -> Column:
-    """The parser gives a member of any type as its text, to the byte."""
-    encoded, data = members["data_base64"], members["data"]
-    body = F.coalesce(F.unbase64(encoded), F.encode(data, "utf-8"), F.lit(b""))
+def _in_json(text: Column) -> Column:
+    """Returns the events of a JSON object, or of an array of them. The separators of a batch cut it into its events."""
+    objects = F.regexp_replace(text, r"\A\s*\[|\]\s*\z", "")
+    return F.flatten(F.transform(F.split(objects, SEPARATOR + r"(?=\{)"), _in_objects))
+
+
+def _in_objects(objects: Column) -> Column:
+    """Returns the events of JSON objects with commas between them; of one alone, if a separator has cut them."""
+    data = F.get(F.split(objects, SEPARATOR + '"data":', 2), F.lit(1))
+    written = F.substring(data, F.lit(1), F.length(data) - 1)
+    parsed = F.from_json(F.concat(F.lit("["), objects, F.lit("]")), "array<map<string,string>>")
+    return F.transform(parsed, lambda members: _of_members(members, written))
+
+
+def _of_members(members: Column, written: Column) -> Column:
+    """Returns the event of an object. `written`: its body as it stands there, or null where it has no separator."""
+    data = F.encode(F.coalesce(written, members["data"]), "utf-8")
+    body = F.coalesce(F.unbase64(members["data_base64"]), data, F.lit(b""))
     attributes = F.map_filter(members, lambda name, value: ~name.isin("data", "data_base64") & value.isNotNull())
     renamed = F.transform_keys(
         attributes,

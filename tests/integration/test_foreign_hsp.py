@@ -163,7 +163,7 @@ def dialled(mesh: TestMesh, port: int) -> Iterator[None]:
     """A link in the configuration, which the running mesh takes over and gives up again."""
     before = mesh.config_file.read_text()
     link = {"name": "foreign", "protocol": "hsp", "connect": f"tcp://127.0.0.1:{port}", "types": FOREIGN_TYPES}
-    link |= {"subscribe": ["foreign.event"], "serve": ["foreign.serve"]}
+    link |= {"subscribe": ["foreign.event"], "serve": ["foreign.serve"], "content_type": JSON}
     mesh.config_file.write_text(yaml.safe_dump({**yaml.safe_load(before), "peers": [link]}, sort_keys=False))
     try:
         yield

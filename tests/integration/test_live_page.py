@@ -17,7 +17,8 @@ from tests.integration.mesh import TestMesh, wait_until
 
 pytestmark = pytest.mark.integration
 USUAL_WIDTH = 1360
-MARKUP = "live.<img src=x onerror=alert(1)>"
+MARKUP = "live.<img/src='x'onerror=alert(1)>"
+"""A subject without spaces that is an image to a browser which takes it for markup."""
 LINES_OF_A_NODE = """
   fetch("live/now").then(answer => answer.json()).then(said => {
     const session = {
@@ -28,6 +29,12 @@ LINES_OF_A_NODE = """
     const text = document.createRange();
     text.selectNodeContents(document.querySelector("#sessions td:nth-child(4)"));
     return text.getClientRects().length;
+  })
+"""
+AWAY = """
+  fetch("live/now").then(answer => answer.json()).then(said => {
+    showParts({ ...said, away: [{ what: "link plant", why: "Connection refused" }] });
+    return document.getElementById("away").innerText;
   })
 """
 WATCHED = """
@@ -111,6 +118,16 @@ def test_the_page_shows_what_flows_who_wants_it_and_what_was_refused(
     assert page.text("#trouble") == ""
     assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ", page.text("#at"))
     assert re.search(r"\d\d:\d\d:\d\d\.\d{3}Z", page.text("#tap"))
+
+
+def test_what_is_away_is_named_with_the_reason(page: Browser) -> None:
+    shows(page, "parts", "edge-0")
+    assert page.evaluate(AWAY) == "link plant: Connection refused"
+
+
+def test_the_page_leads_to_the_example(page: Browser) -> None:
+    page.evaluate("document.querySelector('nav a').click()")
+    wait_until(lambda: page.evaluate("document.title") == "Meshgate in a browser", "the example is there")
 
 
 @pytest.mark.parametrize("path", ["", "example"])

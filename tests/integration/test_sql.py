@@ -15,7 +15,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 from gateway import cloud_event
 from gateway.event import Auth, Event, Kind
-from gateway.event_records import EventWriter
+from gateway.event_records import BATCH, CONTENT_TYPE, STRUCTURED, EventWriter
 from streaming_jobs.events_table import HEADERS, SCHEMA, events_in
 from tests.integration.emm_peer import Device
 from tests.integration.mesh import TestMesh, wait_until
@@ -55,6 +55,7 @@ EMPTY = replace(
 BODIES = [
     b"null", b'"x"', b"21.50", b"1e400", b" {}", b"[1,  2]", b'{"a": "\\ud800 \\u00e9"}', b"NaN", b"true", b"9" * 600,
     b"[" * 150 + b"]" * 150, b'{"data": 1, "data": 2}', "\u2028é".encode(), b"\xff", b'{"n":' + b"1" * 499 + b"}",
+    '{\n  "°": [\n    1.50,\n    {"data": "}"}\n  ]\n}'.encode(), b'[1.50,\n\n{"data": 2}]', b'{"a": 1,\n\n"data": 2}',
 ]  # fmt: skip
 EVENTS = {
     "everything": FULL,
@@ -94,6 +95,16 @@ def test_a_record_of_the_topic_is_the_events_that_were_written(spark: SparkSessi
     rows = [row.asDict() for row in table.collect()]
     assert [as_event(row) for row in rows] == list(EVENTS.values())
     assert [row["text"] for row in rows] == [event.text for event in EVENTS.values()]
+
+
+def test_a_record_of_another_writer_is_its_events(spark: SparkSession) -> None:
+    events = [FULL, EMPTY, replace(FULL, content_type="application/json", body=b'{"a":[1,{"data":2}]}')]
+    (batch,) = BATCH_FORM.records([BATCH_FORM.row(event) for event in events], 0)
+    records = [(json.dumps(json.loads(batch.value)), BATCH)]
+    records += [(json.dumps(members, indent=1), STRUCTURED) for members in json.loads(batch.value)]
+    rows = [(text.encode(), [(CONTENT_TYPE, form.encode())]) for text, form in records]
+    table = events_in(spark.createDataFrame(rows, RECORDS)).collect()
+    assert [as_event(row.asDict()) for row in table] == 2 * events
 
 
 def test_a_record_that_is_no_event_is_a_row_and_no_error(spark: SparkSession) -> None:

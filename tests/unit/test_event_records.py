@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -14,7 +15,16 @@ from hypothesis import strategies as st
 from gateway import event_records
 from gateway.cloud_event import Header
 from gateway.event import Auth, Event, Kind
-from gateway.event_records import BATCH, CONTENT_TYPE, STRUCTURED, EventRecord, EventWriter, is_plain_json, record_bytes
+from gateway.event_records import (
+    BATCH,
+    CONTENT_TYPE,
+    SEPARATOR,
+    STRUCTURED,
+    EventRecord,
+    EventWriter,
+    is_plain_json,
+    record_bytes,
+)
 from gateway.reasons import Reason, Rejected
 from tests.unit.test_cloud_event import EVENTS, FULL
 
@@ -24,7 +34,7 @@ BATCH_FORM = EventWriter("test", MOST_BYTES, batches=True)
 CONTENT_TYPES = st.sampled_from(["", "application/json", "application/x+json; charset=utf-8", "text/plain", "a/b"])
 BODIES = st.binary(max_size=20) | st.text(max_size=20).map(str.encode) | st.sampled_from(
     [b"null", b'"x"', b"21.50", b"1e400", b" {}", b"{} ", b"[1,  2]", b'{"a": "\\ud800"}', b"NaN",
-     b"tru", b"-", b"true"]
+     b"tru", b"-", b"true", b'[1,\n\n{"data": 2}]', b'{"a": 1,\n\n"data": 2}']
 )  # fmt: skip
 TYPED = st.builds(
     lambda event, index, content_type, body: replace(event, id=f"3-1-{index}", content_type=content_type, body=body),
@@ -127,6 +137,15 @@ class TestBatches:
         in_batches = [record for record in records if dict(record.headers).get(CONTENT_TYPE) == BATCH.encode()]
         assert all(record_bytes(*record) <= MOST_BYTES for record in in_batches)
 
+    @given(st.lists(TYPED, min_size=1, max_size=4))
+    def test_separators_cut_a_batch_into_its_events_and_an_event_before_its_body(self, events: list[Event]) -> None:
+        (record,) = written(BATCH_FORM, events)
+        texts = re.split(SEPARATOR + r"(?=\{)", record.value[1:-1].decode())
+        for event, text in zip(events, texts, strict=True):
+            _, separator, end = text.partition(f'{SEPARATOR}"data":')
+            assert bool(separator) is not isinstance(json.loads(text).get("data", ""), str)
+            assert end.encode() == (event.body + b"}" if separator else b"")
+
     def test_what_is_too_large_for_a_batch_stands_alone_in_the_binary_form(self) -> None:
         large = replace(FULL, content_type="a/b", body=b"x" * (MOST_BYTES - 2_000))
         before, alone, after = written(BATCH_FORM, [FULL, large, FULL])
@@ -144,7 +163,7 @@ class TestBatches:
     "body",
     [
         b"9" * 600, b"[" * 300 + b"]" * 300, b'{"' + b"n" * 60_000 + b'": 1}', b'"text"', b"null", b" 1", b"1\n",
-        b"NaN", b"[Infinity]", b"{", b"\xff", b"",
+        b"NaN", b"[Infinity]", b"{", b"\xff", b"", b"[1,\n\n2]",
     ],
 )  # fmt: skip
 def test_a_body_that_some_parser_refuses_or_changes_is_not_put_into_json(body: bytes) -> None:

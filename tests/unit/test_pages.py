@@ -8,17 +8,21 @@ import sys
 import time
 from pathlib import Path
 from subprocess import run as run_program
+from typing import Any
 
 import pytest
 import yaml
 
 import streaming_jobs.rules
+from gateway import cloud_event
 from gateway.auth.trust_file import load
 from gateway.config import parse
 from gateway.event import Auth
+from gateway.protocols import protocols
 from gateway.protocols.emm.codec import decode
 from gateway.protocols.emm.judge import authenticate
 from gateway.protocols.emm.options import EmmOptions
+from gateway.protocols.spec import ProtocolSpec
 from tests.unit.cli.running import run
 
 ROOT = Path(__file__).parents[2]
@@ -54,6 +58,23 @@ def test_every_configuration_that_is_shown_holds(page: Path, shown: str, tmp_pat
     for name in re.findall(r"\$\{file:([^}]+)\}", shown):
         (tmp_path / name).write_text("secret")
     assert parse(f"mesh: shown\n{shown}", tmp_path / f"{page.stem}.yaml", {})
+
+
+@pytest.mark.parametrize("spec", protocols().values(), ids=protocols())
+def test_every_option_of_a_protocol_is_listed_with_its_default(spec: ProtocolSpec[Any], tmp_path: Path) -> None:
+    page = (DOCS / "protocols.md").read_text()
+    defaults = dict(re.findall(rf"(?m)^\| {spec.name} \| `(\w+)` \| `(.+?)` \|", page))
+    assert defaults.keys() == spec.options.model_fields.keys()
+    scheme = "udp" if "udp" in spec.transports else "tcp"
+    common = {"name": "one", "protocol": spec.name, "listen": f"{scheme}://127.0.0.1:0"}
+    keys = "".join(f", {name}: {value}" for name, value in (common | defaults).items())
+    config = parse(f"mesh: m\nlisteners: [{{{keys.removeprefix(', ')}}}]", tmp_path / "m.yaml", {})
+    assert config.listeners[0].options == spec.options()
+
+
+def test_every_attribute_of_an_event_in_the_topic_is_listed() -> None:
+    _, _, section = (DOCS / "protocols.md").read_text().partition("## Reading the topic `events`")
+    assert set(re.findall(r"`(ce_\w+|content-type)`", section.partition("\n## ")[0])) == set(cloud_event.NAMES)
 
 
 def test_the_rule_that_is_shown_is_one_of_the_examples() -> None:

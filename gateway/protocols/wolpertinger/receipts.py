@@ -13,12 +13,11 @@ MAX_REMEMBERED = 65_536
 """Ids received, the oldest forgotten first: a peer that sends a thousand messages a second repeats within the last
 minute of them, which is as long as an id counts."""
 
-MAX_UNCONFIRMED = 65_536
 MAX_UNCONFIRMED_BYTES = 16_777_216
 """What waits for a confirmation must be kept to be sent again. A peer that never confirms gets no further than this;
 one that does is at most a round trip behind."""
 SENT_BYTES = 512
-"""What a message costs beside its bytes: its entries in the tables of ids and of timers."""
+"""What a message costs beside its bytes: its entries in the tables of ids and of timers. So at most 32,768 wait."""
 
 
 class Received:
@@ -71,7 +70,7 @@ class Unconfirmed:
 
     @property
     def full(self) -> bool:
-        return len(self._sent) >= MAX_UNCONFIRMED or self._bytes >= MAX_UNCONFIRMED_BYTES
+        return self._bytes >= MAX_UNCONFIRMED_BYTES
 
     def next_id(self) -> int:
         self._last = self._last % (ID_LIMIT - 1) + 1

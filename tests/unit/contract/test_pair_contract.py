@@ -15,6 +15,7 @@ from gateway.protocols.actions import Outcome
 from gateway.protocols.spec import ProtocolSpec
 from gateway.reasons import Rejected
 from tests.unit.contract.pair import Pair, said
+from tests.unit.subjects import subjects
 
 pieces = pytest.mark.parametrize("piece", [1, 7, 1 << 20])
 
@@ -104,7 +105,7 @@ def test_an_answer_that_nobody_waits_for_is_not_written(spec: ProtocolSpec[Any])
 
 @given(
     kind=st.sampled_from(Kind),
-    subject=st.text(min_size=1, max_size=20),
+    subject=subjects(20),
     body=st.binary(max_size=40),
     content_type=st.sampled_from(["", "application/json", "application/msgpack", "text/plain", "image/png"]),
 )

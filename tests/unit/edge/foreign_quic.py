@@ -18,7 +18,8 @@ from tests.unit.edge.running import until
 class ForeignQuic:
     """`packets`: what came in DATAGRAM frames. `silent`: nothing that it hears is read.
 
-    `changes_id_at_once`: it uses a new connection id as soon as it is given one, as quic-go does.
+    `changes_id_with`: it uses a new connection id as soon as it is given one, as quic-go does, and this is the first
+    packet that it sends by it.
     """
 
     def __init__(
@@ -36,7 +37,7 @@ class ForeignQuic:
         self.is_open = False
         self.pongs = 0
         self.silent = False
-        self.changes_id_at_once = False
+        self.changes_id_with = b""
         self._timer: asyncio.TimerHandle | None = None
         self._port = port
         self.socket = self._bound(local_port)
@@ -117,9 +118,10 @@ class ForeignQuic:
         self.flush()
 
     def _change_id(self) -> None:
-        if self.changes_id_at_once and self.quic._peer_cid_available:
-            self.changes_id_at_once = False
+        if self.changes_id_with and self.quic._peer_cid_available:
+            packet, self.changes_id_with = self.changes_id_with, b""
             self.quic.change_connection_id()
+            self.quic.send_datagram_frame(packet)
 
     def _take_events(self) -> None:
         while (event := self.quic.next_event()) is not None:

@@ -29,8 +29,8 @@ def away(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.live.page.LOOK_SECONDS", 0.01)
 
 
-def edge_of(folder: Path) -> Any:
-    return process(folder, listener("apps", "yamp"), router={"management": "127.0.0.1:1"})
+def edge_of(folder: Path, **settings: Any) -> Any:
+    return process(folder, listener("apps", "yamp"), router={"management": "127.0.0.1:1"}, **settings)
 
 
 async def fetched(edge: Process, path: str, **headers: str) -> tuple[Any, bytes]:
@@ -64,7 +64,8 @@ def test_what_peers_say_never_becomes_markup() -> None:
 
 @in_a_loop
 async def test_it_says_what_it_knows_and_who_is_away(tmp_path: Path) -> None:
-    async with edge_of(tmp_path) as edge:
+    link = {"name": "plant", "protocol": "yamp", "connect": "tcp://127.0.0.1:1"}
+    async with edge_of(tmp_path, peers=[link]) as edge:
         peer = await edge.dial("apps")
         peer.sends(HANDSHAKE)
         await peer.reads(1)
@@ -73,9 +74,12 @@ async def test_it_says_what_it_knows_and_who_is_away(tmp_path: Path) -> None:
             "test", "edge-0", ["yamp"],
         )  # fmt: skip
         assert "router.management 127.0.0.1:1 does not answer" in said["missing"]["the router"]
-        assert [one["listener"] for one in said["listeners"]] == ["apps"]
+        assert [one["listener"] for one in said["listeners"]] == ["apps", "plant"]
         while (await edge.asks("/live/now"))[1]["trouble"] != "kafka is away":
             pass
+        while not (gone := (await edge.asks("/live/now"))[1]["away"])[0]["why"].endswith("Connection refused"):
+            pass
+        assert [one["what"] for one in gone] == ["link plant"]
 
 
 @in_a_loop

@@ -7,8 +7,8 @@ from gateway.protocols.wolpertinger.frames import ID_LIMIT
 from gateway.protocols.wolpertinger.options import TRIES
 from gateway.protocols.wolpertinger.receipts import (
     MAX_REMEMBERED,
-    MAX_UNCONFIRMED,
     MAX_UNCONFIRMED_BYTES,
+    SENT_BYTES,
     Received,
     Sent,
     Unconfirmed,
@@ -64,24 +64,23 @@ def test_ids_begin_again_at_1_and_pass_those_that_wait() -> None:
     assert [unconfirmed.next_id(), unconfirmed.next_id()] == [ID_LIMIT - 1, 2]
 
 
-def test_what_waits_is_bounded_in_number() -> None:
+def test_so_many_messages_wait_that_their_entries_alone_fill_the_bound() -> None:
     unconfirmed = Unconfirmed()
-    for _ in range(MAX_UNCONFIRMED):
+    for _ in range(MAX_UNCONFIRMED_BYTES // SENT_BYTES):
         assert not unconfirmed.full
-        unconfirmed.add(unconfirmed.next_id(), sent())
+        unconfirmed.add(unconfirmed.next_id(), sent(0))
     assert unconfirmed.full
     unconfirmed.take(1)
     assert not unconfirmed.full
 
 
-def test_what_waits_is_bounded_in_bytes() -> None:
-    unconfirmed = Unconfirmed()
-    unconfirmed.add(1, sent(MAX_UNCONFIRMED_BYTES - 1))
-    assert not unconfirmed.full
-    unconfirmed.add(2, sent())
-    assert unconfirmed.full
-    unconfirmed.take(2)
-    assert not unconfirmed.full
+def test_a_large_message_fills_the_bound_at_its_last_byte() -> None:
+    for size, is_full in [(MAX_UNCONFIRMED_BYTES - SENT_BYTES - 1, False), (MAX_UNCONFIRMED_BYTES - SENT_BYTES, True)]:
+        unconfirmed = Unconfirmed()
+        unconfirmed.add(1, sent(size))
+        assert unconfirmed.full is is_full
+        unconfirmed.take(1)
+        assert not unconfirmed.full
 
 
 def test_a_message_has_its_tries_and_no_more() -> None:

@@ -13,7 +13,7 @@ from gateway.protocols.actions import Delivered, Outcome, RequestsAbandoned
 from gateway.protocols.wolpertinger.codec import encode
 from gateway.protocols.wolpertinger.frames import Response
 from gateway.protocols.wolpertinger.options import WolpertingerOptions
-from gateway.protocols.wolpertinger.receipts import MAX_UNCONFIRMED, Sent
+from gateway.protocols.wolpertinger.receipts import MAX_UNCONFIRMED_BYTES, SENT_BYTES, Sent
 from tests.unit.contract.conversation import asked_by, delivery, only
 from tests.unit.wolpertinger.talk import CALL_ID, CALL_XML, Talk, talk
 
@@ -86,8 +86,11 @@ def test_a_delivery_to_a_session_that_ended_is_undeliverable() -> None:
 
 def test_a_peer_that_confirms_nothing_gets_no_more_than_the_limit() -> None:
     conversation = talk()
-    for _ in range(MAX_UNCONFIRMED):
-        conversation.session._unconfirmed.add(conversation.session._unconfirmed.next_id(), Sent([b""], None))
+    unconfirmed, size = conversation.session._unconfirmed, MAX_UNCONFIRMED_BYTES - SENT_BYTES - 1
+    unconfirmed.add(unconfirmed.next_id(), Sent([bytes(size)], None))
+    conversation.delivers(delivery(ANSWER))
+    assert len(conversation.says()) == 1
+    assert unconfirmed.full
     reply = asked_by()
     request = delivery(CALL_XML, Kind.REQUEST, stamps=(CALL_XML.index(CALL_ID.encode()),), reply=reply)
     done = conversation.delivers(request)
