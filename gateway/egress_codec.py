@@ -48,8 +48,8 @@ OWN_ENTRY = 0xFFFF
 ROW_BYTES = 2 + 4 + 2 + 4 + 8
 HEAD_BYTES = 64
 """At most so many bytes stand before the routes: the prefix, two numbers and the beginnings of two arrays."""
-KNOWN_ROUTE_BYTES = 16_777_216
-"""Of routes in their packed form that a reader remembers. In memory they take several times as much."""
+KNOWN_ROUTE_BYTES = 2_097_152
+"""Of routes in their packed form that a reader remembers. In memory they take about ten times as much."""
 
 _PREFIX = struct.Struct("<3sBII")
 _U16, _U32, _I64 = struct.Struct("<H"), struct.Struct("<I"), struct.Struct("<q")

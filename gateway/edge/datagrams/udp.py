@@ -67,7 +67,10 @@ class UdpListener(DatagramListener):
         super().stop()
 
     def _drain(self) -> None:
-        """Takes what waits. If that goes on its way soon, what comes until then is taken just before, all at once."""
+        """Takes what waits. If that goes on its way soon, what comes until then is taken just before, all at once.
+
+        The time that such a datagram has waited in the socket, up to the linger, is not in its time of receipt.
+        """
         if self._take() < AT_ONCE and self._publisher.before_leaving(self._take_more):
             self._loop.remove_reader(self.socket.fileno())
 

@@ -40,8 +40,8 @@ SHORTEST_RUN = 6
 SESSION_DELIVERIES = 10_000
 """About as many deliveries to sessions are one run at most: then others have their turn. What costs is a session that
 is written to, and hardly how many frames it gets."""
-REMEMBERED_ROUTES = 4_096
-"""Routes of which what was found once is kept; beyond this it starts over."""
+REMEMBERED_RECEIVERS = 65_536
+"""What routes mean is kept, up to so many receivers in all, some megabytes; beyond this it starts over."""
 
 Rows = NDArray[np.intp]
 
@@ -97,11 +97,15 @@ class Plans(dict[Route, Plan]):
 
     def __init__(self, epoch: int) -> None:
         self._epoch = epoch
+        self._receivers = 0
 
     def __missing__(self, route: Route) -> Plan:
-        if len(self) >= REMEMBERED_ROUTES:
+        plan = self._plan(route)
+        self._receivers += plan.receivers + 1
+        if self._receivers > REMEMBERED_RECEIVERS:
             self.clear()
-        plan = self[route] = self._plan(route)
+            self._receivers = plan.receivers + 1
+        self[route] = plan
         return plan
 
     def _plan(self, route: Route) -> Plan:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from contextlib import closing
+from functools import partial
 
 import pytest
 
@@ -69,11 +70,19 @@ async def test_a_socket_is_heard_whether_it_was_busy_or_at_rest_before() -> None
     async with running(configured(DEVICES)) as edge:
         loop = asyncio.get_running_loop()
         with closing(device(edge)) as sender:
-            for rest_seconds in (0.0, 0.0, 0.0, 0.05, 0.0, 0.05, 0.0):
-                begun, count = loop.time(), len(edge.kafka.frames())
-                await until(lambda begun=begun, rest=rest_seconds: loop.time() >= begun + rest)
+            for count, rest_seconds in enumerate((0.0, 0.0, 0.0, 0.05, 0.0, 0.05, 0.0)):
+                rested_at = loop.time() + rest_seconds
+                await until(partial(_is_past, loop, rested_at))
                 sender.send(b"packet")
-                await until(lambda count=count: len(edge.kafka.frames()) == count + 1)
+                await until(partial(_has_logged, edge, count + 1))
+
+
+def _is_past(loop: asyncio.AbstractEventLoop, seconds: float) -> bool:
+    return loop.time() >= seconds
+
+
+def _has_logged(edge: RunningEdge, frames: int) -> bool:
+    return len(edge.kafka.frames()) == frames
 
 
 @in_a_loop
