@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
@@ -22,6 +23,8 @@ COMPONENT_SCHEMES = frozenset({"xmpp"})
 PROXIED_SCHEMES = frozenset({"tcp", "tls", "ws", "wss"})
 """Where a load balancer can put a PROXY protocol header before the peer's first byte."""
 
+PRIVATE_DOMAINS = (".svc", ".svc.cluster.local", ".localhost")
+
 _HOST = r"(?P<host>\[[0-9A-Fa-f:.%a-z]+\]|[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?)"
 _HOST_PORT = re.compile(rf"{_HOST}:(?P<port>\d{{1,5}})")
 _URL = re.compile(rf"(?P<scheme>[a-z]+)://{_HOST}:(?P<port>\d{{1,5}})(?P<path>/[^\s?#]*)?")
@@ -33,6 +36,49 @@ def host_port(host: str, port: int) -> str:
     '[::1]:5040'
     """
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def host_name(host: str) -> str:
+    """Returns the name in a Host header, without port, brackets and final dot, in small letters.
+
+    >>> host_name("Mesh.example.org.:9640"), host_name("[::1]:9640"), host_name("::1")
+    ('mesh.example.org', '::1', '::1')
+    """
+    name, _, port = host.rpartition(":")
+    bare = name if port.isdigit() and (":" not in name or name.endswith("]")) else host
+    return bare.strip("[]").rstrip(".").lower()
+
+
+def is_loopback(host: str) -> bool:
+    """Tells whether an address is this machine's own, as an IPv4 address within IPv6 too.
+
+    >>> [is_loopback(host) for host in ("127.0.0.2", "::1", "::ffff:127.0.0.1", "10.0.0.1", "localhost", "")]
+    [True, True, True, False, False, False]
+    """
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return (mapped or address).is_loopback
+
+
+def is_private(host: str) -> bool:
+    """Tells whether a Host header holds an address, or a name that public DNS knows nothing of.
+
+    A browser on a page of a stranger's name sends that name, even when the name leads here (DNS rebinding).
+
+    >>> [is_private(host) for host in ("127.0.0.1:9640", "[::1]:9640", "localhost:9640", "edge-0.edges.mesh.svc:9640")]
+    [True, True, True, True]
+    >>> [is_private(host) for host in ("", "evil.example.com:9640", "127.0.0.1.evil.example.com")]
+    [False, False, False]
+    """
+    name = host_name(host)
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return name.endswith(PRIVATE_DOMAINS) or (name != "" and "." not in name)
+    return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,7 +91,7 @@ def _of_sender(
 
 def from_attributes(given: Mapping[str, str], body: bytes) -> Event:
     """Returns the event with these attributes. Raises KeyError or ValueError where one is missing or no such value."""
-    headers = json.loads(given.get("ce_meshheaders", "{}"))
+    headers = _headers(given.get("ce_meshheaders", "{}"))
     if TRACE_HEADER in given:
         headers[TRACEPARENT] = given[TRACE_HEADER]
     return Event(
@@ -115,6 +115,16 @@ def from_attributes(given: Mapping[str, str], body: bytes) -> Event:
         auth=Auth(given.get("ce_meshauth", "none")),
         key_id=given.get("ce_meshkey", ""),
     )
+
+
+def _headers(text: str) -> dict[str, str]:
+    try:
+        headers = json.loads(text)
+    except RecursionError:
+        raise ValueError("headers nested too deep") from None
+    if not isinstance(headers, dict) or not all(isinstance(value, str) for value in headers.values()):
+        raise ValueError("headers that are no names with texts")
+    return headers
 
 
 def rfc3339(at_us: int) -> str:

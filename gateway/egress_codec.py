@@ -163,11 +163,12 @@ class EgressBuilder:
             self._close()
 
     def _add_row(self, index: int, part: int, route: int, received_at: int, value: bytes) -> None:
+        received = _I64.pack(received_at)  # first: where it fails no column has grown
         self._index += _U16.pack(index)
         self._part += _U32.pack(part)
         self._route += _U16.pack(route)
         self._length += _U32.pack(len(value))
-        self._received += _I64.pack(received_at)
+        self._received += received
         self._values.append(value)
         self._rows += 1
         self._size += len(value) + ROW_BYTES

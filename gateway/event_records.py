@@ -23,6 +23,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from gateway import cloud_event
@@ -57,9 +58,16 @@ class EventTemplate(NamedTuple):
     text: bytes
     data: DataForm
 
+    def of_checked_bodies(self) -> EventTemplate:
+        """Returns the template for events whose bodies have been found to be what their content type says."""
+        return self._replace(data=DataForm.CHECKED) if self.data is DataForm.VALUE else self
+
 
 class DataForm(StrEnum):
+    """`CHECKED` is a value that has been found to be JSON already."""
+
     VALUE = "value"
+    CHECKED = "checked"
     TEXT = "text"
     BASE64 = "base64"
 
@@ -169,12 +177,18 @@ def _batch(key: bytes, texts: list[bytes]) -> EventRecord:
 
 def _binary(row: Row) -> EventRecord:
     template, event_id, received_at, message_id, sent_at, body = row
-    own = [("ce_id", event_id), ("ce_time", rfc3339_bytes(received_at))]
+    own: tuple[Header, ...] = ("ce_id", event_id), _time_header("ce_time", received_at)
     if message_id:
-        own.append(("ce_meshmessageid", message_id))
+        own += (("ce_meshmessageid", message_id),)
     if sent_at is not None:
-        own.append(("ce_meshsentat", rfc3339_bytes(sent_at)))
-    return EventRecord(template.key, body, (*template.headers, *own))
+        own += (_time_header("ce_meshsentat", sent_at),)
+    return EventRecord(template.key, body, template.headers + own)
+
+
+@lru_cache(maxsize=1_024)
+def _time_header(name: str, at_us: int) -> Header:
+    """Many frames have their times in common, so many records share the object."""
+    return name, rfc3339_bytes(at_us)
 
 
 def _text(
@@ -193,7 +207,8 @@ def _text(
 def _data(form: DataForm, body: bytes) -> bytes:
     if not body:
         return b""
-    if form is DataForm.VALUE and is_plain_json(body):
+    is_value = form is DataForm.VALUE or form is DataForm.CHECKED
+    if is_value and (_stands_bare(body) if form is DataForm.CHECKED and len(body) < _DEEPEST else is_plain_json(body)):
         return _SEPARATOR + b'"data":' + body
     if form is DataForm.TEXT and (quoted := _quoted_text(body)) is not None:
         return b',"data":' + quoted
@@ -222,15 +237,17 @@ def is_plain_json(body: bytes) -> bool:
     A JSON string or null is left out: a reader of columns gets its value and not its text. So are blanks around it, and
     what holds SEPARATOR.
     """
-    if _FIRST.match(body) is None or body[-1] in _BLANK or body.count(b"[") + body.count(b"{") > _DEEPEST:
-        return False
-    if _SEPARATOR in body or _LONG.search(body) is not None:
+    if not _stands_bare(body) or body.count(b"[") + body.count(b"{") > _DEEPEST or _LONG.search(body) is not None:
         return False
     try:
         JSON_DECODER.decode(body.decode())
     except (ValueError, RecursionError):
         return False
     return True
+
+
+def _stands_bare(body: bytes) -> bool:
+    return _FIRST.match(body) is not None and body[-1] not in _BLANK and _SEPARATOR not in body
 
 
 _quoted = json.encoder.encode_basestring_ascii

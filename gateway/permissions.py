@@ -52,16 +52,21 @@ ANY = ("*",)
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """For nodes and listeners that match the globs."""
+    """For nodes and listeners that match the globs, except listeners of the names in `besides`."""
 
     nodes: tuple[str, ...] = ANY
     listeners: tuple[str, ...] = ANY
     publish: Grant = EVERYTHING
     subscribe: Grant = EVERYTHING
     serve: Grant = EVERYTHING
+    besides: frozenset[str] = frozenset()
 
     def applies(self, node: str, listener: str) -> bool:
-        return _any_glob(self.listeners, listener) and _any_glob(self.nodes, node)
+        return self.concerns(listener) and _any_glob(self.nodes, node)
+
+    def concerns(self, listener: str) -> bool:
+        """True if some node that came by this listener may be meant."""
+        return listener not in self.besides and _any_glob(self.listeners, listener)
 
 
 UNRULED = Rule()
@@ -72,25 +77,30 @@ class Permissions:
     rules: tuple[Rule, ...] = ()
     _found: dict[tuple[str, str], Rule] = field(default_factory=dict, init=False, repr=False, compare=False)
 
+    def concern(self, listener: str) -> bool:
+        """True if any rule may hold for what comes by this listener."""
+        return any(rule.concerns(listener) for rule in self.rules)
+
     def may_publish(self, node: str, listener: str, subject: str) -> bool:
         """Events and requests; an answer needs no permission, for it was asked for."""
-        return not is_control(subject) and self._rule(node, listener).publish.covers(subject)
+        return not is_control(subject) and self.rule_of(node, listener).publish.covers(subject)
 
     def may_subscribe(self, node: str, listener: str, pattern: str) -> bool:
-        return self._rule(node, listener).subscribe.covers_some_of(pattern)
+        return self.rule_of(node, listener).subscribe.covers_some_of(pattern)
 
     def may_receive(self, node: str, listener: str, subject: str) -> bool:
         """Asked for each event that a subscription matched."""
-        return self._rule(node, listener).subscribe.covers(subject)
+        return self.rule_of(node, listener).subscribe.covers(subject)
 
     def may_serve(self, node: str, listener: str, pattern: str) -> bool:
-        return not is_control(pattern) and self._rule(node, listener).serve.covers_all_of(pattern)
+        return not is_control(pattern) and self.rule_of(node, listener).serve.covers_all_of(pattern)
 
     def may_be_asked(self, node: str, listener: str, subject: str) -> bool:
         """Asked for each request, of those who serve its subject."""
-        return self._rule(node, listener).serve.covers(subject)
+        return self.rule_of(node, listener).serve.covers(subject)
 
-    def _rule(self, node: str, listener: str) -> Rule:
+    def rule_of(self, node: str, listener: str) -> Rule:
+        """Returns the rule that decides about this node when it comes by this listener."""
         rule = self._found.get((node, listener))
         if rule is None:
             rule = next((rule for rule in self.rules if rule.applies(node, listener)), UNRULED)

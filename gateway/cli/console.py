@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import time
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,6 +21,9 @@ from gateway.yaml_files.faults import ConfigError
 GAP = "  "
 LOG_FORMAT = ContextVar("log_format", default="text")
 """How lines on standard error are written, for people or for collectors."""
+
+_STEERING = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""DEL, the C1 control characters, and those that end lines or turn the direction of what is read."""
 
 
 class Exit(IntEnum):
@@ -52,14 +56,14 @@ class UnavailableError(CommandError):
 
 def show(value: Any, output: Output, text: str) -> None:
     """One result: a JSON document, or its text."""
-    click.echo(json.dumps(value, ensure_ascii=False, default=str) if output is Output.JSON else text)
+    click.echo(json_text(value) if output is Output.JSON else text)
 
 
 def show_table(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], output: Output) -> None:
     """A list that is complete: one JSON array with all that is known, or the columns side by side."""
     rows = list(rows)
     if output is Output.JSON:
-        click.echo(json.dumps(rows, ensure_ascii=False, default=str))
+        click.echo(json_text(rows))
         return
     lines = [list(columns), *([cell(row.get(column)) for column in columns] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
@@ -70,7 +74,7 @@ def show_table(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], output
 
 def show_line(value: Mapping[str, Any], output: Output, text: str) -> None:
     """One of a stream of results: a line of JSON, or a line of text, at once."""
-    click.echo(json.dumps(value, ensure_ascii=False, default=str) if output is Output.JSON else printable(text))
+    click.echo(json_text(value) if output is Output.JSON else printable(text))
 
 
 def cell(value: Any) -> str:
@@ -79,6 +83,16 @@ def cell(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return printable(", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value))
+
+
+def json_text(value: Any) -> str:
+    """Returns one line of JSON that steers no terminal either: JSON itself escapes only the first 32 characters.
+
+    >>> json_text({"\u00e9": "\\x9b31m"})
+    '{"\u00e9": "\\\\u009b31m"}'
+    """
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def printable(text: str) -> str:

@@ -13,7 +13,6 @@ from gateway.cli.numbers import Whole
 from gateway.cli.options import common_options, read_config
 from gateway.cli.part_options import edges_option, router_option
 from gateway.errors import SetupError
-from gateway.history.topics import History
 from gateway.live.exposition import read_samples
 from gateway.live.parts import Part, edge_parts, router_part
 from gateway.live.peers import connected
@@ -46,9 +45,7 @@ def command(
     """
     config = read_config(config_file)
     now = [EdgeNow(edge.json("/config"), connected([edge])) for edge in edge_parts(config, edges)]
-    with History(config) as history:
-        interests = standing(history)
-    graph = topology(config, now, interests, _modes(router_part(config, router)), most_peers)
+    graph = topology(config, now, standing(config), _modes(router_part(config, router)), most_peers)
     lines = as_dot(graph, config.mesh) if form == "dot" else as_mermaid(graph)
     show(asdict(graph), output, "\n".join(lines))
 

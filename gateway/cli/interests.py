@@ -9,7 +9,6 @@ import click
 from gateway.cli.console import Output, show_table
 from gateway.cli.options import common_options, config_group, read_config
 from gateway.cli.protocol_option import protocol_option
-from gateway.history.topics import History
 from gateway.interests import Verb
 from gateway.live.peers import is_anonymous
 from gateway.live.standing import Wanted, interest_row, standing
@@ -33,11 +32,10 @@ def list_(config_file: str | None, output: Output, verb: str | None, **wanted: s
     """List them by their patterns, from the mesh's own record of them.
 
     A subscriber is a session (`meshgate peers show` tells of it), or what outlives its sessions: `emm:NODE`, whose
-    hello was a lease until `expires`, and `node:NODE@LISTENER`, which is owed what it misses.
+    hello was a lease until `expires` at the latest, and `node:NODE@LISTENER`, which is owed what it misses.
     """
     chosen = Wanted(verb=verb or "", **wanted)
-    with History(read_config(config_file)) as history:
-        found = [interest_row(one) for one in standing(history) if chosen.passes(one)]
+    found = [interest_row(one) for one in standing(read_config(config_file)) if chosen.passes(one)]
     show_table(found if output is Output.JSON else map(_row, found), COLUMNS, output)
 
 

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import click
 from pydantic import ValidationError
 
-from gateway.address import Address
+from gateway.address import Address, is_loopback
 from gateway.auth import trust_file
 from gateway.auth.keyring import GatewayIdentity, KeyRing, trusting
 from gateway.cli.console import CommandError, UnavailableError, note
@@ -77,6 +77,7 @@ class Peer:
     tls_server_name: str | None
     protocol_options: dict[str, Any]
     password_file: Path | None = None
+    token_file: Path | None = None
 
     @property
     def spec(self) -> ProtocolSpec[Any]:
@@ -115,12 +116,11 @@ class Peer:
             and (address.has_tls or not wants_tls)
         )
 
-    def open_stream(
-        self, url: str | None = None, *, connect_seconds: float = CONNECT_SECONDS
-    ) -> Awaitable[StreamClient]:
-        """Raises UnreachableError."""
+    async def open_stream(self, url: str | None = None, *, connect_seconds: float = CONNECT_SECONDS) -> StreamClient:
+        """Opens a session, and logs in where a token is given. Raises UnreachableError, RefusedError."""
         address = self.address() if url is None else peer_address(self.spec, url)
-        return open_client(
+        token = self._token_for(address)
+        client = await open_client(
             self.via,
             address,
             options=self.protocol_options,
@@ -128,15 +128,28 @@ class Peer:
             server_name=self.tls_server_name,
             connect_seconds=connect_seconds,
         )
+        if token:
+            try:
+                await client.log_in(token)
+            except BaseException:
+                await client.close()
+                raise
+        return client
+
+    def _token_for(self, address: Address) -> str:
+        """Read for each session, since tokens are renewed. A token in clear would be anybody's on the way."""
+        if self.token_file is None:
+            return ""
+        is_here = address.host == "localhost" or is_loopback(address.host)
+        if not address.has_tls and not is_here:
+            raise CommandError(f"--token-file: {address} has no TLS; a token goes there only over TLS")
+        return _secret_in(self.token_file, "--token-file")
 
     def _password(self) -> str:
         """Never an argument of its own: what stands in those, every user of the machine can read."""
         if self.password_file is None:
             return os.environ.get(PASSWORD_VARIABLE, "")
-        try:
-            return self.password_file.read_text().rstrip("\r\n")
-        except (OSError, UnicodeDecodeError) as failed:
-            raise CommandError(f"--password-file: {failed}") from None
+        return _secret_in(self.password_file, "--password-file")
 
     def _context(self) -> ssl.SSLContext:
         try:
@@ -181,6 +194,8 @@ class Peer:
         named = [name for name, given in {**of_emm, "key": self.key}.items() if given]
         if named and not self.is_emm:
             raise click.UsageError(f"--{named[0].replace('_', '-')} is of emm, and {self.via} has nothing like it")
+        if self.is_emm and self.token_file is not None:
+            raise click.UsageError("--token-file is of sessions, and emm has none: it signs, see --key")
 
     def check_sessions(self) -> None:
         """For verbs of requests."""
@@ -212,6 +227,13 @@ class Peer:
         if _is_strange(failed):
             return f"; does that address speak {self.via}? see --via and --to"
         return ""
+
+
+def _secret_in(file: Path, option: str) -> str:
+    try:
+        return file.read_text().rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as failed:
+        raise CommandError(f"{option}: {failed}") from None
 
 
 def _is_strange(failed: ClientError) -> bool:
@@ -249,6 +271,8 @@ def peer_options(verb: Verb) -> Verb:
         click.option("--tls-server-name", metavar="NAME", help="The name in the peer's certificate."),
         click.option("--password-file", type=path, metavar="FILE", help="The password of the user in an xmpp:// url.  "
                      f"[default: ${PASSWORD_VARIABLE}]"),
+        click.option("--token-file", type=path, metavar="FILE",
+                     help="A token (JWT) to log in with, over TLS or to this machine."),
         click.option("-o", "protocol_options", metavar="NAME=VALUE", multiple=True, callback=_protocol_options,
                      help="An option of the protocol, as a listener has it: -o formats=[msgpack]; with ${NAME} and "
                      "${file:PATH} put in, for secrets."),

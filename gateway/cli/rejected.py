@@ -20,7 +20,7 @@ from gateway.cli.times import from_time, microseconds, to_time
 from gateway.cloud_event import rfc3339
 from gateway.egress import Position
 from gateway.event import SECOND_US
-from gateway.history.rejections import Filter, Rejection, rejections
+from gateway.history.rejections import Filter, Rejection, rejections, with_whole_frame
 from gateway.history.topics import History
 from gateway.history.way import ROUTED_SECONDS, SKEW_SECONDS
 from gateway.reasons import Reason, Stage
@@ -68,9 +68,12 @@ def list_(
 @click.argument("event_id", type=EventId())
 @common_options
 def show_(config_file: str | None, output: Output, event_id: Position) -> None:
-    """Show one of them with its bytes."""
+    """Show one of them with its bytes.
+
+    Of a large frame the first 4096 are kept with its reason. The others come from the raw log, while that has them.
+    """
     with History(read_config(config_file)) as history:
-        found = _of_frame(history, event_id)
+        found = [with_whole_frame(history, one) for one in _of_frame(history, event_id)]
     if not found:
         raise CommandError(f"{event_id.event_id} was not refused, or that is no longer kept")
     show(
@@ -135,11 +138,11 @@ def _of_frame(history: History, event_id: Position) -> list[Rejection]:
 def _row(one: Rejection) -> dict[str, Any]:
     """By both names of the id: verbs that take one call it so, and a row's id is its event id."""
     said = {name: value for name, value in asdict(one).items() if name != "frame"}
-    return {"id": one.event_id, **said, "at": rfc3339(one.at), "bytes": len(one.frame)}
+    return {"id": one.event_id, **said, "at": rfc3339(one.at), "bytes": len(one.frame) + one.truncated_bytes}
 
 
 def _text(one: Rejection) -> str:
-    said = {name: value for name, value in _row(one).items() if name != "id" and value not in ("", None)}
+    said = {name: value for name, value in _row(one).items() if name != "id" and value not in ("", None, 0)}
     lines = [f"{name:<10}{value}" for name, value in said.items()]
     dump = textwrap.wrap(one.frame.hex(" "), width=16 * 3)
     return "\n".join([*lines, *(f"{16 * at:08x}  {line}" for at, line in enumerate(dump))])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gateway.cli.bodies import body_text
-from gateway.cli.console import CommandError, Output, note, show_line, show_table
+from gateway.cli.console import CommandError, Output, json_text, note, show_line, show_table
 from gateway.cli.numbers import Whole
 from gateway.cli.options import common_options, read_config
 from gateway.cli.signals import stop_on_signals
@@ -180,5 +179,5 @@ def _cell(value: Any) -> Any:
     if isinstance(value, bytes | bytearray):
         return body_text(bytes(value))
     if isinstance(value, Mapping | list | tuple):
-        return json.dumps(_plain(value), ensure_ascii=False, default=str)
+        return json_text(_plain(value))
     return _plain(value)

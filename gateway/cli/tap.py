@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from datetime import datetime
 
 import click
 from kafka import KafkaConsumer, TopicPartition
 
-from gateway.cli.console import Output, UnavailableError, note, printable
+from gateway.cli.console import Output, UnavailableError, json_text, note, printable
 from gateway.cli.numbers import Whole
 from gateway.cli.options import common_options, read_config
 from gateway.cli.protocol_option import protocol_option
@@ -71,7 +70,7 @@ def command(
 
 def line_of(row: Row, form: str) -> str:
     if form == "json":
-        return json.dumps(as_json(row), ensure_ascii=False)
+        return json_text(as_json(row))
     if form == "hex":
         return "\n".join(printable(line) for line in as_hex(row).splitlines())
     return printable(as_text(row))

@@ -50,9 +50,9 @@ def _repeated(history: History, config: Config, way: Way, seconds: float) -> tup
     """The key by which a repeat of it is known today; and what it repeats itself, if nothing else became of it."""
     from streaming_jobs.judging.judge import Judge
     from streaming_jobs.judging.repeats import Repeats
-    from streaming_jobs.routing.dedup import Buckets
+    from streaming_jobs.routing.known_ids import repeat_horizon_seconds
 
-    repeats = Repeats(history, Judge.of_today(config), way.logged, Buckets.of(config).reach_seconds)
+    repeats = Repeats(history, Judge.of_today(config), way.logged, repeat_horizon_seconds(config))
     if way.event is not None or way.refusals or repeats.key is None:
         return repeats.key, None
     earlier = list(repeats.earlier(seconds))

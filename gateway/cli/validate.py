@@ -13,6 +13,7 @@ from gateway.auth.trust_file import load as load_trust
 from gateway.cli.console import Exit, Output, note, show
 from gateway.cli.options import common_options
 from gateway.config import Config, ConfigError, Fault, Link, Listener, check_files, find_config, load
+from gateway.config.exposure import exposure, exposure_warnings
 from gateway.edge.carriers.tls import context_of
 
 
@@ -36,7 +37,8 @@ def command(config_file: str | None, output: Output, skip_files: bool, skip_rule
             raise
         show({"valid": False, "faults": [asdict(fault) for fault in faulty.faults]}, output, "")
         return Exit.CONFIG
-    for one in [*config.advice(), *([] if skip_files else _trust_advice(config))]:
+    open_to = [Fault(str(config.path), place, why) for place, why in exposure_warnings(config).items()]
+    for one in [*config.advice(), *open_to, *([] if skip_files else _trust_advice(config))]:
         note(str(one))
     show({"valid": True, "faults": []}, output, _summary(config))
     return Exit.OK
@@ -100,4 +102,4 @@ def _summary(config: Config) -> str:
         "rules": config.rules,
     }
     told = ", ".join(f"{len(entries)} {name}" for name, entries in counts.items())
-    return f"{config.path.name}: valid: mesh {config.mesh}, {told}"
+    return f"{config.path.name}: valid: mesh {config.mesh}, {told}\n{exposure(config)}"

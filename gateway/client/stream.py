@@ -39,7 +39,7 @@ from gateway.protocols.actions import (
     RequestsAbandoned,
     Terminated,
 )
-from gateway.protocols.session import SessionSettings
+from gateway.protocols.session import LOGIN, SessionSettings
 from gateway.protocols.spec import Options, ProtocolSpec
 from gateway.reasons import MeshError, Rejected
 
@@ -172,6 +172,10 @@ class StreamClient:
         """Acknowledged when this returns: each event that the mesh receives from now on comes. Raises RefusedError."""
         await self._control("mesh.subscribe", pattern, group)
 
+    async def log_in(self, token: str) -> None:
+        """Makes the session the node that a token names, with all it has subscribed to. Raises RefusedError."""
+        await self._ask_mesh(LOGIN, token)
+
     async def unsubscribe(self, pattern: str, group: str | None = None) -> None:
         await self._control("mesh.unsubscribe", pattern, group)
 
@@ -189,8 +193,10 @@ class StreamClient:
         self._servants.remove(pattern)
 
     async def _control(self, subject: str, pattern: str, group: str | None = None) -> None:
-        said = {"subject": pattern} | ({"group": group} if group else {})
-        answer = await self.request(subject, json.dumps(said).encode(), JSON, timeout=CONTROL_SECONDS)
+        await self._ask_mesh(subject, {"subject": pattern} | ({"group": group} if group else {}))
+
+    async def _ask_mesh(self, subject: str, value: Any) -> None:
+        answer = await self.request(subject, json.dumps(value).encode(), JSON, timeout=CONTROL_SECONDS)
         if not answer.ok:
             raise RefusedError(self.peer, answer.code, answer.message)
 

@@ -12,7 +12,7 @@ from gateway.config.listeners import Endpoint
 from gateway.config.model import Config
 
 REDACTED = "(redacted)"
-_SECRET_NAME = re.compile(r"password|passphrase|secret|token|private|cluster_key|^hmac$|^users$")
+_SECRET_NAME = re.compile(r"password|passphrase|secret|token(?!s$)|private|cluster_key|^hmac$|^users$")
 """A second lock: options that hold a secret should be `SecretStr`, and are hidden by their name where they are not."""
 
 

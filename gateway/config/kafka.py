@@ -27,14 +27,23 @@ RETENTION_HOURS: dict[TopicName, float] = {
 """The raw log and what was made of it are kept equally long, or `audit` could not compare them; refusals longer, for
 they wait for a person; egress only has to outlive an edge's restart."""
 
-EMBEDDED_SHARES: dict[TopicName, float] = {
-    "raw": 0.5, "events": 0.25, "rejected": 0.05, "egress": 0.1, "deliveries": 0.1,
-}  # fmt: skip
-"""Of `kafka.embedded_bytes`. An event takes about half of its frame's container; what is compacted stays small."""
+SHARES_PERCENT: dict[TopicName, int] = {"raw": 50, "events": 25, "rejected": 5, "egress": 10, "deliveries": 10}
+"""Each topic's part of what all may take. An event takes about half of its frame's container; what is compacted stays
+small. Whole numbers, because the chart computes the same."""
+COMPACTION: dict[str, str] = {
+    "cleanup.policy": "compact",
+    "segment.ms": "600000",
+    "min.cleanable.dirty.ratio": "0.1",
+    "delete.retention.ms": "3600000",
+}
+"""Kafka never compacts the open segment, and waits by default for a gigabyte or a week, and until half of the log is
+old. A worker that starts reads all of it. An end is kept for an hour: by then every reader has seen it."""
+COMPACTED_SEGMENT_BYTES = 16 * 2**20
 SEGMENTS = 8
 """Of a partition whose size is bounded, at least: only whole segments are deleted, and the open one never."""
 SEGMENT_BYTES = range(2**20, 64 * 2**20)
-"""Not smaller than Kafka allows; not larger than the embedded broker's own."""
+"""Not smaller than Kafka allows; not larger than the embedded broker's own. A segment holds the largest record all the
+same, because Kafka refuses what is larger than a segment."""
 
 RECORD_OVERHEAD_BYTES = 65_536
 """What stands beside a frame in a record, at most: its source, its replies, the container's own head."""
@@ -215,8 +224,11 @@ class KafkaSettings(Section):
     """The largest record. A record must hold the largest frame with what stands beside it."""
     security: KafkaSecurity = KafkaSecurity()
     embedded_bytes: Bytes | None = 8 * 2**30
-    """What the embedded broker's topics may take on its disk, together: the oldest goes first, however young. A cluster
-    has disks of its own, and limits per topic."""
+    """What the embedded broker's topics may take on its disk, together: the oldest goes first, however young."""
+    cluster_bytes: Bytes | None = 80 * 2**30
+    """The topics of a cluster take at most so much disk together, one copy counted; the oldest goes first, however
+    young. Null is no bound: then whoever may send can fill the brokers' disks, and a full Kafka stops everybody.
+    `retention_bytes` of a topic wins over its share."""
     producer: Producer = Producer()
     topics: dict[TopicName, TopicSettings] = Field(default_factory=dict)
 
@@ -264,26 +276,26 @@ class KafkaSettings(Section):
         settings = {"min.insync.replicas": str(min(least, replication)), "max.message.bytes": str(self.message_bytes)}
         partitions = COMPACTED_PARTITIONS if name in COMPACTED else self.partitions
         count = own.partitions or partitions
-        return TopicPlan(count, replication, settings | _kept(name, own, self._bound(name, own, count)))
+        return TopicPlan(count, replication, settings | self._kept(name, own, self._bound(name, own, count)))
 
     def _bound(self, name: TopicName, own: TopicSettings, partitions: int) -> int | None:
         """How large one partition may get."""
-        if own.retention_bytes is not None or not self.is_embedded or self.embedded_bytes is None:
+        together = self.embedded_bytes if self.is_embedded else self.cluster_bytes
+        if own.retention_bytes is not None or together is None:
             return own.retention_bytes
-        return int(self.embedded_bytes * EMBEDDED_SHARES.get(name, 0.0) / partitions) or None
+        return together * SHARES_PERCENT.get(name, 0) // 100 // partitions or None
 
-
-def _kept(name: TopicName, own: TopicSettings, bound: int | None) -> dict[str, str]:
-    kept: dict[str, str] = {}
-    if name in COMPACTED:
-        kept["cleanup.policy"] = "compact"
-    else:
+    def _kept(self, name: TopicName, own: TopicSettings, bound: int | None) -> dict[str, str]:
+        if name in COMPACTED:
+            compacted = own.segment_bytes or max(COMPACTED_SEGMENT_BYTES, self.message_bytes)
+            return COMPACTION | {"segment.bytes": str(compacted)}
         hours = own.retention_hours if own.retention_hours is not None else RETENTION_HOURS[name]
-        kept |= {"cleanup.policy": "delete", "retention.ms": str(round(hours * 3_600_000))}
-    segment = own.segment_bytes
-    if bound is not None:
-        kept["retention.bytes"] = str(bound)
-        segment = segment or min(max(bound // SEGMENTS, SEGMENT_BYTES.start), SEGMENT_BYTES.stop)
-    if segment is not None:
-        kept["segment.bytes"] = str(segment)
-    return kept
+        kept = {"cleanup.policy": "delete", "retention.ms": str(round(hours * 3_600_000))}
+        segment = own.segment_bytes
+        if bound is not None:
+            kept["retention.bytes"] = str(bound)
+            least = max(SEGMENT_BYTES.start, self.message_bytes)
+            segment = segment or max(min(bound // SEGMENTS, SEGMENT_BYTES.stop), least)
+        if segment is not None:
+            kept["segment.bytes"] = str(segment)
+        return kept

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, SecretStr, SerializeAsAny, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from gateway.address import PROXIED_SCHEMES, Address, AddressField
+from gateway.address import PROXIED_SCHEMES, Address, AddressField, is_loopback, is_private
 from gateway.config.section import Name, Pattern, RelativePath, Section
 from gateway.config.settings import Limits
 from gateway.protocols import protocols
@@ -36,8 +36,17 @@ class ListenTls(Section):
     key: RelativePath
     client_ca: RelativePath | None = None
     """Makes a client certificate compulsory."""
+    crl: RelativePath | None = None
+    """Certificates that `client_ca` has revoked: one list for each authority that signs clients. A list that has run
+    out lets nobody in."""
     node_from: Literal["san", "cn"] = "san"
     """What of the peer's certificate names its node: the first URI, else the first DNS name; or the common name."""
+
+    @model_validator(mode="after")
+    def _judges_clients(self) -> Self:
+        if self.crl is not None and self.client_ca is None:
+            raise PydanticCustomError("tls", "crl needs client_ca: it lists certificates of clients")
+        return self
 
 
 class ConnectTls(Section):
@@ -169,12 +178,23 @@ class Listener(Endpoint):
     proxy_protocol: bool = Field(default=False, validate_default=True)
     """Each connection begins with a PROXY protocol v2 header, which names the peer behind a load balancer."""
     origins: tuple[Annotated[str, AfterValidator(_origin)], ...] | None = None
-    """Pages whose scripts may open a WebSocket here, `scheme://host[:port]`, or `*` for all; by default those that came
-    from the host they connect to. Any page that a user visits could else speak to a mesh the user's machine reaches."""
+    """Pages whose scripts may open a WebSocket here, `scheme://host[:port]`, or `*` for all. By default a page may that
+    came from the host it connects to, over TLS or under an IP address, `localhost` or another name that is not public.
+    Any page that a user visits could else speak to a mesh that the user's machine reaches."""
+
+    require_login: bool = Field(default=False, validate_default=True)
+    """Nobody reaches the mesh by this listener who has not proven who it is: by a certificate, by the protocol's own
+    login, or by a token."""
 
     @property
     def address(self) -> Address:
         return self.listen
+
+    @property
+    def is_exposed(self) -> bool:
+        """Others than programs on this machine reach it: by its address, or through what stands before it."""
+        is_here = self.address.host == "localhost" or is_loopback(self.address.host)
+        return not is_here or self.proxy_protocol or not self.address.is_bound
 
     def for_router(self) -> Self:
         router = super().for_router()
@@ -188,7 +208,8 @@ class Listener(Endpoint):
             return True
         if self.origins is None:
             page = _hostname(origin)
-            return page is not None and page == _hostname(f"//{host}")
+            is_ours = self.address.has_tls or is_private(host)
+            return is_ours and page is not None and page == _hostname(f"//{host}")
         return "*" in self.origins or origin.lower() in self.origins
 
     @field_validator("listen")
@@ -204,6 +225,8 @@ class Listener(Endpoint):
         address = info.data.get("listen")
         if address is not None and address.has_tls and tls is None:
             raise PydanticCustomError("tls", "{scheme}:// needs tls: {cert, key}", {"scheme": address.scheme})
+        if address is not None and address.scheme == "quic" and tls is not None and tls.crl is not None:
+            raise PydanticCustomError("tls", "quic:// reads no crl: drop it, or use another scheme")
         return _only_with_tls(tls, address)
 
     @field_validator("xmpp")
@@ -221,6 +244,15 @@ class Listener(Endpoint):
         address = info.data.get("listen")
         if wanted and address is not None and address.scheme not in PROXIED_SCHEMES:
             raise PydanticCustomError("proxy_protocol", "{scheme}:// has no PROXY header", {"scheme": address.scheme})
+        return wanted
+
+    @field_validator("require_login")
+    @classmethod
+    def _has_sessions(cls, wanted: bool, info: ValidationInfo) -> bool:
+        address = info.data.get("listen")
+        if wanted and address is not None and address.is_datagram:
+            said = "packets prove their senders one by one: see `unauthenticated`"
+            raise PydanticCustomError("require_login", "{said}", {"said": said})
         return wanted
 
     @field_validator("origins")

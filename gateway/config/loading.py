@@ -19,7 +19,7 @@ from gateway.config.listeners import SPLIT
 from gateway.config.model import Config
 from gateway.config.schema import known_keys
 from gateway.config.section import FILES, FOLDER, NAME, PATH, STATE
-from gateway.config.settings import EDGE_ID, HTTP_URL, URL
+from gateway.config.settings import EDGE_ID, HOST_NAME, HTTP_URL, URL
 from gateway.yaml_files.faults import ConfigError, Fault
 from gateway.yaml_files.source import Place, Source, path_text, read_source, read_text
 
@@ -36,6 +36,7 @@ PLAIN = (
 
 
 FORMS = {
+    HOST_NAME: "a host name without a port, such as mesh.example.org",
     NAME: "letters, digits, - and _, at most 63",
     EDGE_ID: "letters, digits and -, with a number at the end, such as edge-0",
     URL: "scheme://host:port, such as tcp://edge-1.example.org:5042",

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Self
 
 from pydantic import Field, PrivateAttr
 
+from gateway.config.auth import AuthSettings
 from gateway.config.kafka import KafkaSettings, TopicName
 from gateway.config.listeners import Endpoint, Link, Listener
 from gateway.config.section import FILES, NAME, PATH, STATE, RelativePath, Section, WholeSeconds
 from gateway.config.settings import (
+    DEFAULT_LANES,
     EdgeSettings,
     EventsSettings,
     Identity,
@@ -20,7 +23,7 @@ from gateway.config.settings import (
     RuleSettings,
     TelemetrySettings,
 )
-from gateway.permissions import Permissions
+from gateway.permissions import Permissions, Rule
 from gateway.yaml_files.faults import Fault
 
 
@@ -36,6 +39,7 @@ class Config(Section):
     trust: RelativePath = Field(default="keys.yaml", validate_default=True)
     permissions: tuple[PermissionSettings, ...] = ()
     """The first that matches decides; without any, all may do everything but publish and serve under `mesh.`."""
+    auth: AuthSettings = AuthSettings()
     rules: tuple[RuleSettings, ...] = ()
     limits: Limits = Limits()
     replay_window_seconds: WholeSeconds = 300
@@ -76,8 +80,8 @@ class Config(Section):
 
     @property
     def lanes(self) -> int:
-        """As many as there can be: each reads a raw partition at least."""
-        return min(self.router.lanes, self.kafka.topic("raw").partitions)
+        """How many lanes the router has: one for each raw partition."""
+        return self.kafka.topic("raw").partitions
 
     def advice(self) -> list[Fault]:
         """What is no fault, but holds otherwise than it reads."""
@@ -88,8 +92,8 @@ class Config(Section):
             for at, endpoint in enumerate(endpoints)
             if "in_flight_bytes" in endpoint.limits
         }
-        if (run := self.lanes) != (wanted := self.router.lanes):
-            told["router.lanes"] = f"{wanted} lanes cannot share {run} partitions (kafka.partitions): {run} run"
+        if self.router.lanes not in (DEFAULT_LANES, self.lanes):
+            told["router.lanes"] = f"it has no effect: each of the {self.lanes} raw partitions has a lane of its own"
         return [Fault(str(self._path), place, why) for place, why in told.items()]
 
     def topic(self, name: TopicName) -> str:
@@ -107,9 +111,8 @@ class Config(Section):
     def for_router(self) -> Self:
         """What decides about frames: the secrets of connections stay with the edge that holds them."""
         listeners = tuple(listener.for_router() for listener in self.listeners)
-        return self.model_copy(
-            update={"listeners": listeners, "peers": tuple(link.for_router() for link in self.peers)}
-        )
+        links = tuple(link.for_router() for link in self.peers)
+        return self.model_copy(update={"listeners": listeners, "peers": links, "auth": AuthSettings()})
 
     def endpoint(self, name: str) -> Endpoint:
         """Raises KeyError."""
@@ -123,4 +126,16 @@ class Config(Section):
         return self.endpoint(name).limits_over(self.limits)
 
     def judge(self) -> Permissions:
-        return Permissions(tuple(settings.rule() for settings in self.permissions))
+        return Permissions(tuple(map(self._rule, self.permissions)))
+
+    def _rule(self, settings: PermissionSettings) -> Rule:
+        """Fails closed: a listener that is not in the file any more counts as exposed."""
+        rule = settings.rule()
+        hidden = frozenset(listener.name for listener in self.listeners if not listener.is_exposed)
+        match settings.exposed:
+            case None:
+                return rule
+            case True:
+                return replace(rule, besides=hidden)
+            case False:
+                return replace(rule, listeners=tuple(filter(rule.concerns, sorted(hidden))))

@@ -27,9 +27,11 @@ def _named(config: Config) -> Iterator[tuple[str, Path | None]]:
         yield "trust", config.trust
     for name in ("ca", "cert", "key"):
         yield f"kafka.security.{name}", getattr(config.kafka.security, name)
+    if config.auth.tokens is not None:
+        yield "auth.tokens.jwks", config.auth.tokens.jwks
     for at, listener in enumerate(config.listeners):
         if listener.tls is not None:
-            for name in ("cert", "key", "client_ca"):
+            for name in ("cert", "key", "client_ca", "crl"):
                 yield f"listeners[{at}].tls.{name}", getattr(listener.tls, name)
     for at, link in enumerate(config.peers):
         if link.tls is not None:

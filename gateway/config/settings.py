@@ -12,8 +12,11 @@ from pydantic import AfterValidator, Field
 from gateway.address import HostPort, HostPortField
 from gateway.config.section import Bytes, Count, Milliseconds, Name, Pattern, Seconds, SecondsOrZero, Section, StatePath
 from gateway.permissions import EVERYTHING, Grant, Rule
+from gateway.protocols.request_budget import MOST_OPEN_REQUESTS
 
 EDGE_ID = r"^(?:[A-Za-z0-9][A-Za-z0-9-]*-)?[0-9]{1,6}$"
+HOST_NAME = r"^[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?$"
+HostName = Annotated[str, Field(pattern=HOST_NAME)]
 HTTP_URL = r"^https?://[^/\s]+(/\S*)?$"
 URL = r"^[A-Za-z][A-Za-z0-9+.-]*://\S+:[0-9]{1,5}(/\S*)?$"
 _ORDINAL = re.compile(r"\d+$")
@@ -51,6 +54,9 @@ class EdgeSettings(Section):
     id: Annotated[str, Field(pattern=EDGE_ID)] = "edge-0"
     """Ends in a number, its ordinal, which picks its egress partition (a StatefulSet's pod name will do)."""
     management: HostPortField = HostPort("127.0.0.1", 9640)
+    management_hosts: tuple[HostName, ...] = ()
+    """Public names under which the management address answers, beside IP addresses, `localhost`, names without a domain
+    and `*.svc`: those that scrapers and operators use. No other name is answered, since anybody can lead it here."""
     redirect_url: Annotated[str, Field(pattern=URL, max_length=65_535)] | None = None
     """Where peers are sent that can be redirected, when this edge drains."""
     notice_seconds: SecondsOrZero = 0
@@ -72,12 +78,43 @@ class Limits(Section):
     idle_seconds: Seconds = 300
     frame_bytes: Bytes = 1_048_576
     frames_per_second_per_session: Annotated[float, Field(gt=0)] | None = None
+    """Beyond it a stream is read later, and datagrams of one address are dropped and counted. By default 20,000 for a
+    stream, which is four times what the busiest peers that we have measured send. None for datagrams: signed ones are
+    cheap to refuse, many devices may share an address, and an address can be forged to use up another's rate."""
+    bytes_per_second_per_session: Bytes = 67_108_864
+    """Beyond it a stream is read later. What a WebSocket decompresses counts as it comes out."""
+    cpu_share_per_session: Annotated[float, Field(gt=0, le=1)] = 0.5
+    """Of the edge's one thread, what reading one stream may take: its XML, JSON, gzip and ciphers. Beyond it the stream
+    is read later, so that a few kilobytes that take long to understand cost their sender, and nobody else. The busiest
+    peers that we have measured take a sixth, on a machine that has time for them."""
+    control_frames_per_second_per_session: Annotated[float, Field(gt=0)] = 20
+    """Requests to the mesh itself (`mesh.subscribe` and the like), each of which writes into every raw partition. As
+    many as `subscriptions_per_session` may come at once, for who comes back subscribes again."""
+    connections_per_second: Annotated[float, Field(gt=0)] = 500
+    """New connections of a listener, and ten seconds' worth at once. More wait their turn, and are refused where that
+    would take longer than `handshake_seconds`. 500 handshakes of TLS take half of the edge's thread."""
+    unauthenticated_bytes_per_second: Bytes = 8_388_608
+    """All datagrams of a listener with `unauthenticated: accept` together; beyond it they are dropped and counted.
+    Whatever comes is kept for days before anybody judges it."""
     in_flight_bytes: Bytes = 268_435_456
     """Received and not yet acknowledged by Kafka; beyond it TCP peers wait and datagrams are dropped and counted. Of an
     edge as a whole: in a listener it says nothing."""
     queue_bytes: Bytes = 8_388_608
     """Waiting to be written to one session; beyond it a slow peer loses frames, alone."""
+    held_bytes: Bytes = 134_217_728
+    """Held in memory for all sessions of an edge: what they have not read, have not confirmed, or have not finished
+    sending. Beyond it sessions are ended, those that hold most first. Room for sixteen peers that have filled their
+    queues, and an eighth of what an edge has in the chart. Of an edge as a whole: in a listener it says nothing."""
+    open_requests: Count = MOST_OPEN_REQUESTS
+    """Open at once in all sessions of an edge: what their peers have asked, and what they are asked. A session gets its
+    share of what is left. Of an edge as a whole: in a listener it says nothing."""
     subscriptions_per_session: Count = 1_000
+    subscriptions_per_node: Count = 10_000
+    """A node has at most so many subscriptions and served subjects in all of its sessions. Beyond them a subscription
+    is refused with `overload`."""
+    subscriptions_per_mesh: Count = 100_000
+    """All nodes together have at most so many subscriptions and served subjects, because every worker of the router
+    keeps them in memory. Of the mesh as a whole: in a listener it says nothing."""
 
 
 class GrantSettings(Section):
@@ -100,6 +137,10 @@ def _canonical(node: str) -> str:
 
 class PermissionSettings(Section):
     """For the nodes and listeners that match; the first rule that matches decides."""
+
+    exposed: bool | None = None
+    """`true`: not for listeners that are bound to a loopback address, which only programs on this machine reach.
+    `false`: for those alone. Behind a balancer (`proxy_protocol`) a listener counts as exposed."""
 
     nodes: tuple[Annotated[str, AfterValidator(_canonical)], ...] = ("*",)
     """Node ids, or globs over them such as `cn:plant-*` and `anon:*`."""
@@ -142,10 +183,16 @@ class EventsSettings(Section):
     the raw log in one record of the JSON batch format. Readers of the mesh's own know both, side by side."""
 
 
+DEFAULT_LANES = 1
+
+
 class RouterSettings(Section):
     management: HostPortField = HostPort("127.0.0.1", 9641)
+    management_hosts: tuple[HostName, ...] = ()
+    """As that of `edge`."""
     checkpoint: StatePath = Field(default="state/router", validate_default=True)
     mode: Literal["auto", "realtime", "microbatch"] = "auto"
-    lanes: Count = 1
+    lanes: Count = DEFAULT_LANES
+    """Has no effect any more, and is still read: each raw partition has a lane of its own (`kafka.partitions`)."""
     standby: bool = False
     """A warm second process that takes over when the first dies."""

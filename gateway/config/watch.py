@@ -24,6 +24,7 @@ INTERVAL_SECONDS = 1.0
 RELOADED = (
     "peers",
     "permissions",
+    "auth",
     "rules",
     "limits",
     "request_timeout_seconds",

@@ -25,9 +25,11 @@ from functools import partial
 from typing import Any, Protocol
 
 from gateway.config import Limits
+from gateway.edge.admission import Admission
 from gateway.edge.carriers.carrier import Carrier
-from gateway.edge.carriers.peer import Peer
-from gateway.edge.carriers.reading import Gate, Hold, TokenBucket
+from gateway.edge.carriers.peer import Identity, Peer
+from gateway.edge.carriers.reading import Gate, Hold, Throttle
+from gateway.edge.memory_budget import MemoryBudget
 from gateway.edge.metrics import ListenerMetrics
 from gateway.edge.publisher import RawPublisher
 from gateway.event import Auth, Kind
@@ -41,6 +43,7 @@ from gateway.protocols.actions import (
     FrameRefused,
     FramesReceived,
     Identified,
+    LoginAsked,
     Opened,
     Outcome,
     RequestDropped,
@@ -49,6 +52,7 @@ from gateway.protocols.actions import (
     Terminated,
 )
 from gateway.protocols.session import Session
+from gateway.protocols.spec import Options
 from gateway.raw_log import mesh_frames
 from gateway.raw_log.frames import LINK_FACT, REDELIVER_FACT, Facts, ReplyAddress, Source, session_id
 from gateway.raw_log.mesh_frames import MESH, SessionClosed, SessionOpened
@@ -59,8 +63,6 @@ _faults = Faults(log)
 
 LEAVE_SECONDS = 5.0
 """For what a protocol still waits for after its goodbye (acknowledgements that are owed)."""
-REPLIES_PER_FRAME = 1_000
-"""Abandoned requests that one frame of the mesh names: a session may have 65,536, and a record must hold the frame."""
 
 VERDICTS = frozenset(Reason) - {Reason.TIMEOUT, Reason.OVERLOAD}
 """What ends a session by its name is the verdict on a frame, and counts as one refused; all else is not."""
@@ -71,13 +73,15 @@ OUR_ENDS = frozenset(Farewell) - {Farewell.INTERNAL}
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What holds for the sessions of a listener or link. `redeliver_seconds`: only where the node is proven."""
+    """What holds for the sessions of a listener or link. `redeliver_seconds`: only where the node is proven.
+    `require_login`: nobody reaches the mesh who has not proven who it is."""
 
     listener: str
     limits: Limits
     subscribe: tuple[str, ...] = ()
     serve: tuple[str, ...] = ()
     redeliver_seconds: int = 0
+    require_login: bool = False
 
 
 class Mesh(Protocol):
@@ -86,12 +90,16 @@ class Mesh(Protocol):
     edge: str
     epoch: int
     publisher: RawPublisher
+    memory: MemoryBudget
 
     def opened(self, connection: Connection) -> int:
         """Takes it in; gives it its number."""
 
     def known(self, connection: Connection) -> None:
         """Its opening has been logged: it may be given deliveries."""
+
+    def log_in(self, connection: Connection, asked: LoginAsked) -> None:
+        """Judges the token in a request, and answers it."""
 
     def ended(self, connection: Connection) -> None: ...
     def delivered(self, connection: Connection, end: Delivered) -> None: ...
@@ -117,9 +125,13 @@ class Connection:
         self._override: Terminated | None = None
         self._partition = 0
         self._unlogged = 0
+        self._new_frames = self._new_bytes = 0
+        self._new_seconds = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._pump_is_due = False
         self._unsent_bytes = 0
+        self._admission = Admission(self.leave, must_log_in=terms.require_login)
+        self._stand_by(peer.proofs)
         self._gate = Gate(carrier.pause_reading, carrier.resume_reading)
         self._has_heard = False
         self._buffered = 0
@@ -129,8 +141,7 @@ class Connection:
     def use(self, limits: Limits) -> None:
         """Limits that hold from now on."""
         self.terms = replace(self.terms, limits=limits)
-        rate = limits.frames_per_second_per_session
-        self._bucket = TokenBucket(rate, self._loop.time()) if rate else None
+        self._throttle = Throttle(limits, self._loop.time())
         self._carrier.limit_writes(2 * limits.queue_bytes, limits.queue_bytes)
 
     # -- from the carrier --------------------------------------------------------------------------------------
@@ -145,13 +156,38 @@ class Connection:
 
     def receive(self, data: bytes | memoryview, now: float) -> None:
         self._metrics.received_bytes.inc(len(data))
+        self._mesh.memory.count(len(data))
         self._has_heard = True
+        self._new_bytes += len(data)
         self.session.receive(data, now)
         buffered = self.session.buffered_bytes
         if buffered < self._buffered + len(data):  # something whole was in it
             self._progress_at = now
         self._buffered = buffered
         self.pump()
+
+    def account(self, seconds: float) -> None:
+        """Charges the session for what a read has brought, and for the time that it took, once that is worth a look."""
+        throttle = self._throttle
+        self._new_seconds += seconds
+        if (
+            self._new_frames >= throttle.notable_frames
+            or self._new_bytes >= throttle.notable_bytes
+            or self._new_seconds >= throttle.notable_seconds
+            or self.session.control_frames
+        ):
+            self._charge(throttle)
+
+    def _charge(self, throttle: Throttle) -> None:
+        """What was too much is read later."""
+        spent = self._new_frames, self._new_bytes, self._new_seconds, self.session.control_frames
+        self._new_frames = self._new_bytes = self.session.control_frames = 0
+        self._new_seconds = 0.0
+        seconds = throttle.take(*spent, self._loop.time())
+        if seconds and self.end is None:
+            self._metrics.throttled_seconds.inc(seconds)
+            self._gate.hold(Hold.RATE)
+            self._loop.call_later(seconds, self._gate.release, Hold.RATE)
 
     def receive_eof(self) -> None:
         self.session.receive_eof()
@@ -202,6 +238,11 @@ class Connection:
     @property
     def queued_bytes(self) -> int:
         return self._carrier.queued_bytes() + self._unsent_bytes
+
+    @property
+    def held_bytes(self) -> int:
+        """What the edge holds in memory for this session alone."""
+        return self._carrier.own_queued_bytes() + self._unsent_bytes + self.session.held_bytes
 
     @property
     def is_over(self) -> bool:
@@ -266,7 +307,38 @@ class Connection:
         """Writes what the session has to say, and nothing else that `pump` does."""
         self._unsent_bytes = 0
         if messages := self.session.data_to_send():
+            self._mesh.memory.count(sum(map(len, messages)))
             self._carrier.write(messages)
+
+    @property
+    def is_confidential(self) -> bool:
+        """True if nobody between the peer and us can read what is said."""
+        return self._carrier.is_confidential
+
+    def identify(self, identity: Identity) -> None:
+        """The peer has proven who it is. What it has subscribed to is judged again as that node's."""
+        self._stand_by((self._proofs[0], identity))
+        self._opened(replace(self.source, node=identity.node, auth=Auth.SESSION))
+
+    def _stand_by(self, proofs: tuple[Identity, ...]) -> None:
+        self._proofs = proofs
+        self._admission.proven(min(proof.until for proof in proofs))
+
+    def judge_again(self, options: Options, *, require_login: bool) -> None:
+        """Ends the session if its peer would not be let in now as what it is."""
+        if not (all(proof.holds() for proof in self._proofs) and self.session.is_still_proven(options)):
+            self.leave(Farewell.REVOKED)
+        elif require_login and self.number and self.source.auth is Auth.NONE:
+            self.leave(Farewell.LOGIN_REQUIRED)
+
+    def refuse_login(self) -> None:
+        self._metrics.refused(Reason.UNAUTHENTICATED)
+        self._admission.login_refused()
+
+    def answer(self, delivery: Delivery) -> None:
+        """Answers a request of the peer that was for the edge itself: nobody else hears what becomes of it."""
+        self.session.deliver(delivery, self._loop.time())
+        self._loop.call_soon(self.pump)
 
     def leave(self, why: Farewell, redirect_url: str | None = None, *, seconds: float = LEAVE_SECONDS) -> None:
         """Says goodbye in the protocol's own words."""
@@ -281,6 +353,11 @@ class Connection:
     def abort(self) -> None:
         """No goodbye."""
         self._carrier.abort()
+
+    def cut(self) -> None:
+        """Frees at once what is held for a session that holds too much of the edge's memory."""
+        self.fail(Farewell.OVER_BUDGET, f"{self.held_bytes} bytes were held for it")
+        self.abort()
 
     def describe(self) -> dict[str, Any]:
         source = self.source
@@ -325,8 +402,11 @@ class Connection:
             case Opened(facts):
                 self._opened(replace(self.source, facts=self._facts(facts)))
             case Identified(node):
-                self._opened(replace(self.source, node=node, auth=Auth.SESSION))
+                self.identify(Identity(node))
+            case LoginAsked():
+                self._mesh.log_in(self, action)
             case FrameRefused(reason, _):
+                self._new_frames += 1
                 self._metrics.refused(reason)
             case RequestEnded(outcome):
                 self._metrics.request_ended(outcome)
@@ -340,15 +420,17 @@ class Connection:
     def _log(self, received: FramesReceived) -> None:
         now, count = self._loop.time(), len(received.lengths)
         self.received_frames += count
+        self._new_frames += count
         self._metrics.received_frames.inc(count)
+        if not self.number:  # held back until somebody is proven, and so is nobody's frame
+            self._metrics.rejected(Reason.UNAUTHENTICATED, count)
+            self.leave(Farewell.LOGIN_REQUIRED)
+            return
         settled = partial(self._settled, received.tag, count, now)
         self._unlogged += received.tag is not None
         self._mesh.publisher.add_run(
             self._partition, self.source, received.data, received.lengths, replies=received.replies, settled=settled
         )
-        if self._bucket is not None and (seconds := self._bucket.take(count, now)):
-            self._gate.hold(Hold.RATE)
-            self._loop.call_later(seconds, self._gate.release, Hold.RATE)
 
     def _settled(self, tag: int | None, count: int, received_at: float, accepted: bool) -> None:
         """The frames are on all in-sync replicas; or Kafka will never take them."""
@@ -364,6 +446,8 @@ class Connection:
             self.pump()
 
     def _delivered(self, end: Delivered) -> None:
+        if not end.delivery.event_id:  # an answer of the edge itself
+            return
         self.pending -= 1
         self.delivered_frames += end.outcome in REACHED
         self._mesh.delivered(self, end)
@@ -378,6 +462,10 @@ class Connection:
         return facts
 
     def _opened(self, source: Source) -> None:
+        if self._admission.lacks_login(source.node):
+            self.source = source
+            self._admission.wait_for_login(self.terms.limits.handshake_seconds)
+            return
         again = self.number != 0
         if not again:
             self.number = self._mesh.opened(self)
@@ -394,6 +482,7 @@ class Connection:
 
     def _terminated(self, end: Terminated) -> None:
         self.end = end
+        self._admission.ended()
         if self._timer is not None:
             self._timer.cancel()
         if self.number:
@@ -408,9 +497,7 @@ class Connection:
         log.log(level, "session closed", extra=said | {"reason": end.reason, "detail": end.detail})
 
     def _abandon(self, replies: tuple[ReplyAddress, ...], error: MeshError) -> None:
-        frame = mesh_frames.encode(mesh_frames.RequestsAbandoned(error))
-        for at in range(0, len(replies), REPLIES_PER_FRAME):
-            self._mesh_frame(frame, replies[at : at + REPLIES_PER_FRAME])
+        self._mesh_frame(mesh_frames.encode(mesh_frames.RequestsAbandoned(error)), replies)
 
     def drop(self, reply: ReplyAddress) -> None:
         """Nobody waits for the answer to this request any more."""

@@ -149,6 +149,9 @@ class Endpoints:
     def use(self, config: Config) -> None:
         """A new configuration whose sockets are the same: policies, and links."""
         self._sessions.use(config)
+        for listener in config.listeners:
+            if listener.name in self.datagrams and listener.name not in self._quic:
+                self.datagrams[listener.name].listener = listener
         for name, udp in self.datagrams.items():
             udp.use(self._sessions.limits(name))
         for listener in config.listeners:
@@ -167,6 +170,7 @@ class Endpoints:
         for name, link in wanted.items():
             if name not in self._links:
                 self._try_link(link)
+        self._sessions.judge_again()
 
     def _try_link(self, link: Link) -> None:
         try:
@@ -174,14 +178,16 @@ class Endpoints:
         except SetupError as error:
             log.warning("%s; it is not dialled", error)
 
-    def refresh_tls(self) -> None:
-        """Takes over certificates that have changed. Reads files: called in a thread."""
+    def refresh_files(self) -> bool:
+        """Takes over certificates and keys of tokens that have changed; returns whether there are any.
+
+        Reads files: called in a thread.
+        """
         held: list[TlsContext | None] = [one.secured for one in self._streams.values()]
         held += [one.secured for one in self._links.values()]
         held += [one.secured for one in self._quic.values()]
-        for context in held:
-            if context is not None:
-                context.refresh()
+        changed = [context.refresh() for context in held if context is not None]
+        return self._sessions.logins.refresh() or any(changed)
 
     def count_kernel_drops(self) -> None:
         for udp in self.datagrams.values():

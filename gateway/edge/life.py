@@ -92,7 +92,7 @@ class Life:
         self.publisher = RawPublisher(
             self._producer, topic=config.topic("raw"), partitions=config.kafka.topic("raw").partitions,
             edge=edge, epoch=self.epoch, limits=config.edge.record, bound_bytes=config.limits.in_flight_bytes,
-            observe=self._metrics.produced, traces=self._traces,
+            largest_bytes=config.kafka.largest_frame, observe=self._metrics.produced, traces=self._traces,
         )  # fmt: skip
 
     def _make_ways_out(self, past: Past) -> None:
@@ -121,6 +121,8 @@ class Life:
     def _watch(self) -> None:
         self._metrics.watch(
             in_flight_bytes=lambda: self.publisher.in_flight_bytes,
+            held_bytes=lambda: self.sessions.memory.seen_bytes,
+            requests_held=lambda: self.sessions.requests.open_requests,
             queue_frames=lambda: self.sessions.pending + len(self._owed),
             egress_lag=lambda: self._reader.lag(self._ledger.handled_to),
             egress_age=lambda: self._egress_age_seconds,
@@ -154,7 +156,7 @@ class Life:
             log.warning("requests to earlier sessions end by their timeouts: %s", error)
 
     def _confirm(self, confirm: Confirm, position: Position, failed: bool, durable: Callable[[], None]) -> None:
-        """Into the partition that the event itself stands in. If it is not taken, this edge is at its end anyway."""
+        """Tells the router, in the partition of the event. A refused control frame ends this edge's run."""
         frame = mesh_frames.encode(DeliveryConfirmed(confirm.edge, confirm.ticket, position.part, failed))
 
         def settled(accepted: bool) -> None:
@@ -176,6 +178,7 @@ class Life:
 
     def tick(self) -> None:
         self._reader.commit(self._ledger.checkpoint(time.time_ns() // 1_000_000))
+        self.sessions.memory.look()
         self._owed.expire()
         self._dispatch.expire()
         self._look_at_egress()

@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 
 from gateway import __version__
 from gateway.config import Config, Endpoint
-from gateway.protocols.actions import REQUEST_ENDS, Outcome
+from gateway.protocols.actions import REQUEST_ENDS, Farewell, Outcome
 from gateway.reasons import Reason
 
 EDGE = ("mesh", "edge")
@@ -66,9 +66,14 @@ class EdgeMetrics:
         self.connections = gauge("connections", "Connections now", *BY_LISTENER, "state")
         self.opened = counter("connections_opened", "Connections accepted or dialled", *BY_LISTENER)
         self.closed = counter("connections_closed", "Connections that ended", *BY_LISTENER, "reason")
+        self.throttled_seconds = counter(
+            "throttled_seconds", "Time streams were not read for sending much", *BY_LISTENER
+        )
         self.ack_seconds = histogram("ack_duration_seconds", "From receipt to acknowledgement", *BY_LISTENER)
         self._produce_seconds = histogram("produce_duration_seconds", "From a record's closing to its acknowledgement")
         self._in_flight_bytes = gauge("in_flight_bytes", "Received and not yet acknowledged by Kafka")
+        self._held_bytes = gauge("held_bytes", "Held for sessions: not read, not confirmed, or not sent to the end")
+        self._open_requests_held = gauge("open_requests", "Requests that are open: of peers, and at peers")
         self._queue_frames = gauge("egress_queue_frames", "Deliveries not yet written or confirmed")
         self.delivered = counter("egress_delivered", "Deliveries by their end", *BY_LISTENER, "outcome")
         self._egress_lag = gauge("egress_lag_records", "Records of this edge's egress partition not yet handled")
@@ -110,11 +115,14 @@ class EdgeMetrics:
         return self._end_to_end.labels(**self._common, **{"from": origin, "to": to})
 
     def watch(
-        self, *, in_flight_bytes: Callable[[], float], queue_frames: Callable[[], float],
+        self, *, in_flight_bytes: Callable[[], float], held_bytes: Callable[[], float],
+        requests_held: Callable[[], float], queue_frames: Callable[[], float],
         egress_lag: Callable[[], float], egress_age: Callable[[], float], open_requests: Callable[[str], float],
     ) -> None:  # fmt: skip
         """Where to look for what is a state. `open_requests` is asked by the listener's name."""
         self._in_flight_bytes.labels(**self._common).set_function(in_flight_bytes)
+        self._held_bytes.labels(**self._common).set_function(held_bytes)
+        self._open_requests_held.labels(**self._common).set_function(requests_held)
         self._queue_frames.labels(**self._common).set_function(queue_frames)
         self._egress_lag.labels(**self._common).set_function(egress_lag)
         self._egress_age.labels(**self._common).set_function(egress_age)
@@ -127,6 +135,7 @@ class ListenerMetrics:
     def __init__(self, metrics: EdgeMetrics, labels: dict[str, str]) -> None:
         self.received_frames = metrics.received_frames.labels(**labels)
         self.received_bytes = metrics.received_bytes.labels(**labels)
+        self.throttled_seconds = metrics.throttled_seconds.labels(**labels)
         self._accepted = metrics.accepted_frames.labels(**labels)
         self._ack_seconds = metrics.ack_seconds.labels(**labels)
         self.kernel_dropped = metrics.kernel_dropped.labels(**labels)
@@ -139,6 +148,8 @@ class ListenerMetrics:
         self.in_state = cache(lambda state: metrics.connections.labels(**labels, state=state))
         for reason in Reason:
             self._rejected(reason.value)
+        for reason in (*Farewell, Reason.RATE_LIMITED):
+            self._closed(reason.value)
         for outcome in Outcome:
             self._delivered(str(outcome))
         for ended in REQUEST_ENDS:

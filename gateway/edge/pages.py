@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping
+from hashlib import sha256
 from http import HTTPStatus
 from importlib.resources import files
 
@@ -55,7 +58,8 @@ class ExamplePage:
         because it comes from the host that it connects to. It offers the listeners that a browser can speak to."""
         page = (files(__package__) / "browser_example.html").read_text()
         page = page.replace(NOTHING_OFFERED, NOTHING_OFFERED.replace("[]", json.dumps(self._offered())))
-        return Answer(HTTPStatus.OK, "text/html; charset=utf-8", page.encode())
+        security = {"Content-Security-Policy": _policy(page)}
+        return Answer(HTTPStatus.OK, "text/html; charset=utf-8", page.encode(), security)
 
     def _offered(self) -> list[dict[str, str | int]]:
         bound = {name: parse_address(address) for name, address in self._listeners().items()}
@@ -64,3 +68,18 @@ class ExamplePage:
             for one in self._config().listeners
             if one.protocol == PAGE_SPEAKS and one.address.is_websocket and one.name in bound
         ]
+
+
+def _policy(page: str) -> str:
+    """Lets a browser run the scripts and styles that stand in the page, and no others."""
+    hashes = {
+        kind: " ".join(
+            f"'sha256-{b64encode(sha256(inline.encode()).digest()).decode()}'"
+            for inline in re.findall(rf"(?s)<{kind}>(.*?)</{kind}>", page)
+        )
+        for kind in ("script", "style")
+    }
+    return (
+        f"default-src 'none'; script-src {hashes['script']}; style-src {hashes['style']}; connect-src ws: wss:; "
+        "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )

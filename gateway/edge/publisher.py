@@ -17,6 +17,8 @@ Invariants
    `failed` is set, and the process ends and is started again: what was not acknowledged was never promised.
 4. Offsets of a partition grow. If they do not, the topic is another by the same name: then `failed` is set too, since
    what this life knows by its place in the old one, it would take for repeats in the new.
+5. No record is larger than Kafka takes, whatever its frames bring with them. A record with a control frame that Kafka
+   refuses all the same sets `failed`: without that frame, the router would keep a session that is over.
 """
 
 from __future__ import annotations
@@ -26,9 +28,10 @@ import contextlib
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import accumulate, takewhile
 from math import inf
 from typing import Protocol
 from zlib import crc32
@@ -37,19 +40,22 @@ from gateway.config.settings import RecordSettings
 from gateway.edge.producer import NotTaken, Sends
 from gateway.edge.traces import EdgeTraces, Received
 from gateway.errors import SetupError
-from gateway.raw_log.container import ContainerBuilder
+from gateway.raw_log.container import FRAME_BYTES, INDEX_BYTES, ContainerBuilder, size_of_replies
 from gateway.raw_log.frames import Again, RawFrame, ReplyAddress, Source
+from gateway.raw_log.mesh_frames import MESH
 
 log = logging.getLogger(__name__)
 
 RESUME_SHARE = 0.5
 """Listeners that stopped go on when so much of the bound is free again; less would flap."""
-FRAME_BYTES = 14
-"""What a record keeps of a frame beside its bytes: its length, its source's number, its time."""
 RUN_BYTES = 256
 """What the one who waits for a run costs here. Without it a million frames of one byte would weigh a megabyte."""
 RUN_FRAMES = 8_192
 """Longer runs are cut: a record holds 65,535 frames at most."""
+REPLIES_BYTES = 32_768
+"""A frame that answers more requests than fit into this is logged once for each part of them. A peer may have 65,536
+requests open, of several hundred bytes each, and answer or abandon all of them with one frame. Half of what a record
+keeps free beside the largest frame (`RECORD_OVERHEAD_BYTES`)."""
 
 SETTLE_SECONDS = 0.1
 """How long a result may wait to be looked at that nobody waits for, if no record leaves before."""
@@ -90,22 +96,39 @@ class _Sent:
     ended_at: float = 0.0
 
 
+class _WholeRun:
+    """Tells who waits for a run that was cut once, when its last part is settled: whether Kafka has all parts."""
+
+    def __init__(self, settled: Settled, parts: int) -> None:
+        self._settled = settled
+        self._parts_left = parts
+        self._is_accepted = True
+
+    def settle_part(self, accepted: bool) -> None:
+        self._parts_left -= 1
+        self._is_accepted = self._is_accepted and accepted
+        if not self._parts_left:
+            self._settled(self._is_accepted)
+
+
 class RawPublisher:
     """Lives in the event loop; the producer's own thread only hands results over.
 
-    `observe` is told how long each record took, and `traces` which frames it held. `is_full` and
-    `in_flight_bytes` may be read from any thread.
+    `largest_bytes`: a record with more than one frame in it is never larger. `observe` is told how long each record
+    took, and `traces` which frames it held. `is_full` and `in_flight_bytes` may be read from any thread.
     """
 
     def __init__(
         self, producer: Sends, *, topic: str, partitions: int, edge: str, epoch: int, limits: RecordSettings,
-        bound_bytes: int, observe: Callable[[float], None], traces: EdgeTraces | None = None,
+        bound_bytes: int, largest_bytes: int, observe: Callable[[float], None], traces: EdgeTraces | None = None,
     ) -> None:  # fmt: skip
         self._loop = asyncio.get_running_loop()
         self._producer = producer
         self._topic = topic
         self._limits = limits
         self._bound = bound_bytes
+        self._largest_bytes = largest_bytes
+        self._part_bytes = min(limits.bytes, largest_bytes)
         self._observe = observe
         self._traces = traces
         self._linger = limits.linger_milliseconds / 1000
@@ -166,7 +189,7 @@ class RawPublisher:
     ) -> None:  # fmt: skip
         """Adds datagrams side by side that were received at once, each with a source of its own."""
         into, most = self._partitions[partition], self._limits.frames
-        while len(lengths) > (room := max(most - len(into.builder), 1)):
+        while len(lengths) > (room := self._frames_that_fit(lengths, len(data), max(most - len(into.builder), 1))):
             size = sum(lengths[:room])
             self._add_some(into, partition, sources[:room], received_at, lengths[:room], data[:size], tally)
             sources, lengths, data = sources[room:], lengths[room:], data[size:]
@@ -177,9 +200,11 @@ class RawPublisher:
         self, into: _Partition, partition: int, sources: Sequence[Source], received_at: int, lengths: Sequence[int],
         data: bytes, tally: Tally,
     ) -> None:  # fmt: skip
+        weight = len(data) + FRAME_BYTES * len(lengths)
+        self._make_room(into, partition, weight)
         into.builder.add_columns(sources, received_at, lengths, data)
         into.tallies[tally] = into.tallies.get(tally, 0) + len(lengths)
-        self._added(into, partition, len(data) + FRAME_BYTES * len(lengths))
+        self._added(into, partition, weight)
 
     def add_run(
         self,
@@ -191,22 +216,64 @@ class RawPublisher:
         replies: tuple[ReplyAddress, ...] = (),
         settled: Settled | None = None,
     ) -> None:
-        """Frames of one source, side by side, received now."""
-        while len(lengths) > RUN_FRAMES:
-            size = sum(lengths[:RUN_FRAMES])
-            self.add_run(partition, source, data[:size], lengths[:RUN_FRAMES], replies=replies)
-            data, lengths = data[size:], lengths[RUN_FRAMES:]
-        into = self._partitions[partition]
-        into.builder.add_run(source, time.time_ns() // 1000, data, lengths, replies)
+        """Adds frames of one source, side by side, received now. `settled`: told once, of the whole run."""
+        if not replies and len(lengths) == self._frames_that_fit(lengths, len(data), RUN_FRAMES):
+            self._add_part(partition, source, data, lengths, (), settled)
+            return
+        packed_replies = [reply.pack() for reply in replies]
+        runs = list(self._parts_of_run(data, lengths))
+        shares = list(_parts_of_replies(packed_replies))
+        if settled is not None and (parts := len(runs) * len(shares)) > 1:
+            settled = _WholeRun(settled, parts).settle_part
+        for part, part_lengths in runs:
+            for share in shares:
+                self._add_part(partition, source, part, part_lengths, share, settled)
+
+    def _parts_of_run(self, data: bytes, lengths: tuple[int, ...]) -> Iterator[tuple[bytes, tuple[int, ...]]]:
+        while len(lengths) > (count := self._frames_that_fit(lengths, len(data), RUN_FRAMES)):
+            size = sum(lengths[:count])
+            yield data[:size], lengths[:count]
+            data, lengths = data[size:], lengths[count:]
+        yield data, lengths
+
+    def _frames_that_fit(self, lengths: Sequence[int], size: int, most: int) -> int:
+        """Returns how many of the frames may go into one record together: at least one, however large it is."""
+        if size + FRAME_BYTES * len(lengths) <= self._part_bytes:
+            return min(len(lengths), most)
+        ends = accumulate(length + FRAME_BYTES for length in lengths)
+        return min(max(sum(1 for _ in takewhile(self._part_bytes.__ge__, ends)), 1), most)
+
+    def _add_part(
+        self, partition: int, source: Source, data: bytes, lengths: tuple[int, ...], packed_replies: Sequence[bytes],
+        settled: Settled | None,
+    ) -> None:  # fmt: skip
+        into, weight = self._partitions[partition], len(data) + FRAME_BYTES * len(lengths) + RUN_BYTES
+        if packed_replies:
+            weight += size_of_replies(packed_replies) * len(lengths)
+        self._make_room(into, partition, weight)
+        into.builder.add_run(source, time.time_ns() // 1000, data, lengths, packed_replies)
+        if source.protocol == MESH:
+            into.waiting.append(self._control_settled)
         if settled is not None:
             into.waiting.append(settled)
-        self._added(into, partition, len(data) + FRAME_BYTES * len(lengths) + RUN_BYTES)
+        self._added(into, partition, weight)
 
     def add_again(self, partition: int, frame: RawFrame, again: Again) -> None:
-        """What is known by the id of another frame."""
-        into = self._partitions[partition]
+        """Adds a control frame that is known by the id of another frame."""
+        into, weight = self._partitions[partition], len(frame.data) + FRAME_BYTES + RUN_BYTES
+        self._make_room(into, partition, weight)
         into.builder.add_again(frame, again)
-        self._added(into, partition, len(frame.data) + FRAME_BYTES + RUN_BYTES)
+        into.waiting.append(self._control_settled)
+        self._added(into, partition, weight)
+
+    def _control_settled(self, accepted: bool) -> None:
+        if not accepted and not self.failed.done():
+            self.failed.set_result(SetupError("kafka has refused a record with a control frame in it"))
+
+    def _make_room(self, into: _Partition, partition: int, weight: int) -> None:
+        """Closes a record that would be larger than Kafka takes with what comes now."""
+        if into.builder.size + weight > self._largest_bytes and len(into.builder):
+            self._close(partition)
 
     def _added(self, into: _Partition, partition: int, weight: int) -> None:
         into.weight += weight
@@ -349,6 +416,19 @@ class RawPublisher:
         log.error("a record of %d frames could not be logged: %s", sent.frames, error)
         if not error.only_this and not self.failed.done():
             self.failed.set_result(error)
+
+
+def _parts_of_replies(packed_replies: list[bytes]) -> Iterator[list[bytes]]:
+    """Yields the replies in parts that each fit into a record beside a frame; one empty part if there are none."""
+    part: list[bytes] = []
+    size = 0
+    for packed in packed_replies:
+        size += len(packed) + INDEX_BYTES
+        if size > REPLIES_BYTES and part:
+            yield part
+            part, size = [], len(packed) + INDEX_BYTES
+        part.append(packed)
+    yield part
 
 
 def _nothing() -> None:

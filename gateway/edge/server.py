@@ -13,6 +13,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 
 from gateway.config import Config, ConfigWatch, Reloaded, redacted
+from gateway.config.exposure import exposure_warnings
 from gateway.edge.connection import Connection
 from gateway.edge.kafka_clients import Clients, KafkaClients
 from gateway.edge.life import Life
@@ -54,6 +55,8 @@ class Edge:
         management.start()
         for one in self.config.advice():
             log.warning("%s", one)
+        for place, why in exposure_warnings(self.config).items():
+            log.warning("%s: %s", place, why)
         try:
             await self.life.begin()
             self._begun()
@@ -110,7 +113,8 @@ class Edge:
         look = self._watch.reread if self._reread.is_set() else self._watch.poll
         self._reread.clear()
         change = await asyncio.to_thread(look)
-        await asyncio.to_thread(self.life.endpoints.refresh_tls)
+        if await asyncio.to_thread(self.life.endpoints.refresh_files):
+            self.life.sessions.judge_again()
         if isinstance(change, Reloaded):
             self.config = change.config
             self.life.use(change.config)
@@ -134,9 +138,10 @@ class Edge:
                 "/away": lambda _query: json_answer(HTTPStatus.OK, self._away()),
                 "/listeners": lambda _query: json_answer(HTTPStatus.OK, self.listeners()),
                 "/example": ExamplePage(lambda: self.config, self.listeners).show,
+                **self._live.pages(),
             },
             commands={"/peers/": peers.command},
-            browsed=self._live.pages(),
+            names=self.config.edge.management_hosts,
         )
 
     def _sessions(self) -> Iterable[Connection]:

@@ -7,18 +7,21 @@ import logging
 import os
 from collections.abc import Callable, Iterator
 
-from gateway.config import Config, Endpoint, Limits, Link
+from gateway.config import Config, Endpoint, Limits, Link, Listener
 from gateway.edge.carriers.carrier import Carrier
 from gateway.edge.carriers.peer import Peer
 from gateway.edge.connection import Connection, Terms
 from gateway.edge.egress.delivery import Ends, HandedDelivery, Receiver
 from gateway.edge.egress.owed import Owed
+from gateway.edge.logins import Logins
+from gateway.edge.memory_budget import MemoryBudget
 from gateway.edge.metrics import EdgeMetrics
 from gateway.edge.publisher import RawPublisher
 from gateway.egress import EdgeRestarted
 from gateway.event import Auth
 from gateway.protocols import protocols
-from gateway.protocols.actions import Delivered, Farewell
+from gateway.protocols.actions import Delivered, Farewell, LoginAsked
+from gateway.protocols.request_budget import RequestBudget
 from gateway.protocols.session import Session, SessionSettings
 from gateway.raw_log.frames import durable_parts
 
@@ -42,6 +45,9 @@ class Sessions:
         self.epoch = epoch
         self.publisher = publisher
         self._metrics = metrics
+        self.logins = Logins(config)
+        self.requests = RequestBudget(config.limits.open_requests)
+        self.memory = MemoryBudget(config.limits.held_bytes, self._everyone, self._loop.call_soon)
         self._open: dict[int, Connection] = {}
         self._arriving: set[Connection] = set()
         self._next_number = 1
@@ -79,6 +85,7 @@ class Sessions:
             endpoint.subscribe,
             endpoint.serve,
             endpoint.redeliver_seconds if proven else 0,
+            isinstance(endpoint, Listener) and endpoint.require_login,
         )
         session = self._session(endpoint, carrier)
         connection = Connection(self, session, carrier, peer, terms, self._metrics.of(endpoint))
@@ -87,13 +94,13 @@ class Sessions:
         return connection
 
     def _judge_of(self, connection: Connection) -> Callable[[str], bool] | None:
-        """Asks the permissions in force; None while there are none, for asking costs the session time."""
+        """Asks the permissions in force; None where none concern the listener, for asking costs the session time."""
 
         def may_publish(subject: str) -> bool:
             source = connection.source
             return self._permissions.may_publish(source.node, source.listener, subject)
 
-        return may_publish if self._config.permissions else None
+        return may_publish if self._permissions.concern(connection.terms.listener) else None
 
     def _session(self, endpoint: Endpoint, carrier: Carrier) -> Session:
         spec = protocols()[endpoint.protocol]
@@ -104,6 +111,7 @@ class Sessions:
             handshake_seconds=max(carrier.deadline - self._loop.time(), 0.0),
             request_timeout_seconds=self._config.request_timeout_seconds,
             message_transport=endpoint.address.keeps_messages,
+            request_budget=self.requests,
         )
         if spec.session is None:
             raise TypeError(f"{spec.name} has no sessions")
@@ -120,6 +128,9 @@ class Sessions:
     def known(self, connection: Connection) -> None:
         if connection.terms.redeliver_seconds:
             self.owed.opened(connection)
+
+    def log_in(self, connection: Connection, asked: LoginAsked) -> None:
+        self.logins.answer(connection, asked, self._config.endpoint(connection.terms.listener))
 
     def ended(self, connection: Connection) -> None:
         self._arriving.discard(connection)
@@ -147,7 +158,11 @@ class Sessions:
 
     def use(self, config: Config) -> None:
         """Limits, permissions and the protocols' own options hold at once, everything else for new sessions."""
+        if config.auth != self._config.auth:
+            self.logins.use(config)
         self._config, self._permissions = config, config.judge()
+        self.requests.most = config.limits.open_requests
+        self.memory.reconfigure(config.limits.held_bytes)
         options = {(one.name, one.protocol): one.options for one in config.endpoints}
         for connection in self._everyone():
             connection.use(self.limits(connection.terms.listener))
@@ -155,6 +170,15 @@ class Sessions:
             named = connection.terms.listener, connection.session.protocol
             if named in options:  # a link of this name may speak something else by now
                 connection.session.use(options[named])
+
+    def judge_again(self) -> None:
+        """Ends the sessions whose proof holds no more: withdrawn by a file, or by the configuration in force."""
+        endpoints = {(one.name, one.protocol): one for one in self._config.endpoints}
+        for connection in self._everyone():
+            endpoint = endpoints.get((connection.terms.listener, connection.session.protocol))
+            if endpoint is not None:
+                must_log_in = isinstance(endpoint, Listener) and endpoint.require_login
+                connection.judge_again(endpoint.options, require_login=must_log_in)
 
     def _everyone(self) -> list[Connection]:
         return [*self._open.values(), *self._arriving]

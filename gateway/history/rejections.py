@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from gateway.history.frame import NotFoundError, find_frame
+from gateway.history.places import position_of
 from gateway.history.topics import History
+from gateway.reasons import Stage
+from gateway.rejected_frame import TRUNCATED_HEADER
 from gateway.topics.records import Record
 
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """`at`: when it was told, in microseconds. `again`: where the frame stood, if it had been put in again."""
+    """`at`: when it was told, in microseconds. `again`: where the frame stood, if it had been put in again.
+    `truncated_bytes`: how many of the frame's bytes are missing from `frame`."""
 
     event_id: str
     reason: str
@@ -24,6 +29,7 @@ class Rejection:
     edge: str
     at: int
     again: str = ""
+    truncated_bytes: int = 0
     frame: bytes = field(default=b"", repr=False)
 
 
@@ -57,4 +63,17 @@ def rejections(history: History, chosen: Filter, start: int | None, end: int | N
 def rejection(record: Record) -> Rejection:
     names = ("event_id", "reason", "stage", "detail", "protocol", "peer", "node", "listener", "edge")
     said = {name: record.header(name) for name in names}
-    return Rejection(**said, at=record.logged_at, again=record.header("again"), frame=record.value or b"")
+    missing = int(record.header(TRUNCATED_HEADER) or 0)
+    again, frame = record.header("again"), record.value or b""
+    return Rejection(**said, at=record.logged_at, again=again, truncated_bytes=missing, frame=frame)
+
+
+def with_whole_frame(history: History, rejection: Rejection) -> Rejection:
+    """Returns the rejection with all bytes of its frame, where the raw log still has them."""
+    if not rejection.truncated_bytes or rejection.stage in (Stage.LOG, Stage.DELIVER):
+        return rejection
+    try:
+        raw = find_frame(history, position_of(rejection.again or rejection.event_id)).raw
+    except NotFoundError:
+        return rejection
+    return replace(rejection, frame=raw.data, truncated_bytes=0)

@@ -64,11 +64,13 @@ class SetFacts:
 
 @dataclass(frozen=True, slots=True)
 class Renew:
-    """The subscriber's leases, all of them, last until `expires_at`."""
+    """The subscriber's leases, all of them, last until `expires_at`. `kept_until`: and their records were written anew;
+    None if they were not."""
 
     subscriber: str
     expires_at: int
     position: FramePosition
+    kept_until: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,14 @@ def to_bytes(change: Change) -> bytes:
 
 
 def from_bytes(data: bytes) -> Change:
-    values = json.loads(data)
+    """Raises ValueError for what `to_bytes` has not made."""
+    try:
+        return _change(json.loads(data))
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"no change: {type(error).__name__}") from None
+
+
+def _change(values: dict[str, Any]) -> Change:
     match values.pop("change"):
         case "put":
             return Put(interest_from(values))
@@ -99,7 +108,8 @@ def from_bytes(data: bytes) -> Change:
         case "set_facts":
             return SetFacts(values["subscriber"], values["facts"], position_from(values["position"]))
         case "renew":
-            return Renew(values["subscriber"], values["expires_at"], position_from(values["position"]))
+            position = position_from(values["position"])
+            return Renew(values["subscriber"], values["expires_at"], position, values.get("kept_until"))
         case "new_epoch":
             return NewEpoch(values["edge"], values["epoch"])
         case unknown:
@@ -116,7 +126,8 @@ def _fields(change: Change) -> dict[str, Any]:
             return {"change": "end_session", "subscriber": subscriber, "position": position}
         case SetFacts(subscriber, facts, position):
             return {"change": "set_facts", "subscriber": subscriber, "facts": dict(facts), "position": position}
-        case Renew(subscriber, expires_at, position):
-            return {"change": "renew", "subscriber": subscriber, "expires_at": expires_at, "position": position}
+        case Renew(subscriber, expires_at, position, kept_until):
+            renewal = {"change": "renew", "subscriber": subscriber, "expires_at": expires_at, "position": position}
+            return renewal if kept_until is None else {**renewal, "kept_until": kept_until}
         case NewEpoch(edge, epoch):
             return {"change": "new_epoch", "edge": edge, "epoch": epoch}

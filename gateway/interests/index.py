@@ -1,7 +1,8 @@
 """The trie of one verb's patterns, with the answer for each subject kept until a change could alter it.
 
 A pattern's tokens name a path; `*` and `>` are children like others. A subject walks every path that fits it, so the
-cost of a match follows the patterns that fit, not those that exist.
+cost of a match follows the patterns that fit, not those that exist. Where a path leads to one pattern alone, what is
+left of that pattern stands in one leaf: thirty tokens of a stranger's take a text, and not thirty nodes.
 """
 
 from __future__ import annotations
@@ -37,12 +38,49 @@ class Found:
 NOBODY = Found((), ())
 
 
+class _Leaf:
+    """The interests of one pattern. `rest`: its tokens behind those that lead here, with dots between."""
+
+    __slots__ = ("here", "rest")
+
+    def __init__(self, rest: str, here: dict[InterestKey, Interest]) -> None:
+        self.rest = rest
+        self.here = here
+
+    def fits(self, left: tuple[str, ...]) -> bool:
+        """True if the rest of the pattern fits these last tokens of a subject."""
+        if not self.rest:
+            return not left
+        wanted = self.rest.split(".")
+        if wanted[-1] == ">":
+            return len(left) >= len(wanted) and _all_fit(wanted[:-1], left)
+        return len(left) == len(wanted) and _all_fit(wanted, left)
+
+    def fits_below(self, left: tuple[str, ...]) -> bool:
+        """True if it fits some subject that goes on with these tokens and has more."""
+        wanted = self.rest.split(".") if self.rest else []
+        if wanted and wanted[-1] == ">" and len(wanted) <= len(left):
+            return _all_fit(wanted[:-1], left)
+        return len(wanted) > len(left) and _all_fit(wanted[: len(left)], left)
+
+
 class _Node:
     __slots__ = ("children", "here")
 
     def __init__(self) -> None:
-        self.children: dict[str, _Node] = {}
+        self.children: dict[str, _Node | _Leaf] = {}
         self.here: dict[InterestKey, Interest] = {}
+
+    @classmethod
+    def of(cls, leaf: _Leaf) -> _Node:
+        """Returns the leaf as a node, with what is left of its pattern one token further."""
+        node = cls()
+        if leaf.rest:
+            first, _, rest = leaf.rest.partition(".")
+            node.children[first] = _Leaf(rest, leaf.here)
+        else:
+            node.here = leaf.here
+        return node
 
 
 class Index:
@@ -53,20 +91,38 @@ class Index:
 
     def put(self, interest: Interest) -> None:
         parts = tokens(interest.pattern)
-        node = self._root
-        for part in parts:
-            node = node.children.setdefault(part, _Node())
-        node.here[interest.key] = interest
+        self._place(parts)[interest.key] = interest
         self._forget(parts)
+
+    def _place(self, parts: tuple[str, ...]) -> dict[InterestKey, Interest]:
+        """Returns where the interests of a pattern stand, and makes the way there."""
+        node = self._root
+        for depth, part in enumerate(parts, 1):
+            rest = ".".join(parts[depth:])
+            child = node.children.get(part)
+            if child is None:
+                child = node.children[part] = _Leaf(rest, {})
+            if isinstance(child, _Leaf):
+                if child.rest == rest:
+                    return child.here
+                child = node.children[part] = _Node.of(child)
+            node = child
+        return node.here
 
     def remove(self, interest: Interest) -> None:
         """Branches that have become empty go, so that a long life of changing patterns holds no memory."""
         parts = tokens(interest.pattern)
-        path = [self._root]
+        path: list[_Node] = [self._root]
+        end: _Node | _Leaf = self._root
         for part in parts:
-            path.append(path[-1].children[part])
-        del path[-1].here[interest.key]
-        for depth in range(len(parts), 0, -1):
+            end = path[-1].children[part]
+            if isinstance(end, _Leaf):
+                break
+            path.append(end)
+        del end.here[interest.key]
+        if isinstance(end, _Leaf) and not end.here:
+            del path[-1].children[parts[len(path) - 1]]
+        for depth in range(len(path) - 1, 0, -1):
             if path[depth].here or path[depth].children:
                 break
             del path[depth - 1].children[parts[depth - 1]]
@@ -86,12 +142,15 @@ class Index:
 
     def below(self, prefix: str) -> Iterator[Interest]:
         """Those whose pattern fits some subject that begins with all of the prefix's tokens and has more."""
-        nodes = [self._root]
-        for part in tokens(prefix):
+        nodes, parts = [self._root], tokens(prefix)
+        for depth, part in enumerate(parts, 1):
             for node in nodes:
                 if (rest := node.children.get(">")) is not None:
                     yield from rest.here.values()
-            nodes = _step(nodes, part)
+            nodes, leaves = _step(nodes, part)
+            for leaf in leaves:
+                if leaf.fits_below(parts[depth:]):
+                    yield from leaf.here.values()
         for node in nodes:
             for child in node.children.values():
                 yield from _subtree(child)
@@ -120,20 +179,36 @@ def _weight(found: Found) -> int:
     return SUBJECT_REFERENCES + len(found.plain) + sum(map(len, found.groups))
 
 
-def _step(nodes: Iterable[_Node], part: str) -> list[_Node]:
-    """The nodes one token further. A subject's own `*` or `>` is no wildcard: it fits only those of the patterns."""
+def _all_fit(wanted: list[str], left: tuple[str, ...]) -> bool:
+    return all(one == "*" or (one == part and part not in _WILD) for one, part in zip(wanted, left, strict=False))
+
+
+def _step(nodes: Iterable[_Node], part: str) -> tuple[list[_Node], list[_Leaf]]:
+    """The nodes and leaves one token further. A subject's own `*` or `>` is no wildcard: it fits only the patterns'."""
     names = ("*",) if part in _WILD else (part, "*")
-    return [child for node in nodes for name in names if (child := node.children.get(name)) is not None]
+    further: list[_Node] = []
+    leaves: list[_Leaf] = []
+    for node in nodes:
+        for name in names:
+            child = node.children.get(name)
+            if isinstance(child, _Node):
+                further.append(child)
+            elif child is not None:
+                leaves.append(child)
+    return further, leaves
 
 
 def _collect(root: _Node, parts: tuple[str, ...]) -> list[Interest]:
     found: list[Interest] = []
     nodes = [root]
-    for part in parts:
+    for depth, part in enumerate(parts, 1):
         for node in nodes:
             if (rest := node.children.get(">")) is not None:
                 found.extend(rest.here.values())
-        nodes = _step(nodes, part)
+        nodes, leaves = _step(nodes, part)
+        for leaf in leaves:
+            if leaf.fits(parts[depth:]):
+                found.extend(leaf.here.values())
         if not nodes:
             break
     for node in nodes:
@@ -141,12 +216,13 @@ def _collect(root: _Node, parts: tuple[str, ...]) -> list[Interest]:
     return found
 
 
-def _subtree(node: _Node) -> Iterator[Interest]:
+def _subtree(node: _Node | _Leaf) -> Iterator[Interest]:
     nodes = [node]
     while nodes:
         node = nodes.pop()
         yield from node.here.values()
-        nodes.extend(node.children.values())
+        if isinstance(node, _Node):
+            nodes.extend(node.children.values())
 
 
 def _arrange(interests: list[Interest], at_us: int) -> Found:

@@ -49,6 +49,8 @@ class Interest:
     `expires_at` (µs since the epoch) ends a lease: compared with the receive time of the event, never with a clock, so
     that a replay decides as it was decided then. `durable` interests outlive their edge's epoch; `left` is the session
     at another edge that their node had before, where it has come back here and that is what changed last.
+    `kept_until` is how long a renewed lease may last by its record in the compacted topic: not every renewal is written
+    there, so it is later than `expires_at`.
     """
 
     subscriber: str
@@ -64,6 +66,7 @@ class Interest:
     facts: Mapping[str, Fact] = field(default_factory=lambda: NO_FACTS, hash=False)
     node: str = ""
     expires_at: int | None = None
+    kept_until: int | None = None
     durable: bool = False
     left: str = ""
     position: FramePosition
@@ -84,8 +87,11 @@ class Interest:
 
 
 def interest_fields(interest: Interest) -> dict[str, Any]:
-    """Not `asdict`: it copies deeply, and a read-only mapping cannot be copied."""
-    return {entry.name: getattr(interest, entry.name) for entry in fields(interest)} | {"facts": dict(interest.facts)}
+    """Returns the fields as JSON takes them. (`asdict` copies deeply, and a read-only mapping cannot be copied.)"""
+    values = {entry.name: getattr(interest, entry.name) for entry in fields(interest)} | {"facts": dict(interest.facts)}
+    if interest.kept_until is None:
+        del values["kept_until"]  # an older build does not know it
+    return values
 
 
 def interest_from(values: dict[str, Any]) -> Interest:

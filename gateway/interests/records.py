@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from gateway.interests.changes import NewEpoch, Put, Remove
 from gateway.interests.interest import Interest, InterestKey
@@ -26,18 +27,29 @@ def read_probe(key: bytes, value: bytes | None) -> str | None:
     return str(json.loads(value)["token"]) if value is not None and json.loads(key)[0] == PROBE else None
 
 
-def apply_record(table: InterestTable, key: bytes, value: bytes | None) -> None:
-    """A record of the topic; no value is the end of the interest with this key."""
+def apply_record(table: InterestTable, key: bytes, value: bytes | None, *, keeps_leases: bool = True) -> None:
+    """Applies a record of the topic; no value is the end of the interest with this key.
+
+    Not every renewal of a lease is written into the topic. So a lease lasts as long as its record allows, which is
+    never shorter than its node was promised.
+
+    Args:
+        keeps_leases: False for an account of the past, where a lease must not last longer than it did.
+    """
     named = json.loads(key)
     if named[0] == PROBE:
         return
     if named[0] == EPOCH:
         if value is not None:
             table.apply(NewEpoch(named[1], json.loads(value)))
-    elif value is not None:
-        table.apply(Put(Interest.from_json(value)))
-    else:
-        gone = InterestKey.from_bytes(key)
-        for interest in table.of(gone.subscriber):
-            if interest.key == gone:
-                table.apply(Remove(gone, interest.position))
+        return
+    known = table.get(InterestKey.from_bytes(key))
+    if value is not None:
+        interest = Interest.from_json(value)
+        if interest.kept_until is not None:
+            if known is not None and known.position == interest.position:
+                return  # the table has it from the log, which tells the exact end
+            interest = replace(interest, expires_at=interest.kept_until) if keeps_leases else interest
+        table.apply(Put(interest))
+    elif known is not None:
+        table.apply(Remove(known.key, known.position))

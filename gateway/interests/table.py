@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 
 from gateway.interests.changes import Change, EndSession, NewEpoch, Put, Remove, Renew, SetFacts
-from gateway.interests.index import Index
+from gateway.interests.index import Found, Index
 from gateway.interests.interest import FramePosition, Interest, InterestKey, Verb
 
 ENDS_REMEMBERED = 16_384
@@ -74,7 +74,10 @@ class InterestTable:
         self._leases: dict[InterestKey, Interest] = {}
         self._epochs: dict[str, int] = {}
         self._ends: dict[InterestKey | str, FramePosition] = {}
+        self._counts: dict[str, int] = {}
         self._count = 0
+        self.version = 0
+        """Changes with every interest that is put or removed: what was derived from matches holds no longer than it."""
 
     def __len__(self) -> int:
         return self._count
@@ -86,11 +89,18 @@ class InterestTable:
     def of(self, subscriber: str) -> tuple[Interest, ...]:
         return tuple(self._subscribers.get(subscriber, {}).values())
 
+    def get(self, key: InterestKey) -> Interest | None:
+        return self._subscribers.get(key.subscriber, {}).get(key)
+
+    def count_of(self, node: str) -> int:
+        """Returns how many interests the node has, in all of its sessions."""
+        return self._counts.get(node, 0)
+
     # -- matching ------------------------------------------------------------------------------------------------
 
     def match(self, subject: str, verb: Verb, at_us: int, event_id: str, may: May = lambda *_: True) -> Matched:
         """Of those that are plain, nobody is left out: what each may get is for the caller to say, who can keep it."""
-        found = self._indexes[verb].find(subject, at_us)
+        found = self.find(subject, verb, at_us)
         if not found.groups:
             return Matched(found.plain, ())
         ones = (choose_able(members, event_id, subject, may) for members in found.groups)
@@ -99,6 +109,10 @@ class InterestTable:
             if interest.subscriber in chosen and may(interest, subject):
                 del chosen[interest.subscriber]
         return Matched(found.plain, tuple(chosen.values()))
+
+    def find(self, subject: str, verb: Verb, at_us: int) -> Found:
+        """Returns all whose pattern fits the subject, and how long that holds if the table does not change."""
+        return self._indexes[verb].find(subject, at_us)
 
     def servers(self, subject: str, at_us: int) -> tuple[Interest, ...]:
         """Each server of the subject once: whom a cancel goes to, also those that may not be asked any more, for they
@@ -124,16 +138,19 @@ class InterestTable:
             case Put(interest):
                 return self._put(interest)
             case Remove(key, position):
-                named = self._subscribers.get(key.subscriber, {}).get(key)
+                named = self.get(key)
                 return self._end([named] if named and not _before(position, named.position) else [], key, position)
             case EndSession(subscriber, position):
                 return self._end(self._up_to(subscriber, position), subscriber, position)
             case SetFacts(subscriber, facts, position):
                 standing = self._up_to(subscriber, position)
                 return self._replace([replace(one, facts=facts, position=position) for one in standing])
-            case Renew(subscriber, expires_at, position):
+            case Renew(subscriber, expires_at, position, kept_until):
                 leased = [one for one in self._up_to(subscriber, position) if one.expires_at is not None]
-                return self._replace([replace(one, expires_at=expires_at, position=position) for one in leased])
+                return self._replace(
+                    replace(one, expires_at=expires_at, position=position, kept_until=kept_until or one.kept_until)
+                    for one in leased
+                )
             case NewEpoch():
                 return self._begin_epoch(change)
 
@@ -195,6 +212,8 @@ class InterestTable:
             self._leases[key] = interest
         self._indexes[interest.verb].put(interest)
         self._count += 1
+        self.version += 1
+        self._counts[interest.node] = self.count_of(interest.node) + 1
         return True
 
     def _delete(self, interest: Interest) -> None:
@@ -207,6 +226,10 @@ class InterestTable:
         self._leases.pop(key, None)
         self._indexes[interest.verb].remove(interest)
         self._count -= 1
+        self.version += 1
+        self._counts[interest.node] -= 1
+        if not self._counts[interest.node]:
+            del self._counts[interest.node]
 
 
 def choose(members: tuple[Interest, ...], name: str) -> Interest:

@@ -10,6 +10,7 @@ from gateway.clock import now_us
 from gateway.config import Config
 from gateway.interests import Interest, InterestTable
 from gateway.interests.records import apply_record
+from gateway.kafka.interest_reader import InterestReader
 from gateway.live.kafka_thread import KafkaThread
 from gateway.live.standing import order
 
@@ -36,20 +37,13 @@ class Following(KafkaThread):
         self.is_whole = False
 
     def read(self, consumer: KafkaConsumer) -> None:
-        from kafka import TopicPartition
-
-        topic, table = self.config.topic("interests"), InterestTable()
-        partitions = [TopicPartition(topic, one) for one in sorted(consumer.partitions_for_topic(topic) or ())]
-        consumer.assign(partitions)
-        consumer.seek_to_beginning()
-        behind = consumer.end_offsets(partitions)  # of what stood before we came
+        reader, table, has_caught_up = InterestReader(self.config, lambda _: consumer), InterestTable(), False
         while not self.stopping.wait(POLL_SECONDS):
-            polled = consumer.poll(timeout_ms=0)
-            for record in (one for records in polled.values() for one in records):
-                if record.value is None or len(table) < MOST_INTERESTS:
-                    apply_record(table, record.key, record.value)
-            behind = {one: end for one, end in behind.items() if consumer.position(one) < end}
-            self._show(table, not behind)
+            for key, value in reader.poll(timeout_ms=0):
+                if value is None or len(table) < MOST_INTERESTS:
+                    apply_record(table, key, value)
+            has_caught_up = has_caught_up or reader.is_at_end
+            self._show(table, has_caught_up)
 
     def _show(self, table: InterestTable, has_caught_up: bool) -> None:
         now = now_us()

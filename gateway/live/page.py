@@ -46,7 +46,6 @@ PLACES: Mapping[str, TopicName] = {name: name for name in ("raw", "events", "rej
 SECURITY = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self';"
     " img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    "Referrer-Policy": "no-referrer",
 }
 TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
 

@@ -37,6 +37,8 @@ class Part:
 
     def _found(self, path: str) -> bytes:
         status, body = self._ask("GET", path)
+        if status == HTTPStatus.FORBIDDEN:
+            raise SetupError(f"{self.setting} {self.address}: {json.loads(body)['error']}")
         if status != HTTPStatus.OK:
             raise SetupError(f"{self.setting} {self.address} has no {path}: is it {self.name} of this version?")
         return body

@@ -18,6 +18,7 @@ from gateway.raw_log.container import decode_record
 from gateway.raw_log.frames import RawFrame, datagram_name
 from gateway.raw_log.mesh_frames import MESH
 from gateway.reasons import Reason, Rejected
+from gateway.rejected_frame import TRUNCATED_HEADER
 from gateway.subjects import matches
 from gateway.topics.records import Record
 
@@ -104,7 +105,7 @@ def _event_row(event: Event) -> Row:
 
 def rejected_rows(record: Record) -> Iterator[Row]:
     given = {name: value.decode(errors="replace") for name, value in record.headers}
-    more = {name: given.get(name) for name in ("stage", "detail", "peer", "listener", "edge")}
+    more = {name: given.get(name) for name in ("stage", "detail", "peer", "listener", "edge", TRUNCATED_HEADER)}
     yield Row(
         given.get("event_id", ""),
         record.logged_at,

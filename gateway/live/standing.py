@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gateway.clock import now_us
 from gateway.cloud_event import rfc3339
+from gateway.config import Config
 from gateway.interests import Interest, InterestTable
-from gateway.interests.records import apply_record
+from gateway.kafka.interest_reader import InterestReader
 from gateway.subjects import matches
-
-if TYPE_CHECKING:
-    from gateway.history.topics import History
+from gateway.topics.records import open_consumer
 
 
-def standing(history: History) -> list[Interest]:
-    """In the order of their patterns. A lease that is over no longer stands, though its record may."""
+def standing(config: Config) -> list[Interest]:
+    """Returns the interests in the order of their patterns. A lease that is over no longer stands, though its record
+    may. Raises SetupError where Kafka does not answer."""
     table = InterestTable()
-    for record in history.read("interests", history.bounds("interests")):
-        if record.key is not None:
-            apply_record(table, record.key, record.value)
+    with closing(InterestReader(config, open_consumer)) as reader:
+        reader.catch_up(table)
     now = now_us()
     alive = (interest for interest in table if interest.alive_at(now))
     return sorted(alive, key=order)

@@ -38,6 +38,15 @@ class Identified:
 
 
 @dataclass(frozen=True, slots=True)
+class LoginAsked:
+    """The peer asks, by a request on `mesh.login`, to be the node that a token names. The request is open, and the edge
+    answers it. Its frame is never logged, since it holds the token."""
+
+    request: str
+    frame: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class FramesReceived:
     """Whole frames, side by side in `data`, in order. `tag` is handed back by `logged` when all of them are durable.
 
@@ -100,7 +109,9 @@ class RequestDropped:
 
 class Farewell(StrEnum):
     """Why we end a session whose peer did nothing wrong. `OVERLOAD`: there was no place for it to begin with.
-    `NOT_LOGGED`: Kafka will never take what it sent. `INTERNAL`: a fault of ours."""
+    `NOT_LOGGED`: Kafka will never take what it sent. `INTERNAL`: a fault of ours. `EXPIRED`: what proved the peer has
+    ended. `REVOKED`: it is not believed any more. `LOGIN_REQUIRED`: the peer did not prove who it is, and must here.
+    `OVER_BUDGET`: it held most of the memory that an edge has for all sessions together."""
 
     DRAIN = "drain"
     KICKED = "kicked"
@@ -108,6 +119,10 @@ class Farewell(StrEnum):
     OVERLOAD = Reason.OVERLOAD.value
     NOT_LOGGED = "not_logged"
     INTERNAL = Reason.INTERNAL.value
+    EXPIRED = "expired"
+    REVOKED = "revoked"
+    LOGIN_REQUIRED = "login_required"
+    OVER_BUDGET = "over_budget"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +137,7 @@ class Terminated:
 Action = (
     Opened
     | Identified
+    | LoginAsked
     | FramesReceived
     | FrameRefused
     | Delivered

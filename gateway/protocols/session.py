@@ -18,15 +18,13 @@ Invariants
 
 from __future__ import annotations
 
-import json
 import struct
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Sequence, Sized
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from gateway.content import from_json
 from gateway.event import Kind
 from gateway.protocols.actions import (
     Action,
@@ -34,6 +32,7 @@ from gateway.protocols.actions import (
     Delivery,
     Farewell,
     FrameRefused,
+    LoginAsked,
     Opened,
     Outcome,
     RequestDropped,
@@ -41,10 +40,14 @@ from gateway.protocols.actions import (
     RequestsAbandoned,
     Terminated,
 )
+from gateway.protocols.request_budget import RequestBudget
 from gateway.protocols.timers import Timers
 from gateway.raw_log.frames import NO_FACTS, Facts, ReplyAddress
 from gateway.reasons import MeshError, Reason, Rejected
+from gateway.subjects import dotted, is_control
 
+LOGIN = "mesh.login"
+"""The control subject whose requests the edge answers itself: their body is a secret, which the log must not hold."""
 TIMED_OUT = "timeout"
 """How a request of the peer ends that nobody answered in time."""
 
@@ -54,7 +57,8 @@ class SessionSettings:
     """`dialled`: we connected to the peer (a link or a client), so we speak first where the protocol has an order.
 
     `token(n)` gives n random bytes. `message_transport`: the transport keeps the bounds of messages (WebSocket, XMPP):
-    `receive` is given one whole message, and each item of `data_to_send` is one.
+    `receive` is given one whole message, and each item of `data_to_send` is one. `request_budget` is shared by all
+    sessions of an edge.
     """
 
     token: Callable[[int], bytes]
@@ -65,6 +69,7 @@ class SessionSettings:
     ping_seconds: float = 30.0
     pong_timeout_seconds: float = 10.0
     message_transport: bool = False
+    request_budget: RequestBudget = field(default_factory=RequestBudget)
 
 
 @dataclass(slots=True)
@@ -85,7 +90,8 @@ class Session(ABC):
 
     `may_publish`: whether the permissions in force let the peer publish on a subject, for what is answered before the
     router judges it; None where there are none. They may change while the session stands. `half_closed`: the peer says
-    no more and waits for what it is owed, or has gone altogether, which looks the same.
+    no more and waits for what it is owed, or has gone altogether, which looks the same. `control_frames`: how many
+    frames to the mesh itself have come since somebody last set it to 0.
     """
 
     protocol: ClassVar[str]
@@ -93,6 +99,8 @@ class Session(ABC):
 
     def __init__(self, settings: SessionSettings) -> None:
         self.settings = settings
+        self.control_frames = 0
+        self._budget = settings.request_budget
         self.may_publish: Callable[[str], bool] | None = None
         self.closed = False
         self.opened = False
@@ -192,6 +200,10 @@ class Session(ABC):
         """The protocol's own options, which hold from now on as they do for the router. What the two sides have agreed
         on or proven stays, and so do the times of its keepalive."""
 
+    def is_still_proven(self, options: Any) -> bool:  # noqa: ARG002 - most protocols have no login of their own
+        """True if what the peer has proven by its protocol's own login would be taken under these options too."""
+        return True
+
     # -- outputs -----------------------------------------------------------------------------------------------
 
     def data_to_send(self) -> list[bytes]:
@@ -208,6 +220,11 @@ class Session(ABC):
     @property
     def buffered_bytes(self) -> int:
         """Received, and no whole frame yet."""
+        return len(self._buffer)
+
+    @property
+    def held_bytes(self) -> int:
+        """What is kept in memory for this session, apart from what waits to be written."""
         return len(self._buffer)
 
     @property
@@ -284,10 +301,12 @@ class Session(ABC):
         self._end_served()
         if self._served:
             self._act(RequestsAbandoned(tuple(self._served.values())))
+            self._budget.open_requests -= len(self._served)
             self._served.clear()
             self._served_wire.clear()
         for request, asked in self._asked.items():
             self._act(RequestDropped(request, asked.subject))
+        self._budget.open_requests -= len(self._asked)
         self._asked.clear()
         self._act(Terminated(reason, detail))
 
@@ -295,12 +314,26 @@ class Session(ABC):
 
     def _ask(self, request: str, subject: str, now: float, *, progressive: bool = True) -> bool:
         """The peer opened a request. False if one with this id is open already, or too many are."""
-        if request in self._asked or len(self._asked) >= self.max_open_requests:
+        self._count_control(subject)
+        if request in self._asked or not self._has_room(self._asked):
             return False
         deadline = now + self.settings.request_timeout_seconds
         self._asked[request] = PeerRequest(deadline, subject, progressive)
+        self._budget.open_requests += 1
         self.timers.set(("asked", request), deadline)
         return True
+
+    def _is_login(self, subject: str) -> bool:
+        """True if a request on this subject is for the edge. Whom we have dialled does not log in to us."""
+        return not self.settings.dialled and dotted(subject) == LOGIN
+
+    def _ask_for_login(self, request: str, frame: bytes) -> None:
+        """Hands an open request on `mesh.login` to the edge. What the peer sent before it has been reported already."""
+        self._act(LoginAsked(request, frame))
+
+    def _count_control(self, subject: str) -> None:
+        if is_control(subject):
+            self.control_frames += 1
 
     def _open_request_to_cancel(self, request: str) -> str | None:
         """Returns the subject of the open request that a cancel of the peer means; None, counted, if none is open.
@@ -331,6 +364,7 @@ class Session(ABC):
 
     def _forget_asked(self, request: str, outcome: str) -> None:
         if self._asked.pop(request, None) is not None:
+            self._budget.open_requests -= 1
             self.timers.clear(("asked", request))
             self._act(RequestEnded(outcome))
 
@@ -346,10 +380,11 @@ class Session(ABC):
     def _serve(self, wire: Hashable, reply: ReplyAddress) -> Hashable | None:
         """The request goes to the peer. Returns the oldest open one where there are too many: it was given up."""
         given_up = None
-        if len(self._served) >= self.max_open_requests:
+        if self._served and not self._has_room(self._served):
             given_up = next(iter(self._served))
             self._act(RequestsAbandoned((self._served[given_up],), MeshError.TIMEOUT))
             self._unserve(given_up)
+        self._budget.open_requests += wire not in self._served
         self._served[wire] = reply
         self._served_wire[reply.key] = wire
         return given_up
@@ -369,8 +404,13 @@ class Session(ABC):
         """The request is over on this connection: answered or cancelled."""
         reply = self._served.pop(wire, None)
         if reply is not None:
+            self._budget.open_requests -= 1
             self._served_wire.pop(reply.key, None)
         return reply
+
+    def _has_room(self, open_requests: Sized) -> bool:
+        own = len(open_requests)
+        return own < self.max_open_requests and self._budget.has_room(own)
 
 
 def _place_of(fault: Exception) -> str:
@@ -387,17 +427,3 @@ def stamped(frame: bytes, stamps: tuple[int, ...], form: struct.Struct, number: 
     for at in stamps:
         form.pack_into(written, at, number)
     return bytes(written)
-
-
-def error_body(error: MeshError, message: str) -> bytes:
-    """What the mesh says when it answers a request itself; its content type is JSON."""
-    return json.dumps({"code": str(error), "message": message}, separators=(",", ":")).encode()
-
-
-def mesh_error_in(body: bytes) -> MeshError | None:
-    """Which error of a mesh it is that `error_body` wrote there."""
-    try:
-        said = from_json(body)
-        return MeshError(said["code"]) if isinstance(said, dict) else None
-    except (Rejected, KeyError, ValueError):
-        return None

@@ -7,14 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import Generic, Protocol, Self, TypeVar
 from uuid import UUID
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from gateway.auth.keyring import NODE_BYTES, GatewayIdentity, KeyRing
 from gateway.event import Event
 from gateway.protocols.session import Session, SessionSettings
+from gateway.raw_log.container import RecordColumns
 from gateway.raw_log.frames import NO_FACTS, Facts, RawFrame
 from gateway.reasons import Rejected
 
@@ -28,6 +32,16 @@ class Options(BaseModel):
     def confirmed_within_seconds(self) -> float:
         """After this a delivery is confirmed or given up; 0 where it counts as soon as it is written."""
         return 0.0
+
+    @property
+    def admits_unproven(self) -> bool:
+        """Whether peers are taken in that have not proven who they are."""
+        return True
+
+    @property
+    def takes_unauthenticated(self) -> bool:
+        """True if frames are taken from anybody, without a session and without a proof of who sent them."""
+        return False
 
     def for_router(self) -> Self:
         """What decoding and encoding need: without the secrets that only a session has a use for."""
@@ -90,6 +104,65 @@ class ToEvents(Protocol):
         """A whole container at once; `options` by listener. Must agree with ToEvent frame by frame."""
 
 
+@dataclass(slots=True)
+class CommonFrames:
+    """Frames of one record that are plain events of proven nodes, in columns with an item for each.
+
+    Only what is beyond doubt stands here: for each of these frames `to_event` makes an event without headers, or it
+    refuses all frames of the same flow for what they have in common.
+
+    Args:
+        rows: their indexes in the record, ascending.
+        flows: two frames of one source have the same flow only if their events differ in nothing but id, times,
+            message id and body.
+        repeat_keys: by which repeats are known.
+        message_ids: as text.
+        sent_at: in microseconds.
+        bodies: a body of the type JSON has been found to be that.
+    """
+
+    rows: NDArray[np.intp]
+    received_at: NDArray[np.int64]
+    flows: list[bytes]
+    repeat_keys: list[bytes]
+    message_ids: list[bytes]
+    sent_at: list[int]
+    bodies: list[bytes]
+    frames: list[bytes]
+
+    def __len__(self) -> int:
+        return len(self.frames)
+
+    def only(self, is_kept: Sequence[bool]) -> CommonFrames:
+        """Returns the frames for which `is_kept` is true."""
+        kept = np.array(is_kept, bool)
+        return CommonFrames(
+            self.rows[kept],
+            self.received_at[kept],
+            list(compress(self.flows, is_kept)),
+            list(compress(self.repeat_keys, is_kept)),
+            list(compress(self.message_ids, is_kept)),
+            list(compress(self.sent_at, is_kept)),
+            list(compress(self.bodies, is_kept)),
+            list(compress(self.frames, is_kept)),
+        )
+
+
+class CommonReader(Protocol):
+    """Reads the frames of a record that are beyond doubt, with the keys and settings of one Env."""
+
+    def read(
+        self, record: RecordColumns, rows: NDArray[np.intp], options: Mapping[str, Options], /
+    ) -> CommonFrames | None:
+        """Returns the common frames among these rows, which are all of this protocol; None where there are none.
+        `options` has those of each listener."""
+
+
+class ReadsCommon(Protocol):
+    def __call__(self, env: Env, nonce: str, /) -> CommonReader:
+        """Returns a reader. `nonce`: letters and digits that no sender can know."""
+
+
 class FromEvent(Protocol[OptionsT_contra]):
     def __call__(self, event: Event, target: Target, options: OptionsT_contra, env: Env, /) -> Encoded:
         """The frame for a target; raises Rejected (untranslatable, too_large, no_responder)."""
@@ -148,6 +221,7 @@ class ProtocolSpec(Generic[OptionsT]):
     dedup_key: DedupKey[OptionsT]
     session: Callable[[SessionSettings, OptionsT], Session] | None = None
     to_events: ToEvents | None = None
+    reads_common: ReadsCommon | None = None
     text_messages: bool = False
     calls_may_be_events: bool = False
     message_id_bits: int | None = None

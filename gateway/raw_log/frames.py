@@ -41,6 +41,24 @@ class Source:
     auth: Auth = Auth.NONE
     key_id: str = ""
     facts: Facts = field(default_factory=lambda: NO_FACTS)
+    _packed: bytes = field(default=b"", init=False, repr=False, compare=False)
+
+    def pack(self) -> bytes:
+        """Returns what a record keeps of a source, which is packed once: a device sends many packets."""
+        if not self._packed:
+            self._packed = msgpack.packb(
+                (
+                    self.protocol,
+                    self.listener,
+                    self.session,
+                    self.peer,
+                    self.node,
+                    self.auth.value,
+                    self.key_id,
+                    dict(self.facts),
+                )
+            )
+        return self._packed
 
     @property
     def session_id(self) -> str:

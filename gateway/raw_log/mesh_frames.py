@@ -175,5 +175,5 @@ def decode(data: bytes) -> MeshFrame:
         fields: dict[str, Any] = json.loads(data)
         frame_type = _TYPES[fields.pop("type")]
         return frame_type(**{name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()})
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise Rejected(Reason.MALFORMED, f"mesh frame: {type(error).__name__}") from None

@@ -2,15 +2,18 @@
 Plain HTTP.
 
 It runs in threads of its own, so it answers while the data path is stuck; that is when one wants to look.
+
+Invariant: whatever is asked, it answers only under a name that no stranger can give out: an address, a name of this
+machine or cluster, or one of the configuration. Else any site could have its own name lead here, and read along from a
+browser that reaches this address.
 """
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import socket
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import MappingProxyType
@@ -21,7 +24,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from gateway import __version__
-from gateway.address import HostPort
+from gateway.address import HostPort, host_name, is_private
 from gateway.errors import SetupError
 
 REQUEST_SECONDS = 10  # a scraper that says nothing for so long is dropped
@@ -31,8 +34,13 @@ POLL_SECONDS = 0.1
 Check = Callable[[], dict[str, str]]
 """What is missing or away, by name; empty when all is well."""
 READY = "/healthz/ready"
-PRIVATE_DOMAINS = (".svc", ".svc.cluster.local", ".localhost")
-ALWAYS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
+ALWAYS = {
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+}
+"""What every answer carries. A page that needs more of a browser brings a policy of its own."""
 
 
 class Answer(NamedTuple):
@@ -53,8 +61,7 @@ class Management:
 
     `away`: what is outside and not there; `/healthz/ready` tells of it, and the part is ready all the same.
 
-    `browsed`: pages that show browsers what peers have sent. They answer only under names that no stranger can give
-    out: else any site could have its own name lead here, and read along.
+    `names`: the public names under which it answers too.
     """
 
     def __init__(
@@ -68,7 +75,7 @@ class Management:
         config: Callable[[], dict[str, Any]],
         pages: Mapping[str, Page] | None = None,
         commands: Mapping[str, Command] | None = None,
-        browsed: Mapping[str, Page] | None = None,
+        names: Collection[str] = (),
     ) -> None:
         self._registry = registry
         self._checks = {"/healthz/started": started, READY: ready, "/healthz/live": dict}
@@ -76,7 +83,7 @@ class Management:
         self._config = config
         self._pages = dict(pages or {})
         self._commands = dict(commands or {})
-        self._browsed = dict(browsed or {})
+        self._names = {host_name(name) for name in (address.host, *names)}
         try:
             self._server = _Server(address, _handler(self))
         except OSError as error:
@@ -93,6 +100,9 @@ class Management:
         self._server.server_close()
 
     def answer(self, path: str, accept: str, host: str) -> Answer:
+        """Answers a GET. `host` is the Host header, which browsers always send."""
+        if not self._is_known(host):
+            return _unknown(host)
         route, _, query = path.partition("?")
         if (check := self._checks.get(route)) is not None:
             missing = check()
@@ -109,20 +119,27 @@ class Management:
             return json_answer(200, self._config())
         if (page := self._pages.get(route)) is not None:
             return page(dict(parse_qsl(query)))
-        if (page := self._browsed.get(route)) is not None:
-            if not is_private(host):
-                return json_answer(403, {"error": f"this page answers to an address or to localhost, not to {host!r}"})
-            return page(dict(parse_qsl(query)))
         return json_answer(404, {"error": "no such page"})
 
-    def obey(self, path: str, origin: str | None) -> Answer:
-        """`origin`: browsers put it on every POST, so any page that an operator looks at could send one."""
+    def obey(self, path: str, host: str, origin: str | None) -> Answer:
+        """Obeys a POST. Browsers put `origin` on each, so any page that an operator looks at could send one."""
+        if not self._is_known(host):
+            return _unknown(host)
         if origin is not None:
             return json_answer(403, {"error": "commands are not taken from web pages"})
         for route, command in self._commands.items():
             if path.startswith(route):
                 return command(unquote(path.removeprefix(route)))
         return json_answer(404, {"error": "no such command"})
+
+    def _is_known(self, host: str) -> bool:
+        return is_private(host) or host_name(host) in self._names
+
+
+def _unknown(host: str) -> Answer:
+    """What somebody hears whose browser may have been led here by a stranger's name."""
+    why = f"this address answers to an IP address, to a name without a domain, and to management_hosts; not to {host!r}"
+    return json_answer(HTTPStatus.FORBIDDEN, {"error": why})
 
 
 def json_answer(status: int, value: Any) -> Answer:
@@ -149,8 +166,11 @@ def _handler(management: Management) -> type[BaseHTTPRequestHandler]:
             headers = self.headers
             self._answer(management.answer(self.path, headers.get("Accept", ""), headers.get("Host", "")))
 
+        do_HEAD = do_GET  # noqa: N815 - the name that http.server looks for
+
         def do_POST(self) -> None:
-            self._answer(management.obey(self.path, self.headers.get("Origin")))
+            headers = self.headers
+            self._answer(management.obey(self.path, headers.get("Host", ""), headers.get("Origin")))
 
         def _answer(self, answer: Answer) -> None:
             self.send_response(answer.status)
@@ -158,26 +178,10 @@ def _handler(management: Management) -> type[BaseHTTPRequestHandler]:
             for name, value in (sizes | ALWAYS | dict(answer.headers)).items():
                 self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(answer.body)
+            if self.command != "HEAD":
+                self.wfile.write(answer.body)
 
         def log_message(self, format: str, *args: Any) -> None:
             """Scrapes are not logged."""
 
     return Handler
-
-
-def is_private(host: str) -> bool:
-    """Of a Host header: an address, or a name that public DNS knows nothing of.
-
-    >>> [is_private(host) for host in ("127.0.0.1:9640", "[::1]:9640", "localhost:9640", "edge-0.edges.mesh.svc:9640")]
-    [True, True, True, True]
-    >>> [is_private(host) for host in ("", "evil.example.com:9640", "127.0.0.1.evil.example.com")]
-    [False, False, False]
-    """
-    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
-    name = name.strip("[]").rstrip(".").lower()
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return name.endswith(PRIVATE_DOMAINS) or (name != "" and "." not in name)
-    return True

@@ -69,9 +69,10 @@ PEERS = row(
     ),
     lines(
         "Open requests",
-        "Of peers that wait for an answer.",
+        "Of peers that wait for an answer; and those with what peers are asked, which `limits.open_requests` bounds.",
         "short",
         Query(total(of("requests_in_flight"), by="listener"), "{{listener}}"),
+        Query(total(of("open_requests"), by="edge"), "{{edge}}: both ways"),
         width=12,
     ),
     lines(
@@ -129,6 +130,18 @@ IN = row(
         ),
         "bytes",
         Query(total(of("in_flight_bytes"), by="edge"), "{{edge}}"),
+    ),
+    lines(
+        "Held for sessions",
+        "Not read, not confirmed, or not sent to the end. At `limits.held_bytes` those that hold most are ended.",
+        "bytes",
+        Query(total(of("held_bytes"), by="edge"), "{{edge}}"),
+    ),
+    lines(
+        "Read later",
+        "Share of the time that streams were not read, for they send more than they may. 1: one always waits.",
+        "short",
+        Query(rate("throttled_seconds_total", by="listener"), "{{listener}}"),
     ),
     lines(
         "Dropped by the kernel",

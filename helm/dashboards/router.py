@@ -14,15 +14,15 @@ NOW = row(
     "Now",
     stat(
         "Since the last commit",
-        "Of the lane that has waited longest. In real time a batch takes a minute.",
+        "Of the lane that has waited longest. In real time a batch takes three minutes.",
         "s",
         Query(f"max({SINCE_COMMIT})", "age"),
         width=5,
-        steps=((90, "orange"), (150, "red")),
+        steps=((240, "orange"), (480, "red")),
     ),
     stat(
         "Lanes in real time",
-        "Under `auto` a lane that falls behind goes over to micro-batches until it has caught up.",
+        "The others run in micro-batches, as `router.mode` says.",
         "percentunit",
         Query(f"avg({of('lane_realtime')})", "share"),
         width=5,
@@ -37,7 +37,7 @@ NOW = row(
     ),
     stat(
         "Dropped as late",
-        "Rows that Spark dropped behind the watermark, a second. Each is a lost frame: this must stay 0.",
+        "Raw records that Spark dropped behind the watermark, a second. Their outputs are lost: this must stay 0.",
         "cps",
         Query(rate("state_rows_dropped_by_watermark_total"), "rows"),
         width=5,
@@ -80,7 +80,7 @@ PACE = row(
     lines(
         "Since the last commit",
         (
-            "What a crash would repeat. A saw tooth of one minute in real time, of less than a second under "
+            "What a crash would repeat. A saw tooth of three minutes in real time, of less than a second under "
             "micro-batches."
         ),
         "s",
@@ -114,36 +114,60 @@ PACE = row(
 STATE = row(
     "Dedup state",
     lines(
-        "Rows",
-        "Keys that are remembered, of up to three windows. Grows with new ids a second, never with time.",
+        "Message ids",
+        "What a repeat is known by, in the memory of the lane's worker. Grows with new ids a second, never with time.",
         "short",
-        Query(total(of("state_rows"), by="lane"), "{{lane}}"),
+        Query(total(of("known_ids"), by="lane"), "{{lane}}"),
+        width=6,
     ),
     lines(
-        "Memory",
-        "Of the state store.",
+        "Memory of the message ids",
+        "27 to 54 bytes an id.",
         "bytes",
-        Query(total(of("state_bytes"), by="lane"), "{{lane}}"),
+        Query(total(of("known_ids_bytes"), by="lane"), "{{lane}}"),
+        width=6,
     ),
     lines(
-        "Watermark behind the clock",
-        "What lies behind it is forgotten. Far more than the windows: the state does not shrink.",
+        "Message ids read at the start",
+        "How long a lane's worker took to read them from the state when it began.",
         "s",
-        Query(greatest("watermark_lag_seconds", by="lane"), "{{lane}}", "no bucket has passed since the start"),
+        Query(greatest("known_ids_rebuild_seconds", by="lane"), "{{lane}}"),
+        width=6,
     ),
     lines(
         "Repeats dropped",
-        "Frames whose key was known, told at each commit.",
+        "Frames whose id was known.",
         "cps",
         Query(rate("duplicates_total", by="lane"), "{{lane}}"),
-        width=12,
+        width=6,
+    ),
+    lines(
+        "Rows",
+        "One a raw record, with the ids that it brought. Each leaves when it is behind the watermark.",
+        "short",
+        Query(total(of("state_rows"), by="lane"), "{{lane}}", "Spark tells it from its second batch on"),
+        width=6,
+    ),
+    lines(
+        "Memory of the state store",
+        "RocksDB's, in the JVM's process.",
+        "bytes",
+        Query(total(of("state_bytes"), by="lane"), "{{lane}}"),
+        width=6,
+    ),
+    lines(
+        "Watermark behind the clock",
+        "What lies behind it leaves the state. It moves on with each commit; it grows where no record comes.",
+        "s",
+        Query(greatest("watermark_lag_seconds", by="lane"), "{{lane}}", "Spark tells it from its second batch on"),
+        width=6,
     ),
     lines(
         "Honest frames lost to equal ids",
         "The bound of the birthday paradox for the last window, as if one node had sent everything.",
         "short",
         Query(total(of("message_id_collisions_expected"), by="protocol"), "{{protocol}}"),
-        width=12,
+        width=6,
     ),
 )
 

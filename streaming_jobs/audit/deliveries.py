@@ -23,8 +23,8 @@ from gateway.raw_log.frames import ReplyAddress, session_id
 from gateway.reasons import Rejected
 from streaming_jobs.judging.judged import numbered, receivers
 from streaming_jobs.judging.reading import stands_in, task_id
-from streaming_jobs.router.plan import PlainArray
-from streaming_jobs.routing.work import ROUTER
+from streaming_jobs.plain_types import PlainArray
+from streaming_jobs.routing.change_records import ROUTER
 
 PAIR = ("event_id", "part", "destination")
 """What names a delivery."""

@@ -5,7 +5,8 @@ judged ⟕ events ⟕ refusals ─► covered (a window over each key) ─► ac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
@@ -15,11 +16,12 @@ from gateway.config import Config
 from gateway.event import SECOND_US
 from gateway.history.places import Span
 from gateway.reasons import Stage
+from gateway.rejected_frame import KEPT_BYTES
 from streaming_jobs.audit.account import Account, Evidence, account
 from streaming_jobs.events_table import attributes_in
 from streaming_jobs.judging.judged import Verdict
 from streaming_jobs.judging.reading import event_print, header
-from streaming_jobs.routing.dedup import LATEST_SECONDS, Buckets
+from streaming_jobs.routing.known_ids import repeat_horizon_seconds
 
 ACCOUNT = StructType([StructField(name, StringType()) for name in Account._fields])
 SPAN = StructType(
@@ -47,7 +49,7 @@ def refusals_then(rejected: DataFrame) -> DataFrame:
     told = rejected.where(header("stage") != str(Stage.DELIVER)).select(
         F.coalesce(header("again"), header("event_id")).alias("place"),
         header("reason").alias("reason"),
-        F.md5(F.coalesce("value", F.lit(b""))).alias("print"),
+        F.md5(F.substring(F.coalesce("value", F.lit(b"")), 1, KEPT_BYTES)).alias("print"),
         "logged_at",
     )
     return told.groupBy("place").agg(
@@ -72,7 +74,7 @@ def accounted(judged: DataFrame, events: DataFrame, refusals: DataFrame, config:
         evidence = evidence.withColumn(name, F.coalesce(name, F.array().cast("array<string>")))
     give: Callable[..., Column] = F.udf(_account, ACCOUNT, useArrow=False)
     return (
-        _covered(evidence, Buckets.of(config))
+        _covered(evidence, repeat_horizon_seconds(config))
         .select("*", give(*Evidence._fields).alias("account"))
         .select("*", "account.*")
     )
@@ -84,45 +86,66 @@ def _account(*evidence: object) -> tuple[str, ...]:
     return tuple(str(part) for part in account(given))
 
 
-def _covered(evidence: DataFrame, buckets: Buckets) -> DataFrame:
-    """Whether an earlier frame with the same key has marked the time of this one, as the router's buckets are marked.
+def _covered(evidence: DataFrame, horizon_seconds: int) -> DataFrame:
+    """Says of each frame whether it is a repeat: the last frame with its key that passed lies within the horizon.
 
-    All that the router took for an event marks, so a repeat does too. In another partition (of a node that has moved)
-    what came first cannot be told: there, any that came through will do.
+    What stands in the topics has passed. That tells all repeats, unless a frame was lost: then its own repeats look
+    lost as well. The keys where anything looks lost are gone through once more, frame by frame.
     """
-    keyed = evidence.where("key IS NOT NULL").withColumn("bucket", _bucket(_seconds("received_at"), buckets))
-    place = F.struct("partition", "offset", "frame_index")
-    marks = keyed.where(~_was_refused()).select("key", F.explode(_marks(buckets)).alias("bucket"), place.alias("mark"))
-    first_marks = marks.groupBy("key", "bucket").agg(F.min("mark").alias("first_mark"))
-    elsewhere = F.when(_came_through(), F.col("partition"))
-    of_key = Window.partitionBy("key")
-    moved = (F.min(elsewhere).over(of_key) != F.col("partition")) | (
-        F.max(elsewhere).over(of_key) != F.col("partition")
+    keyed = evidence.where("key IS NOT NULL").withColumn("received", _seconds("received_at"))
+    of_key = Window.partitionBy("key", "partition")
+    before = of_key.orderBy("offset", "frame_index").rowsBetween(Window.unboundedPreceding, -1)
+    passed_last = F.last(F.when(_has_passed(), F.col("received")), ignorenulls=True).over(before)
+    is_repeat = F.coalesce(F.abs(F.col("received") - passed_last) <= horizon_seconds, F.lit(False))
+    looks_lost = ~(F.col("covered") | _has_passed() | _was_refused())
+    told = (
+        keyed.withColumn("is_moved", _is_moved())
+        .withColumn("covered", is_repeat)
+        .withColumn("is_doubtful", F.max(looks_lost).over(of_key))
     )
-    marked = F.coalesce(F.col("first_mark") < place, F.lit(False))
+    repeats = _repeats(told.where("is_doubtful"), horizon_seconds)
     covered = (
-        keyed.withColumn("moved", F.coalesce(moved, F.lit(False)))
-        .join(first_marks, ["key", "bucket"], "left")
-        .withColumn("covered", marked | F.col("moved"))
-        .drop("bucket", "moved", "first_mark")
+        told.join(repeats, "event_id", "left")
+        .withColumn("covered", F.when(F.col("is_doubtful"), F.col("is_repeat").isNotNull()).otherwise(F.col("covered")))
+        .withColumn("covered", F.col("covered") | F.col("is_moved"))
+        .drop("received", "is_moved", "is_doubtful", "is_repeat")
     )
     return covered.unionByName(evidence.where("key IS NULL").withColumn("covered", F.lit(False)))
 
 
-def _marks(buckets: Buckets) -> Column:
-    """The buckets that a frame marks. What was read long after its receipt counted as received `LATEST` before that:
-    then it is not known where its repeats fall, and all in between count as marked.
+def _repeats(keyed: DataFrame, horizon_seconds: int) -> DataFrame:
+    """Returns the ids of the frames that are repeats, by the rule alone."""
+    frame = F.struct("offset", "frame_index", "received", _was_refused().alias("was_refused"), "event_id")
+    frames = keyed.groupBy("key", "partition").agg(F.sort_array(F.collect_list(frame)).alias("frames"))
+    find: Callable[..., Column] = F.udf(partial(_find_repeats, horizon_seconds), "array<string>", useArrow=False)
+    return frames.select(F.explode(find("frames")).alias("event_id")).withColumn("is_repeat", F.lit(True))
+
+
+def _find_repeats(horizon_seconds: int, frames: Iterable[tuple[int, int, int, bool, str]]) -> list[str]:
+    passed_last: int | None = None
+    repeats = []
+    for _, _, received, was_refused, event_id in frames:
+        if passed_last is not None and abs(received - passed_last) <= horizon_seconds:
+            repeats.append(event_id)
+        elif not was_refused:
+            passed_last = received
+    return repeats
+
+
+def _is_moved() -> Column:
+    """Frames with its key came through in another partition (of a node that has moved). What came first cannot be told
+    then: any that came through will do.
     """
-    received = _seconds("received_at")
-    at = F.greatest(received, F.coalesce(_seconds("written_at") - LATEST_SECONDS, F.lit(0)))
-    last = _bucket(at, buckets)
-    reaches_on = at + buckets.window_seconds >= last + buckets.bucket_seconds
-    until = F.when(reaches_on, last + buckets.bucket_seconds).otherwise(last)
-    return F.sequence(_bucket(received, buckets), until, F.lit(buckets.bucket_seconds).cast("long"))
+    elsewhere, of_key = F.when(_came_through(), F.col("partition")), Window.partitionBy("key")
+    other = (F.min(elsewhere).over(of_key) != F.col("partition")) | (
+        F.max(elsewhere).over(of_key) != F.col("partition")
+    )
+    return F.coalesce(other, F.lit(False))
 
 
-def _bucket(seconds: Column, buckets: Buckets) -> Column:
-    return seconds - seconds % buckets.bucket_seconds
+def _has_passed() -> Column:
+    """Its key was remembered: something stands in the topics of it, or it only told the mesh itself something."""
+    return (_came_through() | (F.col("verdict") == str(Verdict.CONTROL))) & ~_was_refused()
 
 
 def _seconds(column: str) -> Column:

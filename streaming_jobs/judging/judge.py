@@ -12,18 +12,17 @@ from gateway.interests import changes
 from gateway.interests.changes import Change, NewEpoch, Put
 from gateway.interests.interest import Interest
 from gateway.interests.records import apply_record
+from gateway.kafka.interest_reader import InterestRecord
 from gateway.raw_log import mesh_frames
 from gateway.raw_log.container import decode_record
 from gateway.raw_log.frames import Again, RawFrame
 from gateway.raw_log.mesh_frames import MESH, EdgeStarted, InterestChanged
 from gateway.reasons import Rejected
+from gateway.rejected_frame import KEPT_BYTES
 from streaming_jobs.judging.judged import NO_EFFECT, Effect, Judged, Verdict, frame_print, judged, numbered
 from streaming_jobs.routing.destinations import Fanout, destination_of
 from streaming_jobs.routing.mesh_state import MeshState
 from streaming_jobs.routing.rows import RowFunctions
-
-InterestRecord = tuple[bytes, bytes | None]
-"""Key and value of a record of the compacted topic."""
 
 
 class Judge:
@@ -39,12 +38,16 @@ class Judge:
         trust = trust_file.load(config.trust, entry=config.identity.key)
         return cls(config, trust.keys, trust.identity)
 
-    def begin(self, standing: Iterable[InterestRecord]) -> None:
-        """Forgets all interests but these."""
+    def begin(self, standing: Iterable[InterestRecord], *, keeps_leases: bool = False) -> None:
+        """Forgets all interests but these.
+
+        Args:
+            keeps_leases: as for `apply_record`; True for who asks who is there now.
+        """
         self._state = MeshState(self._config, self._keys, self._identity)
         self.rows = RowFunctions(self._state)
         for key, value in standing:
-            apply_record(self._state.table, key, value)
+            apply_record(self._state.table, key, value, keeps_leases=keeps_leases)
 
     def record(self, value: bytes, partition: int, offset: int) -> Iterator[Judged]:
         """Every frame of a record. What is no record at all counts as one frame, as the router counts it."""
@@ -53,7 +56,7 @@ class Judge:
         except Rejected as refused:
             yield Judged(
                 f"{partition}-{offset}-0", partition, offset, 0, 0, "", "", 0, Verdict.REJECTED.value,
-                reasons=(refused.reason.value,), frame_print=frame_print(value),
+                reasons=(refused.reason.value,), frame_print=frame_print(value[:KEPT_BYTES]),
             )  # fmt: skip
             return
         routed = self.rows.route_frames(frames, partition, offset)

@@ -8,14 +8,14 @@ from enum import StrEnum
 from hashlib import md5
 from typing import NamedTuple
 
-from gateway import cloud_event, egress_codec
+from gateway import cloud_event
 from gateway.cloud_event import TRACE_HEADER
-from gateway.egress import Deliver, Group
-from gateway.egress_codec import EgressRecord
+from gateway.egress import Deliver, Entry, Group
 from gateway.raw_log.frames import datagram_name, session_id
 from gateway.reasons import Stage
+from gateway.rejected_frame import KEPT_BYTES
 from streaming_jobs.routing.outputs import Out
-from streaming_jobs.routing.packing import Routed
+from streaming_jobs.routing.routed_frame import RoutedFrame
 
 _SESSION = re.compile(r"(?:[A-Za-z0-9-]*-)?([0-9]+)\.([0-9a-f]+)\.([0-9]+)", re.ASCII)
 _DELIVER = Stage.DELIVER.encode()
@@ -70,7 +70,7 @@ class Effect(NamedTuple):
 NO_EFFECT = Effect()
 
 
-def judged(routed: Routed, partition: int, offset: int, mesh: str, effect: Effect = NO_EFFECT) -> Judged:
+def judged(routed: RoutedFrame, partition: int, offset: int, mesh: str, effect: Effect = NO_EFFECT) -> Judged:
     raw = routed.raw
     by_topic: dict[str, list[Out]] = {}
     for out in routed.outs:
@@ -91,8 +91,8 @@ def judged(routed: Routed, partition: int, offset: int, mesh: str, effect: Effec
         routed.key,
         reasons,
         event_print(cloud_event.attributes(event, mesh), event.body) if event else "",
-        frame_print(raw.data),
-        tuple(_destinations(by_topic.get("egress", []))),
+        frame_print(raw.data[:KEPT_BYTES]),
+        tuple(name for ordinal, entry in routed.entries for name in destinations_of([entry], ordinal)),
         effect.touched,
         effect.causes,
     )
@@ -103,14 +103,9 @@ def _reasons(rejected: Iterable[Out]) -> tuple[str, ...]:
     return tuple(one["reason"].decode() for one in headers if one["stage"] != _DELIVER)
 
 
-def _destinations(outs: Iterable[Out]) -> Iterable[str]:
-    for out in outs:
-        yield from destinations_of(egress_codec.decode(out.value or b""), out.partition or 0)
-
-
-def destinations_of(record: EgressRecord, edge_ordinal: int) -> Iterable[str]:
-    """Everyone a record of `egress` goes to."""
-    for entry in record:
+def destinations_of(entries: Iterable[Entry], edge_ordinal: int) -> Iterable[str]:
+    """Returns everyone that these entries for an edge go to."""
+    for entry in entries:
         if isinstance(entry, Deliver):
             for group in entry.groups:
                 yield from receivers(group, entry.epoch, edge_ordinal)

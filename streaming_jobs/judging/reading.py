@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from functools import cache, reduce
 from pathlib import Path
 from typing import Any
@@ -23,10 +24,11 @@ from pyspark.sql.types import (
 from gateway.config import Config, load
 from gateway.config.kafka import TopicName
 from gateway.history.places import Span
-from gateway.history.topics import History
-from streaming_jobs.judging.judge import InterestRecord, Judge
+from gateway.kafka.interest_reader import InterestReader, InterestRecord
+from gateway.topics.records import open_consumer
+from streaming_jobs.judging.judge import Judge
 from streaming_jobs.judging.judged import FIXED_ATTRIBUTES, PROOF_ATTRIBUTES, READ_ATTRIBUTES
-from streaming_jobs.router.plan import PlainArray
+from streaming_jobs.plain_types import PlainArray
 from streaming_jobs.spark import BRIEF_JVM, start_spark
 
 Spans = Mapping[int, Span]
@@ -160,9 +162,8 @@ def standing(config: Config, before_us: int) -> list[InterestRecord]:
     """The interests topic up to a time. What ended before, and was compacted away since, is not in it: then there are
     fewer receivers than there were, never more.
     """
-    with History(config) as history:
-        spans = history.between("interests", None, before_us)
-        return [(record.key or b"", record.value) for record in history.read("interests", spans)]
+    with closing(InterestReader(config, open_consumer)) as reader:
+        return list(reader.read_until(before_us).items())
 
 
 def task_id() -> int:

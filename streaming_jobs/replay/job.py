@@ -35,7 +35,7 @@ from streaming_jobs.judging.reading import read_topic, standing, start_batch
 from streaming_jobs.judging.stretch import Stretch, choose_stretch
 from streaming_jobs.replay.changes import LISTED, Change, Outcome, Replay, differing
 from streaming_jobs.replay.put_in import AgainWriter, Given
-from streaming_jobs.routing.dedup import Buckets
+from streaming_jobs.routing.known_ids import repeat_horizon_seconds
 from streaming_jobs.spark import brief
 
 Say = Callable[[str], None]
@@ -119,7 +119,7 @@ class ReplayJob:
 
     def _send(self) -> None:
         rows = self._candidates().orderBy("partition", "offset", "frame_index").collect()
-        self._judge.begin(standing(self._config, now_us()))
+        self._judge.begin(standing(self._config, now_us()), keeps_leases=True)
         chosen: list[Given] = []
         because: list[str] = []
         for row, logged in self._logged(rows):
@@ -145,7 +145,7 @@ class ReplayJob:
     def _candidates(self) -> DataFrame:
         """Frames that are an event today, which their receivers have not got; with who has."""
         frames = _unheard(self._tables.frames.where("verdict = 'event' AND NOT again AND counted != 'duplicate'"),
-                          Buckets.of(self._config).reach_seconds * SECOND_US)  # fmt: skip
+                          repeat_horizon_seconds(self._config) * SECOND_US)  # fmt: skip
         joined = frames.join(self._reached(), "event_id", "left").join(self._missed(), "event_id", "left")
         because = (
             F.when(F.col("counted").isin("rejected", "lost") & ~F.col("heard"), F.lit(ACCEPTED_TODAY))

@@ -34,6 +34,7 @@ class AgainWriter:
             self._producer = KafkaProducer(
                 **config.kafka.client_settings(),
                 acks="all",
+                compression_type="zstd",
                 enable_idempotence=True,
                 max_request_size=config.kafka.message_bytes,
                 bootstrap_timeout_ms=CONNECT_SECONDS * 1000,

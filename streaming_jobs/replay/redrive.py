@@ -25,7 +25,7 @@ from gateway.reasons import Rejected, Stage
 from gateway.topics.records import Record
 from streaming_jobs.judging.judge import Judge
 from streaming_jobs.replay.put_in import AgainWriter, Given
-from streaming_jobs.routing.dedup import Buckets
+from streaming_jobs.routing.known_ids import repeat_horizon_seconds
 
 Reached = Mapping[str, frozenset[str]]
 """By event id, the destinations and nodes that have got it."""
@@ -118,7 +118,7 @@ class Redrive:
         if not keyed:
             return
         by_bytes = {(frame.position.partition, frame.raw.data): frame for frame in keyed}
-        reach = Buckets.of(self.config).reach_seconds * SECOND_US
+        reach = repeat_horizon_seconds(self.config) * SECOND_US
         times = [frame.logged_at for frame in keyed]
         spans = self.history.between("raw", min(times) - reach, max(times) + reach)
         for record in self.history.read("raw", {number: spans[number] for number, _ in by_bytes}):

@@ -2,9 +2,10 @@
 
     version.json             the format of all this, and the build that began it
     lock, counts/            see `lock` and `counts`
+    ids/partition-0          see `snapshot`
     lane-0/offsets/12        where batch 12 ends, in the raw log
     lane-0/commits/12        batch 12 is done
-    lane-0/state/…           the dedup's, in Spark's own format
+    lane-0/state/…           the ids that have passed, in Spark's own format
 
 Nothing in it is the only copy: without one the router reads the raw log again. So what is in doubt is refused, in one
 line, and never mended.
@@ -19,9 +20,9 @@ from pathlib import Path
 from gateway import __version__
 from gateway.errors import SetupError
 
-FORMAT = 2
-"""Another plan, other keys of the dedup or other lanes' partitions would be another format. (In the first the dedup's
-keys began with the message, and not with the bucket.)"""
+FORMAT = 3
+"""Another plan, or another form of the stored ids, would be another format. (In the first two each id was a row of its
+own, and a lane had several raw partitions.)"""
 VERSION_FILE = "version.json"
 _ANEW = "move it away, and the router reads the raw log again from its beginning and repeats nothing"
 
@@ -33,6 +34,7 @@ SIGNS_OF_DAMAGE = (
     "CHECKPOINT_MISSING_METADATA_FILE",
     "MALFORMED_LOG_FILE",
     "Checksum error",
+    "FileNotFoundException",
 )
 """What Spark says of a checkpoint that it cannot go on from. It never goes on without the state that it had."""
 
@@ -60,18 +62,6 @@ def claim(checkpoint: Path) -> None:
             f"router.checkpoint {checkpoint} has format {found['format']}, begun by {found.get('begun_by', '?')}; this"
             f" build, {__version__}, reads format {FORMAT}: run the build that wrote it, or {_ANEW}"
         )
-
-
-def committed_watermark(lane: Path) -> int:
-    """Of the last committed batch of a lane, in whole seconds; 0 if there is none."""
-    batch = last_commit(lane)
-    if batch is None:
-        return 0
-    path = lane / "commits" / str(batch)
-    try:
-        return int(json.loads(path.read_text().splitlines()[-1]).get("nextBatchWatermarkMs", 0)) // 1000
-    except (OSError, ValueError, IndexError, AttributeError, TypeError) as error:
-        raise _damaged(path) from error
 
 
 def committed_offsets(lane: Path) -> dict[int, int]:

@@ -16,6 +16,7 @@ Invariants
 2. `counted` is the first offset that is not in the counts, and stands in the same slot. What is before it is a repeat
    (of a batch that was not committed) and is not counted again: counts are exact under crashes of workers and of the
    router. A machine that loses power may lose the file's last seconds, as it loses the page cache.
+   What a worker only states (how many ids it knows) is no count, and always says how it is now.
 3. A writer holds a lock of the kernel's. A reader holds none, so nothing that writes can keep a scrape waiting; it
    reads again when a turn was taken meanwhile.
 
@@ -34,6 +35,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from streaming_jobs.routing.tally import Series
 
@@ -42,6 +44,11 @@ MAX_SERIES = 2_048
 under UNCOUNTED, so that no count is lost without a trace."""
 NAMES_BYTES = 192 * 1024
 UNCOUNTED: Series = ("uncounted",)
+KNOWN_IDS: Series = ("known_ids",)
+KNOWN_IDS_BYTES: Series = ("known_ids_bytes",)
+REBUILD_MILLISECONDS: Series = ("known_ids_rebuild_milliseconds",)
+"""What a worker states of its memory."""
+NO_STATES: Mapping[Series, int] = MappingProxyType({})
 LAST_NAME_BYTES = 64  # kept for the name of UNCOUNTED
 READ_TRIES = 1_000
 
@@ -89,31 +96,33 @@ class CountFile:
             os.pwrite(self._file, _BEGIN, 0)
         return mmap.mmap(self._file, _FILE_BYTES)
 
-    def add(self, offset: int, counted: Mapping[Series, int]) -> bool:
-        """Counts what a record gave; False if the record was counted before."""
+    def add(self, offset: int, counted: Mapping[Series, int], states: Mapping[Series, int] = NO_STATES) -> bool:
+        """Counts what a record gave, and puts down what `states` says; False if the record was counted before."""
         fcntl.flock(self._file, fcntl.LOCK_EX)
         try:
             self._words[_ROUTED] = offset + 1
-            return self._add(offset, counted)
+            return self._add(offset, counted, states)
         finally:
             fcntl.flock(self._file, fcntl.LOCK_UN)
 
-    def _add(self, offset: int, counted: Mapping[Series, int]) -> bool:
+    def _add(self, offset: int, counted: Mapping[Series, int], states: Mapping[Series, int]) -> bool:
         words = self._words
         turn = words[_TURN]
         now, next_ = _slot_at(turn), _slot_at(turn + 1)
-        if offset < words[now + _COUNTED]:
-            return False
+        counted_before = words[now + _COUNTED]
+        is_new = offset >= counted_before
         if words[now + _NAMED] != self._named:
             self._learn(words[now + _NAMED])
         used = _COUNTS + len(self._places)
         words[next_ : next_ + used] = words[now : now + used]
-        for series, count in counted.items():
+        for series, count in counted.items() if is_new else ():
             words[next_ + _COUNTS + self._place(series, next_)] += count
-        words[next_ + _COUNTED] = offset + 1
+        for series, value in states.items():
+            words[next_ + _COUNTS + self._place(series, next_)] = value
+        words[next_ + _COUNTED] = max(offset + 1, counted_before)
         words[next_ + _NAMED] = self._named
         words[_TURN] = turn + 1
-        return True
+        return is_new
 
     def _place(self, series: Series, slot: int) -> int:
         """Where a series is counted. A new one's name is in force with the slot that says so."""

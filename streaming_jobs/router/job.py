@@ -1,4 +1,4 @@
-"""Runs the router: a lane is one streaming query over its share of the raw partitions."""
+"""Runs the router: each raw partition has a lane, which is a streaming query."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ from gateway.telemetry.spans import check_spans
 from gateway.topics.ensure import ensure_topics
 from streaming_jobs.router.checkpoint import claim
 from streaming_jobs.router.jvm import JvmMetrics
-from streaming_jobs.router.lane import Lane
+from streaming_jobs.router.lane import Lane, lane_name
 from streaming_jobs.router.lock import CheckpointLock
 from streaming_jobs.router.metrics import RouterMetrics
 from streaming_jobs.router.observer import Observer
-from streaming_jobs.router.pace import Mode
+from streaming_jobs.router.orderly_stop import end_batches
+from streaming_jobs.router.probes import send_probes
 from streaming_jobs.router.progress import ProgressListener
 from streaming_jobs.self_test import self_test
 from streaming_jobs.spark import start_spark, stop_spark
@@ -39,7 +40,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-STATE_PARTITIONS = 1  # of a lane: one, so that what goes in first comes out first
+SPARE_SLOTS = 1
+"""For the short jobs beside the lanes: a lane that starts again reads its state while the others hold their slots."""
+ONE_TASK = {"spark.sql.shuffle.partitions": "1", "spark.python.factory.idleWorkerMaxPoolSize": "1"}
+"""A lane's state has one partition, and its worker waits for the next batch: no other is started for it."""
 WATCH_SECONDS = 0.1
 """How soon the end of a query is noticed: it is part of every recovery."""
 FOLLOW_SECONDS = 1.0
@@ -48,18 +52,9 @@ ASK_MILLISECONDS = 5_000
 WARM_UP_SECONDS = 5
 
 
-def lane_partitions(partitions: int, lanes: int) -> list[list[int]]:
-    """
-    >>> lane_partitions(4, 2)
-    [[0, 2], [1, 3]]
-    """
-    return [list(range(lane, partitions, lanes)) for lane in range(lanes)]
-
-
 def local_master(config: Config) -> str:
-    """Real-time mode runs all tasks of a query at once: one for each raw partition and one for the state."""
-    partitions = config.kafka.topic("raw").partitions
-    return f"local[{partitions + STATE_PARTITIONS * config.lanes + 1}]"
+    """Returns the master for a router in one process: a task slot for each lane, which holds it all the time."""
+    return f"local[{config.lanes + SPARE_SLOTS}]"
 
 
 class Router:
@@ -116,6 +111,7 @@ class Router:
             started=self._missing,
             ready=lambda: {"draining": "this router is going away"} if stop.is_set() else self._unready(),
             config=lambda: redacted(self._settings.config),
+            names=self._config.router.management_hosts,
         )
         management.start()
         observer: Observer | None = None
@@ -135,6 +131,8 @@ class Router:
             self._begun()
             self._watch(stop)
         finally:
+            if spark is not None and stop.is_set():
+                self._end_batches(spark)
             if observer is not None:
                 observer.stop()
             for lane in self._lanes:
@@ -144,7 +142,7 @@ class Router:
                 stop_spark(spark)
 
     def _start_spark(self) -> SparkSession:
-        settings = {**self._spark_settings, "spark.sql.shuffle.partitions": str(STATE_PARTITIONS)}
+        settings = {**self._spark_settings, **ONE_TASK}
         spark = start_spark(f"meshgate-{self._config.mesh}", self._master, settings, archives_classes=True)
         self_test(spark)
         return spark
@@ -152,18 +150,24 @@ class Router:
     def _start_lanes(self, spark: SparkSession) -> None:
         raw = RawBounds(self._config)
         spark.streams.addListener(ProgressListener(self._metrics.committed))
-        shares = lane_partitions(self._config.kafka.topic("raw").partitions, self._config.lanes)
-        for number, partitions in enumerate(shares):
-            folder = (self._checkpoint / f"lane-{number}").resolve()
+        for number in range(self._config.lanes):
+            name = lane_name(number)
+            folder = (self._checkpoint / name).resolve()
             folder.mkdir(parents=True, exist_ok=True)
-            self._metrics.lane_started(f"lane-{number}", partitions)
-            processed = partial(self._metrics.processed, partitions)
-            self._lanes.append(
-                Lane(
-                    self._config, spark, number, partitions, folder,
-                    raw=raw, processed=processed, accepts_loss=self._accepts_loss,
-                )
-            )  # fmt: skip
+            self._metrics.lane_started(name, number)
+            processed = partial(self._metrics.processed, number)
+            lane = Lane(
+                self._config, spark, number, folder, raw=raw, processed=processed, accepts_loss=self._accepts_loss
+            )
+            self._lanes.append(lane)
+
+    def _end_batches(self, spark: SparkSession) -> None:
+        """Lets the open real-time batches end with a commit, and keeps Spark from telling at length that it stops."""
+        commits = {lane: lane.last_commit() for lane in self._lanes if lane.is_realtime and lane.failure() is None}
+        if commits:
+            wake = partial(send_probes, self._config, range(self._config.lanes))
+            end_batches(spark, wake, lambda: all(lane.last_commit() != before for lane, before in commits.items()))
+        spark.sparkContext.setLogLevel("OFF")
 
     def _watch(self, stop: threading.Event) -> None:
         followed_at = time.monotonic()
@@ -190,9 +194,7 @@ class Router:
 
     def _follow(self, lane: Lane) -> None:
         lane.follow()
-        self._metrics.lane_mode(lane.name, is_realtime=lane.mode is Mode.REALTIME)
-        if (rows := lane.sweep()) is not None:
-            self._metrics.swept(lane.name, rows)
+        self._metrics.lane_mode(lane.name, is_realtime=lane.is_realtime)
 
     def _keep_running(self, lane: Lane) -> None:
         if (failure := lane.failure()) is None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter as Counts
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,15 +20,28 @@ from gateway import __version__
 from gateway.config import Config
 from gateway.protocols import protocols as spoken
 from gateway.reasons import Reason, Stage
-from streaming_jobs.router.counts import UNCOUNTED, read_all
+from streaming_jobs.router.counts import KNOWN_IDS, KNOWN_IDS_BYTES, REBUILD_MILLISECONDS, UNCOUNTED, read_all
 from streaming_jobs.router.progress import Progress
 from streaming_jobs.routing.collisions import Window, expected
-from streaming_jobs.routing.tally import ACCEPTED, CONTROL, EVENT, FRAMES, LOSSES, REJECTED, ROUTED, VERDICTS, Series
+from streaming_jobs.routing.tally import (
+    ACCEPTED,
+    CONTROL,
+    DUPLICATES,
+    EVENT,
+    FRAMES,
+    LOSSES,
+    REJECTED,
+    ROUTED,
+    VERDICTS,
+    Series,
+)
 
-READY_SECONDS = 150.0
-"""A real-time batch takes 60 s; two and a half of them without a commit is not ready."""
-BATCH_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 61.0, 65.0, 90.0, 180.0)
-"""A real-time batch lasts its 60 s and then some: how much is what matters."""
+READY_SECONDS = 60.0
+"""A lane whose last probe came through longer ago is not ready; one is sent every 15 s."""
+COMMIT_SECONDS = 450.0
+"""Nor is one that has not committed for so long: a real-time batch takes 180 s."""
+BATCH_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 90.0, 180.5, 181.0, 185.0, 240.0)
+"""A real-time batch lasts its 180 s and then some: how much is what matters."""
 PROBE_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _DECODED = (FRAMES, Stage.DECODE)
 
@@ -36,13 +50,14 @@ _DECODED = (FRAMES, Stage.DECODE)
 class LaneState:
     """What is known of one lane.
 
-    `unproven`: partitions of which no probe frame has come back since the start. `frames`: decoded up to its last
-    commit.
+    Args:
+        probed_at: when a probe frame came back last; None before the first one since the start.
+        frames: how many were decoded up to its last commit.
     """
 
-    partitions: Sequence[int]
+    partition: int
     started_at: float
-    unproven: set[int]
+    probed_at: float | None = None
     committed_at: float | None = None
     watermark_seconds: float | None = None
     frames: int = 0
@@ -66,7 +81,6 @@ class RouterMetrics:
         def histogram(name: str, text: str, buckets: Sequence[float], *labels: str) -> Histogram:
             return Histogram(f"meshgate_{name}", text, ("mesh", *labels), buckets=buckets, registry=registry)
 
-        self._duplicates = counter("duplicates", "Repeats dropped, told at each commit", "lane")
         self._dropped = counter("state_rows_dropped_by_watermark", "Rows lost as late: must stay 0", "lane")
         self._batch_seconds = histogram("batch_duration_seconds", "Of each batch", BATCH_BUCKETS, "lane", "phase")
         self._batch_frames = gauge("batch_frames", "Frames decoded between the last two commits", "lane")
@@ -77,6 +91,7 @@ class RouterMetrics:
         self._realtime = gauge("lane_realtime", "1 under the real-time trigger, 0 under micro-batch", "lane")
         self.probe_seconds = histogram("probe_duration_seconds", "From the raw log to a sink", PROBE_BUCKETS, "lane")
         self.interests = gauge("interests", "Interests that hold", "verb")
+        self.interests_limit = gauge("interests_limit", "Interests that the mesh may have: subscriptions_per_mesh")
         self.keys = gauge("keys", "Keys of nodes in the trust store", "state")
         self.next_key_expiry = gauge("key_next_expiry_timestamp_seconds", "When the next key ends; 0: none does")
         self.next_node_expiry = gauge(
@@ -93,19 +108,19 @@ class RouterMetrics:
 
     # -- told by the job -----------------------------------------------------------------------------------
 
-    def lane_started(self, lane: str, partitions: Sequence[int]) -> None:
-        """Series exist from here on, so that a rate never begins with a jump."""
+    def lane_started(self, lane: str, partition: int) -> None:
+        """Makes the lane's series, so that a rate never begins with a jump."""
         with self._lock:
-            frames = _decoded(self.read(partitions)[1])
-            self.lanes[lane] = LaneState(partitions, time.time(), set(partitions), frames=frames)
-        for counted in (self._duplicates, self._dropped, self._restarts):
+            frames = _decoded(self.read([partition])[1])
+            self.lanes[lane] = LaneState(partition, time.time(), frames=frames)
+        for counted in (self._dropped, self._restarts):
             counted.labels(self._mesh, lane)
         self.probe_seconds.labels(self._mesh, lane)
 
-    def probed(self, lane: str, partition: int, seconds: float) -> None:
-        """A probe frame of this partition has gone through the lane to a sink, and is durable there."""
+    def probed(self, lane: str, seconds: float) -> None:
+        """Counts a probe frame that has gone through the lane to a sink, and is durable there."""
         self.probe_seconds.labels(self._mesh, lane).observe(seconds)
-        self.lanes[lane].unproven.discard(partition)
+        self.lanes[lane].probed_at = time.time()
 
     def lane_mode(self, lane: str, *, is_realtime: bool) -> None:
         self._realtime.labels(self._mesh, lane).set(is_realtime)
@@ -113,23 +128,19 @@ class RouterMetrics:
     def lane_restarted(self, lane: str) -> None:
         self._restarts.labels(self._mesh, lane).inc()
 
-    def swept(self, lane: str, rows: int) -> None:
-        self._state_rows.labels(self._mesh, lane).set(rows)
-
     def committed(self, progress: Progress) -> None:
         """A batch of a lane. Queries that are no lane of ours tell nothing."""
         state = self.lanes.get(progress.lane)
         if state is None:
             return
         label = self._mesh, progress.lane
-        self._duplicates.labels(*label).inc(progress.duplicates)
         self._dropped.labels(*label).inc(progress.dropped_by_watermark)
         for phase, seconds in progress.phase_seconds.items():
             self._batch_seconds.labels(*label, phase).observe(seconds)
         if progress.state_rows is not None:
             self._state_rows.labels(*label).set(progress.state_rows)
         self._state_bytes.labels(*label).set(progress.state_bytes)
-        frames = _decoded(self.read(state.partitions)[1])
+        frames = _decoded(self.read([state.partition])[1])
         self._batch_frames.labels(*label).set(frames - state.frames)
         now = time.time()
         self._last_commit.labels(*label).set(now)
@@ -137,15 +148,16 @@ class RouterMetrics:
             state.committed_at, state.watermark_seconds, state.frames = now, progress.watermark_seconds, frames
 
     def missing(self, now: float) -> dict[str, str]:
-        """Lanes that do not route yet, and lanes without a commit for too long; also one that never had any."""
+        """Returns the lanes that do not route, or have not committed for too long, each with what is missing."""
         missing = {}
         for lane, state in dict(self.lanes).items():
             waited = now - (state.committed_at or state.started_at)
-            if waited > READY_SECONDS:
+            if waited > COMMIT_SECONDS:
                 missing[lane] = f"no batch was committed for {waited:.0f} s"
-            elif state.unproven:
-                partitions = ", ".join(map(str, sorted(state.unproven)))
-                missing[lane] = f"no probe frame has come through yet from raw partitions {partitions}"
+            elif state.probed_at is None:
+                missing[lane] = f"no probe frame has come through yet from raw partition {state.partition}"
+            elif now - state.probed_at > READY_SECONDS:
+                missing[lane] = f"no probe frame has come through for {now - state.probed_at:.0f} s"
         return missing
 
     # -- read at the scrape --------------------------------------------------------------------------------
@@ -153,9 +165,9 @@ class RouterMetrics:
     def read(self, partitions: Iterable[int]) -> tuple[dict[int, int], Mapping[Series, int]]:
         return read_all(self._checkpoint, partitions)
 
-    def processed(self, partitions: Iterable[int]) -> dict[int, int]:
-        """The next offset of each partition that the workers will take."""
-        return self.read(partitions)[0]
+    def processed(self, partition: int) -> int:
+        """Returns the next offset of a partition that its worker will take."""
+        return self.read([partition])[0].get(partition, 0)
 
 
 class _Counted(Collector):
@@ -170,8 +182,11 @@ class _Counted(Collector):
     def collect(self) -> Iterator[Metric]:
         metrics = self._metrics
         lanes = dict(metrics.lanes)
-        routed, counts = metrics.read(partition for lane in lanes.values() for partition in lane.partitions)
-        counts = {**self._zeros, **counts}
+        of_lanes = {name: metrics.read([lane.partition]) for name, lane in lanes.items()}
+        routed = {partition: offset for read, _ in of_lanes.values() for partition, offset in read.items()}
+        counts = Counts(self._zeros)
+        for _, counted in of_lanes.values():
+            counts.update(counted)
         frames = _family(
             "frames", "Frames by stage and what became of them", ("stage", "outcome", "reason", "protocol")
         )
@@ -185,9 +200,25 @@ class _Counted(Collector):
         uncounted = _family("uncounted", "Counts whose series were too many to keep apart", ())
         uncounted.add_metric([metrics.mesh], counts.get(UNCOUNTED, 0))
         yield uncounted
+        yield from self._memory({name: counted for name, (_, counted) in of_lanes.items()})
         yield self._collisions(counts)
         yield self._source_lag(routed)
         yield self._watermark_lag(lanes)
+
+    def _memory(self, of_lanes: Mapping[str, Mapping[Series, int]]) -> Iterator[Metric]:
+        """What the lanes' workers know and have dropped as repeats."""
+        duplicates = _family("duplicates", "Frames dropped as repeats", ("lane",))
+        ids = _gauge("known_ids", "Message ids that a repeat would be known by", ("lane",))
+        sizes = _gauge("known_ids_bytes", "Memory of the worker's table of message ids", ("lane",))
+        rebuild = _gauge("known_ids_rebuild_seconds", "How long the worker took to read them when it began", ("lane",))
+        for lane, counted in of_lanes.items():
+            labels = [self._metrics.mesh, lane]
+            repeats = sum(count for series, count in counted.items() if series[0] == DUPLICATES)
+            duplicates.add_metric(labels, repeats)
+            ids.add_metric(labels, counted.get(KNOWN_IDS, 0))
+            sizes.add_metric(labels, counted.get(KNOWN_IDS_BYTES, 0))
+            rebuild.add_metric(labels, counted.get(REBUILD_MILLISECONDS, 0) / 1000)
+        yield from (duplicates, ids, sizes, rebuild)
 
     def _collisions(self, counts: Mapping[Series, int]) -> Metric:
         text = "Honest frames that equal ids may have cost in the last replay window, at the most"

@@ -3,14 +3,13 @@ JVM, the keys in force, and how long its own way is.
 
 The probe is a frame of the mesh in the raw log, one for each lane; it goes through the Python pass, the dedup and the
 sink like every frame, and comes back in the compacted topic `interests`, which is read here anyway. It also gives an
-idle lane under micro-batch something to commit. At the start there is one for each raw partition, until each has come
-back once: before that the router is not ready.
+idle lane under micro-batch something to commit. Until the probe of each lane has come back once, the router is not
+ready.
 """
 
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
 from collections import Counter
@@ -24,14 +23,11 @@ from gateway.config import Config
 from gateway.interests.interest import Verb
 from gateway.interests.records import apply_record, read_probe
 from gateway.interests.table import InterestTable
-from gateway.raw_log import mesh_frames
-from gateway.raw_log.container import ContainerBuilder
-from gateway.raw_log.frames import Source
-from gateway.raw_log.mesh_frames import MESH, Probe
+from gateway.kafka.interest_reader import InterestReader
 from streaming_jobs.router.jvm import JvmMetrics
 from streaming_jobs.router.key_times import KEY_STATES, key_state, next_key_end, next_node_end
 from streaming_jobs.router.metrics import RouterMetrics
-from streaming_jobs.routing.work import ROUTER
+from streaming_jobs.router.probes import new_token, probe_record
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -105,12 +101,11 @@ class _Watch:
 
     def __init__(self, config: Config, metrics: RouterMetrics, clients: _Clients) -> None:
         self._config, self._metrics, self._clients = config, metrics, clients
-        self._raw, topic = config.topic("raw"), config.topic("interests")
-        partitions = clients.consumer.partitions_for_topic(topic) or set()
-        clients.consumer.assign([TopicPartition(topic, partition) for partition in sorted(partitions)])
+        self._raw = config.topic("raw")
+        self._interests = InterestReader(config, lambda _: clients.consumer)
         self._trust = TrustStore(config.trust, time.monotonic, entry=config.identity.key)
         self._table = InterestTable()
-        self._probes: dict[str, tuple[str, int, float]] = {}
+        self._probes: dict[str, tuple[str, float]] = {}
         self._looked_at = self._probed_at = float("-inf")
 
     def run(self, stop: threading.Event) -> None:
@@ -125,17 +120,16 @@ class _Watch:
                 self._send_probes()
 
     def _read(self) -> None:
-        for records in self._clients.consumer.poll(timeout_ms=POLL_MILLISECONDS).values():
-            for record in records:
-                token = read_probe(record.key, record.value)
-                if token is None:
-                    apply_record(self._table, record.key, record.value)
-                elif (sent := self._probes.pop(token, None)) is not None:
-                    lane, partition, at = sent
-                    self._metrics.probed(lane, partition, time.monotonic() - at)
+        for key, value in self._interests.poll(POLL_MILLISECONDS):
+            token = read_probe(key, value)
+            if token is None:
+                apply_record(self._table, key, value)
+            elif (sent := self._probes.pop(token, None)) is not None:
+                lane, at = sent
+                self._metrics.probed(lane, time.monotonic() - at)
 
     def _look(self) -> None:
-        every = {partition for lane in self._metrics.lanes.values() for partition in lane.partitions}
+        every = {lane.partition for lane in self._metrics.lanes.values()}
         ends = self._clients.consumer.end_offsets([TopicPartition(self._raw, partition) for partition in every])
         self._metrics.raw_ends = {partition.partition: end for partition, end in ends.items()}
         self._count_interests()
@@ -144,6 +138,8 @@ class _Watch:
     def _count_interests(self) -> None:
         now = now_us()
         alive = Counter(one.verb for one in self._table if one.alive_at(now))
+        limit = self._config.limits.subscriptions_per_mesh
+        self._metrics.interests_limit.labels(self._metrics.mesh).set(limit)
         for verb in Verb:
             self._metrics.interests.labels(self._metrics.mesh, verb.value).set(alive[verb])
 
@@ -160,19 +156,12 @@ class _Watch:
 
     def _send_probes(self) -> None:
         for lane, state in dict(self._metrics.lanes).items():
-            for partition in sorted(state.unproven) or state.partitions[:1]:
-                self._send_probe(lane, partition)
+            self._send_probe(lane, state.partition)
         self._clients.producer.flush(RETRY_SECONDS)
 
     def _send_probe(self, lane: str, partition: int) -> None:
-        """Of a partition only the last probe is waited for; an earlier one that is late counts for nothing."""
-        token = os.urandom(8).hex()
-        self._probes = {one: sent for one, sent in self._probes.items() if sent[:2] != (lane, partition)}
-        self._probes[token] = lane, partition, time.monotonic()
-        self._clients.producer.send(self._raw, value=_probe(token), partition=partition)
-
-
-def _probe(token: str) -> bytes:
-    builder = ContainerBuilder(ROUTER, 0)
-    builder.add(Source(MESH, "", ROUTER, 0), now_us(), mesh_frames.encode(Probe(token)))
-    return builder.build()
+        """Sends a lane's probe. Only its last one is waited for; an earlier one that is late counts for nothing."""
+        token = new_token()
+        self._probes = {other: sent for other, sent in self._probes.items() if sent[0] != lane}
+        self._probes[token] = lane, time.monotonic()
+        self._clients.producer.send(self._raw, value=probe_record(token), partition=partition)

@@ -1,15 +1,22 @@
-"""The router's query, the same for every trigger:
+"""The router's query, the same for every trigger and every master:
 
-    raw ─► one Python pass a record ─► explode ─► dropDuplicates(bucket, key) ─► explode ─► Kafka
+    one raw partition ─► one Python pass a record ─► one row ─► dropDuplicates ─► explode ─► Kafka
 
-Measured: one pass and one query, never two of either; a second Python stage or a second query through a topic costs ten
-to a hundred times the latency.
+The pass tells repeats from new frames (`routing.known_ids`) and makes one row of a record: its log time, its offset,
+the ids that it has added, and the records to write. The offset makes each row the first of its kind, so
+`dropDuplicates` drops none: it stores the ids, durably, together with the offset they belong to, and lets them go by
+watermark.
+
+`coalesce(1)` says that a lane has one partition, which is all that a stateful operator asks for. So Spark plans no
+exchange, and a record stays in one task from Kafka to Kafka. `plan_check` makes sure.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
@@ -25,9 +32,7 @@ from pyspark.sql.types import (
 
 from gateway.config import Config
 from streaming_jobs.events_table import HEADERS
-from streaming_jobs.router.progress import CARRYING, JUDGED, UNIQUE
-from streaming_jobs.router.worker import PlainRow
-from streaming_jobs.routing.dedup import Buckets
+from streaming_jobs.plain_types import PlainStruct
 
 OUT = StructType(
     [
@@ -38,7 +43,16 @@ OUT = StructType(
         StructField("headers", HEADERS),
     ]
 )
-ROW = StructType([StructField("key", StringType()), StructField("at", LongType()), StructField("outs", ArrayType(OUT))])
+LOG_TIME, OFFSET, IDS, OUTS = "log_time", "offset", "ids", "outs"
+STORED = [LOG_TIME, OFFSET, IDS]
+"""The columns that the state holds."""
+
+PlainRow = tuple[int, int, bytes, list[tuple[Any, ...]]]
+"""What the pass returns of a record. A Row without its class: the JVM's unpickler knows tuples."""
+
+LANE_VARIABLE = "MESHGATE_LANE"
+"""Spark keeps Python workers apart by their environment. With a variable of its own, a lane keeps its worker from batch
+to batch, and the worker its memory."""
 
 # The broker answers a fetch as soon as there is a byte, so a long wait costs an idle mesh nothing and a busy one no
 # time; it is what keeps an idle router from asking two thousand times a second.
@@ -51,6 +65,7 @@ SINK = {
     "kafka.batch.size": "262144",
     "kafka.enable.metrics.push": "false",
     "kafka.acks": "all",
+    "kafka.compression.type": "zstd",
 }
 
 
@@ -59,48 +74,45 @@ def sink_options(config: Config) -> dict[str, str]:
     return {**config.kafka.spark_options(), **SINK, "kafka.max.request.size": str(config.kafka.message_bytes)}
 
 
-def read_raw(
-    spark: SparkSession, config: Config, partitions: Iterable[int], *, accepts_loss: bool = False
-) -> DataFrame:
-    """The raw records of these partitions. A gap in the offsets is an error: it would be a silent loss."""
-    assigned = json.dumps({config.topic("raw"): sorted(partitions)})
+def read_raw(spark: SparkSession, config: Config, partition: int, *, accepts_loss: bool = False) -> DataFrame:
+    """The records of one raw partition. A gap in the offsets is an error: it would be a silent loss."""
+    assigned = json.dumps({config.topic("raw"): [partition]})
     options = {**config.kafka.spark_options(), **SOURCE, "assign": assigned}
     options |= {"startingOffsets": "earliest", "failOnDataLoss": str(not accepts_loss).lower()}
     return spark.readStream.format("kafka").options(**options).load()
 
 
-class PlainArray(ArrayType):
-    """What the row functions return consists of what pickle and the JVM both know, so pyspark need not walk through it
-    again: that would cost as much as all the rest (32 of 65 µs for a record of one frame)."""
-
-    def needConversion(self) -> bool:  # noqa: N802 - pyspark's name
-        return False
-
-    @classmethod
-    def typeName(cls) -> str:  # noqa: N802 - pyspark's name
-        return "array"
+ROW = PlainStruct(
+    [
+        StructField(LOG_TIME, LongType()),
+        StructField(OFFSET, LongType()),
+        StructField(IDS, BinaryType()),
+        StructField(OUTS, ArrayType(OUT)),
+    ]
+)
 
 
-def route(
-    raw: DataFrame, routes: Callable[[bytes, int, int], list[PlainRow]], buckets: Buckets, *, evicts: bool
-) -> DataFrame:
-    """Records to write: topic, partition, key, value, headers."""
-    route_record: Callable[..., Column] = F.udf(routes, PlainArray(ROW), useArrow=False)
-    judged = raw.select(F.explode(route_record("value", "partition", "offset")).alias("row")).select("row.*")
-    carrying = F.count_if(F.size("outs") > 0).alias(CARRYING)
-    unique = first_of_each(judged.observe(JUDGED, carrying), buckets, evicts=evicts)
-    outs = unique.observe(UNIQUE, carrying).select(F.explode("outs").alias("out")).select("out.*")
-    return outs
+def route(raw: DataFrame, pass_: Callable[[bytes, int, int], PlainRow], lane: int, keep_seconds: int) -> DataFrame:
+    """Records to write: topic, partition, key, value, headers.
 
-
-def first_of_each(rows: DataFrame, buckets: Buckets, *, evicts: bool) -> DataFrame:
-    """The first row of each `key` and bucket, which begins `at` this second.
-
-    `evicts`: Spark takes out of the state what the watermark has passed, which it does by walking over all of it. Else
-    somebody else must (see `sweep`): the dedup is then on a column that Spark does not know for the watermark's.
+    Args:
+        keep_seconds: how long an id stays in the state after its record, in log time.
     """
-    start, others = F.timestamp_seconds("at"), [name for name in rows.columns if name != "at"]
-    marked = rows.select(start.alias("watermarked"), start.alias("bucket"), *others)
-    watermarked = marked.withWatermark("watermarked", f"{buckets.delay_seconds} seconds")
-    bucket = "watermarked" if evicts else "bucket"
-    return watermarked.select(bucket, *others).dropDuplicates([bucket, "key"])
+    with _environment(raw.sparkSession, LANE_VARIABLE, str(lane)):
+        routed: Column = F.udf(pass_, ROW, useArrow=False)("value", "partition", "offset")
+    rows = raw.select(routed.alias("row")).select(
+        F.timestamp_seconds(f"row.{LOG_TIME}").alias(LOG_TIME), *[f"row.{name}" for name in (OFFSET, IDS, OUTS)]
+    )
+    stored = rows.withWatermark(LOG_TIME, f"{keep_seconds} seconds").coalesce(1).dropDuplicates(STORED)
+    return stored.select(F.explode(OUTS).alias("out")).select("out.*")
+
+
+@contextmanager
+def _environment(spark: SparkSession, name: str, value: str) -> Iterator[None]:
+    """Sets a variable for the workers of the functions that are made meanwhile."""
+    environment = spark.sparkContext.environment
+    environment[name] = value
+    try:
+        yield
+    finally:
+        del environment[name]

@@ -20,26 +20,16 @@ from pyspark.sql.streaming.listener import (
 
 log = logging.getLogger(__name__)
 
-JUDGED, UNIQUE = "judged", "unique"
-"""Names of the plan's observations, before the dedup and after it."""
-CARRYING = "carrying"
-"""In both: rows that carry outputs. What only marks a time bucket does not count."""
 _NO_WATERMARK_YEAR = 1970
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One committed batch of one lane.
-
-    `duplicates`: rows with outputs that went into the dedup and did not come out. Spark's own
-    `numDroppedDuplicateRows` also counts the second mark of a repeat, of which a frame may have one or none.
-    Exact under retries: a batch that was not committed tells nothing, and what it repeats is told once.
-    """
+    """One committed batch of one lane. A batch that was not committed tells nothing."""
 
     lane: str
     batch: int
     phase_seconds: Mapping[str, float]
-    duplicates: int
     dropped_by_watermark: int
     state_rows: int | None
     state_bytes: int
@@ -53,16 +43,11 @@ class Progress:
             lane=told["name"] or "",
             batch=told["batchId"],
             phase_seconds={_snake(phase): ms / 1000 for phase, ms in told["durationMs"].items()},
-            duplicates=max(_carrying(told, JUDGED) - _carrying(told, UNIQUE), 0),
             dropped_by_watermark=sum(state["numRowsDroppedByWatermark"] for state in states),
             state_rows=_state_rows(states),
             state_bytes=sum(state["memoryUsedBytes"] for state in states),
             watermark_seconds=_watermark(told.get("eventTime", {}).get("watermark")),
         )
-
-
-def _carrying(told: Mapping[str, Any], observation: str) -> int:
-    return int(told.get("observedMetrics", {}).get(observation, {}).get(CARRYING, 0))
 
 
 def _state_rows(states: Sequence[Mapping[str, Any]]) -> int | None:

@@ -1,8 +1,10 @@
-"""The router's Python worker: one per process that Spark forks, kept between tasks.
+"""The Python worker of a lane: one process, kept from batch to batch.
 
-Spark hands tasks to any worker, and a worker's interest table knows only what passed by it. So at the beginning of
-each task the worker reads the compacted topic `interests` to its end; what the last commit covers is in it. From there
-on the table changes only by frames in the raw log.
+It routes the records of one raw partition in their order, and keeps two things in memory that follow from the log up to
+the record at hand: the interests that stand, and the ids that have passed (see `ordered_pass`).
+
+At the beginning of each task the worker reads the compacted topic `interests` to its end, for what
+the last commit covers is in it. From there on the table changes only by frames in the raw log.
 """
 
 from __future__ import annotations
@@ -11,30 +13,23 @@ import logging
 import time
 from functools import cache
 from pathlib import Path
-from typing import Any
 
-from kafka import KafkaConsumer, TopicPartition
 from pyspark import TaskContext
 
 from gateway.auth.trust_store import TrustStore
 from gateway.clock import now_us
 from gateway.config import Config, load
 from gateway.config.watch import ConfigWatch, Reloaded
-from gateway.interests.records import apply_record
-from gateway.interests.table import InterestTable
-from streaming_jobs.router.counts import CountFile, path_of
-from streaming_jobs.router.steady_clock import SteadyClock
+from gateway.event import SECOND_US
+from gateway.kafka.interest_reader import InterestReader
+from streaming_jobs.router.counts import KNOWN_IDS, KNOWN_IDS_BYTES, REBUILD_MILLISECONDS, CountFile, path_of
+from streaming_jobs.router.ordered_pass import OrderedPass
+from streaming_jobs.router.plan import PlainRow
 from streaming_jobs.routing.mesh_state import MeshState
 from streaming_jobs.routing.rows import RowFunctions
 from streaming_jobs.routing.traces import RouterTraces
 
 log = logging.getLogger(__name__)
-SYNC_SECONDS = 30
-"""Kafka must answer within this at the start of a task; else the task fails and Spark tries again."""
-
-
-PlainRow = tuple[str, int, list[tuple[Any, ...]]]
-"""A Row without its class: the JVM's unpickler knows tuples."""
 
 
 class Worker:
@@ -47,23 +42,31 @@ class Worker:
         self._rows = RowFunctions(self._state)
         self._interests = InterestReader(config)
         self._checkpoint = Path(config.router.checkpoint)
+        self._pass = OrderedPass(self._rows, self._checkpoint)
         self._counts: dict[int, CountFile] = {}
         self._task = -1
 
-    def route(self, value: bytes, partition: int, offset: int, now_seconds: int) -> list[PlainRow]:
+    def route(self, value: bytes, partition: int, offset: int) -> PlainRow:
+        """Routes a record."""
         context = TaskContext.get()
         if context is not None and context.taskAttemptId() != self._task:
             self._task = context.taskAttemptId()
             self._interests.catch_up(self._state.table)
         self._refresh()
-        rows = self._rows.route_record(value, partition, offset, now_seconds)
-        self._count_file(partition).add(offset, self._state.tally.take())
-        return [(row.key, row.at, [tuple(out) for out in row.outs]) for row in rows]
+        routed = self._pass.route(value, partition, offset, now_us() // SECOND_US)
+        self._count(partition, offset)
+        return routed.log_seconds, offset, routed.ids, [tuple(out) for out in routed.outs]
 
-    def _count_file(self, partition: int) -> CountFile:
+    def _count(self, partition: int, offset: int) -> None:
         if partition not in self._counts:
             self._counts[partition] = CountFile(path_of(self._checkpoint, partition))
-        return self._counts[partition]
+        known = self._rows.known
+        states = {
+            KNOWN_IDS: len(known),
+            KNOWN_IDS_BYTES: known.memory_bytes,
+            REBUILD_MILLISECONDS: int(self._pass.rebuild_seconds * 1000),
+        }
+        self._counts[partition].add(offset, self._state.tally.take(), states)
 
     def _refresh(self) -> None:
         """New settings and keys; both look at their files at most once a second."""
@@ -73,42 +76,15 @@ class Worker:
             self._state.use_keys(self._trust.keys, self._trust.identity)
 
 
-class InterestReader:
-    """Reads the compacted topic from where it stopped to its end."""
+class RoutePass:
+    """The row function as Spark ships it: two paths, so no key or setting ever stands in a closure."""
 
-    def __init__(self, config: Config) -> None:
-        self._topic = config.topic("interests")
-        self._settings = config.kafka.client_settings()
-        self._consumer: KafkaConsumer | None = None
-
-    def catch_up(self, table: InterestTable) -> None:
-        consumer = self._consumer = self._consumer or self._connect()
-        ends = consumer.end_offsets(consumer.assignment())
-        deadline = time.monotonic() + SYNC_SECONDS
-        while any(consumer.position(partition) < end for partition, end in ends.items()):
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{self._topic} could not be read to its end in {SYNC_SECONDS} s")
-            for records in consumer.poll(timeout_ms=500).values():
-                for record in records:
-                    apply_record(table, record.key, record.value)
-
-    def _connect(self) -> KafkaConsumer:
-        consumer = KafkaConsumer(**self._settings, enable_auto_commit=False, auto_offset_reset="earliest")
-        partitions = consumer.partitions_for_topic(self._topic) or set()
-        consumer.assign([TopicPartition(self._topic, partition) for partition in partitions])
-        return consumer
-
-
-class Routes:
-    """The row function as Spark ships it: two paths and a clock, so no key or setting ever stands in a closure."""
-
-    def __init__(self, config_path: str, clock: SteadyClock, state_dir: str | None = None) -> None:
+    def __init__(self, config_path: str, state_dir: str | None = None) -> None:
         self._config_path = config_path
         self._state_dir = state_dir
-        self._clock = clock
 
-    def __call__(self, value: bytes, partition: int, offset: int) -> list[PlainRow]:
-        return worker(self._config_path, self._state_dir).route(value, partition, offset, self._clock.now())
+    def __call__(self, value: bytes, partition: int, offset: int) -> PlainRow:
+        return worker(self._config_path, self._state_dir).route(value, partition, offset)
 
 
 @cache

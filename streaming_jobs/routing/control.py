@@ -12,13 +12,15 @@ from gateway.reasons import MeshError, Reason, Rejected, Stage
 from gateway.subjects import check_pattern, dotted
 from streaming_jobs.routing.interest_log import InterestLog
 from streaming_jobs.routing.mesh_state import MeshState
-from streaming_jobs.routing.wants import check_allowed, most_interests, session_interest, subscriber
+from streaming_jobs.routing.wants import check_allowed, limits_of, session_interest, subscriber
 from streaming_jobs.routing.work import Work
 
 SUBSCRIBE, UNSUBSCRIBE = "mesh.subscribe", "mesh.unsubscribe"
 SERVE, UNSERVE = "mesh.serve", "mesh.unserve"
 PING = "mesh.ping"
 MAX_GROUP_BYTES = 64
+_NOT_GRANTED = frozenset({Reason.FORBIDDEN, Reason.OVERLOAD})
+"""Nothing is wrong with the request itself."""
 
 
 class Control:
@@ -45,8 +47,7 @@ class Control:
         except Rejected as refused:
             work.reject(refused, Stage.MATCH)
             if work.is_awaited(event):
-                forbidden = refused.reason is Reason.FORBIDDEN
-                error = MeshError.FORBIDDEN if forbidden else MeshError.BAD_REQUEST
+                error = MeshError.FORBIDDEN if refused.reason in _NOT_GRANTED else MeshError.BAD_REQUEST
                 work.answer_error(work.requester(event), error, refused.detail)
         return True
 
@@ -56,9 +57,11 @@ class Control:
         interest = session_interest(source, work.position, verb, pattern, queue)
         check_allowed(self._state, source, verb, pattern)
         known = self._interests.of(interest.subscriber)
-        limit = most_interests(self._state, source.listener)
-        if interest.key not in known and len(known) >= limit:
-            raise Rejected(Reason.TOO_LARGE, f"a session has at most {limit} subscriptions")
+        limit = limits_of(self._state, source.listener).subscriptions_per_session
+        if interest.key not in known:
+            if len(known) >= limit:
+                raise Rejected(Reason.TOO_LARGE, f"a session has at most {limit} subscriptions")
+            self._interests.check_room(source.listener, source.node, 1)
         ticket = _ticket(work, event)
         self._interests.put(work, [interest], ticket=ticket)
         self._answer(work, event, ticket)
@@ -66,6 +69,10 @@ class Control:
     def _unwant(self, work: Work, event: Event, verb: Verb) -> None:
         pattern, queue = _wanted(event)
         key = InterestKey(subscriber(work.raw.source, verb), verb, queue, dotted(pattern))
+        if key not in self._interests.of(key.subscriber):  # a change goes into every partition: not for nothing
+            if work.is_awaited(event):
+                work.answer_value(work.requester(event), True)
+            return
         ticket = _ticket(work, event)
         self._interests.remove(work, [key], ticket=ticket)
         self._answer(work, event, ticket)

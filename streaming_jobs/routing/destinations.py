@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from gateway.event import Event
 from gateway.interests.interest import Interest, Verb
@@ -77,6 +78,15 @@ def _facts_key(facts: Facts) -> tuple[tuple[str, object], ...]:
     return tuple(sorted(facts.items()))
 
 
+class SharedDestinations(NamedTuple):
+    """Where all events of one subject go that are received from `since` on, before `until`. None: that differs from
+    event to event."""
+
+    destinations: Destinations | None
+    since: int
+    until: int
+
+
 class Fanout:
     """Finds the destinations of events; remembers them by subject."""
 
@@ -89,6 +99,12 @@ class Fanout:
         if matched.chosen:
             return group((*self._allowed(matched.plain, event.subject), *matched.chosen))
         return self._plain(event.subject, matched.plain)
+
+    def find_shared(self, subject: str, at_us: int) -> SharedDestinations:
+        """Returns what `find` returns for every event of the subject around this time."""
+        found = self._state.table.find(subject, _SUBSCRIBE, at_us)
+        destinations = None if found.groups else self._plain(subject, found.plain)
+        return SharedDestinations(destinations, found.since, found.until)
 
     def find_again(self, event: Event, again: Again) -> Destinations:
         """Who wants it at the time it was put in again, without those who have got it."""

@@ -9,6 +9,7 @@ falls there.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -17,20 +18,20 @@ from gateway.interests.changes import Change, EndSession, Put, Remove, Renew, Se
 from gateway.interests.interest import Interest, InterestKey
 from gateway.interests.records import epoch_record
 from gateway.raw_log import mesh_frames
-from gateway.raw_log.container import ContainerBuilder
-from gateway.raw_log.frames import Source
-from gateway.raw_log.mesh_frames import MESH, InterestChanged
+from gateway.raw_log.mesh_frames import InterestChanged
+from gateway.reasons import Reason, Rejected
+from streaming_jobs.routing.change_records import ChangeFrame
 from streaming_jobs.routing.mesh_state import MeshState
-from streaming_jobs.routing.wants import frame_position
-from streaming_jobs.routing.work import ROUTER, Work
-
-_SOURCE = Source(MESH, "", ROUTER, 0)
+from streaming_jobs.routing.wants import frame_position, limits_of
+from streaming_jobs.routing.work import Work
 
 
 class InterestLog:
     def __init__(self, state: MeshState) -> None:
         self._state = state
         self._written: dict[str, dict[InterestKey, Interest]] = {}
+        self._written_of_node: Counter[str] = Counter()
+        self._written_count = 0
 
     def of(self, subscriber: str) -> dict[InterestKey, Interest]:
         """What the subscriber wants, counting what is still on its way through the log."""
@@ -41,24 +42,31 @@ class InterestLog:
         wanted = list(interests)
         for interest in wanted:
             if interest.session:
-                self._written.setdefault(interest.subscriber, {})[interest.key] = interest
+                self._remember(interest)
             work.outs.append(self._state.topics.interest(interest.key.to_bytes(), interest.to_json()))
         self._write(work, [Put(interest) for interest in wanted], ticket)
 
     def remove(self, work: Work, keys: Iterable[InterestKey], *, ticket: str = "") -> None:
         gone = list(keys)
         for key in gone:
-            self._written.get(key.subscriber, {}).pop(key, None)
+            self._forget(self._written.get(key.subscriber, {}).get(key))
             work.outs.append(self._state.topics.interest(key.to_bytes(), None))
         self._write(work, [Remove(key, frame_position(work.position)) for key in gone], ticket)
 
-    def renew(self, work: Work, interests: Iterable[Interest], expires_at: int) -> None:
-        """Prolongs leases; `interests` are those of one subscriber, already with the new end."""
-        renewed = list(interests)
-        for interest in renewed:
-            work.outs.append(self._state.topics.interest(interest.key.to_bytes(), interest.to_json()))
+    def renew(
+        self, work: Work, leases: Iterable[Interest], expires_at: int, kept_until: int, *, ticket: str = ""
+    ) -> None:
+        """Prolongs the leases of one subscriber. Their records are written only if those end before `expires_at`; then
+        they last until `kept_until`, so that most renewals write none."""
+        renewed, position = list(leases), frame_position(work.position)
+        is_kept = all(one.kept_until is not None and one.kept_until >= expires_at for one in renewed)
+        if not is_kept:
+            for lease in renewed:
+                kept = replace(lease, expires_at=expires_at, kept_until=kept_until, position=position)
+                work.outs.append(self._state.topics.interest(kept.key.to_bytes(), kept.to_json()))
         if renewed:
-            self._write(work, [Renew(renewed[0].subscriber, expires_at, frame_position(work.position))], "")
+            change = Renew(renewed[0].subscriber, expires_at, position, None if is_kept else kept_until)
+            self._write(work, [change], ticket)
 
     def set_facts(self, work: Work, subscriber: str) -> None:
         facts, position = work.raw.source.facts, frame_position(work.position)
@@ -71,7 +79,7 @@ class InterestLog:
     def end(self, work: Work, subscriber: str) -> None:
         """Everything the subscriber wanted is over."""
         gone = self.of(subscriber)
-        self._written.pop(subscriber, None)
+        self._forget_all(subscriber)
         for key in gone:
             work.outs.append(self._state.topics.interest(key.to_bytes(), None))
         if gone:
@@ -87,27 +95,52 @@ class InterestLog:
             key, value = epoch_record(source.edge, source.epoch)
             work.outs.append(self._state.topics.interest(key, value))
         for interest in interests:
-            self._written.pop(interest.subscriber, None)
+            self._forget_all(interest.subscriber)
             if interest.position[0] == work.position.partition:
                 work.outs.append(self._state.topics.interest(interest.key.to_bytes(), None))
 
     def landed(self, change: Change) -> None:
         """A change has come back through the log: the table knows it now."""
         if isinstance(change, Put):
-            written = self._written.get(change.subscriber, {})
-            if written.get(change.interest.key) == change.interest:
-                del written[change.interest.key]
-            if not written:
-                self._written.pop(change.subscriber, None)
+            written = self._written.get(change.subscriber, {}).get(change.interest.key)
+            if written == change.interest:
+                self._forget(written)
+
+    def check_room(self, listener: str, node: str, added: int) -> None:
+        """Raises Rejected if so many more interests of a node are more than it, or all nodes together, may have."""
+        node_limit = limits_of(self._state, listener).subscriptions_per_node
+        if self._state.table.count_of(node) + self._written_of_node[node] + added > node_limit:
+            raise Rejected(Reason.OVERLOAD, f"a node has at most {node_limit} (subscriptions_per_node)")
+        mesh_limit = self._state.config.limits.subscriptions_per_mesh
+        if len(self._state.table) + self._written_count + added > mesh_limit:
+            raise Rejected(Reason.OVERLOAD, f"the mesh has at most {mesh_limit} (subscriptions_per_mesh)")
+
+    def _remember(self, interest: Interest) -> None:
+        """Keeps an interest that is under way. Until it has landed, a new version of a standing one counts twice."""
+        self._forget(self._written.get(interest.subscriber, {}).get(interest.key))
+        self._written.setdefault(interest.subscriber, {})[interest.key] = interest
+        self._written_of_node[interest.node] += 1
+        self._written_count += 1
+
+    def _forget(self, interest: Interest | None) -> None:
+        if interest is None:
+            return
+        written = self._written[interest.subscriber]
+        del written[interest.key]
+        if not written:
+            del self._written[interest.subscriber]
+        self._written_count -= 1
+        self._written_of_node[interest.node] -= 1
+        if not self._written_of_node[interest.node]:
+            del self._written_of_node[interest.node]
+
+    def _forget_all(self, subscriber: str) -> None:
+        for interest in list(self._written.get(subscriber, {}).values()):
+            self._forget(interest)
 
     def _write(self, work: Work, made: list[Change], ticket: str) -> None:
-        """Into every raw partition. Only the last change carries the ticket: when it is applied, all are."""
-        if not made:
-            return
-        builder = ContainerBuilder(ROUTER, 0)
+        """Adds changes for every raw partition. Only the last carries the ticket: when it is applied, all are."""
         for at, change in enumerate(made):
             last = ticket if at == len(made) - 1 else ""
             frame = InterestChanged(changes.to_bytes(change).decode(), work.raw.source.edge if last else "", last)
-            builder.add(_SOURCE, work.raw.received_at, mesh_frames.encode(frame))
-        record = builder.build()
-        work.outs.extend(self._state.topics.raw(partition, record) for partition in range(self._state.raw_partitions))
+            work.changes.append(ChangeFrame(work.raw.received_at, mesh_frames.encode(frame)))

@@ -12,7 +12,7 @@ from gateway.reasons import Rejected, Stage
 from gateway.subjects import check_pattern, dotted
 from streaming_jobs.routing.interest_log import InterestLog
 from streaming_jobs.routing.mesh_state import MeshState
-from streaming_jobs.routing.wants import check_allowed, frame_position, most_interests
+from streaming_jobs.routing.wants import check_allowed, frame_position, limits_of
 from streaming_jobs.routing.work import Work
 
 SPARED_SECONDS, SPARED_SHARE = 1.0, 0.1
@@ -36,20 +36,24 @@ class Leases:
             self._replace(work, event, lease)
 
     def _renew(self, work: Work, event: Event, lease: Lease) -> None:
-        until = event.received_at + lease.seconds * SECOND_US
+        until, kept_until = _ends(event, lease)
         spared = min(SPARED_SECONDS, lease.seconds * SPARED_SHARE) * SECOND_US
         alive = self._alive(event)
-        if any((one.expires_at or 0) < until - spared for one in alive):
-            self._interests.renew(work, [replace(one, expires_at=until) for one in alive], until)
+        if any(_is_read_back(one) or (one.expires_at or 0) < until - spared for one in alive):
+            self._interests.renew(work, alive, until, kept_until)
 
     def _replace(self, work: Work, event: Event, lease: Lease) -> None:
         """A hello is the full list: what is not in it any more is over. It is answered when it holds everywhere."""
         granted = self._grantable(work, event, self._as_before(event, lease) if lease.keeps else lease)
         wanted = self._leased(work, event, granted)
+        held = self._interests.of(_subscriber(event))
         kept = {one.key for one in wanted}
-        self._interests.remove(work, [key for key in self._interests.of(_subscriber(event)) if key not in kept])
         ticket = event.id if wanted else ""
-        self._interests.put(work, wanted, ticket=ticket)
+        if wanted and held.keys() == kept and all(_differs_in_time_alone(held[one.key], one) for one in wanted):
+            self._interests.renew(work, held.values(), *_ends(event, granted), ticket=ticket)
+        else:
+            self._interests.remove(work, [key for key in held if key not in kept])
+            self._interests.put(work, wanted, ticket=ticket)
         grant = self._state.protocol(event.protocol).grant_lease
         if grant is not None:
             answer = Group(event.protocol, grant(event, granted, self._state.env), addresses=(_address(work),))
@@ -67,13 +71,18 @@ class Leases:
     def _grantable(self, work: Work, event: Event, lease: Lease) -> Lease:
         """Without the patterns that are malformed or forbidden; each of those is recorded."""
         node = replace(work.raw.source, node=event.node)  # the packet has proven it; its source knows an address
+        limit = limits_of(self._state, node.listener).subscriptions_per_session
+        held, granted = len(self._interests.of(_subscriber(event))), 0  # the list replaces what the node has
 
         def good(verb: Verb, patterns: tuple[str, ...]) -> tuple[str, ...]:
+            nonlocal granted
             kept = []
-            for pattern in dict.fromkeys(patterns[: most_interests(self._state, work.raw.source.listener)]):
+            for pattern in dict.fromkeys(patterns[:limit]):
                 try:
                     check_pattern(pattern)
                     check_allowed(self._state, node, verb, pattern)
+                    self._interests.check_room(node.listener, event.node, granted + 1 - held)
+                    granted += 1
                     kept.append(pattern)
                 except Rejected as refused:
                     work.reject(refused, Stage.MATCH)
@@ -84,6 +93,7 @@ class Leases:
     def _leased(self, work: Work, event: Event, lease: Lease) -> list[Interest]:
         source = work.raw.source
         listener, address = _address(work)
+        until, kept_until = _ends(event, lease)
         wanted = [(Verb.SUBSCRIBE, pattern) for pattern in lease.subscribe]
         wanted += [(Verb.SERVE, pattern) for pattern in lease.serve]
         return [
@@ -97,12 +107,31 @@ class Leases:
                 protocol=source.protocol,
                 listener=listener,
                 node=event.node,
-                expires_at=event.received_at + lease.seconds * SECOND_US,
+                expires_at=until,
+                kept_until=kept_until,
                 durable=True,
                 position=frame_position(work.position),
             )
             for verb, pattern in wanted
         ]
+
+
+def _ends(event: Event, lease: Lease) -> tuple[int, int]:
+    """Returns when the lease ends, and when its record does: one lease later, so that a record serves several renewals.
+    A router that starts from the records ends no lease early, and at most one lease late."""
+    lasts = lease.seconds * SECOND_US
+    return event.received_at + lasts, event.received_at + 2 * lasts
+
+
+def _is_read_back(lease: Interest) -> bool:
+    """True for a lease that is known from its record alone: other workers may know an earlier end, and must hear of a
+    renewal."""
+    return lease.expires_at == lease.kept_until
+
+
+def _differs_in_time_alone(held: Interest, wanted: Interest) -> bool:
+    renewed = replace(held, expires_at=wanted.expires_at, kept_until=wanted.kept_until, position=wanted.position)
+    return renewed == wanted
 
 
 def _subscriber(event: Event) -> str:

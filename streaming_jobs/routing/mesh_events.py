@@ -113,11 +113,15 @@ class MeshEvents:
 
     def _grant(self, work: Work, wanted: Iterable[tuple[Verb, str, str]]) -> set[InterestKey]:
         """What the session's node may have of these: verb, pattern and group."""
-        source, granted = work.raw.source, []
+        source, granted, added = work.raw.source, [], 0
         for verb, pattern, queue in wanted:
             try:
                 check_allowed(self._state, source, verb, pattern)
-                granted.append(session_interest(source, work.position, verb, pattern, queue))
+                interest = session_interest(source, work.position, verb, pattern, queue)
+                if interest.key not in self._interests.of(interest.subscriber):
+                    added += 1
+                    self._interests.check_room(source.listener, source.node, added)
+                granted.append(interest)
             except Rejected as refused:
                 work.reject(refused, Stage.MATCH)
         self._interests.put(work, granted)

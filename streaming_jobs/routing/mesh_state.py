@@ -13,7 +13,7 @@ from gateway.interests.table import InterestTable
 from gateway.protocols import protocols
 from gateway.protocols.spec import Env, Lease, Options, ProtocolSpec
 from gateway.reasons import Reason, Rejected
-from streaming_jobs.routing.dedup import Buckets
+from streaming_jobs.routing.known_ids import repeat_horizon_seconds
 from streaming_jobs.routing.outputs import Topics
 from streaming_jobs.routing.tally import Tally
 from streaming_jobs.routing.traces import RouterTraces
@@ -62,7 +62,7 @@ class MeshState:
         self.permissions = config.judge()
         self.options: dict[str, Options] = {one.name: one.options for one in config.endpoints}
         self._spoken: dict[tuple[str, str], Spoken] = {}
-        self.buckets = Buckets.of(config)
+        self.horizon_seconds = repeat_horizon_seconds(config)
         self.largest_frame = config.kafka.largest_frame
         self.raw_partitions = config.kafka.topic("raw").partitions
         self._make_env()

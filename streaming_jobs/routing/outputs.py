@@ -1,4 +1,4 @@
-"""What the router writes: rows of outputs, each output a record of some topic."""
+"""What the router writes: each output is a record of some topic."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import NamedTuple
 from gateway.cloud_event import Header
 from gateway.config import Config
 from gateway.config.kafka import TopicName
-from gateway.event import Event
-from gateway.event_records import EventWriter, record_bytes
+from gateway.event_records import EventWriter, Row, record_bytes
 from gateway.raw_log.frames import Source
 from gateway.reasons import Rejected, Stage
+from gateway.rejected_frame import kept_part
 
 
 class Out(NamedTuple):
@@ -31,20 +31,11 @@ def bytes_of(out: Out) -> int:
     return record_bytes(out.key or b"", out.value or b"", out.headers)
 
 
-class Row(NamedTuple):
-    """Outputs that pass together, if the row is the first of its key. `at`: seconds; part of the key (see `dedup`)."""
-
-    key: str
-    at: int
-    outs: list[Out]
-
-
 class Topics:
     """Topic names of this mesh, and the records that go into each."""
 
     def __init__(self, config: Config) -> None:
         self.events = EventWriter(config.mesh, config.kafka.message_bytes, batches=config.events.format == "batch")
-        self._largest_frame = config.kafka.largest_frame
         self._names: dict[TopicName, str] = {
             name: config.topic(name) for name in ("raw", "events", "rejected", "egress", "deliveries", "interests")
         }
@@ -52,9 +43,10 @@ class Topics:
     def raw(self, partition: int, record: bytes) -> Out:
         return Out(self._names["raw"], partition, None, record)
 
-    def event(self, event: Event) -> Out:
-        (record,) = self.events.records([self.events.row(event)], 0)
-        return Out(self._names["events"], None, *record)
+    def event_records(self, rows: Iterable[Row], partition: int) -> list[Out]:
+        """Returns the records of a raw record's events, in their order."""
+        name = self._names["events"]
+        return [Out(name, None, *record) for record in self.events.records(rows, partition)]
 
     def egress(self, edge_ordinal: int, record: bytes) -> Out:
         return Out(self._names["egress"], edge_ordinal, None, record)
@@ -68,8 +60,7 @@ class Topics:
     def rejected(
         self, event_id: str, stage: Stage, refused: Rejected, frame: bytes, source: Source | None, again: str = ""
     ) -> Out:
-        """`again`: where the frame stands in the raw log, if that is not the place its id names. (Only what no edge
-        wrote is too large to be kept whole.)"""
+        """`again`: where the frame stands in the raw log, if that is not the place its id names."""
         headers = {
             "reason": refused.reason.value,
             "stage": stage,
@@ -83,7 +74,8 @@ class Topics:
         }
         if again:
             headers["again"] = again
-        return Out(self._names["rejected"], None, None, frame[: self._largest_frame], encode_headers(headers.items()))
+        kept, cut = kept_part(frame)
+        return Out(self._names["rejected"], None, None, kept, encode_headers((headers | cut).items()))
 
 
 def encode_headers(headers: Iterable[tuple[str, str]]) -> list[Header]:

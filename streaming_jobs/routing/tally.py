@@ -28,6 +28,8 @@ LOSSES = "losses"
 """from, to, what."""
 VERDICTS = "verdicts"
 """auth, protocol: how the senders of the accepted frames were proven."""
+DUPLICATES = "duplicates"
+"""protocol: frames that were accepted and then dropped as repeats."""
 
 ACCEPTED, REJECTED, CONTROL, EVENT, AGAIN, ROUTED = "accepted", "rejected", "control", "event", "again", "routed"
 
@@ -40,10 +42,10 @@ class Tally:
         self._routed: dict[str, int] = {}
         self._other: dict[Series, int] = {}
 
-    def accepted(self, protocol: str, auth: Auth, outcome: str, reason: str = "") -> None:
-        """A frame that was decoded and believed; what `match` made of it."""
+    def accepted(self, protocol: str, auth: Auth, outcome: str, reason: str = "", count: int = 1) -> None:
+        """Counts frames that were decoded and believed; `outcome` says what `match` made of them."""
         key = protocol, auth, outcome, reason
-        self._accepted[key] = self._accepted.get(key, 0) + 1
+        self._accepted[key] = self._accepted.get(key, 0) + count
 
     def control(self, protocol: str) -> None:
         self._add((FRAMES, Stage.DECODE, CONTROL, "", protocol))
@@ -53,6 +55,10 @@ class Tally:
 
     def routed(self, destinations: int, protocol: str) -> None:
         self._routed[protocol] = self._routed.get(protocol, 0) + destinations
+
+    def repeated(self, protocol: str, count: int = 1) -> None:
+        """Counts frames that were dropped as repeats."""
+        self._add((DUPLICATES, protocol), count)
 
     def lost(self, origin: str, to: str, what: str) -> None:
         self._add((LOSSES, origin, to, what))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gateway.config.settings import Limits
 from gateway.egress import Position
 from gateway.interests.interest import FramePosition, Interest, Verb
 from gateway.raw_log.frames import REDELIVER_FACT, Source
@@ -53,9 +54,8 @@ def check_allowed(state: MeshState, source: Source, verb: Verb, pattern: str) ->
         raise Rejected(Reason.FORBIDDEN, f"this node may not {verb} that")
 
 
-def most_interests(state: MeshState, listener: str) -> int:
-    """How many one session or node may have."""
+def limits_of(state: MeshState, listener: str) -> Limits:
     try:
-        return state.config.listener_limits(listener).subscriptions_per_session
+        return state.config.listener_limits(listener)
     except KeyError:  # a listener that is gone from the configuration
-        return state.config.limits.subscriptions_per_session
+        return state.config.limits

@@ -7,27 +7,27 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from gateway import egress_codec
 from gateway.config.settings import ordinal_of
 from gateway.content import JSON, to_json
 from gateway.deliveries import DeliveryOutcome
 from gateway.deliveries import encode as encode_deliveries
 from gateway.egress import Confirm, Deliver, Entry, Group, Position
 from gateway.event import MESH_ERROR_HEADER, NO_HEADERS, PROGRESSIVE_HEADER, Event, Kind
-from gateway.protocols.session import error_body
+from gateway.event_records import EventRow
+from gateway.protocols.error_bodies import error_body
 from gateway.protocols.spec import Encoded, Target
 from gateway.raw_log.frames import RawFrame, ReplyAddress, Source, datagram_name, session_id
 from gateway.raw_log.mesh_frames import MESH, DebtGiven
 from gateway.reasons import MeshError, Reason, Rejected, Stage
 from gateway.trace_context import TraceContext
 from gateway.trail import along, next_hop
+from streaming_jobs.routing.change_records import ROUTER, ChangeFrame
 from streaming_jobs.routing.destinations import Destinations, Encodings, Receivers, target_of
 from streaming_jobs.routing.mesh_state import MeshState
 from streaming_jobs.routing.outputs import Out
 
 _REQUEST = Kind.REQUEST
 _MATCH, _DELIVER = Stage.MATCH, Stage.DELIVER
-ROUTER = "router"
 NOT_TO_ALL = "not every subscriber has got it"
 RECEIVER_BYTES = 64
 """An address or a node's name; a session's number takes less."""
@@ -39,16 +39,19 @@ class Work:
     """`parts` counts the egress entries of this frame for each edge, so that each has a position of its own there,
     whatever other edges get. `recorded`, `refused`:
     what has become of the frame itself, for the tally. `trace`: of a frame that is traced, where its deliveries follow
-    from."""
+    from. `changes`: what the frame changes about the interests, for every raw partition."""
 
     state: MeshState
     position: Position
     raw: RawFrame
     outs: list[Out] = field(default_factory=list)
+    entries: list[tuple[int, Entry]] = field(default_factory=list)
     parts: Counter[str] = field(default_factory=Counter)
     recorded: Event | None = None
+    event_row: EventRow | None = None
     refused: Reason | None = None
     trace: TraceContext | None = None
+    changes: list[ChangeFrame] = field(default_factory=list)
 
     @property
     def event_id(self) -> str:
@@ -74,11 +77,14 @@ class Work:
     def refuse_whole(self, refused: Rejected) -> None:
         """Whatever was to come of it."""
         self.outs.clear()
-        self.recorded = None
+        self.entries.clear()
+        self.changes.clear()
+        self.recorded = self.event_row = None
         self.reject(refused, _MATCH)
 
     def record(self, event: Event) -> None:
-        self.outs.append(self.state.topics.event(event))
+        """Says what stands in `events` of this frame."""
+        self.event_row = self.state.topics.events.row(event)
         self.recorded = event
 
     def next_position(self, edge: str) -> Position:
@@ -89,7 +95,7 @@ class Work:
 
     def tell(self, edge: str, entry: Entry) -> None:
         """Writes an entry for an edge. Its position is one that `next_position` gave for this edge."""
-        self.outs.append(self.state.topics.egress(ordinal_of(edge), egress_codec.encode(entry)))
+        self.entries.append((ordinal_of(edge), entry))
 
     def deliver(
         self, edge: str, epoch: int, event: Event, groups: tuple[Group, ...], *, ticket: str = "",

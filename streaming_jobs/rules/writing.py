@@ -35,6 +35,7 @@ class FindingsWriter:
         self._producer = KafkaProducer(
             **config.kafka.client_settings(),
             acks="all",
+            compression_type="zstd",
             max_request_size=config.kafka.message_bytes,
             metrics_enabled=False,
         )

@@ -139,7 +139,8 @@ class Rig:
         metrics = EdgeMetrics(config, CollectorRegistry())
         self.publisher = RawPublisher(
             self.kafka, topic="raw", partitions=2, edge="edge-0", epoch=EPOCH, limits=AT_ONCE_LOGGED,
-            bound_bytes=config.limits.in_flight_bytes, observe=metrics.produced,
+            bound_bytes=config.limits.in_flight_bytes, largest_bytes=config.kafka.largest_frame,
+            observe=metrics.produced,
         )  # fmt: skip
         [of], spec = config.listeners, protocols()["emm"]
         self.udp = UdpListener("edge-0", EPOCH, of, spec, self.publisher, metrics.of(of), config.listener_limits(NAME))

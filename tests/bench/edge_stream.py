@@ -28,6 +28,8 @@ from tests.integration.mesh import free_port
 BODY = bytes(range(120))
 ACK_BYTES = 5
 BUSY_FRAMES_PER_SECOND = 300_000
+UNLIMITED = {"frames_per_second_per_session": 1e9, "bytes_per_second_per_session": 2**40, "cpu_share_per_session": 1}
+"""One connection is to show what a core of the edge carries, and not what it is allowed."""
 MANY_CONNECTIONS, MANY_FRAMES_PER_SECOND = 500, 20_000
 
 
@@ -125,7 +127,7 @@ def _served_by(program: Path) -> Iterator[tuple[int, int]]:
 def main(seconds: float) -> int:
     size, load = len(frames(1)), os.getloadavg()[0]
     print(f"{os.cpu_count()} cores, load {load:.1f}, {seconds:.0f} s a run, frames of {size} bytes")
-    plc = {"name": "plc", "protocol": "hsp", "types": {17: "temp.high"}}
+    plc = {"name": "plc", "protocol": "hsp", "types": {17: "temp.high"}} | UNLIMITED
     found: dict[str, dict[str, Result]] = {"busy": {}, "many": {}}
     with rig(plc) as edge, plain() as (port, pid):
         for name, measure in (("busy", busy), ("many", many)):

@@ -3,8 +3,11 @@
     python -m tests.bench.route [PROFILE]
 
 Containers of HMAC-signed emm events go through the row functions as a Spark worker calls them, to one datagram
-subscriber and to none. `judge` decodes and verifies, `route` is the whole pass, `pickle` what travels to the JVM. With
-an argument the hottest functions are shown instead.
+subscriber: with their common frames in columns, and every frame one by one. `read` decodes the container, `route` is
+the whole pass with the ids that it remembers, `pickle` what travels to the JVM. `mixed` has packets of twenty layouts
+and sixteen nodes with a source each. `batch` writes events as JSON batches. `ed25519` is signed so.
+
+With an argument the hottest functions are shown instead: `one` or `columns`.
 """
 
 from __future__ import annotations
@@ -18,17 +21,23 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gateway.auth.keyring import Key
+from gateway.auth.verification import public_of
 from gateway.protocols.emm import codec
 from gateway.protocols.emm.frames import EventType, Field, FieldType
 from gateway.protocols.emm.signing import Signer
-from gateway.raw_log.container import ContainerBuilder, decode_record
+from gateway.raw_log.container import ContainerBuilder, read_columns
 from gateway.raw_log.frames import Source
+from streaming_jobs.routing.known_ids import KnownIds
 from streaming_jobs.routing.rows import RowFunctions
 from tests.unit.router.mesh_in_a_log import EDGE, EPOCH, NOW, MeshInALog
 
-NODE, KEY_ID, SECRET = bytes(15) + b"\1", bytes(3) + b"\1", b"k" * 32
-KEYS: Mapping[bytes, Mapping[bytes, Key]] = {NODE: {KEY_ID: Key(KEY_ID, hmac=SECRET)}}
-SIZES = (1, 10, 100, 200)
+NODES = [bytes(15) + bytes([number]) for number in range(1, 17)]
+KEY_ID, SECRET = bytes(3) + b"\1", b"k" * 32
+KEYS: Mapping[bytes, Mapping[bytes, Key]] = {
+    node: {KEY_ID: Key(KEY_ID, hmac=SECRET, ed25519=public_of(SECRET))} for node in NODES
+}
+SIZES = (1, 4, 10, 100, 400)
+LAYOUTS = 20
 ROUNDS = 7
 
 
@@ -36,26 +45,33 @@ def source(peer: str) -> Source:
     return Source("emm", "emm", EDGE, EPOCH, peer=peer)
 
 
-def mesh(subscribed: bool) -> MeshInALog:
-    made = MeshInALog(keys=KEYS)
+def mesh(subscribed: bool, **settings: Any) -> MeshInALog:
+    made = MeshInALog(keys=KEYS, settings=settings)
     if subscribed:
         wanted = Field(FieldType.BINARY, b'{"subscribe":["temp.>"]}')
-        made.log(source("192.0.2.9:1"), packet(b"hell", (wanted,), EventType.HELLO))
+        made.log(source("192.0.2.9:1"), packet(b"hell", (wanted,), event_type=EventType.HELLO))
         assert made.rejections() == []
     return made
 
 
-def packet(message_id: bytes, fields: tuple[Field, ...], event_type: int = EventType.EVENT) -> bytes:
-    draft = codec.Draft(message_id, NOW, fields, event_type)
-    return codec.encode(draft, Signer(NODE, KEY_ID, SECRET))
+def packet(
+    message_id: bytes, fields: tuple[Field, ...], node: bytes = NODES[0], event_type: int = EventType.EVENT,
+    *, is_signed: bool = False,
+) -> bytes:  # fmt: skip
+    signer = Signer(node, KEY_ID, None, SECRET) if is_signed else Signer(node, KEY_ID, SECRET)
+    return codec.encode(codec.Draft(message_id, NOW, fields, event_type), signer)
 
 
-def container(frames: int) -> bytes:
-    body = Field(FieldType.JSON, b'{"celsius": 21.5, "place": "' + b"x" * 80 + b'"}')
-    fields = (Field(FieldType.STRING, b"temp.high"), body)
-    builder, of = ContainerBuilder(EDGE, EPOCH), source("192.0.2.7:4000")
+def container(frames: int, *, layouts: int = 1, is_signed: bool = False) -> bytes:
+    """With several layouts there are as many nodes, and a source for each."""
+    builder = ContainerBuilder(EDGE, EPOCH)
+    sources = [source(f"192.0.2.7:{4000 + number}") for number in range(min(layouts, len(NODES)))]
     for number in range(frames):
-        builder.add(of, NOW * 1_000_000, packet(number.to_bytes(4, "big"), fields))
+        body = b'{"celsius": 21.5, "place": "' + b"x" * (80 - number % layouts) + b'"}'
+        fields = (Field(FieldType.STRING, b"temp.high"), Field(FieldType.JSON, body))
+        place = number % len(sources)
+        made = packet(number.to_bytes(4, "big"), fields, NODES[place], is_signed=is_signed)
+        builder.add(sources[place], NOW * 1_000_000 + number // 8, made)
     return builder.build()
 
 
@@ -70,20 +86,19 @@ def best_us(run: Callable[[], object], count: int) -> float:
     return best / repeats / count * 1e6
 
 
-def costs(frames: int, subscribed: bool) -> dict[str, float]:
-    functions = RowFunctions(mesh(subscribed).state)
-    record = container(frames)
-    read = decode_record(record).frames
+def costs(frames: int, kind: str, *, in_columns: bool) -> dict[str, float]:
+    settings = {"events": {"format": "batch"}} if kind == "batch" else {}
+    functions = RowFunctions(mesh(True, **settings).state, in_columns=in_columns)
+    record = container(frames, layouts=LAYOUTS if kind == "mixed" else 1, is_signed=kind == "ed25519")
 
-    def routed() -> list[Any]:
-        rows = functions.route_record(record, 0, 5, NOW)
-        return [(row.key, row.at, [tuple(out) for out in row.outs]) for row in rows]
+    def routed() -> tuple[object, ...]:
+        functions.known = KnownIds(functions.horizon_seconds)
+        row = functions.route_record(record, 0, 5, NOW)
+        return row.log_seconds, 5, row.ids, [tuple(out) for out in row.outs]
 
     plain = routed()
-    assert len(plain) == frames
     return {
-        "read": best_us(lambda: decode_record(record), frames),
-        "judge": best_us(lambda: functions.judge(read, 0, 5), frames),
+        "read": best_us(lambda: read_columns(record), frames),
         "route": best_us(routed, frames),
         "pickle": best_us(lambda: pickle.dumps(plain, 5), frames),
         "bytes": len(pickle.dumps(plain, 5)) / frames,
@@ -91,22 +106,27 @@ def costs(frames: int, subscribed: bool) -> dict[str, float]:
 
 
 def main() -> None:
-    for subscribed in (False, True):
+    for kind in ("plain", "mixed", "batch", "ed25519"):
         for frames in SIZES:
-            measured = costs(frames, subscribed)
-            shown = "  ".join(f"{name} {cost:6.2f}" for name, cost in measured.items())
-            print(f"{frames:4} frames, {int(subscribed)} receivers  {shown}")
+            for in_columns in (False, True):
+                how = "columns" if in_columns else "one by one"
+                print(f"{frames:4} frames, {kind:7} {how:10}  {shown(costs(frames, kind, in_columns=in_columns))}")
 
 
-def profile() -> None:
-    functions, record = RowFunctions(mesh(True).state), container(100)
+def shown(measured: Mapping[str, float]) -> str:
+    return "  ".join(f"{name} {cost:6.2f}" for name, cost in measured.items())
+
+
+def profile(what: str) -> None:
+    functions, record = RowFunctions(mesh(True).state, in_columns=what == "columns"), container(100)
     profiler = cProfile.Profile()
     profiler.enable()
     for offset in range(200):
+        functions.known = KnownIds(functions.horizon_seconds)
         functions.route_record(record, 0, offset, NOW)
     profiler.disable()
     pstats.Stats(profiler).sort_stats("tottime").print_stats(35)
 
 
 if __name__ == "__main__":
-    profile() if len(sys.argv) > 1 else main()
+    profile(sys.argv[1]) if len(sys.argv) > 1 else main()

@@ -35,17 +35,17 @@ class Measured:
     python_us: float = 22.0
     """The router's workers at 20,000/s, records of 100 frames (`meshgate bench`; the row functions alone take 13)."""
     jvm_us: float = 21.4
-    """The engine with native dedup in micro-batches, saturated: a plan of the same form, on two cores."""
-    state_us: float = 13.0
-    """Of that: a row of the dedup state, all of a lane's in one task."""
+    """The engine with native dedup in micro-batches, saturated; measured when each id was a row of its own."""
     raw_bytes: float = 92.0
     """In `raw`: 100 frames a record, zstd (133 in records of five)."""
     event_bytes: float = 648.0
     """In `events`, with its headers; not compressed."""
     egress_bytes: float = 276.0
     """In `egress`, for one receiver; not compressed."""
-    key_bytes: float = 85.0
-    """Of the dedup state, at most (36 to 85)."""
+    id_bytes: float = 30.0
+    """Of the dedup state, at most: an id of 20 bytes, its second, and a share of its row (24 to 30)."""
+    known_id_bytes: float = 54.0
+    """Of a worker's memory, at most (27 to 54)."""
 
 
 MEASURED = Measured()
@@ -53,10 +53,12 @@ BUSY = 0.6
 """How much of a core may be used on average: what is above is for peaks, catching up, and one part being away."""
 COPIES = 3
 RAW_DAYS, EVENT_DAYS, EGRESS_DAYS = 7, 7, 1
-STATE_SECONDS = 2 * (300 + 120)
-"""A key is kept for up to twice the replay window and the clocks' skew."""
-MARKS = 2
-"""A frame marks one bucket of time or two."""
+STATE_SECONDS = 300 + 120 + 300
+"""An id is kept for the replay window, the clocks' skew, and 300 s by which clocks may differ."""
+KNOWN_SECONDS = STATE_SECONDS + 360
+"""In memory an id leaves with all that came within the same 360 s."""
+SPARE_SLOTS = 1
+"""For what a lane reads when it starts again."""
 MICROSECONDS = 1_000_000
 DAY_SECONDS = 86_400
 LEAST_EDGES, LEAST_PARTITIONS = 2, 4
@@ -91,16 +93,12 @@ class Sums:
 
     @property
     def partitions(self) -> int:
-        """A partition's frames are read, and judged in Python beside that, by one task."""
-        return max(LEAST_PARTITIONS, math.ceil(self._cores(max(MEASURED.python_us, self._reading_us))))
-
-    @property
-    def lanes(self) -> int:
-        return math.ceil(self._cores(MEASURED.state_us))
+        """Each is one task, which judges its frames in Python and stores and writes them in the JVM beside that."""
+        return max(LEAST_PARTITIONS, math.ceil(self._cores(max(MEASURED.python_us, MEASURED.jvm_us))))
 
     @property
     def task_slots(self) -> int:
-        return self.partitions + self.lanes
+        return self.partitions + SPARE_SLOTS
 
     @property
     def written_bytes(self) -> float:
@@ -115,15 +113,16 @@ class Sums:
 
     @property
     def state_bytes(self) -> float:
-        return self.rate * MARKS * MEASURED.key_bytes * STATE_SECONDS
+        return self.rate * MEASURED.id_bytes * STATE_SECONDS
+
+    @property
+    def known_bytes(self) -> float:
+        """What the workers of all lanes keep of ids."""
+        return self.rate * MEASURED.known_id_bytes * KNOWN_SECONDS
 
     @property
     def _edge_us(self) -> float:
         return MEASURED.edge_in_us + self.fan_out * MEASURED.edge_out_us
-
-    @property
-    def _reading_us(self) -> float:
-        return MEASURED.jvm_us - MEASURED.state_us
 
     def _cores(self, cost_us: float) -> float:
         return self.rate * cost_us / MICROSECONDS / BUSY
@@ -131,7 +130,6 @@ class Sums:
 
 ROWS: tuple[tuple[str, Callable[[Sums], str]], ...] = (
     ("`kafka.partitions`", lambda sums: f"{sums.partitions:,}"),
-    ("`router.lanes`", lambda sums: f"{sums.lanes:,}"),
     ("task slots in real time", lambda sums: f"{sums.task_slots:,}"),
     ("cores of the router, full records", lambda sums: _count(sums.router_cores)),
     ("`edge.replicas`, a core each", lambda sums: f"{sums.edges:,}"),
@@ -140,6 +138,7 @@ ROWS: tuple[tuple[str, Callable[[Sums], str]], ...] = (
     ("into the brokers, three copies", lambda sums: f"{_bytes(sums.written_bytes * COPIES)}/s"),
     ("on the brokers' disks, three copies", lambda sums: _bytes(sums.kept_bytes)),
     ("dedup state, all lanes", lambda sums: _bytes(sums.state_bytes)),
+    ("message ids in memory, all lanes", lambda sums: _bytes(sums.known_bytes)),
 )
 
 

@@ -25,9 +25,10 @@ PROMTOOL_SECONDS = 60
 SUBJECTS = {
     "MeshgateLag", "MeshgateFramesMissing", "MeshgateRejections", "MeshgateReplays", "MeshgateWatermarkDrops",
     "MeshgateEgressOld", "MeshgateEdgeDown", "MeshgateCertificateEnds", "MeshgateNodeKeyEnds", "MeshgateNoCommit",
-    "MeshgateStateGrows",
+    "MeshgateStateGrows", "MeshgateManyIds",
 }  # fmt: skip
-"""Lag, loss, rejections, replays, rows dropped as late, the egress, an edge, certificates, keys, commits, the state."""
+"""Lag, loss, rejections, replays, rows dropped as late, the egress, an edge, certificates, keys, commits, the state,
+memory for ids."""
 
 
 def rules() -> Iterator[dict[str, Any]]:

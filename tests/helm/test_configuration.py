@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ from gateway.config.watch import BOUND, RELOADED, restart_needed
 from tests.helm.chart import CI_VALUES, Object, configuration, find, of_kind, pod_specs, render, render_exactly
 
 EACH_VALUES = pytest.mark.parametrize("values", CI_VALUES, ids=lambda path: path.name.removesuffix("-values.yaml"))
-ENVIRONMENT = {"MESHGATE_EDGE_ID": "demo-meshgate-edge-1", "OPERATOR_PASSWORD": "from a Secret"}
+ENVIRONMENT = {
+    "MESHGATE_EDGE_ID": "demo-meshgate-edge-1", "MESHGATE_KAFKA_USER": "mesh", "OPERATOR_PASSWORD": "from a Secret",
+}  # fmt: skip
 MOUNTED = Path("/etc/meshgate")
 
 
@@ -61,12 +64,35 @@ def test_the_topics_job_reads_the_same(values: Path) -> None:
 
 @EACH_VALUES
 def test_every_secret_file_it_names_is_mounted_where_it_is_read(values: Path) -> None:
-    """What edges read. The router has no sockets, so no certificates, and reads none."""
+    """What edges read: all but the trust store. The router has no sockets, so no certificates, and reads none."""
     objects = render_exactly(yaml.safe_load(values.read_text()))
-    named = set(files_in(configuration(objects)))
+    named = {str(MOUNTED / Path(name).parent) for name in files_in(configuration(objects))}
     edge = find(objects, "StatefulSet", "-edge")["spec"]["template"]["spec"]
     mounts = {mount["mountPath"] for mount in edge["containers"][0]["volumeMounts"]}
-    assert {str(MOUNTED / Path(name).parent) for name in named} <= mounts
+    assert named - mounts == {str(MOUNTED / "trust")}
+
+
+@EACH_VALUES
+def test_only_who_judges_packets_has_the_trust_store(values: Path) -> None:
+    """With it one can sign as the gateway, and as every device that shares a secret with it."""
+    given = yaml.safe_load(values.read_text())
+    holders = set()
+    for each in pods_in(render_exactly(given)):
+        volumes = each["spec"]["volumes"]
+        if given["trust"]["secret"] in [volume.get("secret", {}).get("secretName") for volume in volumes]:
+            holders.add(each["metadata"]["labels"]["app.kubernetes.io/component"])
+    assert {"router", "test-listeners"} <= holders <= {"router", "executor", "test-listeners"}
+
+
+def pods_in(value: Any) -> Iterator[Object]:
+    """Pods, and templates of pods, wherever they stand; also in the text of a ConfigMap, where Spark's is."""
+    if isinstance(value, str) and "kind: Pod" in value:
+        value = yaml.safe_load(value)
+    if isinstance(value, dict) and "containers" in value.get("spec", {}):
+        yield value
+    elif isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from pods_in(inner)
 
 
 def files_in(value: Any) -> list[str]:
@@ -113,18 +139,44 @@ def test_management_is_where_the_probes_ask(tmp_path: Path) -> None:
     assert str(config.router.management) == "0.0.0.0:9002"
 
 
-def test_the_kafka_of_our_own_brings_its_user_and_certificate(tmp_path: Path) -> None:
+def test_the_kafka_of_our_own_brings_its_certificate(tmp_path: Path) -> None:
     objects = render(kafka={"bootstrap": "", "manageTopics": "strimzi", "strimzi": {"enabled": True}})
-    security = loaded(objects, tmp_path).kafka.security
-    assert (security.protocol, security.username) == ("SASL_SSL", find(objects, "KafkaUser")["metadata"]["name"])
+    assert loaded(objects, tmp_path).kafka.security.protocol == "SASL_SSL"
     cluster = find(objects, "Kafka")["metadata"]["name"]
     assert configuration(objects)["kafka"]["bootstrap"] == f"{cluster}-kafka-bootstrap.mesh.svc:9093"
+
+
+def user_of(objects: list[Object], kind: str, part: str) -> tuple[str, str]:
+    """Who a part is to Kafka, and the Secret with its password."""
+    spec = find(objects, kind, f"-{part}")["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    names = {each["name"]: each.get("value") for each in container["env"]}
+    secrets = {each["name"]: each["secret"]["secretName"] for each in spec["volumes"] if "secret" in each}
+    return str(names["MESHGATE_KAFKA_USER"]), secrets["kafka-password"]
+
+
+ALL_PARTS = [("StatefulSet", "edge"), ("StatefulSet", "router"), ("StatefulSet", "rules"), ("Job", "topics")]
+RULES = [{"name": "all", "sql": "SELECT * FROM events"}]
+
+
+@pytest.mark.parametrize(("kind", "part"), ALL_PARTS)
+def test_a_part_may_be_a_user_of_its_own_and_is_else_the_one_for_all(kind: str, part: str, tmp_path: Path) -> None:
+    one = {"protocol": "SASL_SSL", "username": "mesh", "passwordSecret": {"name": "mesh-kafka"}}
+    own = {part: {"username": f"mesh-{part}", "passwordSecret": {"name": f"secret-{part}", "key": "password"}}}
+    shared, apart = (render(rules=RULES, kafka={"security": each}) for each in (one, one | {"users": own}))
+    assert user_of(shared, kind, part) == ("mesh", "mesh-kafka")
+    assert user_of(apart, kind, part) == (f"mesh-{part}", f"secret-{part}")
+    others = [each for each in ALL_PARTS if each[1] != part]
+    assert {user_of(apart, *each) for each in others} == {("mesh", "mesh-kafka")}
+    config = loaded(apart, tmp_path, MESHGATE_KAFKA_USER=f"mesh-{part}")
+    assert config.kafka.security.username == f"mesh-{part}"
 
 
 # What running parts take over, and how values change it. The keys are the package's own list.
 TAKEN_OVER: dict[str, dict[str, Any]] = {
     "peers": {"peers": [{"name": "plant", "protocol": "emp", "connect": "tcp://10.0.0.1:5040"}]},
     "permissions": {"permissions": [{"nodes": ["*"], "publish": {"deny": ["admin.>"]}}]},
+    "auth": {"settings": {"auth": {"tokens": {"audience": "mesh", "jwks": "../secrets/issuer/jwks.json"}}}},
     "rules": {"rules": [{"name": "all", "sql": "SELECT * FROM events"}]},
     "limits": {"limits": {"connections": 5}},
     "request_timeout_seconds": {"settings": {"request_timeout_seconds": 5}},
@@ -169,7 +221,6 @@ class TestRestarts:
             {"kafka": {"bootstrap": "elsewhere:9092"}},
             {"settings": {"replay_window_seconds": 60}},
             {"listeners": [{"name": "devices", "protocol": "emm", "transport": "udp", "port": 5051}]},
-            {"router": {"lanes": 2}},
             {"bindHost": "::"},
         ],
         ids=str,

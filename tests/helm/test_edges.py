@@ -116,8 +116,13 @@ class TestSet:
 
 
 class TestServices:
+    def test_nobody_outside_the_cluster_reaches_it_unless_asked(self) -> None:
+        for service in of_kind(render(listeners=LISTENERS), "Service"):
+            assert service["spec"].get("type", "ClusterIP") == "ClusterIP"
+
     def test_one_load_balancer_carries_udp_and_tcp(self) -> None:
-        service = find(render(listeners=LISTENERS), "Service", "demo-meshgate")
+        objects = render(listeners=LISTENERS, service={"type": "LoadBalancer"})
+        service = find(objects, "Service", "demo-meshgate")
         assert ports_of(service) == {
             "devices": (50, "UDP", "devices"),
             "apps": (5042, "TCP", "apps"),
@@ -146,7 +151,7 @@ class TestServices:
 
     def test_a_load_balancer_can_be_closed_and_chosen(self) -> None:
         chosen = {"loadBalancerClass": "example.org/lb", "loadBalancerSourceRanges": ["10.0.0.0/8"]}
-        spec = find(render(service=chosen), "Service", "demo-meshgate")["spec"]
+        spec = find(render(service={"type": "LoadBalancer", **chosen}), "Service", "demo-meshgate")["spec"]
         assert chosen.items() <= spec.items()
 
     def test_a_node_port_is_the_one_that_was_asked_for(self) -> None:

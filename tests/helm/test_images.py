@@ -112,6 +112,31 @@ def test_every_package_that_an_image_brings_has_one_version_and_it_fits() -> Non
             assert each.specifier.contains(pinned[name]), f"{each} does not allow {pinned[name]}"
 
 
+LOCKS = {EDGE: ["gateway/wheels.txt"], ROUTER: ["gateway/wheels.txt", "streaming_jobs/wheels.txt"]}
+
+
+def locked(path: Path) -> dict[str, Version]:
+    """What the lock files of an image name, each with at least one checksum."""
+    text = "".join((ROOT / name).read_text() for name in LOCKS[path]).replace("\\\n", " ")
+    lines = [line.split() for line in text.splitlines() if not line.startswith("#")]
+    assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", each) for line in lines for each in line[1:])
+    assert all(len(line) > 1 for line in lines)
+    pairs = [line[0].split("==") for line in lines]
+    return {canonicalize_name(name): Version(version) for name, version in pairs}
+
+
+@pytest.mark.parametrize(("path", "extras"), [(EDGE, {"otel"}), (ROUTER, {"local", "otel"})], ids=["edge", "router"])
+def test_an_image_takes_no_package_without_its_checksum(path: Path, extras: set[str]) -> None:
+    wanted = {canonicalize_name(each.name) for each in needed("meshgate", frozenset(extras), set())} - {"meshgate"}
+    found = locked(path)
+    assert found.keys() == wanted
+    assert found.items() <= pins().items()
+    (installed,) = [line for line in instructions(stages(path)["packages"], "RUN") if "pip install" in line]
+    steps = [step for step in installed.split("&&") if "pip install" in step]
+    assert "--require-hashes" in steps[0]
+    assert all("--no-deps" in step for step in steps)
+
+
 def test_the_routers_image_fetches_jars_that_are_pinned() -> None:
     fetched = set(re.findall(r"streaming_jobs\.image_cache (\w+)", ROUTER.read_text()))
     assert fetched == {"connector", "broker"}

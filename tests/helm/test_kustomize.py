@@ -14,7 +14,7 @@ import yaml
 from gateway import __version__
 from gateway.config import parse
 from gateway.embedded.broker import Broker
-from tests.helm.chart import CHART, Object, find, merged, of_kind, pod_specs, render_exactly
+from tests.helm.chart import CHART, Object, find, merged, of_kind, pod_specs, render, render_exactly
 from tests.helm.schemas import faults
 from tests.helm.test_topics import restricted
 from tests.helm.tools import helm_3, helm_4, kubectl
@@ -86,7 +86,15 @@ class TestSharedKafka:
         cluster = find(objects, "Kafka")
         host = f"{cluster['metadata']['name']}-kafka-bootstrap.{cluster['metadata']['namespace']}.svc"
         assert kafka["bootstrap"] == f"{host}:{cluster['spec']['kafka']['listeners'][0]['port']}"
-        assert kafka["security"]["username"] == find(objects, "KafkaUser")["metadata"]["name"]
+        users = {each["metadata"]["name"] for each in of_kind(objects, "KafkaUser")}
+        assert {each["username"] for each in kafka["security"]["users"].values()} == users
+
+    @pytest.mark.parametrize("part", ["edge", "router", "rules"])
+    def test_its_users_may_do_what_the_chart_lets_them(self, part: str) -> None:
+        strimzi = {"bootstrap": "", "manageTopics": "strimzi", "strimzi": {"enabled": True}}
+        rules = [{"name": "all", "sql": "SELECT * FROM events"}]
+        wanted = find(render(mesh="demo", kafka=strimzi, rules=rules), "KafkaUser", f"-{part}")
+        assert find(built(SHARED), "KafkaUser", f"-{part}")["spec"] == wanted["spec"]
 
     def test_its_records_are_as_large_as_the_meshs(self) -> None:
         config = find(built(SHARED), "Kafka")["spec"]["kafka"]["config"]
@@ -148,9 +156,8 @@ class TestTestMesh:
         trust = values_of(TEST_MESH)["trust"]["secret"]
         assert f"create secret generic {trust} --from-file=keys.yaml=mesh/keys.yaml" in said
         assert f"meshgate init --dir mesh --mesh {values_of(TEST_MESH)['mesh']} " in said
-        for part in ("edge", "router"):
-            volumes = find(test_mesh, "StatefulSet", f"-{part}")["spec"]["template"]["spec"]["volumes"]
-            assert trust in [each.get("secret", {}).get("secretName") for each in volumes]
+        volumes = find(test_mesh, "StatefulSet", "-router")["spec"]["template"]["spec"]["volumes"]
+        assert trust in [each.get("secret", {}).get("secretName") for each in volumes]
 
 
 def as_set(text: str) -> list[str]:

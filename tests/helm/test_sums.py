@@ -14,13 +14,21 @@ def test_the_page_has_the_table_that_the_costs_make() -> None:
 
 def test_ten_times_the_rate_needs_ten_times_the_cores_and_bytes() -> None:
     one, ten = Sums(100_000), Sums(1_000_000)
-    for name in ("router_cores", "edge_cores", "real_time_cores", "written_bytes", "kept_bytes", "state_bytes"):
+    for name in (
+        "router_cores",
+        "edge_cores",
+        "real_time_cores",
+        "written_bytes",
+        "kept_bytes",
+        "state_bytes",
+        "known_bytes",
+    ):
         assert getattr(ten, name) == pytest.approx(10 * getattr(one, name)), name
 
 
 def test_more_receivers_cost_edges_and_egress_but_no_partitions() -> None:
     one, three = Sums(100_000), Sums(100_000, fan_out=3)
-    assert (three.partitions, three.lanes) == (one.partitions, one.lanes)
+    assert (three.partitions, three.task_slots) == (one.partitions, one.task_slots)
     assert three.edges > one.edges
     assert three.written_bytes > one.written_bytes
 

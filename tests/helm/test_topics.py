@@ -11,7 +11,7 @@ from gateway.cli.topics import command
 from gateway.config.kafka import TopicName
 from gateway.topics.ensure import TOPICS
 from tests.helm.chart import Object, find, of_kind, render
-from tests.helm.test_configuration import loaded
+from tests.helm.test_configuration import RULES, loaded, user_of
 
 STRIMZI = {"bootstrap": "", "manageTopics": "strimzi", "strimzi": {"enabled": True}}
 
@@ -124,19 +124,33 @@ class TestKafka:
         for each in (cluster, pool):
             assert each["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
 
-    def test_its_user_may_use_the_meshs_topics_and_no_others(self) -> None:
-        spec = find(render(mesh="plant", kafka=STRIMZI), "KafkaUser")["spec"]
-        resources = [rule["resource"] for rule in spec["authorization"]["acls"]]
-        assert [(each["type"], each["name"]) for each in resources] == [
-            ("topic", "plant."),
-            ("group", "plant."),
-            ("group", "spark-kafka-source-"),
-        ]
-        assert {each["patternType"] for each in resources} == {"prefix"}
+    @pytest.mark.parametrize(
+        ("part", "writes", "groups"),
+        [
+            ("edge", {"raw", "rejected", "deliveries"}, "plant.edge."),
+            ("router", {"raw", "events", "rejected", "egress", "deliveries", "interests"}, "spark-kafka-"),
+            ("rules", {"raw"}, "spark-kafka-"),
+        ],
+    )
+    def test_a_parts_user_writes_what_the_part_does_and_no_more(self, part: str, writes: set[str], groups: str) -> None:
+        user = find(render(mesh="plant", kafka=STRIMZI, rules=RULES), "KafkaUser", f"-{part}")
+        acls = user["spec"]["authorization"]["acls"]
+        may = {(each["resource"]["type"], each["resource"]["name"]): each["operations"] for each in acls}
+        written = {name.removeprefix("plant.") for (kind, name), what in may.items() if what == ["Write"]}
+        assert written == writes
+        assert may.pop(("topic", "plant.")) == may.pop(("group", groups)) == ["Read", "Describe"]
+        assert all(what == ["Write"] for what in may.values())
 
-    def test_pods_prove_themselves_with_that_users_password(self) -> None:
-        objects = render(kafka=STRIMZI)
-        pod = find(objects, "StatefulSet", "-edge")["spec"]["template"]["spec"]
+    def test_nobody_makes_or_removes_topics_but_their_operator(self) -> None:
+        for user in of_kind(render(kafka=STRIMZI, rules=RULES), "KafkaUser"):
+            operations = {one for each in user["spec"]["authorization"]["acls"] for one in each["operations"]}
+            assert operations <= {"Read", "Write", "Describe"}
+
+    @pytest.mark.parametrize("part", ["edge", "router", "rules"])
+    def test_pods_prove_themselves_with_their_own_users_password(self, part: str) -> None:
+        objects = render(kafka=STRIMZI, rules=RULES)
+        pod = find(objects, "StatefulSet", f"-{part}")["spec"]["template"]["spec"]
         secrets = {each["name"]: each["secret"]["secretName"] for each in pod["volumes"] if "secret" in each}
-        assert secrets["kafka-password"] == find(objects, "KafkaUser")["metadata"]["name"]
+        user = find(objects, "KafkaUser", f"-{part}")["metadata"]["name"]
+        assert user_of(objects, "StatefulSet", part) == (user, user)
         assert secrets["kafka-ca"] == f"{find(objects, 'Kafka')['metadata']['name']}-cluster-ca-cert"

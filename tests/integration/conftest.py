@@ -48,6 +48,7 @@ LISTENERS: list[dict[str, object]] = [
         "xmpp": {"domain": DOMAIN, "secret": COMPONENT_SECRET},
     },
 ]
+TOKEN_SECRET = "0123456789abcdef0123456789abcdef"
 EDGES_AT_MOST = 4
 UNTRACED_SHARE = 1e-18
 
@@ -76,6 +77,7 @@ def mesh(tmp_path_factory: pytest.TempPathFactory, authority: Authority, collect
         {"name": "plant", "protocol": "hsp", "scheme": "tls", "tls": tls, "redeliver_seconds": 60},
     ]
     settings: Settings = {
+        "auth": {"tokens": {"secret": TOKEN_SECRET, "audience": "test"}},
         "kafka": {"topics": {"egress": {"partitions": EDGES_AT_MOST}}},
         "telemetry": {"traces": {"endpoint": collector.endpoint, "share": UNTRACED_SHARE}},
     }

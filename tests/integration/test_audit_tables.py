@@ -27,7 +27,7 @@ from streaming_jobs.audit import deliveries, frames
 from streaming_jobs.audit.deliveries import Ended, Sent
 from streaming_jobs.judging.judged import Judged, event_print, frame_print
 from streaming_jobs.judging.reading import JUDGED, plain
-from streaming_jobs.routing.dedup import Buckets
+from streaming_jobs.routing.known_ids import KnownIds, message_key, repeat_horizon_seconds
 from tests.integration.spark_session import spark
 from tests.unit.test_cloud_event import FULL
 from tests.unit.test_event_records import BATCH_FORM, BINARY_FORM
@@ -147,13 +147,13 @@ def test_every_frame_finds_what_was_made_of_it(spark: SparkSession) -> None:
 
 
 def routed(occurrences: Iterable[Judged]) -> Iterator[Judged]:
-    """What the router lets through: the first to mark its bucket."""
-    buckets, marked = Buckets.of(CONFIG), set[tuple[str | None, int]]()
+    """Returns what the router lets through."""
+    known = KnownIds(repeat_horizon_seconds(CONFIG))
     for one in occurrences:
-        first, *others = buckets.marks(one.received_at // SECOND)
-        if (one.key, first) not in marked:
+        second = one.received_at // SECOND
+        known.advance(second, second)
+        if one.key is not None and known.admit([message_key(one.key)], [second]) == [True]:
             yield one
-        marked |= {(one.key, start) for start in (first, *others)}
 
 
 def test_repeats_count_as_duplicates_exactly_where_the_router_drops_them(spark: SparkSession) -> None:
@@ -181,14 +181,6 @@ def test_a_lost_event_never_passes_for_a_duplicate(spark: SparkSession) -> None:
             topics.event(event_id)
     found = topics.accounted(spark)
     assert {name for name, (counted, _) in found.items() if counted == "lost"} == lost
-
-
-def test_what_was_read_long_after_its_receipt_covers_its_repeats_as_the_router_lifted_it(spark: SparkSession) -> None:
-    topics = Topics()
-    topics.frame(1, key="k")
-    topics.frame(2, key="k", received_at=AT + 3_000 * SECOND)
-    topics.event("0-1-0", at=AT + 3_600 * SECOND)
-    assert topics.accounted(spark)["0-2-0"] == ("duplicate", "")
 
 
 def test_what_was_refused_then_covers_no_repeat(spark: SparkSession) -> None:

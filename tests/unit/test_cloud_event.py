@@ -59,3 +59,10 @@ def test_the_attributes_give_back_the_whole_event(event: Event) -> None:
 @given(EVENTS)
 def test_no_attribute_has_a_name_that_is_not_known(event: Event) -> None:
     assert cloud_event.attributes(event, "test").keys() <= set(cloud_event.NAMES)
+
+
+@pytest.mark.parametrize("headers", ["[]", "7", '{"a": 1}', '{"a":' * 5_000, "{"])
+def test_headers_that_are_none_are_a_value_error(headers: str) -> None:
+    given = cloud_event.attributes(FULL, "m") | {"ce_meshheaders": headers}
+    with pytest.raises(ValueError):  # noqa: PT011 - json has its own words for some of them
+        cloud_event.from_attributes(given, b"")

@@ -1,6 +1,6 @@
 """A connection before it has a carrier: the PROXY header if the listener expects one, then TLS if it has it.
 
-    accepted ─► [PROXY header, read to the byte] ─► [TLS handshake] ─► carrier
+    accepted ─► [its turn] ─► [PROXY header, read to the byte] ─► [TLS handshake] ─► carrier
 
 All of it has to be done by one deadline, and counts as one connection from the first moment: a peer that connects and
 says nothing holds a place for `handshake_seconds` and no longer.
@@ -37,6 +37,12 @@ class Door(Protocol):
     def enter(self) -> Standing | None:
         """A place for one more connection, if only to be turned away; None if there is none."""
 
+    def seconds_until_turn(self) -> float | None:
+        """How long a new connection waits, so that not too many arrive in a second; None if that is too long."""
+
+    waiting: set[Arrival]
+    """Those whose turn has not come. They are refused when the listener closes."""
+
     def carrier(self, standing: Standing, address: str, deadline: float) -> Carrier: ...
     def leave(self, standing: Standing) -> None:
         """The place is free again, and there never was a carrier."""
@@ -70,9 +76,15 @@ class Arrival(asyncio.BufferedProtocol):
             self._transport.abort()
             return
         self._address = address_of(transport)
-        self._timer = self._loop.call_at(self._deadline, self._refuse, Reason.TIMEOUT)
-        if not self._door.proxied:
-            self._admit()
+        seconds = self._door.seconds_until_turn()
+        if seconds is None:
+            self.refuse(Reason.RATE_LIMITED)
+        elif seconds:
+            self._transport.pause_reading()
+            self._door.waiting.add(self)
+            self._timer = self._loop.call_later(seconds, self._take_turn)
+        else:
+            self._begin()
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
         return self._wanted[self._filled :]
@@ -88,10 +100,11 @@ class Arrival(asyncio.BufferedProtocol):
         try:
             self._take(bytes(self._wanted))
         except Rejected as refused:
-            self._refuse(refused.reason)
+            self.refuse(refused.reason)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - there is nobody to tell
         """Only without a carrier: it would have taken the transport over."""
+        self._door.waiting.discard(self)
         if self._timer is not None:
             self._timer.cancel()
         if self._standing is not None:
@@ -100,7 +113,20 @@ class Arrival(asyncio.BufferedProtocol):
             self._door.leave(self._standing)
             self._standing = None
 
-    def _refuse(self, reason: str) -> None:
+    def _take_turn(self) -> None:
+        """Others came before. The time of the handshake begins now."""
+        self._door.waiting.discard(self)
+        self._deadline = self._loop.time() + self._door.handshake_seconds
+        if self._transport is not None:
+            self._transport.resume_reading()
+        self._begin()
+
+    def _begin(self) -> None:
+        self._timer = self._loop.call_at(self._deadline, self.refuse, Reason.TIMEOUT)
+        if not self._door.proxied:
+            self._admit()
+
+    def refuse(self, reason: str) -> None:
         self._reason = reason
         if self._transport is not None:
             self._transport.abort()

@@ -16,6 +16,8 @@ import ssl
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Protocol, cast
 
+from gateway.address import host_name, is_loopback
+from gateway.edge.carriers.peer import Identity
 from gateway.edge.carriers.reading import READ_BYTES, ReadSize
 from gateway.edge.metrics import Standing
 
@@ -41,7 +43,8 @@ class Host(Protocol):
 
 
 class Carrier(asyncio.BufferedProtocol, ABC):
-    """`address`: of the peer. `deadline`: when its session must stand, by the loop's clock."""
+    """`address`: of the peer. `deadline`: when its session must stand, by the loop's clock. `identity`: who the peer is
+    by what it presented to the carrier itself."""
 
     def __init__(self, host: Host, standing: Standing, address: str, deadline: float) -> None:
         self._loop = asyncio.get_running_loop()
@@ -49,6 +52,7 @@ class Carrier(asyncio.BufferedProtocol, ABC):
         self.standing = standing
         self.address = address
         self.deadline = deadline
+        self.identity: Identity | None = None
         self.connection: Connection | None = None
         self._transport: asyncio.Transport | None = None
         self._read = ReadSize()
@@ -100,7 +104,10 @@ class Carrier(asyncio.BufferedProtocol, ABC):
             return
         began = self._loop.time()
         self._received(_buffer[:nbytes], began)
-        self._read.took(nbytes, self._loop.time() - began)
+        seconds = self._loop.time() - began
+        self._read.took(nbytes, seconds)
+        if self.connection is not None:
+            self.connection.account(seconds)
 
     def take_early(self, data: bytes) -> None:
         """What the transport had read before it was ours."""
@@ -140,6 +147,17 @@ class Carrier(asyncio.BufferedProtocol, ABC):
         return found
 
     @property
+    def is_local(self) -> bool:
+        """True if the peer is on this machine, and no balancer speaks for it."""
+        name = self._transport.get_extra_info("peername") if self._transport else None
+        return isinstance(name, tuple) and is_loopback(str(name[0])) and is_loopback(host_name(self.address))
+
+    @property
+    def is_confidential(self) -> bool:
+        """True if nobody between the peer and us can read what is said: TLS, or both are on this machine."""
+        return self.tls is not None or self.is_local
+
+    @property
     def is_present(self) -> bool:
         """The transport knows that the peer is there, however silent."""
         return False
@@ -150,6 +168,10 @@ class Carrier(asyncio.BufferedProtocol, ABC):
 
     def queued_bytes(self) -> int:
         return self._transport.get_write_buffer_size() if self._transport is not None else 0
+
+    def own_queued_bytes(self) -> int:
+        """What waits to be written to this peer and to no other."""
+        return self.queued_bytes()
 
     def pause_reading(self) -> None:
         if self._transport is not None and not self._closing and not self._transport.is_closing():

@@ -28,7 +28,7 @@ from gateway.edge.carriers.listeners import SessionMaker
 from gateway.edge.carriers.peer import Peer
 from gateway.edge.carriers.reachability import Reachability
 from gateway.edge.carriers.stream import StreamCarrier
-from gateway.edge.carriers.tls import TlsContext, node_of
+from gateway.edge.carriers.tls import TlsContext, proven_by
 from gateway.edge.carriers.websocket import WebSocketCarrier, dialling
 from gateway.edge.connection import Connection
 from gateway.edge.metrics import ListenerMetrics, Standing
@@ -173,11 +173,10 @@ class LinkKeeper:
     # -- for carriers ------------------------------------------------------------------------------------------
 
     def begin(self, carrier: Carrier) -> Connection:
-        name = ""
-        if self.secured is not None and carrier.tls is not None:
-            name = node_of(carrier.tls.getpeercert(), self.secured.node_from)
+        proven = proven_by(carrier.tls, lambda: self.secured)
         auth = Auth.TLS if carrier.tls is not None else Auth.SESSION
-        peer = Peer(carrier.address, name or f"link:{self.link.name}", auth)
+        name = proven.node or f"link:{self.link.name}"
+        peer = Peer(carrier.address, name, auth, (proven,))
         self._connection = self._sessions.connect(self.link, carrier, peer)
         return self._connection
 

@@ -11,9 +11,10 @@ from gateway.config import Endpoint, Limits, Listener
 from gateway.edge.carriers.arrival import Arrival
 from gateway.edge.carriers.carrier import Carrier
 from gateway.edge.carriers.peer import Peer
+from gateway.edge.carriers.reading import ARRIVALS_BURST_SECONDS, TokenBucket
 from gateway.edge.carriers.stream import StreamCarrier
-from gateway.edge.carriers.tls import TlsContext, node_of
-from gateway.edge.carriers.websocket import WebSocketCarrier, check_of, serving
+from gateway.edge.carriers.tls import TlsContext, proven_by
+from gateway.edge.carriers.websocket import TokenJudge, WebSocketCarrier, check_of, serving
 from gateway.edge.connection import Connection
 from gateway.edge.metrics import ListenerMetrics, Standing
 from gateway.errors import SetupError
@@ -34,6 +35,8 @@ class SessionMaker(Protocol):
     """What makes sessions, as listeners and links see it."""
 
     def connect(self, endpoint: Endpoint, carrier: Carrier, peer: Peer) -> Connection: ...
+    @property
+    def logins(self) -> TokenJudge: ...
     def limits(self, name: str) -> Limits:
         """In force at present."""
 
@@ -52,6 +55,10 @@ class StreamListener:
         self._sessions = sessions
         self._metrics = metrics
         self.places = 0
+        self.waiting: set[Arrival] = set()
+        limits = sessions.limits(listener.name)
+        now = asyncio.get_running_loop().time()
+        self._arrivals = TokenBucket(limits.connections_per_second, now, ARRIVALS_BURST_SECONDS)
         self._turned_away: dict[Standing, Farewell] = {}
         self._closed = False
         self._server: asyncio.Server | None = None
@@ -75,6 +82,8 @@ class StreamListener:
     def close(self) -> None:
         """Nobody new; who is connected stays."""
         self._closed = True
+        for arrival in list(self.waiting):
+            arrival.refuse(Farewell.DRAIN)
         if self._server is not None:
             self._server.close()
 
@@ -105,6 +114,11 @@ class StreamListener:
         standing.gone()
         return None
 
+    def seconds_until_turn(self) -> float | None:
+        limits, now = self._sessions.limits(self.listener.name), asyncio.get_running_loop().time()
+        self._arrivals.rate = limits.connections_per_second
+        return self._arrivals.take_within(limits.handshake_seconds, now)
+
     def leave(self, standing: Standing) -> None:
         if self._turned_away.pop(standing, None) is None:
             self.places -= 1
@@ -118,19 +132,26 @@ class StreamListener:
             return StreamCarrier(self, standing, address, deadline)
         text, frame_bytes = self._spec.text_messages, self._sessions.limits(self.listener.name).frame_bytes
         protocol, check = serving(self._spec.name, frame_bytes, text=text), check_of(self.listener)
-        return WebSocketCarrier(self, standing, address, deadline, protocol, text=text, check=check)
+        logins = self._sessions.logins
+        return WebSocketCarrier(self, standing, address, deadline, protocol, text=text, check=check, logins=logins)
 
     # -- for carriers ------------------------------------------------------------------------------------------
 
     def begin(self, carrier: Carrier) -> Connection:
-        node = ""
-        if self.secured is not None and carrier.tls is not None:
-            node = node_of(carrier.tls.getpeercert(), self.secured.node_from)
-        peer = Peer(carrier.address, node, Auth.TLS if node else Auth.NONE)
+        peer = self._peer(carrier)
         connection = self._sessions.connect(self.listener, carrier, peer)
+        if not peer.proofs[0].holds():  # the files have changed while it shook hands
+            connection.leave(Farewell.REVOKED)
         if (why := self._turned_away.get(carrier.standing)) is not None:
             connection.leave(why)
         return connection
+
+    def _peer(self, carrier: Carrier) -> Peer:
+        """Returns who it is by its token, else by its certificate, else nobody that is proven."""
+        proven = proven_by(carrier.tls, lambda: self.secured)
+        if (identity := carrier.identity) is not None:
+            return Peer(carrier.address, identity.node, Auth.SESSION, (proven, identity))
+        return Peer(carrier.address, proven.node, Auth.TLS if proven.node else Auth.NONE, (proven,))
 
     def left(self, carrier: Carrier) -> None:
         self.leave(carrier.standing)

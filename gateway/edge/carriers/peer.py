@@ -3,19 +3,46 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from gateway.address import host_port
 from gateway.event import Auth
 
+Holds = Callable[[], bool]
+"""Whether a proof would be taken now as well, by the files and settings in force."""
+
+
+def always() -> bool:
+    """Holds for what no file and no setting can withdraw."""
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A node that was proven. `until` is when its proof ends, in seconds since the epoch."""
+
+    node: str
+    until: float = math.inf
+    holds: Holds = field(default=always, repr=False, compare=False)
+
+
+NOBODY = Identity("")
+
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """`node` is "" where the transport proves nothing; then the protocol may, or the session stays anonymous."""
+    """`node` is "" where the transport proves nothing; then the protocol may, or the session stays anonymous.
+
+    `proofs` are those that the session stands by: it ends with the first of them that ends. The first is the
+    transport's own, which stays when a login gives the session another node.
+    """
 
     address: str
     node: str = ""
     auth: Auth = Auth.NONE
+    proofs: tuple[Identity, ...] = (NOBODY,)
 
 
 def address_of(transport: asyncio.BaseTransport) -> str:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import logging
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Literal
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import serialization
 from prometheus_client import Gauge
 
+from gateway.auth.node_names import COMMON_NAME, node_of_alternative_name
 from gateway.config import ConnectTls, Endpoint, ListenTls
+from gateway.edge.carriers.peer import NOBODY, Identity
 from gateway.yaml_files.stamps import Stamp, stamps
 
 log = logging.getLogger(__name__)
@@ -27,6 +32,8 @@ class TlsContext:
         self._settings: ListenTls | ConnectTls = getattr(endpoint, "tls", None) or ConnectTls()
         self._expiry = expiry
         self._stamps = self._stamp()
+        self.authorities: frozenset[bytes] = frozenset()
+        self._revoked: frozenset[tuple[bytes, int]] = frozenset()
         self.context = self._make()
 
     @property
@@ -37,11 +44,22 @@ class TlsContext:
     def server_name(self) -> str | None:
         return self._settings.server_name if isinstance(self._settings, ConnectTls) else None
 
-    def refresh(self) -> None:
-        """Takes over files that have changed; broken ones change nothing."""
+    def still_trusts(self, certificate: bytes, authorities: frozenset[bytes]) -> bool:
+        """True if a certificate would be taken now as well that was taken under these authorities.
+
+        Where one of them is gone, only the certificate itself is at hand, without those between: if no authority has
+        signed it directly, its holder has to come again with all of them.
+        """
+        leaf = x509.load_der_x509_certificate(certificate)
+        if (leaf.issuer.public_bytes(), leaf.serial_number) in self._revoked:
+            return False
+        return authorities <= self.authorities or any(_has_signed(each, leaf) for each in self.authorities)
+
+    def refresh(self) -> bool:
+        """Takes over files that have changed, and returns whether there are any; broken ones change nothing."""
         found = self._stamp()
         if found == self._stamps:
-            return
+            return False
         self._stamps = found
         try:
             self.context = self._make()
@@ -49,18 +67,25 @@ class TlsContext:
             log.warning("%s: the TLS files have changed and are of no use: %s", self._name, broken)
         else:
             log.info("%s: the TLS files have changed and are in force", self._name)
+            return True
+        return False
 
     def _make(self) -> ssl.SSLContext:
         context = context_of(self._settings)
+        authority, crl = self._authority(), getattr(self._settings, "crl", None)
+        self.authorities = frozenset() if authority is None else _certificates_in(authority)
+        self._revoked = frozenset() if crl is None else _revoked_in(crl)
         if self._settings.cert is not None:
             certificate = x509.load_pem_x509_certificate(self._settings.cert.read_bytes())
             self._expiry.set(certificate.not_valid_after_utc.timestamp())
         return context
 
     def _stamp(self) -> list[Stamp]:
-        settings = self._settings
-        authority = settings.client_ca if isinstance(settings, ListenTls) else settings.ca
-        return stamps(path for path in (settings.cert, settings.key, authority) if path is not None)
+        files = (self._settings.cert, self._settings.key, self._authority(), getattr(self._settings, "crl", None))
+        return stamps(path for path in files if path is not None)
+
+    def _authority(self) -> Path | None:
+        return self._settings.client_ca if isinstance(self._settings, ListenTls) else self._settings.ca
 
 
 def context_of(settings: ListenTls | ConnectTls) -> ssl.SSLContext:
@@ -76,6 +101,9 @@ def _server(settings: ListenTls) -> ssl.SSLContext:
     if settings.client_ca is not None:
         context.load_verify_locations(settings.client_ca)
         context.verify_mode = ssl.CERT_REQUIRED
+    if settings.crl is not None:
+        context.load_verify_locations(settings.crl)
+        context.verify_flags |= ssl.VerifyFlags.VERIFY_CRL_CHECK_LEAF
     return context
 
 
@@ -86,12 +114,58 @@ def _client(settings: ConnectTls) -> ssl.SSLContext:
     return context
 
 
+def _certificates_in(file: Path) -> frozenset[bytes]:
+    found = x509.load_pem_x509_certificates(file.read_bytes())
+    return frozenset(each.public_bytes(serialization.Encoding.DER) for each in found)
+
+
+def _revoked_in(file: Path) -> frozenset[tuple[bytes, int]]:
+    """Issuer and serial number of each certificate in the lists of a file."""
+    end = b"-----END X509 CRL-----"
+    lists = [x509.load_pem_x509_crl(part + end) for part in file.read_bytes().split(end)[:-1]]
+    return frozenset((each.issuer.public_bytes(), revoked.serial_number) for each in lists for revoked in each)
+
+
+def _has_signed(authority: bytes, leaf: x509.Certificate) -> bool:
+    try:
+        leaf.verify_directly_issued_by(x509.load_der_x509_certificate(authority))
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
+
+
+_UNKNOWN = frozenset((b"",))
+"""Stands for the authorities of a context that was replaced while the peer shook hands."""
+
+
+def proven_by(tls: ssl.SSLObject | None, secured: Callable[[], TlsContext | None]) -> Identity:
+    """Returns who the peer's certificate names, "" where it names nobody, until when, and whether it holds still.
+
+    `secured` gives the context in force: another one after a reload.
+    """
+    context = secured()
+    certificate = None if tls is None else tls.getpeercert()
+    encoded = None if tls is None else tls.getpeercert(binary_form=True)
+    if context is None or not certificate or encoded is None:
+        return NOBODY
+    is_in_force = tls is not None and tls.context is context.context
+    authorities = context.authorities if is_in_force else _UNKNOWN
+
+    def holds() -> bool:
+        now = secured()
+        return now is not None and now.still_trusts(encoded, authorities)
+
+    until = float(ssl.cert_time_to_seconds(str(certificate["notAfter"])))
+    return Identity(node_of(certificate, context.node_from), until, holds)
+
+
 def node_of(certificate: Mapping[str, Any] | None, node_from: Literal["san", "cn"]) -> str:
-    """The first URI, else the first DNS name; or the common name. "" where the certificate has none."""
+    """Returns the first URI, else the first DNS name; or the common name. "" where the certificate has none."""
     if not certificate:
         return ""
     if node_from == "cn":
         names = [value for rdn in certificate.get("subject", ()) for name, value in rdn if name == "commonName"]
-        return f"cn:{names[0]}" if names else ""
+        return f"{COMMON_NAME}{names[0]}" if names else ""
     alternatives = certificate.get("subjectAltName", ())
-    return next((value for wanted in ("URI", "DNS") for kind, value in alternatives if kind == wanted), "")
+    name = next((value for wanted in ("URI", "DNS") for kind, value in alternatives if kind == wanted), "")
+    return node_of_alternative_name(name) if name else ""

@@ -13,6 +13,7 @@ import asyncio
 import http
 import logging
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from websockets.client import ClientProtocol
 from websockets.exceptions import PayloadTooBig
@@ -30,12 +31,14 @@ from websockets.uri import parse_uri
 from gateway.address import Address
 from gateway.config import Listener
 from gateway.edge.carriers.carrier import Carrier, Host
+from gateway.edge.carriers.peer import Identity
 from gateway.edge.metrics import Standing
 from gateway.protocols.actions import Farewell
-from gateway.reasons import Reason
+from gateway.reasons import Reason, Rejected
 
 MESSAGE_HEAD_BYTES = 1_024
 """A message may be so much longer than the largest frame: what stands in front of a frame's largest part."""
+BEARER_SUBPROTOCOL = "bearer."
 BATCH_BYTES = 65_536
 """However small a listener's frames must be, a message may hold several."""
 WINDOW_BITS = 12
@@ -52,6 +55,7 @@ _CLOSE_CODES = {
     Farewell.DRAIN: CloseCode.GOING_AWAY,
     Farewell.IDLE: CloseCode.GOING_AWAY,
     Farewell.OVERLOAD: CloseCode.TRY_AGAIN_LATER,
+    Farewell.OVER_BUDGET: CloseCode.TRY_AGAIN_LATER,
     Farewell.NOT_LOGGED: CloseCode.INTERNAL_ERROR,
     Farewell.INTERNAL: CloseCode.INTERNAL_ERROR,
     Reason.TOO_LARGE: CloseCode.MESSAGE_TOO_BIG,
@@ -63,17 +67,29 @@ Check = Callable[[Request], http.HTTPStatus | None]
 """Why a request may not become a WebSocket; None if it may."""
 
 
+class TokenJudge(Protocol):
+    """Judges the tokens of handshakes."""
+
+    @property
+    def are_configured(self) -> bool: ...
+    def verify(self, token: str, *, confidential: bool) -> Identity:
+        """Raises Rejected."""
+
+
 class WebSocketCarrier(Carrier):
-    """`protocol` stands for our side of it. `check`: of a listener's requests. `text`: of the protocol's messages."""
+    """`protocol` stands for our side of it. `check`: of a listener's requests. `text`: of the protocol's messages.
+    `logins`: who judges the tokens in them."""
 
     def __init__(
         self, host: Host, standing: Standing, address: str, deadline: float,
         protocol: ServerProtocol | ClientProtocol, *, text: bool, check: Check | None = None,
+        logins: TokenJudge | None = None,
     ) -> None:  # fmt: skip
         super().__init__(host, standing, address, deadline)
         self._protocol = protocol
         self._text = text
         self._check = check
+        self._logins = logins
         self._parts: list[bytes] = []
         self._upgrade_timer: asyncio.TimerHandle | None = None
 
@@ -91,11 +107,21 @@ class WebSocketCarrier(Carrier):
 
     def _asked(self, protocol: ServerProtocol, request: Request) -> None:
         response = protocol.accept(request)
-        refused = self._check(request) if self._check is not None else None
+        refused = (self._check(request) if self._check is not None else None) or self._log_in(request)
         if refused is not None and protocol.handshake_exc is None:
             response = protocol.reject(refused, f"{refused.phrase}\n")
         protocol.send_response(response)
         self._answered(response)
+
+    def _log_in(self, request: Request) -> http.HTTPStatus | None:
+        """Takes over who the request's token names. Where no token is taken, the header is somebody else's."""
+        if self._logins is None or not self._logins.are_configured or (token := token_in(request)) is None:
+            return None
+        try:
+            self.identity = self._logins.verify(token, confidential=self.is_confidential)
+        except Rejected:
+            return http.HTTPStatus.UNAUTHORIZED
+        return None
 
     def _answered(self, response: Response) -> None:
         self._no_more_waiting()
@@ -185,7 +211,8 @@ def serving(protocol: str, frame_bytes: int, *, text: bool) -> ServerProtocol:
 
     def choose(_: ServerProtocol, offered: Sequence[Subprotocol]) -> Subprotocol | None:
         """A browser that offers some gives up where none is taken, so the first will do if ours is not among them."""
-        return next((one for one in offered if one.lower() == protocol), next(iter(offered), None))
+        named = [one for one in offered if not one.startswith(BEARER_SUBPROTOCOL)]
+        return next((one for one in named if one.lower() == protocol), next(iter(named), None))
 
     return ServerProtocol(
         extensions=[
@@ -214,6 +241,20 @@ def _largest(frame_bytes: int, *, text: bool) -> tuple[int | None, int]:
     consumed, and it is the protocol that knows where a frame ends."""
     fragment_bytes = max(frame_bytes, BATCH_BYTES) + MESSAGE_HEAD_BYTES
     return fragment_bytes if text else None, fragment_bytes
+
+
+def token_in(request: Request) -> str | None:
+    """Returns the token that a handshake presents.
+
+    A browser cannot set `Authorization`; it offers the token as a subprotocol beside the protocol's own name.
+    """
+    for header in request.headers.get_all("Authorization"):
+        scheme, _, token = header.partition(" ")
+        if scheme.lower() == "bearer":
+            return token.strip()
+    offered = ",".join(request.headers.get_all("Sec-WebSocket-Protocol")).split(",")
+    names = (one.strip() for one in offered)
+    return next((name.removeprefix(BEARER_SUBPROTOCOL) for name in names if name.startswith(BEARER_SUBPROTOCOL)), None)
 
 
 def check_of(listener: Listener) -> Check:

@@ -9,10 +9,14 @@ from slixmpp.types import MessageTypes
 
 from gateway.edge.carriers.carrier import Carrier, Host
 from gateway.edge.carriers.xmpp_stream import ComponentStream
+from gateway.edge.connection import Connection
 from gateway.edge.metrics import Standing
 
 HELD_BYTES = 65_536
 """As much as one message may have: what a session may leave unread of the stream that all share."""
+
+MOST_DEVICES = 64
+"""Of one peer, that are remembered."""
 
 
 class XmppCarrier(Carrier):
@@ -23,7 +27,7 @@ class XmppCarrier(Carrier):
         self._stream = stream
         self.own = self._to = JID()
         self._kind: MessageTypes = "normal"
-        self._devices: set[str] = set()
+        self._devices: dict[str, None] = {}
         self._present: set[str] = set()
         self._asked = False
         self._paused = False
@@ -32,12 +36,12 @@ class XmppCarrier(Carrier):
 
     def wrote(self, sender: JID, own: JID, kind: MessageTypes) -> None:
         self._to, self.own, self._kind = sender, own, kind
-        self._devices.add(sender.resource)
+        self._remember(sender.resource)
 
     def hear(self, message: bytes) -> bool:
         """False if it had to be dropped."""
         if not self._paused and self.connection is not None:
-            self.connection.receive(message, self._loop.time())
+            self._receive(self.connection, message)
             return True
         if self._held_bytes + len(message) > HELD_BYTES:
             return False
@@ -49,8 +53,17 @@ class XmppCarrier(Carrier):
         self._begin()
 
     def seen(self, device: str) -> None:
-        self._devices.add(device)
+        self._remember(device)
         self._present.add(device)
+
+    def _remember(self, device: str) -> None:
+        """The peer's server names its devices, and may invent as many as it likes: the oldest is forgotten."""
+        self._devices.pop(device, None)
+        self._devices[device] = None
+        if len(self._devices) > MOST_DEVICES:
+            oldest = next(iter(self._devices))
+            del self._devices[oldest]
+            self._present.discard(oldest)
 
     def asked(self) -> None:
         """We want to know of its presence."""
@@ -66,7 +79,7 @@ class XmppCarrier(Carrier):
             self._asked = False
             return False
         self._present.discard(device)
-        self._devices.discard(device)
+        self._devices.pop(device, None)
         return not device or not self._devices
 
     # -- the connection's side ---------------------------------------------------------------------------------
@@ -82,6 +95,10 @@ class XmppCarrier(Carrier):
     def queued_bytes(self) -> int:
         return self._stream.queued_bytes
 
+    def own_queued_bytes(self) -> int:
+        """Nothing: all peers behind the server share one queue, which is bounded by itself."""
+        return 0
+
     def pause_reading(self) -> None:
         self._paused = True
 
@@ -93,7 +110,12 @@ class XmppCarrier(Carrier):
         while self._held and not self._paused and self.connection is not None:
             message = self._held.popleft()
             self._held_bytes -= len(message)
-            self.connection.receive(message, self._loop.time())
+            self._receive(self.connection, message)
+
+    def _receive(self, connection: Connection, message: bytes) -> None:
+        began = self._loop.time()
+        connection.receive(message, began)
+        connection.account(self._loop.time() - began)
 
     def close(self, reason: str) -> None:  # noqa: ARG002 - presence gives no reason
         if not self._closing:

@@ -23,7 +23,7 @@ from aioquic.quic.packet import QuicHeader, QuicPacketType, pull_quic_header
 from gateway.address import host_port
 from gateway.carriers.quic import DatagramConnection
 from gateway.config import Limits, Listener
-from gateway.edge.carriers.reading import TokenBucket
+from gateway.edge.carriers.reading import ARRIVALS_BURST_SECONDS, TokenBucket
 from gateway.edge.datagrams.incoming import DATAGRAM_BYTES
 from gateway.edge.datagrams.listener import DatagramListener
 from gateway.edge.datagrams.outgoing import Told
@@ -71,12 +71,13 @@ class QuicListener(DatagramListener):
         self._known: dict[str, _Known] = {}
         self._arriving = 0
         self._closed = False
-        self._limits = limits
         self.secured = secured
+        self.use(limits)
 
     def use(self, limits: Limits) -> None:
         """Limits that hold from now on; the idle time for new connections."""
         self._limits = limits
+        self._arrivals = TokenBucket(limits.connections_per_second, self._loop.time(), ARRIVALS_BURST_SECONDS)
         for known in self._known.values():
             known.bucket = self._bucket()
 
@@ -148,9 +149,10 @@ class QuicListener(DatagramListener):
     def _enter(self) -> Standing | None:
         """A place for one more connection; None if there is none."""
         standing = Standing(self._metrics)
-        if len(self._known) < self._limits.connections:
+        has_place = len(self._known) < self._limits.connections
+        if has_place and self._arrivals.has_one(self._loop.time()):
             return standing
-        standing.ended(Reason.OVERLOAD)
+        standing.ended(Reason.RATE_LIMITED if has_place else Reason.OVERLOAD)
         standing.gone()
         return None
 

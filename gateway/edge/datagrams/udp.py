@@ -49,6 +49,9 @@ class UdpListener(DatagramListener):
     def use(self, limits: Limits) -> None:
         self._rate = limits.frames_per_second_per_session
         self._buckets.clear()
+        self._unauthenticated: TokenBucket | None = None
+        if self.listener.options.takes_unauthenticated:
+            self._unauthenticated = TokenBucket(limits.unauthenticated_bytes_per_second, self._loop.time())
 
     def send(self, datagrams: Sequence[Datagram[OfT]], told: Told[OfT]) -> None:
         self._out.send(datagrams, told)
@@ -92,6 +95,9 @@ class UdpListener(DatagramListener):
         count = len(datagrams)
         self._metrics.received_frames.inc(count)
         self._metrics.received_bytes.inc(len(datagrams.data))
+        if self._unauthenticated and not self._unauthenticated.has_any(len(datagrams.data), self._loop.time()):
+            self._metrics.rejected(Reason.RATE_LIMITED, len(datagrams))
+            return count
         if self._publisher.is_full or self._rate:
             datagrams = datagrams.select(list(map(self._lets_in, datagrams.senders)), datagrams.frames())
         for partition, some in self._by_partition(datagrams):

@@ -14,6 +14,7 @@ from gateway.edge.egress.ledger import Ledger, Resumption
 from gateway.edge.partitions import records_since
 from gateway.edge.producer import NotTaken, Sends
 from gateway.reasons import Reason, Rejected, Stage
+from gateway.rejected_frame import kept_part
 
 FLUSH_SECONDS = 0.05
 OUTCOMES_PER_RECORD = 1_000
@@ -74,10 +75,11 @@ class OutcomeLog:
     def reject(self, row: DeliveryOutcome, frame: bytes, headers: dict[str, str], offset: int, *, owed: bool) -> None:
         """What could not be delivered can be looked at, and sent through again."""
         why = {"reason": Reason.UNDELIVERABLE, "stage": Stage.DELIVER, "detail": row.detail}
-        said = why | {"event_id": row.event_id} | headers
+        kept, cut = kept_part(frame)
+        said = why | {"event_id": row.event_id} | headers | cut
         encoded = [(name, value.encode()) for name, value in said.items()]
         self._ledger.open(offset, owed=owed)
-        self._send(self._rejected, frame, {offset: 1}, owed, headers=encoded)
+        self._send(self._rejected, kept, {offset: 1}, owed, headers=encoded)
 
     def flush(self) -> None:
         self._flush_is_due = False

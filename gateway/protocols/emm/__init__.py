@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gateway.protocols.emm.batch import to_events
+from gateway.protocols.emm.columns import CommonPackets
 from gateway.protocols.emm.lease import asked_lease, grant_lease
 from gateway.protocols.emm.mapping import dedup_key, from_event, partition_key, to_event
 from gateway.protocols.emm.options import EmmOptions
@@ -15,6 +16,7 @@ PROTOCOL = ProtocolSpec(
     options=EmmOptions,
     to_event=to_event,
     to_events=to_events,
+    reads_common=CommonPackets,
     from_event=from_event,
     dedup_key=dedup_key,
     message_id_bits=32,

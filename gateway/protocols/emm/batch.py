@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from gateway.auth.keyring import KEY_ID_BYTES, NODE_BYTES, Key, KeyRing
-from gateway.auth.verification import ED25519_SIGNATURE_BYTES, HMAC_BYTES, Verifier, hmac_verifier, verify_ed25519
+from gateway.auth.verification import ED25519_SIGNATURE_BYTES, HMAC_BYTES, Verifier, hmac_verifier
 from gateway.event import NO_HEADERS, Auth, Event, Kind
 from gateway.protocols.emm.body import single_content
 from gateway.protocols.emm.frames import Flag
@@ -20,6 +20,7 @@ from gateway.protocols.emm.mapping import check_name, decode_name, node_text, se
 from gateway.protocols.emm.options import EmmOptions
 from gateway.protocols.emm.rules import check_encoding
 from gateway.protocols.emm.scan import Places, scan
+from gateway.protocols.emm.signing import is_signed_by
 from gateway.protocols.spec import Env, Options
 from gateway.raw_log.frames import RawFrame
 from gateway.reasons import Reason, Rejected
@@ -101,7 +102,7 @@ def _prove_signature(packet: bytes, tag: int, signature: int, known: _Known) -> 
             return Rejected(Reason.BAD_HMAC)
     if key.ed25519 is None:
         return None
-    if not verify_ed25519(key.ed25519, signed, packet[signature : signature + ED25519_SIGNATURE_BYTES]):
+    if not is_signed_by(key.ed25519, signed, packet[signature : signature + ED25519_SIGNATURE_BYTES]):
         return Rejected(Reason.BAD_SIGNATURE)
     return Proof(Auth.HMAC_ED25519 if tag else Auth.ED25519, key.key_id.hex())
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gateway.auth.keyring import Key, KeyRing, usable_at
-from gateway.auth.verification import verify_ed25519, verify_hmac
+from gateway.auth.verification import verify_hmac
 from gateway.event import SECOND_US, Auth
 from gateway.protocols.emm import codec, rules
 from gateway.protocols.emm.frames import EventType, FieldType, Packet
 from gateway.protocols.emm.options import EmmOptions
+from gateway.protocols.emm.signing import is_signed_by
 from gateway.protocols.spec import Env
 from gateway.reasons import Reason, Rejected
 from gateway.wire import U64
@@ -89,7 +90,7 @@ def _check_signature(
         if not known:
             return _check_foreign(public, signed, signature, options)
     for key in usable_at(received_at, known):
-        if key.ed25519 is not None and verify_ed25519(key.ed25519, signed, signature):
+        if key.ed25519 is not None and is_signed_by(key.ed25519, signed, signature):
             return Verdict(Auth.ED25519, key.key_id)
     raise Rejected(Reason.BAD_SIGNATURE)
 
@@ -97,7 +98,7 @@ def _check_signature(
 def _check_foreign(public: bytes, signed: bytes, signature: bytes, options: EmmOptions) -> Verdict:
     if options.public_key == "pinned":
         raise Rejected(Reason.UNTRUSTED_KEY, "the public key is none of the node's")
-    if not verify_ed25519(public, signed, signature):
+    if not is_signed_by(public, signed, signature):
         raise Rejected(Reason.BAD_SIGNATURE)
     return Verdict(Auth.ED25519, foreign_key=public)
 

@@ -28,3 +28,11 @@ class EmmOptions(Options):
     forward: Literal["verbatim", "resign"] = "verbatim"
     lease_seconds: int = Field(default=DEFAULT_LEASE_SECONDS, ge=1)
     uncompressed_bytes: int = Field(default=DEFAULT_UNCOMPRESSED_BYTES, ge=1)
+
+    @property
+    def admits_unproven(self) -> bool:
+        return self.unauthenticated == "accept" or self.public_key == "any"
+
+    @property
+    def takes_unauthenticated(self) -> bool:
+        return self.unauthenticated == "accept"

@@ -67,7 +67,7 @@ _COLUMNS = len(Place) + 1
 _NAME, _DATA, _NODE, _HMAC = Place.NAME.value, Place.DATA.value, Place.NODE.value, Place.HMAC.value
 _URGENT, _EVENT = Flag.URGENT.value, EventType.EVENT.value
 
-_HEADER_OCTETS = (0, 6, 15, 16)  # those that a walk reads beside the flags: version, event type, Payload Length
+_HEADER_OCTETS = (0, FLAGS_OFFSET, 6, 15, 16)  # those that a walk reads: the last two are Payload Length
 _NAME_WIDTH = HEADER_BYTES + 1
 SHAPES_KEPT = 4_096
 """One takes half a kilobyte. Beyond so many all go: the mesh's own devices have theirs back within a packet each."""
@@ -138,9 +138,14 @@ def _walk(packet: bytes) -> Places | None:
     return tuple(places) if complete else None  # for all packets of this shape: none may change it
 
 
-def _keep(packet: bytes, places: Places) -> None:
+def octets_read(places: Places) -> tuple[int, ...]:
+    """Returns where the octets stand that a walk to these places has read."""
     heads = [head for value in places if value for head in (value - 2, value - 1)]
-    read = itemgetter(*_HEADER_OCTETS, *heads)
+    return (*_HEADER_OCTETS, *heads)
+
+
+def _keep(packet: bytes, places: Places) -> None:
+    read = itemgetter(*octets_read(places))
     if len(_shapes) >= SHAPES_KEPT:
         _shapes.clear()
     _shapes[len(packet), packet[FLAGS_OFFSET], packet[_NAME_WIDTH]] = _Shape(read, read(packet), places)

@@ -14,6 +14,7 @@ from gateway.protocols.emp.frames import (
     VERSION,
     BadExtension,
     Block,
+    Extension,
     ExtensionErrorCode,
     Failure,
     Message,
@@ -23,8 +24,8 @@ from gateway.protocols.emp.frames import (
 from gateway.reasons import Reason, Rejected
 from gateway.wire import U8, U32, Reader, text16
 
-MAX_BLOCKS = 1_024
-"""There are three extensions, of which only compression may come more than once; the text sets no limit."""
+MAX_BLOCKS = len(Extension)
+"""No extension may come twice; the text sets no limit."""
 
 MAX_SIGHT_BYTES = 512
 """Longer blocks are not known by sight. Subjects of the mesh have at most 255 bytes, content types fewer."""

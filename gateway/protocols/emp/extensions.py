@@ -10,7 +10,8 @@
     envelope (kinds 2, 4, 5) + R=0, same id| response, error, cancelled
     envelope (kinds 3, 6)                  | progress, cancel
 
-Blocks are undone from the last to the first. Anything else that a block says is an error of that extension.
+Blocks are undone from the last to the first. Anything else that a block says is an error of that extension, and so is a
+block of an extension that the message has already: a few bytes could else be compressed a thousand times over.
 """
 
 from __future__ import annotations
@@ -60,24 +61,26 @@ def understand(message: Message, uncompressed_limit: int) -> Content:
     """Raises BadExtension, or Rejected where the text calls it an error of the protocol."""
     mark: RequestMark | None = None
     envelope: Envelope | None = None
-    body, compressed = message.body, False
+    scheme: Scheme | None = None
+    body = message.body
     for block in reversed(message.blocks):
         if not carries_data(message.type):
             raise _bad(Reason.MALFORMED, "on a message that carries no data", block)
         match block.extension:
             case Extension.REQUEST_RESPONSE if mark is None:
                 mark = _request_mark(block)
-            case Extension.COMPRESSION:
-                if _scheme(block) is Scheme.GZIP:
-                    body, compressed = inflate(body, uncompressed_limit), True
+            case Extension.COMPRESSION if scheme is None:
+                scheme = _scheme(block)
+                if scheme is Scheme.GZIP:
+                    body = inflate(body, uncompressed_limit)
             case Extension.MESH_ENVELOPE if envelope is None:
                 envelope = _envelope(block)
-            case Extension.REQUEST_RESPONSE | Extension.MESH_ENVELOPE:
+            case Extension.REQUEST_RESPONSE | Extension.COMPRESSION | Extension.MESH_ENVELOPE:
                 raise _bad(Reason.MALFORMED, "more than once", block)
             case _:
                 raise _bad(Reason.UNKNOWN_TYPE, "unknown", block, ExtensionErrorCode.UNSUPPORTED)
     kind, request_id = _kind(mark, envelope)
-    return Content(kind, body, request_id, envelope, compressed)
+    return Content(kind, body, request_id, envelope, scheme is Scheme.GZIP)
 
 
 def _kind(mark: RequestMark | None, envelope: Envelope | None) -> tuple[Kind, int]:

@@ -49,12 +49,13 @@ from gateway.protocols.emp.frames import (
 )
 from gateway.protocols.emp.mapping import Answer, answer, speaks_envelope
 from gateway.protocols.emp.options import EmpOptions
+from gateway.protocols.error_bodies import error_body
 from gateway.protocols.frame_run import FrameRun
 from gateway.protocols.recent_ids import RecentIds
-from gateway.protocols.session import Session, SessionSettings, error_body, stamped
+from gateway.protocols.session import LOGIN, Session, SessionSettings, stamped
 from gateway.raw_log.frames import Fact, ReplyAddress
 from gateway.reasons import MeshError, Reason, Rejected
-from gateway.subjects import check_subject
+from gateway.subjects import check_subject, is_control
 from gateway.wire import U32, U64
 
 _BYE = encode(Message(MessageType.BYE))
@@ -66,6 +67,10 @@ _FAILURES: Mapping[Farewell, Failure] = MappingProxyType(
         Farewell.OVERLOAD: Failure(ErrorCode.UNSPECIFIED, "there are too many connections"),
         Farewell.NOT_LOGGED: Failure(ErrorCode.UNSPECIFIED, "what was sent could not be kept"),
         Farewell.INTERNAL: Failure(ErrorCode.UNSPECIFIED, "a fault of the mesh"),
+        Farewell.EXPIRED: Failure(ErrorCode.UNSPECIFIED, "what proved this peer has ended"),
+        Farewell.REVOKED: Failure(ErrorCode.UNSPECIFIED, "what proved this peer is not believed any more"),
+        Farewell.LOGIN_REQUIRED: Failure(ErrorCode.UNSPECIFIED, "this listener wants a proof of who connects"),
+        Farewell.OVER_BUDGET: Failure(ErrorCode.UNSPECIFIED, "too much was held for this session"),
     }
 )
 """Bye is for a normal termination: none of these is one to the peer."""
@@ -151,6 +156,8 @@ class EmpSession(Session):
             self._take_answer(content, raw)
         elif content.kind is Kind.CANCEL:
             self._take_cancel(content, raw, pos)
+        elif content.kind is Kind.REQUEST and self._is_login(self._subject(message, content)):
+            self._take_login(content, raw, pos, now)
         elif transition(self, message, content, now):
             self._run.lengths.append(size)
             self._remember(raw, message, content)
@@ -168,9 +175,11 @@ class EmpSession(Session):
         return transition
 
     def _remember(self, raw: bytes, message: Message, content: Content) -> None:
-        """A peer names the same subjects again and again: an envelope alone is understood once, then known by sight."""
+        """A peer names the same subjects again and again: an envelope alone is understood once, then known by sight.
+        Control subjects are not, for their frames are counted."""
         name = first_block(raw, 0, len(raw))
-        if name and content.kind is Kind.EVENT and content.envelope is not None and len(message.blocks) == 1:
+        is_enveloped_event = content.kind is Kind.EVENT and content.envelope is not None and len(message.blocks) == 1
+        if name and is_enveloped_event and content.envelope and not is_control(content.envelope.subject):
             if len(self._names) >= MAX_NAMES:
                 self._names.clear()
             self._names.add(name)
@@ -205,9 +214,19 @@ class EmpSession(Session):
     def _take_data(self, message: Message, content: Content, now: float) -> bool:
         self._learn(content)
         if content.kind is not Kind.REQUEST:
+            self._count_control(content.envelope.subject if content.envelope else "")
             return True
-        subject = content.envelope.subject if content.envelope else self.options.subject_of(message.type)
-        return self._open_request(str(content.request_id), subject, now)
+        return self._open_request(str(content.request_id), self._subject(message, content), now)
+
+    def _subject(self, message: Message, content: Content) -> str:
+        return content.envelope.subject if content.envelope else self.options.subject_of(message.type)
+
+    def _take_login(self, content: Content, raw: bytes, pos: int, now: float) -> None:
+        self._learn(content)
+        self._emit(pos)
+        request = str(content.request_id)
+        if self._open_request(request, LOGIN, now):
+            self._ask_for_login(request, raw)
 
     _TRANSITIONS: ClassVar[dict[tuple[State, MessageType], Transition]] = {
         (State.GREETING, MessageType.HELLO): _take_hello,

@@ -26,7 +26,7 @@ class AnswerBodies:
         """How many requests are open for each reply type. Types without one are absent."""
         self._reply_types: dict[Hashable, int] = {}
         self._held: dict[int, deque[bytes]] = {}
-        self._held_bytes = 0
+        self.held_bytes = 0
 
     def expect(self, request: Hashable, reply_type: int) -> None:
         """The request goes to the peer."""
@@ -36,18 +36,18 @@ class AnswerBodies:
     def hold(self, reply_type: int, frame: bytes) -> bool:
         """Keeps a DATA until its ACK comes. False if it is none's body: an event."""
         held = self._held.setdefault(reply_type, deque())
-        is_too_much = self._held_bytes and self._held_bytes + len(frame) > MAX_HELD_BYTES
+        is_too_much = self.held_bytes and self.held_bytes + len(frame) > MAX_HELD_BYTES
         if len(held) >= self.open_requests[reply_type] or is_too_much:
             return False
         held.append(frame)
-        self._held_bytes += len(frame)
+        self.held_bytes += len(frame)
         return True
 
     def claim(self, request: Hashable) -> bytes:
         """Returns the DATA that belongs to the ACK of this request; nothing where none came."""
         held = self._held.get(self._reply_types.get(request, -1))
         frame = held.popleft() if held else b""
-        self._held_bytes -= len(frame)
+        self.held_bytes -= len(frame)
         return frame
 
     def end(self, request: Hashable) -> bytes:
@@ -58,7 +58,7 @@ class AnswerBodies:
         self.open_requests[reply_type] -= 1
         held = self._held.get(reply_type, deque())
         unclaimed = held.pop() if len(held) > self.open_requests[reply_type] else b""
-        self._held_bytes -= len(unclaimed)
+        self.held_bytes -= len(unclaimed)
         if not self.open_requests[reply_type]:
             del self.open_requests[reply_type]
             self._held.pop(reply_type, None)

@@ -16,6 +16,7 @@ from gateway.protocols.actions import (
     Outcome,
     RequestsAbandoned,
 )
+from gateway.protocols.error_bodies import error_body, mesh_error_in
 from gateway.protocols.hsp.answer_bodies import AnswerBodies
 from gateway.protocols.hsp.codec import encode
 from gateway.protocols.hsp.frames import DATA_ACK_TYPE_OFFSET, ENVELOPE_TYPE, Command, Frame
@@ -23,7 +24,7 @@ from gateway.protocols.hsp.mapping import Answer, answer
 from gateway.protocols.hsp.names import Names
 from gateway.protocols.hsp.options import HspOptions
 from gateway.protocols.hsp.unconfirmed import Unconfirmed
-from gateway.protocols.session import TIMED_OUT, Session, SessionSettings, error_body, mesh_error_in, stamped
+from gateway.protocols.session import TIMED_OUT, Session, SessionSettings, stamped
 from gateway.raw_log.frames import ReplyAddress
 from gateway.reasons import MeshError, Reason, Rejected
 from gateway.wire import U16, U32
@@ -45,6 +46,10 @@ class OutgoingSession(Session):
 
     def use(self, options: HspOptions) -> None:
         self.options = options
+
+    @property
+    def held_bytes(self) -> int:
+        return super().held_bytes + self._unconfirmed.bytes + self._bodies.held_bytes
 
     # -- deliveries --------------------------------------------------------------------------------------------
 

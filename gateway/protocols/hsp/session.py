@@ -208,6 +208,7 @@ class HspSession(OutgoingSession):
         if head.kind is Kind.CANCEL:
             self._take_cancel(head, frame, raw, pos)
             return False
+        self._count_control(head.subject)
         return True
 
     def _take_cancel(self, head: Envelope, frame: Frame, raw: bytes, pos: int) -> None:
@@ -263,6 +264,10 @@ class HspSession(OutgoingSession):
             self._act(FrameRefused(Reason.OVERLOAD, "too many open requests"))
             return False
         self._message_ids[name] = frame.message_id
+        if self._is_login(subject):
+            self._emit(pos)
+            self._ask_for_login(name, raw)
+            return False
         return True if name == request else self._log_named(name, subject, raw, pos)
 
     def _refuse_second(self, request: str, frame: Frame) -> None:

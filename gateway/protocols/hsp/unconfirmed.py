@@ -10,9 +10,41 @@ from gateway.protocols.recent_ids import RecentIds
 
 MAX_UNCONFIRMED = 65_536
 """Open ids of one kind, and ids given up on that are remembered. No peer gets that far behind in the seconds it has
-for an ACK, and the edge bounds the bytes that wait; this bounds the ids of one that never acknowledges."""
+for an ACK."""
+
+MAX_UNCONFIRMED_BYTES = 16_777_216
+"""Frames that wait for an ACK: as much as one session may have to read, twice. A peer that reads and acknowledges is at
+most a round trip behind; one that only reads could else make us keep all that it is sent in half a minute."""
+ENTRY_BYTES = 256
+"""What a delivery costs here beside its frame."""
 
 LAST_ID = 0xFFFF_FFFF
+
+
+class _Table:
+    """Deliveries by their MessageID, oldest first, each with the time until which it is waited for."""
+
+    def __init__(self) -> None:
+        self.entries: dict[int, tuple[float, Delivery]] = {}
+        self.bytes = 0
+
+    def add(self, message_id: int, until: float, delivery: Delivery) -> None:
+        self.entries[message_id] = until, delivery
+        self.bytes += ENTRY_BYTES + len(delivery.frame)
+
+    def take(self, message_id: int) -> Delivery | None:
+        _, delivery = self.entries.pop(message_id, (0.0, None))
+        if delivery is not None:
+            self.bytes -= ENTRY_BYTES + len(delivery.frame)
+        return delivery
+
+    @property
+    def is_over_full(self) -> bool:
+        return len(self.entries) > MAX_UNCONFIRMED or self.bytes > MAX_UNCONFIRMED_BYTES
+
+    @property
+    def due(self) -> float | None:
+        return next((until for until, _ in self.entries.values()), None)
 
 
 class Unconfirmed:
@@ -25,25 +57,26 @@ class Unconfirmed:
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._last = 0
-        self._events: dict[int, tuple[float, Delivery]] = {}
-        self._requests: dict[int, Delivery] = {}
+        self._events = _Table()
+        self._requests = _Table()
         self._given_up = RecentIds(MAX_UNCONFIRMED)
+
+    @property
+    def bytes(self) -> int:
+        return self._events.bytes + self._requests.bytes
 
     def add(self, delivery: Delivery, now: float) -> int:
         """A MessageID of its own for a delivery."""
         self._last = self._last % LAST_ID + 1
-        while self._last in self._events or self._last in self._requests:
+        while self._last in self._events.entries or self._last in self._requests.entries:
             self._last = self._last % LAST_ID + 1
-        if delivery.kind is Kind.REQUEST:
-            self._requests[self._last] = delivery
-        else:
-            self._events[self._last] = (now + self._seconds, delivery)
+        table = self._requests if delivery.kind is Kind.REQUEST else self._events
+        table.add(self._last, now + self._seconds, delivery)
         return self._last
 
     def take(self, message_id: int) -> Delivery | None:
         """The peer has acknowledged or refused it."""
-        waiting = self._events.pop(message_id, None)
-        return waiting[1] if waiting else self._requests.pop(message_id, None)
+        return self._events.take(message_id) or self._requests.take(message_id)
 
     def was_given_up(self, message_id: int) -> bool:
         """True once for an id that we waited too long for."""
@@ -52,29 +85,30 @@ class Unconfirmed:
     @property
     def due(self) -> float | None:
         """When the oldest event has waited long enough."""
-        return next((due for due, _ in self._events.values()), None)
+        return self._events.due
 
     @property
     def are_too_many(self) -> bool:
-        return len(self._events) > MAX_UNCONFIRMED
+        return self._events.is_over_full
 
     def overdue(self, now: float) -> Iterator[Delivery]:
         """Gives up on events that waited too long, or that are too many."""
         while (due := self.due) is not None and (due <= now or self.are_too_many):
-            message_id = next(iter(self._events))
-            self._given_up.add(message_id)
-            yield self._events.pop(message_id)[1]
+            yield self._give_up_oldest(self._events)
 
     def superfluous(self) -> Iterator[Delivery]:
         """Gives up on the oldest requests where they are too many."""
-        while len(self._requests) > MAX_UNCONFIRMED:
-            message_id = next(iter(self._requests))
-            self._given_up.add(message_id)
-            yield self._requests.pop(message_id)
+        while self._requests.is_over_full:
+            yield self._give_up_oldest(self._requests)
+
+    def _give_up_oldest(self, table: _Table) -> Delivery:
+        message_id, (_, delivery) = next(iter(table.entries.items()))
+        table.take(message_id)
+        self._given_up.add(message_id)
+        return delivery
 
     def take_all(self) -> list[Delivery]:
         """The session is over."""
-        left = [delivery for _, delivery in self._events.values()] + list(self._requests.values())
-        self._events.clear()
-        self._requests.clear()
+        left = [delivery for table in (self._events, self._requests) for _, delivery in table.entries.values()]
+        self._events, self._requests = _Table(), _Table()
         return left

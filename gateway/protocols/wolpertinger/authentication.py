@@ -65,13 +65,16 @@ NOTHING = Gained()
 
 
 class Authority:
-    """Answers the peer's calls. `failed_proofs` counts wrong keys."""
+    """Answers the peer's calls, and remembers which secrets the peer has proven to know. `failed_proofs` counts wrong
+    keys."""
 
     def __init__(self, auth: AuthOptions, token: Token) -> None:
         self._auth = auth
         self._token = token
         self._tokens: dict[str, bytes] = {}
         self._agreed = False
+        self._cluster_key: SecretStr | None = None
+        self._user: tuple[str, SecretStr] | None = None
         self.failed_proofs = 0
 
     def answer(self, call: Call, trust: TrustLevel) -> tuple[Message | None, Gained]:
@@ -126,11 +129,24 @@ class Authority:
 
     def verify_cluster(self, key: str) -> tuple[Object, Gained]:
         proven = self._proven("cluster", self._auth.cluster_key, key)
+        if proven:
+            self._cluster_key = self._auth.cluster_key
         return from_json(proven), Gained(TrustLevel.CLUSTER, node=CLUSTER_NODE) if proven else NOTHING
 
     def verify_user(self, user: str, key: str) -> tuple[Object, Gained]:
         proven = self._proven("user", self._auth.users.get(user), key)
+        if proven:
+            self._user = user, self._auth.users[user]
         return from_json(proven), Gained(TrustLevel.USER, node=f"user:{user}") if proven else NOTHING
+
+    def use(self, auth: AuthOptions) -> None:
+        """Takes over the secrets that the peer must know from now on."""
+        self._auth = auth
+
+    def holds_under(self, auth: AuthOptions) -> bool:
+        """True if the secrets that the peer has proven to know are still those of its cluster and user."""
+        has_cluster = self._cluster_key in (None, auth.cluster_key)
+        return has_cluster and (self._user is None or auth.users.get(self._user[0]) == self._user[1])
 
     def _proven(self, purpose: str, secret: SecretStr | None, key: str) -> bool:
         """No such secret, no token asked for and a wrong key look the same from outside."""

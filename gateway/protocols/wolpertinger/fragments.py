@@ -35,7 +35,7 @@ class Fragments:
     def __init__(self, whole_bytes: int) -> None:
         self._whole_bytes = whole_bytes
         self._sets: dict[int, _Set] = {}
-        self._cost = 0
+        self.cost = 0
 
     @property
     def due(self) -> float | None:
@@ -73,13 +73,13 @@ class Fragments:
     def _keep(self, piece: Piece, opened: _Set) -> None:
         cost = len(piece.text) + PIECE_COST_BYTES
         self._check_size(piece, opened.size + len(piece.text))
-        if self._cost + cost > OPEN_WHOLES * self._whole_bytes:
+        if self.cost + cost > OPEN_WHOLES * self._whole_bytes:
             self._forget(piece.message_id)
             raise BadTransmission(Result.SPLITTING, Reason.OVERLOAD, "too much in open sets", piece.message_id)
         opened.texts[piece.index] = piece.text
         opened.size += len(piece.text)
         opened.cost += cost
-        self._cost += cost
+        self.cost += cost
 
     def _check_size(self, piece: Piece, size: int) -> None:
         if size > self._whole_bytes:
@@ -97,7 +97,7 @@ class Fragments:
     def _forget(self, message_id: int) -> None:
         opened = self._sets.pop(message_id, None)
         if opened is not None:
-            self._cost -= opened.cost
+            self.cost -= opened.cost
 
 
 def _belongs(piece: Piece, opened: _Set) -> bool:

@@ -10,7 +10,8 @@ Invariants
 1. A complete message is confirmed exactly once for each time it was sent, a refused one with its result code, anything
    without a usable id never; a confirmation is never confirmed.
 2. What is held for a peer is bounded: one line, the open fragment sets, the ids remembered, what it has to confirm.
-3. A line that is too long is skipped, not kept; only one that does not end at all ends the session.
+3. A session ends at its fifth message that does not decrypt: its key holds as long, and so does what can be guessed.
+4. A line that is too long is skipped, not kept; only one that does not end at all ends the session.
 """
 
 from __future__ import annotations
@@ -33,6 +34,13 @@ HEAD_BYTES = 256
 """Of a line too long to be kept, so much is read for an id to answer to; all six keys need 106."""
 
 
+BEFORE_LOGIN_BYTES = 65_536
+"""What gzip may make of a message while the session is not open: two kilobytes can hold a megabyte of XML, and to parse
+that takes 57 ms of all sessions' time. The largest call of a login has less than a kilobyte."""
+MAX_UNDECRYPTABLE = 5
+"""Then the session ends. A peer with the right key sends none; who changes messages on their way needs thousands."""
+
+
 class LayerOne(Session):
     def __init__(self, settings: SessionSettings, options: WolpertingerOptions) -> None:
         super().__init__(settings)
@@ -44,11 +52,16 @@ class LayerOne(Session):
         self._compress = False
         self._searched = 0
         self._skipped = 0
+        self._undecryptable = 0
         self.use(options)
 
     def use(self, options: WolpertingerOptions) -> None:
         self.options = options
         self._compress = options.compress == "always" or (self._compress and options.compress == "auto")
+
+    @property
+    def held_bytes(self) -> int:
+        return super().held_bytes + self._fragments.cost + self._unconfirmed.bytes
 
     # -- in ----------------------------------------------------------------------------------------------------
 
@@ -123,7 +136,11 @@ class LayerOne(Session):
                 self._take_piece(message, now)
         except BadTransmission as bad:
             self._confirm(bad.message_id, bad.result)
-            self._act(FrameRefused(bad.reason, bad.detail))
+            self._undecryptable += bad.result is Result.ENCRYPTION
+            if self._undecryptable >= MAX_UNDECRYPTABLE:
+                self._terminate(str(bad.reason), "too many messages that do not decrypt")
+            else:
+                self._act(FrameRefused(bad.reason, bad.detail))
         except Rejected as refused:
             self._act(FrameRefused(refused.reason, refused.detail))
 
@@ -137,7 +154,8 @@ class LayerOne(Session):
         self._watch_fragments()
         if whole is None:
             return
-        data = transmission.unpack(whole, self.cipher, self.options.decompressed_bytes)
+        limit = self.options.decompressed_bytes
+        data = transmission.unpack(whole, self.cipher, limit if self.opened else min(limit, BEFORE_LOGIN_BYTES))
         self._compress |= whole.gzip is not None and self.options.compress == "auto"
         self._received.add(whole.message_id, now)
         self._message(whole.message_id, data, whole.encrypted, now)

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 from gateway.protocols.spec import Options
-from gateway.protocols.wolpertinger.frames import LINE_BYTES, WHOLE_BYTES
+from gateway.protocols.wolpertinger.frames import LINE_BYTES, WHOLE_BYTES, TrustLevel
 
 TRIES = 3
 """A frame that is not confirmed in time is sent again, so often in all."""
@@ -51,6 +51,10 @@ class WolpertingerOptions(Options):
     compress: Literal["auto", "always", "never"] = "auto"
     compress_over_bytes: int = Field(default=4096, ge=0)
     decompressed_bytes: int = Field(default=WHOLE_BYTES, ge=1)
+
+    @property
+    def admits_unproven(self) -> bool:
+        return self.require_trust < TrustLevel.CLUSTER
 
     @property
     def confirmed_within_seconds(self) -> float:

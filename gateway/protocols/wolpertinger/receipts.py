@@ -66,11 +66,11 @@ class Unconfirmed:
     def __init__(self) -> None:
         self._last = 0
         self._sent: dict[int, Sent] = {}
-        self._bytes = 0
+        self.bytes = 0
 
     @property
     def full(self) -> bool:
-        return self._bytes >= MAX_UNCONFIRMED_BYTES
+        return self.bytes >= MAX_UNCONFIRMED_BYTES
 
     def next_id(self) -> int:
         self._last = self._last % (ID_LIMIT - 1) + 1
@@ -80,13 +80,13 @@ class Unconfirmed:
 
     def add(self, message_id: int, sent: Sent) -> None:
         self._sent[message_id] = sent
-        self._bytes += sent.size
+        self.bytes += sent.size
 
     def take(self, message_id: int) -> Sent | None:
         """Confirmed, or given up."""
         sent = self._sent.pop(message_id, None)
         if sent is not None:
-            self._bytes -= sent.size
+            self.bytes -= sent.size
         return sent
 
     def again(self, message_id: int) -> Sent | None:
@@ -100,5 +100,5 @@ class Unconfirmed:
     def take_all(self) -> list[Sent]:
         sent = list(self._sent.values())
         self._sent.clear()
-        self._bytes = 0
+        self.bytes = 0
         return sent

@@ -69,6 +69,8 @@ CORE = "Core"
 """The component that causes errors of which nobody else can be the cause."""
 
 HEARTBEAT = "Heartbeat"
+HEARTBEAT_BYTES = 4_096
+"""Each call that is open at the peer gets a copy of what its heartbeat says, and there may be 65,536 of them."""
 RESET_NOTICE = "SendResetNotice"
 
 EVENT_IS_OVER = "event"
@@ -141,11 +143,23 @@ class WolpertingerSession(TrustingSession):
             self._authenticate(call, now)
         elif not trusted or not self.opened:
             self._refuse_call(message_id, call, ErrorCode.NOT_AUTHORISED, Reason.UNAUTHENTICATED, now)
+        elif _is_of_core(call, HEARTBEAT) and len(data) > HEARTBEAT_BYTES:
+            self._drop(message_id, Reason.TOO_LARGE, f"a heartbeat of more than {HEARTBEAT_BYTES} bytes")
         elif _is_of_core(call, HEARTBEAT):
             self._take_heartbeat(message_id, data, now)
+        elif self._is_login(subject_of(call)):
+            self._take_login(message_id, data, call, now)
         elif self._is_asked(call.call_id) or self._ask(call.call_id, subject_of(call), now):
             # A CallId that is open already is the same call once more: the router drops it, and answers once.
             self._run.add(data, Receipt(message_id, call_id=call.call_id))
+        else:
+            self._refuse_call(message_id, call, ErrorCode.REQUEST, Reason.OVERLOAD, now)
+
+    def _take_login(self, message_id: int, data: bytes, call: Call, now: float) -> None:
+        if self._ask(call.call_id, subject_of(call), now):
+            self._confirm(message_id, Result.SUCCESS)
+            self._log_run()
+            self._ask_for_login(call.call_id, data)
         else:
             self._refuse_call(message_id, call, ErrorCode.REQUEST, Reason.OVERLOAD, now)
 

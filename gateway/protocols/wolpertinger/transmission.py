@@ -97,13 +97,31 @@ def unpack(whole: Piece, cipher: Cipher | None, limit: int) -> bytes:
         data = binascii.a2b_base64(whole.text, strict_mode=True)
     except (binascii.Error, ValueError):
         raise BadTransmission(Result.FORMAT, Reason.BAD_ENCODING, "not base64", whole.message_id) from None
-    if whole.encrypted:
-        data = _decrypt(data, cipher, whole.message_id)
+    if not whole.encrypted:
+        return _plain(whole, data, limit)
+    data = _decrypt(data, cipher, whole.message_id)
+    try:
+        return _plain(whole, data, limit)
+    except BadTransmission as bad:
+        raise _undecryptable(whole.message_id) from bad
+
+
+def _plain(whole: Piece, data: bytes, limit: int) -> bytes:
+    """Returns what was compressed, if anything was."""
     if whole.gzip is None:
         return data
     if whole.gzip != len(data):
         raise BadTransmission(Result.FORMAT, Reason.MALFORMED, "the length of gzip is another", whole.message_id)
     return _gunzip(data, limit, whole.message_id)
+
+
+def _undecryptable(message_id: int) -> BadTransmission:
+    """Returns the one refusal of an encrypted message that layer 1 cannot read, wherever that shows.
+
+    Padding, length and gzip must not be told apart: whoever can change what is on its way would learn from it how the
+    padding of a message ends that he has recorded, and so, byte by byte, the message (CBC has no tag).
+    """
+    return BadTransmission(Result.ENCRYPTION, Reason.BAD_CIPHERTEXT, "it does not decrypt", message_id)
 
 
 def _decrypt(data: bytes, cipher: Cipher | None, message_id: int) -> bytes:
@@ -112,7 +130,7 @@ def _decrypt(data: bytes, cipher: Cipher | None, message_id: int) -> bytes:
     try:
         return cipher.decrypt(data)
     except ValueError:
-        raise BadTransmission(Result.ENCRYPTION, Reason.BAD_CIPHERTEXT, "it does not decrypt", message_id) from None
+        raise _undecryptable(message_id) from None
 
 
 def _gunzip(data: bytes, limit: int, message_id: int) -> bytes:

@@ -23,11 +23,15 @@ from gateway.reasons import Reason, Rejected
 
 class TrustingSession(LayerOne):
     def __init__(self, settings: SessionSettings, options: WolpertingerOptions) -> None:
+        self._authority = Authority(options.auth, settings.token)
         super().__init__(settings, options)
         self.trust = TrustLevel.NONE
-        self._authority = Authority(options.auth, settings.token)
         self._login = Login(options, settings.token)
         self._node = ""
+
+    def use(self, options: WolpertingerOptions) -> None:
+        super().use(options)
+        self._authority.use(options.auth)
 
     @abstractmethod
     def _log_run(self) -> None:
@@ -47,6 +51,9 @@ class TrustingSession(LayerOne):
             self._log_run()
             self._act(Identified(self._node))
             self._node = ""
+
+    def is_still_proven(self, options: WolpertingerOptions) -> bool:
+        return self._authority.holds_under(options.auth)
 
     def _authenticate(self, call: Call, now: float) -> None:
         reply, gained = self._authority.answer(call, self.trust)

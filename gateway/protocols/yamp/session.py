@@ -25,7 +25,8 @@ from typing import ClassVar
 from gateway.content import JSON, check, convert
 from gateway.event import Kind
 from gateway.protocols.actions import Delivered, Delivery, Farewell, FrameRefused, FramesReceived, Outcome
-from gateway.protocols.session import Session, SessionSettings, error_body
+from gateway.protocols.error_bodies import error_body
+from gateway.protocols.session import Session, SessionSettings
 from gateway.protocols.yamp.codec import decode, encode, frame_length, is_kill, shortened, split, uid_of, with_uid_at
 from gateway.protocols.yamp.frames import (
     UID_BYTES,
@@ -63,6 +64,10 @@ CLOSE_REASONS: Mapping[Farewell, str] = MappingProxyType(
         Farewell.OVERLOAD: "overload: there are too many connections",
         Farewell.NOT_LOGGED: "not_logged: what was sent could not be kept",
         Farewell.INTERNAL: "internal: a fault of the mesh",
+        Farewell.EXPIRED: "expired: what proved this peer has ended",
+        Farewell.REVOKED: "revoked: what proved this peer is not believed any more",
+        Farewell.LOGIN_REQUIRED: "login_required: this listener wants a proof of who connects",
+        Farewell.OVER_BUDGET: "over_budget: too much was held for this session",
     }
 )
 
@@ -137,6 +142,7 @@ class YampSession(Session):
         match frame:
             case UserEvent():
                 check(frame.body, self._content_type)
+                self._count_control(frame.uri)
                 self._to_log.append(raw)
             case Request():
                 self._take_request(raw, frame, now)
@@ -198,10 +204,13 @@ class YampSession(Session):
             return
         if self._is_asked(request):
             self._refuse(frame, Reason.REPLAY, "a request with this uid is open")
-        elif self._ask(request, frame.uri, now, progressive=frame.progressive):
-            self._to_log.append(raw)
-        else:
+        elif not self._ask(request, frame.uri, now, progressive=frame.progressive):
             self._refuse(frame, Reason.OVERLOAD, "too many open requests")
+        elif self._is_login(frame.uri):
+            self._log()
+            self._ask_for_login(request, raw)
+        else:
+            self._to_log.append(raw)
 
     def _refuse(self, frame: Request, reason: Reason, detail: str) -> None:
         self._act(FrameRefused(reason, detail))

@@ -23,8 +23,10 @@
 {{- if and $kafka.strimzi.enabled (gt (int $kafka.replication) (int $kafka.strimzi.brokers)) -}}
 {{- $faults = append $faults (printf "kafka.replication: %d copies need as many brokers, and there are %d" (int $kafka.replication) (int $kafka.strimzi.brokers)) -}}
 {{- end -}}
-{{- if and (hasPrefix "SASL" $kafka.security.protocol) (not (and $kafka.security.username $kafka.security.passwordSecret.name)) -}}
-{{- $faults = append $faults (printf "kafka.security: %s needs username and passwordSecret.name" $kafka.security.protocol) -}}
+{{- range $part := list "edge" "router" "rules" "topics" -}}
+{{- if and (hasPrefix "SASL" $kafka.security.protocol) (not (hasKey $kafka.security.users $part)) (not (and $kafka.security.username $kafka.security.passwordSecret.name)) -}}
+{{- $faults = append $faults (printf "kafka.security: %s needs username and passwordSecret.name, or users.%s" $kafka.security.protocol $part) -}}
+{{- end -}}
 {{- end -}}
 
 {{- $leastEdges := eq $edge.autoscaling.kind "none" | ternary $edge.replicas $edge.autoscaling.minReplicas | int -}}
@@ -53,13 +55,10 @@
 {{- $faults = append $faults (printf "edge.terminationGraceSeconds: %d s would kill an edge that still drains; noticeSeconds + gracefulShutdownSeconds + %s is %d" (int $edge.terminationGraceSeconds) (include "meshgate.closingSeconds" .) $needed) -}}
 {{- end -}}
 
-{{- if gt (int $router.lanes) (int $kafka.partitions) -}}
-{{- $faults = append $faults (printf "router.lanes: %d lanes cannot share %d partitions" (int $router.lanes) (int $kafka.partitions)) -}}
-{{- end -}}
 {{- $slots := include "meshgate.taskSlots" . | int -}}
 {{- $neededSlots := include "meshgate.neededTaskSlots" . | int -}}
 {{- if and (ne $router.mode "microbatch") (lt $slots $neededSlots) -}}
-{{- $faults = append $faults (printf "router: real time runs %d tasks at once (a raw partition each, a lane's state each) and there are %d task slots: raise router.taskSlots or router.executors, or use mode microbatch" $neededSlots $slots) -}}
+{{- $faults = append $faults (printf "router: real time needs %d task slots (one for each raw partition, and one more) and there are %d: raise router.taskSlots or router.executors, or use mode microbatch" $neededSlots $slots) -}}
 {{- end -}}
 {{- if and $router.executors.count (ne $router.checkpoint.accessMode "ReadWriteMany") -}}
 {{- $faults = append $faults "router.checkpoint.accessMode: executors keep their state beside the driver's; this needs ReadWriteMany" -}}

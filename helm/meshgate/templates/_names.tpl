@@ -62,6 +62,27 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace 
 {{- default (printf "%s-%s-tls" (include "meshgate.fullname" $root) $listener.name) ($listener.tls).secret -}}
 {{- end }}
 
+{{/* What peers may do that prove nothing, by the first permission that names them all; empty if nothing. */}}
+{{- define "meshgate.strangersMay" -}}
+{{- $may := list "publish" "subscribe" "serve" -}}
+{{- $decided := false -}}
+{{- range .Values.permissions -}}
+{{- $nodes := default (list "*") .nodes -}}
+{{- if and (not $decided) (or (has "*" $nodes) (has "anon:*" $nodes)) (not .listeners) (ne (toString .exposed) "false") -}}
+{{- $decided = true -}}
+{{- $rule := . -}}
+{{- $may = list -}}
+{{- range $verb := list "publish" "subscribe" "serve" -}}
+{{- $grant := index $rule $verb -}}
+{{- if or (not $grant) (not (hasKey $grant "allow")) (index $grant "allow") -}}
+{{- $may = append $may $verb -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- join ", " $may -}}
+{{- end }}
+
 {{- define "meshgate.kafkaCluster" -}}
 {{- default (include "meshgate.fullname" .) .Values.kafka.strimzi.cluster -}}
 {{- end }}

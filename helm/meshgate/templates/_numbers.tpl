@@ -15,13 +15,13 @@
 {{- if $router.executors.count -}}
 {{ mul $router.executors.count $router.executors.taskSlots }}
 {{- else -}}
-{{ default (include "meshgate.neededTaskSlots" . | int | add1) $router.taskSlots | int }}
+{{ default (include "meshgate.neededTaskSlots" .) $router.taskSlots | int }}
 {{- end -}}
 {{- end }}
 
-{{/* Tasks that run at once in real time: one for each raw partition, and one for each lane's state partition. */}}
+{{/* Tasks that run at once in real time: one for each raw partition, and one for what a lane reads when it starts again. */}}
 {{- define "meshgate.neededTaskSlots" -}}
-{{- add .Values.kafka.partitions .Values.router.lanes -}}
+{{- add1 .Values.kafka.partitions -}}
 {{- end }}
 
 {{/* After the sessions are drained an edge closes its consumer and producer, which may take this long. */}}

@@ -20,27 +20,44 @@ httpGet: {path: /healthz/{{ index . 0 }}, port: {{ index . 1 }}}
 timeoutSeconds: 5
 {{- end }}
 
+{{/* (list $ PART); a part of "" has no business with Kafka. */}}
 {{- define "meshgate.environment" -}}
-{{- with .Values.env }}
+{{- $root := index . 0 -}}
+{{- $part := index . 1 -}}
+{{- $own := list -}}
+{{- if and $part (hasPrefix "SASL" (include "meshgate.kafkaAccess" $root | fromYaml).protocol) -}}
+{{- $user := include "meshgate.kafkaUser" (list $root $part) | fromYaml -}}
+{{- $own = list (dict "name" "MESHGATE_KAFKA_USER" "value" $user.username) -}}
+{{- end -}}
+{{- with concat $own $root.Values.env }}
 {{- toYaml . }}
 {{- end }}
 {{- end }}
 
-{{/* What every part needs to read the configuration: the file, the trust store, access to Kafka, files it refers to.
-     (list $ CONFIGMAP) */}}
+{{/* Who judges packets and signs for the gateway reads the trust store: the router and its executors, and no other part. */}}
+{{- define "meshgate.trustVolume" -}}
+- name: trust
+  secret: {secretName: {{ .Values.trust.secret }}, defaultMode: 0440}
+{{- end }}
+
+{{- define "meshgate.trustMount" -}}
+- {name: trust, mountPath: /etc/meshgate/trust, readOnly: true}
+{{- end }}
+
+{{/* What every part needs to read the configuration: the file, access to Kafka, files it refers to.
+     (list $ CONFIGMAP PART) */}}
 {{- define "meshgate.configurationVolumes" -}}
 {{- $root := index . 0 -}}
 {{- $access := include "meshgate.kafkaAccess" $root | fromYaml -}}
 - name: config
   configMap: {name: {{ index . 1 }}}
-- name: trust
-  secret: {secretName: {{ $root.Values.trust.secret }}, defaultMode: 0440}
 {{- if hasPrefix "SASL" $access.protocol }}
+{{- $user := include "meshgate.kafkaUser" (list $root (index . 2)) | fromYaml }}
 - name: kafka-password
   secret:
-    secretName: {{ $access.passwordSecret.name }}
+    secretName: {{ $user.passwordSecret.name }}
     defaultMode: 0440
-    items: [{key: {{ $access.passwordSecret.key }}, path: password}]
+    items: [{key: {{ $user.passwordSecret.key }}, path: password}]
 {{- end }}
 {{- if hasSuffix "SSL" $access.protocol }}
 {{- with $access.caSecret }}
@@ -71,7 +88,6 @@ timeoutSeconds: 5
 {{- define "meshgate.configurationMounts" -}}
 {{- $access := include "meshgate.kafkaAccess" . | fromYaml -}}
 - {name: config, mountPath: /etc/meshgate/config, readOnly: true}
-- {name: trust, mountPath: /etc/meshgate/trust, readOnly: true}
 {{- if hasPrefix "SASL" $access.protocol }}
 - {name: kafka-password, mountPath: /etc/meshgate/kafka-password, readOnly: true}
 {{- end }}
@@ -99,7 +115,11 @@ timeoutSeconds: 5
   secret:
     secretName: {{ .tls.clientCa.secret }}
     defaultMode: 0440
-    items: [{key: {{ .tls.clientCa.key }}, path: ca.crt}]
+    items:
+      - {key: {{ .tls.clientCa.key }}, path: ca.crt}
+      {{- with .tls.clientCa.crlKey }}
+      - {key: {{ . }}, path: ca.crl}
+      {{- end }}
 {{- end }}
 {{- end }}
 {{- end }}

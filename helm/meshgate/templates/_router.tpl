@@ -44,6 +44,10 @@ spark.kubernetes.container.image: {{ include "meshgate.image" (list . "router") 
 spark.kubernetes.container.image.pullPolicy: {{ .Values.images.pullPolicy }}
 spark.kubernetes.executor.request.cores: {{ $executors.cpu | quote }}
 spark.kubernetes.executor.podNamePrefix: {{ $full }}-router
+# Nobody else joins as an executor, and what driver and executors tell each other (Kafka's password too) is not in clear.
+# Spark makes the secret anew for each start.
+spark.authenticate: "true"
+spark.network.crypto.enabled: "true"
 {{- if eq .Values.router.kind "statefulset" }}
 # Executors find the driver by its pod's own name, end when it ends, and are made after the template below. (By default
 # Spark tells them the address that the driver binds instead, which is every address here, and none to connect to.)
@@ -83,7 +87,8 @@ volumes:
   - name: spark
     configMap: {name: {{ include "meshgate.fullname" . }}-executor}
   {{- end }}
-  {{- include "meshgate.configurationVolumes" (list . (include "meshgate.fullname" .)) | nindent 2 }}
+  {{- include "meshgate.trustVolume" . | nindent 2 }}
+  {{- include "meshgate.configurationVolumes" (list . (include "meshgate.fullname" .) "router") | nindent 2 }}
 {{- end }}
 
 {{/* (list $ "router") */}}
@@ -92,7 +97,7 @@ volumes:
 name: {{ index . 1 }}
 image: {{ include "meshgate.image" (list $root "router") }}
 imagePullPolicy: {{ $root.Values.images.pullPolicy }}
-{{- with include "meshgate.environment" $root }}
+{{- with include "meshgate.environment" (list $root "router") }}
 env: {{- . | nindent 2 }}
 {{- end }}
 startupProbe: {{- include "meshgate.probe" (list "started" $root.Values.router.managementPort) | nindent 2 }}
@@ -110,6 +115,7 @@ volumeMounts:
   {{- if and $root.Values.router.executors.count (eq $root.Values.router.kind "statefulset") }}
   - {name: spark, mountPath: /etc/meshgate/spark, readOnly: true}
   {{- end }}
+  {{- include "meshgate.trustMount" $root | nindent 2 }}
   {{- include "meshgate.configurationMounts" $root | nindent 2 }}
 {{- end }}
 
@@ -125,18 +131,20 @@ spec:
   {{- include "meshgate.placement" (list . "router" "executor") | nindent 2 }}
   containers:
     - name: executor
-      {{- with include "meshgate.environment" . }}
+      {{- with include "meshgate.environment" (list . "router") }}
       env: {{- . | nindent 8 }}
       {{- end }}
       securityContext: {{- include "meshgate.containerSecurity" . | nindent 8 }}
       volumeMounts:
         - {name: tmp, mountPath: /tmp}
         - {name: checkpoint, mountPath: /var/lib/meshgate}
+        {{- include "meshgate.trustMount" . | nindent 8 }}
         {{- include "meshgate.configurationMounts" . | nindent 8 }}
   volumes:
     - name: tmp
       emptyDir: {sizeLimit: {{ .Values.router.scratchSize }}}
     - name: checkpoint
       persistentVolumeClaim: {claimName: {{ include "meshgate.checkpointClaim" . }}}
-    {{- include "meshgate.configurationVolumes" (list . (include "meshgate.fullname" .)) | nindent 4 }}
+    {{- include "meshgate.trustVolume" . | nindent 4 }}
+    {{- include "meshgate.configurationVolumes" (list . (include "meshgate.fullname" .) "router") | nindent 4 }}
 {{- end }}

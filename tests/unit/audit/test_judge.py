@@ -8,6 +8,7 @@ from gateway.interests.changes import EndSession
 from gateway.raw_log import mesh_frames
 from gateway.raw_log.frames import Again, RawFrame, Source
 from gateway.raw_log.mesh_frames import MESH, EdgeStarted
+from gateway.rejected_frame import KEPT_BYTES
 from streaming_jobs.judging.judge import Judge
 from streaming_jobs.judging.judged import Judged, event_print, frame_print
 from tests.unit.audit.recorded import (
@@ -46,6 +47,12 @@ def test_every_attribute_but_the_trace_and_every_byte_of_a_body_say_something() 
 def test_a_refused_frame_has_its_reason_and_no_key() -> None:
     (one,) = judged(judge(trusting=False), frame(packet("temp.high")))
     assert (one.verdict, one.reasons, one.key, one.event_print) == ("rejected", ("unknown_key",), None, "")
+
+
+def test_a_refused_frame_is_compared_by_the_part_that_was_kept_of_it() -> None:
+    data = packet("temp.high")[:-1] + b"x" * 5_000
+    (one,) = judged(judge(), frame(data))
+    assert (one.verdict, one.frame_print) == ("rejected", frame_print(data[:KEPT_BYTES]))
 
 
 def test_freshness_is_judged_at_the_recorded_receive_time() -> None:

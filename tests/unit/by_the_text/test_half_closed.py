@@ -136,7 +136,7 @@ async def test_who_has_gone_altogether_is_found_out_and_its_request_is_dropped()
         gone.hangs_up()
         waiting.says_no_more()
         await until(lambda: edge.of("connections_closed_total", "asks", reason="eof") == 1)
-        assert edge.kafka.mesh().count(RequestDropped()) == 1
+        await until(lambda: edge.kafka.mesh().count(RequestDropped()) == 1)
         assert await waiting.reads(1) == b"\x03"  # the ping, which it cannot answer
         await waiting.hears_nothing(RESET_SECONDS + 0.2)
         assert edge.of("connections", "asks", state="open") == 1

@@ -44,7 +44,6 @@ class RoutedKafka(FakeKafka):
     events: list[Event] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
     _ends: dict[int, int] = field(default_factory=lambda: defaultdict(int))
-    _seen: set[tuple[str, int]] = field(default_factory=set)
 
     def prepare(self, config: Config) -> None:
         self.state = MeshState(config, self.keys, self.identity)
@@ -53,11 +52,8 @@ class RoutedKafka(FakeKafka):
 
     def _route(self, partition: int, value: bytes) -> None:
         offset, self._ends[partition] = self._ends[partition], self._ends[partition] + 1
-        for row in self._functions.route_record(value, partition, offset, int(time.time())):
-            if (row.key, row.at) not in self._seen:
-                self._seen.add((row.key, row.at))
-                for out in row.outs:
-                    self._write(out)
+        for out in self._functions.route_record(value, partition, offset, int(time.time())).outs:
+            self._write(out)
 
     def _write(self, out: Out) -> None:
         headers, value = out.headers or [], out.value or b""

@@ -28,6 +28,14 @@ def _the_log_as_it_was() -> Iterator[None]:
 
 
 class TestOutput:
+    @pytest.mark.parametrize("steering", ["\x1b[31m", "\x9b31m", "\x7f", "\u202e", "\u2028", "\0"])
+    def test_json_steers_no_terminal_and_says_the_same(self, steering: str, capsys: pytest.CaptureFixture[str]) -> None:
+        show({"said": f"é{steering}"}, Output.JSON, "")
+        out = capsys.readouterr().out
+        assert steering not in out
+        assert "é" in out
+        assert json.loads(out) == {"said": f"é{steering}"}
+
     def test_a_table_has_its_columns_side_by_side(self, capsys: pytest.CaptureFixture[str]) -> None:
         show_table(ROWS, ["name", "count", "tls"], Output.TEXT)
         assert capsys.readouterr().out == (

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import pytest
 
 from gateway.cli.console import Exit
 from gateway.config import Config
+from gateway.history.places import Span
+from gateway.raw_log.container import ContainerBuilder
+from gateway.raw_log.frames import Source
 from gateway.topics.records import Record
 from tests.unit.cli.running import run, said
 
 IDS = ("0-7-1", "0-8-0", "1-9-0")
+CUT = ("0-7-1", "0-8-0")
+"""Their records in `rejected` hold the first byte of five. The raw log still has the second."""
 
 
 class Kept:
     """A history whose only topic is `rejected`: what was no record of the raw log."""
+
+    raw: ClassVar[dict[tuple[int, int], Record]] = {}
 
     def __init__(self, _config: Config) -> None: ...
 
@@ -28,12 +35,20 @@ class Kept:
 
     def between(self, *_: object) -> None: ...
 
+    def record(self, _name: str, partition: int, offset: int) -> Record | None:
+        return self.raw.get((partition, offset))
+
+    def bounds(self, _name: str) -> dict[int, Span]:
+        return {0: Span(8, 9)}
+
     def read(self, *_: object) -> Iterator[Record]:
         return iter(())
 
     def newest_first(self, *_: object) -> Iterator[Record]:
         for at, event_id in enumerate(IDS):
             said = {"event_id": event_id, "reason": "malformed", "stage": "log", "protocol": "emm"}
+            if event_id in CUT:
+                said |= {"stage": "decode", "truncated_bytes": "4"}
             yield Record(0, at, at, None, b"x", tuple((name, value.encode()) for name, value in said.items()))
 
 
@@ -73,3 +88,29 @@ def test_what_is_no_id_is_refused() -> None:
     result = run("rejected", "redrive", "kitchen")
     assert result.exit_code == Exit.USAGE
     assert "kitchen" in result.stderr
+
+
+def test_a_list_tells_the_size_of_the_whole_frame() -> None:
+    assert {row["event_id"]: (row["bytes"], row["truncated_bytes"]) for row in rows("list")} == {
+        "0-7-1": (5, 4),
+        "0-8-0": (5, 4),
+        "1-9-0": (1, 0),
+    }
+
+
+def test_a_frame_that_was_cut_is_shown_whole_where_the_raw_log_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    builder = ContainerBuilder("edge-0", 1)
+    builder.add(Source("emm", "emm", "edge-0", 1), 0, b"xyzzy")
+    monkeypatch.setattr(Kept, "raw", {(0, 8): Record(0, 8, 0, None, builder.build())})
+    (shown,) = rows("show", "0-8-0")
+    assert (bytes.fromhex(shown["frame"]), shown["bytes"], shown["truncated_bytes"]) == (b"xyzzy", 5, 0)
+
+
+def test_a_frame_that_was_cut_is_shown_as_it_is_kept_where_the_raw_log_has_it_no_more() -> None:
+    (shown,) = rows("show", "0-7-1")
+    assert (bytes.fromhex(shown["frame"]), shown["bytes"], shown["truncated_bytes"]) == (b"x", 5, 4)
+
+
+def test_a_frame_that_was_cut_and_is_gone_from_the_raw_log_is_left_alone_with_the_reason() -> None:
+    (done,) = rows("redrive", "0-7-1", "--dry-run")
+    assert "older than what the raw log keeps" in done["left_alone"]

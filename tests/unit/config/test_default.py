@@ -32,7 +32,7 @@ def test_a_core_has_one_partition(cores: int | None, partitions: int, monkeypatc
 def test_it_is_good_and_says_nothing_but_the_defaults() -> None:
     config = default()
     bare = parse(f"mesh: demo\nidentity: {{node: {NODE}}}", FILE)
-    assert config.model_copy(update={"listeners": ()}) == bare
+    assert config.model_copy(update={"listeners": (), "permissions": ()}) == bare
 
 
 def test_every_protocol_listens_on_loopback_at_its_default_port() -> None:
@@ -58,7 +58,8 @@ def test_its_commented_examples_are_good_too() -> None:
     }
     kafka = [line.replace("# ", "", 1) for line in lines if line.startswith("  # ")]
     text = "\n".join(line for line in lines if not line.endswith(": []"))
-    text = text.replace("  partitions: 4", "  partitions: 4\n" + "\n".join(kafka[:2]))
+    text = text.replace("  partitions: 4", "  partitions: 4\n" + "\n".join(kafka[:3]))
+    text = text.replace("\npermissions:\n", f"\npermissions:\n{examples.pop('permissions')}\n")
     config = parse(
         text.replace("${file:kafka.password}", "x")
         + "".join(f"\n{section}:\n{example}" for section, example in examples.items()),
@@ -68,6 +69,7 @@ def test_its_commented_examples_are_good_too() -> None:
     assert config.permissions[0].nodes == ("cn:plant-*",)
     assert config.kafka.security.uses_sasl
     assert "raw" in config.kafka.topics
+    assert config.kafka.cluster_bytes == 80 * 2**30
 
 
 def test_it_is_written_with_a_name_and_a_node_of_its_own(tmp_path: Path) -> None:

@@ -117,10 +117,22 @@ class TestTopics:
         few, many = (read(f"mesh: demo\nkafka: {{partitions: {count}}}").kafka for count in (2, 64))
         assert few.topic("interests").partitions == many.topic("interests").partitions
 
-    def test_interests_are_compacted(self) -> None:
+    def test_interests_are_compacted_soon(self) -> None:
         settings = read("mesh: demo").kafka.topic("interests").settings
         assert settings["cleanup.policy"] == "compact"
         assert "retention.ms" not in settings
+        assert settings["segment.ms"] == "600000"
+        assert settings["segment.bytes"] == str(16 * 2**20)
+        assert settings["min.cleanable.dirty.ratio"] == "0.1"
+        assert settings["delete.retention.ms"] == "3600000"
+
+    def test_only_a_compacted_topic_is_told_when_to_be(self) -> None:
+        assert not {"segment.ms", "min.cleanable.dirty.ratio"} & read("mesh: demo").kafka.topic("raw").settings.keys()
+
+    @pytest.mark.parametrize("name", ["interests", "rejected"])
+    def test_a_segment_holds_the_largest_record(self, name: TopicName) -> None:
+        settings = read(kafka("message_bytes: 33554432, embedded_bytes: 1000000000")).kafka.topic(name).settings
+        assert settings["segment.bytes"] == "33554432"
 
     def test_a_broker_alone_keeps_one_copy_and_a_cluster_three(self) -> None:
         alone, cluster = read("mesh: demo").kafka.topic("raw"), read(kafka("bootstrap: 'a:1'")).kafka.topic("raw")
@@ -151,12 +163,19 @@ class TestTopics:
         for plan in plans:
             assert 2**20 <= int(plan.settings["segment.bytes"]) <= int(plan.settings["retention.bytes"])
 
+    def test_a_cluster_s_topics_together_stay_within_its_bytes_counted_once(self) -> None:
+        settings = read(kafka("bootstrap: 'a:1', partitions: 3")).kafka
+        assert settings.cluster_bytes == 80 * 2**30
+        plans = [settings.topic(name) for name in RETENTION_HOURS]
+        total = sum(plan.partitions * int(plan.settings["retention.bytes"]) for plan in plans)
+        assert 0.99 * 80 * 2**30 < total <= 80 * 2**30
+
     def test_what_is_said_for_one_topic_wins_over_its_share(self) -> None:
         raw = read(kafka("topics: {raw: {retention_bytes: 5000000}}")).kafka.topic("raw")
         assert raw.settings["retention.bytes"] == "5000000"
 
-    @pytest.mark.parametrize("keys", ["bootstrap: 'a:1'", "embedded_bytes: null"])
-    def test_a_cluster_and_who_asks_for_no_bound_have_none(self, keys: str) -> None:
+    @pytest.mark.parametrize("keys", ["bootstrap: 'a:1', cluster_bytes: null", "embedded_bytes: null"])
+    def test_who_asks_for_no_bound_has_none(self, keys: str) -> None:
         assert "retention.bytes" not in read(kafka(keys)).kafka.topic("raw").settings
 
     def test_no_more_copies_are_waited_for_than_there_are(self) -> None:

@@ -244,7 +244,8 @@ class TestWhatOnlySomeSchemesHave:
             ("null", None, "127.0.0.1:5043", True),
             ("null", "http://127.0.0.1:8000", "127.0.0.1:5043", True),
             ("null", "http://[::1]:8000", "[::1]:5043", True),
-            ("null", "https://MESH.example.org", "mesh.example.org", True),
+            ("null", "http://Broker", "broker:5043", True),
+            ("null", "https://MESH.example.org", "mesh.example.org", False),
             ("null", "https://elsewhere.example.org", "127.0.0.1:5043", False),
             ("null", "null", "127.0.0.1:5043", False),
             ("null", "http://[::1", "[::1:5043", False),
@@ -260,6 +261,12 @@ class TestWhatOnlySomeSchemesHave:
     def test_pages_that_may_open_a_websocket(self, origins: str, origin: str | None, host: str, let_in: bool) -> None:
         config = read(listener(f"protocol: yamp, listen: 'ws://127.0.0.1:1', origins: {origins}"))
         assert config.listeners[0].lets_in(origin, host) is let_in
+
+    def test_over_tls_a_page_of_the_same_host_may_open_a_websocket_whatever_its_name(self) -> None:
+        """A stranger's name that leads here has no certificate of ours."""
+        tls = "tls: {cert: cert.pem, key: key.pem}"
+        config = read(listener(f"protocol: yamp, listen: 'wss://127.0.0.1:1', {tls}"))
+        assert config.listeners[0].lets_in("https://mesh.example.org", "mesh.example.org:5043")
 
     @pytest.mark.parametrize("origin", ["pages.example.org", "https://pages.example.org/", "", "https://"])
     def test_what_no_browser_sends_as_an_origin_is_refused(self, origin: str) -> None:

@@ -7,11 +7,12 @@ from hypothesis import settings as profile
 from hypothesis import strategies as st
 
 from gateway.protocols.actions import Terminated
+from gateway.protocols.error_bodies import error_body
 from gateway.protocols.frame_run import FrameRun
 from gateway.protocols.hsp.options import HspOptions
 from gateway.protocols.hsp.session import HspSession
 from gateway.protocols.recent_ids import RecentIds
-from gateway.protocols.session import error_body, stamped
+from gateway.protocols.session import stamped
 from gateway.protocols.timers import Timers
 from gateway.reasons import MeshError, Reason
 from gateway.wire import U16, U64

@@ -70,6 +70,20 @@ class Authority:
         )
         return {"cert": str(cert), "key": str(keys)}
 
+    def revokes(self, *names: str) -> Path:
+        """Writes the list of those that hold no more, of all that it has signed, and returns where."""
+        today = datetime.datetime.now(datetime.UTC)
+        built = x509.CertificateRevocationListBuilder().issuer_name(self._subject)
+        built = built.last_update(today - datetime.timedelta(days=1)).next_update(SOON)
+        for name in names:
+            serial = x509.load_pem_x509_certificate((self.folder / f"{name}.pem").read_bytes()).serial_number
+            revoked = x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(today)
+            built = built.add_revoked_certificate(revoked.build())
+        path, new = self.folder / "crl.pem", self.folder / "crl.new"
+        new.write_bytes(built.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+        new.replace(path)
+        return path
+
     def breaks(self, name: str) -> None:
         (self.folder / f"{name}.pem").write_text("no certificate")
 

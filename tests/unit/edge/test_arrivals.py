@@ -100,7 +100,12 @@ class TestProxyProtocol:
 class TestTls:
     @pytest.mark.parametrize(
         ("alternatives", "node_from", "node"),
-        [((DNS, URI), "san", "urn:plant:7"), ((DNS,), "san", "plant-7.example"), ((URI,), "cn", "cn:plant-7")],
+        [
+            ((DNS, URI), "san", "urn:plant:7"),
+            ((DNS,), "san", "plant-7.example"),
+            ((URI,), "cn", "cn:plant-7"),
+            ((x509.UniformResourceIdentifier("user:alice"),), "san", "san:user:alice"),
+        ],
     )
     @in_a_loop
     async def test_the_node_is_what_the_client_certificate_says(
@@ -184,7 +189,7 @@ class TestTls:
             expiry = edge.sample("certificate_expiry_timestamp_seconds", listener="plc", protocol="hsp")
             assert expiry == SOON.timestamp()
             authority.signs("edge", common="second", until=SOON.replace(year=2090))
-            edge.life.endpoints.refresh_tls()
+            edge.life.endpoints.refresh_files()
             second = await secured(edge, "plc", authority.trusted_by())
             assert (common(first), common(second)) == ("first", "second")
             assert edge.sample("certificate_expiry_timestamp_seconds", listener="plc", protocol="hsp") < expiry
@@ -197,10 +202,10 @@ class TestTls:
         tls = authority.signs("edge", common="first")
         async with running(configured(listener("plc", "hsp", "tls", tls=tls))) as edge:
             authority.breaks("edge")
-            edge.life.endpoints.refresh_tls()
+            edge.life.endpoints.refresh_files()
             assert common(await secured(edge, "plc", authority.trusted_by())) == "first"
             authority.signs("edge", common="mended")
-            edge.life.endpoints.refresh_tls()
+            edge.life.endpoints.refresh_files()
             assert common(await secured(edge, "plc", authority.trusted_by())) == "mended"
 
     @in_a_loop

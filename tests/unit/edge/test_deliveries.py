@@ -14,7 +14,7 @@ from gateway.edge.datagrams.calls import AT_ONCE
 from gateway.edge.egress.ledger import Checkpoint, Resumption
 from gateway.edge.egress.suspicion import GIVEN_UP
 from gateway.egress import Deliver, Group, InterestApplied, Position
-from gateway.egress_codec import EgressBuilder, Route
+from gateway.egress_codec import EgressBuilder, EgressRecord, Route
 from gateway.egress_codec import decode as decode_egress
 from gateway.event import Kind
 from gateway.raw_log.frames import ReplyAddress
@@ -168,7 +168,7 @@ async def test_more_than_a_queue_at_once_reaches_a_peer_that_reads(head: bytes, 
         [peer] = await edge.opens("plc")
         group = Group("hsp", b"", stamps, sessions=(1,))
         route = Route(Kind.EVENT, "temp.high", "emm", edge.life.epoch, (group,))
-        records = []
+        records: list[EgressRecord] = []
         for offset in range(10):
             builder = EgressBuilder(0, offset, 1_000_000)
             for index in range(15):
@@ -331,7 +331,7 @@ async def test_what_a_peer_cannot_take_is_undeliverable_and_what_comes_after_it_
     """hsp has no word for "too large": who gets more than it takes ends the connection, and would do so for ever."""
     monkeypatch.setattr("gateway.edge.carriers.links.FIRST_REST_SECONDS", 0.01)
     monkeypatch.setattr("gateway.edge.carriers.links.LONGEST_REST_SECONDS", 0.01)
-    large = bytes.fromhex("01 00000000 0007 00001000") + bytes(4096)
+    large = bytes.fromhex("01 00000000 0007 00000800") + bytes(2048)
     met: list[Peer] = []
 
     async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

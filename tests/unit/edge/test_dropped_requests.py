@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gateway.egress import EdgeRestarted
 from gateway.event import Kind
 from gateway.raw_log.frames import RawFrame, ReplyAddress
-from gateway.raw_log.mesh_frames import MESH, RequestDropped, decode
+from gateway.raw_log.mesh_frames import MESH, RequestDropped, RequestsAbandoned, SessionClosed, decode, encode
 from tests.unit.edge.running import RunningEdge, configured, in_a_loop, listener, running, until
 
 DATA_ACK_0 = bytes.fromhex("01 00000000 0011 00000000")
@@ -43,3 +45,19 @@ async def test_what_earlier_lives_of_another_edge_had_asked_is_dropped_and_nothi
             edge.tells(EdgeRestarted, *other)
         await until(lambda: bool(dropped(edge)))
         assert [frame.replies for frame in dropped(edge)] == [(ELSEWHERE,)]
+
+
+@in_a_loop
+async def test_a_server_of_thousands_of_open_requests_that_goes_makes_no_record_that_kafka_refuses() -> None:
+    kafka = {"partitions": 2, "message_bytes": 1_200_000}
+    async with running(configured(listener("plc", "hsp"), kafka=kafka)) as edge:
+        [peer] = await edge.opens("plc")
+        asked = [replace(ELSEWHERE, request=str(number), subject="x" * 255) for number in range(5_000)]
+        for reply in asked:
+            edge.delivers(DATA_ACK_0, stamps=(1,), sessions=(1,), kind=Kind.REQUEST, reply=reply.pack())
+        await peer.reads(len(asked) * len(DATA_ACK_0))
+        peer.cut()
+        await until(lambda: SessionClosed in map(type, edge.kafka.mesh()))
+        assert max(len(record.value) for record in edge.kafka.producer_.written) < 1_200_000
+        told = [frame.replies for frame in edge.kafka.raw() if frame.data == encode(RequestsAbandoned())]
+        assert [reply for replies in told for reply in replies] == asked

@@ -8,9 +8,10 @@ from itertools import pairwise
 
 from gateway.config.settings import RecordSettings
 from gateway.edge.producer import NotTaken
-from gateway.edge.publisher import FRAME_BYTES, RUN_BYTES, RUN_FRAMES, RawPublisher
-from gateway.raw_log.container import decode_record
-from gateway.raw_log.frames import RawFrame, Source
+from gateway.edge.publisher import RUN_BYTES, RUN_FRAMES, RawPublisher
+from gateway.raw_log.container import FRAME_BYTES, decode_record
+from gateway.raw_log.frames import RawFrame, ReplyAddress, Source
+from gateway.raw_log.mesh_frames import MESH
 from tests.unit.edge.fake_kafka import FENCED, TOO_LARGE, FakeProducer
 from tests.unit.edge.running import in_a_loop, until
 
@@ -25,6 +26,7 @@ class Log:
     limits: RecordSettings = field(default_factory=RecordSettings)
     bound: int = 1_000_000
     partitions: int = 2
+    largest_bytes: int = 4_000_000
     settled: list[tuple[str, bool]] = field(default_factory=list)
     took: list[float] = field(default_factory=list)
 
@@ -32,14 +34,18 @@ class Log:
         self.kafka = FakeProducer(held=True)
         self.publisher = RawPublisher(
             self.kafka, topic="test.raw", partitions=self.partitions, edge="edge-0", epoch=1,
-            limits=self.limits, bound_bytes=self.bound, observe=self.took.append,
+            limits=self.limits, bound_bytes=self.bound, largest_bytes=self.largest_bytes, observe=self.took.append,
         )  # fmt: skip
 
-    def adds(self, name: str, data: bytes = b"frame", *, partition: int = 0, frames: int = 1) -> None:
+    def adds(
+        self, name: str, data: bytes = b"frame", *, partition: int = 0, frames: int = 1,
+        replies: tuple[ReplyAddress, ...] = (),
+    ) -> None:  # fmt: skip
         def settled(accepted: bool) -> None:
             self.settled.append((name, accepted))
 
-        self.publisher.add_run(partition, SOURCE, data * frames, (len(data),) * frames, settled=settled)
+        lengths = (len(data),) * frames
+        self.publisher.add_run(partition, SOURCE, data * frames, lengths, replies=replies, settled=settled)
 
     def records(self) -> list[list[RawFrame]]:
         return [list(decode_record(one.value).frames) for one in self.kafka.written]
@@ -94,14 +100,14 @@ async def test_a_record_does_not_wait_longer_than_it_may() -> None:
 
 @in_a_loop
 async def test_a_full_record_leaves_at_once() -> None:
-    log = Log(RecordSettings(frames=3, bytes=100, linger_milliseconds=60_000))
+    log = Log(RecordSettings(frames=3, bytes=1_000, linger_milliseconds=60_000))
     log.adds("one")
     await turn()
     log.adds("two", frames=2)
     assert len(log.records()) == 1
     log.adds("three")
     assert len(log.records()) == 2
-    log.adds("large", bytes(100))
+    log.adds("large", bytes(1_000))
     assert len(log.records()) == 3
 
 
@@ -321,3 +327,86 @@ async def test_a_topic_that_was_made_anew_ends_this_life() -> None:
         await log.acknowledges()
     assert log.settled[-1] == ("into another", True)  # Kafka has it all the same
     assert str(log.publisher.failed.result()) == "test.raw is not the topic it was: it has been made anew"
+
+
+def addresses(count: int) -> tuple[ReplyAddress, ...]:
+    return tuple(ReplyAddress("hsp", "plc", "edge-0", 1, number, str(number), "x" * 255) for number in range(count))
+
+
+def sizes(log: Log) -> list[int]:
+    return [len(record.value) for record in log.kafka.written]
+
+
+@in_a_loop
+async def test_a_record_is_full_by_all_that_stands_in_it() -> None:
+    log = Log(RecordSettings(bytes=10_000, linger_milliseconds=60_000))
+    await turn()
+    for number in range(100):
+        log.adds(str(number), replies=addresses(2))
+    log.publisher.flush()
+    assert len(log.records()) > 5
+    assert max(sizes(log)) < 11_000
+
+
+@in_a_loop
+async def test_a_frame_that_answers_more_requests_than_fit_is_logged_again_for_each_part_of_them() -> None:
+    log = Log()
+    everybody = addresses(10_000)
+    log.adds("abandoned", replies=everybody)
+    log.publisher.flush()
+    logged = [frame for record in log.records() for frame in record]
+    assert {frame.data for frame in logged} == {b"frame"}
+    assert tuple(reply for frame in logged for reply in frame.replies) == everybody
+    assert max(sizes(log)) < 200_000
+    assert log.settled == []
+    await log.acknowledges()
+    assert log.settled == [("abandoned", True)]
+
+
+@in_a_loop
+async def test_a_run_of_many_bytes_is_cut_into_several_records() -> None:
+    log = Log()
+    log.adds("run", bytes(60_000), frames=20)
+    log.publisher.flush()
+    assert sum(len(record) for record in log.records()) == 20
+    assert max(sizes(log)) < 2 * RecordSettings().bytes
+
+
+@in_a_loop
+async def test_a_run_of_which_kafka_refuses_any_part_is_refused() -> None:
+    log = Log()
+    log.adds("run", b"x", frames=2 * RUN_FRAMES)
+    await turn()
+    first, *rest = log.kafka.open
+    log.kafka.open = rest
+    first.told(TOO_LARGE, -1)
+    await log.acknowledges()
+    assert log.settled == [("run", False)]
+
+
+@in_a_loop
+async def test_a_record_closes_before_a_frame_that_would_make_it_larger_than_kafka_takes() -> None:
+    log = Log(largest_bytes=100_000)
+    log.adds("small", bytes(10_000))
+    log.adds("large", bytes(95_000))
+    log.publisher.flush()
+    assert [[len(frame.data) for frame in record] for record in log.records()] == [[10_000], [95_000]]
+
+
+@in_a_loop
+async def test_a_datagram_record_closes_before_datagrams_that_would_make_it_larger_than_kafka_takes() -> None:
+    log, tally = Log(largest_bytes=70_000), Counted()
+    for _ in range(3):
+        log.publisher.add_datagrams(0, (SOURCE,) * 20, 1, (2_000,) * 20, bytes(40_000), tally)
+    log.publisher.flush()
+    assert max(sizes(log)) < 70_000
+    assert sum(len(record) for record in log.records()) == 60
+
+
+@in_a_loop
+async def test_a_refused_record_with_a_word_of_the_edges_own_ends_the_edge() -> None:
+    log = Log()
+    log.kafka.refuses = TOO_LARGE
+    log.publisher.add_run(0, Source(MESH, "", "edge-0", 1), b"{}", (2,))
+    await turn()
+    assert log.publisher.failed.done()

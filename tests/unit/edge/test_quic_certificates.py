@@ -74,7 +74,7 @@ class TestCertificates:
             old_ca = authority.ca.read_bytes()
             again = Authority(tmp_path)
             again.signs("mesh")
-            edge.life.endpoints.refresh_tls()
+            edge.life.endpoints.refresh_files()
             refused = await peer_of(edge, authority, cadata=old_ca, cafile=None).connect()
             new = await peer_of(edge, again).connect()
             assert refused.end is not None
@@ -86,7 +86,7 @@ class TestCertificates:
     async def test_broken_certificates_change_nothing(self, authority: Authority) -> None:
         async with running(configured(devices(authority))) as edge:
             authority.breaks("mesh")
-            edge.life.endpoints.refresh_tls()
+            edge.life.endpoints.refresh_files()
             assert (await peer_of(edge, authority).connect()).end is None
 
     @in_a_loop

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gateway.config import Limits
 from gateway.edge.carriers.reading import (
     FIRST_READ_BYTES,
     LEAST_READ_BYTES,
     READ_BYTES,
     SLICE_SECONDS,
+    STREAM_FRAMES_PER_SECOND,
     Gate,
     Hold,
     ReadSize,
+    Throttle,
     TokenBucket,
 )
 
@@ -89,6 +95,50 @@ def test_no_more_passes_a_bucket_in_any_time_than_its_rate_and_a_seconds_burst(
         now += pause
         passed += sum(bucket.has_one(now) for _ in range(wanted))
         assert passed <= now * rate + max(rate, 1.0) + 1e-6
+
+
+LIMITS = Limits(
+    frames_per_second_per_session=100,
+    bytes_per_second_per_session=1_000,
+    cpu_share_per_session=0.5,
+    control_frames_per_second_per_session=4,
+    subscriptions_per_session=8,
+)
+NOTHING: dict[str, Any] = {"frames": 0, "size": 0, "cpu_seconds": 0.0, "controls": 0}
+
+
+@pytest.mark.parametrize(
+    ("at_the_limit", "beyond", "seconds"),
+    [
+        ({"frames": 100}, {"frames": 1}, 0.01),
+        ({"size": 1_000}, {"size": 1}, 0.001),
+        ({"cpu_seconds": 0.5}, {"cpu_seconds": 0.125}, 0.25),
+        ({"controls": 8}, {"controls": 1}, 0.25),
+    ],
+    ids=["frames", "bytes", "time of the thread", "control frames"],
+)
+def test_a_stream_is_read_until_it_has_cost_what_it_may_and_then_after_what_is_beyond(
+    at_the_limit: dict[str, Any], beyond: dict[str, Any], seconds: float
+) -> None:
+    throttle = Throttle(LIMITS, now=10.0)
+    assert throttle.take(**NOTHING | at_the_limit, now=10.0) == pytest.approx(0.0)
+    assert throttle.take(**NOTHING | beyond, now=10.0) == pytest.approx(seconds)
+    assert throttle.take(**NOTHING, now=10.0 + seconds / 2) == pytest.approx(seconds / 2)
+    assert throttle.take(**NOTHING, now=10.0 + seconds) == pytest.approx(0.0)
+    assert throttle.take(**NOTHING | beyond, now=1_000.0) == 0.0
+
+
+def test_a_stream_without_a_rate_of_its_own_has_that_of_streams() -> None:
+    throttle = Throttle(Limits(), now=0.0)
+    burst = int(STREAM_FRAMES_PER_SECOND)
+    assert throttle.take(burst, 0, 0.0, 0, now=0.0) == pytest.approx(0.0)
+    assert throttle.take(1, 0, 0.0, 0, now=0.0) == pytest.approx(1 / STREAM_FRAMES_PER_SECOND)
+
+
+def test_a_turn_that_is_too_far_away_is_not_taken() -> None:
+    bucket = TokenBucket(2.0, now=0.0)
+    assert [bucket.take_within(1.0, 0.0) for _ in range(6)] == [0.0, 0.0, 0.5, 1.0, None, None]
+    assert bucket.take_within(1.0, 0.5) == 1.0
 
 
 def test_reads_grow_while_they_are_filled_and_cheap() -> None:

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
+from typing import Any
 
+import pytest
+
+from gateway.edge.carriers import listeners
+from gateway.envelope import Envelope
+from gateway.event import Kind
+from gateway.protocols.hsp.codec import encode
+from gateway.protocols.hsp.frames import ENVELOPE_TYPE, Command, Frame
 from tests.unit.edge.running import Peer, RunningEdge, configured, in_a_loop, listener, running, until
 
 PING, PONG = b"\x03", b"\x04"
 HANDSHAKE = bytes.fromhex("00 0001 04 6a736f6e")
 LONG_PING = bytes.fromhex("01 ff") + bytes(255)
 EMPTY = bytes.fromhex("00 0099 00000000")
+CONTROL = encode(Frame(Command.DATA, 0, ENVELOPE_TYPE, Envelope(Kind.EVENT, 0, "mesh.subscribe").encode() + b"{}"))
 HALF_MEGABYTE = bytes.fromhex("00 0099 00080000") + bytes(524_288)
 
 
@@ -93,6 +103,84 @@ async def test_a_session_that_sends_too_many_frames_is_read_later_and_loses_none
         await answers(other)
         await until(lambda: edge.of("received_frames_total", "plc") == 111)
         assert asyncio.get_running_loop().time() - begun > 0.09
+
+
+@in_a_loop
+@pytest.mark.parametrize(
+    ("limit", "frames"),
+    [
+        ({"bytes_per_second_per_session": 600_000}, HALF_MEGABYTE * 3),
+        ({"cpu_share_per_session": 0.000_001}, EMPTY * 3),
+        ({"control_frames_per_second_per_session": 0.5, "subscriptions_per_session": 1}, CONTROL * 3),
+    ],
+    ids=["bytes", "time of the thread", "control frames"],
+)
+async def test_a_stream_that_costs_more_than_it_may_waits_and_nobody_else_does(
+    limit: dict[str, Any], frames: bytes
+) -> None:
+    async with running(configured(listener("plc", "hsp", **limit), listener("free", "hsp"))) as edge:
+        [costly], [other] = await edge.opens("plc"), await edge.opens("free")
+        costly.sends(frames)
+        await until(lambda: edge.of("throttled_seconds_total", "plc") > 0)
+        costly.sends(PING)
+        await costly.hears_nothing()
+        await answers(other)
+        assert edge.of("throttled_seconds_total", "free") == 0
+        assert edge.of("rejected_frames_total", "plc", reason="rate_limited") == 0
+
+
+@in_a_loop
+async def test_connections_beyond_the_rate_wait_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listeners, "ARRIVALS_BURST_SECONDS", 1.0)
+    async with running(configured(listener("plc", "hsp", connections_per_second=1), listener("free", "hsp"))) as edge:
+        first, second = await edge.dial("plc"), await edge.dial("plc")
+        second.sends(PING)
+        await answers(first)
+        await answers(await edge.dial("free"))
+        assert edge.of("connections", "plc", state="open") == 1
+        assert edge.of("connections", "plc", state="handshake") == 1
+        assert await second.reads(1) == PONG
+
+
+@in_a_loop
+async def test_connections_whose_turn_would_come_too_late_are_refused_and_counted() -> None:
+    plc = listener("plc", "hsp", connections_per_second=0.01, handshake_seconds=200)
+    async with running(configured(plc)) as edge:
+        peers = [await edge.dial("plc") for _ in range(5)]
+        await answers(peers[0])
+        assert [await peer.reads_all() for peer in peers[3:]] == [b"", b""]
+        assert edge.of("connections_closed_total", "plc", reason="rate_limited") == 2
+        assert edge.of("connections", "plc", state="handshake") == 2
+
+
+def has_received(edge: RunningEdge, name: str, count: int) -> bool:
+    return edge.of("received_frames_total", name) == count
+
+
+async def sends_datagrams(edge: RunningEdge, name: str, count: int) -> None:
+    """One after another, each read by the edge before the next."""
+    for number in range(1, count + 1):
+        transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(
+            asyncio.DatagramProtocol, remote_addr=("127.0.0.1", edge.port(name))
+        )
+        transport.sendto(bytes(1_000))
+        await until(partial(has_received, edge, name, number))
+        transport.close()
+
+
+@in_a_loop
+async def test_datagrams_that_anybody_may_send_have_a_rate_together_and_signed_ones_have_none() -> None:
+    rate = {"unauthenticated_bytes_per_second": 10}
+    config = configured(
+        listener("open", "emm", "udp", unauthenticated="accept", **rate), listener("signed", "emm", "udp", **rate)
+    )
+    async with running(config) as edge:
+        await sends_datagrams(edge, "open", 3)
+        await sends_datagrams(edge, "signed", 3)
+        await until(lambda: edge.of("accepted_frames_total", "signed") == 3)
+        assert edge.of("rejected_frames_total", "signed", reason="rate_limited") == 0
+        assert edge.of("rejected_frames_total", "open", reason="rate_limited") == 2
+        assert edge.of("accepted_frames_total", "open") == 1
 
 
 @in_a_loop

@@ -34,6 +34,7 @@ def test_a_normal_end_says_bye(why: Farewell) -> None:
         (Farewell.OVERLOAD, ErrorCode.UNSPECIFIED, "there are too many connections"),
         (Farewell.NOT_LOGGED, ErrorCode.UNSPECIFIED, "what was sent could not be kept"),
         (Farewell.INTERNAL, ErrorCode.UNSPECIFIED, "a fault of the mesh"),
+        (Farewell.OVER_BUDGET, ErrorCode.UNSPECIFIED, "too much was held for this session"),
     ],
 )
 def test_an_end_that_is_no_normal_one_says_why_in_an_error(why: Farewell, code: ErrorCode, text: str) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from gateway.envelope import Envelope
 from gateway.event import Kind
 from gateway.protocols.emp.codec import (
-    MAX_BLOCKS,
     decode,
     decode_error,
     decode_hello,
@@ -19,6 +19,7 @@ from gateway.protocols.emp.extensions import (
     Content,
     compression_block,
     deflate,
+    envelope_block,
     request_block,
     understand,
 )
@@ -172,18 +173,22 @@ def test_a_block_that_is_no_block_is_not_asked_what_it_means(size: int) -> None:
     assert (caught.value.extension, caught.value.code) == (255, ExtensionErrorCode.BROKEN_BLOCK)
 
 
-def test_a_message_has_only_so_many_blocks() -> None:
-    blocks = (compression_block(Scheme.IDENTITY),) * MAX_BLOCKS
-    assert understand(decode(encode(Message(MessageType.DATA, b"hi", blocks))), LIMIT).body == b"hi"
-    one_more = encode(Message(MessageType.DATA, b"hi", (*blocks, blocks[0])))
+def test_a_message_has_one_block_of_each_extension_and_no_more() -> None:
+    blocks = (ASKS_1, compression_block(Scheme.IDENTITY))
+    envelope = envelope_block(Envelope(Kind.REQUEST, 1, "s"))
+    assert understand(decode(encode(Message(MessageType.DATA, b"hi", (envelope, *blocks)))), LIMIT).body == b"hi"
+    one_more = encode(Message(MessageType.DATA, b"hi", (envelope, *blocks, compression_block(Scheme.GZIP))))
     with pytest.raises(BadExtension) as caught:
         decode(one_more)
     assert caught.value.extension == 1
 
 
-def test_a_body_may_be_compressed_twice() -> None:
-    blocks = (compression_block(Scheme.GZIP), compression_block(Scheme.GZIP))
-    assert understand(Message(MessageType.DATA, deflate(deflate(b"hi")), blocks), LIMIT).body == b"hi"
+@pytest.mark.parametrize("second", Scheme)
+def test_a_body_may_not_be_compressed_twice(second: Scheme) -> None:
+    blocks = (compression_block(second), compression_block(Scheme.GZIP))
+    with pytest.raises(BadExtension) as caught:
+        understand(Message(MessageType.DATA, deflate(deflate(b"hi")), blocks), LIMIT)
+    assert (caught.value.extension, caught.value.code) == (1, ExtensionErrorCode.BROKEN_BLOCK)
 
 
 def test_a_body_may_be_of_several_gzip_members_but_not_of_many() -> None:

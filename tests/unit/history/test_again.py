@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 
 import pytest
 
@@ -43,6 +44,22 @@ def test_a_builder_forgets_the_first_times_of_the_record_before() -> None:
     builder.build()
     builder.add(SOURCE, 5, b"another")
     assert decode_record(builder.build()).frames[0].again is None
+
+
+def test_a_builder_knows_how_large_its_record_gets() -> None:
+    replies = [ReplyAddress("yamp", "apps", "edge-0", 7, number, "7", "x" * 200).pack() for number in range(40)]
+    builder = ContainerBuilder("edge-0", 7)
+    for number in range(300):
+        source = replace(SOURCE, peer=f"10.0.0.1:{number}")
+        builder.add(source, 1, b"frame")
+        builder.add_run(source, 1, b"twotwo", (3, 3), replies)
+    builder.add_columns([SOURCE] * 3, 1, (1, 1, 1), b"abc")
+    builder.add_again(RawFrame(b"frame", SOURCE, 1), AGAIN)
+    size = builder.size
+    record = builder.build()
+    assert len(record) <= size < 1.05 * len(record)
+    assert len(decode_record(record).frames) == 904
+    assert builder.size == ContainerBuilder("edge-0", 7).size
 
 
 def test_a_version_to_come_is_refused_by_its_number() -> None:

@@ -93,6 +93,20 @@ class TestDeliveries:
         assert only(Delivered, talk.delivers(given[2])).delivery is given[0]
         assert only(FrameRefused, talk.receives(ack(1))).reason is Reason.TIMEOUT
 
+    @pytest.mark.parametrize(("kind", "over"), [(Kind.EVENT, 0), (Kind.EVENT, 1), (Kind.REQUEST, 0), (Kind.REQUEST, 1)])
+    def test_beyond_so_many_bytes_the_oldest_is_given_up(
+        self, monkeypatch: pytest.MonkeyPatch, kind: Kind, over: int
+    ) -> None:
+        given = [
+            delivery(data_ack(0, payload=bytes(100)), kind, stamps=(1,), reply=asked_by(f"r{n}")) for n in range(2)
+        ]
+        room = sum(unconfirmed.ENTRY_BYTES + len(each.frame) for each in given)
+        monkeypatch.setattr(unconfirmed, "MAX_UNCONFIRMED_BYTES", room - over)
+        talk = hsp()
+        done = [action for each in given for action in talk.delivers(each)]
+        assert [action.delivery for action in done if isinstance(action, Delivered)] == given[:over]
+        assert talk.session.held_bytes == room // (1 + over)
+
     def test_ids_go_on_from_1_past_those_that_are_open(self) -> None:
         table = unconfirmed.Unconfirmed(5)
         assert table.add(delivery(b""), 0) == 1

@@ -45,6 +45,7 @@ INTERESTS = st.builds(
     facts=FACTS,
     node=TEXT,
     expires_at=st.none() | NUMBER,
+    kept_until=st.none() | NUMBER,
     durable=st.booleans(),
     position=POSITIONS,
 )
@@ -53,7 +54,7 @@ CHANGES: st.SearchStrategy[Change] = st.one_of(
     st.builds(Remove, KEYS, POSITIONS),
     st.builds(EndSession, TEXT, POSITIONS),
     st.builds(SetFacts, TEXT, FACTS, POSITIONS),
-    st.builds(Renew, TEXT, NUMBER, POSITIONS),
+    st.builds(Renew, TEXT, NUMBER, POSITIONS, st.none() | NUMBER),
     st.builds(NewEpoch, TEXT, NUMBER),
 )
 
@@ -94,6 +95,12 @@ def test_interests_can_be_put_into_sets() -> None:
 def test_an_unknown_change_is_an_error() -> None:
     with pytest.raises(ValueError, match="no such change: shrink"):
         from_bytes(b'{"change": "shrink"}')
+
+
+@pytest.mark.parametrize("data", [b"[]", b"7", b"{}", b'{"change": "put"}', b'{"change": "put", "rubscriber": "s"}'])
+def test_what_is_no_change_is_a_value_error(data: bytes) -> None:
+    with pytest.raises(ValueError, match="no change"):
+        from_bytes(data)
 
 
 def test_a_change_names_its_subscriber_and_position() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 import urllib.request
+from base64 import b64encode
+from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NoReturn
@@ -89,12 +91,40 @@ async def test_rates_come_with_the_second_look(tmp_path: Path) -> None:
             pass
 
 
-@pytest.mark.parametrize("path", ["/", "/live.js", "/live/now", "/live/rows?at=events"])
+@pytest.mark.parametrize("path", ["/", "/live.js", "/live/now", "/live/rows?at=events", "/peers", "/example"])
 @in_a_loop
 async def test_a_name_that_anybody_could_have_led_here_is_refused(tmp_path: Path, path: str) -> None:
     async with edge_of(tmp_path) as edge:
         assert (await edge.asks(path, headers={"Host": "mesh.example.com:9640"}))[0] == 403
-        assert (await edge.asks("/healthz/live", headers={"Host": "mesh.example.com:9640"}))[0] == 200
+
+
+@in_a_loop
+async def test_a_name_that_the_configuration_gives_out_is_answered(tmp_path: Path) -> None:
+    async with process(tmp_path, listener("apps", "yamp"), edge={"management_hosts": ["Mesh.example.com"]}) as edge:
+        assert (await edge.asks("/peers", headers={"Host": "mesh.example.com:9640"}))[0] == 200
+        assert (await edge.asks("/peers", headers={"Host": "other.example.com:9640"}))[0] == 403
+
+
+@pytest.mark.parametrize("path", ["/", "/example", "/peers", "/healthz/live"])
+@in_a_loop
+async def test_no_other_page_may_frame_any_of_it(tmp_path: Path, path: str) -> None:
+    async with edge_of(tmp_path) as edge:
+        headers, _ = await fetched(edge, path)
+        assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
+
+
+@pytest.mark.parametrize("path", ["/", "/example"])
+@in_a_loop
+async def test_a_pages_icon_and_scripts_are_what_its_policy_lets_in(tmp_path: Path, path: str) -> None:
+    async with edge_of(tmp_path) as edge:
+        headers, page = await fetched(edge, path)
+        policy = headers["Content-Security-Policy"]
+        assert b'<link rel="icon" href="data:,">' in page
+        assert "img-src data:" in policy
+        assert "unsafe" not in policy
+        for inline in re.findall(rb"(?s)<(?:script|style)>(.*?)</", page):
+            digest = b64encode(sha256(inline).digest()).decode()
+            assert f"'sha256-{digest}'" in policy
 
 
 @pytest.mark.parametrize("path", ["/live/rows", "/live/rows?at=interests", "/live/rows?at=raw&after=x"])

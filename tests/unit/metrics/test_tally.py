@@ -130,7 +130,7 @@ def test_a_mistake_of_ours_is_an_internal_refusal_and_nothing_else(
     def broken(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(mesh.state.topics, "event", broken)
+    monkeypatch.setattr(mesh.state.topics.events, "row", broken)
     mesh.log(peer.source, event("a.b"))
     assert told(mesh) == {"decode/accepted": 1, "match/rejected/internal": 1}
 

@@ -51,8 +51,8 @@ def _edge(folder: Path) -> CollectorRegistry:
     config = parse(CONFIG, folder / "meshgate.yaml", os.environ)
     metrics = EdgeMetrics(config, registry)
     metrics.watch(
-        in_flight_bytes=lambda: 0, queue_frames=lambda: 0, egress_lag=lambda: 0, egress_age=lambda: 0,
-        open_requests=lambda _: 0,
+        in_flight_bytes=lambda: 0, held_bytes=lambda: 0, requests_held=lambda: 0, queue_frames=lambda: 0,
+        egress_lag=lambda: 0, egress_age=lambda: 0, open_requests=lambda _: 0,
     )  # fmt: skip
     metrics.of(config.listeners[0]).closed("eof")
     metrics.certificate_expiry(config.listeners[0]).set(1)
@@ -66,13 +66,13 @@ def _router(folder: Path) -> CollectorRegistry:
     CountFile(path_of(folder / "state", 0)).add(
         0, {("losses", "emm", "emp", "subject"): 1, ("verdicts", "hmac", "emm"): 1}
     )
-    metrics.lane_started("lane-0", [0])
+    metrics.lane_started("lane-0", 0)
     metrics.lane_mode("lane-0", is_realtime=True)
     metrics.committed(Progress.read(json.loads(PROGRESS.read_text())))
     metrics.raw_ends = {0: 1}
     for gauge, labels in ((metrics.interests, ["subscribe"]), (metrics.keys, ["valid"])):
         gauge.labels("t", *labels).set(1)
-    for gauge in (metrics.next_key_expiry, metrics.next_node_expiry):
+    for gauge in (metrics.next_key_expiry, metrics.next_node_expiry, metrics.interests_limit):
         gauge.labels("t").set(1)
     jvm = JvmMetrics()
     jvm._memory, jvm._collections, jvm._threads = {"heap": Memory(1, 1, 1)}, {"G1": (1, 1.0)}, 1

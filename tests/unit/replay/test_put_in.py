@@ -45,7 +45,7 @@ def test_a_record_holds_so_many_frames_and_no_more(count: int, sizes: list[int])
 
 
 def test_a_record_closes_at_its_size() -> None:
-    assert [size for _, _, size in records((given(1, at, data=bytes(10)) for at in range(5)), 20)] == [2, 2, 1]
+    assert [size for _, _, size in records((given(1, at, data=bytes(1_000)) for at in range(5)), 2_000)] == [2, 2, 1]
 
 
 EVENT = Event("0-1-0", Kind.EVENT, "temp.high", "hsp", "plc", "edge-0", "", "", "cn:a", 5, body=b"31")

@@ -22,8 +22,10 @@ from gateway.raw_log import mesh_frames
 from gateway.raw_log.container import ContainerBuilder
 from gateway.raw_log.frames import Facts, ReplyAddress, Source
 from gateway.raw_log.mesh_frames import MESH, EdgeStarted, MeshFrame, SessionClosed, SessionOpened
+from streaming_jobs.routing.known_ids import KnownIds
 from streaming_jobs.routing.mesh_state import MeshState
-from streaming_jobs.routing.outputs import Out, Row
+from streaming_jobs.routing.outputs import Out
+from streaming_jobs.routing.record_outputs import RoutedRecord
 from streaming_jobs.routing.rows import RowFunctions
 
 EDGE, EPOCH = "edge-0", 7
@@ -57,10 +59,12 @@ class MeshInALog:
     settings: Mapping[str, Any] = field(default_factory=dict)
     keys: Mapping[bytes, Mapping[bytes, Key]] = field(default_factory=dict)
     written: list[Out] = field(default_factory=list)
-    rows: list[Row] = field(default_factory=list)
+    rows: list[RoutedRecord] = field(default_factory=list)
     records: dict[tuple[int, int], bytes] = field(default_factory=dict)
     withhold_from_raw: bool = False
-    """What is written to `raw` is lost, as what Spark's dedup drops is."""
+    """What is written to `raw` is lost."""
+    knows_ids: bool = False
+    """Each record is routed by a worker that knows the ids of those before. Else each worker is a new one."""
 
     def __post_init__(self) -> None:
         self.state = MeshState(self._config(self.settings), KeyRing(self.keys), GATEWAY)
@@ -81,7 +85,7 @@ class MeshInALog:
     def log(self, source: Source, frame: bytes, partition: int = 0, replies: tuple[ReplyAddress, ...] = ()) -> str:
         """One frame as an edge logs it; its event id."""
         builder = ContainerBuilder(source.edge, source.epoch)
-        builder.add_run(source, NOW * 1_000_000, frame, (len(frame),), replies)
+        builder.add_run(source, NOW * 1_000_000, frame, (len(frame),), [reply.pack() for reply in replies])
         return self.append(builder.build(), partition)
 
     def append(self, record: bytes, partition: int = 0) -> str:
@@ -94,12 +98,13 @@ class MeshInALog:
         return f"{partition}-{offset}-0"
 
     def route(self, partition: int, offset: int) -> list[Out]:
-        """What stands there, perhaps once more: what it gives to `raw` then stands there already."""
-        rows = self._functions.route_record(self.records[partition, offset], partition, offset, NOW)
-        self.rows += rows
-        outs = [out for row in rows for out in row.outs]
-        self.written += outs
-        return outs
+        """Routes what stands there, perhaps once more."""
+        if not self.knows_ids:
+            self._functions.known = KnownIds(self.state.horizon_seconds)
+        routed = self._functions.route_record(self.records[partition, offset], partition, offset, NOW)
+        self.rows.append(routed)
+        self.written += routed.outs
+        return routed.outs
 
     def open(
         self, protocol: str, *, facts: Facts | None = None, node: str = "", partition: int = 0, edge: str = EDGE,

@@ -14,7 +14,6 @@ from streaming_jobs.router.checkpoint import (
     VERSION_FILE,
     claim,
     committed_offsets,
-    committed_watermark,
     in_short,
 )
 from streaming_jobs.router.lock import CheckpointLock
@@ -69,23 +68,6 @@ def test_where_a_lane_is_comes_from_its_last_committed_batch(tmp_path: Path) -> 
 
 def test_a_lane_without_a_commit_is_nowhere(tmp_path: Path) -> None:
     assert committed_offsets(tmp_path) == {}
-    assert committed_watermark(tmp_path) == 0
-
-
-def test_a_lane_s_watermark_comes_from_its_last_committed_batch(tmp_path: Path) -> None:
-    lane = lane_with(tmp_path, "")
-    assert committed_watermark(lane) == 0, "the first batch has none"
-    (lane / "commits" / "3").write_text('v2\n{"nextBatchWatermarkMs":1795039740999,"stateUniqueIds":{}}')
-    assert committed_watermark(lane) == 1_795_039_740
-
-
-@pytest.mark.parametrize("commit", ["", "v2\n{", "v2\n[]", 'v2\n{"nextBatchWatermarkMs":null}'])
-def test_a_commit_that_cannot_be_read_is_refused(tmp_path: Path, commit: str) -> None:
-    lane = lane_with(tmp_path, "")
-    (lane / "commits" / "3").write_text(commit)
-    with pytest.raises(SetupError) as refused:
-        committed_watermark(lane)
-    assert "commits/3 cannot be read, it is damaged" in str(refused.value)
 
 
 @pytest.mark.parametrize("offsets", ["", "v1\n{}\n{", "v1\n{}\n[1]", 'v1\n{}\n{"t.raw":3}'])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gateway.config import ConfigError, load
-from streaming_jobs.router.job import Router, lane_partitions, local_master
+from streaming_jobs.router.job import Router, local_master
 
 
 def test_a_change_of_the_configuration_is_told_and_one_that_needs_a_restart_refused(
@@ -46,7 +46,7 @@ def test_a_trust_store_that_is_of_no_use_is_told_at_once(tmp_path: Path, keys: s
     assert expected in str(refused.value)
 
 
-def test_lanes_that_there_cannot_be_are_told_once_and_no_cores_are_kept_for_them(
+def test_a_number_of_lanes_has_no_effect_and_that_is_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "meshgate.yaml").write_text("mesh: demo\nkafka: {partitions: 4}\nrouter: {lanes: 9}")
@@ -54,6 +54,5 @@ def test_lanes_that_there_cannot_be_are_told_once_and_no_cores_are_kept_for_them
     with pytest.raises(ConfigError):  # there is no trust store
         Router(config).run(threading.Event())
     [line] = [record.message for record in caplog.records]
-    assert line.endswith("meshgate.yaml: router.lanes: 9 lanes cannot share 4 partitions (kafka.partitions): 4 run")
-    assert local_master(config) == "local[9]"  # a task for each partition, one for each lane's state, and one to spare
-    assert lane_partitions(4, config.lanes) == [[0], [1], [2], [3]]
+    assert "router.lanes: it has no effect: each of the 4 raw partitions has a lane of its own" in line
+    assert local_master(config) == "local[5]"  # a task for each lane, and one to spare

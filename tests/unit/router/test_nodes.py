@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import Any
 
@@ -20,8 +21,8 @@ from gateway.raw_log import mesh_frames
 from gateway.raw_log.container import ContainerBuilder
 from gateway.raw_log.frames import Again, RawFrame, Source
 from gateway.raw_log.mesh_frames import MESH, InterestChanged
+from streaming_jobs.routing.change_records import ROUTER
 from streaming_jobs.routing.mesh_events import FORGOTTEN_SECONDS, LOOK_SECONDS
-from streaming_jobs.routing.work import ROUTER
 from tests.unit.router.mesh_in_a_log import EDGE, EPOCH, NOW, MeshInALog
 
 NODE, NAME = bytes.fromhex("00112233445566778899aabbccddeeff"), "00112233-4455-6677-8899-aabbccddeeff"
@@ -39,6 +40,9 @@ def mesh_that(*permissions: dict[str, Any], **policies: Any) -> MeshInALog:
     return MeshInALog(keys=KEYS, settings={"listeners": [devices, apps], "permissions": list(permissions)})
 
 
+message_ids = itertools.count()
+
+
 def event(subject: str, signer: Signer | None) -> bytes:
     return packet(EventType.EVENT, Field(FieldType.STRING, subject.encode()), signer)
 
@@ -48,7 +52,7 @@ def hello(signer: Signer, *patterns: str) -> bytes:
 
 
 def packet(kind: EventType, field: Field, signer: Signer | None) -> bytes:
-    return codec.encode(codec.Draft(b"m-id", NOW, (field,), kind), signer)
+    return codec.encode(codec.Draft(next(message_ids).to_bytes(4, "big"), NOW, (field,), kind), signer)
 
 
 def take(mesh: MeshInALog, *packets: bytes, peer: str = HERE, after: float = 0) -> None:

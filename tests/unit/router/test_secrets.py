@@ -12,8 +12,7 @@ from gateway.config import load
 from gateway.config.watch import INTERVAL_SECONDS, Reloaded
 from gateway.protocols.wolpertinger.options import WolpertingerOptions
 from streaming_jobs.judging.reading import JudgeRecords, JudgeWorker
-from streaming_jobs.router.steady_clock import SteadyClock
-from streaming_jobs.router.worker import Routes, Worker
+from streaming_jobs.router.worker import RoutePass, Worker
 
 CLUSTER_KEY, PASSWORD, OTHER, COMPONENT = "00c1d2e3f4a5", "hunter2", "hunter3", "hunter4"
 SECRETS = (CLUSTER_KEY, PASSWORD, OTHER, COMPONENT)
@@ -55,7 +54,7 @@ def test_the_configuration_itself_has_them(path: Path) -> None:
 
 
 def test_what_is_shipped_is_a_path_and_a_clock(path: Path) -> None:
-    assert told(Routes(str(path), SteadyClock.begin(0)), JudgeRecords(str(path), None)) == []
+    assert told(RoutePass(str(path)), JudgeRecords(str(path), None)) == []
 
 
 def test_what_decides_about_frames_has_everything_but_them(path: Path) -> None:

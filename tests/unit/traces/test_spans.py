@@ -28,7 +28,8 @@ from gateway.trace_context import TRACEPARENT, TraceContext, parse
 from streaming_jobs.judging.judged import event_print
 from streaming_jobs.replay.changes import differing
 from streaming_jobs.routing.mesh_state import MeshState
-from streaming_jobs.routing.outputs import Out, Row
+from streaming_jobs.routing.outputs import Out
+from streaming_jobs.routing.record_outputs import RoutedRecord
 from streaming_jobs.routing.rows import RowFunctions
 from streaming_jobs.routing.traces import RouterTraces
 from tests.collector import Collector, Span, collecting
@@ -61,8 +62,8 @@ class Router:
                 partition = record.settings["partition"]
                 self._take(self._functions.route_record(record.value, partition, record.offset, 1))
 
-    def _take(self, rows: list[Row]) -> None:
-        for out in (out for row in rows for out in row.outs):
+    def _take(self, routed: RoutedRecord) -> None:
+        for out in routed.outs:
             self.outs.append(out)
             if out.topic == "test.raw":
                 self._producer.send(out.topic, out.value or b"", _nothing, partition=out.partition)

@@ -17,6 +17,7 @@ from gateway.protocols.wolpertinger import receipts
 from gateway.protocols.wolpertinger.codec import encode
 from gateway.protocols.wolpertinger.fragments import EXPIRY_SECONDS, MAX_OPEN_SETS, OPEN_WHOLES
 from gateway.protocols.wolpertinger.frames import LINE_BYTES, WHOLE_BYTES, RemoteError
+from gateway.protocols.wolpertinger.layer_one import BEFORE_LOGIN_BYTES
 from gateway.protocols.wolpertinger.mapping import to_event
 from gateway.protocols.wolpertinger.options import WolpertingerOptions
 from gateway.reasons import Reason, Rejected
@@ -36,9 +37,9 @@ CALL = encode(call("Core", "testMethod1"))
 MIB = 1 << 20
 
 
-def sealed(data: bytes) -> bytes:
-    """Encrypted, without a word about what is in it."""
-    return b"message_id:7;encryption:aes;" + b64encode(data)
+def sealed(data: bytes, metadata: bytes = b"") -> bytes:
+    """Returns a line of bytes that are encrypted already."""
+    return b"message_id:7;encryption:aes;" + metadata + b64encode(data)
 
 
 def zipped(data: bytes, length: int) -> bytes:
@@ -184,3 +185,31 @@ def test_a_bomb_is_refused_with_its_result() -> None:
     said = conversation.hears(b"message_id:5;gzip:%d;" % len(bomb) + b64encode(bomb))
     assert confirmations(said) == [(5, 5)]
     assert refused(conversation) == [Reason.BOMB]
+
+
+UNDECRYPTABLE = [
+    pytest.param(sealed(VECTOR_CIPHER.encrypt(CALL)[:-16]), id="wrong padding"),
+    pytest.param(sealed(b"not a block"), id="no block"),
+    pytest.param(sealed(VECTOR_CIPHER.encrypt(CALL), b"gzip:7;"), id="a gzip length that lies"),
+    pytest.param(sealed(VECTOR_CIPHER.encrypt(CALL), b"gzip:%d;" % len(CALL)), id="no gzip"),
+]
+
+
+@pytest.mark.parametrize("line", UNDECRYPTABLE)
+def test_encrypted_messages_that_do_not_unpack_are_not_told_apart_and_the_fifth_ends_the_session(line: bytes) -> None:
+    conversation = talk()
+    conversation.session.cipher = VECTOR_CIPHER
+    lines = [line.replace(b"message_id:7;", b"message_id:%d;" % number) for number in range(1, 6)]
+    assert conversation.hears(*lines[:4]) == [b"result:4;message_id:%d;" % number for number in range(1, 5)]
+    assert refused(conversation) == [Reason.BAD_CIPHERTEXT] * 4
+    assert conversation.ended is None
+    assert conversation.hears(lines[4]) == [b"result:4;message_id:5;"]
+    assert conversation.ended == Reason.BAD_CIPHERTEXT
+
+
+@pytest.mark.parametrize(("over", "results"), [(0, [(7, 0)]), (1, [(7, 5)])])
+def test_a_peer_that_has_not_logged_in_may_not_send_much_in_a_small_gzip(over: int, results: list[object]) -> None:
+    conversation = talk({"require_trust": 1}, opens=False)
+    padding = BEFORE_LOGIN_BYTES - len(CALL) + over
+    data = gzip.compress(CALL + b" " * padding)
+    assert confirmations(conversation.hears(zipped(data, len(data))))[:1] == results

@@ -4,16 +4,30 @@ from __future__ import annotations
 
 from uuid import UUID
 
+import pytest
+
 from gateway.event import Kind
 from gateway.protocols.actions import Action, FramesReceived
 from gateway.protocols.wolpertinger.codec import decode as decode_message
 from gateway.protocols.wolpertinger.codec import encode
 from gateway.protocols.wolpertinger.frames import ANSWERED_TO_NOBODY, Call, Piece, Response
 from gateway.protocols.wolpertinger.objects import from_json
-from gateway.protocols.wolpertinger.session import FEW_OPEN_CALLS, PROGRESS_PER_SECOND
+from gateway.protocols.wolpertinger.session import FEW_OPEN_CALLS, HEARTBEAT_BYTES, PROGRESS_PER_SECOND
 from gateway.protocols.wolpertinger.transmission import decode, unpack
+from gateway.reasons import Reason
 from tests.unit.contract.conversation import asked_by, delivery, only
-from tests.unit.wolpertinger.talk import CALL, CALL_ID, HEARTBEAT, Talk, serve, talk
+from tests.unit.wolpertinger.talk import (
+    CALL,
+    CALL_ID,
+    HEARTBEAT,
+    OTHER_CALL_ID,
+    Talk,
+    call,
+    refused,
+    serve,
+    talk,
+    text,
+)
 
 
 def test_a_heartbeat_is_progress_of_every_call_that_is_open_at_the_peer() -> None:
@@ -49,6 +63,18 @@ def test_heartbeats_for_many_calls_are_passed_on_only_so_often() -> None:
     assert heartbeats(conversation, 3) == 1
     conversation.waits((FEW_OPEN_CALLS + 1) / PROGRESS_PER_SECOND)
     assert heartbeats(conversation, 3) == 1
+
+
+@pytest.mark.parametrize(("over", "passed_on"), [(0, 1), (1, 0)])
+def test_a_heartbeat_has_little_to_say_for_it_is_copied_to_many(over: int, passed_on: int) -> None:
+    conversation = talk()
+    serve(conversation, asked_by("r1"))
+    room = HEARTBEAT_BYTES - len(encode(call("core", "HEARTBEAT", text(""), call_id=OTHER_CALL_ID)))
+    long = call("core", "HEARTBEAT", text("x" * (room + over)), call_id=OTHER_CALL_ID)
+    done = conversation.is_told(long)
+    assert sum(isinstance(action, FramesReceived) for action in done) == passed_on
+    assert refused(conversation) == [Reason.TOO_LARGE] * (1 - passed_on)
+    assert conversation.says() == [b"result:0;message_id:1;"]
 
 
 # -- ours -------------------------------------------------------------------------------------------------------------

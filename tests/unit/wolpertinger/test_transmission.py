@@ -152,8 +152,8 @@ UNREADABLE = [
     ),
     pytest.param(
         b"message_id:31;encryption:aes;gzip:48;oUDOFL0Sy8EeFKcomTnoAJVA6cTdrGjaRcTUeEuJKjdhgjlFsekRp4GKwTg8zE1c",
-        Result.FORMAT,
-        Reason.MALFORMED,
+        Result.ENCRYPTION,
+        Reason.BAD_CIPHERTEXT,
         id="the length after encryption",
     ),
 ]

@@ -1,0 +1,35 @@
+"""The names of nodes: each kind of proof has a prefix of its own, so that nobody can be taken for somebody else."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+CERTIFICATE = "san:"
+"""Stands before a certificate's name that looks like another kind of name; other names of certificates stand as is."""
+COMMON_NAME, TOKEN = "cn:", "token:"
+_PREFIXES = (CERTIFICATE, COMMON_NAME, TOKEN, "anon:", "cluster:", "link:", "user:", "xmpp:")
+
+
+def node_of_alternative_name(name: str) -> str:
+    """Returns the node that a certificate's alternative name stands for.
+
+    An authority may let the holders of its certificates choose names. A chosen name must not make its holder a node of
+    another proof, an unproven session, or the owner of a packet key.
+
+    >>> node_of_alternative_name("spiffe://plant/7"), node_of_alternative_name("user:alice")
+    ('spiffe://plant/7', 'san:user:alice')
+    """
+    return f"{CERTIFICATE}{name}" if _is_reserved(name) else name
+
+
+def _is_reserved(name: str) -> bool:
+    lowered = name.lower()
+    return lowered.startswith(_PREFIXES) or _is_node_id(lowered)
+
+
+def _is_node_id(name: str) -> bool:
+    try:
+        UUID(name)
+    except ValueError:
+        return False
+    return not name.startswith("urn:uuid:")  # a usual name in certificates, which is no node id as the mesh writes it

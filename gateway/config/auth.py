@@ -1,0 +1,43 @@
+"""How peers prove who they are by tokens, where neither a certificate nor their protocol proves it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, Field, SecretStr, model_validator
+from pydantic_core import PydanticCustomError
+
+from gateway.config.section import RelativePath, Section
+
+MIN_SECRET_BYTES = 32
+"""A key of HS256 is no shorter than its hash (RFC 7518, section 3.2)."""
+
+
+def _long_enough(secret: SecretStr) -> SecretStr:
+    if len(secret.get_secret_value().encode()) < MIN_SECRET_BYTES:
+        raise PydanticCustomError("secret", "expected {least} bytes at least", {"least": MIN_SECRET_BYTES})
+    return secret
+
+
+class TokenSettings(Section):
+    """JSON Web Tokens (RFC 7519) that make a session the node `token:` and the value of a claim."""
+
+    jwks: RelativePath | None = None
+    """The issuer's public keys as a JSON Web Key Set, for EdDSA, ES256 and RS256. Read again when the file changes."""
+    secret: Annotated[SecretStr, AfterValidator(_long_enough)] | None = None
+    """Shared with the issuer, for HS256."""
+    issuer: str | None = None
+    """What `iss` must be. Without it, whoever holds a key of the set may issue tokens under any name."""
+    audience: Annotated[str, Field(min_length=1)]
+    """What `aud` must be, or hold: a token for another service opens nothing here."""
+    node_claim: Annotated[str, Field(min_length=1)] = "sub"
+
+    @model_validator(mode="after")
+    def _has_a_key(self) -> Self:
+        if self.jwks is None and self.secret is None:
+            raise PydanticCustomError("tokens", "expected jwks, secret, or both: a token needs a key to be judged by")
+        return self
+
+
+class AuthSettings(Section):
+    tokens: TokenSettings | None = None

@@ -1,0 +1,49 @@
+"""What a configuration opens to peers that prove nothing, and that reach it from outside this machine."""
+
+from __future__ import annotations
+
+from gateway.config.listeners import Listener
+from gateway.config.model import Config
+
+_UNPROVEN = "anon:"
+"""How the nodes of all sessions and packets begin whose senders nobody has proven."""
+
+
+def openings(config: Config) -> dict[int, str]:
+    """Returns what the unproven may do at each exposed listener where they may do anything, by its place."""
+    permissions = config.judge()
+    found = {}
+    for at, listener in enumerate(config.listeners):
+        if listener.is_exposed and _admits_unproven(listener):
+            rule = permissions.rule_of(_UNPROVEN, listener.name)
+            grants = {"publish": rule.publish, "subscribe": rule.subscribe, "serve": rule.serve}
+            if may := [verb for verb, grant in grants.items() if grant.allow]:
+                found[at] = " and ".join(filter(None, (", ".join(may[:-1]), may[-1])))
+    return found
+
+
+def exposure(config: Config) -> str:
+    """Says in one line what is open to whom."""
+    exposed = [listener for listener in config.listeners if listener.is_exposed]
+    if not exposed:
+        return "only programs on this machine reach its listeners"
+    opened = openings(config)
+    if not opened:
+        return "from outside this machine, only peers that prove who they are may do anything"
+    told = (f"{config.listeners[at].name} ({config.listeners[at].address}: {may})" for at, may in opened.items())
+    return f"open to everybody who reaches them: {', '.join(told)}"
+
+
+def exposure_warnings(config: Config) -> dict[str, str]:
+    """Returns a warning for each listener that is open to strangers, by its place in the file."""
+    return {
+        f"listeners[{at}]": f"whoever reaches {config.listeners[at].address} may {may} without proving who it is: "
+        "see `permissions` and `require_login`"
+        for at, may in openings(config).items()
+    }
+
+
+def _admits_unproven(listener: Listener) -> bool:
+    has_certificates = listener.tls is not None and listener.tls.client_ca is not None
+    has_jids = listener.xmpp is not None
+    return listener.options.admits_unproven and not (has_certificates or has_jids or listener.require_login)

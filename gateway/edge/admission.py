@@ -1,0 +1,55 @@
+"""Whether one session may go on: it has proven who it is where it must, and its proof still holds.
+
+opened, nothing proven, `require_login` ──► held back from the mesh ──► login_required, after `handshake_seconds`
+proven ──► may go on until the proof ends ──► expired
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Callable
+
+from gateway.protocols.actions import Farewell
+
+MAX_FAILED_LOGINS = 5
+"""A peer that has been refused so often does not hold a good token. Each try costs us a verification of a signature."""
+
+
+class Admission:
+    """`leave` ends the session with a goodbye."""
+
+    def __init__(self, leave: Callable[[Farewell], None], *, must_log_in: bool) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._leave = leave
+        self._must_log_in = must_log_in
+        self._failed_logins = 0
+        self._deadline: asyncio.TimerHandle | None = None
+
+    def lacks_login(self, node: str) -> bool:
+        """True if a session of this node, "" where nothing is proven, must not reach the mesh yet."""
+        return self._must_log_in and not node
+
+    def wait_for_login(self, seconds: float) -> None:
+        """Ends the session after so long, unless somebody is proven before."""
+        if self._deadline is None:
+            self._deadline = self._loop.call_later(seconds, self._leave, Farewell.LOGIN_REQUIRED)
+
+    def proven(self, until: float) -> None:
+        """Lets the session go on until then, in seconds since the epoch."""
+        self.ended()
+        if until < math.inf:
+            self._deadline = self._loop.call_later(max(until - time.time(), 0.0), self._leave, Farewell.EXPIRED)
+
+    def login_refused(self) -> None:
+        """Ends the session of a peer that only tries."""
+        self._failed_logins += 1
+        if self._failed_logins >= MAX_FAILED_LOGINS:
+            self._leave(Farewell.LOGIN_REQUIRED)
+
+    def ended(self) -> None:
+        """Nothing is waited for any more."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None

@@ -1,0 +1,1 @@
+"""Clients of Kafka that more than one part of the mesh uses."""

@@ -1,0 +1,376 @@
+"""The common packets of a raw record, read and proven all at once.
+
+A common packet is what `scan` takes for one, whose key is known beyond doubt, whose tags are right, whose fields hold
+what they must, and which is fresh. `CommonPackets` returns columns of these; every other packet is left to the plain
+path, which knows all rules and says what is wrong. So this module may leave a packet out for any reason.
+
+Invariants
+1. What is returned says of each packet what `mapping.to_event` says of it. The tests hold both to that.
+2. A layout is believed only where the packet is as long as the layout, and has the same octets wherever a walk reads.
+3. Tags are compared by `auth.verification` alone, all of a record at once, in constant time.
+4. JSON bodies are checked together with a text between them that no sender can know: whoever leaves a string or a
+   bracket open swallows it, and the record is checked body by body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import compress
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gateway.auth.keyring import KEY_ID_BYTES, NODE_BYTES, Key
+from gateway.auth.verification import (
+    ED25519_SIGNATURE_BYTES,
+    HMAC_BYTES,
+    TagMaker,
+    hmac_maker,
+    wrong_tags,
+)
+from gateway.content import JSON_DECODER, MAX_DEPTH
+from gateway.event import SECOND_US
+from gateway.protocols.emm.body import single_content
+from gateway.protocols.emm.frames import FLAGS_OFFSET, HEADER_BYTES, MAX_FIELD_BYTES, MESSAGE_ID_BYTES, FieldType
+from gateway.protocols.emm.mapping import LATEST_SECONDS
+from gateway.protocols.emm.options import EmmOptions
+from gateway.protocols.emm.rules import check_encoding
+from gateway.protocols.emm.scan import Place, Places, octets_read, walk
+from gateway.protocols.emm.signing import is_signed_by
+from gateway.protocols.spec import CommonFrames, Env, Options
+from gateway.raw_log.container import RecordColumns
+from gateway.reasons import Rejected
+
+LAYOUTS_KEPT = 8_192
+"""At some hundred bytes each. Thirty sizes of bodies and twenty of names make six hundred layouts. Beyond so many all
+go, and are found again by a walk each."""
+MOST_OCTETS = 5 + 2 * 7
+"""A walk reads five octets of the header and two of each field."""
+
+_LENGTHS = slice(HEADER_BYTES - 2, HEADER_BYTES + 2)
+"""Payload Length and the head of the first field: by them the layout of a packet is looked up."""
+_NAME = HEADER_BYTES + 2
+_MESSAGE_ID = range(1, 1 + MESSAGE_ID_BYTES)
+_KEY_BYTES = NODE_BYTES + MESSAGE_ID_BYTES
+_TIMESTAMP_AT, _TIMESTAMP_BYTES = 7, np.arange(8)
+_JSON, _STRING = FieldType.JSON.value, FieldType.STRING.value
+_NUMBERS = (FieldType.INTEGER.value, FieldType.FLOAT.value)
+_WRONG = b"!"
+"""No tag is one byte long."""
+
+
+class Layout(NamedTuple):
+    """Where the parts of a common packet stand. Ends are exclusive; a part that is absent begins and ends at 0.
+
+    Args:
+        sender_end: of NODE ID, and of the Auth Key ID where that follows at once.
+        key: where the Auth Key ID stands, if a field is between the two.
+        traits: what else makes events differ: the type of the data field (0 for none), the flags, which tags there
+            are, and how the key is named.
+    """
+
+    name_end: int
+    node: int
+    sender_end: int
+    key: int
+    key_end: int
+    signed_end: int
+    tag: int
+    tag_end: int
+    signature: int
+    data: int
+    data_end: int
+    traits: bytes
+
+    @classmethod
+    def of(cls, packet: bytes, places: Places) -> Layout:
+        _, name, data, node, _, key_id, tag, signature = places
+        is_adjacent = key_id == node + NODE_BYTES + 2
+        key = 0 if is_adjacent else key_id
+        return cls(
+            name_end=name + packet[name - 1],
+            node=node,
+            sender_end=key_id + KEY_ID_BYTES if is_adjacent else node + NODE_BYTES,
+            key=key,
+            key_end=key + KEY_ID_BYTES if key else 0,
+            signed_end=(tag or signature) - 2,
+            tag=tag,
+            tag_end=tag + HMAC_BYTES if tag else 0,
+            signature=signature,
+            data=data,
+            data_end=data + packet[data - 1] if data else 0,
+            traits=bytes(
+                (packet[data - 2] if data else 0, packet[FLAGS_OFFSET], bool(tag) | bool(signature) << 1,
+                 bool(key_id) | is_adjacent << 1)
+            ),
+        )  # fmt: skip
+
+
+_NO_LAYOUT = Layout(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, bytes(4))
+
+
+class Layouts:
+    """The layouts that were seen. They have numbers, which are rows of the tables; row 0 fits no packet."""
+
+    def __init__(self) -> None:
+        self._positions = np.zeros((LAYOUTS_KEPT, MOST_OCTETS), np.int16)
+        self._octets = np.zeros((LAYOUTS_KEPT, MOST_OCTETS), np.uint8)
+        self._lengths = np.zeros(LAYOUTS_KEPT, np.uint32)
+        self.claimed_at = np.zeros(LAYOUTS_KEPT, np.int64)
+        """Where the time stands by which freshness is judged."""
+        self.keys_at = np.zeros((LAYOUTS_KEPT, _KEY_BYTES), np.int16)
+        """Where the octets of the repeat key stand: NODE ID, then Message ID."""
+        self._forget()
+
+    def _forget(self) -> None:
+        self._by_head: dict[bytes, int] = {}
+        self._by_layout: dict[tuple[int, Layout, int], int] = {}
+        self.layouts: list[Layout] = [_NO_LAYOUT]
+
+    def numbers(
+        self, frames: Sequence[bytes], starts: NDArray[np.int64], lengths: NDArray[np.uint32], octets: NDArray[np.uint8]
+    ) -> NDArray[np.intp]:
+        """Returns the number of each frame's layout; 0 where the frame is no common packet."""
+        if len(self.layouts) == LAYOUTS_KEPT:
+            self._forget()
+        get = self._by_head.get
+        numbers = np.array([get(frame[_LENGTHS], 0) for frame in frames], np.intp)
+        read = octets.take(self._positions[numbers] + starts[:, None], mode="clip")
+        fits = (read == self._octets[numbers]).all(1) & (self._lengths[numbers] == lengths)
+        if not fits.all():
+            for at in np.flatnonzero(~fits).tolist():
+                numbers[at] = self._learn(frames[at])
+        return numbers
+
+    def _learn(self, packet: bytes) -> int:
+        places = walk(packet)
+        if places is None:
+            return 0
+        layout, claimed_at = Layout.of(packet, places), places[Place.SIGNED_AT] or _TIMESTAMP_AT
+        name = len(packet), layout, claimed_at
+        number = self._by_layout.get(name, len(self.layouts))
+        if number == LAYOUTS_KEPT:
+            return 0
+        if number == len(self.layouts):
+            positions = (octets_read(places) * MOST_OCTETS)[:MOST_OCTETS]
+            self._positions[number] = positions
+            self._octets[number] = [packet[position] for position in positions]
+            self._lengths[number] = len(packet)
+            self.claimed_at[number] = claimed_at
+            self.keys_at[number] = [*range(layout.node, layout.node + NODE_BYTES), *_MESSAGE_ID]
+            self.layouts.append(layout)
+            self._by_layout[name] = number
+            self._by_head[packet[_LENGTHS]] = number
+        return number
+
+
+class _Known(NamedTuple):
+    """A key that packets name. It holds from `begin` until before `end`, in microseconds."""
+
+    make_tag: TagMaker | None
+    public: bytes | None
+    begin: float
+    end: float
+
+    @classmethod
+    def of(cls, key: Key) -> _Known:
+        begin = float("-inf") if key.not_before is None else key.not_before
+        end = float("inf") if key.not_after is None else key.not_after
+        return cls(None if key.hmac is None else hmac_maker(key.hmac), key.ed25519, begin, end)
+
+
+class _Proofs(NamedTuple):
+    """What the one loop over the packets finds. `wrong` has the places of those that are not proven."""
+
+    flows: list[bytes]
+    bodies: list[bytes]
+    wrong: list[int]
+
+
+class CommonPackets:
+    """Reads common packets with the keys and settings of one Env.
+
+    Args:
+        nonce: letters and digits that no sender can know.
+    """
+
+    def __init__(self, env: Env, nonce: str) -> None:
+        self._env = env
+        self._nonce = nonce
+        self._separator = f',"{nonce}",'.encode()
+        self._layouts = Layouts()
+        self._keys: dict[bytes, _Known] = {}
+
+    def read(
+        self, record: RecordColumns, rows: NDArray[np.intp], options: Mapping[str, Options], /
+    ) -> CommonFrames | None:
+        """Returns the common packets among these rows of the record; None where there are none."""
+        starts, lengths = record.starts[rows], record.lengths[rows]
+        data, octets = record.data, np.frombuffer(record.data, np.uint8)
+        frames = [data[start:end] for start, end in zip(starts.tolist(), (starts + lengths).tolist(), strict=True)]
+        numbers = self._layouts.numbers(frames, starts, lengths, octets)
+        sent = _times(octets, starts + _TIMESTAMP_AT)
+        taken = (numbers > 0) & (sent >= 0) & (sent <= LATEST_SECONDS)
+        taken &= self._is_fresh(record, rows, numbers, sent, options)
+        if not taken.all():
+            rows, numbers, sent, frames = rows[taken], numbers[taken], sent[taken], list(compress(frames, taken))
+            if not frames:
+                return None
+        received_at = record.received_at[rows]
+        layouts = [self._layouts.layouts[number] for number in numbers.tolist()]
+        keys = octets.take(self._layouts.keys_at[numbers] + record.starts[rows][:, None], mode="clip").tobytes()
+        repeat_keys = [keys[at : at + _KEY_BYTES] for at in range(0, len(keys), _KEY_BYTES)]
+        proofs = self._prove(frames, layouts, *record.received_between())
+        bad = {*proofs.wrong, *self._make_bodies(proofs.bodies, layouts)}
+        found = CommonFrames(
+            rows, received_at, proofs.flows, repeat_keys, _message_ids(keys),
+            (sent * SECOND_US).tolist(), proofs.bodies, frames,
+        )  # fmt: skip
+        if bad:
+            found = found.only([place not in bad for place in range(len(found))])
+        return found if len(found) else None
+
+    def _is_fresh(
+        self, record: RecordColumns, rows: NDArray[np.intp], numbers: NDArray[np.intp], sent: NDArray[np.int64],
+        options: Mapping[str, Options],
+    ) -> NDArray[np.bool_]:  # fmt: skip
+        """True for each packet that is fresh, or need not be."""
+        claimed_at, claimed = self._layouts.claimed_at[numbers], sent
+        if (is_signed := claimed_at > _TIMESTAMP_AT).any():
+            claimed = _times(np.frombuffer(record.data, np.uint8), record.starts[rows] + claimed_at)
+        age = record.received_at[rows] // SECOND_US - claimed
+        fresh: NDArray[np.bool_] = (
+            (age <= self._env.replay_window_seconds) & (age >= -self._env.clock_skew_seconds) & (claimed >= 0)
+        )
+        wanted = [_freshness(options, source.listener) for source in record.sources]
+        if wanted.count("required") == len(wanted):
+            return fresh
+        listener_wants = np.array(wanted)[record.source[rows]]
+        fresh |= (listener_wants == "off") | ((listener_wants == "timestamp_only") & ~is_signed)
+        return fresh
+
+    def _prove(self, frames: Sequence[bytes], layouts: Sequence[Layout], first: int, last: int) -> _Proofs:
+        """Makes the tags that the packets' keys ask for, and compares them with theirs."""
+        known_keys = self._keys
+        flows: list[bytes] = []
+        bodies: list[bytes] = []
+        made: list[bytes] = []
+        given: list[bytes] = []
+        before: Layout | None = None
+        for frame, layout in zip(frames, layouts, strict=True):
+            if layout is not before:
+                (
+                    name_end, node, sender_end, key_id, key_id_end, signed_end, tag, tag_end, signature, data,
+                    data_end, traits,
+                ) = before = layout  # fmt: skip
+            sender = frame[node:sender_end]
+            if key_id:
+                sender += frame[key_id:key_id_end]
+            flows.append(frame[_NAME:name_end] + sender + traits)
+            bodies.append(frame[data:data_end])
+            given.append(frame[tag:tag_end])
+            key = known_keys.get(sender) or self._look_up(sender)
+            if key is None or first < key.begin or last >= key.end:
+                made.append(_WRONG)
+            elif signature:
+                made.append(_proven_by_signature(frame, signed_end, tag, signature, key))
+            elif key.make_tag is None:
+                made.append(_WRONG)
+            else:
+                made.append(key.make_tag(frame[:signed_end]))
+        return _Proofs(flows, bodies, wrong_tags(made, given))
+
+    def _look_up(self, sender: bytes) -> _Known | None:
+        """Returns the key of that name, if it is one alone. Only keys of the store are remembered."""
+        named = self._env.keys.named(sender[:NODE_BYTES], sender[-KEY_ID_BYTES:] if len(sender) > NODE_BYTES else None)
+        if len(named) != 1:
+            return None
+        known = self._keys[sender] = _Known.of(named[0])
+        return known
+
+    def _make_bodies(self, values: list[bytes], layouts: Sequence[Layout]) -> list[int]:
+        """Puts bodies in the place of data fields that are not bodies as they stand. Returns the places of fields that
+        do not hold what they must."""
+        kinds = [layout.traits[0] for layout in layouts]
+        distinct = set(kinds)
+        bad: list[int] = []
+        for kind in distinct:
+            places: Sequence[int] = range(len(kinds))
+            fields = values
+            if len(distinct) > 1:
+                places = [at for at, other in enumerate(kinds) if other == kind]
+                fields = [values[at] for at in places]
+            if kind in _NUMBERS:
+                for at in places:
+                    values[at] = single_content(kind, values[at])[1]
+            elif kind in (_STRING, _JSON) and not self._all_hold(kind, fields):
+                bad += [at for at, field in zip(places, fields, strict=True) if not _holds(kind, field)]
+        return bad
+
+    def _all_hold(self, kind: int, fields: Sequence[bytes]) -> bool:
+        try:
+            joined = self._separator.join(fields)
+            text = joined.decode()
+        except UnicodeDecodeError:
+            return False
+        if kind == _STRING:
+            return True
+        if _may_be_deep(joined):
+            return False
+        try:
+            values = JSON_DECODER.decode(f"[{text}]")
+        except (ValueError, RecursionError):
+            return False
+        return len(values) == 2 * len(fields) - 1 and values[1::2] == [self._nonce] * (len(fields) - 1)
+
+
+def _proven_by_signature(packet: bytes, signed_end: int, tag: int, signature: int, key: _Known) -> bytes:
+    """Returns the tag that is right for the packet (none, if it has none), or else a wrong one."""
+    signed = packet[:signed_end]
+    if tag and (key.make_tag is None or wrong_tags([key.make_tag(signed)], [packet[tag : tag + HMAC_BYTES]])):
+        return _WRONG
+    end = signature + ED25519_SIGNATURE_BYTES
+    if key.public is None or not is_signed_by(key.public, signed, packet[signature:end]):
+        return _WRONG
+    return packet[tag : tag + HMAC_BYTES] if tag else b""
+
+
+def _freshness(options: Mapping[str, Options], listener: str) -> str:
+    """A listener that is gone leaves the defaults."""
+    found = options.get(listener)
+    return (found if isinstance(found, EmmOptions) else _DEFAULTS).freshness
+
+
+_DEFAULTS = EmmOptions()
+
+
+def _times(octets: NDArray[np.uint8], at: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Returns the 64-bit numbers that stand at these places; one above 2^63 is negative."""
+    read = octets.take(at[:, None] + _TIMESTAMP_BYTES, mode="clip")
+    numbers: NDArray[np.int64] = read.view(">i8")[:, 0].astype(np.int64)
+    return numbers
+
+
+def _message_ids(repeat_keys: bytes) -> list[bytes]:
+    """Returns each packet's Message ID in hexadecimal digits. The keys stand side by side."""
+    digits, each = repeat_keys.hex().encode(), 2 * _KEY_BYTES
+    return [digits[end - 2 * MESSAGE_ID_BYTES : end] for end in range(each, len(digits) + 1, each)]
+
+
+def _may_be_deep(joined: bytes) -> bool:
+    """True if one of the fields may have more opening brackets than values may be deep: so many stand within the length
+    of a field somewhere. (Then each field is looked at alone.)"""
+    if joined.count(b"[") + joined.count(b"{") <= MAX_DEPTH:
+        return False
+    octets = np.frombuffer(joined, np.uint8)
+    brackets = np.flatnonzero((octets | 0x20) == ord("{"))  # `[` differs from it in this bit alone
+    return int((brackets[MAX_DEPTH:] - brackets[:-MAX_DEPTH]).min()) < MAX_FIELD_BYTES
+
+
+def _holds(kind: int, body: bytes) -> bool:
+    try:
+        check_encoding(kind, body)
+    except Rejected:
+        return False
+    return True

@@ -1,0 +1,22 @@
+"""The bodies of errors with which a mesh answers requests itself."""
+
+from __future__ import annotations
+
+import json
+
+from gateway.content import from_json
+from gateway.reasons import MeshError, Rejected
+
+
+def error_body(error: MeshError, message: str) -> bytes:
+    """What the mesh says when it answers a request itself; its content type is JSON."""
+    return json.dumps({"code": str(error), "message": message}, separators=(",", ":")).encode()
+
+
+def mesh_error_in(body: bytes) -> MeshError | None:
+    """Which error of a mesh it is that `error_body` wrote there."""
+    try:
+        said = from_json(body)
+        return MeshError(said["code"]) if isinstance(said, dict) else None
+    except (Rejected, KeyError, ValueError):
+        return None

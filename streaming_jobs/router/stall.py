@@ -1,0 +1,23 @@
+"""Notices a lane that does nothing although there is something to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+STALLED_SECONDS = 60.0
+"""A broker that is away, or a JVM that was frozen, is back sooner. What still stands is a worker that hangs: the query
+then begins anew, with another one."""
+
+
+@dataclass(slots=True)
+class StallDetector:
+    """Follows one lane."""
+
+    _done: int = -1
+    _since: float = 0.0
+
+    def observe(self, now: float, end: int, done: int) -> bool:
+        """True if nothing has been done for STALLED_SECONDS, although the log's end is further on."""
+        if done != self._done or end <= done:
+            self._done, self._since = done, now
+        return now - self._since > STALLED_SECONDS

@@ -1,0 +1,174 @@
+"""What the router makes of one raw record, collected frame by frame: it travels through Spark as one row.
+
+    log time | ids that the record added | records to write
+
+The entries for one edge stand together in one record of `egress`, and the events together where `events.format` is
+`batch`. A repeat's outputs are left out here.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from gateway.config.settings import ordinal_of
+from gateway.egress import Deliver, Entry
+from gateway.egress_codec import EgressBuilder
+from gateway.event import SECOND_US
+from gateway.event_records import Row
+from gateway.faults import Faults
+from gateway.raw_log.frames import Source
+from gateway.raw_log.mesh_frames import MESH
+from gateway.reasons import Reason, Rejected, Stage
+from streaming_jobs.routing.change_records import ChangeFrame, change_records
+from streaming_jobs.routing.known_ids import FIRST_SECOND, LAST_SECOND, KnownIds, message_key
+from streaming_jobs.routing.mesh_state import MeshState
+from streaming_jobs.routing.outputs import Out
+from streaming_jobs.routing.routed_frame import RoutedFrame
+
+_faults = Faults(logging.getLogger(__name__))
+
+
+class RoutedRecord(NamedTuple):
+    """The row of a record. `ids` is what `KnownIds.added_row` says: the durable form of what the lane now knows."""
+
+    log_seconds: int
+    ids: bytes
+    outs: list[Out]
+
+
+class RecordOutputs:
+    """Collects the outputs of one record's frames, in their order."""
+
+    def __init__(self, state: MeshState, known: KnownIds, partition: int, offset: int) -> None:
+        self._state, self._known = state, known
+        self._place = partition, offset
+        self._outs: list[Out] = []
+        self._edges: dict[int, EgressBuilder] = {}
+        self._changes: list[ChangeFrame] = []
+        self.event_rows: list[Row] = []
+        self._waiting: Callable[[RecordOutputs], None] | None = None
+
+    def add_frames(self, frames: Sequence[RoutedFrame]) -> None:
+        """Adds the outputs of the frames that are no repeats. Repeats are counted."""
+        for frame, is_new in zip(frames, self._admit(frames), strict=True):
+            if is_new:
+                self._add(frame)
+            else:
+                self._state.tally.repeated(frame.raw.source.protocol)
+
+    def _admit(self, frames: Sequence[RoutedFrame]) -> list[bool]:
+        """Returns which frames are new. A frame without a key always is."""
+        if any(_is_replayed(frame) for frame in frames):
+            return [self._admit_one(frame) for frame in frames]
+        keyed = [at for at, frame in enumerate(frames) if frame.key is not None]
+        keys = [message_key(frames[at].key or "") for at in keyed]
+        admitted = self._known.admit(keys, [_received_second(frames[at]) for at in keyed])
+        verdicts = [True] * len(frames)
+        for at, is_new in zip(keyed, admitted, strict=True):
+            verdicts[at] = is_new
+        return verdicts
+
+    def _admit_one(self, frame: RoutedFrame) -> bool:
+        """A frame that stands in the log once more is never a repeat; it marks its key, so that what comes after it is.
+        (The mesh's own frames tell of another frame, and have keys of their own.)
+        """
+        if frame.key is None:
+            return True
+        key, second = message_key(frame.key), _received_second(frame)
+        if _is_replayed(frame):
+            self._known.mark(key, second)
+            return True
+        return self._known.admit([key], [second])[0]
+
+    def _add(self, frame: RoutedFrame) -> None:
+        """Adds the outputs of a frame. What cannot be packed is refused, so that no frame ever ends the query."""
+        self._outs += frame.outs
+        self._changes += frame.changes
+        if frame.entries:
+            self._write_waiting()
+        try:
+            for edge_ordinal, entry in frame.entries:
+                self.builder(edge_ordinal).add(entry)
+        except Exception:
+            self._refuse(frame)
+        if frame.event_row is not None:
+            self.event_rows.append(frame.event_row)
+
+    def _refuse(self, frame: RoutedFrame) -> None:
+        place = f"{self._place[0]}-{self._place[1]}-{frame.frame_index}"
+        again = frame.raw.again
+        self._refuse_as(again.event_id if again else place, frame.raw.data, frame.raw.source, place if again else "")
+
+    def _refuse_as(self, event_id: str, data: bytes, source: Source | None, again: str = "") -> None:
+        _faults.tell("packing what a frame gives")
+        refused = Rejected(Reason.INTERNAL, "what it gives cannot be packed; see the router's log")
+        self._outs.append(self._state.topics.rejected(event_id, Stage.MATCH, refused, data, source, again))
+        self._state.tally.rejected(Stage.MATCH, refused.reason, source.protocol if source else "")
+
+    def egress(self, edge: str) -> EgressBuilder:
+        """Returns what collects the entries for an edge."""
+        return self.builder(ordinal_of(edge))
+
+    def before_entries(self, write: Callable[[RecordOutputs], None]) -> None:
+        """Has something written before the next entry of a frame, or at the end: many runs of frames at once."""
+        self._waiting = write
+
+    def _write_waiting(self) -> None:
+        write, self._waiting = self._waiting, None
+        if write is not None:
+            write(self)
+
+    def builder(self, edge_ordinal: int) -> EgressBuilder:
+        """Returns what collects the entries for one edge."""
+        builder = self._edges.get(edge_ordinal)
+        if builder is None:
+            largest = self._state.config.kafka.message_bytes
+            builder = self._edges[edge_ordinal] = EgressBuilder(*self._place, largest)
+        return builder
+
+    def add(self, out: Out) -> None:
+        self._outs.append(out)
+
+    def finish(self, log_seconds: int) -> RoutedRecord:
+        """Returns the row; nothing can be added after that."""
+        self._write_waiting()
+        topics = self._state.topics
+        outs = self._outs
+        outs += self._event_records()
+        if self._changes:
+            records = list(change_records(self._changes, self._state.largest_frame))
+            outs += [topics.raw(number, record) for number in range(self._state.raw_partitions) for record in records]
+        for edge_ordinal, builder in self._edges.items():
+            outs += [topics.egress(edge_ordinal, record) for record in builder.finish()]
+        return RoutedRecord(log_seconds, self._known.added_row(), outs)
+
+    def _event_records(self) -> list[Out]:
+        write, partition = self._state.topics.event_records, self._place[0]
+        try:
+            return write(self.event_rows, partition)
+        except Exception:  # then each alone, so that only the event at fault is refused
+            records: list[Out] = []
+            for row in self.event_rows:
+                try:
+                    records += write([row], partition)
+                except Exception:
+                    self._refuse_as(row[1].decode(), b"", None)
+            return records
+
+
+def entry_bytes(entry: Entry) -> int:
+    """Returns about how much of a record an entry takes: never less than three quarters of it."""
+    if not isinstance(entry, Deliver):
+        return 0
+    groups = (*entry.groups, *entry.groups_on_failure)
+    return sum(len(group.frame) + len(group.reply) + 64 * group.receivers for group in groups)
+
+
+def _is_replayed(frame: RoutedFrame) -> bool:
+    return frame.raw.again is not None and frame.raw.source.protocol != MESH
+
+
+def _received_second(frame: RoutedFrame) -> int:
+    return min(max(frame.raw.received_at // SECOND_US, FIRST_SECOND), LAST_SECOND)

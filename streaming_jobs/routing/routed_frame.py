@@ -1,0 +1,35 @@
+"""A raw frame, and what the router made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gateway.egress import Entry
+from gateway.event import Event
+from gateway.event_records import EventRow
+from gateway.raw_log.frames import RawFrame
+from streaming_jobs.routing.change_records import ChangeFrame
+from streaming_jobs.routing.outputs import Out
+
+
+@dataclass(slots=True)
+class RoutedFrame:
+    """The outputs of one frame.
+
+    Args:
+        key: by which a repeat of the frame is known; None if it can have none.
+        outs: records of all topics but `events` and `egress`.
+        entries: what edges get, by their ordinals.
+        event: what is recorded of it in `events`; `event_row` is the same, ready to be written.
+        changes: what the frame changes about the interests, for every raw partition.
+    """
+
+    frame_index: int
+    raw: RawFrame
+    key: str | None
+    outs: list[Out]
+    entries: list[tuple[int, Entry]]
+    event: Event | None
+    event_row: EventRow | None
+    changes: Sequence[ChangeFrame] = ()

@@ -1,0 +1,79 @@
+"""What the ids that a lane knows cost: memory, time to ask, time to read them back.
+
+    python -m tests.bench.known_ids [MILLIONS]
+
+Ids come at a steady rate over the time that they are kept, a hundred in a record, as those of sixteen nodes.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import sys
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from streaming_jobs.router.snapshot import SnapshotWriter, read_snapshot
+from streaming_jobs.routing.known_ids import LATENESS_SECONDS, KnownIds
+
+HORIZON_SECONDS = 420
+BEGIN = 1_800_000_000
+IN_A_RECORD = 100
+NODES = [os.urandom(16) for _ in range(16)]
+ASKED_RECORDS = 2_000
+
+
+def record(chance: random.Random) -> list[bytes]:
+    return [chance.choice(NODES) + chance.randbytes(4) for _ in range(IN_A_RECORD)]
+
+
+def resident_mib() -> float:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 2**20
+
+
+def main() -> None:
+    count = int(float(sys.argv[1] if len(sys.argv) > 1 else 10) * 1_000_000)
+    chance, known, before = random.Random(1), KnownIds(HORIZON_SECONDS), resident_mib()
+    rows: list[tuple[int, bytes]] = []
+    records = count // IN_A_RECORD
+    slowest = 0.0
+    for number in range(records):
+        second = BEGIN + number * (HORIZON_SECONDS + LATENESS_SECONDS) // records
+        keys = record(chance)
+        at = time.perf_counter()
+        known.advance(second, second)
+        known.admit(keys, [second] * IN_A_RECORD)
+        slowest = max(slowest, time.perf_counter() - at)
+        rows.append((second, known.added_row()))
+    print(
+        f"{len(known):,} ids, {known.memory_bytes / len(known):.1f} bytes each; slowest record {slowest * 1e3:.0f} ms"
+    )
+    began = time.process_time()
+    for _ in range(ASKED_RECORDS):
+        keys = record(chance)
+    made = time.process_time() - began
+    began = time.process_time()
+    for _ in range(ASKED_RECORDS):
+        known.admit(record(chance), [second] * IN_A_RECORD)
+    asked = time.process_time() - began - made
+    print(f"asking: {asked / ASKED_RECORDS / IN_A_RECORD * 1e6:.2f} µs an id, {IN_A_RECORD} in a record")
+    del known
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "ids", "partition-0")
+        path.parent.mkdir()
+        SnapshotWriter(str(path), 0, 7)(rows)
+        size = path.stat().st_size
+        del rows
+        began = time.perf_counter()
+        restored = read_snapshot(Path(folder), 0, 7, HORIZON_SECONDS)
+        took = time.perf_counter() - began
+    print(
+        f"read back: {len(restored):,} in {took:.1f} s, {size / 2**20:.0f} MiB; resident {resident_mib() - before:.0f}"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""How long a worker of the router that starts takes to read a long `interests`:
+
+    python -m tests.bench.long_interests                   three million records of a thousand nodes
+    python -m tests.bench.long_interests --records 300000
+
+A scratch broker, and in its topic what renewals of leases would leave if each were written. The reader reads all of it
+at once, and once more after Kafka has had time to compact it. Ends with 1 if the first takes longer than LIMIT_SECONDS.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+from confluent_kafka import Producer
+
+from gateway.config import Config, load
+from gateway.interests import Interest, InterestTable, Verb
+from gateway.kafka.interest_reader import InterestReader
+from tests.bench.long_log import _broker
+
+LIMIT_SECONDS = 30.0
+NODES = 1_000
+QUEUE_RECORDS = 50_000
+
+
+def main() -> int:
+    asked = _arguments()
+    with tempfile.TemporaryDirectory(prefix="meshgate-long-interests-") as folder, _broker(Path(folder)) as mesh:
+        config = load(mesh.config_file)
+        _write(config, asked.records)
+        taken = _read(config, f"{asked.records:,} records")
+        time.sleep(asked.wait)
+        _read(config, f"{asked.wait:.0f} s later")
+    return 0 if taken < LIMIT_SECONDS else 1
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.long_interests", description=__doc__.splitlines()[0])
+    parser.add_argument("--records", type=int, default=3_000_000)
+    parser.add_argument("--wait", type=float, default=30.0, help="seconds for Kafka to compact")
+    return parser.parse_args()
+
+
+def _write(config: Config, records: int) -> None:
+    producer = Producer({**config.kafka.native_settings(), "compression.type": "zstd", "linger.ms": 50})
+    topic = config.topic("interests")
+    for interest in _renewals(records):
+        producer.produce(topic, interest.to_json(), interest.key.to_bytes())
+        if len(producer) > QUEUE_RECORDS:
+            producer.poll(0.1)
+    producer.flush()
+
+
+def _renewals(records: int) -> Iterator[Interest]:
+    first = [
+        Interest(
+            subscriber=f"emm:00112233-4455-6677-8899-{node:012x}", verb=Verb.SUBSCRIBE, pattern=f"plant.line{node}.>",
+            edge="edge-0", epoch=7, address=f"10.0.0.9:{node}", protocol="emm", listener="devices", durable=True,
+            position=(0, 0, 0),
+        )
+        for node in range(NODES)
+    ]  # fmt: skip
+    now = int(time.time() * 1e6)
+    for number in range(records):
+        at = now + number
+        yield replace(first[number % NODES], position=(0, number, 0), expires_at=at, kept_until=at + 90_000_000)
+
+
+def _read(config: Config, what: str) -> float:
+    table, began = InterestTable(), time.monotonic()
+    with closing(InterestReader(config)) as reader:
+        reader.catch_up(table)
+    taken = time.monotonic() - began
+    print(f"{what}: {len(table):,} interests after {taken:.1f} s", flush=True)
+    return taken
+
+
+if __name__ == "__main__":
+    sys.exit(main())

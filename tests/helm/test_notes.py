@@ -1,0 +1,46 @@
+"""What a release says when it is installed: what is open to whom."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import Any
+
+import pytest
+
+from tests.helm.chart import CHART, LEAST, RENDER_SECONDS, merged
+from tests.helm.tools import helm_4
+
+DENY: dict[str, Any] = {"allow": []}
+
+
+def notes(**values: Any) -> str:
+    command = [str(helm_4()), "install", "demo", str(CHART), "--dry-run=client", "--values", "-"]
+    given = json.dumps(merged(LEAST, values))
+    run = subprocess.run(command, input=given, capture_output=True, text=True, timeout=RENDER_SECONDS, check=True)
+    return run.stdout.partition("NOTES:")[2]
+
+
+def test_by_default_nobody_from_outside_reaches_it_and_strangers_may_do_nothing() -> None:
+    said = notes()
+    assert "Closed to peers that prove nothing" in said
+    assert "Reached from within the cluster alone" in said
+
+
+@pytest.mark.parametrize(
+    ("permissions", "may"),
+    [
+        ([], "publish, subscribe, serve"),
+        ([{"nodes": ["cn:*"], "publish": DENY, "subscribe": DENY, "serve": DENY}], "publish, subscribe, serve"),
+        ([{"publish": DENY, "serve": DENY}], "subscribe"),
+        ([{"nodes": ["anon:*"], "publish": {"deny": ["admin.>"]}, "subscribe": DENY, "serve": DENY}], "publish"),
+        ([{"exposed": False, "publish": DENY, "subscribe": DENY, "serve": DENY}], "publish, subscribe, serve"),
+    ],
+    ids=str,
+)
+def test_it_says_what_strangers_may_do(permissions: list[Any], may: str) -> None:
+    assert f"where a listener asks for no proof: {may} (permissions)" in notes(permissions=permissions)
+
+
+def test_it_says_that_peers_come_from_outside_the_cluster() -> None:
+    assert "from outside the cluster (service.type: LoadBalancer)" in notes(service={"type": "LoadBalancer"})

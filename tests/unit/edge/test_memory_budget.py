@@ -1,0 +1,157 @@
+"""What an edge holds for all its sessions together: the largest holders go first, and nobody else is harmed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gateway.edge.memory_budget import FREED_SHARE, LOOK_SHARE, MemoryBudget
+from tests.unit.edge.running import Peer, RunningEdge, configured, in_a_loop, listener, running, until
+
+MIB = 1 << 20
+PAYLOAD = bytes(100_000)
+EVENT = bytes.fromhex("00 0011") + len(PAYLOAD).to_bytes(4, "big") + PAYLOAD
+EVENT_ACK = bytes.fromhex("01 00000000 0011") + len(PAYLOAD).to_bytes(4, "big") + PAYLOAD
+
+
+@dataclass
+class Session:
+    held_bytes: int
+    is_cut: bool = False
+
+    def cut(self) -> None:
+        self.is_cut = True
+
+
+class Turn:
+    """A turn of the loop: what is called later, is called when it ends."""
+
+    def __init__(self) -> None:
+        self.due: list[Callable[[], None]] = []
+        self.looks = 0
+
+    def later(self, call: Callable[[], None]) -> None:
+        self.due.append(call)
+
+    def ends(self) -> None:
+        due, self.due = self.due, []
+        for call in due:
+            self.looks += 1
+            call()
+
+
+def held(sessions: list[Session]) -> list[Session]:
+    return [session for session in sessions if not session.is_cut]
+
+
+def test_nobody_goes_at_the_limit_and_the_largest_goes_beyond_it() -> None:
+    sessions, turn = [Session(100), Session(500), Session(400)], Turn()
+    budget = MemoryBudget(1_000, lambda: held(sessions), turn.later)
+    budget.count(1_001)
+    turn.ends()
+    assert not any(session.is_cut for session in sessions)
+    sessions[0].held_bytes += 1
+    budget.count(1_001)
+    turn.ends()
+    assert [session.is_cut for session in sessions] == [False, True, False]
+    assert budget.held_bytes == 501
+
+
+def test_as_many_go_as_must_and_no_more() -> None:
+    sessions, turn = [Session(100) for _ in range(11)], Turn()
+    budget = MemoryBudget(1_000, lambda: held(sessions), turn.later)
+    budget.count(1_001)
+    turn.ends()
+    assert budget.held_bytes == 700 <= 1_000 - 1_000 // FREED_SHARE
+
+
+def test_sessions_are_looked_at_only_when_so_much_has_passed_that_it_may_be_too_much() -> None:
+    sessions, turn = [Session(100)], Turn()
+    budget = MemoryBudget(1_000, lambda: held(sessions), turn.later)
+    budget.count(1_000)
+    turn.ends()
+    for _ in range(9):
+        budget.count(100)
+        turn.ends()
+    assert turn.looks == 1
+    budget.count(1)
+    budget.count(1)
+    turn.ends()
+    assert turn.looks == 2
+
+
+def test_a_budget_that_is_nearly_used_up_does_not_bring_a_look_for_each_byte() -> None:
+    sessions, turn = [Session(1_000)], Turn()
+    budget = MemoryBudget(1_000, lambda: held(sessions), turn.later)
+    for _ in range(1_000):
+        budget.count(1)
+        turn.ends()
+    assert turn.looks <= LOOK_SHARE
+
+
+def test_a_smaller_budget_holds_from_the_next_byte() -> None:
+    sessions, turn = [Session(1_000)], Turn()
+    budget = MemoryBudget(10_000, lambda: held(sessions), turn.later)
+    budget.reconfigure(500)
+    budget.count(1)
+    turn.ends()
+    assert sessions[0].is_cut
+
+
+# -- a whole edge ----------------------------------------------------------------------------------------------------
+
+
+async def publishes(edge: RunningEdge, honest: Peer, frame: bytes, count: int, **fields: object) -> int:
+    """Events for all sessions, each once the honest one has read the last; how much the edge has held at the most."""
+    most = 0
+    for _ in range(count):
+        numbers = tuple(connection.number for connection in edge.life.sessions)
+        edge.delivers(frame, sessions=numbers, **fields)
+        await honest.reads(len(frame))
+        most = max(most, edge.life.sessions.memory.held_bytes)
+    return most
+
+
+@in_a_loop
+async def test_peers_that_read_nothing_stay_within_the_budget_and_cost_others_nothing() -> None:
+    limits = {"held_bytes": 20 * MIB}
+    async with running(configured(listener("plc", "hsp"), limits=limits)) as edge:
+        slow = await edge.opens("plc", 60)
+        for peer in slow:
+            peer.stops_reading()
+        [honest] = await edge.opens("plc")
+        most = await publishes(edge, honest, EVENT, 90)
+        assert most < 24 * MIB
+        closed = edge.of("connections_closed_total", "plc", reason="over_budget")
+        assert 0 < closed <= 60
+        edge.life.tick()
+        assert 0 < edge.sample("held_bytes") < most
+        assert edge.of("egress_delivered_total", "plc", outcome="written") >= 90
+
+
+@in_a_loop
+async def test_peers_that_read_and_confirm_nothing_stay_within_the_budget() -> None:
+    limits = {"held_bytes": 20 * MIB}
+    async with running(configured(listener("plc", "hsp"), limits=limits)) as edge:
+        rude = await edge.opens("plc", 10)
+        reading = [asyncio.create_task(peer.reads_all()) for peer in rude]
+        for _ in range(90):
+            numbers = tuple(connection.number for connection in edge.life.sessions)
+            edge.delivers(EVENT_ACK, sessions=numbers, stamps=(1,))
+            await asyncio.sleep(0)
+            assert edge.life.sessions.memory.held_bytes < 24 * MIB
+        await until(lambda: edge.of("connections_closed_total", "plc", reason="over_budget") > 0)
+        for task in reading:
+            task.cancel()
+
+
+@in_a_loop
+async def test_peers_that_never_end_their_frames_stay_within_the_budget() -> None:
+    limits = {"held_bytes": 10 * MIB}
+    async with running(configured(listener("plc", "hsp"), limits=limits)) as edge:
+        rude = await edge.opens("plc", 20)
+        for peer in rude:
+            peer.sends(bytes.fromhex("00 0011 00100000") + bytes(900_000))
+        await until(lambda: edge.of("connections_closed_total", "plc", reason="over_budget") > 0)
+        assert edge.life.sessions.memory.held_bytes < 12 * MIB
