@@ -45,9 +45,10 @@ NOW = row(
     ),
     stat(
         "Interests",
-        "Who wants what: patterns that hold now.",
+        "Who wants what: patterns that hold now, and how many the mesh may have.",
         "short",
         Query(total(of("interests")), "interests"),
+        Query(greatest("interests_limit"), "limit"),
         width=4,
     ),
 )

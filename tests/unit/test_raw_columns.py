@@ -32,7 +32,7 @@ def built(random: Random, count: int) -> tuple[bytes, list[RawFrame]]:
                 builder.add_again(frame, frame.again)
             case 1:
                 frame.replies = (REPLY,)
-                builder.add_run(frame.source, frame.received_at, frame.data, (len(frame.data),), (REPLY.pack(),))
+                builder.add_run(frame.source, frame.received_at, frame.data, (len(frame.data),), [REPLY.pack()])
             case _:
                 builder.add(frame.source, frame.received_at, frame.data)
         frames.append(frame)

@@ -19,6 +19,7 @@ from gateway.egress_codec import decode as decode_egress
 from gateway.event import Kind
 from gateway.raw_log.frames import ReplyAddress
 from gateway.raw_log.mesh_frames import RequestsAbandoned
+from gateway.rejected_frame import KEPT_BYTES, TRUNCATED_HEADER
 from tests.unit.edge.fake_kafka import FakeKafka
 from tests.unit.edge.running import Peer, RunningEdge, configured, in_a_loop, listener, running, until
 
@@ -302,9 +303,8 @@ OWED = "node:link:plant@plant"
 
 @in_a_loop
 async def test_what_is_owed_to_a_node_that_is_away_holds_the_offset_until_it_has_it() -> None:
-    plant = await asyncio.start_server(lambda _reader, _writer: None, "127.0.0.1", 0)
-    port = plant.sockets[0].getsockname()[1]
-    plant.close()
+    async with await asyncio.start_server(lambda _reader, _writer: None, "127.0.0.1", 0) as plant:
+        port = plant.sockets[0].getsockname()[1]
     link = {"name": "plant", "protocol": "hsp", "connect": f"tcp://127.0.0.1:{port}", "redeliver_seconds": 60}
     async with running(configured(peers=[link])) as edge:
         edge.delivers(DATA_ACK_0, stamps=(1,), owed=(OWED,))
@@ -313,15 +313,14 @@ async def test_what_is_owed_to_a_node_that_is_away_holds_the_offset_until_it_has
         assert committed(edge) == 0
         assert edge.sample("egress_queue_frames") == 1
         met: asyncio.Queue[Peer] = asyncio.Queue()
-        plant = await asyncio.start_server(lambda *peer: met.put_nowait(Peer(*peer)), "127.0.0.1", port)
-        peer = edge.kept(await met.get())
-        assert await peer.reads(len(DATA_ACK_1)) == DATA_ACK_1
-        peer.sends(ACK_1)
-        assert (await ends(edge, 2))[1] == (OWED, "confirmed", "")
-        row = edge.kafka.outcomes()[1]
-        assert (row.node, edge.of("egress_delivered_total", "plant", outcome="confirmed")) == ("link:plant", 1)
-        await until(lambda: committed(edge) == 2)
-        plant.close()
+        async with await asyncio.start_server(lambda *peer: met.put_nowait(Peer(*peer)), "127.0.0.1", port):
+            peer = edge.kept(await met.get())
+            assert await peer.reads(len(DATA_ACK_1)) == DATA_ACK_1
+            peer.sends(ACK_1)
+            assert (await ends(edge, 2))[1] == (OWED, "confirmed", "")
+            row = edge.kafka.outcomes()[1]
+            assert (row.node, edge.of("egress_delivered_total", "plant", outcome="confirmed")) == ("link:plant", 1)
+            await until(lambda: committed(edge) == 2)
 
 
 @in_a_loop
@@ -353,21 +352,18 @@ async def test_what_a_peer_cannot_take_is_undeliverable_and_what_comes_after_it_
     plant = await asyncio.start_server(take, "127.0.0.1", 0)
     port = plant.sockets[0].getsockname()[1]
     link = {"name": "plant", "protocol": "hsp", "connect": f"tcp://127.0.0.1:{port}", "redeliver_seconds": 60}
-    async with running(configured(peers=[link])) as edge:
+    async with plant, running(configured(peers=[link])) as edge:
         await until(lambda: met)
         for frame in (DATA_ACK_0, large, DATA_ACK_0):
             edge.delivers(frame, stamps=(1,), owed=(OWED,))
         ended = await ends(edge, 3)
         assert [end[:2] for end in ended] == [(OWED, "confirmed"), (OWED, "undeliverable"), (OWED, "confirmed")]
         assert ended[1][2] == GIVEN_UP
-        [(frame, reason)] = [
-            (one.value, dict(one.settings["headers"])["reason"])
-            for one in edge.kafka.producer_.written
-            if one.topic == "test.rejected"
-        ]
-        assert (frame, reason) == (large, b"undeliverable")
+        [rejected] = [record for record in edge.kafka.producer_.written if record.topic == "test.rejected"]
+        headers = dict(rejected.settings["headers"])
+        assert (rejected.value, headers["reason"]) == (large[:KEPT_BYTES], b"undeliverable")
+        assert int(headers[TRUNCATED_HEADER]) == len(large) - KEPT_BYTES
         await until(lambda: committed(edge) == 3)
-        plant.close()
 
 
 @in_a_loop
@@ -378,7 +374,7 @@ async def test_what_we_fail_to_write_is_not_tried_again(monkeypatch: pytest.Monk
     plant = await asyncio.start_server(lambda *peer: met.put_nowait(Peer(*peer)), "127.0.0.1", 0)
     port = plant.sockets[0].getsockname()[1]
     link = {"name": "plant", "protocol": "hsp", "connect": f"tcp://127.0.0.1:{port}", "redeliver_seconds": 60}
-    async with running(configured(peers=[link])) as edge:
+    async with plant, running(configured(peers=[link])) as edge:
         edge.kept(await met.get())
         await until(lambda: list(edge.life.sessions))
         edge.delivers(DATA_ACK_0, stamps=(1_000,), owed=(OWED,))
@@ -388,7 +384,6 @@ async def test_what_we_fail_to_write_is_not_tried_again(monkeypatch: pytest.Monk
         assert await peer.reads(len(DATA_ACK_1)) == DATA_ACK_1
         peer.sends(ACK_1)
         assert (await ends(edge, 2))[1] == (OWED, "confirmed", "")
-        plant.close()
 
 
 @in_a_loop
