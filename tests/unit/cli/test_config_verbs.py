@@ -76,7 +76,7 @@ class TestValidate:
         assert result.stdout.startswith("meshgate.yaml: valid: mesh demo, ")
         assert said(run("validate", "--output", "json")) == {"valid": True, "faults": []}
 
-    def test_more_lanes_than_there_can_be_are_valid_and_told(self, mesh: Path) -> None:
+    def test_lanes_that_have_no_effect_are_valid_and_told(self, mesh: Path) -> None:
         (mesh / "meshgate.yaml").write_text("mesh: demo\nkafka: {partitions: 4}\nrouter: {lanes: 4}")
         assert run("validate", "--skip-files").stderr == ""
         (mesh / "meshgate.yaml").write_text("mesh: demo\nkafka: {partitions: 4}\nrouter: {lanes: 5}")
