@@ -26,6 +26,14 @@ from gateway.config.settings import (
 from gateway.permissions import Permissions, Rule
 from gateway.yaml_files.faults import Fault
 
+SHARED_LIMITS = {
+    "in_flight_bytes": "all of an edge wait for Kafka together",
+    "held_bytes": "all of an edge is held in one memory",
+    "open_requests": "all of an edge share them",
+    "subscriptions_per_mesh": "all of the mesh share them",
+}
+"""Limits that say nothing in a listener or link, and why."""
+
 
 class Config(Section):
     mesh: Annotated[str, Field(pattern=NAME)]
@@ -105,12 +113,12 @@ class Config(Section):
 
     def advice(self) -> list[Fault]:
         """What is no fault, but holds otherwise than it reads."""
-        edges = "all of an edge wait for Kafka together: only limits.in_flight_bytes holds"
         told = {
-            f"{section}[{at}].in_flight_bytes": edges
+            f"{section}[{at}].{limit}": f"{why}: only limits.{limit} holds"
             for section, endpoints in (("listeners", self.listeners), ("peers", self.peers))
             for at, endpoint in enumerate(endpoints)
-            if "in_flight_bytes" in endpoint.limits
+            for limit, why in SHARED_LIMITS.items()
+            if limit in endpoint.limits
         }
         if self.router.lanes not in (DEFAULT_LANES, self.lanes):
             told["router.lanes"] = f"it has no effect: each of the {self.lanes} raw partitions has a lane of its own"
