@@ -2,8 +2,8 @@
 
     msgpack: [2, edge, outcomes, runs]
 
-A run stands for the outcomes of many frames of one raw record that ended alike and together. Version 1 had no runs and
-is still read.
+A run stands for the outcomes of many frames of one raw record that ended alike and together, with one receiver or with
+many. Version 1 had no runs and is still read.
 """
 
 from __future__ import annotations
@@ -41,9 +41,12 @@ class DeliveryOutcome(NamedTuple):
 
 
 class RunOutcome(NamedTuple):
-    """What became of the deliveries of many frames of one raw record to one destination.
+    """What became of the deliveries of many frames of one raw record.
 
-    `indices` are those of the frames, two bytes each (little-endian); the other fields are as in a DeliveryOutcome.
+    Args:
+        indices: those of the frames, two bytes each (little-endian).
+        receivers: whoever got all of these frames, as `pack_receivers` has them; `destination` and `node` are empty
+            then. The other fields are as in a DeliveryOutcome.
     """
 
     partition: int
@@ -55,11 +58,26 @@ class RunOutcome(NamedTuple):
     at: int
     part: int = 0
     node: str = ""
+    receivers: bytes = b""
 
     def outcomes(self) -> Iterator[DeliveryOutcome]:
-        shared = self[3:]
-        for index in np.frombuffer(self.indices, "<u2").tolist():
-            yield DeliveryOutcome(f"{self.partition}-{self.offset}-{index}", *shared)
+        event_ids = [f"{self.partition}-{self.offset}-{index}" for index in np.frombuffer(self.indices, "<u2").tolist()]
+        for destination, node in self.destinations():
+            for event_id in event_ids:
+                yield DeliveryOutcome(event_id, destination, self.outcome, self.detail, self.at, self.part, node)
+
+    def destinations(self) -> list[tuple[str, str]]:
+        """Returns each receiver with its node."""
+        if not self.receivers:
+            return [(self.destination, self.node)]
+        names = msgpack.unpackb(self.receivers)
+        return list(zip(names[::2], names[1::2], strict=True))
+
+
+def pack_receivers(receivers: Iterable[tuple[str, str]]) -> bytes:
+    """Packs destinations, each with its node, for `RunOutcome.receivers`."""
+    packed: bytes = msgpack.packb([name for receiver in receivers for name in receiver])
+    return packed
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,4 +117,5 @@ def decode(data: bytes) -> DeliveriesRecord:
 def _run(row: list[object]) -> RunOutcome:
     run = RunOutcome(*row)  # type: ignore[arg-type] # as far as anything read is of any type
     np.frombuffer(run.indices, "<u2")  # raises ValueError for half an index
+    run.destinations()
     return run

@@ -48,6 +48,8 @@ OWN_ENTRY = 0xFFFF
 ROW_BYTES = 2 + 4 + 2 + 4 + 8
 HEAD_BYTES = 64
 """At most so many bytes stand before the routes: the prefix, two numbers and the beginnings of two arrays."""
+KNOWN_ROUTE_BYTES = 2_097_152
+"""Of routes in their packed form that a reader remembers. In memory they take about ten times as much."""
 
 _PREFIX = struct.Struct("<3sBII")
 _U16, _U32, _I64 = struct.Struct("<H"), struct.Struct("<I"), struct.Struct("<q")
@@ -259,22 +261,36 @@ class EgressRecord:
 
     def __iter__(self) -> Iterator[Entry]:
         """All entries, in the order of their positions."""
-        columns = zip(self.index.tolist(), self.part.tolist(), self.route.tolist(), self.received_at.tolist())  # noqa: B905 - as long as each other
-        frames = self.frames()
-        for row, (index, part, route, received_at) in enumerate(columns):
+        return self.entries(0, len(self))
+
+    def entries(self, begin: int, end: int) -> Iterator[Entry]:
+        """The entries of some rows."""
+        rows = slice(begin, end)
+        columns = [column[rows].tolist() for column in (self.index, self.part, self.route, self.received_at, self.ends)]
+        at = int(self.ends[begin - 1]) if begin else self.begin
+        for row, (index, part, route, received_at, frame_end) in enumerate(zip(*columns, strict=True), begin):
             if route == OWN_ENTRY:
                 yield self.own[row]
             else:
                 position = Position(self.partition, self.offset, index, part)
-                yield self.routes[route].delivery(position, received_at, frames[row])
+                yield self.routes[route].delivery(position, received_at, self.data[at:frame_end])
+            at = frame_end
 
-    def frames(self) -> list[bytes]:
-        """The value of each row: a frame, where the row is a plain delivery."""
-        data, frames, at = self.data, [], self.begin
-        for end in self.ends.tolist():
-            frames.append(data[at:end])
-            at = end
-        return frames
+    def delivery(self, row: int) -> Deliver:
+        """The entry that a row with a route stands for."""
+        route = self.routes[int(self.route[row])]
+        return route.delivery(self.position(row), int(self.received_at[row]), self.frame(row))
+
+    def frame(self, row: int) -> bytes:
+        """The value of a row: a frame, where the row is a plain delivery."""
+        return self.data[int(self.ends[row - 1]) if row else self.begin : int(self.ends[row])]
+
+    def frame_places(self, rows: NDArray[np.intp]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Where in `data` the values of these rows begin, and how long they are."""
+        begins = np.empty_like(self.ends)
+        begins[0], begins[1:] = self.begin, self.ends[:-1]
+        starts = begins[rows]
+        return starts, self.ends[rows] - starts
 
     def position(self, row: int) -> Position:
         return Position(self.partition, self.offset, int(self.index[row]), int(self.part[row]))
@@ -316,27 +332,70 @@ def _decode(data: bytes) -> EgressRecord:
     if version != VERSION:
         raise _unsupported(version)
     at = _PREFIX.size + head_bytes
-    partition, offset, packed_routes = msgpack.unpackb(data[_PREFIX.size : at], use_list=False)
+    partition, offset, routes = _read_head(data[_PREFIX.size : at])
     index = np.frombuffer(data, "<u2", count, at)
     part = np.frombuffer(data, "<u4", count, at + 2 * count)
     route = np.frombuffer(data, "<u2", count, at + 6 * count)
     lengths = np.frombuffer(data, "<u4", count, at + 8 * count)
     received_at = np.frombuffer(data, "<i8", count, at + 12 * count)
     begin = at + ROW_BYTES * count
-    ends = np.cumsum(lengths, dtype=np.int64) + begin
-    routes = tuple([_unpack_route(*packed) for packed in packed_routes])
-    is_own = route == OWN_ENTRY
+    ends = lengths.cumsum(dtype=np.int64)
+    ends += begin
     if not (isinstance(partition, int) and isinstance(offset, int)):
         raise TypeError
-    if (int(ends[-1]) if count else begin) != len(data) or (route[~is_own] >= len(routes)).any():
+    if (int(ends[-1]) if count else begin) != len(data):
         raise ValueError
-    if (np.diff(_order(index, part)) <= 0).any():
+    order = _order(index, part)
+    if not (order[1:] > order[:-1]).all():
         raise ValueError
     record = EgressRecord(partition, offset, routes, index, part, route, received_at, ends, begin, data)
-    for row in np.flatnonzero(is_own).tolist():
-        value = data[int(ends[row]) - int(lengths[row]) : int(ends[row])]
-        record.own[row] = _unpack_entry(record.position(row), int(received_at[row]), value)
+    if count and int(route.max()) >= len(routes):
+        _read_own(record)
     return record
+
+
+def _read_own(record: EgressRecord) -> None:
+    """Reads the entries of rows without a route."""
+    is_own = record.route == OWN_ENTRY
+    if (record.route[~is_own] >= len(record.routes)).any():
+        raise ValueError
+    for row in np.flatnonzero(is_own).tolist():
+        record.own[row] = _unpack_entry(record.position(row), int(record.received_at[row]), record.frame(row))
+
+
+def _read_head(head: bytes) -> tuple[Any, Any, tuple[Route, ...]]:
+    """Returns partition, offset and routes. A route is the same object as in earlier records that had it."""
+    unpacker = msgpack.Unpacker(use_list=False)
+    unpacker.feed(head)
+    if unpacker.read_array_header() != 3:
+        raise ValueError
+    partition, offset = unpacker.unpack(), unpacker.unpack()
+    routes = []
+    for _ in range(unpacker.read_array_header()):
+        begin = unpacker.tell()
+        unpacker.skip()
+        routes.append(_known_routes[head[begin : unpacker.tell()]])
+    if unpacker.tell() != len(head):
+        raise ValueError
+    return partition, offset, tuple(routes)
+
+
+class _KnownRoutes(dict[bytes, Route]):
+    """Routes by their packed form. What was read once is kept, up to `KNOWN_ROUTE_BYTES`: then it starts over."""
+
+    _bytes = 0
+
+    def __missing__(self, packed: bytes) -> Route:
+        route = _unpack_route(*msgpack.unpackb(packed, use_list=False))
+        self._bytes += len(packed)
+        if self._bytes > KNOWN_ROUTE_BYTES:
+            self.clear()
+            self._bytes = len(packed)
+        self[packed] = route
+        return route
+
+
+_known_routes = _KnownRoutes()
 
 
 def _unsupported(version: object) -> Rejected:

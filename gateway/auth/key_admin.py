@@ -19,6 +19,8 @@ from gateway.auth.trust_document import changing
 from gateway.auth.verification import ED25519_KEY_BYTES, HMAC_BYTES, public_of
 
 KINDS = ("hmac", "ed25519", "encryption")
+FOLLOWED = ("default", "label")
+"""What a key that follows another has like it, beside its kinds."""
 FIRST_GATEWAY_KEY_ID = "000000ff"
 DEFAULT_OVERLAP = timedelta(days=7)
 """How long an old key goes on holding after a rotation: a device that sleeps gets its new key when it wakes."""
@@ -54,6 +56,7 @@ class ListedKey:
     not_before: str | None
     not_after: str | None
     state: str
+    label: str = ""
 
 
 def new_key(
@@ -66,10 +69,11 @@ def new_key(
     default: bool | None = None,
     not_before: datetime | None = None,
     not_after: datetime | None = None,
+    label: str | None = None,
 ) -> NewKey:
     """Adds a key to a node, which is made up if none is named. `public`: of a pair that was made elsewhere.
 
-    `default`: for packets that name no key; by itself a node's first key is.
+    `default`: for packets that name no key; by itself a node's first key is. `label`: what people call the device.
     """
     name = str(uuid4()) if node is None else _node(node)
     with changing(path) as data:
@@ -81,6 +85,8 @@ def new_key(
         times = {"not_before": not_before, "not_after": not_after}
         if not keys if default is None else default:
             entry["default"] = True
+        if label:
+            entry["label"] = label
         keys[chosen] = entry | {which: _time_text(time) for which, time in times.items() if time is not None}
     return made
 
@@ -101,7 +107,7 @@ def rotate_key(
         keys = _keys(data, name)
         entry = keys[_spelt(keys, old)]
         made, new_entry = _make(name, _free_key_id(keys), [kind for kind in KINDS if kind in entry], public)
-        keys[made.key_id] = new_entry | ({"default": True} if old.default else {})
+        keys[made.key_id] = new_entry | {name: entry[name] for name in FOLLOWED if entry.get(name)}
         _end(entry, old, now + overlap)
     return made
 
@@ -179,7 +185,15 @@ def _listed(node: bytes, key: Key, at: int, *, gateway: bool = False) -> ListedK
         not_before=_shown(key.not_before),
         not_after=_shown(key.not_after),
         state="valid" if key.valid_at(at) else "expired" if _is_over(key, at) else "not yet valid",
+        label=key.label,
     )
+
+
+def labels_of(path: Path, entry: str = trust_file.GATEWAY) -> dict[str, str]:
+    """Returns what people call the nodes: the label of each node's latest key that has one. Empty without a store."""
+    nodes = _load(path, entry).keys.nodes
+    found = {str(UUID(bytes=node)): [key.label for _, key in sorted(keys.items())] for node, keys in nodes.items()}
+    return {node: next(filter(None, reversed(labels)), "") for node, labels in found.items() if any(labels)}
 
 
 def _is_over(key: Key, at: int) -> bool:

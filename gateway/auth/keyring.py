@@ -17,7 +17,10 @@ _NO_NODE = bytes(KEY_IDENTIFIER_BYTES - KEY_ID_BYTES)
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key of a node. Times are microseconds since the epoch; `None` is without end."""
+    """One key of a node. Times are microseconds since the epoch; `None` is without end.
+
+    `label`: what people call the device that has it.
+    """
 
     key_id: bytes
     hmac: bytes | None = field(default=None, repr=False)
@@ -26,6 +29,7 @@ class Key:
     default: bool = False
     not_before: int | None = None
     not_after: int | None = None
+    label: str = ""
 
     def valid_at(self, at: int) -> bool:
         return (self.not_before is None or self.not_before <= at) and (self.not_after is None or at < self.not_after)

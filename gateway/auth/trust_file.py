@@ -4,7 +4,8 @@
     nodes:
       UUID:
         keys:
-          "00000001": {hmac: HEX, ed25519: HEX, encryption: HEX, default: BOOL, not_before: TIME, not_after: TIME}
+          "00000001": {hmac: HEX, ed25519: HEX, encryption: HEX, default: BOOL, not_before: TIME, not_after: TIME,
+                       label: TEXT}
 
 Key ids are 8 hex digits, times RFC 3339. A key holds at least one of hmac, ed25519 (the public half) and encryption; an
 HMAC secret has 16 bytes at least.
@@ -31,6 +32,8 @@ ENCRYPTION_KEY_BYTES = 32
 MIN_HMAC_BYTES = 16
 """A secret shorter than 128 bits can be found by trying (RFC 2104, section 3, wants even the hash's 32 bytes)."""
 MAX_HMAC_BYTES = 1024
+MAX_LABEL_CHARACTERS = 80
+"""As much as a line of a table."""
 
 GATEWAY = "gateway"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -208,6 +211,12 @@ def _bool(value: Any) -> bool:
     return value
 
 
+def _label(value: Any) -> str:
+    if not isinstance(value, str) or not value.isprintable() or len(value) > MAX_LABEL_CHARACTERS:
+        raise ValueError(f"expected a label: printable text of at most {MAX_LABEL_CHARACTERS} characters")
+    return value
+
+
 def _time(value: Any) -> int:
     wanted = "expected an RFC 3339 time with its offset, as in 2026-01-31T12:00:00Z"
     try:
@@ -227,6 +236,7 @@ _KEY_PARTS: dict[str, Callable[[Any], Any]] = {
     "default": _bool,
     "not_before": _time,
     "not_after": _time,
+    "label": _label,
 }
 _IDENTITY_PARTS: dict[str, Callable[[Any], Any]] = {
     "node": _node,

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gateway.embedded.processes import start_time
+from gateway.embedded.record import start_time
 
 PROC = Path("/proc")
 SAMPLE_SECONDS = 0.5

@@ -23,15 +23,21 @@ from gateway.cli.console import LOG_FORMAT, Exit, report
 
 VERBS = {
     "up": "the whole mesh on this machine",
+    "status": "whether the mesh of up is ready, and how its parts are",
+    "logs": "what the parts of the mesh of up have logged",
+    "down": "end the mesh of up, in order",
     "init": "write a commented configuration and the gateway's keys",
     "validate": "check a configuration: every fault, with its place",
     "config": "show the configuration as it holds",
+    "explain": "one setting: type, unit, default, whether it reloads, and why",
     "schema": "print the configuration's JSON Schema, for editors",
+    "check": "look for what is wrong, from Java to certificates, and say what to do",
     "keys": "the trust store: new, list, rotate, revoke",
     "kafka": "the embedded broker alone",
     "topics": "the mesh's topics: create, grow, describe",
     "edge": "one edge alone",
     "router": "the router alone",
+    "context": "meshes by name: address, protocol, credentials",
     "pub": "publish an event",
     "sub": "receive events",
     "req": "ask and wait for the answer",
@@ -44,6 +50,7 @@ VERBS = {
     "replay": "decode the raw log again with today's code, rules and keys",
     "trace": "one frame's whole way",
     "audit": "the loss equation over the topics",
+    "demo": "sample traffic from peers of every protocol",
     "bench": "open-loop load with latencies",
     "graph": "the running topology as DOT or Mermaid",
     "sql": "Spark SQL over the events",
@@ -113,7 +120,8 @@ def main() -> None:
     """One event mesh for five small messaging protocols, routed by Spark Structured Streaming.
 
     Every verb that needs a configuration takes -c FILE; without it, $MESHGATE_CONFIG, else ./meshgate.yaml,
-    else ./mesh/meshgate.yaml.
+    else ./mesh/meshgate.yaml. pub, sub, req and serve speak to the mesh of a context: --context, $MESHGATE_CONTEXT, or
+    the one that is selected.
 
     Exit codes: 0 ok, 1 failed, 2 usage, 69 not reachable, 78 configuration, 130 interrupted.
     """

@@ -6,6 +6,7 @@ import base64
 import sys
 from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -81,9 +82,12 @@ def body_options(verb: Verb) -> Verb:
     return click.argument("body", required=False)(verb)
 
 
-def read_body(body: str | None, content_type: str | None) -> tuple[bytes, str]:
+def read_body(body: str | None, content_type: str | None, file: Path | None = None) -> tuple[bytes, str]:
     """The body and its type. `-` is standard input."""
-    data = sys.stdin.buffer.read() if body == "-" else (body or "").encode(errors="surrogateescape")
+    if file is not None:
+        data = file.read_bytes()
+    else:
+        data = sys.stdin.buffer.read() if body == "-" else (body or "").encode(errors="surrogateescape")
     return data, guessed_type(data) if content_type is None else content_type
 
 

@@ -9,6 +9,9 @@ from gateway.client import Answer
 from gateway.cloud_event import rfc3339
 from gateway.event import Event
 
+NO_HEADERS = frozenset({"subject", "body", "body_base64"})
+"""What the line of an event says already."""
+
 
 def event_fields(event: Event) -> dict[str, Any]:
     """What a receiver knows of an event; what its protocol does not say is left out."""
@@ -32,6 +35,13 @@ def event_fields(event: Event) -> dict[str, Any]:
 
 def event_line(event: Event) -> str:
     return f"{event.subject}  {body_text(event.body)}"
+
+
+def header_lines(event: Event) -> list[str]:
+    """Returns what stands beside the body, a line each."""
+    fields = {name: value for name, value in event_fields(event).items() if name not in NO_HEADERS and value}
+    headers = fields.pop("headers", {})
+    return [f"  {name}: {value}" for name, value in (fields | headers).items()]
 
 
 def answer_fields(answer: Answer) -> dict[str, Any]:

@@ -7,13 +7,14 @@ from typing import Any
 import click
 
 from gateway.cli.console import Output, show_table
+from gateway.cli.node_labels import node_labels
 from gateway.cli.options import common_options, config_group, read_config
 from gateway.cli.protocol_option import protocol_option
 from gateway.interests import Verb
 from gateway.live.peers import is_anonymous
 from gateway.live.standing import Wanted, interest_row, standing
 
-COLUMNS = ("verb", "pattern", "group", "subscriber", "protocol", "listener", "node", "expires")
+COLUMNS = ("verb", "pattern", "group", "subscriber", "protocol", "listener", "node", "label", "expires")
 
 
 @config_group("interests")
@@ -35,7 +36,10 @@ def list_(config_file: str | None, output: Output, verb: str | None, **wanted: s
     hello was a lease until `expires` at the latest, and `node:NODE@LISTENER`, which is owed what it misses.
     """
     chosen = Wanted(verb=verb or "", **wanted)
-    found = [interest_row(one) for one in standing(read_config(config_file)) if chosen.passes(one)]
+    config = read_config(config_file)
+    labels = node_labels(config)
+    rows = (interest_row(one) for one in standing(config) if chosen.passes(one))
+    found = [row | {"label": labels.get(row["node"] or "")} for row in rows]
     show_table(found if output is Output.JSON else map(_row, found), COLUMNS, output)
 
 

@@ -21,7 +21,19 @@ from gateway.cli.times import moment, span
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 
 _KEY_ID = re.compile(r"[0-9A-Fa-f]{8}")
-_COLUMNS = ("node", "key_id", "state", "gateway", "hmac", "ed25519", "encryption", "default", "not_before", "not_after")
+_COLUMNS = (
+    "node",
+    "label",
+    "key_id",
+    "state",
+    "gateway",
+    "hmac",
+    "ed25519",
+    "encryption",
+    "default",
+    "not_before",
+    "not_after",
+)
 
 
 def _key_id(_context: click.Context, _option: click.Parameter, given: str | None) -> str | None:
@@ -52,13 +64,14 @@ def list_keys(config_file: str | None, trust: Path | None, output: Output) -> No
     """All keys, the gateway's first: ids, validity, public halves; never a secret."""
     store, entry = _store(config_file, trust)
     listed = key_admin.list_keys(store, _now(), entry=entry)
-    show_table([asdict(key) for key in listed], _COLUMNS, output)
+    show_table([{**asdict(key), "label": key.label or None} for key in listed], _COLUMNS, output)
 
 
 @command.command("new", short_help="Add a key to a node, and show it once.")
 @click.argument("node", required=False)
 @click.option("--kind", "kinds", type=click.Choice(KINDS), multiple=True, help="Kind of key; repeatable.  [hmac]")
 @click.option("--key-id", metavar="ID", callback=_key_id, help="8 hex digits.  [default: the next free one]")
+@click.option("--label", metavar="TEXT", help='What people call the device, such as "garden sensor".')
 @click.option("--public", metavar="HEX", help="The Ed25519 public key of a pair that the device made itself.")
 @click.option("--default/--no-default", default=None, help="For packets that name no key.  [default: a node's first]")
 @click.option("--not-before", type=moment, metavar="TIME", help="From when the key holds: RFC 3339, or 7d from now.")

@@ -1,85 +1,87 @@
-"""Logs on standard error: a line for each thing that happened, as text for people or as JSON for collectors."""
+"""`meshgate logs`: what the parts of the mesh on this machine have logged."""
 
 from __future__ import annotations
 
-import json
-import logging
-import re
-import sys
+import time
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
 
-from gateway.cli.console import LOG_FORMAT, printable, timestamp
+import click
 
-LEVELS = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
-"""From -q (0) over the default (1) to -vv (3)."""
-DEFAULT_LEVEL = 1
+from gateway.cli.console import CommandError, Output, printable, show_line
+from gateway.cli.local_mesh import MeshFolder
+from gateway.cli.numbers import Whole
+from gateway.cli.options import common_options, dir_option
 
-CHATTY = ("kafka", "py4j", "websockets", "quic", "slixmpp")
-"""Libraries whose information is about themselves; heard from -vv on."""
-
-BUSY = "kafka.net.selector"
-"""Complains of each tenth of a second that a busy machine did not give it; heard from -vv on, too."""
-
-REPEATS = "kafka"
-"""Its clients complain of every try, and librdkafka of many at once."""
-REPEAT_SECONDS = 5.0
-
-_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+LINES = 100
+FOLLOW_SECONDS = 0.2
 
 
-class TextFormatter(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        fields = "".join(f" {name}={value}" for name, value in _fields(record).items())
-        line = printable(
-            f"{timestamp(record.created)} {record.levelname.lower()} {record.name}: {record.getMessage()}{fields}"
-        )
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+@click.command("logs")
+@click.argument("parts", metavar="[PART]...", nargs=-1)
+@click.option("-f", "--follow", is_flag=True, help="Go on with what is logged from now on, until Ctrl-C.")
+@click.option("-n", "--lines", type=Whole(min=0), default=LINES, show_default=True, help="Of each part's last lines.")
+@common_options
+@dir_option
+def command(
+    config_file: str | None, state_dir: Path | None, parts: tuple[str, ...], follow: bool, lines: int, output: Output
+) -> None:
+    """Show what the parts of the mesh on this machine have logged: kafka, edge, router, rules, and up itself.
+
+    PART is one of them; without any, all are shown, each line after the name of its part. The logs stay after the mesh
+    has ended. With --output json each line is a JSON document with `part` and `line`.
+    """
+    logs = _chosen(MeshFolder(config_file, state_dir).logs, parts)
+    width = max(map(len, logs)) if len(logs) != 1 else 0
+    tails = {part: LogTail(path) for part, path in logs.items()}
+
+    def show(part: str, line: str) -> None:
+        prefix = f"{part:<{width}} | " if width else ""
+        show_line({"part": part, "line": line}, output, prefix + printable(line))
+
+    for part, tail in tails.items():
+        for line in tail.last_lines(lines):
+            show(part, line)
+    while follow:
+        for part, tail in tails.items():
+            for line in tail.new_lines():
+                show(part, line)
+        time.sleep(FOLLOW_SECONDS)
 
 
-class JsonFormatter(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        line = {
-            "time": timestamp(record.created),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-            **_fields(record),
-        }
-        if record.exc_info:
-            line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(line, default=str)
+def _chosen(folder: Path, parts: tuple[str, ...]) -> dict[str, Path]:
+    """Returns the logs of the parts that are named, or all there are."""
+    found = {path.stem: path for path in sorted(folder.glob("*.log"))}
+    if not found:
+        raise CommandError(f"there are no logs in {folder}: has a mesh been up there?")
+    if missing := [part for part in parts if part not in found]:
+        raise CommandError(f"there is no log of {missing[0]} in {folder}: expected {', '.join(found)}")
+    return {part: found[part] for part in parts} if parts else found
 
 
-class SaidOnce(logging.Filter):
-    """Of lines of one library that differ in numbers only, the first in REPEAT_SECONDS."""
+class LogTail:
+    """Reads the end of a log, and then what is added to it. A log that was cut is read from its new beginning."""
 
-    def __init__(self, library: str) -> None:
-        super().__init__()
-        self._library = library
-        self._said: dict[str, float] = {}
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._offset = 0
+        self._rest = b""
 
-    def filter(self, record: logging.LogRecord) -> bool:
-        if record.name.partition(".")[0] != self._library:
-            return True
-        line = re.sub(r"\d+", "", record.getMessage())
-        self._said = {one: at for one, at in self._said.items() if record.created - at < REPEAT_SECONDS}
-        is_new = line not in self._said
-        self._said.setdefault(line, record.created)
-        return is_new
+    def last_lines(self, count: int) -> list[str]:
+        return list(deque(self.new_lines(), maxlen=count))
 
-
-def _fields(record: logging.LogRecord) -> dict[str, object]:
-    """What was given as `extra`."""
-    return {name: value for name, value in vars(record).items() if name not in _STANDARD}
-
-
-def set_up(verbosity: int, log_format: str) -> None:
-    """`verbosity`: how often -v was given, less how often -q."""
-    LOG_FORMAT.set(log_format)
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
-    handler.addFilter(SaidOnce(REPEATS))
-    at = min(max(DEFAULT_LEVEL + verbosity, 0), len(LEVELS) - 1)
-    logging.basicConfig(level=LEVELS[at], handlers=[handler], force=True)
-    for library in CHATTY:
-        logging.getLogger(library).setLevel(max(LEVELS[at], logging.WARNING) if at < len(LEVELS) - 1 else logging.DEBUG)
-    logging.getLogger(BUSY).setLevel(logging.ERROR if at < len(LEVELS) - 1 else logging.DEBUG)
+    def new_lines(self) -> Iterator[str]:
+        """Yields the lines completed since the last call; the beginning of an incomplete one is kept."""
+        try:
+            with self._path.open("rb") as log:
+                if self._path.stat().st_size < self._offset:
+                    self._offset, self._rest = 0, b""
+                log.seek(self._offset)
+                added = log.read()
+        except FileNotFoundError:
+            return
+        self._offset += len(added)
+        *lines, self._rest = (self._rest + added).split(b"\n")
+        for line in lines:
+            yield line.decode(errors="replace")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from gateway.cli import logs
+from gateway.cli import log_setup
 from gateway.cli.console import LOG_FORMAT, Output
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 CONFIG_VARIABLE = "MESHGATE_CONFIG"
 Verb = TypeVar("Verb", bound=Callable[..., Any])
+OutputT = TypeVar("OutputT", bound=StrEnum)
 
 
 def config_option(verb: Verb) -> Verb:
@@ -70,14 +72,32 @@ def dir_option(verb: Verb) -> Verb:
 
 def output_option(verb: Verb) -> Verb:
     """`output: Output`."""
-    return click.option(
-        "--output",
-        type=click.Choice([output.value for output in Output]),
-        default=Output.TEXT.value,
-        show_default=True,
-        callback=lambda _context, _option, value: Output(value),
-        help="Text for people or JSON for programs.",
-    )(verb)
+    return output_choice(Output, "Text for people or JSON for programs.")(verb)
+
+
+def output_choice(outputs: type[OutputT], text: str) -> Callable[[Verb], Verb]:
+    """Adds `--output`, one of `outputs`, and `--json`, which means `--output json`. The value is `output`."""
+
+    def decorate(verb: Verb) -> Verb:
+        choice = click.option(
+            "--output",
+            type=click.Choice([output.value for output in outputs]),
+            default=Output.TEXT.value,
+            show_default=True,
+            callback=lambda context, _option, value: outputs("json" if context.meta.get(_JSON) else value),
+            help=text,
+        )
+        alias = click.option(
+            "--json", is_flag=True, expose_value=False, is_eager=True, callback=_want_json, help="As --output json."
+        )
+        return choice(alias(verb))
+
+    return decorate
+
+
+def _want_json(context: click.Context, _option: click.Parameter, is_wanted: bool) -> None:
+    """Eager, so that it is known when `--output` is looked at, whichever comes first."""
+    context.meta[_JSON] = is_wanted
 
 
 def logging_options(verb: Verb) -> Verb:
@@ -115,6 +135,7 @@ def read_config(config_file: str | None, state_dir: Path | None = None) -> Confi
     return load(find_config(config_file), state_dir=state_dir)
 
 
+_JSON = "gateway.cli.json"
 _LOUDNESS = "gateway.cli.loudness"
 
 
@@ -134,4 +155,4 @@ def _set_up(context: click.Context, *, loudness: int = 0, log_format: str | None
     """Each of the three options adds what it knows, in whatever order they were given."""
     meta = context.meta
     meta[_LOUDNESS] = meta.get(_LOUDNESS, 0) + loudness
-    logs.set_up(meta[_LOUDNESS], log_format or LOG_FORMAT.get())
+    log_setup.set_up(meta[_LOUDNESS], log_format or LOG_FORMAT.get())

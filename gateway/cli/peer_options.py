@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, fields, replace
 from functools import partial, wraps
@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 from pydantic import ValidationError
 
 from gateway.address import Address, is_loopback
 from gateway.auth import trust_file
 from gateway.auth.keyring import GatewayIdentity, KeyRing, trusting
 from gateway.cli.console import CommandError, UnavailableError, note
+from gateway.cli.contexts import CONTEXT_VARIABLE, choose_context, complete_context
 from gateway.cli.numbers import Seconds
 from gateway.cli.options import config_option, logging_options, read_config
 from gateway.client import (
@@ -58,13 +60,15 @@ LEAST_CONNECT_SECONDS = 1.0
 """A handshake of any protocol is through by then, unless its peer speaks another."""
 NOT_UNDERSTOOD = frozenset({"malformed", "truncated", "too_large", "unknown_type", "unsupported_version"})
 """What a session ends of where the two speak different protocols; before it is open, of `eof` too."""
+UNRESOLVED_OPTIONS = "gateway.cli.unresolved_options"
+"""Where the values of -o are found as they were written, without what their references stand for."""
 PASSWORD_VARIABLE = "MESHGATE_PASSWORD"  # noqa: S105 - its name
 SPOKEN_SCHEMES = frozenset({"tcp", "tls", "ws", "wss", "udp", "quic"})
 
 
 @dataclass(frozen=True)
 class Peer:
-    """What the options say."""
+    """What the options say. With `of_context` they come from a context, and no configuration is looked for here."""
 
     config_file: str | None
     via: str
@@ -78,6 +82,7 @@ class Peer:
     protocol_options: dict[str, Any]
     password_file: Path | None = None
     token_file: Path | None = None
+    of_context: bool = False
 
     @property
     def spec(self) -> ProtocolSpec[Any]:
@@ -85,7 +90,7 @@ class Peer:
 
     def config(self) -> Config | None:
         """The configuration, if one is named or found. Raises ConfigError."""
-        if self.config_file is None and not any(path.is_file() for path in DEFAULT_PATHS):
+        if self.config_file is None and (self.of_context or not any(path.is_file() for path in DEFAULT_PATHS)):
             return None
         return read_config(self.config_file)
 
@@ -244,18 +249,47 @@ def _is_strange(failed: ClientError) -> bool:
     return isinstance(cause, TimeoutError)
 
 
-_NAMES = tuple(field.name for field in fields(Peer))
+PEER_NAMES = tuple(field.name for field in fields(Peer) if field.name != "of_context")
 
 
 def peer_options(verb: Verb) -> Verb:
     """`peer: Peer`; and the log's options, and -c."""
 
     @wraps(verb)
-    def with_peer(**given: Any) -> Any:
-        return verb(peer=Peer(**{name: given.pop(name) for name in _NAMES}), **given)
+    def with_peer(context_name: str | None, **given: Any) -> Any:
+        return verb(peer=_peer({name: given.pop(name) for name in PEER_NAMES}, context_name), **given)
 
+    context = click.option(
+        "--context", "context_name", metavar="NAME", shell_complete=complete_context,
+        help=f"Address, protocol and credentials, as `context add` kept them.  [default: ${CONTEXT_VARIABLE}, "
+        "else the selected one]",
+    )  # fmt: skip
+    decorated: Verb = context(connection_options(with_peer))
+    return decorated
+
+
+def _peer(given: dict[str, Any], context_name: str | None) -> Peer:
+    """What is said on the command line goes before what the context says."""
+    current = click.get_current_context()
+    said = {name for name in PEER_NAMES if current.get_parameter_source(name) is ParameterSource.COMMANDLINE}
+    chosen = choose_context(context_name, says_where=bool(said & {"to", "config_file"}))
+    if chosen is None:
+        return Peer(**given)
+    values = {**given, "config_file": None, **_as_given(chosen.values), **{name: given[name] for name in said}}
+    return Peer(**values, of_context=True)
+
+
+def _as_given(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of a context, as their options would have given them."""
+    current = click.get_current_context()
+    parameters = {parameter.name: parameter for parameter in current.command.params}
+    return {name: parameters[name].process_value(current, value) for name, value in values.items()}
+
+
+def connection_options(verb: Callable[..., Any]) -> Any:
+    """The options that `Peer` is made of, and the log's."""
     path = click.Path(exists=True, dir_okay=False, path_type=Path)
-    decorated: Any = with_peer
+    decorated: Any = verb
     for option in reversed((
         click.option("--via", type=click.Choice(sorted(protocols())), default=DEFAULT_PROTOCOL, show_default=True,
                      help="The protocol to speak."),
@@ -280,10 +314,11 @@ def peer_options(verb: Verb) -> Verb:
         logging_options,
     )):  # fmt: skip
         decorated = option(decorated)
-    return decorated  # type: ignore[no-any-return]
+    return decorated
 
 
 def _protocol_options(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> dict[str, Any]:
+    context.meta[UNRESOLVED_OPTIONS] = given
     chosen: dict[str, Any] = {}
     for one in given:
         name, equals, value = one.partition("=")

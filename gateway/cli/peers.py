@@ -11,6 +11,7 @@ import click
 
 from gateway.address import HostPort
 from gateway.cli.console import CommandError, Output, cell, printable, show, show_line, show_table
+from gateway.cli.node_labels import node_labels
 from gateway.cli.options import common_options, config_group, read_config
 from gateway.cli.part_options import edges_option
 from gateway.cli.protocol_option import protocol_option
@@ -19,7 +20,7 @@ from gateway.event import SECOND_US
 from gateway.live.parts import Part, edge_parts
 from gateway.live.peers import Peer, away, connected, is_anonymous
 
-COLUMNS = ("session", "protocol", "listener", "peer", "node", "age", "received", "delivered", "pending")
+COLUMNS = ("session", "protocol", "listener", "peer", "node", "label", "age", "received", "delivered", "pending")
 TOLD_AS = {"received_frames": "received", "delivered_frames": "delivered", "pending_deliveries": "pending"}
 AGES = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 NAME_WIDTH = 20
@@ -41,8 +42,9 @@ def command() -> None:
 @common_options
 def list_(config_file: str | None, output: Output, edges: tuple[HostPort, ...], **wanted: str) -> None:
     """List the sessions, and the links and listeners whose other side is away."""
-    parts = edge_parts(read_config(config_file), edges)
-    found = [one for one in connected(parts) if _is_wanted(one, wanted)]
+    config = read_config(config_file)
+    parts, labels = edge_parts(config, edges), node_labels(config)
+    found = [one | {"label": labels.get(one["node"])} for one in connected(parts) if _is_wanted(one, wanted)]
     missing = [one for one in away(parts) if _is_wanted(one, wanted)]
     if output is Output.JSON:
         show_table(found + missing, COLUMNS, output)
@@ -59,7 +61,9 @@ def list_(config_file: str | None, output: Output, edges: tuple[HostPort, ...], 
 @common_options
 def show_(config_file: str | None, output: Output, edges: tuple[HostPort, ...], session: str) -> None:
     """Show all that is known of a session."""
-    _, peer = _find(edge_parts(read_config(config_file), edges), session)
+    config = read_config(config_file)
+    _, found = _find(edge_parts(config, edges), session)
+    peer = found | {"label": node_labels(config).get(found["node"])}
     lines = (f"{name.replace('_', ' '):<{NAME_WIDTH}}{cell(value)}" for name, value in peer.items())
     show(peer, output, "\n".join(lines))
 

@@ -1,14 +1,21 @@
-"""`meshgate pub`: publish an event."""
+"""`meshgate pub`: publish events."""
 
 from __future__ import annotations
 
 import asyncio
+import sys
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import BinaryIO
 
 import click
 
 from gateway.cli.bodies import BodyCommand, body_options, read_body, subject_argument
-from gateway.cli.console import Output, show
-from gateway.cli.numbers import Whole
+from gateway.cli.console import CommandError, Output, show
+from gateway.cli.messages import Message, Pace, messages_of_lines, repeated
+from gateway.cli.numbers import Number, Whole
 from gateway.cli.options import output_option
 from gateway.cli.peer_options import SECONDS, Peer, peer_options, run
 from gateway.client import NoAnswerError, StreamClient, Wrapping
@@ -19,54 +26,157 @@ from gateway.protocols.actions import Outcome
 PUBLISH_SECONDS = 30.0
 SENT = "sent"
 """What became of a datagram, as far as anybody knows."""
+EACH_ITS_OWN = "-"
+"""In the place of the subject: each line says its own."""
+UNCONFIRMED = 64
+"""Events that may wait for their confirmation at once."""
 
 
 @click.command("pub", cls=BodyCommand)
 @subject_argument
 @body_options
+@click.option(
+    "--file",
+    "file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Take the body, or the lines, from FILE.",
+)
+@click.option("--lines", is_flag=True, help="An event for each line of the input.")
+@click.option("--rate", type=Number(min=0, min_open=True), metavar="PER_SECOND", help="At most so many a second.")
 @click.option("-n", "--count", type=Whole(min=1), default=1, show_default=True, help="How often.")
-@click.option("--timeout", type=SECONDS, default=PUBLISH_SECONDS, show_default=True,
-              help="Give up if not confirmed within SECONDS.")  # fmt: skip
+@click.option(
+    "--timeout",
+    type=SECONDS,
+    default=PUBLISH_SECONDS,
+    show_default=True,
+    help="Give up if one is not confirmed within SECONDS.",
+)
 @click.option("--urgent", is_flag=True, help="emm: with the urgent flag.")
 @click.option("--compress", is_flag=True, help="emm only: gzip the body; its content type is not sent.")
 @click.option("--encrypt", type=click.Choice(sorted(ALGORITHMS)), help="emm: encrypted, likewise.")
 @output_option
 @peer_options
 def command(
-    peer: Peer, subject: str, body: str | None, content_type: str | None, count: int, timeout: float,
-    urgent: bool, compress: bool, encrypt: str | None, output: Output,
+    peer: Peer, subject: str, body: str | None, content_type: str | None, file: Path | None, lines: bool,
+    rate: float | None, count: int, timeout: float, urgent: bool, compress: bool, encrypt: str | None, output: Output,
 ) -> None:  # fmt: skip
     """Publish an event on SUBJECT. BODY may be `-` for standard input.
 
     Ends when the peer has confirmed it, where its protocol confirms; else when it has read it.
+
+    With --lines each line of standard input (or of --file) is the body of an event. Where SUBJECT is `-`, each line is
+    a JSON object with `subject` and `body` (or `body_base64`) and perhaps `content_type`, as `sub --json` writes them.
     """
     peer.check_options(urgent=urgent, compress=compress, encrypt=encrypt)
-    data, named = read_body(body, content_type)
+    _check_source(subject, body, file, lines=lines, count=count)
+    published = Published()
+    with ExitStack() as files:
+        if lines:
+            own_subject = None if subject == EACH_ITS_OWN else subject
+            messages = messages_of_lines(_input(file, files), own_subject, content_type)
+        else:
+            once = Message(subject, *read_body(body, content_type, file))
+            messages = repeated(once, count)
+        paced = _paced(messages, rate)
+        if peer.is_emm:
+            wrapping = Wrapping(urgent, compress, ALGORITHMS[encrypt] if encrypt else None)
+            run(_send(peer, paced, wrapping, published), peer)
+        else:
+            run(peer.use_stream(lambda client: _publish(client, paced, timeout, published), seconds=timeout), peer)
+    _tell(published, None if lines else once, output, peer.via)
 
-    async def publish(client: StreamClient) -> str:
-        outcome = ""
-        try:
-            async with asyncio.timeout(timeout):
-                for _ in range(count):
-                    outcome = await client.publish(subject, data, named)
-        except TimeoutError:
-            raise NoAnswerError(client.peer, f"{subject} was not confirmed within {timeout:g} s") from None
-        if outcome == Outcome.WRITTEN:
-            await client.settle(min(timeout, SETTLE_SECONDS))
-        return outcome
 
-    async def send() -> str:
-        peer.note_unsigned()
-        wrapping = Wrapping(urgent, compress, ALGORITHMS[encrypt] if encrypt else None)
-        async with peer.connect_emm() as client:
-            for _ in range(count):
-                await client.publish(subject, data, named, wrapping)
-        return SENT
+def _tell(published: Published, once: Message | None, output: Output, protocol: str) -> None:
+    """Says what was published: so many lines, or one event once or more often."""
+    outcome = {"outcome": published.outcome}
+    known = f", {_known(published.outcome, protocol)}" if published.count else ""
+    if once is None:
+        counts = {"count": published.count, "bytes": published.bytes}
+        show(counts | outcome, output, f"published {published.count} events: {published.bytes} bytes{known}")
+        return
+    size = len(once.body)
+    facts = {"subject": once.subject, "count": published.count, "bytes": size, "content_type": once.content_type}
+    times = f" {published.count} times" if published.count > 1 else ""
+    show(facts | outcome, output, f"published {once.subject}{times}: {size} bytes{known}")
 
-    outcome = run(send() if peer.is_emm else peer.use_stream(publish, seconds=timeout), peer)
-    told = {"subject": subject, "count": count, "bytes": len(data), "content_type": named, "outcome": outcome}
-    times = f" {count} times" if count > 1 else ""
-    show(told, output, f"published {subject}{times}: {len(data)} bytes, {_known(outcome, peer.via)}")
+
+class Published:
+    """What was published so far, and what became of the last one."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.bytes = 0
+        self.outcome = ""
+
+    def add(self, message: Message, outcome: str) -> None:
+        self.count += 1
+        self.bytes += len(message.body)
+        self.outcome = outcome
+
+
+def _check_source(subject: str, body: str | None, file: Path | None, *, lines: bool, count: int) -> None:
+    if lines and count > 1:
+        raise click.UsageError("--count repeats one event, and --lines makes one of each line")
+    if body is not None and (file is not None or (lines and body != "-")):
+        raise click.UsageError(f"BODY, and {'--lines' if lines else '--file'}: choose one of them")
+    if subject == EACH_ITS_OWN and not lines:
+        raise click.UsageError("the subject `-` is for --lines, where each line says its own")
+
+
+def _input(file: Path | None, files: ExitStack) -> BinaryIO:
+    return sys.stdin.buffer if file is None else files.enter_context(file.open("rb"))
+
+
+async def _paced(messages: AsyncIterator[Message], rate: float | None) -> AsyncIterator[Message]:
+    pace = Pace(rate)
+    async for message in messages:
+        await pace.wait()
+        yield message
+
+
+async def _publish(
+    client: StreamClient, messages: AsyncIterator[Message], seconds: float, published: Published
+) -> None:
+    """Publishes in order; several wait for their confirmation at once."""
+    open_: deque[tuple[Message, asyncio.Task[Outcome]]] = deque()
+
+    async def end_first() -> None:
+        message, task = open_.popleft()
+        published.add(message, await task)
+
+    try:
+        async for message in messages:
+            open_.append((message, asyncio.create_task(_publish_one(client, message, seconds))))
+            while open_ and (open_[0][1].done() or len(open_) > UNCONFIRMED):
+                await end_first()
+    except CommandError:  # of a line: those before it are published all the same
+        await asyncio.gather(*(task for _, task in open_))
+        raise
+    else:
+        while open_:
+            await end_first()
+    finally:
+        for _, task in open_:
+            task.cancel()
+    if published.outcome == Outcome.WRITTEN:
+        await client.settle(min(seconds, SETTLE_SECONDS))
+
+
+async def _publish_one(client: StreamClient, message: Message, seconds: float) -> Outcome:
+    try:
+        async with asyncio.timeout(seconds):
+            return await client.publish(message.subject, message.body, message.content_type)
+    except TimeoutError:
+        raise NoAnswerError(client.peer, f"{message.subject} was not confirmed within {seconds:g} s") from None
+
+
+async def _send(peer: Peer, messages: AsyncIterator[Message], wrapping: Wrapping, published: Published) -> None:
+    peer.note_unsigned()
+    async with peer.connect_emm() as client:
+        async for message in messages:
+            await client.publish(message.subject, message.body, message.content_type, wrapping)
+            published.add(message, SENT)
 
 
 def _known(outcome: str, protocol: str) -> str:

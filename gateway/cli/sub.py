@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 
 import click
 
-from gateway.cli.console import Output, note, show_line
-from gateway.cli.events import event_fields, event_line
+from gateway.cli.bodies import write_body
+from gateway.cli.console import Output, note, show_line, timestamp
+from gateway.cli.events import event_fields, event_line, header_lines
+from gateway.cli.missed import Absence
 from gateway.cli.numbers import Whole
 from gateway.cli.options import output_option
 from gateway.cli.peer_options import SECONDS, Peer, peer_options, run
@@ -22,24 +26,34 @@ from gateway.event import Event
 @click.option("-n", "--count", type=Whole(min=1), help="End after so many events.")
 @click.option("--timeout", type=SECONDS, help="End with an error if none came for so many seconds.")
 @click.option("--verify", is_flag=True, help="emm only: show only packets whose sender the trust store proves.")
-@click.option("--reconnect", is_flag=True, help="Come back when the session ends, and subscribe again.")
+@click.option("--reconnect", is_flag=True, help="Come back when the session ends, and say what was missed.")
+@click.option("--timestamps", is_flag=True, help="Begin each line with the time it came.")
+@click.option("--headers", is_flag=True, help="Show below each event what came beside its body.")
+@click.option("--raw", is_flag=True, help="Show bodies only, as they are.")
 @output_option
 @peer_options
 def command(
     peer: Peer, patterns: tuple[str, ...], group: str | None, count: int | None, timeout: float | None,
-    verify: bool, reconnect: bool, output: Output,
+    verify: bool, reconnect: bool, timestamps: bool, headers: bool, raw: bool, output: Output,
 ) -> None:  # fmt: skip
     """Show events whose subject matches PATTERN (`*` is one token, `>` at the end one or more), as they come.
 
     Says on standard error when the mesh has acknowledged the subscription: from then on nothing is missed.
     """
     peer.check_options(verify=verify)
-    shown = Shown(output, count, timeout)
+    if raw and (timestamps or headers or output is Output.JSON):
+        raise click.UsageError("--raw shows nothing but bodies: leave out --timestamps, --headers and --json")
+    shown = Shown(EventPrinter(output, timestamps=timestamps, headers=headers, raw=raw), count, timeout)
+    absence = Absence(peer, patterns)
 
     async def follow(client: StreamClient) -> None:
         for pattern in patterns:
             await client.subscribe(pattern, group)
-        await show(client)
+        absence.end()
+        try:
+            await show(client)
+        finally:
+            absence.begin()
 
     async def lease() -> None:
         if group is not None:
@@ -55,11 +69,32 @@ def command(
     run(lease() if peer.is_emm else peer.use_stream(follow, reconnect=reconnect), peer)
 
 
+@dataclass(frozen=True, slots=True)
+class EventPrinter:
+    """Prints an event as the options want it."""
+
+    output: Output
+    timestamps: bool = False
+    headers: bool = False
+    raw: bool = False
+
+    def print(self, event: Event) -> None:
+        if self.raw:
+            write_body(event.body)
+            return
+        at = timestamp(time.time())
+        fields = {**({"received_at": at} if self.timestamps else {}), **event_fields(event)}
+        show_line(fields, self.output, f"{at}  {event_line(event)}" if self.timestamps else event_line(event))
+        if self.headers and self.output is Output.TEXT:
+            for line in header_lines(event):
+                show_line({}, self.output, line)
+
+
 class Shown:
     """Shows events until there were enough of them, over as many sessions as it takes."""
 
-    def __init__(self, output: Output, count: int | None, timeout: float | None) -> None:
-        self._output = output
+    def __init__(self, printer: EventPrinter, count: int | None, timeout: float | None) -> None:
+        self._printer = printer
         self._count = count
         self._timeout = timeout
         self._seen = 0
@@ -74,4 +109,4 @@ class Shown:
             except StopAsyncIteration:
                 return
             self._seen += 1
-            show_line(event_fields(event), self._output, event_line(event))
+            self._printer.print(event)

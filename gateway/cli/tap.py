@@ -36,6 +36,7 @@ def _pattern(context: click.Context, option: click.Parameter, given: str) -> str
 @click.option("--at", type=click.Choice(list(ROWS)), default="events", show_default=True, help="Where to look.")
 @protocol_option("Only frames of this protocol.")
 @click.option("--node", default="", metavar="NODE", help="Only what comes from this node.")
+@click.option("--message-id", default="", metavar="ID", help="Only events that their sender gave this id.")
 @click.option("--subject", default="", metavar="PATTERN", callback=_pattern, help="Only subjects that match.")
 @click.option(
     "--reason", type=click.Choice([one.value for one in Reason]), metavar="SLUG",
@@ -59,8 +60,8 @@ def command(
     """
     chosen = {name: value for name, value in wanted.items() if value}
     if others := sorted(chosen.keys() - FILTERS[at]):
-        known = ", ".join(f"--{name}" for name in sorted(FILTERS[at]))
-        note(f"--{others[0]} fits nothing at {at}: what is there can be chosen by {known}")
+        known = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(FILTERS[at]))
+        note(f"--{others[0].replace('_', '-')} fits nothing at {at}: what is there can be chosen by {known}")
     rows = tap(read_config(config_file), at, start, Filter(**chosen))
     for count, row in enumerate(rows, start=1):
         click.echo(line_of(row, form or output.value))

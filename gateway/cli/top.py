@@ -6,7 +6,7 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,6 +14,7 @@ import click
 
 from gateway.address import HostPort
 from gateway.cli.console import Output, UnavailableError, show_line
+from gateway.cli.node_labels import node_labels
 from gateway.cli.numbers import Seconds, Whole
 from gateway.cli.options import common_options, read_config
 from gateway.cli.part_options import edges_option, router_option
@@ -26,6 +27,7 @@ from gateway.live.subjects import told
 from gateway.live.watching import Watching
 
 SUBJECTS_TOLD = 20
+NODES_TOLD = 20
 LEAST_SECONDS = 0.2
 ENTER, LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 """The terminal's other screen, without a cursor; and back to what was there."""
@@ -58,26 +60,29 @@ def command(
     first = looking.look()
     if len(first["missing"]) == len(parts):
         raise UnavailableError("; ".join(first["missing"].values()))
+    labels = node_labels(config)
     watching = Watching(config, lambda: frozenset({"events"}))
     watching.start()
     turns = 1 if once else count
     try:
         with _stopped() as stop, _drawing(output, stays=turns is not None) as draw:
             for _ in _turns(stop, interval, turns):
-                draw(document(config.mesh, looking.look(), watching))
+                draw(document(config.mesh, looking.look(), watching, labels))
     finally:
         watching.stop()
 
 
-def document(mesh: str, flow: dict[str, Any], watching: Watching) -> dict[str, Any]:
+def document(mesh: str, flow: dict[str, Any], watching: Watching, labels: Mapping[str, str]) -> dict[str, Any]:
     """What one screen shows."""
     events = flow["stages"]["events"]["per_second"]
+    nodes = told(watching.nodes.busiest(NODES_TOLD), events)
     return {
         "mesh": mesh,
         "at": rfc3339(now_us()),
         "trouble": watching.trouble,
         **flow,
         "subjects": told(watching.subjects.busiest(SUBJECTS_TOLD), events),
+        "nodes": [{"node": row["subject"], "label": labels.get(row.pop("subject")), **row} for row in nodes],
     }
 
 

@@ -14,7 +14,7 @@ STAGES = ("received", "logged", "decoded", "events", "routed", "delivered")
 LOSSES = ("dropped", "refused", "rejected", "duplicates", "undelivered")
 LATENCIES = ("acknowledge", "produce", "route", "end_to_end")
 WAITING = ("raw_records", "egress_records", "queued_deliveries", "in_flight_bytes", "requests", "last_commit_seconds")
-SHOWN_LISTENERS, SHOWN_REASONS, SHOWN_SUBJECTS, SHOWN_PAIRS = 12, 5, 8, 5
+SHOWN_LISTENERS, SHOWN_REASONS, SHOWN_SUBJECTS, SHOWN_NODES, SHOWN_PAIRS = 12, 5, 8, 5, 5
 HEADING, TROUBLE = "#", "!"
 """What a line of the screen begins with that is to stand out; neither is for showing."""
 NONE = "-"
@@ -26,8 +26,8 @@ Document = Mapping[str, Any]
 def screen(said: Document) -> list[str]:
     lines = [f"{HEADING}meshgate top  {said['mesh']}  {said['at']}"]
     lines += [f"{TROUBLE}{text}" for text in (*said["missing"].values(), said["trouble"]) if text]
-    for part in (_stages(said), _waiting(said), _listeners(said), _pairs(said), _rejected(said), _subjects(said)):
-        found = list(part)
+    for part in (_stages, _waiting, _listeners, _pairs, _rejected, _subjects, _nodes):
+        found = list(part(said))
         if found:
             lines += ["", *found]
     return [line[: WIDTH + line.startswith((HEADING, TROUBLE))] for line in map(printable, lines)]
@@ -105,6 +105,16 @@ def _subjects(said: Document) -> Iterator[str]:
         yield f"{HEADING}{'busiest subjects':<54}{'per second':>12}{'share':>9}"
     for row in rows:
         yield f"{printable(row['subject']):<54.53}{number(row['per_second']):>12}{row['share']:>8.0%}"
+
+
+def _nodes(said: Document) -> Iterator[str]:
+    """Nodes by what people call them, where they have said so."""
+    rows = said["nodes"][:SHOWN_NODES]
+    if rows:
+        yield f"{HEADING}{'busiest nodes':<54}{'per second':>12}{'share':>9}"
+    for row in rows:
+        name = f"{row['label']} ({row['node']})" if row["label"] else row["node"]
+        yield f"{printable(name):<54.53}{number(row['per_second']):>12}{row['share']:>8.0%}"
 
 
 def number(value: float | None) -> str:

@@ -2,25 +2,45 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from itertools import islice
+
 import click
 
-from gateway.cli.console import CommandError, Output, printable_lines, show
+from gateway.cli.console import CommandError, Output, note, printable_lines, show
 from gateway.cli.event_id import EventId
 from gateway.cli.numbers import Seconds
 from gateway.cli.options import common_options, read_config
+from gateway.cli.times import from_time, microseconds
 from gateway.cli.trace_text import way_as_json, way_as_text
 from gateway.config import Config
 from gateway.egress import Position
 from gateway.history.frame import NotFoundError, find_frame
+from gateway.history.messages import find_message
+from gateway.history.places import position_of
 from gateway.history.topics import History
 from gateway.history.way import Way, way_of
 
+FROM = "-1h"
+SHOWN_MESSAGES = 5
+"""Of one id: a sender counts, and begins again some day."""
 LOOK_BACK_SECONDS = 10.0
 """Whoever asks for a repeat wants to know of what: the log of a busy mesh's dedup window is not read in a second."""
 
 
 @click.command("trace")
-@click.argument("event_id", type=EventId())
+@click.argument("event_id", type=EventId(), required=False)
+@click.option("--node", metavar="NODE", help="Whose message it is, where its event id is not known.")
+@click.option("--message-id", metavar="ID", help="The id that its sender gave it.")
+@click.option(
+    "--from",
+    "start",
+    type=from_time,
+    default=FROM,
+    show_default=True,
+    metavar="TIME",
+    help="How far back to look for it.",
+)
 @click.option(
     "--look-back",
     "seconds",
@@ -31,19 +51,37 @@ LOOK_BACK_SECONDS = 10.0
     help="How long to look for what a repeat repeats.",
 )
 @common_options
-def command(config_file: str | None, output: Output, event_id: Position, seconds: float) -> None:
+def command(
+    config_file: str | None, output: Output, event_id: Position | None, node: str | None, message_id: str | None,
+    start: datetime, seconds: float,
+) -> None:  # fmt: skip
     """Show one frame's whole way, from the topics alone: received, judged, sent on, and what became of that.
 
-    EVENT_ID is <raw partition>-<offset>-<index>, as it stands in ce_id of an event or event_id of a refusal.
+    EVENT_ID is <raw partition>-<offset>-<index>, as it stands in ce_id of an event or event_id of a refusal. Who sent
+    the frame knows --node and --message-id instead: the newest such message is shown.
     """
+    if (event_id is None) is not (node is not None and message_id is not None):
+        raise click.UsageError("name an EVENT_ID, or --node and --message-id together")
     config = read_config(config_file)
     with History(config) as history:
         try:
-            way = way_of(history, config, find_frame(history, event_id))
+            position = event_id or _position_of(history, str(node), str(message_id), start)
+            way = way_of(history, config, find_frame(history, position))
         except NotFoundError as missing:
             raise CommandError(str(missing)) from None
         key, repeats = _repeated(history, config, way, seconds)
     show(way_as_json(way, key, repeats), output, printable_lines(way_as_text(way, key, repeats)))
+
+
+def _position_of(history: History, node: str, message_id: str, start: datetime) -> Position:
+    """Raises NotFoundError."""
+    found = list(islice(find_message(history, node, message_id, microseconds(start) or 0), SHOWN_MESSAGES))
+    if not found:
+        since = f"since {start:%Y-%m-%dT%H:%M:%SZ}"
+        raise NotFoundError(f"node {node} has sent no message {message_id} {since}: look further back with --from")
+    if len(found) > 1:
+        note(f"there are more of that id: {' '.join(found[1:])}")
+    return position_of(found[0])
 
 
 def _repeated(history: History, config: Config, way: Way, seconds: float) -> tuple[str | None, str | None]:

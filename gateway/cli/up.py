@@ -13,28 +13,36 @@ import click
 
 from gateway.auth.key_admin import ensure_identity
 from gateway.cli.console import LOG_FORMAT, Output, show
+from gateway.cli.detached import start_detached
+from gateway.cli.local_mesh import existing_config, own_config
 from gateway.cli.options import config_option, dir_option, logging_options, output_option
 from gateway.cli.signals import stop_on_signals
 from gateway.config import Config, find_config, load
-from gateway.config.default import FILE_NAME, write_default
+from gateway.config.default import write_default
 from gateway.embedded.mesh import LocalMesh
-
-DEFAULT_DIR = Path("mesh")
 
 
 @click.command()
 @config_option
 @dir_option
 @click.option("--accept-loss", is_flag=True, help="As for `meshgate router`, at its first start.")
+@click.option(
+    "--detach", is_flag=True, help="Return once the mesh is ready, and leave it running: see status, logs, down."
+)
 @output_option
 @logging_options
-def command(config_file: str | None, state_dir: Path | None, accept_loss: bool, output: Output) -> None:
+def command(
+    config_file: str | None, state_dir: Path | None, accept_loss: bool, detach: bool, output: Output
+) -> int | None:
     """A whole mesh on this machine: a real Kafka, one edge, and the router on local Spark.
 
     Where there is no configuration it writes a commented one into DIR (default ./mesh), with keys. Ctrl-C ends
-    everything in order; the next `up` goes on from the state in DIR.
+    everything in order; the next `up` goes on from the state in DIR. With --detach the mesh goes on in the background.
     """
     config = _configuration(config_file, state_dir, output)
+    if detach:
+        options = ["--output", output.value, "--log-format", LOG_FORMAT.get()]
+        return start_detached(config, [*options, *(["--accept-loss"] if accept_loss else [])])
     identity = config.identity
     ensure_identity(config.trust, str(identity.node) if identity.node else None, entry=identity.key)
     stop = threading.Event()
@@ -43,6 +51,7 @@ def command(config_file: str | None, state_dir: Path | None, accept_loss: bool, 
         _stop_with_the_terminal(stop)
     at_first = ["--accept-loss"] if accept_loss else []
     LocalMesh(config, lambda said, text: _say(said, output, text), at_first, LOG_FORMAT.get()).run(stop)
+    return None
 
 
 def _say(said: Mapping[str, object], output: Output, text: str) -> None:
@@ -79,9 +88,9 @@ def _configuration(config_file: str | None, state_dir: Path | None, output: Outp
     """The one that is named; else ./meshgate.yaml, as for every verb, or DIR's own, which is made if it is missing."""
     if config_file is not None:
         return load(find_config(config_file), state_dir=state_dir)
-    own, here = (state_dir or DEFAULT_DIR) / FILE_NAME, Path(FILE_NAME)
-    found = next((path for path in ((own, here) if state_dir else (here, own)) if path.is_file()), None)
+    found = existing_config(state_dir)
     if found is None:
-        write_default(own.parent)
-        _say({"event": "wrote", "path": str(own)}, output, f"wrote {own}")
-    return load(found or own, state_dir=state_dir)
+        found = own_config(state_dir)
+        write_default(found.parent)
+        _say({"event": "wrote", "path": str(found)}, output, f"wrote {found}")
+    return load(found, state_dir=state_dir)

@@ -23,14 +23,17 @@ class TokenSettings(Section):
     """JSON Web Tokens (RFC 7519) that make a session the node `token:` and the value of a claim."""
 
     jwks: RelativePath | None = None
-    """The issuer's public keys as a JSON Web Key Set, for EdDSA, ES256 and RS256. Read again when the file changes."""
+    """The issuer's public keys stand in this file as a JSON Web Key Set, for EdDSA, ES256 and RS256. It is read again
+    when it changes."""
     secret: Annotated[SecretStr, AfterValidator(_long_enough)] | None = None
-    """Shared with the issuer, for HS256."""
+    """This secret is shared with the issuer, for HS256."""
     issuer: str | None = None
-    """What `iss` must be. Without it, whoever holds a key of the set may issue tokens under any name."""
+    """The claim `iss` of a token must be this. Without it, whoever holds a key of the set may issue tokens under any
+    name."""
     audience: Annotated[str, Field(min_length=1)]
-    """What `aud` must be, or hold: a token for another service opens nothing here."""
+    """The claim `aud` of a token must be this, or hold it: a token for another service opens nothing here."""
     node_claim: Annotated[str, Field(min_length=1)] = "sub"
+    """This claim of a token names the peer's node."""
 
     @model_validator(mode="after")
     def _has_a_key(self) -> Self:
@@ -41,3 +44,4 @@ class TokenSettings(Section):
 
 class AuthSettings(Section):
     tokens: TokenSettings | None = None
+    """This section says who issues tokens for this mesh, and how they are verified. Null takes none."""

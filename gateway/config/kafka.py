@@ -66,15 +66,24 @@ class KafkaSecurity(Section):
     """How clients reach a Kafka that asks who they are. Files are PEM."""
 
     protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
+    """Clients speak to the brokers with or without TLS (`SSL`), and with or without a login (`SASL`)."""
     mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
+    """This is how clients log in, where `protocol` asks for it. SCRAM never sends the password itself."""
     username: str | None = None
+    """This is the name that clients log in under; it is needed with SASL."""
     password: SecretStr | None = None
+    """Clients log in with this password; write it as `${file:PATH}` or `${NAME}`."""
     ca: RelativePath | None = None
-    """Who signed the brokers' certificates; without it, whom the system trusts."""
+    """The brokers' certificates must be signed by one in this PEM file. Without it, by whom the system trusts."""
     cert: RelativePath | None = None
+    """Clients show this certificate (PEM) to brokers that ask for one."""
     key: RelativePath | None = None
+    """This is the private key (PEM) of `cert`."""
     key_password: SecretStr | None = None
+    """This opens `key`, where it is encrypted."""
     check_hostname: bool = True
+    """A broker's certificate must name the host that was dialled. Turn it off only where brokers are reached by other
+    names."""
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
@@ -181,23 +190,36 @@ class Producer(Section):
     """The edges' producers. It is idempotent and waits for all in-sync replicas always: that is no setting."""
 
     compression: Literal["zstd", "lz4", "gzip", "none"] = "zstd"
-    """zstd halves the raw log for 0.5 µs a frame."""
+    """Records are compressed in this way. zstd halves the raw log for 0.5 µs a frame."""
     batch_bytes: Bytes = 524_288
-    """Throughput is at most partitions × batch / round trip; 256 KiB to 1 MiB measured best."""
+    """The producer sends at most so many bytes of one partition at once. Throughput is at most partitions × batch /
+    round trip; 256 KiB to 1 MiB measured best."""
     linger_milliseconds: Milliseconds = 0
-    """Records are packed before they reach the producer: waiting again would only add latency."""
+    """The producer waits so long for more records. They are packed before they reach it, so waiting again would only
+    add latency."""
     request_timeout_seconds: Seconds = 30
+    """A request that no broker answers within this time is sent again."""
 
 
 class TopicSettings(Section):
     """What differs from the defaults for one topic. Sizes are per partition, as Kafka counts them."""
 
     partitions: Count | None = None
+    """This topic has so many partitions instead of `kafka.partitions`. The number can only grow."""
     retention_hours: Annotated[float, Field(gt=0)] | None = None
+    """Records of this topic are kept so long. Without it: `raw`, `events` and `deliveries` a week, `rejected` 30 days,
+    `egress` one day."""
     retention_bytes: Bytes | None = None
+    """Each partition of this topic keeps at most so many bytes, the oldest go first. Without it the topic has its share
+    of `kafka.embedded_bytes` or `kafka.cluster_bytes`."""
     segment_bytes: Bytes | None = None
+    """A partition is kept in files of this size; only whole ones are deleted. Without it, the broker's default
+    holds."""
     replication: Count | None = None
+    """There are so many copies of this topic instead of `kafka.replication`."""
     min_insync_replicas: Count | None = None
+    """So many copies must have a record of this topic before it is acknowledged, instead of
+    `kafka.min_insync_replicas`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,26 +233,33 @@ class TopicPlan:
 
 class KafkaSettings(Section):
     bootstrap: Annotated[str, AfterValidator(_bootstrap)] = EMBEDDED
-    """`embedded` (a broker of our own), or host:port,host:port."""
+    """Clients begin at these brokers, host:port,host:port; `embedded` is a broker of our own, for one machine."""
     listen: KnownHostPortField = HostPort("127.0.0.1", 9092)
-    """Of the embedded broker."""
+    """The embedded broker listens at this address."""
     partitions: Count = 4
-    """Of the raw topic: the unit of scaling. Can only grow."""
+    """The raw topic has so many partitions: they are the unit of scaling. The number can only grow, and nodes move to
+    other partitions when it does."""
     replication: Count | None = None
-    """Copies of each topic; by default 3, or as many as there are brokers."""
+    """There are so many copies of each topic. Without it there are 3, or as many as there are brokers."""
     min_insync_replicas: Count | None = None
-    """Copies that must have a frame before it is acknowledged; by default 2, or as many as there are brokers."""
+    """So many copies must have a frame before it is acknowledged. Without it 2, or as many as there are brokers, so
+    that one broker of three may be away."""
     message_bytes: Bytes = 4_194_304
-    """The largest record. A record must hold the largest frame with what stands beside it."""
+    """No record is larger than this. It must hold the largest frame with what stands beside it, 64 KiB."""
     security: KafkaSecurity = KafkaSecurity()
+    """This section says how clients prove themselves to Kafka, and how they know it."""
     embedded_bytes: Bytes | None = 8 * 2**30
-    """What the embedded broker's topics may take on its disk, together: the oldest goes first, however young."""
+    """The topics of the embedded broker take at most so much disk together; the oldest goes first, however young. Null
+    is no bound."""
     cluster_bytes: Bytes | None = 80 * 2**30
     """The topics of a cluster take at most so much disk together, one copy counted; the oldest goes first, however
     young. Null is no bound: then whoever may send can fill the brokers' disks, and a full Kafka stops everybody.
     `retention_bytes` of a topic wins over its share."""
     producer: Producer = Producer()
+    """This section tunes the edges' producers. They are always idempotent and wait for all in-sync copies; that is no
+    setting."""
     topics: dict[TopicName, TopicSettings] = Field(default_factory=dict)
+    """This says what differs from the defaults for single topics, by their short names such as `raw`."""
 
     @property
     def largest_frame(self) -> int:

@@ -33,14 +33,17 @@ class ListenTls(Section):
     """Files are PEM, and are read again when they change."""
 
     cert: RelativePath
+    """The listener shows this certificate chain (PEM)."""
     key: RelativePath
+    """This is the private key (PEM) of `cert`."""
     client_ca: RelativePath | None = None
-    """Makes a client certificate compulsory."""
+    """Peers must show a certificate signed by one in this PEM file; it makes a client certificate compulsory."""
     crl: RelativePath | None = None
-    """Certificates that `client_ca` has revoked: one list for each authority that signs clients. A list that has run
-    out lets nobody in."""
+    """This PEM file lists the certificates that `client_ca` has revoked: one list for each authority that signs
+    clients. A list that has run out lets nobody in."""
     node_from: Literal["san", "cn"] = "san"
-    """What of the peer's certificate names its node: the first URI, else the first DNS name; or the common name."""
+    """This part of the peer's certificate names its node: `san` is the first URI, else the first DNS name; `cn` is the
+    common name."""
 
     @model_validator(mode="after")
     def _judges_clients(self) -> Self:
@@ -53,12 +56,16 @@ class ConnectTls(Section):
     """Files are PEM, and are read again when they change."""
 
     ca: RelativePath | None = None
-    """Who signed the peer's certificate; without it, whom the system trusts."""
+    """The peer's certificate must be signed by one in this PEM file. Without it, by whom the system trusts."""
     cert: RelativePath | None = None
+    """The link shows this certificate (PEM) to peers that ask for one."""
     key: RelativePath | None = None
+    """This is the private key (PEM) of `cert`."""
     server_name: str | None = None
-    """The name the peer's certificate must hold, where it is not the host connected to."""
+    """The peer's certificate must hold this name, where it is not the host connected to."""
     node_from: Literal["san", "cn"] = "san"
+    """This part of the peer's certificate names its node: `san` is the first URI, else the first DNS name; `cn` is the
+    common name."""
 
 
 def _domain(name: str) -> str:
@@ -71,9 +78,10 @@ class XmppComponent(Section):
     """What the listener is to the XMPP server at its address: an external component (XEP-0114)."""
 
     domain: Annotated[str, AfterValidator(_domain)]
-    """Peers write to this domain, or to any name in it."""
+    """Peers write to this domain, or to any name in it. Each edge needs one of its own."""
     secret: SecretStr
-    """What the server asks for. The connection has no TLS of its own: the server belongs on the same host."""
+    """The XMPP server asks for this secret. The connection has no TLS of its own: the server belongs on the same
+    host."""
 
 
 LINK_REDELIVER_SECONDS = 300
@@ -86,11 +94,15 @@ class Endpoint(Section):
     """What listeners and links have in common."""
 
     name: Name
+    """The name is one of its own among listeners and links: frames, metrics and permissions name it."""
     protocol: str
+    """Peers speak this protocol here. Which other settings there are depends on it."""
     subscribe: tuple[Pattern, ...] = ()
-    """Subscribed for each session from its handshake to its end."""
+    """Each session is subscribed to these patterns from its handshake to its end, for peers that know nothing of the
+    mesh."""
     serve: tuple[Pattern, ...] = ()
-    """Served by each session from its handshake to its end."""
+    """Each session serves requests of these patterns from its handshake to its end, for peers that know nothing of the
+    mesh."""
     limits: dict[str, Any] = Field(default_factory=dict)
     """Those that stand here; all others are the mesh's."""
     options: SerializeAsAny[Options] = Field(default_factory=dict, validate_default=True)
@@ -173,18 +185,24 @@ def _carried(address: Address, protocol: str | None) -> Address:
 
 class Listener(Endpoint):
     listen: AddressField
+    """Peers connect to this address, such as `tcp://127.0.0.1:5042`; port 0 lets the system choose. For xmpp:// it is
+    the server's."""
     tls: ListenTls | None = Field(default=None, validate_default=True)
+    """This section holds the listener's certificate. It is needed with tls://, wss:// and quic://, and its files are
+    read again when they change."""
     xmpp: XmppComponent | None = Field(default=None, validate_default=True)
+    """This section says what the listener is to the XMPP server at its address: an external component (XEP-0114)."""
     proxy_protocol: bool = Field(default=False, validate_default=True)
-    """Each connection begins with a PROXY protocol v2 header, which names the peer behind a load balancer."""
+    """Each connection begins with a PROXY protocol v2 header, which names the peer behind a load balancer. Whoever can
+    reach the port can claim any address with it."""
     origins: tuple[Annotated[str, AfterValidator(_origin)], ...] | None = None
-    """Pages whose scripts may open a WebSocket here, `scheme://host[:port]`, or `*` for all. By default a page may that
-    came from the host it connects to, over TLS or under an IP address, `localhost` or another name that is not public.
-    Any page that a user visits could else speak to a mesh that the user's machine reaches."""
+    """Pages of these origins may open a WebSocket here: `scheme://host[:port]`, or `*` for all. Without it a page may
+    that came from the host it connects to, over TLS or under an IP address, `localhost` or another name that is not
+    public. Any page that a user visits could else speak to a mesh that the user's machine reaches."""
 
     require_login: bool = Field(default=False, validate_default=True)
-    """Nobody reaches the mesh by this listener who has not proven who it is: by a certificate, by the protocol's own
-    login, or by a token."""
+    """A peer reaches the mesh by this listener only when it has proven who it is: by a certificate, by the protocol's
+    own login, or by a token."""
 
     @property
     def address(self) -> Address:
@@ -268,7 +286,9 @@ class Link(Endpoint):
     """A peer that the edge dials and keeps."""
 
     connect: AddressField
+    """The edge dials this address, such as `tls://10.1.0.5:5040`, again and again until the peer is there."""
     tls: ConnectTls | None = None
+    """This section says whom a link with TLS trusts, and what it shows."""
 
     @property
     def address(self) -> Address:

@@ -26,28 +26,56 @@ from gateway.config.settings import (
 from gateway.permissions import Permissions, Rule
 from gateway.yaml_files.faults import Fault
 
+SHARED_LIMITS = {
+    "in_flight_bytes": "all of an edge wait for Kafka together",
+    "held_bytes": "all of an edge is held in one memory",
+    "open_requests": "all of an edge share them",
+    "subscriptions_per_mesh": "all of the mesh share them",
+}
+"""Limits that say nothing in a listener or link, and why."""
+
 
 class Config(Section):
     mesh: Annotated[str, Field(pattern=NAME)]
-    """Prefix of every topic, where a `.` ends it: it holds none, so that no two meshes' topics differ in `.` for `_`
-    alone, which Kafka refuses."""
+    """The mesh's name is the prefix of every topic, which a `.` ends. It holds no `.` itself, so that no two meshes'
+    topics differ in `.` for `_` alone, which Kafka refuses."""
     identity: Identity = Identity()
+    """The gateway is a node of its own mesh; this says which, and with which keys it signs."""
     kafka: KafkaSettings = KafkaSettings()
+    """This section says where Kafka is, how clients prove themselves to it, and what each topic keeps."""
     edge: EdgeSettings = EdgeSettings()
+    """This section is about the edge, which holds the peers' connections."""
     listeners: tuple[Listener, ...] = ()
+    """Each listener is one address that peers connect to, with one protocol."""
     peers: tuple[Link, ...] = ()
+    """Each link is a peer that the edge dials and keeps connected."""
     trust: RelativePath = Field(default="keys.yaml", validate_default=True)
+    """The trust store is the file with every node's keys and the gateway's own. It is read again when it changes;
+    relative paths start at this file."""
     permissions: tuple[PermissionSettings, ...] = ()
-    """The first that matches decides; without any, all may do everything but publish and serve under `mesh.`."""
+    """The first rule that matches a node decides what it may do. A node that no rule matches may do everything but
+    publish and serve under `mesh.`."""
     auth: AuthSettings = AuthSettings()
+    """This section says whose tokens are believed, where peers log in by one."""
     rules: tuple[RuleSettings, ...] = ()
+    """Each rule is streaming Spark SQL over the table `events`, and makes new events."""
     limits: Limits = Limits()
+    """These limits hold for every listener and link; any of them may stand in a listener or link too, and then holds
+    there."""
     replay_window_seconds: WholeSeconds = 300
+    """A signed packet may be at most this old, and its repeat is recognised for as long. Longer lets slow devices in,
+    and costs state for every packet of that time."""
     clock_skew_seconds: WholeSeconds = 120
+    """A peer's clock may be at most this far ahead of ours. Two minutes cover devices that set their clocks rarely."""
     request_timeout_seconds: WholeSeconds = 30
+    """A request that has no answer by then fails with `timeout`; progress prolongs the time. Half a minute is what most
+    clients wait themselves."""
     events: EventsSettings = EventsSettings()
+    """This section says how the topic `events` is written."""
     telemetry: TelemetrySettings = TelemetrySettings()
+    """This section says what is exported beside metrics and logs."""
     router: RouterSettings = Field(default_factory=dict, validate_default=True)
+    """This section is about the router, the streaming job that decodes and routes."""
 
     _path: Path = PrivateAttr(default=Path("meshgate.yaml"))
     _files: tuple[Path, ...] = PrivateAttr(default=())
@@ -85,12 +113,12 @@ class Config(Section):
 
     def advice(self) -> list[Fault]:
         """What is no fault, but holds otherwise than it reads."""
-        edges = "all of an edge wait for Kafka together: only limits.in_flight_bytes holds"
         told = {
-            f"{section}[{at}].in_flight_bytes": edges
+            f"{section}[{at}].{limit}": f"{why}: only limits.{limit} holds"
             for section, endpoints in (("listeners", self.listeners), ("peers", self.peers))
             for at, endpoint in enumerate(endpoints)
-            if "in_flight_bytes" in endpoint.limits
+            for limit, why in SHARED_LIMITS.items()
+            if limit in endpoint.limits
         }
         if self.router.lanes not in (DEFAULT_LANES, self.lanes):
             told["router.lanes"] = f"it has no effect: each of the {self.lanes} raw partitions has a lane of its own"

@@ -17,12 +17,13 @@ def check_files(config: Config) -> list[Fault]:
     """
     return [
         Fault(str(config.path), setting, f"cannot read {path}")
-        for setting, path in _named(config)
+        for setting, path in named_files(config)
         if path is not None and not (path.is_file() and os.access(path, os.R_OK))
     ]
 
 
-def _named(config: Config) -> Iterator[tuple[str, Path | None]]:
+def named_files(config: Config) -> Iterator[tuple[str, Path | None]]:
+    """Yields the setting and the path of every file that the configuration names."""
     if config.trust.exists():
         yield "trust", config.trust
     for name in ("ca", "cert", "key"):

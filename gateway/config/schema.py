@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
+from gateway.address import host_port
 from gateway.config.listeners import SPLIT, Link, Listener
 from gateway.config.model import Config
 from gateway.config.settings import Limits
@@ -49,10 +50,14 @@ def _endpoint(definitions: Schema, kind: str, protocol: str, options: Schema) ->
     return {
         "title": f"{protocol} {kind.lower()}",
         "type": "object",
-        "properties": own.get("properties", {}) | limits | keys | {"protocol": {"const": protocol}},
+        "properties": own.get("properties", {}) | limits | keys | {"protocol": _only(protocol, keys["protocol"])},
         "required": [name for name in common["required"] if name not in SPLIT] + own.get("required", []),
         "additionalProperties": False,
     }
+
+
+def _only(protocol: str, any_of_them: Schema) -> Schema:
+    return {"const": protocol, "description": any_of_them["description"]}
 
 
 def _with_references(node: Any) -> Any:
@@ -62,6 +67,8 @@ def _with_references(node: Any) -> Any:
     if not isinstance(node, Mapping):
         return node
     inner = {key: _with_references(value) for key, value in node.items()}
+    if isinstance(inner.get("default"), dict) and inner["default"].keys() == {"host", "port"}:
+        inner["default"] = host_port(**inner["default"])  # pydantic gives the fields of an address
     if inner.get("type") not in _NOT_TEXT and not (inner.get("type") == "string" and inner.keys() & _FORMS):
         return inner
     said = {key: inner.pop(key) for key in list(inner) if key in _SAID_OF_IT}

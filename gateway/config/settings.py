@@ -33,37 +33,48 @@ class Identity(Section):
     """The gateway as a node of its own mesh: what it signs with."""
 
     node: UUID | None = None
-    """By default the node of the trust store's entry."""
+    """This is the gateway's node id, a UUID. Without it, the node of the trust store's entry holds."""
     key: Name = "gateway"
-    """The entry of the trust store that holds its keys."""
+    """This names the entry of the trust store that holds the gateway's keys."""
 
 
 class RecordSettings(Section):
     """When a record of the raw log is closed: whichever comes first."""
 
     frames: Count = 400
-    """More than 60,000 frames/s bring in one linger, so that a record is full only above that."""
+    """A record of the raw log is closed after so many frames. One linger brings in fewer below 60,000 frames/s, so a
+    record is full only above that."""
     bytes: Bytes = 131_072
-    """400 frames of 200 bytes with their columns fill two thirds of it."""
+    """A record of the raw log is closed after so many bytes. 400 frames of 200 bytes with their columns fill two thirds
+    of the default."""
     linger_milliseconds: Milliseconds = 3
-    """Between one leaving and the next; what comes later than that after the last goes at once. Half of it stands in
-    the median latency of a busy mesh; 2 ms cost a third more processor time at 10,000/s, and 4 ms save a tenth."""
+    """A record waits at most this long for more frames after the one before it; a frame that comes later goes at once.
+    Half of it stands in the median latency of a busy mesh: 2 ms cost a third more processor time at 10,000/s, and 4 ms
+    save a tenth."""
 
 
 class EdgeSettings(Section):
     id: Annotated[str, Field(pattern=EDGE_ID)] = "edge-0"
-    """Ends in a number, its ordinal, which picks its egress partition (a StatefulSet's pod name will do)."""
+    """An edge's id ends in a number, its ordinal, which picks its egress partition. The name of a StatefulSet's pod
+    will do."""
     management: HostPortField = HostPort("127.0.0.1", 9640)
+    """The edge serves its page, `/healthz`, `/metrics` and `/config` at this address. It is on loopback, since whoever
+    reaches it sees what flows."""
     management_hosts: tuple[HostName, ...] = ()
-    """Public names under which the management address answers, beside IP addresses, `localhost`, names without a domain
-    and `*.svc`: those that scrapers and operators use. No other name is answered, since anybody can lead it here."""
+    """The management address answers under these public names too, beside IP addresses, `localhost`, names without a
+    domain and `*.svc`: they are those that scrapers and operators use. No other name is answered, since anybody can
+    lead it here."""
     redirect_url: Annotated[str, Field(pattern=URL, max_length=65_535)] | None = None
-    """Where peers are sent that can be redirected, when this edge drains."""
+    """Peers that can be redirected are sent to this address when the edge drains. Without it they are only
+    disconnected."""
     notice_seconds: SecondsOrZero = 0
-    """How long an edge that is told to end goes on as before, but is not ready, so that who balances load leads peers
-    elsewhere while nobody is hurt. Datagrams to a socket that is gone already would be lost."""
+    """An edge that is told to end serves on for so long, but is not ready, so that a load balancer leads peers
+    elsewhere first. Datagrams to a socket that is gone already would be lost."""
     graceful_shutdown_limit_seconds: Seconds = 60
+    """Sessions that are still open after so long are cut when the edge ends. A minute is enough for the deliveries
+    under way to be confirmed."""
     record: RecordSettings = RecordSettings()
+    """This section says when a record of the raw log is closed: whichever limit comes first."""
 
     @property
     def ordinal(self) -> int:
@@ -74,54 +85,71 @@ class Limits(Section):
     """Any of these may stand in a listener or link too, and then holds there."""
 
     connections: Count = 10_000
+    """A listener takes at most so many connections at once, and refuses further ones. Each costs memory, and a file
+    descriptor."""
     handshake_seconds: Seconds = 5
+    """A connection whose handshake takes longer is closed. It keeps those from holding a place that never say
+    anything."""
     idle_seconds: Seconds = 300
+    """A session that has said nothing for so long is ended. Protocols with pings of their own never come near it."""
     frame_bytes: Bytes = 1_048_576
+    """A larger frame is refused as `too_large` before its body is read. A record of Kafka must hold it: see
+    `kafka.message_bytes`."""
     frames_per_second_per_session: Annotated[float, Field(gt=0)] | None = None
-    """Beyond it a stream is read later, and datagrams of one address are dropped and counted. By default 20,000 for a
-    stream, which is four times what the busiest peers that we have measured send. None for datagrams: signed ones are
-    cheap to refuse, many devices may share an address, and an address can be forged to use up another's rate."""
+    """A session may send at most so many frames a second: beyond it a stream is read later, and datagrams of one
+    address are dropped and counted. Null is 20,000 for a stream, which is four times what the busiest peers that we
+    have measured send, and no limit for datagrams: signed ones are cheap to refuse, many devices may share an address,
+    and an address can be forged to use up another's rate."""
     bytes_per_second_per_session: Bytes = 67_108_864
-    """Beyond it a stream is read later. What a WebSocket decompresses counts as it comes out."""
+    """A session may send at most so many bytes a second; beyond it a stream is read later. What a WebSocket
+    decompresses counts as it comes out."""
     cpu_share_per_session: Annotated[float, Field(gt=0, le=1)] = 0.5
-    """Of the edge's one thread, what reading one stream may take: its XML, JSON, gzip and ciphers. Beyond it the stream
-    is read later, so that a few kilobytes that take long to understand cost their sender, and nobody else. The busiest
-    peers that we have measured take a sixth, on a machine that has time for them."""
+    """Reading one stream takes at most this share of the edge's one thread: its XML, JSON, gzip and ciphers. Beyond it
+    the stream is read later, so that a few kilobytes that take long to understand cost their sender, and nobody else.
+    The busiest peers that we have measured take a sixth, on a machine that has time for them."""
     control_frames_per_second_per_session: Annotated[float, Field(gt=0)] = 20
-    """Requests to the mesh itself (`mesh.subscribe` and the like), each of which writes into every raw partition. As
-    many as `subscriptions_per_session` may come at once, for who comes back subscribes again."""
+    """A session may send at most so many requests to the mesh itself (`mesh.subscribe` and the like) a second, each of
+    which writes into every raw partition. As many as `subscriptions_per_session` may come at once, since a peer that
+    comes back subscribes again."""
     connections_per_second: Annotated[float, Field(gt=0)] = 500
-    """New connections of a listener, and ten seconds' worth at once. More wait their turn, and are refused where that
-    would take longer than `handshake_seconds`. 500 handshakes of TLS take half of the edge's thread."""
+    """A listener takes at most so many new connections a second, and ten seconds' worth at once. More wait their turn,
+    and are refused where that would take longer than `handshake_seconds`. 500 handshakes of TLS take half of the edge's
+    thread."""
     unauthenticated_bytes_per_second: Bytes = 8_388_608
-    """All datagrams together of a listener that takes them from anybody, by `unauthenticated: accept` or `public_key:
-    any`; beyond it they are dropped and counted. Whatever comes is kept for days before anybody judges it."""
+    """All datagrams of a listener that takes them from anybody (`unauthenticated: accept`, `public_key: any`) together
+    may have at most so many bytes a second; beyond it they are dropped and counted. Whatever comes is kept for days
+    before anybody judges it."""
     in_flight_bytes: Bytes = 268_435_456
-    """Received and not yet acknowledged by Kafka; beyond it TCP peers wait and datagrams are dropped and counted. Of an
-    edge as a whole: in a listener it says nothing."""
+    """An edge holds at most so many bytes that Kafka has not acknowledged; beyond it TCP peers wait, and datagrams are
+    dropped and counted. It holds for an edge as a whole: in a listener it says nothing."""
     queue_bytes: Bytes = 8_388_608
-    """Waiting to be written to one session; beyond it a slow peer loses frames, alone."""
+    """At most so many bytes wait to be written to one session; beyond it a slow peer loses frames, alone."""
     held_bytes: Bytes = 134_217_728
-    """Held in memory for all sessions of an edge: what they have not read, have not confirmed, or have not finished
-    sending. Beyond it sessions are ended, those that hold most first. Room for sixteen peers that have filled their
-    queues, and an eighth of what an edge has in the chart. Of an edge as a whole: in a listener it says nothing."""
+    """An edge holds at most so many bytes in memory for all of its sessions: what they have not read, have not
+    confirmed, or have not finished sending. Beyond it sessions are ended, those that hold most first. There is room for
+    sixteen peers that have filled their queues, and it is an eighth of what an edge has in the chart. It holds for an
+    edge as a whole: in a listener it says nothing."""
     open_requests: Count = MOST_OPEN_REQUESTS
-    """Open at once in all sessions of an edge: what their peers have asked, and what they are asked. A session gets its
-    share of what is left. Of an edge as a whole: in a listener it says nothing."""
+    """At most so many requests are open at once in all sessions of an edge: what their peers have asked, and what they
+    are asked. A session gets its share of what is left. It holds for an edge as a whole: in a listener it says
+    nothing."""
     subscriptions_per_session: Count = 1_000
+    """A session may hold at most so many subscriptions. Each is kept by every router and edge."""
     subscriptions_per_node: Count = 10_000
     """A node has at most so many subscriptions and served subjects in all of its sessions. Beyond them a subscription
     is refused with `overload`."""
     subscriptions_per_mesh: Count = 100_000
     """All nodes together have at most so many subscriptions and served subjects, because every worker of the router
-    keeps them in memory. Of the mesh as a whole: in a listener it says nothing."""
+    keeps them in memory. It holds for the mesh as a whole: in a listener it says nothing."""
 
 
 class GrantSettings(Section):
     """What is not allowed is refused; what is denied is refused even if it is allowed."""
 
     allow: tuple[Pattern, ...] = (">",)
+    """Subjects that match one of these patterns are allowed, unless `deny` refuses them."""
     deny: tuple[Pattern, ...] = ()
+    """Subjects that match one of these patterns are refused, even if `allow` allows them."""
 
     def grant(self) -> Grant:
         return Grant(self.allow, self.deny)
@@ -139,15 +167,19 @@ class PermissionSettings(Section):
     """For the nodes and listeners that match; the first rule that matches decides."""
 
     exposed: bool | None = None
-    """`true`: not for listeners that are bound to a loopback address, which only programs on this machine reach.
-    `false`: for those alone. Behind a balancer (`proxy_protocol`) a listener counts as exposed."""
+    """The rule is not for listeners that are bound to a loopback address, which only programs on this machine reach
+    (`true`), or for those alone (`false`). Behind a balancer (`proxy_protocol`) a listener counts as exposed."""
 
     nodes: tuple[Annotated[str, AfterValidator(_canonical)], ...] = ("*",)
-    """Node ids, or globs over them such as `cn:plant-*` and `anon:*`."""
+    """The rule is for these nodes: ids, or globs over them such as `cn:plant-*` and `anon:*`."""
     listeners: tuple[str, ...] = ("*",)
+    """The rule is for sessions of these listeners and links, by name; globs are allowed."""
     publish: GrantSettings | None = None
+    """This says which subjects the nodes may publish. Without it they may publish everything but `mesh.`."""
     subscribe: GrantSettings | None = None
+    """This says which subjects the nodes may subscribe to. Without it they may have all."""
     serve: GrantSettings | None = None
+    """This says which subjects the nodes may serve requests of. Without it they may serve everything but `mesh.`."""
 
     def rule(self) -> Rule:
         publish, subscribe, serve = (
@@ -161,26 +193,32 @@ class RuleSettings(Section):
     """Streaming Spark SQL over the table `events`; each row found is a new event."""
 
     name: Name
+    """The rule's name is that of its checkpoint too, so a rule that is renamed begins anew."""
     sql: Annotated[str, Field(min_length=1)]
+    """This is the rule's query over the table `events`; each row it finds is published as a new event."""
 
 
 class TraceSettings(Section):
     """Spans of a share of the events, by OTLP over HTTP; needs the extra `otel`."""
 
     endpoint: Annotated[str, Field(pattern=HTTP_URL)]
-    """The whole address, such as `http://127.0.0.1:4318/v1/traces`."""
+    """Spans are sent to this address; it is the whole one, such as `http://127.0.0.1:4318/v1/traces`."""
     share: Annotated[float, Field(gt=0, le=1)] = 0.01
-    """Of the frames received. An event that brings a `traceparent` of its own is traced if that says so."""
+    """This share of the frames received is traced. An event that brings a `traceparent` of its own is traced if that
+    says so."""
 
 
 class TelemetrySettings(Section):
     traces: TraceSettings | None = None
+    """This section says where spans of a share of the events are sent, by OTLP over HTTP. It needs the extra `otel`;
+    null sends none."""
 
 
 class EventsSettings(Section):
     format: Literal["cloudevents", "batch"] = "cloudevents"
-    """How the topic `events` is written: one CloudEvent a record in Kafka's binary mode, or all events of one record of
-    the raw log in one record of the JSON batch format. Readers of the mesh's own know both, side by side."""
+    """The topic `events` holds one CloudEvent a record in Kafka's binary mode (`cloudevents`), or all events of one
+    record of the raw log in one record of the JSON batch format (`batch`), which takes a third less processor time. The
+    mesh's own readers know both, side by side."""
 
 
 DEFAULT_LANES = 1
@@ -188,11 +226,18 @@ DEFAULT_LANES = 1
 
 class RouterSettings(Section):
     management: HostPortField = HostPort("127.0.0.1", 9641)
+    """The router serves `/healthz`, `/metrics` and `/config` at this address."""
     management_hosts: tuple[HostName, ...] = ()
-    """As that of `edge`."""
+    """The management address answers under these public names too, as that of `edge` does."""
     checkpoint: StatePath = Field(default="state/router", validate_default=True)
+    """The router keeps what it has read and its deduplication state in this folder. It must outlive the router: without
+    it the raw log is read again."""
     mode: Literal["auto", "realtime", "microbatch"] = "auto"
+    """`realtime` routes each record as it comes, `microbatch` routes in batches, and `auto` is real time while the
+    router keeps up. Real time costs a task slot for each partition."""
     lanes: Count = DEFAULT_LANES
-    """Has no effect any more, and is still read: each raw partition has a lane of its own (`kafka.partitions`)."""
+    """This setting has no effect any more, and is still read: each raw partition has a lane of its own
+    (`kafka.partitions`)."""
     standby: bool = False
-    """A warm second process that takes over when the first dies."""
+    """A warm second process takes over when the first dies. It costs that process's memory, and saves five of eight
+    seconds."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -212,7 +213,7 @@ class Connection:
     def deliver(self, delivery: Delivery) -> None:
         """Written at the end of this turn of the loop, with all else that is delivered in it."""
         self.pending += 1
-        full = self.queued_bytes > self.terms.limits.queue_bytes
+        full = not self._has_room()
         if full or (self.session.half_closed and delivery.kind is Kind.REQUEST):
             if delivery.kind is Kind.REQUEST and delivery.reply is not None:
                 self._session_log.abandon((delivery.reply,), MeshError.UNDELIVERABLE)
@@ -229,6 +230,31 @@ class Connection:
         if not self._pump_is_due:
             self._pump_is_due = True
             self._loop.call_soon(self.pump)
+
+    def write_run(self, frames: Sequence[bytes], size: int) -> bool:
+        """Takes events that need nothing of this connection, for the next `flush`. `size` is that of all frames.
+
+        Returns False, and does nothing, where each must go through `deliver`.
+        """
+        if not self._has_room(size) or not self.session.write_events(frames):
+            return False
+        self._unsent_bytes += size
+        self.delivered_frames += len(frames)
+        return True
+
+    def _has_room(self, size: int = 0) -> bool:
+        """Whether so much more may wait for the peer. What was not yet written to it does not show that it is slow."""
+        limit = self.terms.limits.queue_bytes
+        if self._unsent_bytes and self.queued_bytes + size > limit:
+            self.flush()
+        return self.queued_bytes + size <= limit
+
+    def flush(self) -> None:
+        """Writes what the session has to say, and nothing else that `pump` does."""
+        self._unsent_bytes = 0
+        if messages := self.session.data_to_send():
+            self._mesh.memory.count(sum(map(len, messages)))
+            self._carrier.write(messages)
 
     @property
     def is_confidential(self) -> bool:
@@ -280,12 +306,9 @@ class Connection:
     def pump(self) -> None:
         """Does what the session has asked for since the last time."""
         self._pump_is_due = False
-        self._unsent_bytes = 0
         for action in self.session.actions():
             self._act(action)
-        if messages := self.session.data_to_send():
-            self._mesh.memory.count(sum(map(len, messages)))
-            self._carrier.write(messages)
+        self.flush()
         if self.end is not None:
             self._carrier.close(self.end.reason)
         elif self.session.half_closed and not self.owes_word:

@@ -11,6 +11,8 @@ from collections import Counter as Counts
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 
+import numpy as np
+from numpy.typing import NDArray
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 
 from gateway import __version__
@@ -31,6 +33,13 @@ class Latencies(Histogram):
         for bucket, count in found.items():
             self._buckets[bucket].inc(count)
         self._sum.inc(sum(seconds))
+
+    def observe_run(self, seconds: NDArray[np.float64], times: int) -> None:
+        """Takes an array of what was observed, each item so many times."""
+        counts = np.bincount(np.searchsorted(self._upper_bounds, seconds))
+        for bucket in np.flatnonzero(counts).tolist():
+            self._buckets[bucket].inc(int(counts[bucket]) * times)
+        self._sum.inc(float(seconds.sum()) * times)
 
 
 class EdgeMetrics:
@@ -98,6 +107,9 @@ class EdgeMetrics:
 
     def observe_end_to_end(self, origin: str, to: str, seconds: Sequence[float]) -> None:
         self._end_to_end_of(origin, to).observe_all(seconds)
+
+    def observe_run(self, origin: str, to: str, seconds: NDArray[np.float64], receivers: int) -> None:
+        self._end_to_end_of(origin, to).observe_run(seconds, receivers)
 
     def _find_end_to_end(self, origin: str, to: str) -> Latencies:
         return self._end_to_end.labels(**self._common, **{"from": origin, "to": to})

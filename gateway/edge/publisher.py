@@ -4,6 +4,9 @@ Records of all partitions leave together: at once when the last have left long e
 have, and each as soon as it is full. So an idle mesh waits for nothing, and a busy one wakes its broker, its router and
 its edges a few hundred times a second at most: it is that, and not the frames, what costs.
 
+For the same reason a busy datagram socket is read just before the records leave, and not sooner (`before_leaving`);
+and an acknowledgement that nobody waits for wakes nobody: it is looked at when the next records leave.
+
 This bounds what waits for Kafka in memory: what is received and not acknowledged counts as in flight, and when that is
 too much listeners are told to stop (TCP is not read, UDP drops the newest and counts).
 
@@ -54,6 +57,9 @@ REPLIES_BYTES = 32_768
 requests open, of several hundred bytes each, and answer or abandon all of them with one frame. Half of what a record
 keeps free beside the largest frame (`RECORD_OVERHEAD_BYTES`)."""
 
+SETTLE_SECONDS = 0.1
+"""How long a result may wait to be looked at that nobody waits for, if no record leaves before."""
+
 Settled = Callable[[bool], None]
 """Whether Kafka has the run."""
 
@@ -87,6 +93,7 @@ class _Sent:
     sent_at: float
     received: Received = ()
     offset: int = -1
+    ended_at: float = 0.0
 
 
 class _WholeRun:
@@ -128,6 +135,10 @@ class RawPublisher:
         self._partitions = [_Partition(ContainerBuilder(edge, epoch)) for _ in range(partitions)]
         self._done: deque[tuple[_Sent, NotTaken | None]] = deque()
         self._awake = False
+        self._is_drained = False
+        self._look: asyncio.TimerHandle | None = None
+        self._before_leaving: list[Callable[[], None]] = []
+        self._is_leaving = False
         self._scheduled = False
         self._left_at = 0.0
         self._probed = 0
@@ -156,6 +167,15 @@ class RawPublisher:
     def when_full(self, stop: Callable[[], None], go: Callable[[], None]) -> None:
         """Called when the bound is reached, and when in-flight bytes have fallen well below it."""
         self._stop, self._go = stop, go
+
+    def before_leaving(self, take: Callable[[], None]) -> bool:
+        """Calls `take` once, just before records leave the next time: also if nothing else brings that about, where
+        this is called by another `take`. False if they leave at once.
+        """
+        waits = self._linger > 0 if self._is_leaving else self._scheduled and self._due > self._loop.time()
+        if waits:
+            self._before_leaving.append(take)
+        return waits
 
     def use(self, bound_bytes: int) -> None:
         self._bound = bound_bytes
@@ -280,10 +300,13 @@ class RawPublisher:
     async def drained(self, seconds: float) -> bool:
         """Everything is settled, within so many seconds."""
         self.flush()
+        self._is_drained = True
+        self._settle()
         if self.in_flight_bytes:
             self._empty.clear()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._empty.wait(), seconds)
+        self._is_drained = False
         return not self.in_flight_bytes
 
     # -- closing records ---------------------------------------------------------------------------------------
@@ -291,16 +314,28 @@ class RawPublisher:
     def _schedule(self) -> None:
         """At the end of this turn of the loop, or when the last records left long enough ago."""
         self._scheduled = True
-        due = self._left_at + self._linger
-        if due <= self._loop.time():
+        if self._due <= self._loop.time():
             self._loop.call_soon(self._leave)
         else:
-            self._loop.call_at(due, self._leave)
+            self._loop.call_at(self._due, self._leave)
+
+    @property
+    def _due(self) -> float:
+        return self._left_at + self._linger
 
     def _leave(self) -> None:
-        self._scheduled = False
-        self.flush()
+        takers, self._before_leaving = self._before_leaving, []
+        self._is_leaving = True
+        try:
+            for take in takers:
+                take()
+        finally:
+            self._is_leaving = self._scheduled = False
+            self.flush()
         self._left_at = self._loop.time()
+        self._look_at_results()
+        if self._before_leaving:
+            self._schedule()
 
     def _close(self, partition: int) -> None:
         of = self._partitions[partition]
@@ -319,6 +354,7 @@ class RawPublisher:
         self.in_flight_bytes += added
         if not self.is_full and self.in_flight_bytes >= self._bound:
             self.is_full = True
+            self._loop.call_soon(self._settle)  # from here on results are looked at when they come
             self._stop()
         elif self.is_full and self.in_flight_bytes <= self._bound * RESUME_SHARE:
             self.is_full = False
@@ -327,11 +363,22 @@ class RawPublisher:
     # -- results, from the producer's thread -------------------------------------------------------------------
 
     def _sent(self, sent: _Sent, error: NotTaken | None, offset: int) -> None:
-        sent.offset = offset
-        self._done.append((sent, error))
-        if not self._awake:
+        sent.offset, sent.ended_at = offset, self._loop.time()
+        self._done.append((sent, error))  # before it is asked whether somebody waits, so that none is overlooked
+        is_awaited = sent.waiting or sent.received or not sent.frames or error is not None
+        if not self._awake and (is_awaited or self.is_full or self._is_drained):
             self._awake = True
             self._loop.call_soon_threadsafe(self._settle)
+
+    def _look_at_results(self) -> None:
+        """Settles what nobody waits for, and looks again after a while if something is on its way."""
+        self._settle()
+        if self._look is None and self.in_flight_bytes:
+            self._look = self._loop.call_later(SETTLE_SECONDS, self._look_again)
+
+    def _look_again(self) -> None:
+        self._look = None
+        self._look_at_results()
 
     def _settle(self) -> None:
         self._awake = False  # before the queue is emptied: what is appended from here on wakes us again
@@ -345,7 +392,7 @@ class RawPublisher:
         if not sent.frames:
             self._probing = False
         self._weigh(-sent.weight)
-        now = self._loop.time()
+        now = sent.ended_at
         if error is None:
             self._last_acknowledged = now
             self._observe(now - sent.sent_at)

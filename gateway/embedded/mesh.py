@@ -15,7 +15,8 @@ from gateway.config.watch import ConfigWatch, Reloaded
 from gateway.embedded.jars import ensure_jars, jar_set_is_cached
 from gateway.embedded.java import find_java
 from gateway.embedded.probe import SUBJECT, probed_listener, send_probe
-from gateway.embedded.processes import Part, Processes
+from gateway.embedded.processes import Part, Processes, trim_log
+from gateway.embedded.record import FILE_NAME
 from gateway.errors import SetupError
 from gateway.live import parts as live
 from gateway.yaml_files.faults import ConfigError, Fault
@@ -27,6 +28,9 @@ OTHERS_END_SECONDS = 60.0
 """The router may write a class archive at its first end (5 s), the broker closes its segments (1 s)."""
 DEATHS_AT_START = 3
 """A part that dies so often before it was ever ready will not come up: say why instead of trying on."""
+
+DETACHED = "up"
+"""The log of the supervisor itself, where it runs without a terminal."""
 
 Say = Callable[[Mapping[str, object], str], None]
 """What has happened: for programs, and as a line for people."""
@@ -44,7 +48,7 @@ class LocalMesh:
         self._router_at_first = router_at_first
         self._log_options = ["-v", "--log-format", log_format]
         self._state = config.state_dir / "state"
-        self._processes = Processes(self._state / "running.json")
+        self._processes = Processes(self._state / FILE_NAME)
         self._rules_ready = self._state / "rules.ready"
         self._settings = ConfigWatch(config, time.monotonic)
         self._begun = time.monotonic()
@@ -59,6 +63,7 @@ class LocalMesh:
         try:
             if left := self._processes.end_leftovers():
                 self._say({"event": "cleared", "parts": left}, f"ended what an earlier run had left: {', '.join(left)}")
+            self._processes.note(config=str(self._config.path), management=_management(self._config))
             self._prepare()
             self._start_parts(stop)
             if not stop.is_set():
@@ -152,6 +157,7 @@ class LocalMesh:
         addresses = {one.name: str(one.address) for one in config.listeners}
         ready = {"event": "ready", "listeners": addresses, "management": str(config.edge.management)}
         self._say(ready, "\n".join((f"ready  {_addresses(config)}", *_to_try(config))))
+        self._processes.note(ready=addresses)  # last: who waits for it in the record has then read all that was said
 
     def _done(self, what: str, detail: str) -> None:
         seconds = time.monotonic() - self._begun
@@ -170,6 +176,7 @@ class LocalMesh:
             self._say(said, f"{part.name} ended and is started again: {words}")
         for part in self._processes.parts:
             part.trim_log()
+        trim_log(self._log(DETACHED))
         self._follow_file()
 
     def _follow_file(self) -> None:
@@ -211,6 +218,12 @@ def _as_bound(config: Config) -> Config:
     found = live.edge_parts(config)[0].json("/listeners")
     listeners = (one.model_copy(update={"listen": parse_address(found[one.name])}) for one in config.listeners)
     return config.model_copy(update={"listeners": tuple(listeners)})
+
+
+def _management(config: Config) -> dict[str, str]:
+    """The addresses where the parts tell of themselves, by part."""
+    addresses = {"edge": config.edge.management, "router": config.router.management}
+    return {name: str(address.reachable) for name, address in addresses.items()}
 
 
 def _refuse_taken(address: HostPort, setting: str) -> None:

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import gateway
+from gateway.embedded.record import MeshRecord, RecordedProcess, start_time
 from gateway.errors import SetupError
 
 BACK_OFF_SECONDS = (0.0, 1.0, 2.0, 5.0)
@@ -67,6 +68,14 @@ def program() -> list[str]:
     return [sys.executable, "-m", "gateway.cli"]
 
 
+def trim_log(log: Path) -> None:
+    """The process goes on writing at what is its end then; what it says in between is lost, a line or none."""
+    with contextlib.suppress(OSError):
+        if log.stat().st_size > LOG_BYTES:
+            shutil.copyfile(log, log.with_suffix(".log.old"))
+            os.truncate(log, 0)
+
+
 @dataclass(slots=True)
 class Part:
     """One process. `end_seconds`: how long its orderly end may take. `at_first`: more arguments until it is up."""
@@ -99,11 +108,7 @@ class Part:
         return self.process is not None and self.process.poll() is None
 
     def trim_log(self) -> None:
-        """The process goes on writing at what is its end then; what it says in between is lost, a line or none."""
-        with contextlib.suppress(OSError):
-            if self.log.stat().st_size > LOG_BYTES:
-                shutil.copyfile(self.log, self.log.with_suffix(".log.old"))
-                os.truncate(self.log, 0)
+        trim_log(self.log)
 
     def last_words(self) -> str:
         """Of its log: why it ended, most likely."""
@@ -129,6 +134,7 @@ class Processes:
 
     record: Path
     parts: list[Part] = field(default_factory=list)
+    facts: dict[str, object] = field(default_factory=dict)
 
     def start(self, part: Part) -> None:
         self.parts.append(part)
@@ -167,56 +173,46 @@ class Processes:
 
     def _is_ours(self) -> bool:
         """Where another supervisor was found alive, the record is what its mesh is known by."""
-        try:
-            return bool(json.loads(self.record.read_text())["supervisor"] == os.getpid())
-        except (OSError, ValueError):
-            return False
+        record = MeshRecord.read(self.record)
+        return record is not None and record.supervisor.pid == os.getpid()
+
+    def note(self, **facts: object) -> None:
+        """Adds to what the record says of the mesh beside its processes."""
+        self.facts |= facts
+        self._write()
 
     def _write(self) -> None:
-        running = [
-            {"name": part.name, "pid": part.process.pid, "started": start_time(part.process.pid)}
+        running = tuple(
+            RecordedProcess(part.name, part.process.pid, start_time(part.process.pid))
             for part in self.parts
             if part.process is not None
-        ]
-        temporary = self.record.with_suffix(".new")
-        me = {"supervisor": os.getpid(), "started": start_time(os.getpid())}
-        temporary.write_text(json.dumps({**me, "parts": running}))
-        temporary.replace(self.record)
+        )
+        supervisor = RecordedProcess("up", os.getpid(), start_time(os.getpid()))
+        MeshRecord(supervisor, running, self.facts).write(self.record)
 
     def end_leftovers(self) -> list[str]:
         """Ends what an earlier supervisor left running; names of what there was. Refuses while that one lives."""
-        try:
-            left = json.loads(self.record.read_text())
-        except (OSError, ValueError):
+        record = MeshRecord.read(self.record)
+        if record is None:
             return []
-        if start_time(left["supervisor"]) == left["started"]:
-            raise SetupError(f"a mesh is running in {self.record.parent.parent} already (process {left['supervisor']})")
-        found = [part for part in left["parts"] if start_time(part["pid"]) == part["started"]]
+        refuse_running(record, self.record)
+        found = [part for part in record.parts if part.is_alive]
         for part in found:
-            _end(part["pid"], part["started"])
+            _end(part)
         self.record.unlink(missing_ok=True)
-        return [part["name"] for part in found]
+        return [part.name for part in found]
 
 
-def start_time(pid: int) -> int | None:
-    """In clock ticks since boot: with the number, it names a process for good. None if there is no such process."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return None
-    fields = stat.rpartition(")")[2].split()
-    return None if fields[0] == "Z" else int(fields[19])
+def refuse_running(record: MeshRecord | None, path: Path) -> None:
+    """Raises SetupError where the record at `path` is of a mesh that runs."""
+    if record is not None and record.is_running:
+        raise SetupError(f"a mesh is running in {path.parent.parent} already (process {record.supervisor.pid})")
 
 
-def _end(pid: int, started: int) -> None:
-    for number in (signal.SIGTERM, signal.SIGKILL):
+def _end(process: RecordedProcess) -> None:
+    if not process.terminate(END_SECONDS):
         with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, number)
-        deadline = time.monotonic() + END_SECONDS
-        while time.monotonic() < deadline:
-            if start_time(pid) != started:
-                return
-            time.sleep(0.05)
+            os.kill(process.pid, signal.SIGKILL)
 
 
 def ends_with_parent(number: signal.Signals) -> Callable[[], None]:

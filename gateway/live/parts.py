@@ -27,6 +27,12 @@ class Part:
     def json(self, path: str) -> Any:
         return json.loads(self._found(path))
 
+    def readiness(self) -> dict[str, Any]:
+        """Returns what `/healthz/ready` says: `status`, what is `missing`, what is `away`."""
+        _, body = self._ask("GET", "/healthz/ready")
+        answer: dict[str, Any] = json.loads(body)
+        return answer
+
     def text(self, path: str) -> str:
         return self._found(path).decode()
 

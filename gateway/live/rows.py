@@ -49,11 +49,13 @@ class Filter:
     node: str = ""
     subject: str = ""
     reason: str = ""
+    message_id: str = ""
 
     def passes(self, row: Row) -> bool:
         return (
             self.protocol in ("", row.protocol)
             and self.node in ("", row.node)
+            and self.message_id.lower() in ("", row.more.get("message_id", "").lower())
             and self.reason in ("", row.reason)
             and (not self.subject or (row.subject != "" and matches(self.subject, row.subject)))
         )
@@ -162,7 +164,7 @@ ROWS: Mapping[str, Callable[[Record], Iterator[Row]]] = {
 }
 FILTERS = {
     "raw": frozenset({"protocol", "node"}),
-    "events": frozenset({"protocol", "node", "subject"}),
+    "events": frozenset({"protocol", "node", "subject", "message_id"}),
     "rejected": frozenset({"protocol", "node", "reason"}),
     "egress": frozenset({"protocol", "subject"}),
 }

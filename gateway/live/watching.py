@@ -40,6 +40,7 @@ class Watching(KafkaThread):
         self._skipped: dict[TopicName, int] = {}
         self._lock = threading.Lock()
         self.subjects = Subjects()
+        self.nodes = Subjects()
 
     def rows(self, name: TopicName, after: int = 0) -> list[tuple[int, Row]]:
         """The latest, each with its number; those beyond `after`."""
@@ -66,8 +67,9 @@ class Watching(KafkaThread):
                 self._skipped[name] = self._skipped.get(name, 0) + seen.skipped.get(name, 0)
                 self._keep(name, newest_rows(name, records))
             if "events" in seen.records:
-                rows = (row for record in seen.records["events"] for row in rows_of("events", record, EVERYTHING))
+                rows = [row for record in seen.records["events"] for row in rows_of("events", record, EVERYTHING)]
                 self.subjects.add(row.subject for row in rows if row.subject)
+                self.nodes.add(row.node for row in rows if row.node)
 
     def _keep(self, name: TopicName, rows: Iterable[Row]) -> None:
         kept = self._rows.setdefault(name, deque(maxlen=ROWS_KEPT))

@@ -19,7 +19,7 @@ Invariants
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Sized
+from collections.abc import Callable, Hashable, Sequence, Sized
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -177,6 +177,16 @@ class Session(ABC):
     def deliver(self, delivery: Delivery, now: float) -> None:
         """Send what the router wrote. Must end in one `Delivered` sooner or later."""
 
+    def write_events(self, frames: Sequence[bytes]) -> bool:
+        """Writes the frames of events that have no stamps, which is the end of their delivery.
+
+        Returns False, and does nothing, where a delivery takes more than that: then each goes through `deliver`.
+        """
+        if not self._writes_events_as_they_are():
+            return False
+        self._out += filter(None, frames)
+        return True
+
     @abstractmethod
     def drain(self, now: float, redirect_url: str | None = None, why: Farewell = Farewell.DRAIN) -> None:
         """Say goodbye in the protocol's own words, and end: at once, or when what is logged has been acknowledged.
@@ -252,6 +262,10 @@ class Session(ABC):
     @abstractmethod
     def _answer_error(self, request: str, error: MeshError, message: str, now: float) -> None:
         """Tell the peer, in its protocol, that its open request failed."""
+
+    def _writes_events_as_they_are(self) -> bool:
+        """True while an event without stamps is delivered by writing its frame, and nothing else."""
+        return False
 
     def _timer(self, name: Hashable, now: float) -> None:  # noqa: B027 - most protocols set no timer
         """A timer that the protocol set itself."""

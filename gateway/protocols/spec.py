@@ -26,7 +26,7 @@ from gateway.reasons import Rejected
 class Options(BaseModel):
     """The keys a listener or link of one protocol takes beside those that all take. Subclassed by each protocol."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     @property
     def confirmed_within_seconds(self) -> float:

@@ -276,10 +276,8 @@ def _unpack_source(
     edge: str, epoch: int, protocol: str, listener: str, session: int, peer: str, node: str, auth: str, key_id: str,
     facts: dict[str, Any],
 ) -> Source:  # fmt: skip
-    fields = (protocol, listener, edge, epoch, session, peer, node, key_id, facts)
-    if tuple(map(type, fields)) != _SOURCE_TYPES:
-        raise TypeError("a source has fields of other types")
     if facts:
+        _check_types(protocol, listener, edge, epoch, session, peer, node, key_id, facts)
         return Source(protocol, listener, edge, epoch, session, peer, node, Auth(auth), key_id, facts)
     return _plain_source(protocol, listener, edge, epoch, session, peer, node, auth, key_id)
 
@@ -288,4 +286,11 @@ def _unpack_source(
 def _plain_source(
     protocol: str, listener: str, edge: str, epoch: int, session: int, peer: str, node: str, auth: str, key_id: str
 ) -> Source:
+    _check_types(protocol, listener, edge, epoch, session, peer, node, key_id, {})
     return Source(protocol, listener, edge, epoch, session, peer, node, Auth(auth), key_id)
+
+
+def _check_types(*fields: object) -> None:
+    """Raises TypeError for a source that no edge has written."""
+    if tuple(map(type, fields)) != _SOURCE_TYPES:
+        raise TypeError("a source has fields of other types")

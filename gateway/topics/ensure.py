@@ -181,19 +181,31 @@ def _create(admin: AdminClient, config: Config, name: TopicName, brokers: int) -
 def _align_settings(admin: AdminClient, config: Config) -> None:
     """Limits that the configuration has changed since the topics were made. Only on our own broker: in a cluster they
     are for whoever runs it, and an operator would turn them back."""
-    wanted = {config.topic(name): config.kafka.topic(name).settings for name in TOPICS}
-    found = admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in wanted])
     resources = []
-    for resource, asked in found.items():
-        has = _answer(asked)
-        new = {name: value for name, value in wanted[resource.name].items() if has[name].value != value}
-        if new:
-            entries = [ConfigEntry(name, new[name], incremental_operation=AlterConfigOpType.SET) for name in new]
-            resources.append(ConfigResource(ConfigResource.Type.TOPIC, resource.name, incremental_configs=entries))
+    for topic, new in differing_settings(admin, config).items():
+        entries = [ConfigEntry(name, new[name], incremental_operation=AlterConfigOpType.SET) for name in new]
+        resources.append(ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries))
     if resources:
         for done in admin.incremental_alter_configs(resources).values():
             _answer(done)
         log.info("limits of %s are set anew", ", ".join(resource.name for resource in resources))
+
+
+def differing_settings(admin: AdminClient, config: Config, brokers: int | None = None) -> dict[str, dict[str, str]]:
+    """Returns the settings that the configuration wants otherwise than Kafka has them, by topic.
+
+    Args:
+        brokers: how many the cluster has, where they have been counted.
+    """
+    wanted = {config.topic(name): config.kafka.topic(name, brokers).settings for name in TOPICS}
+    found = admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in wanted])
+    differing = {}
+    for resource, asked in found.items():
+        has = _answer(asked)
+        new = {name: value for name, value in wanted[resource.name].items() if has[name].value != value}
+        if new:
+            differing[resource.name] = new
+    return differing
 
 
 def _answer(asked: Future[Answer]) -> Answer:

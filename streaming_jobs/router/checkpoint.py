@@ -2,7 +2,7 @@
 
     version.json             the format of all this, and the build that began it
     lock, counts/            see `lock` and `counts`
-    ids/partition-0          see `snapshot`
+    ids/partition-0          see `snapshot`, and so for ids/carried
     lane-0/offsets/12        where batch 12 ends, in the raw log
     lane-0/commits/12        batch 12 is done
     lane-0/state/…           the ids that have passed, in Spark's own format
@@ -35,6 +35,7 @@ SIGNS_OF_DAMAGE = (
     "MALFORMED_LOG_FILE",
     "Checksum error",
     "FileNotFoundException",
+    "STDS_",
 )
 """What Spark says of a checkpoint that it cannot go on from. It never goes on without the state that it had."""
 

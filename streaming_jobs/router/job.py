@@ -32,6 +32,7 @@ from streaming_jobs.router.observer import Observer
 from streaming_jobs.router.orderly_stop import end_batches
 from streaming_jobs.router.probes import send_probes
 from streaming_jobs.router.progress import ProgressListener
+from streaming_jobs.router.snapshot import carry_over
 from streaming_jobs.self_test import self_test
 from streaming_jobs.spark import start_spark, stop_spark
 
@@ -150,11 +151,11 @@ class Router:
     def _start_lanes(self, spark: SparkSession) -> None:
         raw = RawBounds(self._config)
         spark.streams.addListener(ProgressListener(self._metrics.committed))
-        for number in range(self._config.lanes):
-            name = lane_name(number)
-            folder = (self._checkpoint / name).resolve()
+        folders = [(self._checkpoint / lane_name(number)).resolve() for number in range(self._config.lanes)]
+        carry_over(spark, self._checkpoint, folders, time.time())
+        for number, folder in enumerate(folders):
             folder.mkdir(parents=True, exist_ok=True)
-            self._metrics.lane_started(name, number)
+            self._metrics.lane_started(lane_name(number), number)
             processed = partial(self._metrics.processed, number)
             lane = Lane(
                 self._config, spark, number, folder, raw=raw, processed=processed, accepts_loss=self._accepts_loss

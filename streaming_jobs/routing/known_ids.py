@@ -272,13 +272,13 @@ class KnownIds:
         return _HEAD.pack(len(packets), len(digests)) + b"".join(keys) + np.array(seconds, "<u4").tobytes()
 
     def restore(self, rows: Iterable[tuple[int, bytes]]) -> None:
-        """Takes back the rows of the state, each with its log time, in that order."""
+        """Takes back rows of the state, each with its log time, in that order. What is known already stays."""
         for log_seconds, row in rows:
             self.advance(log_seconds, log_seconds)
             if row:
                 self._young.update(_read_row(row))
                 if len(self._young) > _AT_ONCE:
-                    self._settle(log_seconds)
+                    self._settle(self.log_seconds)
 
 
 def _read_row(row: bytes) -> Iterator[tuple[bytes, int]]:

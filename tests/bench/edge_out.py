@@ -2,10 +2,11 @@
 
     python -m tests.bench.edge_out [PROFILE]
 
-One event to one datagram peer a record, as most are. `decode` is the reader's, `handle` the dispatch of a batch with
-nobody to send to, `send` the same to a real socket on loopback less that, `outcomes` writing down what became of them
-and hearing that it is durable; `in` takes datagrams from a socket and makes records of them. There is no Kafka: what is
-written is acknowledged at once. With an argument the hottest functions are shown instead.
+One egress record for each raw record, as the router writes them, with so many events for datagram peers. `decode` is
+the reader's, `handle` the dispatch with nobody to send to, `send` the same to a real socket on loopback less that,
+`outcomes` writing down what became of them and hearing that it is durable; `in` takes datagrams from a socket and makes
+records of them. `one by one` handles the same records without runs. There is no Kafka: what is written is acknowledged
+at once. With an argument the hottest functions are shown instead.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ import sys
 import time
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
-from dataclasses import replace
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -27,10 +27,13 @@ from prometheus_client import CollectorRegistry
 from gateway import egress_codec
 from gateway.cli.edge import YOUNG_OBJECTS
 from gateway.config import Config
+from gateway.config.settings import RecordSettings
 from gateway.edge import producer
+from gateway.edge.datagrams.calls import AT_ONCE
 from gateway.edge.datagrams.outgoing import Told
-from gateway.edge.datagrams.sending import Datagram, OfT
+from gateway.edge.datagrams.sending import Datagram, DatagramRun, OfT
 from gateway.edge.datagrams.udp import UdpListener
+from gateway.edge.egress import runs
 from gateway.edge.egress.delivery import Ends
 from gateway.edge.egress.dispatch import Dispatch, Past
 from gateway.edge.egress.ledger import Checkpoint, Ledger
@@ -39,17 +42,22 @@ from gateway.edge.egress.reader import Batch
 from gateway.edge.egress.tickets import Tickets
 from gateway.edge.metrics import EdgeMetrics
 from gateway.edge.publisher import RawPublisher
-from gateway.egress import Deliver, Group, Position
+from gateway.egress import Group
+from gateway.egress_codec import EgressBuilder, Route
 from gateway.event import Kind
 from gateway.protocols import protocols
 from tests.unit.edge.running import configured, listener
 
 FRAME = b"x" * 200
-PEERS = 16
-SIZES = (1, 10, 100)
-FRAMES = 800
-"""A round: fewer than make outcomes be written by themselves."""
+PEERS = (1, 16)
+SIZES = (3, 10, 30, 100, 400)
+FRAMES = 1_200
+"""A round."""
 ROUNDS = 25
+RECORD_BYTES = 1_000_000
+NEVER = 1_000_000_000
+AT_ONCE_LOGGED = RecordSettings(linger_milliseconds=0)
+"""No waiting for more frames, which would be measured."""
 NAME = "devices"
 EPOCH = 1_759_190_400_000
 
@@ -76,6 +84,9 @@ class Nobody:
 
     def send(self, datagrams: Sequence[Datagram[OfT]], told: Told[OfT]) -> None:
         told(datagrams, "")
+
+    def send_run(self, run: DatagramRun) -> int:
+        return len(run)
 
 
 class Out:
@@ -110,39 +121,35 @@ class Out:
         await asyncio.sleep(0)
         assert self._ledger.ended_to == self._ledger.handled_to
 
-    def batches(self, values: list[bytes], size: int) -> list[Batch]:
-        """Each record new: at a place that nothing has come from."""
+    def batches(self, values: list[bytes]) -> list[Batch]:
+        """A batch for each record, at a new place of the egress partition."""
         made: list[Batch] = []
-        for begin in range(0, len(values), size):
-            batch: Batch = []
-            for value in values[begin : begin + size]:
-                (entry,) = egress_codec.decode(value)
-                assert isinstance(entry, Deliver)
-                place = Position(0, self._offset // 100, self._offset % 100)
-                batch.append((self._offset, egress_codec.record_of(replace(entry, position=place))))
-                self._offset += 1
-            made.append(batch)
+        for value in values:
+            made.append([(self._offset, egress_codec.decode(value))])
+            self._offset += 1
         return made
 
 
 class Rig:
     """A listener on loopback and its peers, whose buffers are emptied while nothing is measured."""
 
-    def __init__(self, ends: ExitStack) -> None:
+    def __init__(self, ends: ExitStack, peers: int) -> None:
+        self._raw_offset = 0
         config, self.kafka = configured(listener(NAME, "emm", "udp")), Acknowledged()
         metrics = EdgeMetrics(config, CollectorRegistry())
         self.publisher = RawPublisher(
-            self.kafka, topic="raw", partitions=2, edge="edge-0", epoch=EPOCH, limits=config.edge.record,
+            self.kafka, topic="raw", partitions=2, edge="edge-0", epoch=EPOCH, limits=AT_ONCE_LOGGED,
             bound_bytes=config.limits.in_flight_bytes, largest_bytes=config.kafka.largest_frame,
             observe=metrics.produced,
         )  # fmt: skip
         [of], spec = config.listeners, protocols()["emm"]
         self.udp = UdpListener("edge-0", EPOCH, of, spec, self.publisher, metrics.of(of), config.listener_limits(NAME))
         ends.callback(self.udp.close)
+        ends.callback(self.udp.stop)
         self.udp.start()
-        self.peers = [ends.enter_context(closing(self._peer())) for _ in range(PEERS)]
+        self.peers = [ends.enter_context(closing(self._peer())) for _ in range(peers)]
         self.nobody, self.out = Out(config, metrics, {NAME: Nobody()}), Out(config, metrics, {NAME: self.udp})
-        self.values = [egress_codec.encode(self._record(number)) for number in range(FRAMES)]
+        self._routes = [self._route(peer) for peer in self.peers]
 
     def _peer(self) -> socket.socket:
         made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -151,15 +158,25 @@ class Rig:
         made.setblocking(False)
         return made
 
-    def _record(self, number: int) -> Deliver:
-        host, port = self.peers[number % PEERS].getsockname()
-        group = Group("emm", FRAME, addresses=((NAME, f"{host}:{port}"),))
-        at = time.time_ns() // 1000
-        return Deliver(Position(0, 0, number), EPOCH, Kind.EVENT, "temp.high", "emm", at, (group,))
+    def _route(self, peer: socket.socket) -> Route:
+        host, port = peer.getsockname()
+        group = Group("emm", b"", addresses=((NAME, f"{host}:{port}"),))
+        return Route(Kind.EVENT, "temp.high", "emm", EPOCH, (group,))
+
+    def records(self, size: int) -> list[bytes]:
+        """New records, each of a new raw record: a restarted router's would be dropped as repeats."""
+        made = []
+        for _ in range(FRAMES // size):
+            builder, at = EgressBuilder(0, self._raw_offset, RECORD_BYTES), time.time_ns() // 1000
+            for index in range(size):
+                builder.deliver(index, 0, self._routes[index % len(self._routes)], at, FRAME)
+            self._raw_offset += 1
+            made += builder.finish()
+        return made
 
     def send_to_edge(self, frames: int) -> None:
         for number in range(frames):
-            self.peers[number % PEERS].send(FRAME)
+            self.peers[number % len(self.peers)].send(FRAME)
 
     async def log(self) -> None:
         """What has been sent to the edge and not been looked at."""
@@ -170,8 +187,7 @@ class Rig:
     async def close_records(self) -> None:
         self.publisher.flush()
         self.kafka.acknowledge()
-        await asyncio.sleep(0)
-        assert self.publisher.in_flight_bytes == 0
+        assert await self.publisher.drained(1.0)
 
     def empty(self) -> int:
         """How many datagrams there were."""
@@ -199,14 +215,15 @@ async def decode(values: list[bytes]) -> None:
 
 async def one_round(rig: Rig, size: int) -> Costs:
     """Seconds by part."""
-    costs: Costs = {"decode": await spent(decode(rig.values))}
+    values = rig.records(size)
+    costs: Costs = {"decode": await spent(decode(values))}
     for name, out in (("handle", rig.nobody), ("send", rig.out)):
-        costs[name] = await spent(out.handle(out.batches(rig.values, size)))
+        costs[name] = await spent(out.handle(out.batches(values)))
         costs["outcomes"] = await spent(out.write_down())
-    assert rig.empty() == FRAMES
+    assert rig.empty() == FRAMES // size * size
     costs["in"] = 0.0
     for _ in range(FRAMES // size):
-        rig.send_to_edge(size)
+        rig.send_to_edge(min(size, AT_ONCE))
         costs["in"] += await spent(rig.log())
     costs["in"] += await spent(rig.close_records())
     return costs
@@ -215,20 +232,26 @@ async def one_round(rig: Rig, size: int) -> Costs:
 async def measure(rig: Rig, size: int) -> Costs:
     """Microseconds a frame by part; of each the best round, since noise only adds."""
     rounds = [await one_round(rig, size) for _ in range(ROUNDS)]
-    best = {part: min(one[part] for one in rounds) / FRAMES * 1e6 for part in rounds[0]}
-    return best | {"send": best["send"] - best["handle"]}
+    best = {part: min(one[part] for one in rounds) / (FRAMES // size * size) * 1e6 for part in rounds[0]}
+    best["in"] *= size / min(size, AT_ONCE)
+    out = best["decode"] + best["send"] + best["outcomes"]
+    return best | {"send": best["send"] - best["handle"], "out in all": out}
 
 
 async def main(profiler: cProfile.Profile | None = None) -> None:
-    with ExitStack() as ends:
-        rig = Rig(ends)
-        gc.freeze()  # as an edge does once it has begun
-        gc.set_threshold(YOUNG_OBJECTS, *gc.get_threshold()[1:])
-        if profiler is not None:
-            ends.enter_context(profiler)
-        for size in SIZES if profiler is None else SIZES[-1:]:
-            costs = await measure(rig, size)
-            print(f"batches of {size:3}  " + "  ".join(f"{part} {cost:5.2f}" for part, cost in costs.items()))
+    shortest = runs.SHORTEST_RUN
+    for peers in PEERS:
+        with ExitStack() as ends:
+            rig = Rig(ends, peers)
+            gc.freeze()  # as an edge does once it has begun
+            gc.set_threshold(YOUNG_OBJECTS, *gc.get_threshold()[1:])
+            if profiler is not None:
+                ends.enter_context(profiler)
+            for size in SIZES if profiler is None else SIZES[-2:-1]:
+                for way, runs.SHORTEST_RUN in (("one by one", NEVER), ("in runs", shortest)):
+                    costs = await measure(rig, size)
+                    told = "  ".join(f"{part} {cost:5.2f}" for part, cost in costs.items())
+                    print(f"{peers:2} peers, records of {size:3} {way:10}  {told}")
 
 
 def profile() -> None:

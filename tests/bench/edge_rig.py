@@ -26,12 +26,13 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass
 class Rig:
-    """`at`: the port of each listener."""
+    """`at`: the port of each listener. `edge` and `broker`: process ids. `kafka`: the broker's port."""
 
     at: dict[str, int]
     management: int
     edge: int
     broker: int
+    kafka: int
 
     def count(self, name: str) -> float:
         """The sum of a counter over all labels."""
@@ -56,7 +57,7 @@ def rig(*listeners: dict[str, Any], **settings: Any) -> Iterator[Rig]:
         config |= {"edge": {"management": f"127.0.0.1:{management}"}, **settings}
         file.write_text(yaml.safe_dump(config))
         pids = [ends.enter_context(part(name, file)) for name in ("kafka", "edge")]
-        made = Rig(at, management, pids[1], pids[0])
+        made = Rig(at, management, pids[1], pids[0], kafka)
         try:
             wait(lambda: is_ready(management))
         except TimeoutError:

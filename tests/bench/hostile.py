@@ -99,8 +99,9 @@ def resident(pid: int) -> int:
 # -- attackers -------------------------------------------------------------------------------------------------------
 
 
-def floods(port: int, greeting: bytes, message: bytes) -> None:
-    """Sends the message over and over, at so many bytes a second together, and throws away what is answered."""
+def floods(port: int, greeting: bytes, message: bytes, *, numbered: bool = False) -> None:
+    """Sends the message over and over, at so many bytes a second together, and throws away what is answered.
+    `numbered`: there is a place for its number in it."""
     block = message * max(1_460 // len(message), 1)
     peers = [dialled(port, greeting) for _ in range(CONNECTIONS_OF_AN_ATTACK)]
     sent, began = 0, time.monotonic()
@@ -110,11 +111,10 @@ def floods(port: int, greeting: bytes, message: bytes) -> None:
             continue
         sent += len(block)
         try:
-            peers[at].recv(65_536)
-            peers[at].send(block)
-        except BlockingIOError:
             with contextlib.suppress(BlockingIOError):
-                peers[at].send(block)
+                peers[at].recv(65_536)
+            with contextlib.suppress(BlockingIOError):
+                peers[at].send(block % sent if numbered else block)
         except OSError:
             peers[at] = dialled(port, greeting)
 
@@ -128,7 +128,8 @@ def dialled(port: int, greeting: bytes) -> socket.socket:
 
 def xml_in_gzip(at: Mapping[str, int]) -> None:
     zipped = gzip.compress(b"<Hello>" + b"<b/>" * (MIB // 4 - 8) + b"</Hello>")
-    floods(at["wolpertinger"], b"", b"message_id:7;gzip:%d;%s\n" % (len(zipped), b64encode(zipped)))
+    message = b"message_id:%%08d;gzip:%d;%s\n" % (len(zipped), b64encode(zipped))
+    floods(at["wolpertinger"], b"", message, numbered=True)
 
 
 def gzip_bodies(at: Mapping[str, int]) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.deliveries import DeliveriesRecord, DeliveryOutcome, RunOutcome, decode, encode
+from gateway.deliveries import DeliveriesRecord, DeliveryOutcome, RunOutcome, decode, encode, pack_receivers
 from gateway.reasons import Reason, Rejected
 
 INDICES = st.lists(st.integers(0, 65_534), max_size=30).map(lambda numbers: np.array(numbers, "<u2").tobytes())
@@ -22,6 +22,7 @@ SINGLES = st.builds(
 RUNS = st.builds(
     RunOutcome, st.integers(0, 99), st.integers(0, 2**40), INDICES, st.text(), st.just("written"), st.text(),
     st.integers(0, 2**62), st.integers(0, 9), st.text(),
+    st.lists(st.tuples(st.text(), st.text())).map(pack_receivers) | st.just(b""),
 )  # fmt: skip
 
 
@@ -36,6 +37,16 @@ def test_a_run_stands_for_an_outcome_of_each_of_its_frames() -> None:
     assert list(decode(encode("edge-0", [single], [run]))) == [
         single,
         *(DeliveryOutcome(f"3-70-{index}", "emm 192.0.2.7:4000", "written", "", 8, 2, "n") for index in (1, 2, 600)),
+    ]
+
+
+def test_a_run_with_many_receivers_stands_for_each_of_its_frames_to_each_of_them() -> None:
+    receivers = pack_receivers([("edge-0.7.3", "n"), ("edge-0.7.4", "m")])
+    run = RunOutcome(3, 70, np.array([1, 2], "<u2").tobytes(), "", "written", "", 8, 2, receivers=receivers)
+    assert list(decode(encode("edge-0", [], [run]))) == [
+        DeliveryOutcome(f"3-70-{index}", destination, "written", "", 8, 2, node)
+        for destination, node in (("edge-0.7.3", "n"), ("edge-0.7.4", "m"))
+        for index in (1, 2)
     ]
 
 
@@ -66,6 +77,8 @@ def test_another_version_is_told() -> None:
         [2, "edge-0", [["0-1-2"]], []],
         [2, "edge-0", [], [[0, 1, b"odd", "d", "written", "", 9]]],
         [2, "edge-0", [], [[0, 1, "text", "d", "written", "", 9]]],
+        [2, "edge-0", [], [[0, 1, b"", "", "written", "", 9, 0, "", b"\xc1"]]],
+        [2, "edge-0", [], [[0, 1, b"", "", "written", "", 9, 0, "", b"\x93\xa1a\xa1b\xa1c"]]],
         [2, "edge-0", [], [[0, 1]]],
         [2, "edge-0", None, []],
         7,

@@ -77,6 +77,12 @@ def test_every_attribute_of_an_event_in_the_topic_is_listed() -> None:
     assert set(re.findall(r"`(ce_\w+|content-type)`", section.partition("\n## ")[0])) == set(cloud_event.NAMES)
 
 
+def test_what_is_said_to_show_what_stops_an_attacker_is_there() -> None:
+    named = re.findall(r"`(tests/[^`]+)`", (DOCS / "security.md").read_text())
+    assert len(named) > 20
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
 def test_the_rule_that_is_shown_is_one_of_the_examples() -> None:
     (shown,) = blocks(DOCS / "rules.md", "yaml")
     (rule,) = yaml.safe_load(shown)["rules"]

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from gateway.address import host_name, is_loopback
 from gateway.edge.carriers.peer import Identity
-from gateway.edge.carriers.reading import READ_BYTES, ReadSize
+from gateway.edge.carriers.reading import LEAST_READ_BYTES, READ_BYTES, ReadSize, Turn
 from gateway.edge.metrics import Standing
 
 if TYPE_CHECKING:
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 _buffer = memoryview(bytearray(READ_BYTES))
 """Shared by all connections of a process: what is read is consumed before the next read."""
+
+_turn = Turn()
+"""Shared likewise."""
 
 LINGER_SECONDS = 5.0
 DISCARDED_BYTES = 4_194_304
@@ -96,7 +99,7 @@ class Carrier(asyncio.BufferedProtocol, ABC):
         self._connected()
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
-        return _buffer[: self._read.bytes]
+        return _buffer[: LEAST_READ_BYTES if _turn.is_long else self._read.bytes]
 
     def buffer_updated(self, nbytes: int) -> None:
         if self._closing:
@@ -106,6 +109,7 @@ class Carrier(asyncio.BufferedProtocol, ABC):
         self._received(_buffer[:nbytes], began)
         seconds = self._loop.time() - began
         self._read.took(nbytes, seconds)
+        _turn.took(seconds, self._loop)
         if self.connection is not None:
             self.connection.account(seconds)
 

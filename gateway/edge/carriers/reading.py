@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from enum import StrEnum
 
@@ -23,9 +24,13 @@ READ_BYTES = 65_536
 """A busy connection's read. More would not be faster: the kernel's own copies dominate from here."""
 FIRST_READ_BYTES = 8_192
 LEAST_READ_BYTES = 512
-SLICE_SECONDS = 0.005
+SLICE_SECONDS = 0.002
 """A read may keep the loop busy for so long. Frames of one byte cost a thousand times more per byte than large ones;
 a peer that sends nothing else gets smaller reads, and all others their turn."""
+
+TURN_SECONDS = 0.01
+"""All reads of one turn of the loop may take about so long together. After that the others of this turn are small, so
+that a thousand peers who send without end are each read a little, and an honest one waits for none of them."""
 
 
 class Hold(StrEnum):
@@ -176,6 +181,30 @@ class Spending:
         self.frames = self.bytes = 0
         self.seconds = 0.0
         return throttle.take(frames, size, spent_seconds, controls, self._clock())
+
+
+class Turn:
+    """How long the reads of this turn of the loop have taken, of all connections."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._seconds = 0.0
+
+    @property
+    def is_long(self) -> bool:
+        return self._seconds > TURN_SECONDS
+
+    def took(self, seconds: float, loop: asyncio.AbstractEventLoop) -> None:
+        if loop is not self._loop:
+            self._loop = loop
+            self._seconds = 0.0
+            loop.call_soon(self._end)
+        self._seconds += seconds
+
+    def _end(self) -> None:
+        """Called at the beginning of the next turn, before anything is read in it."""
+        self._loop = None
+        self._seconds = 0.0
 
 
 class ReadSize:

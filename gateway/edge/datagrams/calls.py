@@ -9,6 +9,9 @@ import struct
 from array import array
 from collections.abc import Callable, Iterable
 
+import numpy as np
+from numpy.typing import NDArray
+
 AT_ONCE = 256
 """Taken or sent with one call; then others have their turn."""
 ADDRESSES: dict[int, struct.Struct] = {
@@ -69,6 +72,55 @@ class Slots:
         """Where the bytes of the first ones are, or have room."""
         for column, values in ((self._bases, array("L", bases)), (self._lengths, array("L", lengths))):
             column[: len(values)] = values
+
+
+_UDP_SEGMENT = 103
+_CONTROL = struct.Struct("NiiH6x")
+"""struct cmsghdr with the two bytes of UDP_SEGMENT."""
+
+
+class RunSlots:
+    """`AT_ONCE` slots for messages whose bytes stand in one buffer, of which a message may hold several datagrams."""
+
+    def __init__(self, family: int) -> None:
+        self._place_bytes = ADDRESSES[family].size
+        self._places = np.zeros(0, np.uint8)
+        self._data_at = 0
+        self._vectors = np.zeros(AT_ONCE, np.dtype(Vector))
+        self._vectors_at = self._vectors.ctypes.data
+        self._slots = np.zeros(AT_ONCE, np.dtype(Slot))
+        self.at: int = self._slots.ctypes.data
+        messages = self._slots["message"]
+        messages["name_length"] = self._place_bytes
+        self._names, self._message_vectors = messages["name"], messages["vectors"]
+        self._counts, self._control_lengths = messages["vector_count"], messages["control_length"]
+        cut = _CONTROL.pack(_CONTROL.size - 6, socket.IPPROTO_UDP, _UDP_SEGMENT, 0)
+        self._controls = np.frombuffer(bytearray(cut * AT_ONCE), np.uint8)
+        self._segment_bytes = self._controls.view(np.uint16)[_CONTROL.size // 2 - 4 :: _CONTROL.size // 2]
+        messages["control"] = self._controls.ctypes.data + np.arange(AT_ONCE) * _CONTROL.size
+
+    def use(self, data: bytes, places: bytes) -> None:
+        """The buffer of the messages that follow, and the socket addresses of their peers, side by side."""
+        self._places = np.frombuffer(places, np.uint8)
+        self._places_at = self._places.ctypes.data
+        self._data = np.frombuffer(data, np.uint8)
+        self._data_at = self._data.ctypes.data
+
+    def put(
+        self, starts: NDArray[np.int64], lengths: NDArray[np.int64], to: NDArray[np.intp], heads: NDArray[np.intp]
+    ) -> int:
+        """Fills the first slots and returns how many; `heads` are the datagrams that begin a message."""
+        count, messages = len(starts), len(heads)
+        self._vectors["base"][:count] = starts + self._data_at
+        self._vectors["length"][:count] = lengths
+        self._names[:messages] = to[heads] * self._place_bytes + self._places_at
+        self._message_vectors[:messages] = heads * self._vectors.itemsize + self._vectors_at
+        counts = self._counts[:messages]
+        counts[:-1] = heads[1:] - heads[:-1]
+        counts[-1] = count - heads[-1]
+        self._segment_bytes[:messages] = lengths[heads]
+        self._control_lengths[:messages] = np.where(counts > 1, _CONTROL.size, 0)
+        return messages
 
 
 def address_of(buffer: bytearray) -> int:

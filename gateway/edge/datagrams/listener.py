@@ -10,7 +10,7 @@ from typing import Any
 from gateway.config import Limits, Listener
 from gateway.edge.datagrams.open_socket import KernelDrops, bind
 from gateway.edge.datagrams.outgoing import DatagramsOut, Told
-from gateway.edge.datagrams.sending import Datagram, OfT
+from gateway.edge.datagrams.sending import Datagram, DatagramRun, OfT
 from gateway.edge.metrics import ListenerMetrics
 from gateway.edge.publisher import RawPublisher
 from gateway.protocols.spec import ProtocolSpec
@@ -42,6 +42,10 @@ class DatagramListener(ABC):
     @abstractmethod
     def send(self, datagrams: Sequence[Datagram[OfT]], told: Told[OfT]) -> None:
         """See `dispatch.Datagrams`."""
+
+    def send_run(self, run: DatagramRun) -> int:  # noqa: ARG002 - only a plain socket can
+        """Returns how many of them, from the first, have left; `send` is for the others."""
+        return 0
 
     @abstractmethod
     def _drain(self) -> None:

@@ -67,6 +67,13 @@ def bind(listener: Listener) -> socket.socket:
     return sock
 
 
+def granted_buffer_bytes() -> int:
+    """Returns how much of `RECEIVE_BUFFER_BYTES` a listener of this process would get. The kernel tells it doubled."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        _ask_for_buffer(sock)
+        return sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // 2
+
+
 def _ask_for_buffer(sock: socket.socket) -> None:
     """The first way goes beyond `net.core.rmem_max`, for who may; the other as far as that."""
     try:

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any
 
 from gateway.edge.datagrams.calls import AT_ONCE
-from gateway.edge.datagrams.sending import Datagram, NoAddress, OfT, sending
+from gateway.edge.datagrams.sending import Datagram, DatagramRun, NoAddress, OfT, sending
 
 QUEUED_BYTES = 1_048_576
 """What may wait for the system to take it: some two thousand of the largest packets, milliseconds' worth."""
@@ -47,6 +47,10 @@ class DatagramsOut:
             datagrams = datagrams[over:]
         for one in datagrams:
             self._wait(one, told)
+
+    def send_run(self, run: DatagramRun) -> int:
+        """Returns how many of them, from the first, have left: none while others wait."""
+        return 0 if self._closed or self._waiting else self._sending.send_run(run)
 
     def close(self) -> None:
         self._closed = True

@@ -13,10 +13,11 @@ from typing import Any, TypeVar
 
 from gateway.config import Limits, Listener
 from gateway.edge.carriers.reading import TokenBucket
+from gateway.edge.datagrams.calls import AT_ONCE
 from gateway.edge.datagrams.incoming import NOTHING, ReceivedDatagrams, SocketAddress, datagrams_in
 from gateway.edge.datagrams.listener import DatagramListener
 from gateway.edge.datagrams.outgoing import Told
-from gateway.edge.datagrams.sending import Datagram, OfT
+from gateway.edge.datagrams.sending import Datagram, DatagramRun, OfT
 from gateway.edge.metrics import ListenerMetrics
 from gateway.edge.publisher import RawPublisher
 from gateway.protocols.spec import ProtocolSpec
@@ -55,21 +56,54 @@ class UdpListener(DatagramListener):
     def send(self, datagrams: Sequence[Datagram[OfT]], told: Told[OfT]) -> None:
         self._out.send(datagrams, told)
 
+    def send_run(self, run: DatagramRun) -> int:
+        return self._out.send_run(run)
+
     # -- receiving ---------------------------------------------------------------------------------------------
 
+    def start(self) -> None:
+        self._is_started = True
+        super().start()
+
+    def stop(self) -> None:
+        self._is_started = False
+        super().stop()
+
     def _drain(self) -> None:
+        """Takes what waits. If that goes on its way soon, what comes until then is taken just before, all at once.
+
+        The time that such a datagram has waited in the socket, up to the linger, is not in its time of receipt.
+        """
+        if self._take() < AT_ONCE and self._publisher.before_leaving(self._take_more):
+            self._loop.remove_reader(self.socket.fileno())
+
+    def _take_more(self) -> None:
+        """Goes on like this for as long as something comes between two times; then the socket wakes the loop again."""
+        if not self._is_started:
+            return
+        is_busy = False
+        try:
+            is_busy = 0 < self._take() < AT_ONCE and self._publisher.before_leaving(self._take_more)
+        finally:
+            if not is_busy:
+                super().start()
+
+    def _take(self) -> int:
+        """Puts what waits at the socket into the raw log, and returns how many datagrams there were."""
         received_at = time.time_ns() // 1000
         datagrams = self._receive()
-        self._metrics.received_frames.inc(len(datagrams))
+        count = len(datagrams)
+        self._metrics.received_frames.inc(count)
         self._metrics.received_bytes.inc(len(datagrams.data))
         if self._unauthenticated and not self._unauthenticated.has_any(len(datagrams.data), self._loop.time()):
             self._metrics.rejected(Reason.RATE_LIMITED, len(datagrams))
-            return
+            return count
         if self._publisher.is_full or self._rate:
             datagrams = datagrams.select(list(map(self._lets_in, datagrams.senders)), datagrams.frames())
         for partition, some in self._by_partition(datagrams):
             sources = list(map(self._sources.__getitem__, some.senders))
             self._publisher.add_datagrams(partition, sources, received_at, some.lengths, some.data, self)
+        return count
 
     def _receive(self) -> ReceivedDatagrams:
         try:

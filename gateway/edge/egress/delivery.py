@@ -8,13 +8,19 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from gateway.deliveries import DeliveryOutcome
+import numpy as np
+from numpy.typing import NDArray
+
+from gateway.deliveries import DeliveryOutcome, RunOutcome
 from gateway.edge.egress.confirmations import Awaited
 from gateway.edge.egress.outcomes import OutcomeLog
 from gateway.edge.metrics import EdgeMetrics
 from gateway.edge.traces import EdgeTraces
 from gateway.protocols.actions import REACHED, Delivery, Outcome
 from gateway.raw_log.frames import durable_parts
+
+DeliveryKey = tuple[int, str, int]
+"""Names a delivery among those of one receiver: the offset of its egress record, its event, and its part."""
 
 
 @dataclass(slots=True)
@@ -32,6 +38,10 @@ class HandedDelivery(Delivery):
     handed_at: int = 0
     awaited: Awaited | None = field(default=None, repr=False, compare=False)
     """Somebody waits until all deliveries of its record are over."""
+
+    @property
+    def key(self) -> DeliveryKey:
+        return self.offset, self.event_id, self.part
 
 
 class Receiver(NamedTuple):
@@ -71,6 +81,18 @@ class Ends:
         if outcome is Outcome.UNDELIVERABLE:
             said = {"protocol": delivery.origin, "peer": receiver.destination, "node": receiver.node}
             self._log.reject(row, delivery.frame, said, delivery.offset, owed=owed)
+
+    def run_ended(self, outcome: RunOutcome, offset: int, deliveries: int) -> None:
+        """Writes down deliveries that ended alike; `observe_run` counts them."""
+        self._log.add_run(outcome, offset, deliveries)
+
+    def observe_run(
+        self, listener: str, protocol: str, origin: str, took_us: NDArray[np.int64], receivers: int
+    ) -> None:  # fmt: skip
+        """Counts frames that were written, each to so many receivers, and how long that took."""
+        self._metrics.of_name(listener, protocol).delivered(Outcome.WRITTEN.value, len(took_us) * receivers)
+        if origin:
+            self._metrics.observe_run(origin, protocol, np.maximum(took_us, 0) / 1e6, receivers)
 
     def _tell(self) -> None:
         ended, self._ended = self._ended, defaultdict(list)

@@ -25,6 +25,7 @@ from gateway.edge.egress.ledger import Ledger
 from gateway.edge.egress.outcomes import KnownOutcomes
 from gateway.edge.egress.owed import Owed
 from gateway.edge.egress.reader import Batch
+from gateway.edge.egress.runs import Plans, Run, RunDatagrams, RunDelivery, RunSession
 from gateway.edge.egress.tickets import Tickets
 from gateway.egress import (
     Confirm,
@@ -37,6 +38,7 @@ from gateway.egress import (
     Position,
     RecordConfirmed,
 )
+from gateway.egress_codec import EgressRecord
 from gateway.event import Kind
 from gateway.faults import Faults
 from gateway.protocols.actions import Delivery, Outcome
@@ -46,14 +48,16 @@ log = logging.getLogger(__name__)
 
 SLICE_SECONDS = 0.005
 _TAKEN = (-1, None)
-"""Stands behind the records of a batch. (An offset without an entry stands behind the entries of a record.)"""
+"""Stands behind the records of a batch. (An offset with nothing stands behind the pieces of a record.)"""
+Piece = EgressRecord | Run | Entry | None
+"""A record that was not looked at yet, a part of one, or the end of one."""
 
 
-class OpenSession(Protocol):
+class OpenSession(RunSession, Protocol):
     def deliver(self, delivery: Delivery) -> None: ...
 
 
-class Datagrams(Protocol):
+class Datagrams(RunDatagrams, Protocol):
     def send(self, datagrams: Sequence[Datagram[OfT]], told: Told[OfT]) -> None:
         """In their order. `told`, of each: "" when the system has taken it, or what is in the way."""
 
@@ -70,6 +74,10 @@ class Past:
         self._to = to
         self._sessions_to = sessions_to
         self._outcomes = outcomes or KnownOutcomes()
+
+    def may_know(self, offset: int) -> bool:
+        """Whether the record stands among those that the earlier life may have handled."""
+        return offset < self._to
 
     def knows(self, offset: int, delivery: Delivery, destination: str, *, owed: bool) -> bool:
         if offset >= self._to:
@@ -106,7 +114,9 @@ class Dispatch:
         self._answers: HeldAnswers[tuple[int, Deliver]] = HeldAnswers()
         self._taken = taken
         self._past = past
-        self._queue: deque[tuple[int, Entry | None]] = deque()
+        self._plans = Plans(epoch)
+        self._runs = RunDelivery(ends, session, datagrams, self)
+        self._queue: deque[tuple[int, Piece]] = deque()
         self._leaving: dict[str, list[Datagram[HandedDelivery]]] = {}
         self._working = False
         self._stopped = False
@@ -121,8 +131,7 @@ class Dispatch:
         if self._stopped:
             return
         for offset, record in batch:
-            self._queue.extend((offset, entry) for entry in record or ())
-            self._queue.append((offset, None))
+            self._queue.append((offset, record))
         self._queue.append(_TAKEN)
         if not self._working:
             self._working = True
@@ -144,23 +153,38 @@ class Dispatch:
     def _handle_some(self) -> None:
         until = self._loop.time() + SLICE_SECONDS
         while self._queue:
-            offset, entry = self._queue.popleft()
+            offset, piece = self._queue.popleft()
             if offset < 0:
                 self._taken()
-            elif entry is None:
+            elif piece is None:
                 self._ledger.done(offset + 1)
-            elif self._ledger.passes(entry.position):
-                self._guarded(offset, entry)
+            elif isinstance(piece, EgressRecord):
+                self._queue.appendleft((offset, None))
+                self._queue.extendleft(reversed([(offset, part) for part in self._pieces(offset, piece)]))
+            else:
+                self._guarded(offset, piece)
             if self._loop.time() > until:
                 return
 
-    def _guarded(self, offset: int, entry: Entry) -> None:
+    def _pieces(self, offset: int, record: EgressRecord) -> Iterable[Run | Entry]:
+        """What is new of a record. Where an earlier life may have handled it, each delivery is asked about."""
+        new = self._ledger.begin(record)
+        return new if self._past.may_know(offset) else self._plans.pieces(new)
+
+    def _guarded(self, offset: int, piece: Run | Entry) -> None:
         try:
-            self._handle(offset, entry)
+            if isinstance(piece, Run):
+                self._ledger.open(offset, piece.deliveries)
+                self._runs.deliver(offset, piece)
+            else:
+                self._handle(offset, piece)
         except Exception:
-            # A fault of ours costs the entry it happened with, and must not cost what the ledger holds back for it.
+            # A fault of ours costs what it happened with, and must not cost what the ledger holds back for it.
             self._faults.tell(f"while handling egress offset {offset}")
-            self._each(offset, entry, self._ledger.settle)
+            if isinstance(piece, Run):
+                self._ledger.settle(offset, piece.deliveries - self._runs.over)
+            else:
+                self._each(offset, piece, self._ledger.settle)
 
     def _handle(self, offset: int, entry: Entry) -> None:
         self._each(offset, entry, self._ledger.open)  # what is held too: a killed edge must find it again
@@ -259,7 +283,24 @@ class Dispatch:
             self._send(listener)
 
     def _send_all(self) -> None:
+        self._runs.flush()
         for listener in list(self._leaving):
+            self._send(listener)
+
+    # -- frames that a run could not deliver -------------------------------------------------------------------
+
+    def to_address(self, offset: int, record: EgressRecord, row: int, listener: str, peer: str) -> None:
+        delivery = record.delivery(row)
+        [group] = [group for group in delivery.groups if (listener, peer) in group.addresses]
+        self._to_datagram(listener, peer, _handed(offset, delivery, group, None))
+
+    def to_session(self, offset: int, record: EgressRecord, row: int, number: int) -> None:
+        delivery = record.delivery(row)
+        [group] = [group for group in delivery.groups if number in group.sessions]
+        self._to_sessions(delivery.epoch, (number,), _handed(offset, delivery, group, None))
+
+    def send_waiting(self, listener: str) -> None:
+        if listener in self._leaving:
             self._send(listener)
 
     def _send(self, listener: str) -> None:

@@ -11,7 +11,9 @@ the committed offset may not pass its record: a killed edge reads it again, and 
 The router repeats its output since its last commit after a crash, in the same order and with the same positions. So for
 each raw partition the last position is kept, and nothing at or before it passes again. What is committed with an offset
 are the positions *as they were there*: so a record that is read again is judged as it was the first time, also when the
-router's repeats stand among those read again. Hence checkpoints, taken now and then, of which the newest is committed
+router's repeats stand among those read again. A record is handled in several steps, and a checkpoint may be taken
+between two of them. So the positions advance only when the whole record has been handled: a restart meets all of it
+again. Hence checkpoints, taken now and then, of which the newest is committed
 that no open delivery stands before.
 
 What is read again has perhaps been handled. Sessions do not outlive an edge, so for them only the outcome is missing,
@@ -27,7 +29,8 @@ from dataclasses import dataclass, field
 
 import msgpack
 
-from gateway.egress import Position, PositionFilter
+from gateway.egress import Position
+from gateway.egress_codec import EgressRecord
 
 METADATA_BYTES = 4_096
 """What a broker keeps beside an offset by default. 280 raw partitions fit; beyond them, raise the broker's
@@ -78,15 +81,22 @@ def _fields(position: Position) -> tuple[int, int, int, int]:
     return position.partition, position.offset, position.index, position.part
 
 
-class Ledger(PositionFilter):
+class Ledger:
     """`epoch`: of this edge. Offsets come in order; what is open is settled in any order."""
 
     def __init__(self, epoch: int, begin: Checkpoint) -> None:
-        super().__init__(begin.positions)
         self._epoch = epoch
+        self._positions = dict(begin.positions)
+        self._reached: Position | None = None
         self._checkpoints = [begin]
         self._open: dict[bool, dict[int, int]] = {False: {}, True: {}}
         self.handled_to = begin.offset
+
+    def begin(self, record: EgressRecord) -> EgressRecord:
+        """Returns the record without what was handled before. Its positions count as handled once it is `done`."""
+        record = record.after(self._positions.get(record.partition))
+        self._reached = record.position(len(record) - 1) if len(record) else None
+        return record
 
     def open(self, offset: int, count: int = 1, *, owed: bool = False) -> None:
         """So many more deliveries of that record have no outcome yet."""
@@ -105,11 +115,14 @@ class Ledger(PositionFilter):
     def done(self, end: int) -> None:
         """All records before this offset have been handled."""
         self.handled_to = end
+        if self._reached is not None:
+            self._positions[self._reached.partition] = self._reached
+            self._reached = None
 
     def checkpoint(self, at_ms: int) -> Resumption:
         """Takes one, and says what may be committed."""
         if self.handled_to > self._checkpoints[-1].offset:
-            self._checkpoints.append(Checkpoint(self.handled_to, dict(self.positions), at_ms))
+            self._checkpoints.append(Checkpoint(self.handled_to, dict(self._positions), at_ms))
         sessions = self._latest(self._oldest(False))
         committed = self._latest(min(self._oldest(False), self._oldest(True)))
         self._checkpoints = [one for one in self._checkpoints if one.offset >= committed.offset]

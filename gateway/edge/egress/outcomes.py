@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 from gateway import deliveries
 from gateway.config import Config
-from gateway.deliveries import DeliveryOutcome
+from gateway.deliveries import DeliveryOutcome, RunOutcome
 from gateway.edge.egress.ledger import Ledger, Resumption
 from gateway.edge.partitions import records_since
 from gateway.edge.producer import NotTaken, Sends
@@ -19,6 +18,8 @@ from gateway.rejected_frame import kept_part
 
 FLUSH_SECONDS = 0.05
 OUTCOMES_PER_RECORD = 1_000
+RUN_BYTES_PER_OUTCOME = 256
+"""So many bytes of a run count as one more outcome. A record of outcomes stays below half a megabyte by that."""
 
 OWED_KEY = b"owed"
 """Of records with outcomes of owed deliveries, so that a start that looks far back for them reads no others."""
@@ -46,17 +47,29 @@ class OutcomeLog:
         self._deliveries, self._rejected = config.topic("deliveries"), config.topic("rejected")
         self._partition = partition_of(config)
         self._rows: dict[bool, list[DeliveryOutcome]] = {False: [], True: []}
-        self._offsets: dict[bool, list[int]] = {False: [], True: []}
+        self._runs: list[RunOutcome] = []
+        self._run_weight = 0
+        self._offsets: dict[bool, dict[int, int]] = {False: {}, True: {}}
         self._flush_is_due = False
 
     def add(self, row: DeliveryOutcome, offset: int, *, owed: bool = False) -> None:
         """`offset`: of the egress record, which was opened in the ledger for this."""
         self._rows[owed].append(row)
-        self._offsets[owed].append(offset)
+        self._added(offset, 1, owed)
+
+    def add_run(self, run: RunOutcome, offset: int, deliveries: int) -> None:
+        """`deliveries`: how many the run stands for."""
+        self._runs.append(run)
+        self._run_weight += 1 + (len(run.indices) + len(run.receivers)) // RUN_BYTES_PER_OUTCOME
+        self._added(offset, deliveries, owed=False)
+
+    def _added(self, offset: int, deliveries: int, owed: bool) -> None:
+        offsets = self._offsets[owed]
+        offsets[offset] = offsets.get(offset, 0) + deliveries
         if not self._flush_is_due:
             self._flush_is_due = True
             self._loop.call_later(FLUSH_SECONDS, self.flush)
-        if len(self._rows[owed]) >= OUTCOMES_PER_RECORD:
+        if len(self._rows[owed]) + (0 if owed else self._run_weight) >= OUTCOMES_PER_RECORD:
             self._write(owed)
 
     def reject(self, row: DeliveryOutcome, frame: bytes, headers: dict[str, str], offset: int, *, owed: bool) -> None:
@@ -66,7 +79,7 @@ class OutcomeLog:
         said = why | {"event_id": row.event_id} | headers | cut
         encoded = [(name, value.encode()) for name, value in said.items()]
         self._ledger.open(offset, owed=owed)
-        self._send(self._rejected, kept, [offset], owed, headers=encoded)
+        self._send(self._rejected, kept, {offset: 1}, owed, headers=encoded)
 
     def flush(self) -> None:
         self._flush_is_due = False
@@ -75,23 +88,26 @@ class OutcomeLog:
 
     def _write(self, owed: bool) -> None:
         rows, self._rows[owed] = self._rows[owed], []
-        offsets, self._offsets[owed] = self._offsets[owed], []
-        if rows:
-            value, key = deliveries.encode(self._edge, rows), OWED_KEY if owed else None
+        offsets, self._offsets[owed] = self._offsets[owed], {}
+        runs: list[RunOutcome] = []
+        if not owed:
+            runs, self._runs, self._run_weight = self._runs, [], 0
+        if rows or runs:
+            value, key = deliveries.encode(self._edge, rows, runs), OWED_KEY if owed else None
             self._send(self._deliveries, value, offsets, owed, key=key, partition=self._partition)
 
-    def _send(self, topic: str, value: bytes, offsets: list[int], owed: bool, **settings: Any) -> None:
+    def _send(self, topic: str, value: bytes, offsets: Mapping[int, int], owed: bool, **settings: Any) -> None:
         self._producer.send(topic, value, partial(self._sent, offsets, owed), **settings)
 
-    def _sent(self, offsets: list[int], owed: bool, error: NotTaken | None, _at: int) -> None:
+    def _sent(self, offsets: Mapping[int, int], owed: bool, error: NotTaken | None, _at: int) -> None:
         """In the producer's thread."""
         self._loop.call_soon_threadsafe(self._settle, offsets, owed, error)
 
-    def _settle(self, offsets: list[int], owed: bool, error: NotTaken | None) -> None:
+    def _settle(self, offsets: Mapping[int, int], owed: bool, error: NotTaken | None) -> None:
         if error is not None:
             self._failed(error)
             return
-        for offset, count in Counter(offsets).items():
+        for offset, count in offsets.items():
             self._ledger.settle(offset, count, owed=owed)
 
 

@@ -25,7 +25,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from gateway.edge.egress.delivery import HandedDelivery
+from gateway.edge.egress.delivery import DeliveryKey, HandedDelivery
 from gateway.edge.egress.suspicion import GIVEN_UP, Suspicion
 from gateway.edge.terms import Terms
 from gateway.protocols.actions import Delivered, Delivery, Outcome
@@ -82,8 +82,8 @@ class _Debt:
     away_until: float
     connection: Receiving | None = None
     waiting: deque[HandedDelivery] = field(default_factory=deque)
-    given: dict[int, HandedDelivery] = field(default_factory=dict)
-    returned: set[int] = field(default_factory=set)
+    given: dict[DeliveryKey, HandedDelivery] = field(default_factory=dict)
+    returned: set[DeliveryKey] = field(default_factory=set)
     arrivals: dict[int, _Arrival] = field(default_factory=dict)
     suspicion: Suspicion = field(default_factory=Suspicion)
     is_due: bool = False
@@ -175,7 +175,7 @@ class Owed:
 
     def _suspect(self, debt: _Debt) -> None:
         """Something that was open may be what the session ended on."""
-        given_up = debt.suspicion.ended([one for one in debt.given.values() if one.offset not in debt.returned])
+        given_up = debt.suspicion.ended([one for one in debt.given.values() if one.key not in debt.returned])
         if given_up is not None:
             self._over(debt, given_up, Outcome.UNDELIVERABLE, GIVEN_UP)
 
@@ -185,17 +185,17 @@ class Owed:
         if not isinstance(delivery, HandedDelivery):
             return
         debt = self._debts.get(delivery.owed_to)
-        if debt is None or debt.connection is not connection or delivery.offset not in debt.given:
+        if debt is None or debt.connection is not connection or delivery.key not in debt.given:
             return
         if end.outcome is not Outcome.UNDELIVERABLE or end.refused:
             self._over(debt, delivery, end.outcome, end.detail)
         elif not connection.is_over:  # else it is taken back when that is told
-            debt.returned.add(delivery.offset)
+            debt.returned.add(delivery.key)
             debt.suspicion.over()
         self._give_soon(debt)
 
     def _over(self, debt: _Debt, delivery: HandedDelivery, outcome: Outcome, detail: str) -> None:
-        del debt.given[delivery.offset]
+        del debt.given[delivery.key]
         debt.suspicion.over()
         self._weigh(delivery.owed_to, -len(delivery.frame))
         self._end(delivery, outcome, detail)
@@ -279,7 +279,7 @@ class Owed:
                 self._give_soon(debt, FULL_SECONDS)
                 return
             delivery = debt.waiting.popleft()
-            debt.given[delivery.offset] = delivery
+            debt.given[delivery.key] = delivery
             connection.deliver(delivery)
 
     def _weigh(self, name: str, size: int) -> None:

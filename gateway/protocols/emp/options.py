@@ -16,19 +16,28 @@ ApplicationType = Annotated[int, Field(ge=FIRST_APPLICATION_TYPE, le=255)]
 
 
 class EmpOptions(Options):
-    """`subjects` names what comes without an envelope: by the type of its message."""
+    """A listener or link of emp takes these settings beside those that all take."""
 
     subjects: dict[Literal["data"] | ApplicationType, Annotated[str, AfterValidator(configured_subject)]] = Field(
         default_factory=dict
     )
+    """This names what comes without an envelope: a subject for each message type, `data` or an application's own
+    number."""
     content_type: str = BINARY
+    """Bodies that come without an envelope are of this type."""
     envelope: Literal["auto", "always", "never"] = "auto"
+    """The mesh envelope, which carries the subject, is used once the peer has used it (`auto`), always, or never."""
     compress: Literal["auto", "always", "never"] = "auto"
+    """Bodies are compressed once the peer has shown that it reads gzip (`auto`), always, or never."""
     compress_over_bytes: int = Field(default=4096, ge=0)
-    # As much as the largest frame: what is larger could be passed on to no peer uncompressed.
+    """Only bodies larger than this are compressed: smaller ones hardly shrink."""
     uncompressed_bytes: int = Field(default=1_048_576, ge=1)
+    """A compressed body may be at most this large when it is opened, or it is refused as a `bomb`. A larger one could
+    be passed on to no peer uncompressed."""
     ping_seconds: float = Field(default=30, gt=0)
+    """A peer that has said nothing for so long is asked whether it is there."""
     pong_timeout_seconds: float = Field(default=10, gt=0)
+    """A peer that does not answer a ping within this time is gone, and its session ends."""
 
     def subject_of(self, type_: int) -> str:
         if type_ == MessageType.DATA:

@@ -305,6 +305,9 @@ class EmpSession(Session):
         else:
             self._write(delivery)
 
+    def _writes_events_as_they_are(self) -> bool:
+        return self.opened and not self.closed
+
     def _deliver_request(self, delivery: Delivery, reply: ReplyAddress) -> None:
         self._last_request_id += 1
         given_up = self._serve(self._last_request_id, reply)

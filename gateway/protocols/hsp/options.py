@@ -28,15 +28,20 @@ Type = Annotated[int, Field(ge=0, le=0xFFFF), AfterValidator(_not_the_envelopes)
 
 
 class TypeMapping(BaseModel):
-    """What a message type stands for. Without `kind` a DATA_ACK of it is what `ack` makes of it: only with
-    `ack: answered` a request. A DATA, which nobody can answer, is always an event."""
+    """A message type stands for a subject. A DATA, which nobody can answer, is always an event."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     subject: str
+    """The message type stands for this subject, both ways."""
     kind: Literal["event", "request"] | None = None
+    """A DATA_ACK of the type is an event, or a request. Without it, `ack` decides: only with `ack: answered` it is a
+    request."""
     reply_type: Type | None = None
+    """Answers to requests of the type are sent as a DATA of this type. Without it the answer is the acknowledgement
+    alone."""
     content_type: str | None = None
+    """Bodies of the type are of this content type, instead of the listener's."""
 
     @model_validator(mode="after")
     def _names_one_subject(self) -> Self:
@@ -52,20 +57,36 @@ MappedType = Annotated[TypeMapping, BeforeValidator(_subject_alone, json_schema_
 
 
 class HspOptions(Options):
-    """`unmapped_type` carries what has no type of its own and no envelope to name it: the body arrives, its subject
-    does not."""
+    """A listener or link of hsp takes these settings beside those that all take."""
 
     types: dict[Type, MappedType] = Field(default_factory=dict)
+    """This names what comes without an envelope: a subject for each message type, or `{subject, kind, reply_type,
+    content_type}`."""
     unmapped_type: Type = 0
+    """An event whose subject has no type is sent as this one where the peer knows no envelope: its body arrives, its
+    subject does not."""
     content_type: str = BINARY
+    """Bodies that come without an envelope are of this type."""
     envelope: Literal["auto", "always", "never"] = "auto"
+    """The mesh envelope, which carries the subject, is used once the peer has used it (`auto`), always, or never."""
     ack: Literal["durable", "delivered", "answered"] = "durable"
+    """A DATA_ACK is acknowledged when it is in the log (`durable`), when every subscriber has it (`delivered`), or when
+    it is answered as a request (`answered`)."""
     error_type: int = Field(default=0xFF00, ge=0, le=0xFFFF)
+    """Errors are sent to the peer as this type, unless an hsp server has given the error a type of its own."""
     deliver: Literal["ack", "plain"] = "ack"
+    """Events are sent as DATA_ACK, which the peer confirms (`ack`), or as DATA, which is delivered once it is written
+    (`plain`)."""
     dedup: Literal["off", "payload"] = "off"
+    """A DATA_ACK of the same node, subject and body is a repeat within the replay window (`payload`), or each is an
+    event (`off`). Use it for peers that send again after a lost acknowledgement."""
     redeliver_seconds: int = Field(default=0, ge=0)
+    """A node that is known by its certificate is owed what it misses for so long after its session. 0 owes nothing; a
+    link without this setting owes 300 s."""
     ping_seconds: float = Field(default=30, gt=0)
+    """A peer that has said nothing for so long is asked whether it is there."""
     pong_timeout_seconds: float = Field(default=10, gt=0)
+    """A peer that does not answer a ping within this time is gone, and its session ends."""
 
     @model_validator(mode="after")
     def _a_repeat_is_acknowledged(self) -> Self:

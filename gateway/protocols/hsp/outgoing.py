@@ -67,6 +67,9 @@ class OutgoingSession(Session):
             self._send(delivery.frame)
             self._act(Delivered(delivery, Outcome.WRITTEN))
 
+    def _writes_events_as_they_are(self) -> bool:
+        return not self.closed and not self._draining
+
     def _deliver_answer(self, delivery: Delivery, now: float) -> None:
         message_id = self._message_ids.get(delivery.request, 0)
         if self._answered(delivery, now):

@@ -29,28 +29,37 @@ def _hexadecimal(secret: SecretStr) -> SecretStr:
 class AuthOptions(BaseModel):
     """Secrets of the edge: nothing that decodes or encodes needs them, so the router never has them."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     cluster_key: Annotated[SecretStr, AfterValidator(_hexadecimal)] | None = None
+    """A peer that proves it has this key, in hexadecimal digits, is a member of the cluster."""
     users: Mapping[str, SecretStr] = Field(default_factory=dict)
+    """A peer may log in as one of these users, each with its password."""
 
 
 class WolpertingerOptions(Options):
-    """`require_trust`: what a peer must have proven before its calls are taken and the session exists for the mesh.
-
-    `login`: what a session that we dialled proves to the peer before anything else, in this order; `login_user` is one
-    of `auth.users`. `compress`: `auto` is after the peer has compressed itself.
-    """
+    """A listener or link of wolpertinger takes these settings beside those that all take."""
 
     require_trust: int = Field(default=0, ge=0, le=4)
+    """A peer must have proven this trust level before its calls are taken and its session exists for the mesh: 0
+    nothing, up to 4 for a user."""
     auth: AuthOptions = Field(default_factory=AuthOptions)
+    """This section holds the secrets that peers prove. They stay with the edge: the router never has them."""
     login: tuple[Step, ...] = ()
+    """A session that we dialled proves these to the peer before anything else, in this order."""
     login_user: str = ""
+    """This is the user of `auth.users` that `login` proves to be."""
     confirm_seconds: float = Field(default=20.0, gt=0)
+    """A message that the peer has not confirmed within this time is sent again, three times in all, before it is
+    undeliverable."""
     line_bytes: int = Field(default=LINE_BYTES, ge=1024)
+    """A line of a message may be at most this long, or it is refused as `too_large`."""
     compress: Literal["auto", "always", "never"] = "auto"
+    """Messages are compressed once the peer has compressed one itself (`auto`), always, or never."""
     compress_over_bytes: int = Field(default=4096, ge=0)
+    """Only messages larger than this are compressed: smaller ones hardly shrink."""
     decompressed_bytes: int = Field(default=WHOLE_BYTES, ge=1)
+    """A compressed message may be at most this large when it is opened, or it is refused as a `bomb`."""
 
     @property
     def admits_unproven(self) -> bool:

@@ -262,6 +262,9 @@ class YampSession(Session):
                 self._serve(uid_of(delivery.frame), delivery.reply)
             self._write(delivery, delivery.frame)
 
+    def _writes_events_as_they_are(self) -> bool:
+        return self.state is State.OPEN
+
     def _deliver_answer(self, delivery: Delivery, now: float) -> None:
         """Progress that was not asked for still shows that the request is alive."""
         asked = self._asked.get(delivery.request)

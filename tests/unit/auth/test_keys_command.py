@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from gateway.auth import trust_file
-from gateway.auth.key_admin import ensure_identity
+from gateway.auth.key_admin import ensure_identity, labels_of
 from gateway.cli import main
 
 NODE = "00112233-4455-6677-8899-aabbccddeeff"
@@ -41,6 +41,22 @@ def test_a_key_is_made_listed_rotated_and_revoked(path: Path) -> None:
         ("00000001", "expired"),
         ("00000002", "valid"),
     ]
+
+
+def test_a_label_is_shown_and_followed_by_the_next_key(path: Path) -> None:
+    run_json(path, "new", NODE, "--label", "garden sensor")
+    run_json(path, "rotate", NODE)
+    run_json(path, "new")
+    assert [row["label"] for row in run_json(path, "list") if row["node"] == NODE] == ["garden sensor"] * 2
+    assert "garden sensor" in run(path, "list").stdout
+    assert labels_of(path) == {NODE: "garden sensor"}
+
+
+def test_a_label_that_would_steer_a_terminal_is_refused(path: Path) -> None:
+    result = run(path, "new", NODE, "--label", "a\x1b[2J")
+    assert result.exit_code != 0
+    assert "expected a label: printable text" in result.stderr
+    assert not path.exists()
 
 
 @pytest.mark.parametrize("output", ["text", "json"])

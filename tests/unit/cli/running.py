@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 from click.testing import CliRunner, Result
@@ -11,7 +12,9 @@ from gateway.cli import main
 
 
 def run(*arguments: str, **environment: str | None) -> Result:
-    return CliRunner().invoke(main, list(arguments), env={"NO_COLOR": None, "MESHGATE_CONFIG": None, **environment})
+    """No configuration and no context of who runs the tests is taken."""
+    nobody = {"NO_COLOR": None, "MESHGATE_CONFIG": None, "MESHGATE_CONTEXT": None, "XDG_CONFIG_HOME": os.devnull}
+    return CliRunner().invoke(main, list(arguments), env={**nobody, **environment})
 
 
 def said(result: Result) -> Any:

@@ -96,6 +96,15 @@ class TestValidate:
         why = "all of an edge wait for Kafka together: only limits.in_flight_bytes holds"
         assert told == [f"listeners[0].in_flight_bytes: {why}", f"peers[0].in_flight_bytes: {why}"]
 
+    @pytest.mark.parametrize("limit", ["in_flight_bytes", "held_bytes", "open_requests", "subscriptions_per_mesh"])
+    def test_every_limit_that_a_listener_cannot_have_alone_is_told(self, mesh: Path, limit: str) -> None:
+        listener = f"{{name: apps, protocol: yamp, listen: 'tcp://127.0.0.1:5042', {limit}: 99}}"
+        (mesh / "meshgate.yaml").write_text(f"mesh: demo\nlisteners: [{listener}]")
+        result = run("validate", "--skip-files")
+        assert result.exit_code == Exit.OK
+        assert f"listeners[0].{limit}: " in result.stderr
+        assert f"only limits.{limit} holds" in result.stderr
+
     def test_every_fault_is_a_line_and_the_code_says_configuration(self, mesh: Path) -> None:
         (mesh / "meshgate.yaml").write_text("mesh: demo\nbogus: 1\nkafka: {partitions: 0}\n")
         result = run("validate")

@@ -211,7 +211,12 @@ def leaves(command: click.Command, *names: str) -> Iterator[tuple[str, click.Com
 def test_every_verb_speaks_json_and_says_as_much_as_it_is_asked_to() -> None:
     for name, verb in leaves(main):
         options = {option for parameter in verb.params for option in parameter.opts}
-        assert {"--output", "-v", "-q", "--log-format"} <= options, name
+        assert {"--output", "--json", "-v", "-q", "--log-format"} <= options, name
+
+
+@pytest.mark.parametrize("line", [("--json",), ("--output", "text", "--json"), ("--json", "--output", "text")])
+def test_json_is_short_for_output_json(line: tuple[str, ...]) -> None:
+    assert said(run("completion", "bash", *line)) == said(run("completion", "bash", "--output", "json"))
 
 
 def test_what_is_a_file_for_something_else_may_be_had_as_json_too() -> None:

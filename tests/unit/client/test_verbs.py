@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import re
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -117,6 +121,99 @@ class TestPub:
         assert result.stderr.startswith("not signed: no meshgate.yaml here; most listeners refuse it.")
         assert (result.exit_code, quiet.stderr) == (Exit.OK, "")
 
+    def test_each_line_of_the_input_may_be_an_event(self, tmp_path: Path) -> None:
+        (tmp_path / "readings").write_bytes(b"1\n\nwarm\n")
+        with mesh_beside("hsp") as mesh:
+            piped = run(mesh, "pub", "temp.high", "--lines", stdin=b"81\n82\n")
+            filed = run(mesh, "pub", "temp.low", "--lines", "--file", "readings", "--json")
+        assert (piped.exit_code, piped.stdout) == (Exit.OK, "published 2 events: 4 bytes, confirmed\n")
+        assert json.loads(filed.stdout) == {"count": 2, "bytes": 5, "outcome": "confirmed"}
+        assert [(event.subject, event.body) for event in mesh.heard] == [
+            ("temp.high", b"81"), ("temp.high", b"82"), ("temp.low", b"1"), ("temp.low", b"warm"),
+        ]  # fmt: skip
+
+    def test_a_pipe_is_published_line_by_line_as_it_comes(self) -> None:
+        with mesh_beside("hsp") as mesh:
+            line = (
+                "-m",
+                "gateway.cli",
+                "pub",
+                "temp.high",
+                "--lines",
+                "--via",
+                "hsp",
+                "--to",
+                f"127.0.0.1:{mesh.port}",
+            )
+            environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+            with subprocess.Popen([sys.executable, *line], stdin=subprocess.PIPE, env=environment) as pub:
+                assert pub.stdin is not None
+                for count in (1, 2):
+                    pub.stdin.write(b"81\n")
+                    pub.stdin.flush()
+                    until(lambda wanted=count: len(mesh.heard) == wanted)  # type: ignore[misc]
+                pub.stdin.close()
+                assert pub.wait(SECONDS) == Exit.OK
+
+    def test_each_line_may_say_its_own_subject_as_sub_writes_it(self) -> None:
+        lines = (
+            {"subject": "temp.high", "body": {"c": 81}},
+            {"subject": "door", "body_base64": "/w==", "content_type": "image/png", "kind": "event"},
+            {"subject": "note", "body": "warm"},
+        )
+        with mesh_beside("hsp") as mesh:
+            result = run(mesh, "pub", "-", "--lines", stdin="\n".join(map(json.dumps, lines)).encode())
+        assert result.exit_code == Exit.OK, result.stderr
+        assert [(event.subject, event.body, event.content_type) for event in mesh.heard] == [
+            ("temp.high", b'{"c": 81}', JSON), ("door", b"\xff", "image/png"), ("note", b"warm", "text/plain"),
+        ]  # fmt: skip
+
+    @pytest.mark.parametrize(
+        ("line", "why"),
+        [
+            (b"[]", "line 2: expected a JSON object with subject and body"),
+            (b'{"subject": "a", "body_base64": "?"}', "line 2: body_base64 is no base64"),
+            (b'{"subject": "a.*"}', "line 2: "),
+        ],
+    )
+    def test_a_line_that_is_no_event_is_named_and_what_came_before_is_published(self, line: bytes, why: str) -> None:
+        with mesh_beside("hsp") as mesh:
+            result = run(mesh, "pub", "-", "--lines", stdin=b'{"subject": "a"}\n' + line)
+        assert result.exit_code == Exit.FAILURE
+        assert why in result.stderr
+        assert [event.subject for event in mesh.heard] == ["a"]
+
+    def test_no_more_are_published_than_the_rate_allows(self) -> None:
+        with mesh_beside("hsp") as mesh:
+            begun = time.monotonic()
+            result = run(mesh, "pub", "temp.high", "81", "-n", "6", "--rate", "50")
+            took = time.monotonic() - begun
+        assert result.exit_code == Exit.OK
+        assert took >= 5 / 50
+        assert len(mesh.heard) == 6
+
+    def test_a_body_may_come_from_a_file(self, tmp_path: Path) -> None:
+        (tmp_path / "body").write_bytes(b"\xff\n")
+        with mesh_beside("hsp") as mesh:
+            run(mesh, "pub", "blob", "--file", "body")
+        assert [event.body for event in mesh.heard] == [b"\xff\n"]
+
+    @pytest.mark.parametrize(
+        ("arguments", "why"),
+        [
+            (("x", "1", "--file", "body"), "BODY, and --file: choose one of them"),
+            (("x", "1", "--lines"), "BODY, and --lines: choose one of them"),
+            (("x", "--lines", "-n", "2"), "--count repeats one event"),
+            (("-",), "the subject `-` is for --lines"),
+        ],
+    )
+    def test_sources_that_exclude_each_other_are_refused(
+        self, tmp_path: Path, arguments: tuple[str, ...], why: str
+    ) -> None:
+        (tmp_path / "body").touch()
+        result = CliRunner().invoke(main, ["pub", *arguments, "--to", "127.0.0.1:1"])
+        assert (result.exit_code, why in result.stderr) == (Exit.USAGE, True)
+
     @pytest.mark.parametrize(
         "arguments", [("-5",), ("-5", "-n", "1", "-q"), ("--timeout", "5", "-5"), ("--", "-5"), ("-q", "--", "-5")]
     )
@@ -173,7 +270,37 @@ class TestSub:
             until(lambda: "drain" in mesh.ended and len(interests(mesh)) == 1)
             publish(mesh, "temp.high", b"81")
         result = subscriber.result()
-        assert (result.stdout, len(result.stderr.splitlines())) == ("temp.high  81\n", 2)
+        first, second, told = sorted(result.stderr.splitlines(), key=lambda line: line.startswith("away"))
+        assert (result.stdout, first.split()[0], second) == ("temp.high  81\n", "subscribed", first)
+        assert re.match(r"away for \d+\.\d s: what was published meanwhile is not repeated", told)
+
+    @pytest.mark.parametrize(
+        ("options", "pattern"),
+        [
+            (("--raw",), rb"81\n"),
+            (("--timestamps",), rb"2\d{3}-\d\d-\d\dT[\d:.]+Z  temp.high  81\n"),
+            (("--headers",), rb"temp.high  81\n  kind: event\n  content_type: application/json\n  message_id: 1\n"),
+            (("--timestamps", "--json"), rb'\{"received_at": "2.*Z", "subject": "temp.high", .*\}\n'),
+        ],
+    )
+    def test_events_are_shown_as_they_are_wanted(self, options: tuple[str, ...], pattern: bytes) -> None:
+        arguments = ("sub", "temp.>", "-n", "1", "-q", *options)
+        with mesh_beside("hsp") as mesh, beside(lambda: run(mesh, *arguments)) as subscriber:
+            until(lambda: len(interests(mesh)) == 1)
+            publish(mesh, "temp.high", b"81")
+        assert re.fullmatch(pattern, subscriber.result().stdout_bytes)
+
+    def test_what_sub_writes_as_json_pub_takes_as_lines(self) -> None:
+        with mesh_beside("hsp") as mesh, beside(lambda: run(mesh, "sub", "temp.>", "-n", "1", "--json")) as subscriber:
+            until(lambda: len(interests(mesh)) == 1)
+            publish(mesh, "temp.high", b"\xff")
+        with mesh_beside("hsp") as mesh:
+            run(mesh, "pub", "-", "--lines", stdin=subscriber.result().stdout_bytes)
+        assert [(event.subject, event.body) for event in mesh.heard] == [("temp.high", b"\xff")]
+
+    def test_bodies_alone_have_nothing_beside_them(self) -> None:
+        result = CliRunner().invoke(main, ["sub", "x", "--raw", "--json"])
+        assert (result.exit_code, "--raw shows nothing but bodies" in result.stderr) == (Exit.USAGE, True)
 
     def test_waiting_in_vain_is_an_error(self) -> None:
         with mesh_beside("hsp") as mesh:

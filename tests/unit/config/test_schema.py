@@ -74,7 +74,7 @@ def test_every_pattern_that_a_model_checks_has_words_for_people() -> None:
 def test_a_protocols_listener_takes_common_keys_limits_and_options_and_nothing_else(kind: str, name: str) -> None:
     schema = endpoint(kind, name)
     assert schema["additionalProperties"] is False
-    assert schema["properties"]["protocol"] == {"const": name}
+    assert schema["properties"]["protocol"]["const"] == name
     wanted = {"name", "subscribe", "tls"} | Limits.model_fields.keys() | protocols()[name].options.model_fields.keys()
     assert wanted <= schema["properties"].keys()
     assert {"name", "protocol", "listen" if kind == "Listener" else "connect"} <= set(schema["required"])
@@ -96,6 +96,10 @@ def test_what_may_stand_in_a_file_passes(text: str) -> None:
 )
 def test_what_may_not_is_told(line: str) -> None:
     assert told(f"mesh: demo\n{line}")
+
+
+def test_a_default_is_what_could_be_written_in_a_file() -> None:
+    assert json_schema()["$defs"]["EdgeSettings"]["properties"]["management"]["default"] == "127.0.0.1:9640"
 
 
 def test_settings_are_explained_where_they_are_written() -> None:

@@ -83,8 +83,10 @@ class Store:
         (self.later if seconds else self.soon).append(do)
 
     def owes(
-        self, count: int = 1, *, node: str = NODE, size: int = 10, partition: int = 0, given: bool = False
-    ) -> None:
+        self, count: int = 1, *, node: str = NODE, size: int = 10, partition: int = 0, given: bool = False,
+        record: int | None = None,
+    ) -> None:  # fmt: skip
+        """`record`: the offset of the egress record that holds all of them; each has one of its own otherwise."""
         for _ in range(count):
             at, self.next_offset = self.next_offset, self.next_offset + 1
             self.owed.add(
@@ -93,7 +95,7 @@ class Store:
                     Kind.EVENT,
                     "s",
                     bytes(size),
-                    offset=at,
+                    offset=at if record is None else record,
                     protocol="hsp",
                     owed_to=name_of(node),
                     partition=partition,

@@ -14,6 +14,8 @@ from gateway.edge.datagrams.calls import AT_ONCE
 from gateway.edge.egress.ledger import Checkpoint, Resumption
 from gateway.edge.egress.suspicion import GIVEN_UP
 from gateway.egress import Deliver, Group, InterestApplied, Position
+from gateway.egress_codec import EgressBuilder, EgressRecord, Route
+from gateway.egress_codec import decode as decode_egress
 from gateway.event import Kind
 from gateway.raw_log.frames import ReplyAddress
 from gateway.raw_log.mesh_frames import RequestsAbandoned
@@ -153,6 +155,29 @@ async def test_a_slow_peer_loses_frames_alone() -> None:
         assert {outcome for to, outcome, _ in rows if to == name(edge, 2)} == {"written"}
         lost = [detail for to, outcome, detail in rows if to == name(edge, 1) and outcome == "undeliverable"]
         assert set(lost) == {"the peer reads too slowly"}
+
+
+@pytest.mark.parametrize(
+    ("head", "stamps"),
+    [(bytes.fromhex("00 0099 000003e8"), ()), (bytes.fromhex("01 00000000 0007 000003e8"), (1,))],
+    ids=["in runs", "one by one"],
+)
+@in_a_loop
+async def test_more_than_a_queue_at_once_reaches_a_peer_that_reads(head: bytes, stamps: tuple[int, ...]) -> None:
+    frame = head + bytes(1_000)
+    async with running(configured(listener("plc", "hsp", queue_bytes=20_000))) as edge:
+        [peer] = await edge.opens("plc")
+        group = Group("hsp", b"", stamps, sessions=(1,))
+        route = Route(Kind.EVENT, "temp.high", "emm", edge.life.epoch, (group,))
+        records: list[EgressRecord] = []
+        for offset in range(10):
+            builder = EgressBuilder(0, offset, 1_000_000)
+            for index in range(15):
+                builder.deliver(index, 0, route, 0, frame)
+            records += map(decode_egress, builder.finish())
+        edge.kafka.reader_.put(*records)
+        assert (await peer.reads(150 * len(frame))).count(bytes(1_000)) == 150
+        assert edge.of("egress_delivered_total", "plc", outcome="undeliverable") == 0
 
 
 @in_a_loop
@@ -305,7 +330,7 @@ async def test_what_a_peer_cannot_take_is_undeliverable_and_what_comes_after_it_
     """hsp has no word for "too large": who gets more than it takes ends the connection, and would do so for ever."""
     monkeypatch.setattr("gateway.edge.carriers.links.FIRST_REST_SECONDS", 0.01)
     monkeypatch.setattr("gateway.edge.carriers.links.LONGEST_REST_SECONDS", 0.01)
-    large = bytes.fromhex("01 00000000 0007 00001000") + bytes(4096)
+    large = bytes.fromhex("01 00000000 0007 00000800") + bytes(2048)
     met: list[Peer] = []
 
     async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

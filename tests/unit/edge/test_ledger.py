@@ -7,15 +7,36 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.edge.egress.ledger import CHECKPOINTS, METADATA_BYTES, Checkpoint, Ledger, Resumption
-from gateway.egress import Position
+from gateway.egress import Group, Position
+from gateway.egress_codec import EgressBuilder, EgressRecord, Route, decode
+from gateway.event import Kind
 
 
 def ledger(offset: int = 100) -> Ledger:
     return Ledger(7, Checkpoint(offset, {}, 1_000))
 
 
+ROUTE = Route(Kind.EVENT, "temp.high", "emm", 7, (Group("emm", b"", addresses=(("devices", "192.0.2.7:9"),)),))
+
+
+def record(*positions: Position) -> EgressRecord:
+    """What the router wrote for one raw record."""
+    builder = EgressBuilder(positions[0].partition, positions[0].offset, 1_000_000)
+    for position in positions:
+        builder.deliver(position.index, position.part, ROUTE, 0, b"frame")
+    [value] = builder.finish()
+    return decode(value)
+
+
+def new_of(book: Ledger, end: int, *positions: Position) -> list[Position]:
+    """Handles a record, behind which the offset `end` stands, and returns what was new of it."""
+    new = book.begin(record(*positions))
+    book.done(end)
+    return [entry.position for entry in new]
+
+
 def handle(book: Ledger, offset: int, *, sessions: int = 0, owed: int = 0) -> None:
-    book.passes(Position(0, offset, 0))
+    book.begin(record(Position(0, offset, 0)))
     for _ in range(sessions):
         book.open(offset)
     for _ in range(owed):
@@ -23,13 +44,26 @@ def handle(book: Ledger, offset: int, *, sessions: int = 0, owed: int = 0) -> No
     book.done(offset + 1)
 
 
-def test_a_position_passes_once_and_nothing_before_it_passes_again() -> None:
+def test_a_position_is_new_once_and_nothing_before_it_is_new_again() -> None:
     book = ledger()
-    assert book.passes(Position(0, 5, 0))
-    assert book.passes(Position(0, 5, 0, part=1))
-    assert book.passes(Position(1, 2, 0))
-    assert not any(book.passes(old) for old in (Position(0, 5, 0), Position(0, 5, 0, part=1), Position(0, 4, 9)))
-    assert book.passes(Position(0, 5, 1))
+    first, more = [Position(0, 5, 0), Position(0, 5, 0, part=1)], Position(0, 5, 1)
+    assert new_of(book, 101, *first) == first
+    assert new_of(book, 102, Position(1, 2, 0)) == [Position(1, 2, 0)]
+    assert new_of(book, 103, *first) == []
+    assert new_of(book, 104, Position(0, 4, 9)) == []
+    assert new_of(book, 105, *first, more) == [more]
+
+
+def test_a_checkpoint_within_a_record_keeps_the_positions_of_before_it() -> None:
+    book = ledger()
+    handle(book, 100)
+    book.begin(record(Position(0, 101, 0), Position(0, 101, 1)))
+    book.open(101)
+    book.settle(101)
+    found = book.checkpoint(2_000)
+    assert found.checkpoint == Checkpoint(101, {0: Position(0, 100, 0)}, 2_000)
+    again = Ledger(8, found.checkpoint)
+    assert len(again.begin(record(Position(0, 101, 0), Position(0, 101, 1)))) == 2
 
 
 def test_what_nothing_is_open_of_may_be_committed() -> None:
@@ -90,7 +124,7 @@ def test_a_restart_from_any_commit_meets_every_open_delivery_and_judges_it_as_ne
         again = Ledger(8, found.checkpoint)
         assert all(at >= found.checkpoint.offset for at, _ in waiting)
         assert all(at >= found.sessions_to for at, is_owed in waiting if not is_owed)
-        assert all(again.passes(Position(0, at, 0)) for at in range(found.checkpoint.offset, offset + 1))
+        assert all(new_of(again, at + 1, Position(0, at, 0)) for at in range(found.checkpoint.offset, offset + 1))
 
 
 def test_what_was_committed_is_read_back() -> None:

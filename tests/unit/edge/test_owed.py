@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from gateway.edge.egress.owed import GIVEN_AT_ONCE
-from gateway.protocols.actions import Outcome
+from gateway.protocols.actions import Delivered, Outcome
 from tests.unit.edge.owed_store import PATIENCE, REDELIVER, FakeSession, Store
 
 
@@ -40,6 +40,17 @@ def test_what_a_session_did_not_confirm_goes_to_the_next_one_and_what_it_confirm
     store.hears(first, 2, Outcome.UNDELIVERABLE)  # the session ended first
     store.closes(first)
     assert store.opens().offsets == [0, 2, 3, 4]
+
+
+def test_deliveries_of_one_egress_record_are_kept_apart() -> None:
+    store = Store()
+    first = store.opens()
+    store.owes(3, record=0)
+    [_, middle, _] = [one.event_id for one in first.got]
+    store.owed.delivered(first, Delivered(first.got[1], Outcome.CONFIRMED))
+    store.closes(first)
+    assert [one.event_id for one in store.opens().got] == ["0-0-0", "0-2-0"]
+    assert (middle, store.ends) == ("0-1-0", [(0, "confirmed", "")])
 
 
 def test_what_the_peer_refuses_is_not_tried_again() -> None:

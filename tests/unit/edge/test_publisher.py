@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from gateway.config.settings import RecordSettings
 from gateway.edge.producer import NotTaken
@@ -205,7 +206,61 @@ async def test_datagrams_are_counted_by_record_for_whoever_added_them() -> None:
     await turn()
     assert one.settles == []
     await log.acknowledges()
+    await until(lambda: one.settles)
     assert (one.settles, other.settles) == ([(2, True)], [(1, True)])
+
+
+@in_a_loop
+async def test_an_acknowledgement_that_nobody_waits_for_wakes_nobody_until_the_next_records_leave() -> None:
+    log, tally = Log(RecordSettings(linger_milliseconds=1)), Counted()
+    log.publisher.add_datagrams(0, (SOURCE,), 1, (8,), b"datagram", tally)
+    await turn()
+    await log.acknowledges()
+    assert tally.settles == []
+    log.publisher.add_datagrams(0, (SOURCE,), 1, (8,), b"datagram", tally)
+    await log.has_written(2)
+    assert tally.settles == [(1, True)]
+
+
+@in_a_loop
+async def test_who_waits_until_all_is_settled_hears_of_what_was_acknowledged_before() -> None:
+    log, tally = Log(), Counted()
+    log.publisher.add_datagrams(0, (SOURCE,), 1, (8,), b"datagram", tally)
+    await turn()
+    await log.acknowledges()
+    assert await log.publisher.drained(5.0)
+    assert tally.settles == [(1, True)]
+
+
+@in_a_loop
+async def test_what_is_taken_just_before_the_records_leave_leaves_with_them() -> None:
+    log = Log(RecordSettings(linger_milliseconds=500))
+    assert not log.publisher.before_leaving(lambda: log.adds("never"))  # nothing waits
+    log.adds("first")
+    assert not log.publisher.before_leaving(lambda: log.adds("never"))  # it leaves at the end of this turn
+    await turn()
+    log.adds("second")
+    assert log.publisher.before_leaving(lambda: log.adds("third", b"late"))
+    await log.has_written(2)
+    assert [frame.data for frame in log.records()[1]] == [b"frame", b"late"]
+
+
+@in_a_loop
+async def test_who_takes_as_records_leave_may_be_called_again_at_the_next_time() -> None:
+    log, times = Log(RecordSettings(linger_milliseconds=50)), [asyncio.get_running_loop().time()]
+
+    def take() -> None:
+        times.append(asyncio.get_running_loop().time())
+        if len(times) < 4:
+            log.adds(f"taken {len(times)}")
+            assert log.publisher.before_leaving(take)
+
+    log.adds("first")
+    await turn()
+    log.adds("second")
+    assert log.publisher.before_leaving(take)
+    await until(lambda: len(times) == 4)
+    assert all(later - earlier > 0.04 for earlier, later in pairwise(times[1:]))
 
 
 @in_a_loop

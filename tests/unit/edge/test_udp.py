@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from contextlib import closing
+from functools import partial
 
 import pytest
 
@@ -45,6 +46,43 @@ async def test_datagrams_are_accepted_when_kafka_has_them_and_not_before() -> No
             assert edge.of("accepted_frames_total", "devices") == 0
             edge.kafka.producer_.acknowledge()
             await until(lambda: edge.of("accepted_frames_total", "devices") == 1)
+
+
+@in_a_loop
+async def test_datagrams_that_come_while_others_wait_for_their_record_leave_with_them() -> None:
+    edge_settings = {"id": "edge-0", "graceful_shutdown_limit_seconds": 5, "record": {"linger_milliseconds": 500}}
+    async with running(configured(DEVICES, edge=edge_settings)) as edge:
+        with closing(device(edge)) as sender:
+            sender.send(b"one")
+            await until(edge.kafka.frames)
+            sender.send(b"two")
+            await until(lambda: edge.of("received_frames_total", "devices") == 2)
+            sender.send(b"three")
+            await until(lambda: len(edge.kafka.frames()) == 3)
+            assert edge.kafka.frames() == [b"one", b"two", b"three"]
+            assert len([one for one in edge.kafka.producer_.written[2:] if one.topic == "test.raw"]) == 2
+            sender.send(b"four")  # and the edge ends while it is not looked at
+            sender.send(b"five")
+
+
+@in_a_loop
+async def test_a_socket_is_heard_whether_it_was_busy_or_at_rest_before() -> None:
+    async with running(configured(DEVICES)) as edge:
+        loop = asyncio.get_running_loop()
+        with closing(device(edge)) as sender:
+            for count, rest_seconds in enumerate((0.0, 0.0, 0.0, 0.05, 0.0, 0.05, 0.0)):
+                rested_at = loop.time() + rest_seconds
+                await until(partial(_is_past, loop, rested_at))
+                sender.send(b"packet")
+                await until(partial(_has_logged, edge, count + 1))
+
+
+def _is_past(loop: asyncio.AbstractEventLoop, seconds: float) -> bool:
+    return loop.time() >= seconds
+
+
+def _has_logged(edge: RunningEdge, frames: int) -> bool:
+    return len(edge.kafka.frames()) == frames
 
 
 @in_a_loop

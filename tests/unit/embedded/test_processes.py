@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 import gateway
-from gateway.embedded.processes import LOG_BYTES, Part, Processes, program, start_time
+from gateway.embedded.processes import LOG_BYTES, Part, Processes, program
+from gateway.embedded.record import start_time
 from gateway.errors import SetupError
 
 DEADLINE_SECONDS = 30.0

@@ -234,7 +234,10 @@ class TestTap:
     @pytest.mark.parametrize(
         ("arguments", "why"),
         [
-            (("--reason", "stale"), "--reason fits nothing at events: what is there can be chosen by --node"),
+            (
+                ("--reason", "stale"),
+                "--reason fits nothing at events: what is there can be chosen by --message-id,",
+            ),
             (("--at", "raw", "--subject", "a"), "--subject fits nothing at raw: "),
             (("--at", "raw", "--reason", "stale"), "--reason fits nothing at raw: "),
             (("--at", "egress", "--node", "node-3"), "--node fits nothing at egress: "),

@@ -29,7 +29,7 @@ from tests.unit.live.test_flow import look
 
 def said(**more: Any) -> dict[str, Any]:
     found = flow(look(100.0, a=edge(100), r=router(5)), look(101.0, a=edge(1_234), r=router(17)))
-    return {"mesh": "test", "at": "2026-01-31T12:00:00Z", "trouble": "", **found, "subjects": []} | more
+    return {"mesh": "test", "at": "2026-01-31T12:00:00Z", "trouble": "", **found, "subjects": [], "nodes": []} | more
 
 
 def shown(document: dict[str, Any]) -> str:
@@ -54,6 +54,15 @@ def test_no_line_is_wider_than_a_terminal_however_long_a_peer_s_words_are() -> N
 def test_what_peers_say_does_not_steer_the_terminal() -> None:
     subjects = [{"subject": "a\x1b[2Jb", "seen": 1, "share": 1.0, "per_second": None}]
     assert "\x1b" not in shown(said(subjects=subjects))
+
+
+def test_a_node_is_shown_by_what_people_call_it() -> None:
+    nodes = [
+        {"node": "9a1f4c3e-1111", "label": "garden sensor", "seen": 3, "share": 0.75, "per_second": 3.0},
+        {"node": "cn:plant-1", "label": None, "seen": 1, "share": 0.25, "per_second": 1.0},
+    ]
+    lines = shown(said(nodes=nodes)).splitlines()
+    assert [line.split("  ")[0] for line in lines[-2:]] == ["garden sensor (9a1f4c3e-1111)", "cn:plant-1"]
 
 
 def test_headings_and_trouble_stand_out_and_are_cut_to_the_terminal() -> None:

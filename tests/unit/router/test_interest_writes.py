@@ -78,6 +78,16 @@ def test_changes_of_one_record_go_into_one_record_a_partition() -> None:
     assert len(mesh.state.table) == 50
 
 
+def test_frames_whose_repeats_are_dropped_share_a_record_too() -> None:
+    mesh = MeshInALog(partitions=PARTITIONS)
+    peer = client(mesh)
+    mesh.forget_outputs()
+    asked = [request("mesh.subscribe", {"subject": f"a.{number}"}, number) for number in range(50)]
+    log_together(mesh, peer, *asked, asked[0])
+    assert [out.partition for out in mesh.of("raw")] == list(range(PARTITIONS))
+    assert names_of_changes(mesh.of("raw")[0].value or b"") == ["Put"] * 50
+
+
 def test_the_changes_of_one_frame_stay_in_their_order() -> None:
     mesh = MeshInALog()
     peer = mesh.open("hsp")

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gateway.embedded.processes import start_time
+from gateway.embedded.record import start_time
 from streaming_jobs.jvm_process import EXIT_CODE
 
 DEADLINE_SECONDS = 30.0

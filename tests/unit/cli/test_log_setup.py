@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from gateway.cli.logs import REPEAT_SECONDS, SaidOnce
+from gateway.cli.log_setup import REPEAT_SECONDS, SaidOnce
 
 
 def record(name: str, message: str, at: float) -> logging.LogRecord:

@@ -1,0 +1,57 @@
+"""The doctor: looks at a mesh from its configuration to its sockets, and says what is wrong and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from gateway.checkup.access import check_access
+from gateway.checkup.files import file_advice, file_faults
+from gateway.checkup.findings import Finding, Level
+from gateway.checkup.kafka import check_kafka
+from gateway.checkup.machine import check_machine
+from gateway.checkup.parts import check_parts
+from gateway.checkup.trust import check_trust
+from gateway.config import Config
+from gateway.live.parts import Part
+
+GROUPS = ("configuration", "machine", "kafka", "trust", "access", "parts")
+
+
+@dataclass(frozen=True, slots=True)
+class Checkup:
+    """What is looked at.
+
+    Args:
+        parts: the management addresses of the edges and the router.
+        is_running: a mesh runs on this machine from this configuration.
+    """
+
+    config: Config
+    parts: list[Part]
+    is_running: bool
+
+    def run(self, groups: Collection[str] = GROUPS) -> Iterator[Finding]:
+        """Yields the findings of the groups as they are made."""
+        checks: dict[str, Callable[[], Iterator[Finding]]] = {
+            "configuration": self._configuration,
+            "machine": lambda: check_machine(self.config, is_running=self.is_running),
+            "kafka": lambda: check_kafka(self.config),
+            "trust": lambda: check_trust(self.config, datetime.now(UTC)),
+            "access": lambda: check_access(self.config),
+            "parts": lambda: check_parts(self.parts),
+        }
+        for group in GROUPS:
+            if group in groups:
+                yield from checks[group]()
+
+    def _configuration(self) -> Iterator[Finding]:
+        faults = file_faults(self.config)
+        advice = [] if faults else [*self.config.advice(), *file_advice(self.config)]
+        for fault in faults:
+            yield Finding("configuration", Level.FAIL, str(fault), "meshgate validate")
+        for fault in advice:
+            yield Finding("configuration", Level.WARN, str(fault), "meshgate explain SETTING")
+        if not faults and not advice:
+            yield Finding("configuration", Level.OK, f"{self.config.path.name} is valid")

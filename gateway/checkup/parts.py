@@ -1,0 +1,63 @@
+"""The parts of a running mesh: whether each is ready, what it lacks, and whether all are of one version."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+from gateway import __version__
+from gateway.auth import trust_file
+from gateway.checkup.findings import Finding, Level
+from gateway.config import Config
+from gateway.embedded.probe import SUBJECT, probed_listener, send_probe
+from gateway.errors import SetupError
+from gateway.live.parts import Part
+from gateway.yaml_files.faults import ConfigError
+
+PROBE_SECONDS = 10.0
+"""A probe that takes longer is lost, as far as whoever waits for it is concerned."""
+SLOW_SECONDS = 1.0
+
+
+def check_parts(parts: list[Part]) -> Iterator[Finding]:
+    for part in parts:
+        yield _part(part)
+
+
+def _part(part: Part) -> Finding:
+    check = f"parts {part.name.removeprefix('the ')} {part.address}"
+    try:
+        readiness, version = part.readiness(), part.json("/version")["version"]
+    except (SetupError, ValueError, KeyError) as silent:
+        return Finding(check, Level.FAIL, str(silent), "start it: meshgate up, or meshgate edge and meshgate router")
+    if readiness["status"] != "ok":
+        missing = "; ".join(f"{what}: {why}" for what, why in readiness["missing"].items())
+        return Finding(check, Level.FAIL, f"not ready: {missing}", "meshgate logs, and the page of troubleshooting")
+    if away := readiness.get("away"):
+        text = "; ".join(f"{what} is away: {why}" for what, why in away.items())
+        return Finding(check, Level.WARN, text, "look at what is away: the part dials it again and again")
+    if version != __version__:
+        return Finding(check, Level.WARN, f"version {version}, and this is {__version__}", "upgrade one of them")
+    return Finding(check, Level.OK, f"ready, version {version}")
+
+
+def probe_path(config: Config, seconds: float = PROBE_SECONDS) -> Finding:
+    """Sends a signed event through Kafka and the router and back; judges how long it took."""
+    try:
+        identity = trust_file.load(config.trust, entry=config.identity.key).identity
+    except ConfigError as faulty:
+        return Finding("path probe", Level.FAIL, str(faulty.faults[0]), "meshgate check --only trust")
+    if identity is None or probed_listener(config, identity) is None:
+        text = f"there is no udp:// listener of emm where the gateway may publish and get {SUBJECT}"
+        return Finding("path probe", Level.WARN, text, "add one on loopback, so that the whole path can be tried")
+    begun = time.monotonic()
+    try:
+        took = send_probe(config, identity, seconds, threading.Event())
+    except (SetupError, OSError) as lost:
+        text = f"a signed event did not come through within {time.monotonic() - begun:.0f} s: {lost}"
+        return Finding("path probe", Level.FAIL, text, "meshgate check, then meshgate logs")
+    assert took is not None  # noqa: S101 - it was not stopped
+    level = Level.WARN if took > SLOW_SECONDS else Level.OK
+    remedy = "meshgate top shows which stage waits" if level else ""
+    return Finding("path probe", level, f"through the whole path in {took * 1000:.0f} ms", remedy, took, "seconds")

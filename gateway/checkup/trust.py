@@ -1,0 +1,112 @@
+"""Keys and certificates: whether they hold, for how many days more, and who can read them."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+from cryptography import x509
+
+from gateway.auth import trust_file
+from gateway.auth.key_admin import ListedKey, list_keys
+from gateway.checkup.findings import Finding, Level, graded
+from gateway.config import Config
+from gateway.config.needed_files import named_files
+from gateway.yaml_files.faults import ConfigError
+
+WARN_DAYS, FAIL_DAYS = 30.0, 3.0
+"""A month is time to renew a certificate in working hours; three days are not a weekend."""
+DAY_SECONDS = 86_400.0
+
+
+def check_trust(config: Config, now: datetime) -> Iterator[Finding]:
+    yield from _keys(config, now)
+    yield from _certificates(config, now)
+    yield from _readable(config)
+
+
+def _keys(config: Config, now: datetime) -> Iterator[Finding]:
+    if not config.trust.exists():
+        yield Finding("trust keys", Level.WARN, f"there is no {config.trust} yet", "meshgate up or init makes it")
+        return
+    try:
+        entry = config.identity.key
+        identity = trust_file.load(config.trust, entry=entry).identity
+        listed = list_keys(config.trust, now, entry=entry)
+    except ConfigError as faulty:
+        yield Finding("trust keys", Level.FAIL, str(faulty.faults[0]), "meshgate validate")
+        return
+    if identity is None:
+        yield Finding("trust gateway", Level.FAIL, f"{config.trust} has no entry {entry}", "meshgate up makes it")
+    yield judge_keys(listed, now)
+
+
+def judge_keys(listed: list[ListedKey], now: datetime) -> Finding:
+    """Judges the nodes by the key of each that holds longest: old keys end after every rotation, as they should."""
+    days: dict[str, float] = {}
+    for key in listed:
+        left = -1.0 if key.state == "expired" else _days_left(key.not_after, now)
+        days[key.node] = max(days.get(key.node, left), left)
+    ended = [node for node, left in days.items() if left <= 0]
+    ending = [node for node, left in days.items() if 0 < left <= WARN_DAYS]
+    remedy = "meshgate keys rotate NODE"
+    if ended:
+        return Finding("trust keys", Level.WARN, f"no key holds any more of {_some(ended)}", remedy, len(ended))
+    if ending:
+        return Finding("trust keys", Level.WARN, f"the last key ends within {WARN_DAYS:.0f} days of {_some(ending)}",
+                       remedy, len(ending))  # fmt: skip
+    return Finding("trust keys", Level.OK, f"{len(listed)} keys of {len(days)} nodes", value=0)
+
+
+def _days_left(not_after: str | None, now: datetime) -> float:
+    return (
+        float("inf") if not_after is None else (datetime.fromisoformat(not_after) - now).total_seconds() / DAY_SECONDS
+    )
+
+
+def _some(nodes: list[str]) -> str:
+    """
+    >>> _some(["a", "b", "c", "d"])
+    'a, b, c and 1 more'
+    """
+    more = f" and {len(nodes) - 3} more" if len(nodes) > 3 else ""
+    return ", ".join(nodes[:3]) + more
+
+
+def _certificates(config: Config, now: datetime) -> Iterator[Finding]:
+    for setting, path in named_files(config):
+        if path is not None and not setting.endswith(".key") and setting != "trust":
+            yield judge_certificates(setting, path, now)
+
+
+def judge_certificates(setting: str, path: Path, now: datetime) -> Finding:
+    """Judges a PEM file by the certificate in it that ends first."""
+    check = f"trust {setting}"
+    try:
+        ends = min(one.not_valid_after_utc for one in x509.load_pem_x509_certificates(path.read_bytes()))
+    except (OSError, ValueError) as unusable:
+        return Finding(
+            check, Level.FAIL, f"{path} is of no use: {unusable}", f"put a PEM file there, or mend {setting}"
+        )
+    days = (ends - now.astimezone(UTC)).total_seconds() / DAY_SECONDS
+    level = graded(days, warn_below=WARN_DAYS, fail_below=FAIL_DAYS)
+    remedy = "renew it: the edge takes it over without a restart" if level else ""
+    text = f"{path.name} ends in {days:.0f} days" if days > 0 else f"{path.name} ended {-days:.0f} days ago"
+    return Finding(check, level, text, remedy, round(days, 1), "days")
+
+
+def _readable(config: Config) -> Iterator[Finding]:
+    """Everyone on the machine could sign as the gateway, or as any node."""
+    secret = [("trust", config.trust)] + [(name, path) for name, path in named_files(config) if name.endswith(".key")]
+    open_files = [
+        f"{setting} ({path.name})"
+        for setting, path in dict(secret).items()
+        if path is not None and path.is_file() and path.stat().st_mode & stat.S_IROTH
+    ]
+    if open_files:
+        text = f"others on this machine can read {', '.join(open_files)}"
+        yield Finding("trust files", Level.WARN, text, "chmod 600")
+    else:
+        yield Finding("trust files", Level.OK, "only the owner can read secrets")

@@ -1,0 +1,84 @@
+"""The demo's plan: where its peers connect, and which keys its devices have."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from gateway.auth.key_admin import ensure_identity, labels_of, list_keys, revoke_key
+from gateway.cli.console import Exit
+from gateway.config import Config, parse
+from gateway.demo.devices import demo_devices
+from gateway.demo.traffic import addresses_of
+from tests.unit.cli.running import run
+from tests.unit.config.reading import read
+
+LISTENERS = """
+mesh: demo
+listeners:
+  - {name: secret, protocol: yamp, listen: tls://127.0.0.1:5142, tls: {cert: c, key: k}}
+  - {name: apps, protocol: yamp, listen: tcp://0.0.0.0:5042}
+  - {name: web, protocol: yamp, listen: ws://127.0.0.1:5043}
+  - {name: devices, protocol: emm, listen: udp://127.0.0.1:5050}
+  - {name: open, protocol: hsp, listen: tcp://127.0.0.1:0}
+  - {name: members, protocol: emp, listen: tcp://127.0.0.1:5040, require_login: true}
+  - {name: shop, protocol: wolpertinger, listen: tcp://0.0.0.0:5044}
+  - {name: shop-here, protocol: wolpertinger, listen: tcp://127.0.0.1:5144}
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Config:
+    ensure_identity(tmp_path / "keys.yaml")
+    return parse("mesh: demo", tmp_path / "meshgate.yaml", {})
+
+
+def test_each_protocol_is_reached_by_its_first_listener_without_proof_and_on_loopback_if_there_is_one() -> None:
+    assert addresses_of(read(LISTENERS)) == {
+        "yamp": "ws://127.0.0.1:5043",
+        "emm": "udp://127.0.0.1:5050",
+        "wolpertinger": "tcp://127.0.0.1:5144",
+    }
+
+
+def test_devices_get_keys_with_labels_once(config: Config) -> None:
+    first, second = demo_devices(config, 2), demo_devices(config, 3)
+    assert [device.is_new for device in (*first, *second)] == [True, True, False, False, True]
+    assert sorted(labels_of(config.trust).values()) == ["cellar sensor", "garden sensor", "kitchen sensor"]
+    assert [one.key.signer for one in first] == [one.key.signer for one in second[:2]]
+
+
+def test_a_device_whose_key_was_revoked_gets_another(config: Config) -> None:
+    demo_devices(config, 1)
+    now = datetime.now(UTC)
+    (key,) = [key for key in list_keys(config.trust, now) if not key.gateway]
+    revoke_key(config.trust, key.node, key.key_id, now=now)
+    (device,) = demo_devices(config, 1)
+    assert device.is_new
+    assert [one.state for one in list_keys(config.trust, now) if not one.gateway] == ["expired", "valid"]
+
+
+class TestVerb:
+    @pytest.fixture(autouse=True)
+    def folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        monkeypatch.chdir(tmp_path)
+        return tmp_path
+
+    def test_where_no_mesh_runs_it_says_so(self, folder: Path) -> None:
+        (folder / "meshgate.yaml").write_text(
+            "{mesh: demo, listeners: [{name: apps, protocol: yamp, listen: 'tcp://127.0.0.1:1'}]}"
+        )
+        result = run("demo")
+        assert result.exit_code == Exit.UNAVAILABLE
+        assert "left out: emm, emp, hsp, wolpertinger" in result.stderr
+        assert "tcp://127.0.0.1:1: connection refused: is the mesh running? (meshgate up)" in result.stderr
+
+    def test_without_a_listener_that_it_can_reach_there_is_nothing_to_do(self, folder: Path) -> None:
+        (folder / "meshgate.yaml").write_text("mesh: demo")
+        assert "there is no listener" in run("demo").stderr
+
+    @pytest.mark.parametrize("bound", [("--rate", "101"), ("--seconds", "0"), ("--devices", "7")])
+    def test_it_is_bounded(self, bound: tuple[str, str]) -> None:
+        assert run("demo", *bound).exit_code == Exit.USAGE
