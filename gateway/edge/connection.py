@@ -28,6 +28,7 @@ from gateway.edge.carriers.peer import Identity, Peer
 from gateway.edge.carriers.reading import Gate, Hold, Spending, Throttle
 from gateway.edge.mesh import Mesh
 from gateway.edge.metrics import ListenerMetrics
+from gateway.edge.outbox import Outbox
 from gateway.edge.session_log import SessionLog
 from gateway.edge.session_timer import SessionTimer
 from gateway.edge.terms import Terms
@@ -84,7 +85,7 @@ class Connection:
         self._unlogged = 0
         self._timer = SessionTimer(self._look_at_time)
         self._pump_is_due = False
-        self._unsent_bytes = 0
+        self._outbox = Outbox(session, carrier, mesh.memory)
         self._admission = Admission(self.leave, peer.proofs, must_log_in=terms.require_login)
         self._gate = Gate(carrier.pause_reading, carrier.resume_reading)
         self._has_heard = False
@@ -183,12 +184,11 @@ class Connection:
 
     @property
     def queued_bytes(self) -> int:
-        return self._carrier.queued_bytes() + self._unsent_bytes
+        return self._outbox.queued_bytes
 
     @property
     def held_bytes(self) -> int:
-        """What the edge holds in memory for this session alone."""
-        return self._carrier.own_queued_bytes() + self._unsent_bytes + self.session.held_bytes
+        return self._outbox.held_bytes
 
     @property
     def is_over(self) -> bool:
@@ -213,14 +213,14 @@ class Connection:
     def deliver(self, delivery: Delivery) -> None:
         """Written at the end of this turn of the loop, with all else that is delivered in it."""
         self.pending += 1
-        full = not self._has_room()
+        full = not self._outbox.has_room(self.terms.limits.queue_bytes)
         if full or (self.session.half_closed and delivery.kind is Kind.REQUEST):
             if delivery.kind is Kind.REQUEST and delivery.reply is not None:
                 self._session_log.abandon((delivery.reply,), MeshError.UNDELIVERABLE)
             why = "the peer reads too slowly" if full else "the peer answers no more"
             self._delivered(Delivered(delivery, Outcome.UNDELIVERABLE, why))
             return
-        self._unsent_bytes += len(delivery.frame)
+        self._outbox.unsent_bytes += len(delivery.frame)
         try:
             self.session.deliver(delivery, self._loop.time())
         except Exception:
@@ -236,25 +236,15 @@ class Connection:
 
         Returns False, and does nothing, where each must go through `deliver`.
         """
-        if not self._has_room(size) or not self.session.write_events(frames):
+        if not self._outbox.has_room(self.terms.limits.queue_bytes, size) or not self.session.write_events(frames):
             return False
-        self._unsent_bytes += size
+        self._outbox.unsent_bytes += size
         self.delivered_frames += len(frames)
         return True
 
-    def _has_room(self, size: int = 0) -> bool:
-        """Whether so much more may wait for the peer. What was not yet written to it does not show that it is slow."""
-        limit = self.terms.limits.queue_bytes
-        if self._unsent_bytes and self.queued_bytes + size > limit:
-            self.flush()
-        return self.queued_bytes + size <= limit
-
     def flush(self) -> None:
         """Writes what the session has to say, and nothing else that `pump` does."""
-        self._unsent_bytes = 0
-        if messages := self.session.data_to_send():
-            self._mesh.memory.count(sum(map(len, messages)))
-            self._carrier.write(messages)
+        self._outbox.flush()
 
     @property
     def is_confidential(self) -> bool:
@@ -308,7 +298,7 @@ class Connection:
         self._pump_is_due = False
         for action in self.session.actions():
             self._act(action)
-        self.flush()
+        self._outbox.flush()
         if self.end is not None:
             self._carrier.close(self.end.reason)
         elif self.session.half_closed and not self.owes_word:
