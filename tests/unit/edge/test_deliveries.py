@@ -330,7 +330,7 @@ async def test_what_a_peer_cannot_take_is_undeliverable_and_what_comes_after_it_
     """hsp has no word for "too large": who gets more than it takes ends the connection, and would do so for ever."""
     monkeypatch.setattr("gateway.edge.carriers.links.FIRST_REST_SECONDS", 0.01)
     monkeypatch.setattr("gateway.edge.carriers.links.LONGEST_REST_SECONDS", 0.01)
-    large = bytes.fromhex("01 00000000 0007 00000800") + bytes(2048)
+    large = bytes.fromhex("01 00000000 0007 00001000") + bytes(4096)
     met: list[Peer] = []
 
     async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
