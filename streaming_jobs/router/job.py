@@ -198,6 +198,7 @@ class Router:
         self._metrics.lane_mode(lane.name, is_realtime=lane.is_realtime)
 
     def _keep_running(self, lane: Lane) -> None:
+        lane.begin_real_time()
         if (failure := lane.failure()) is None:
             return
         if not lane.start_again():
