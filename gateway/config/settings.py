@@ -116,8 +116,9 @@ class Limits(Section):
     and are refused where that would take longer than `handshake_seconds`. 500 handshakes of TLS take half of the edge's
     thread."""
     unauthenticated_bytes_per_second: Bytes = 8_388_608
-    """All datagrams of a listener with `unauthenticated: accept` together may have at most so many bytes a second;
-    beyond it they are dropped and counted. Whatever comes is kept for days before anybody judges it."""
+    """All datagrams of a listener that takes them from anybody (`unauthenticated: accept`, `public_key: any`) together
+    may have at most so many bytes a second; beyond it they are dropped and counted. Whatever comes is kept for days
+    before anybody judges it."""
     in_flight_bytes: Bytes = 268_435_456
     """An edge holds at most so many bytes that Kafka has not acknowledged; beyond it TCP peers wait, and datagrams are
     dropped and counted. It holds for an edge as a whole: in a listener it says nothing."""

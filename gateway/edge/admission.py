@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Callable
 
+from gateway.edge.carriers.peer import Identity
 from gateway.protocols.actions import Farewell
 
 MAX_FAILED_LOGINS = 5
@@ -18,14 +19,15 @@ MAX_FAILED_LOGINS = 5
 
 
 class Admission:
-    """`leave` ends the session with a goodbye."""
+    """`leave` ends the session with a goodbye. `proofs`: what the connection has proven before the session began."""
 
-    def __init__(self, leave: Callable[[Farewell], None], *, must_log_in: bool) -> None:
+    def __init__(self, leave: Callable[[Farewell], None], proofs: tuple[Identity, ...], *, must_log_in: bool) -> None:
         self._loop = asyncio.get_running_loop()
         self._leave = leave
         self._must_log_in = must_log_in
         self._failed_logins = 0
         self._deadline: asyncio.TimerHandle | None = None
+        self._rely_on(proofs)
 
     def lacks_login(self, node: str) -> bool:
         """True if a session of this node, "" where nothing is proven, must not reach the mesh yet."""
@@ -36,8 +38,17 @@ class Admission:
         if self._deadline is None:
             self._deadline = self._loop.call_later(seconds, self._leave, Farewell.LOGIN_REQUIRED)
 
-    def proven(self, until: float) -> None:
-        """Lets the session go on until then, in seconds since the epoch."""
+    def proven(self, identity: Identity) -> None:
+        """Lets the session go on for as long as its first proof holds, and that of its latest login."""
+        self._rely_on((self._proofs[0], identity))
+
+    def is_still_proven(self) -> bool:
+        """True while no proof of the session has been withdrawn."""
+        return all(proof.holds() for proof in self._proofs)
+
+    def _rely_on(self, proofs: tuple[Identity, ...]) -> None:
+        self._proofs = proofs
+        until = min(proof.until for proof in proofs)
         self.ended()
         if until < math.inf:
             self._deadline = self._loop.call_later(max(until - time.time(), 0.0), self._leave, Farewell.EXPIRED)

@@ -3,8 +3,6 @@
     carrier ──receive──► session ──FramesReceived──► raw log ──logged──► session ──► carrier
     mesh ──deliver──► session ──► carrier            session ──Delivered──► mesh
 
-It is long, for it is one state: whatever ends, holds or fills a connection bears on all else of it.
-
 Invariants
 1. A session opens and closes in the raw log, in order with its own frames.
 2. While we do not read, for our own reasons, the peer is not blamed for its silence.
@@ -20,21 +18,23 @@ import asyncio
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol
 
 from gateway.config import Limits
 from gateway.edge.admission import Admission
 from gateway.edge.carriers.carrier import Carrier
 from gateway.edge.carriers.peer import Identity, Peer
-from gateway.edge.carriers.reading import Gate, Hold, Throttle
-from gateway.edge.memory_budget import MemoryBudget
+from gateway.edge.carriers.reading import Gate, Hold, Spending, Throttle
+from gateway.edge.mesh import Mesh
 from gateway.edge.metrics import ListenerMetrics
-from gateway.edge.publisher import RawPublisher
+from gateway.edge.session_log import SessionLog
+from gateway.edge.session_timer import SessionTimer
+from gateway.edge.terms import Terms
 from gateway.event import Auth, Kind
 from gateway.faults import Faults
 from gateway.protocols.actions import (
+    OUR_ENDS,
     REACHED,
     Action,
     Delivered,
@@ -53,9 +53,8 @@ from gateway.protocols.actions import (
 )
 from gateway.protocols.session import Session
 from gateway.protocols.spec import Options
-from gateway.raw_log import mesh_frames
-from gateway.raw_log.frames import LINK_FACT, REDELIVER_FACT, Facts, ReplyAddress, Source, session_id
-from gateway.raw_log.mesh_frames import MESH, SessionClosed, SessionOpened
+from gateway.raw_log.frames import ReplyAddress, Source
+from gateway.raw_log.mesh_frames import SessionOpened
 from gateway.reasons import MeshError, Reason
 
 log = logging.getLogger(__name__)
@@ -63,46 +62,6 @@ _faults = Faults(log)
 
 LEAVE_SECONDS = 5.0
 """For what a protocol still waits for after its goodbye (acknowledgements that are owed)."""
-
-VERDICTS = frozenset(Reason) - {Reason.TIMEOUT, Reason.OVERLOAD}
-"""What ends a session by its name is the verdict on a frame, and counts as one refused; all else is not."""
-
-OUR_ENDS = frozenset(Farewell) - {Farewell.INTERNAL}
-"""Why a session ends that has nothing to do with what its peer was sent."""
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """What holds for the sessions of a listener or link. `redeliver_seconds`: only where the node is proven.
-    `require_login`: nobody reaches the mesh who has not proven who it is."""
-
-    listener: str
-    limits: Limits
-    subscribe: tuple[str, ...] = ()
-    serve: tuple[str, ...] = ()
-    redeliver_seconds: int = 0
-    require_login: bool = False
-
-
-class Mesh(Protocol):
-    """The edge as its connections see it."""
-
-    edge: str
-    epoch: int
-    publisher: RawPublisher
-    memory: MemoryBudget
-
-    def opened(self, connection: Connection) -> int:
-        """Takes it in; gives it its number."""
-
-    def known(self, connection: Connection) -> None:
-        """Its opening has been logged: it may be given deliveries."""
-
-    def log_in(self, connection: Connection, asked: LoginAsked) -> None:
-        """Judges the token in a request, and answers it."""
-
-    def ended(self, connection: Connection) -> None: ...
-    def delivered(self, connection: Connection, end: Delivered) -> None: ...
 
 
 class Connection:
@@ -116,32 +75,32 @@ class Connection:
         self.terms = terms
         self._metrics = metrics
         self.number = 0
-        self.source = Source(session.protocol, terms.listener, mesh.edge, mesh.epoch, 0, *_named(peer))
+        source = Source(session.protocol, terms.listener, mesh.edge, mesh.epoch, 0, peer.address, peer.node, peer.auth)
+        self._session_log = SessionLog(mesh.publisher, source)
         self.connected_at = time.time()
-        self.received_frames = 0
-        self.delivered_frames = 0
-        self.pending = 0
+        self.received_frames = self.delivered_frames = self.pending = 0
         self.end: Terminated | None = None
         self._override: Terminated | None = None
-        self._partition = 0
         self._unlogged = 0
-        self._new_frames = self._new_bytes = 0
-        self._new_seconds = 0.0
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer = SessionTimer(self._look_at_time)
         self._pump_is_due = False
         self._unsent_bytes = 0
-        self._admission = Admission(self.leave, must_log_in=terms.require_login)
-        self._stand_by(peer.proofs)
+        self._admission = Admission(self.leave, peer.proofs, must_log_in=terms.require_login)
         self._gate = Gate(carrier.pause_reading, carrier.resume_reading)
         self._has_heard = False
         self._buffered = 0
         self._progress_at = self._loop.time()
+        self._spending = Spending(self._loop.time)
         self.use(terms.limits)
+
+    @property
+    def source(self) -> Source:
+        return self._session_log.source
 
     def use(self, limits: Limits) -> None:
         """Limits that hold from now on."""
         self.terms = replace(self.terms, limits=limits)
-        self._throttle = Throttle(limits, self._loop.time())
+        self._spending.throttle = Throttle(limits, self._loop.time())
         self._carrier.limit_writes(2 * limits.queue_bytes, limits.queue_bytes)
 
     # -- from the carrier --------------------------------------------------------------------------------------
@@ -158,7 +117,7 @@ class Connection:
         self._metrics.received_bytes.inc(len(data))
         self._mesh.memory.count(len(data))
         self._has_heard = True
-        self._new_bytes += len(data)
+        self._spending.bytes += len(data)
         self.session.receive(data, now)
         buffered = self.session.buffered_bytes
         if buffered < self._buffered + len(data):  # something whole was in it
@@ -167,23 +126,10 @@ class Connection:
         self.pump()
 
     def account(self, seconds: float) -> None:
-        """Charges the session for what a read has brought, and for the time that it took, once that is worth a look."""
-        throttle = self._throttle
-        self._new_seconds += seconds
-        if (
-            self._new_frames >= throttle.notable_frames
-            or self._new_bytes >= throttle.notable_bytes
-            or self._new_seconds >= throttle.notable_seconds
-            or self.session.control_frames
-        ):
-            self._charge(throttle)
-
-    def _charge(self, throttle: Throttle) -> None:
-        """What was too much is read later."""
-        spent = self._new_frames, self._new_bytes, self._new_seconds, self.session.control_frames
-        self._new_frames = self._new_bytes = self.session.control_frames = 0
-        self._new_seconds = 0.0
-        seconds = throttle.take(*spent, self._loop.time())
+        """Charges the session for what a read has brought, and for the time that it took: the rest is read later."""
+        session = self.session
+        seconds = self._spending.charge(seconds, session.control_frames)
+        session.control_frames = 0
         if seconds and self.end is None:
             self._metrics.throttled_seconds.inc(seconds)
             self._gate.hold(Hold.RATE)
@@ -270,7 +216,7 @@ class Connection:
         full = not self._has_room()
         if full or (self.session.half_closed and delivery.kind is Kind.REQUEST):
             if delivery.kind is Kind.REQUEST and delivery.reply is not None:
-                self._abandon((delivery.reply,), MeshError.UNDELIVERABLE)
+                self._session_log.abandon((delivery.reply,), MeshError.UNDELIVERABLE)
             why = "the peer reads too slowly" if full else "the peer answers no more"
             self._delivered(Delivered(delivery, Outcome.UNDELIVERABLE, why))
             return
@@ -317,16 +263,12 @@ class Connection:
 
     def identify(self, identity: Identity) -> None:
         """The peer has proven who it is. What it has subscribed to is judged again as that node's."""
-        self._stand_by((self._proofs[0], identity))
+        self._admission.proven(identity)
         self._opened(replace(self.source, node=identity.node, auth=Auth.SESSION))
-
-    def _stand_by(self, proofs: tuple[Identity, ...]) -> None:
-        self._proofs = proofs
-        self._admission.proven(min(proof.until for proof in proofs))
 
     def judge_again(self, options: Options, *, require_login: bool) -> None:
         """Ends the session if its peer would not be let in now as what it is."""
-        if not (all(proof.holds() for proof in self._proofs) and self.session.is_still_proven(options)):
+        if not (self._admission.is_still_proven() and self.session.is_still_proven(options)):
             self.leave(Farewell.REVOKED)
         elif require_login and self.number and self.source.auth is Auth.NONE:
             self.leave(Farewell.LOGIN_REQUIRED)
@@ -359,25 +301,6 @@ class Connection:
         self.fail(Farewell.OVER_BUDGET, f"{self.held_bytes} bytes were held for it")
         self.abort()
 
-    def describe(self) -> dict[str, Any]:
-        source = self.source
-        return {
-            "session": source.session_id,
-            "protocol": source.protocol,
-            "listener": source.listener,
-            "peer": source.peer,
-            "node": source.node,
-            "auth": source.auth.value,
-            "dialled": self.session.settings.dialled,
-            "connected_at": self.connected_at,
-            "received_frames": self.received_frames,
-            "delivered_frames": self.delivered_frames,
-            "queue_bytes": self.queued_bytes,
-            "pending_deliveries": self.pending,
-            "open_requests": self.session.open_requests,
-            "served_requests": self.session.open_served,
-        }
-
     # -- what the session wants --------------------------------------------------------------------------------
 
     def pump(self) -> None:
@@ -391,7 +314,9 @@ class Connection:
         elif self.session.half_closed and not self.owes_word:
             self.receive_eof()
         else:
-            self._set_timer()
+            due = self._progress_at + self.terms.limits.idle_seconds
+            wanted = self.session.get_timer()
+            self._timer.look_by(due if wanted is None else min(due, wanted))
 
     def _act(self, action: Action) -> None:
         match action:
@@ -400,37 +325,34 @@ class Connection:
             case Delivered():
                 self._delivered(action)
             case Opened(facts):
-                self._opened(replace(self.source, facts=self._facts(facts)))
+                self._opened(replace(self.source, facts=self.terms.facts(facts, dialled=self.session.settings.dialled)))
             case Identified(node):
                 self.identify(Identity(node))
             case LoginAsked():
                 self._mesh.log_in(self, action)
             case FrameRefused(reason, _):
-                self._new_frames += 1
+                self._spending.frames += 1
                 self._metrics.refused(reason)
             case RequestEnded(outcome):
                 self._metrics.request_ended(outcome)
             case RequestsAbandoned(replies, error):
-                self._abandon(replies, error)
+                self._session_log.abandon(replies, error)
             case RequestDropped(request, subject):
-                self.drop(self._reply_to(request, subject))
+                self._session_log.drop_request(request, subject)
             case Terminated():
                 self._terminated(self._override or action)
 
     def _log(self, received: FramesReceived) -> None:
         now, count = self._loop.time(), len(received.lengths)
         self.received_frames += count
-        self._new_frames += count
+        self._spending.frames += count
         self._metrics.received_frames.inc(count)
         if not self.number:  # held back until somebody is proven, and so is nobody's frame
             self._metrics.rejected(Reason.UNAUTHENTICATED, count)
             self.leave(Farewell.LOGIN_REQUIRED)
             return
-        settled = partial(self._settled, received.tag, count, now)
         self._unlogged += received.tag is not None
-        self._mesh.publisher.add_run(
-            self._partition, self.source, received.data, received.lengths, replies=received.replies, settled=settled
-        )
+        self._session_log.add_frames(received, partial(self._settled, received.tag, count, now))
 
     def _settled(self, tag: int | None, count: int, received_at: float, accepted: bool) -> None:
         """The frames are on all in-sync replicas; or Kafka will never take them."""
@@ -452,83 +374,41 @@ class Connection:
         self.delivered_frames += end.outcome in REACHED
         self._mesh.delivered(self, end)
 
-    def _facts(self, negotiated: Facts) -> Facts:
-        """With what the router must know of this session beside."""
-        facts = dict(negotiated)
-        if self.session.settings.dialled:
-            facts[LINK_FACT] = True
-        if self.terms.redeliver_seconds:
-            facts[REDELIVER_FACT] = self.terms.redeliver_seconds
-        return facts
-
     def _opened(self, source: Source) -> None:
+        self._session_log.source = source
         if self._admission.lacks_login(source.node):
-            self.source = source
             self._admission.wait_for_login(self.terms.limits.handshake_seconds)
             return
         again = self.number != 0
         if not again:
             self.number = self._mesh.opened(self)
             self._carrier.standing.opened()
-            name = session_id(source.edge, source.epoch, self.number)
-            source = replace(source, session=self.number, node=source.node or f"anon:{source.edge}:{name}")
-            self._partition = self._mesh.publisher.partition_of(source.node.encode())
-        self.source = source
+            self._session_log.take_number(self.number)
         terms = self.terms
-        said = SessionOpened(self.session.protocol, terms.subscribe, terms.serve, again)
-        self._mesh_frame(mesh_frames.encode(said))
+        self._session_log.open(SessionOpened(self.session.protocol, terms.subscribe, terms.serve, again))
         if not again:
             self._mesh.known(self)
 
     def _terminated(self, end: Terminated) -> None:
         self.end = end
         self._admission.ended()
-        if self._timer is not None:
-            self._timer.cancel()
+        self._timer.cancel()
         if self.number:
-            closed = SessionClosed(self.session.protocol, end.reason)
-            self._mesh_frame(mesh_frames.encode(closed))
-        if end.reason in VERDICTS:
-            self._metrics.refused(end.reason)
+            self._session_log.close(end.reason)
+        self._metrics.session_ended(end.reason)
         self._carrier.standing.ended(end.reason)
         self._mesh.ended(self)
         said = {"listener": self.source.listener, "session": self.number, "peer": self.source.peer}
         level = logging.INFO if self.number else logging.DEBUG  # who never had a session may come in thousands
         log.log(level, "session closed", extra=said | {"reason": end.reason, "detail": end.detail})
 
-    def _abandon(self, replies: tuple[ReplyAddress, ...], error: MeshError) -> None:
-        self._mesh_frame(mesh_frames.encode(mesh_frames.RequestsAbandoned(error)), replies)
-
     def drop(self, reply: ReplyAddress) -> None:
         """Nobody waits for the answer to this request any more."""
-        self._mesh_frame(mesh_frames.encode(mesh_frames.RequestDropped()), (reply,))
-
-    def _reply_to(self, request: str, subject: str) -> ReplyAddress:
-        source = self.source
-        where = source.protocol, source.listener, source.edge, source.epoch, source.session
-        return ReplyAddress(*where, request, subject, facts=source.facts)
-
-    def _mesh_frame(self, frame: bytes, replies: tuple[ReplyAddress, ...] = ()) -> None:
-        """About this session, in order with its frames."""
-        source = replace(self.source, protocol=MESH)
-        self._mesh.publisher.add_run(self._partition, source, frame, (len(frame),), replies=replies)
+        self._session_log.drop(reply)
 
     # -- time --------------------------------------------------------------------------------------------------
 
-    def _set_timer(self) -> None:
-        """Keeps the earliest timer that was ever needed; one that comes too early only looks and sets the next."""
-        due = self._progress_at + self.terms.limits.idle_seconds
-        wanted = self.session.get_timer()
-        if wanted is not None and wanted < due:
-            due = wanted
-        if self._timer is not None:
-            if self._timer.when() <= due:
-                return
-            self._timer.cancel()
-        self._timer = self._loop.call_at(due, self._time_is_up)
-
-    def _time_is_up(self) -> None:
-        self._timer = None
+    def _look_at_time(self) -> None:
         now = self._loop.time()
         if self._gate.is_ours or self.session.half_closed:
             self.session.excuse_silence(now)
@@ -540,7 +420,3 @@ class Connection:
                 self.leave(Farewell.IDLE)
         self.session.handle_timer(now)
         self.pump()
-
-
-def _named(peer: Peer) -> tuple[str, str, Auth]:
-    return peer.address, peer.node, peer.auth

@@ -129,6 +129,10 @@ class EdgeMetrics:
         self._open_requests = open_requests
 
 
+VERDICTS = frozenset(Reason) - {Reason.TIMEOUT, Reason.OVERLOAD}
+"""What ends a session by its name is the verdict on a frame, and counts as one refused; all else is not."""
+
+
 class ListenerMetrics:
     """The series of one listener or link, found once."""
 
@@ -166,6 +170,11 @@ class ListenerMetrics:
         """A frame that was received, and goes no further."""
         self.received_frames.inc()
         self.rejected(reason)
+
+    def session_ended(self, reason: str) -> None:
+        """Counts a refused frame if its verdict has ended the session."""
+        if reason in VERDICTS:
+            self.refused(reason)
 
     def rejected(self, reason: str, count: int = 1) -> None:
         self._rejected(str(reason)).inc(count)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
 from http import HTTPStatus
 from importlib.resources import files
+from typing import Any
 
 from gateway.address import parse_address
 from gateway.config import Config
@@ -22,6 +23,27 @@ PAGE_SPEAKS = "yamp"
 NOTHING_OFFERED = '<script type="application/json" id="offered">[]</script>'
 
 
+def describe(connection: Connection) -> dict[str, Any]:
+    """Returns what pages show of a session."""
+    source, session = connection.source, connection.session
+    return {
+        "session": source.session_id,
+        "protocol": source.protocol,
+        "listener": source.listener,
+        "peer": source.peer,
+        "node": source.node,
+        "auth": source.auth.value,
+        "dialled": session.settings.dialled,
+        "connected_at": connection.connected_at,
+        "received_frames": connection.received_frames,
+        "delivered_frames": connection.delivered_frames,
+        "queue_bytes": connection.queued_bytes,
+        "pending_deliveries": connection.pending,
+        "open_requests": session.open_requests,
+        "served_requests": session.open_served,
+    }
+
+
 class PeersPage:
     """Asked from the management's threads: what is read there is read at once, what is done is done in the loop."""
 
@@ -32,7 +54,7 @@ class PeersPage:
     def show(self, query: Mapping[str, str]) -> Answer:
         """`GET /peers`, all; `?session=ID`, that one."""
         wanted = query.get("session")
-        shown = [one.describe() for one in self._sessions() if wanted in (None, one.source.session_id)]
+        shown = [describe(one) for one in self._sessions() if wanted in (None, one.source.session_id)]
         return json_answer(HTTPStatus.OK, shown)
 
     def command(self, below: str) -> Answer:

@@ -18,7 +18,7 @@ from gateway.edge.connection import Connection
 from gateway.edge.kafka_clients import Clients, KafkaClients
 from gateway.edge.life import Life
 from gateway.edge.metrics import EdgeMetrics
-from gateway.edge.pages import ExamplePage, PeersPage
+from gateway.edge.pages import ExamplePage, PeersPage, describe
 from gateway.errors import SetupError
 from gateway.live.exposition import samples_in
 from gateway.live.page import LivePage
@@ -44,7 +44,7 @@ class Edge:
         self._watch = ConfigWatch(config, time.monotonic)
         self._registry = CollectorRegistry()
         self.life = Life(config, EdgeMetrics(config, self._registry), clients or KafkaClients())
-        self._live = LivePage(lambda: self.config, lambda: samples_in(self._registry), self._sessions, self._away)
+        self._live = LivePage(lambda: self.config, lambda: samples_in(self._registry), self._described, self._away)
         self._reread = asyncio.Event()
         self.management_port = 0
         self.is_draining = False
@@ -146,6 +146,9 @@ class Edge:
 
     def _sessions(self) -> Iterable[Connection]:
         return self.life.sessions if self.life.has_begun else ()
+
+    def _described(self) -> Iterable[dict[str, Any]]:
+        return map(describe, self._sessions())
 
     def _away(self) -> list[dict[str, Any]]:
         return self.life.endpoints.away() if self.life.has_begun else []

@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterator
 from gateway.config import Config, Endpoint, Limits, Link, Listener
 from gateway.edge.carriers.carrier import Carrier
 from gateway.edge.carriers.peer import Peer
-from gateway.edge.connection import Connection, Terms
+from gateway.edge.connection import Connection
 from gateway.edge.egress.delivery import Ends, HandedDelivery, Receiver
 from gateway.edge.egress.owed import Owed
 from gateway.edge.logins import Logins
 from gateway.edge.memory_budget import MemoryBudget
 from gateway.edge.metrics import EdgeMetrics
 from gateway.edge.publisher import RawPublisher
+from gateway.edge.terms import Terms
 from gateway.egress import EdgeRestarted
 from gateway.event import Auth
 from gateway.protocols import protocols

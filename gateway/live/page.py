@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
 from importlib.resources import files
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 
 from gateway import __version__
 from gateway.clock import now_us
@@ -50,19 +50,13 @@ SECURITY = {
 TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
 
 
-class Described(Protocol):
-    """A session."""
-
-    def describe(self) -> dict[str, Any]: ...
-
-
-Sessions = Callable[[], Iterable[Described]]
+Sessions = Callable[[], Iterable[dict[str, Any]]]
 Away = Callable[[], list[dict[str, Any]]]
 
 
 class LivePage:
-    """`tell`: this edge's own metrics. `sessions`: those that stand. `away`: links and listeners whose other side is
-    not there. May be asked from any thread."""
+    """`tell`: this edge's own metrics. `sessions`: what is shown of those that stand. `away`: links and listeners whose
+    other side is not there. May be asked from any thread."""
 
     def __init__(self, config: Callable[[], Config], tell: Tell, sessions: Sessions, away: Away) -> None:
         self._config, self._tell, self._sessions, self._away = config, tell, sessions, away
@@ -81,7 +75,7 @@ class LivePage:
     def now(self) -> Answer:
         viewing = self._asked()
         config = self._config()
-        sessions = [one.describe() for one in islice(self._sessions(), SHOWN_SESSIONS)]
+        sessions = list(islice(self._sessions(), SHOWN_SESSIONS))
         return _json({
             "mesh": config.mesh,
             "edge": config.edge.id,

@@ -125,6 +125,10 @@ class Farewell(StrEnum):
     OVER_BUDGET = "over_budget"
 
 
+OUR_ENDS = frozenset(Farewell) - {Farewell.INTERNAL}
+"""Why a session ends that has nothing to do with what its peer was sent."""
+
+
 @dataclass(frozen=True, slots=True)
 class Terminated:
     """The session has ended. `reason` is a slug for the metric: a `Reason`, a `Farewell`, `bye`, `eof`, `peer_error`,

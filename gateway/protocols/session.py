@@ -18,13 +18,12 @@ Invariants
 
 from __future__ import annotations
 
-import struct
-import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence, Sized
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from gateway.errors import place_of
 from gateway.event import Kind
 from gateway.protocols.actions import (
     Action,
@@ -132,7 +131,7 @@ class Session(ABC):
             return
         except Exception as fault:
             # A fault of ours must not take other sessions with it, nor may the peer try it again on this one.
-            self._terminate(Reason.INTERNAL, _place_of(fault))
+            self._terminate(Reason.INTERNAL, place_of(fault))
             return
         if not self.closed:
             del self._buffer[:used]
@@ -411,19 +410,3 @@ class Session(ABC):
     def _has_room(self, open_requests: Sized) -> bool:
         own = len(open_requests)
         return own < self.max_open_requests and self._budget.has_room(own)
-
-
-def _place_of(fault: Exception) -> str:
-    """Where it happened; its text is left out, which may quote what the peer sent."""
-    at = traceback.extract_tb(fault.__traceback__)[-1]
-    return f"{type(fault).__name__} in {at.name}, line {at.lineno} of {at.filename.rpartition('/')[2]}"
-
-
-def stamped(frame: bytes, stamps: tuple[int, ...], form: struct.Struct, number: int) -> bytes:
-    """The frame with an id of this connection written at each stamp."""
-    if not stamps:
-        return frame
-    written = bytearray(frame)
-    for at in stamps:
-        form.pack_into(written, at, number)
-    return bytes(written)

@@ -35,13 +35,8 @@ class Options(BaseModel):
 
     @property
     def admits_unproven(self) -> bool:
-        """Whether peers are taken in that have not proven who they are."""
+        """True if frames are taken from peers that have not proven who they are."""
         return True
-
-    @property
-    def takes_unauthenticated(self) -> bool:
-        """True if frames are taken from anybody, without a session and without a proof of who sent them."""
-        return False
 
     def for_router(self) -> Self:
         """What decoding and encoding need: without the secrets that only a session has a use for."""

@@ -154,6 +154,35 @@ class Throttle:
         return max(self._frames, self._bytes, self._cpu, self._controls, 0.0)
 
 
+class Spending:
+    """Adds up what a stream costs, and asks its throttle once that is worth a look. `clock`: seconds, monotonic."""
+
+    __slots__ = ("_clock", "bytes", "frames", "seconds", "throttle")
+
+    throttle: Throttle
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self.frames = self.bytes = 0
+        self.seconds = 0.0
+
+    def charge(self, seconds: float, controls: int) -> float:
+        """Adds the edge's time and the control frames of a read. Returns for how long there must be no other."""
+        self.seconds += seconds
+        throttle = self.throttle
+        if not (
+            self.frames >= throttle.notable_frames
+            or self.bytes >= throttle.notable_bytes
+            or self.seconds >= throttle.notable_seconds
+            or controls
+        ):
+            return 0.0
+        frames, size, spent_seconds = self.frames, self.bytes, self.seconds
+        self.frames = self.bytes = 0
+        self.seconds = 0.0
+        return throttle.take(frames, size, spent_seconds, controls, self._clock())
+
+
 class Turn:
     """How long the reads of this turn of the loop have taken, of all connections."""
 

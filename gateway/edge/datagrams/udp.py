@@ -50,7 +50,7 @@ class UdpListener(DatagramListener):
         self._rate = limits.frames_per_second_per_session
         self._buckets.clear()
         self._unauthenticated: TokenBucket | None = None
-        if self.listener.options.takes_unauthenticated:
+        if self.listener.options.admits_unproven:
             self._unauthenticated = TokenBucket(limits.unauthenticated_bytes_per_second, self._loop.time())
 
     def send(self, datagrams: Sequence[Datagram[OfT]], told: Told[OfT]) -> None:

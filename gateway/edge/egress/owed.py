@@ -25,9 +25,9 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from gateway.edge.connection import Terms
 from gateway.edge.egress.delivery import DeliveryKey, HandedDelivery
 from gateway.edge.egress.suspicion import GIVEN_UP, Suspicion
+from gateway.edge.terms import Terms
 from gateway.protocols.actions import Delivered, Delivery, Outcome
 from gateway.raw_log.frames import Source
 
@@ -40,9 +40,10 @@ FULL_SECONDS = 0.05
 class Receiving(Hashable, Protocol):
     """A connection, as it is seen here."""
 
-    source: Source
     terms: Terms
 
+    @property
+    def source(self) -> Source: ...
     @property
     def queued_bytes(self) -> int: ...
     @property

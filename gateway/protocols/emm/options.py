@@ -43,7 +43,3 @@ class EmmOptions(Options):
     @property
     def admits_unproven(self) -> bool:
         return self.unauthenticated == "accept" or self.public_key == "any"
-
-    @property
-    def takes_unauthenticated(self) -> bool:
-        return self.unauthenticated == "accept"

@@ -12,7 +12,7 @@ from gateway.protocols.frame_run import FrameRun
 from gateway.protocols.hsp.options import HspOptions
 from gateway.protocols.hsp.session import HspSession
 from gateway.protocols.recent_ids import RecentIds
-from gateway.protocols.session import stamped
+from gateway.protocols.stamps import stamped
 from gateway.protocols.timers import Timers
 from gateway.reasons import MeshError, Reason
 from gateway.wire import U16, U64

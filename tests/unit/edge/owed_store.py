@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gateway.config import Limits
-from gateway.edge.connection import Terms
 from gateway.edge.egress.delivery import HandedDelivery
 from gateway.edge.egress.owed import Owed
+from gateway.edge.terms import Terms
 from gateway.event import Kind
 from gateway.protocols.actions import Delivered, Delivery, Outcome
 from gateway.raw_log.frames import Source

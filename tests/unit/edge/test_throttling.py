@@ -172,15 +172,19 @@ async def sends_datagrams(edge: RunningEdge, name: str, count: int) -> None:
 async def test_datagrams_that_anybody_may_send_have_a_rate_together_and_signed_ones_have_none() -> None:
     rate = {"unauthenticated_bytes_per_second": 10}
     config = configured(
-        listener("open", "emm", "udp", unauthenticated="accept", **rate), listener("signed", "emm", "udp", **rate)
+        listener("open", "emm", "udp", unauthenticated="accept", **rate),
+        listener("any-key", "emm", "udp", public_key="any", **rate),
+        listener("signed", "emm", "udp", **rate),
     )
     async with running(config) as edge:
         await sends_datagrams(edge, "open", 3)
+        await sends_datagrams(edge, "any-key", 3)
         await sends_datagrams(edge, "signed", 3)
         await until(lambda: edge.of("accepted_frames_total", "signed") == 3)
         assert edge.of("rejected_frames_total", "signed", reason="rate_limited") == 0
-        assert edge.of("rejected_frames_total", "open", reason="rate_limited") == 2
-        assert edge.of("accepted_frames_total", "open") == 1
+        for name in ("open", "any-key"):
+            assert edge.of("rejected_frames_total", name, reason="rate_limited") == 2
+            assert edge.of("accepted_frames_total", name) == 1
 
 
 @in_a_loop

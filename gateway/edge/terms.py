@@ -1,0 +1,30 @@
+"""What holds for the sessions of a listener or link."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gateway.config import Limits
+from gateway.raw_log.frames import LINK_FACT, REDELIVER_FACT, Facts
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """`redeliver_seconds`: only where the node is proven. `require_login`: nobody reaches the mesh who has not proven
+    who it is."""
+
+    listener: str
+    limits: Limits
+    subscribe: tuple[str, ...] = ()
+    serve: tuple[str, ...] = ()
+    redeliver_seconds: int = 0
+    require_login: bool = False
+
+    def facts(self, negotiated: Facts, *, dialled: bool) -> Facts:
+        """Returns what was negotiated, and what the router must know of the session beside."""
+        facts = dict(negotiated)
+        if dialled:
+            facts[LINK_FACT] = True
+        if self.redeliver_seconds:
+            facts[REDELIVER_FACT] = self.redeliver_seconds
+        return facts
