@@ -2,6 +2,9 @@
 
 Each start begins at the last commit. What the query before it had put out since then comes again, and the edges drop
 it by position. Before a query starts, the ids that the last commit's state holds are written for its worker.
+
+Where much has piled up, one micro-batch takes all of it and commits, and real time begins after that. So a router that
+is killed again and again does not have more to do each time.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ import logging
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from gateway.config import Config
 from gateway.errors import SetupError
@@ -31,6 +34,9 @@ log = logging.getLogger(__name__)
 REALTIME_BATCH = "180 seconds"
 """How long a real-time batch runs before it commits. At its end nothing passes for some 0.2 s. A longer one repeats
 more after a crash, which the lane works off at some hundred thousand frames a second; edges drop it by position."""
+
+BACKLOG_RECORDS = 5_000
+"""More than this unread at a start is worked off first. Less takes real time a second or so."""
 
 ACCEPT_LOSS = "look at the gap with `meshgate audit`, then go on over it with `--accept-loss`"
 
@@ -65,6 +71,7 @@ class Lane:
         self._stall = StallDetector()
         self._restarts = Restarts()
         self._is_plan_checked = False
+        self._is_catching_up = False
         self.query = self._start()
 
     def stop(self) -> None:
@@ -75,11 +82,19 @@ class Lane:
         return last_commit(self._checkpoint)
 
     def failure(self) -> str | None:
-        """Why the query has ended, if it has."""
-        if self.query.isActive:
+        """Why the query has ended, if it has and should not have."""
+        if self.query.isActive or self._has_caught_up():
             return None
         failed = self.query.exception()
         return in_short(str(failed), self._checkpoint) if failed else "it was stopped"
+
+    def _has_caught_up(self) -> bool:
+        return self._is_catching_up and not self.query.isActive and self.query.exception() is None
+
+    def begin_real_time(self) -> None:
+        """Starts the query in real time, if what had piled up is done."""
+        if self._has_caught_up():
+            self.query = self._start(catches_up=False)
 
     def start_again(self) -> bool:
         """Starts from the last commit, after a failure; False if there have been too many. Waits where that helps.
@@ -130,13 +145,15 @@ class Lane:
         """A batch that was planned before, and never done, may end within one: then there are several to go over it."""
         return list(gaps(committed_offsets(self._checkpoint), self._raw.begins(), self._raw.ends()))
 
-    def _start(self) -> StreamingQuery:
+    def _start(self, *, catches_up: bool = True) -> StreamingQuery:
         from streaming_jobs.router.worker import RoutePass
 
         config = self._config
         self._check_gaps()
         committed = committed_offsets(self._checkpoint).get(self._number, 0)
         self._began = max(committed, self._raw.begins().get(self._number, 0))
+        backlog = self._raw.ends().get(self._number, 0) - self._began
+        self._is_catching_up = self.is_realtime and catches_up and backlog > BACKLOG_RECORDS
         self._write_snapshot()
         routed = route(
             read_raw(self._spark, config, self._number, accepts_loss=self._accepts_loss),
@@ -163,7 +180,10 @@ class Lane:
             why = in_short(str(failed), self._checkpoint)
             raise SetupError(f"{self.name}: the ids of the last commit cannot be read: {why}") from failed
 
-    def _trigger(self) -> dict[str, str]:
+    def _trigger(self) -> dict[str, Any]:
+        if self._is_catching_up:
+            log.info("%s takes what has piled up in one batch, and goes over to real time then", self.name)
+            return {"availableNow": True}
         return {"realTime": REALTIME_BATCH} if self.is_realtime else {"processingTime": "0 seconds"}
 
 
