@@ -28,19 +28,19 @@ import contextlib
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import accumulate, takewhile
 from math import inf
 from typing import Protocol
 from zlib import crc32
 
 from gateway.config.settings import RecordSettings
 from gateway.edge.producer import NotTaken, Sends
+from gateway.edge.run_parts import RUN_FRAMES, Settled, WholeRun, frames_that_fit, parts_of_replies, parts_of_run
 from gateway.edge.traces import EdgeTraces, Received
 from gateway.errors import SetupError
-from gateway.raw_log.container import FRAME_BYTES, INDEX_BYTES, ContainerBuilder, size_of_replies
+from gateway.raw_log.container import FRAME_BYTES, ContainerBuilder, size_of_replies
 from gateway.raw_log.frames import Again, RawFrame, ReplyAddress, Source
 from gateway.raw_log.mesh_frames import MESH
 
@@ -50,18 +50,8 @@ RESUME_SHARE = 0.5
 """Listeners that stopped go on when so much of the bound is free again; less would flap."""
 RUN_BYTES = 256
 """What the one who waits for a run costs here. Without it a million frames of one byte would weigh a megabyte."""
-RUN_FRAMES = 8_192
-"""Longer runs are cut: a record holds 65,535 frames at most."""
-REPLIES_BYTES = 32_768
-"""A frame that answers more requests than fit into this is logged once for each part of them. A peer may have 65,536
-requests open, of several hundred bytes each, and answer or abandon all of them with one frame. Half of what a record
-keeps free beside the largest frame (`RECORD_OVERHEAD_BYTES`)."""
-
 SETTLE_SECONDS = 0.1
 """How long a result may wait to be looked at that nobody waits for, if no record leaves before."""
-
-Settled = Callable[[bool], None]
-"""Whether Kafka has the run."""
 
 
 class Tally(Hashable, Protocol):
@@ -94,21 +84,6 @@ class _Sent:
     received: Received = ()
     offset: int = -1
     ended_at: float = 0.0
-
-
-class _WholeRun:
-    """Tells who waits for a run that was cut once, when its last part is settled: whether Kafka has all parts."""
-
-    def __init__(self, settled: Settled, parts: int) -> None:
-        self._settled = settled
-        self._parts_left = parts
-        self._is_accepted = True
-
-    def settle_part(self, accepted: bool) -> None:
-        self._parts_left -= 1
-        self._is_accepted = self._is_accepted and accepted
-        if not self._parts_left:
-            self._settled(self._is_accepted)
 
 
 class RawPublisher:
@@ -189,7 +164,10 @@ class RawPublisher:
     ) -> None:  # fmt: skip
         """Adds datagrams side by side that were received at once, each with a source of its own."""
         into, most = self._partitions[partition], self._limits.frames
-        while len(lengths) > (room := self._frames_that_fit(lengths, len(data), max(most - len(into.builder), 1))):
+        part_bytes = self._part_bytes
+        while len(lengths) > (
+            room := frames_that_fit(lengths, len(data), max(most - len(into.builder), 1), part_bytes)
+        ):
             size = sum(lengths[:room])
             self._add_some(into, partition, sources[:room], received_at, lengths[:room], data[:size], tally)
             sources, lengths, data = sources[room:], lengths[room:], data[size:]
@@ -217,31 +195,17 @@ class RawPublisher:
         settled: Settled | None = None,
     ) -> None:
         """Adds frames of one source, side by side, received now. `settled`: told once, of the whole run."""
-        if not replies and len(lengths) == self._frames_that_fit(lengths, len(data), RUN_FRAMES):
+        if not replies and len(lengths) == frames_that_fit(lengths, len(data), RUN_FRAMES, self._part_bytes):
             self._add_part(partition, source, data, lengths, (), settled)
             return
         packed_replies = [reply.pack() for reply in replies]
-        runs = list(self._parts_of_run(data, lengths))
-        shares = list(_parts_of_replies(packed_replies))
+        runs = list(parts_of_run(data, lengths, self._part_bytes))
+        shares = list(parts_of_replies(packed_replies))
         if settled is not None and (parts := len(runs) * len(shares)) > 1:
-            settled = _WholeRun(settled, parts).settle_part
+            settled = WholeRun(settled, parts).settle_part
         for part, part_lengths in runs:
             for share in shares:
                 self._add_part(partition, source, part, part_lengths, share, settled)
-
-    def _parts_of_run(self, data: bytes, lengths: tuple[int, ...]) -> Iterator[tuple[bytes, tuple[int, ...]]]:
-        while len(lengths) > (count := self._frames_that_fit(lengths, len(data), RUN_FRAMES)):
-            size = sum(lengths[:count])
-            yield data[:size], lengths[:count]
-            data, lengths = data[size:], lengths[count:]
-        yield data, lengths
-
-    def _frames_that_fit(self, lengths: Sequence[int], size: int, most: int) -> int:
-        """Returns how many of the frames may go into one record together: at least one, however large it is."""
-        if size + FRAME_BYTES * len(lengths) <= self._part_bytes:
-            return min(len(lengths), most)
-        ends = accumulate(length + FRAME_BYTES for length in lengths)
-        return min(max(sum(1 for _ in takewhile(self._part_bytes.__ge__, ends)), 1), most)
 
     def _add_part(
         self, partition: int, source: Source, data: bytes, lengths: tuple[int, ...], packed_replies: Sequence[bytes],
@@ -416,19 +380,6 @@ class RawPublisher:
         log.error("a record of %d frames could not be logged: %s", sent.frames, error)
         if not error.only_this and not self.failed.done():
             self.failed.set_result(error)
-
-
-def _parts_of_replies(packed_replies: list[bytes]) -> Iterator[list[bytes]]:
-    """Yields the replies in parts that each fit into a record beside a frame; one empty part if there are none."""
-    part: list[bytes] = []
-    size = 0
-    for packed in packed_replies:
-        size += len(packed) + INDEX_BYTES
-        if size > REPLIES_BYTES and part:
-            yield part
-            part, size = [], len(packed) + INDEX_BYTES
-        part.append(packed)
-    yield part
 
 
 def _nothing() -> None:

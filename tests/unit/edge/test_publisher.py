@@ -8,7 +8,8 @@ from itertools import pairwise
 
 from gateway.config.settings import RecordSettings
 from gateway.edge.producer import NotTaken
-from gateway.edge.publisher import RUN_BYTES, RUN_FRAMES, RawPublisher
+from gateway.edge.publisher import RUN_BYTES, RawPublisher
+from gateway.edge.run_parts import RUN_FRAMES
 from gateway.raw_log.container import FRAME_BYTES, decode_record
 from gateway.raw_log.frames import RawFrame, ReplyAddress, Source
 from gateway.raw_log.mesh_frames import MESH
