@@ -25,7 +25,7 @@ from gateway.content import JSON
 from gateway.event import Event
 from gateway.protocols import protocols
 from gateway.protocols.actions import Action, Delivered, Delivery, FramesReceived
-from gateway.protocols.session import SessionSettings
+from gateway.protocols.session_settings import SessionSettings
 
 OPENING = 64
 """Sessions that are opened at once: a listener's backlog is not what is measured."""

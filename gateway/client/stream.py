@@ -39,7 +39,8 @@ from gateway.protocols.actions import (
     RequestsAbandoned,
     Terminated,
 )
-from gateway.protocols.session import LOGIN, SessionSettings
+from gateway.protocols.session import LOGIN
+from gateway.protocols.session_settings import SessionSettings
 from gateway.protocols.spec import Options, ProtocolSpec
 from gateway.reasons import MeshError, Rejected
 

@@ -28,6 +28,8 @@ from gateway.edge.carriers.peer import Identity, Peer
 from gateway.edge.carriers.reading import Gate, Hold, Spending, Throttle
 from gateway.edge.mesh import Mesh
 from gateway.edge.metrics import ListenerMetrics
+from gateway.edge.receive_progress import ReceiveProgress
+from gateway.edge.send_queue import SendQueue
 from gateway.edge.session_log import SessionLog
 from gateway.edge.session_timer import SessionTimer
 from gateway.edge.terms import Terms
@@ -78,18 +80,15 @@ class Connection:
         source = Source(session.protocol, terms.listener, mesh.edge, mesh.epoch, 0, peer.address, peer.node, peer.auth)
         self._session_log = SessionLog(mesh.publisher, source)
         self.connected_at = time.time()
-        self.received_frames = self.delivered_frames = self.pending = 0
+        self.received_frames = self.delivered_frames = self.pending = self._unlogged = 0
         self.end: Terminated | None = None
         self._override: Terminated | None = None
-        self._unlogged = 0
         self._timer = SessionTimer(self._look_at_time)
         self._pump_is_due = False
-        self._unsent_bytes = 0
+        self._queue = SendQueue(session, carrier, mesh.memory)
         self._admission = Admission(self.leave, peer.proofs, must_log_in=terms.require_login)
         self._gate = Gate(carrier.pause_reading, carrier.resume_reading)
-        self._has_heard = False
-        self._buffered = 0
-        self._progress_at = self._loop.time()
+        self._progress = ReceiveProgress(self._loop.time())
         self._spending = Spending(self._loop.time)
         self.use(terms.limits)
 
@@ -101,7 +100,7 @@ class Connection:
         """Limits that hold from now on."""
         self.terms = replace(self.terms, limits=limits)
         self._spending.throttle = Throttle(limits, self._loop.time())
-        self._carrier.limit_writes(2 * limits.queue_bytes, limits.queue_bytes)
+        self._queue.use(limits.queue_bytes)
 
     # -- from the carrier --------------------------------------------------------------------------------------
 
@@ -116,24 +115,18 @@ class Connection:
     def receive(self, data: bytes | memoryview, now: float) -> None:
         self._metrics.received_bytes.inc(len(data))
         self._mesh.memory.count(len(data))
-        self._has_heard = True
         self._spending.bytes += len(data)
         self.session.receive(data, now)
-        buffered = self.session.buffered_bytes
-        if buffered < self._buffered + len(data):  # something whole was in it
-            self._progress_at = now
-        self._buffered = buffered
+        self._progress.received(len(data), self.session.buffered_bytes, now)
         self.pump()
 
     def account(self, seconds: float) -> None:
         """Charges the session for what a read has brought, and for the time that it took: the rest is read later."""
-        session = self.session
-        seconds = self._spending.charge(seconds, session.control_frames)
-        session.control_frames = 0
+        seconds = self._spending.charge(seconds, self.session.control_frames)
+        self.session.control_frames = 0
         if seconds and self.end is None:
             self._metrics.throttled_seconds.inc(seconds)
-            self._gate.hold(Hold.RATE)
-            self._loop.call_later(seconds, self._gate.release, Hold.RATE)
+            self._gate.hold_for(seconds, Hold.RATE)
 
     def receive_eof(self) -> None:
         self.session.receive_eof()
@@ -141,8 +134,7 @@ class Connection:
 
     @property
     def owes_word(self) -> bool:
-        """The peer will hear of frames that are on their way to Kafka, or of requests of its own. Whom we have dialled
-        is dialled again instead: a server does not go on to listen."""
+        """True while a half-closed peer must still be sent an acknowledgement or an answer. Links reconnect instead."""
         asks = self.session.open_requests > 0 and not self.session.settings.dialled
         return self.end is None and (self._unlogged > 0 or asks)
 
@@ -183,12 +175,12 @@ class Connection:
 
     @property
     def queued_bytes(self) -> int:
-        return self._carrier.queued_bytes() + self._unsent_bytes
+        return self._queue.queued_bytes
 
     @property
     def held_bytes(self) -> int:
         """What the edge holds in memory for this session alone."""
-        return self._carrier.own_queued_bytes() + self._unsent_bytes + self.session.held_bytes
+        return self._queue.own_queued_bytes + self.session.held_bytes
 
     @property
     def is_over(self) -> bool:
@@ -201,9 +193,9 @@ class Connection:
 
     def answers(self) -> bool:
         """Whether the peer has said anything yet. If not, it is asked for a sign of life."""
-        if not self._has_heard:
+        if not self._progress.has_heard:
             self.ask_for_life()
-        return self._has_heard
+        return self._progress.has_heard
 
     @property
     def is_quiet(self) -> bool:
@@ -213,14 +205,14 @@ class Connection:
     def deliver(self, delivery: Delivery) -> None:
         """Written at the end of this turn of the loop, with all else that is delivered in it."""
         self.pending += 1
-        full = not self._has_room()
+        full = not self._queue.has_room()
         if full or (self.session.half_closed and delivery.kind is Kind.REQUEST):
             if delivery.kind is Kind.REQUEST and delivery.reply is not None:
                 self._session_log.abandon((delivery.reply,), MeshError.UNDELIVERABLE)
             why = "the peer reads too slowly" if full else "the peer answers no more"
             self._delivered(Delivered(delivery, Outcome.UNDELIVERABLE, why))
             return
-        self._unsent_bytes += len(delivery.frame)
+        self._queue.unsent_bytes += len(delivery.frame)
         try:
             self.session.deliver(delivery, self._loop.time())
         except Exception:
@@ -232,29 +224,16 @@ class Connection:
             self._loop.call_soon(self.pump)
 
     def write_run(self, frames: Sequence[bytes], size: int) -> bool:
-        """Takes events that need nothing of this connection, for the next `flush`. `size` is that of all frames.
-
-        Returns False, and does nothing, where each must go through `deliver`.
-        """
-        if not self._has_room(size) or not self.session.write_events(frames):
+        """Takes events, of `size` bytes, for the next `flush`. False, and nothing is done, if each needs `deliver`."""
+        if not self._queue.has_room(size) or not self.session.write_events(frames):
             return False
-        self._unsent_bytes += size
+        self._queue.unsent_bytes += size
         self.delivered_frames += len(frames)
         return True
 
-    def _has_room(self, size: int = 0) -> bool:
-        """Whether so much more may wait for the peer. What was not yet written to it does not show that it is slow."""
-        limit = self.terms.limits.queue_bytes
-        if self._unsent_bytes and self.queued_bytes + size > limit:
-            self.flush()
-        return self.queued_bytes + size <= limit
-
     def flush(self) -> None:
         """Writes what the session has to say, and nothing else that `pump` does."""
-        self._unsent_bytes = 0
-        if messages := self.session.data_to_send():
-            self._mesh.memory.count(sum(map(len, messages)))
-            self._carrier.write(messages)
+        self._queue.flush()
 
     @property
     def is_confidential(self) -> bool:
@@ -314,9 +293,22 @@ class Connection:
         elif self.session.half_closed and not self.owes_word:
             self.receive_eof()
         else:
-            due = self._progress_at + self.terms.limits.idle_seconds
+            due = self._progress.at + self.terms.limits.idle_seconds
             wanted = self.session.get_timer()
             self._timer.look_by(due if wanted is None else min(due, wanted))
+
+    def _look_at_time(self) -> None:
+        now = self._loop.time()
+        if self._gate.is_ours or self.session.half_closed:
+            self.session.excuse_silence(now)
+        if self._gate.is_ours:
+            self._progress.at = now
+        elif now >= self._progress.at + self.terms.limits.idle_seconds:
+            self._progress.at = now
+            if not self._carrier.is_present:
+                self.leave(Farewell.IDLE)
+        self.session.handle_timer(now)
+        self.pump()
 
     def _act(self, action: Action) -> None:
         match action:
@@ -384,8 +376,7 @@ class Connection:
             self.number = self._mesh.opened(self)
             self._carrier.standing.opened()
             self._session_log.take_number(self.number)
-        terms = self.terms
-        self._session_log.open(SessionOpened(self.session.protocol, terms.subscribe, terms.serve, again))
+        self._session_log.open(SessionOpened(self.session.protocol, self.terms.subscribe, self.terms.serve, again))
         if not again:
             self._mesh.known(self)
 
@@ -398,25 +389,10 @@ class Connection:
         self._metrics.session_ended(end.reason)
         self._carrier.standing.ended(end.reason)
         self._mesh.ended(self)
-        said = {"listener": self.source.listener, "session": self.number, "peer": self.source.peer}
+        facts = {"listener": self.source.listener, "session": self.number, "peer": self.source.peer}
         level = logging.INFO if self.number else logging.DEBUG  # who never had a session may come in thousands
-        log.log(level, "session closed", extra=said | {"reason": end.reason, "detail": end.detail})
+        log.log(level, "session closed", extra=facts | {"reason": end.reason, "detail": end.detail})
 
     def drop(self, reply: ReplyAddress) -> None:
         """Nobody waits for the answer to this request any more."""
         self._session_log.drop(reply)
-
-    # -- time --------------------------------------------------------------------------------------------------
-
-    def _look_at_time(self) -> None:
-        now = self._loop.time()
-        if self._gate.is_ours or self.session.half_closed:
-            self.session.excuse_silence(now)
-        if self._gate.is_ours:
-            self._progress_at = now
-        elif now >= self._progress_at + self.terms.limits.idle_seconds:
-            self._progress_at = now
-            if not self._carrier.is_present:
-                self.leave(Farewell.IDLE)
-        self.session.handle_timer(now)
-        self.pump()

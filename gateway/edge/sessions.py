@@ -23,7 +23,8 @@ from gateway.event import Auth
 from gateway.protocols import protocols
 from gateway.protocols.actions import Delivered, Farewell, LoginAsked
 from gateway.protocols.request_budget import RequestBudget
-from gateway.protocols.session import Session, SessionSettings
+from gateway.protocols.session import Session
+from gateway.protocols.session_settings import SessionSettings
 from gateway.raw_log.frames import durable_parts
 
 log = logging.getLogger(__name__)

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence, Sized
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from gateway.errors import place_of
@@ -39,7 +39,7 @@ from gateway.protocols.actions import (
     RequestsAbandoned,
     Terminated,
 )
-from gateway.protocols.request_budget import RequestBudget
+from gateway.protocols.session_settings import SessionSettings
 from gateway.protocols.timers import Timers
 from gateway.raw_log.frames import NO_FACTS, Facts, ReplyAddress
 from gateway.reasons import MeshError, Reason, Rejected
@@ -49,26 +49,6 @@ LOGIN = "mesh.login"
 """The control subject whose requests the edge answers itself: their body is a secret, which the log must not hold."""
 TIMED_OUT = "timeout"
 """How a request of the peer ends that nobody answered in time."""
-
-
-@dataclass(frozen=True, slots=True)
-class SessionSettings:
-    """`dialled`: we connected to the peer (a link or a client), so we speak first where the protocol has an order.
-
-    `token(n)` gives n random bytes. `message_transport`: the transport keeps the bounds of messages (WebSocket, XMPP):
-    `receive` is given one whole message, and each item of `data_to_send` is one. `request_budget` is shared by all
-    sessions of an edge.
-    """
-
-    token: Callable[[int], bytes]
-    dialled: bool = False
-    frame_bytes: int = 1_048_576
-    handshake_seconds: float = 5.0
-    request_timeout_seconds: float = 30.0
-    ping_seconds: float = 30.0
-    pong_timeout_seconds: float = 10.0
-    message_transport: bool = False
-    request_budget: RequestBudget = field(default_factory=RequestBudget)
 
 
 @dataclass(slots=True)

@@ -17,7 +17,8 @@ from pydantic import BaseModel, ConfigDict
 
 from gateway.auth.keyring import NODE_BYTES, GatewayIdentity, KeyRing
 from gateway.event import Event
-from gateway.protocols.session import Session, SessionSettings
+from gateway.protocols.session import Session
+from gateway.protocols.session_settings import SessionSettings
 from gateway.raw_log.container import RecordColumns
 from gateway.raw_log.frames import NO_FACTS, Facts, RawFrame
 from gateway.reasons import Rejected

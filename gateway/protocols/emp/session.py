@@ -52,7 +52,8 @@ from gateway.protocols.emp.options import EmpOptions
 from gateway.protocols.error_bodies import error_body
 from gateway.protocols.frame_run import FrameRun
 from gateway.protocols.recent_ids import RecentIds
-from gateway.protocols.session import LOGIN, Session, SessionSettings
+from gateway.protocols.session import LOGIN, Session
+from gateway.protocols.session_settings import SessionSettings
 from gateway.protocols.stamps import stamped
 from gateway.raw_log.frames import Fact, ReplyAddress
 from gateway.reasons import MeshError, Reason, Rejected

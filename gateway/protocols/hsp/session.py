@@ -28,7 +28,7 @@ from gateway.protocols.hsp.frames import DATA_ACK_HEAD_BYTES, DATA_HEAD_BYTES, E
 from gateway.protocols.hsp.mapping import enveloped_request, is_enveloped
 from gateway.protocols.hsp.options import HspOptions
 from gateway.protocols.hsp.outgoing import OutgoingSession
-from gateway.protocols.session import SessionSettings
+from gateway.protocols.session_settings import SessionSettings
 from gateway.raw_log.frames import NO_FACTS, Facts, ReplyAddress
 from gateway.reasons import MeshError, Reason, Rejected
 from gateway.subjects import check_subject, is_control

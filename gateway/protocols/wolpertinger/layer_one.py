@@ -20,7 +20,8 @@ from abc import abstractmethod
 from collections.abc import Hashable
 
 from gateway.protocols.actions import Delivery, FrameRefused
-from gateway.protocols.session import Session, SessionSettings
+from gateway.protocols.session import Session
+from gateway.protocols.session_settings import SessionSettings
 from gateway.protocols.wolpertinger import transmission
 from gateway.protocols.wolpertinger.cipher import Cipher
 from gateway.protocols.wolpertinger.codec import split

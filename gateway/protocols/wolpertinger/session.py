@@ -35,7 +35,7 @@ from gateway.protocols.actions import (
     Outcome,
     RequestsAbandoned,
 )
-from gateway.protocols.session import SessionSettings
+from gateway.protocols.session_settings import SessionSettings
 from gateway.protocols.wolpertinger.authentication import COMPONENT, is_authentication
 from gateway.protocols.wolpertinger.codec import decode, encode
 from gateway.protocols.wolpertinger.frames import (

@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import abstractmethod
 
 from gateway.protocols.actions import Identified
-from gateway.protocols.session import SessionSettings
+from gateway.protocols.session_settings import SessionSettings
 from gateway.protocols.wolpertinger.authentication import MAX_FAILED_PROOFS, Authority, Gained
 from gateway.protocols.wolpertinger.codec import encode
 from gateway.protocols.wolpertinger.frames import Call, RemoteError, Response, TrustLevel

@@ -26,7 +26,8 @@ from gateway.content import JSON, check, convert
 from gateway.event import Kind
 from gateway.protocols.actions import Delivered, Delivery, Farewell, FrameRefused, FramesReceived, Outcome
 from gateway.protocols.error_bodies import error_body
-from gateway.protocols.session import Session, SessionSettings
+from gateway.protocols.session import Session
+from gateway.protocols.session_settings import SessionSettings
 from gateway.protocols.yamp.codec import decode, encode, frame_length, is_kill, shortened, split, uid_of, with_uid_at
 from gateway.protocols.yamp.frames import (
     UID_BYTES,
