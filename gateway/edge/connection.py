@@ -1,4 +1,4 @@
-"""One peer's connection: its sans-IO session on one side, the raw log on the other, a carrier for the bytes.
+"""A connection joins one peer's sans-IO session, the raw log and the carrier of its bytes.
 
     carrier ──receive──► session ──FramesReceived──► raw log ──logged──► session ──► carrier
     mesh ──deliver──► session ──► carrier            session ──Delivered──► mesh
@@ -97,7 +97,7 @@ class Connection:
         return self._session_log.source
 
     def use(self, limits: Limits) -> None:
-        """Limits that hold from now on."""
+        """Puts new limits into force."""
         self.terms = replace(self.terms, limits=limits)
         self._spending.throttle = Throttle(limits, self._loop.time())
         self._queue.use(limits.queue_bytes)
@@ -139,7 +139,7 @@ class Connection:
         return self.end is None and (self._unlogged > 0 or asks)
 
     def end_when_told(self) -> None:
-        """The peer has said all it had to say, and waits to hear what comes of it."""
+        """Notes that the peer has closed its half and only waits for what it is still owed."""
         self.session.half_closed = True
 
     def ask_for_life(self) -> None:
@@ -147,7 +147,7 @@ class Connection:
         self.pump()
 
     def fail(self, reason: str, detail: str) -> None:
-        """The transport cannot go on with this connection."""
+        """Ends the session because the transport cannot go on."""
         self._override = self._override or Terminated(reason, detail)
         self.receive_eof()
 
@@ -166,7 +166,7 @@ class Connection:
     # -- from the mesh -----------------------------------------------------------------------------------------
 
     def hold(self) -> None:
-        """The raw log takes no more at present."""
+        """Stops reading: the raw log takes no more at present."""
         self._gate.hold(Hold.LOG_FULL)
 
     def release(self) -> None:
@@ -179,7 +179,7 @@ class Connection:
 
     @property
     def held_bytes(self) -> int:
-        """What the edge holds in memory for this session alone."""
+        """The bytes that the edge holds in memory for this session alone."""
         return self._queue.own_queued_bytes + self.session.held_bytes
 
     @property
@@ -188,22 +188,23 @@ class Connection:
 
     @property
     def was_lost(self) -> bool:
-        """It is over, and not because we wanted it to be."""
+        """True if the session is over and we did not end it."""
         return self.end is not None and self.end.reason not in OUR_ENDS
 
     def answers(self) -> bool:
-        """Whether the peer has said anything yet. If not, it is asked for a sign of life."""
+        """Returns True if the peer has said anything yet. If not, the edge asks it for a sign of life."""
         if not self._progress.has_heard:
             self.ask_for_life()
         return self._progress.has_heard
 
     @property
     def is_quiet(self) -> bool:
-        """Nothing is under way that the peer or the mesh would miss."""
+        """True while nothing is under way that the peer or the mesh would miss."""
         return not (self.pending or self.session.open_requests or self.session.open_served)
 
     def deliver(self, delivery: Delivery) -> None:
-        """Written at the end of this turn of the loop, with all else that is delivered in it."""
+        """Delivers to the session. The bytes are written at the end of this turn of the loop, with all other
+        deliveries."""
         self.pending += 1
         full = not self._queue.has_room()
         if full or (self.session.half_closed and delivery.kind is Kind.REQUEST):
@@ -272,7 +273,7 @@ class Connection:
             self._loop.call_later(seconds, self.receive_eof)
 
     def abort(self) -> None:
-        """No goodbye."""
+        """Closes the transport at once, without a goodbye."""
         self._carrier.abort()
 
     def cut(self) -> None:
@@ -394,5 +395,5 @@ class Connection:
         log.log(level, "session closed", extra=facts | {"reason": end.reason, "detail": end.detail})
 
     def drop(self, reply: ReplyAddress) -> None:
-        """Nobody waits for the answer to this request any more."""
+        """Tells whoever serves this request that nobody waits for its answer any more."""
         self._session_log.drop(reply)

@@ -117,7 +117,7 @@ class Endpoints:
             raise SetupError(f"{endpoint.name}: the files of `tls` are of no use: {error}") from error
 
     def address(self, listener: Listener) -> Address:
-        """Where it is bound: the system chooses the port where the configuration says 0."""
+        """Returns the address that a listener is bound to. The system chooses the port if the configuration says 0."""
         address = listener.address
         return address.at_port(self.port(listener.name)) if address.is_bound else address
 
@@ -196,7 +196,7 @@ class Endpoints:
     # -- the end -----------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Nobody new; sessions go on."""
+        """Stops taking new peers. Sessions go on."""
         for stream in self._streams.values():
             stream.close()
         for keeper in self._links.values():

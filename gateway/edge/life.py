@@ -1,4 +1,4 @@
-"""One life of an edge: an epoch, from its announcement in the raw log to the last commit."""
+"""Runs one life of an edge: an epoch, from its announcement in the raw log to the last commit."""
 
 from __future__ import annotations
 
@@ -192,7 +192,8 @@ class Life:
     # -- the end -----------------------------------------------------------------------------------------------
 
     async def drain(self, redirect_url: str | None, seconds: float) -> None:
-        """Nobody new; goodbye to all, in their protocols' words; then what is under way."""
+        """Drains the edge: it takes no new peers, says goodbye to all in their protocols, and finishes what is under
+        way."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         self._close()

@@ -1,4 +1,5 @@
-"""What an edge counts. Names are fixed (gateway/docs/metrics.md); labels come from closed sets, never a peer or a node.
+"""The metrics of an edge. Names are fixed (gateway/docs/metrics.md); labels come from closed sets, never a peer or a
+node.
 
 A series exists from the start for each listener, so that a rate never begins with a jump. What is a state rather than
 a count is looked at when it is asked for, and costs nothing until then.
@@ -119,7 +120,7 @@ class EdgeMetrics:
         requests_held: Callable[[], float], queue_frames: Callable[[], float],
         egress_lag: Callable[[], float], egress_age: Callable[[], float], open_requests: Callable[[str], float],
     ) -> None:  # fmt: skip
-        """Where to look for what is a state. `open_requests` is asked by the listener's name."""
+        """Registers the functions that the gauges read. `open_requests` is called with the listener's name."""
         self._in_flight_bytes.labels(**self._common).set_function(in_flight_bytes)
         self._held_bytes.labels(**self._common).set_function(held_bytes)
         self._open_requests_held.labels(**self._common).set_function(requests_held)

@@ -1,4 +1,4 @@
-"""On the management address: who is connected, how an operator ends a session, and a peer that runs in a browser."""
+"""Serves pages on the management address: the connected peers, the ending of a session, and a peer in a browser."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ NOWHERE = -1
 
 
 class Sends(Protocol):
-    """Of a producer, what those who only write records use."""
+    """The part of a producer that code uses which only writes records."""
 
     def send(
         self, topic: str, value: bytes, told: Told, *,
@@ -98,7 +98,7 @@ class Producer:
         self._kafka.flush(seconds)
 
     def close(self, seconds: float) -> None:
-        """What is not acknowledged by then was never promised."""
+        """Closes the producer after at most so many seconds. What is not acknowledged by then was never promised."""
         self.flush(seconds)
         self._closing.set()
         self._thread.join(2 * POLL_SECONDS)

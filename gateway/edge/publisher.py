@@ -1,4 +1,4 @@
-"""Frames into the raw log: packed into records, bounded in memory, acknowledged when all in-sync replicas have them.
+"""Publishes frames into the raw log: packed into records, bounded in memory, acknowledged by all in-sync replicas.
 
 Records of all partitions leave together: at once when the last have left long enough ago (the linger), else when they
 have, and each as soon as it is full. So an idle mesh waits for nothing, and a busy one wakes its broker, its router and
@@ -87,7 +87,7 @@ class _Sent:
 
 
 class RawPublisher:
-    """Lives in the event loop; the producer's own thread only hands results over.
+    """Publishes into the raw log. It lives in the event loop; the producer's own thread only hands results over.
 
     `largest_bytes`: a record with more than one frame in it is never larger. `observe` is told how long each record
     took, and `traces` which frames it held. `is_full` and `in_flight_bytes` may be read from any thread.
@@ -132,20 +132,22 @@ class RawPublisher:
 
     @property
     def silent_seconds(self) -> float:
-        """Since Kafka last acknowledged something."""
+        """The seconds since Kafka last acknowledged something."""
         return self._loop.time() - self._last_acknowledged
 
     def partition_of(self, key: bytes) -> int:
-        """Where frames with this key go: one node's frames always meet in one partition."""
+        """Returns the partition of frames with this key: one node's frames always meet in one partition."""
         return crc32(key) % len(self._partitions)
 
     def when_full(self, stop: Callable[[], None], go: Callable[[], None]) -> None:
-        """Called when the bound is reached, and when in-flight bytes have fallen well below it."""
+        """Sets the functions that are called when the bound is reached, and when in-flight bytes have fallen well below
+        it."""
         self._stop, self._go = stop, go
 
     def before_leaving(self, take: Callable[[], None]) -> bool:
-        """Calls `take` once, just before records leave the next time: also if nothing else brings that about, where
-        this is called by another `take`. False if they leave at once.
+        """Calls `take` once, just before records leave the next time. Returns False if they leave at once.
+
+        If another `take` calls this, records leave again after the linger even if nothing else makes them.
         """
         waits = self._linger > 0 if self._is_leaving else self._scheduled and self._due > self._loop.time()
         if waits:
@@ -249,8 +251,10 @@ class RawPublisher:
             self._close(partition)
 
     def probe(self) -> None:
-        """A record without frames, so that a silent edge knows whether Kafka acknowledges; one at a time, and each
-        partition in its turn."""
+        """Sends a record without frames, so that a silent edge knows whether Kafka acknowledges.
+
+        There is one probe at a time, and each partition has its turn.
+        """
         if not self._probing and not self.in_flight_bytes:
             self._probing = True
             self._probed = (self._probed + 1) % len(self._partitions)
@@ -262,7 +266,7 @@ class RawPublisher:
             self._close(partition)
 
     async def drained(self, seconds: float) -> bool:
-        """Everything is settled, within so many seconds."""
+        """Closes every record, and returns True if all are settled within so many seconds."""
         self.flush()
         self._is_drained = True
         self._settle()

@@ -1,4 +1,4 @@
-"""When a peer last finished a frame, from which its idleness is measured."""
+"""Tracks when a peer last finished a frame, from which its idleness is measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What waits for one peer: what its session has to send, and what its carrier has not written yet."""
+"""Queues what waits for one peer: what its session has to send, and what its carrier has not written yet."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class Sessions:
     # -- for listeners and links -------------------------------------------------------------------------------
 
     def limits(self, name: str) -> Limits:
-        """Of a listener or link; one that is gone from the configuration has the mesh's."""
+        """Returns the limits of a listener or link. One that the configuration no longer has gets the mesh's."""
         try:
             return self._config.listener_limits(name)
         except KeyError:
@@ -151,7 +151,7 @@ class Sessions:
             self.ends.end(delivery, receiver, end.outcome, end.detail)
 
     def drop_requests(self, begun: EdgeRestarted) -> None:
-        """What was asked from lives of another edge that are over: who serves it is told."""
+        """Tells the peers that serve requests from ended lives of another edge that nobody waits for the answers."""
         for connection in self:
             for reply in connection.session.served_for(begun.edge, begun.epoch):
                 connection.drop(reply)
@@ -219,6 +219,6 @@ class Sessions:
 
 
 def patience(config: Config, durable_name: str) -> float:
-    """How long a node is waited for of which only the name is known."""
+    """Returns how long to wait for a node of which only the durable name is known."""
     _, listener = durable_parts(durable_name)
     return next((float(one.redeliver_seconds) for one in config.endpoints if one.name == listener), 0.0)

@@ -1,4 +1,4 @@
-"""What holds for the sessions of a listener or link."""
+"""The terms of a listener's or a link's sessions: their limits and what they may do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an edge tells of events that are traced: their receipt, and what became of each delivery."""
+"""Writes the edge's spans of traced events: their receipt, and the outcome of each delivery."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The record format of `egress`: all that one raw record means to one edge, in columns.
+"""The codec of `egress` records: everything that one raw record means to one edge, in columns.
 
     b"MGE" | u8 version | u32 n | u32 head length | head
     | u16 index[n] | u32 part[n] | u16 route[n] | u32 length[n] | i64 received[n] | n values, side by side

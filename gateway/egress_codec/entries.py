@@ -1,4 +1,4 @@
-"""One entry of `egress` in msgpack, for a row that has no route. The columns hold its position and its time."""
+"""Packs and unpacks one entry of `egress` that has no route, in msgpack. The columns hold its position and time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _DELIVER, _APPLIED, _CONFIRMED, _RESTARTED, _MIGRATION = range(5)
 
 
 def pack_entry(entry: Entry) -> bytes:
-    """All but position and time, which the columns have."""
+    """Packs an entry without its position and its time, which the columns have."""
     fields: tuple[object, ...]
     match entry:
         case Deliver():

@@ -24,7 +24,7 @@ packer = msgpack.Packer()
 
 
 class Route:
-    """What many deliveries share: all of an entry but its position, its time and its frame.
+    """A route is the part that many deliveries share: all of an entry except its position, its time and its frame.
 
     The frames of `groups` are empty: every row brings its own. `packed` is the form in which a record's head has it.
     """
@@ -37,7 +37,7 @@ class Route:
         self.packed: bytes = packer.pack((kind.value, subject, origin, epoch, receivers))
 
     def delivery(self, position: Position, received_at: int, frame: bytes) -> Deliver:
-        """The entry that a row of this route stands for."""
+        """Returns the entry that a row of this route stands for."""
         groups = [
             Group(g.protocol, frame, g.stamps, g.sessions, g.addresses, g.request, g.reply, g.owed)
             for g in self.groups

@@ -24,7 +24,7 @@ KNOWN_ROUTE_BYTES = 2_097_152
 
 @dataclass(slots=True)
 class EgressRecord:
-    """A record that was read. The columns have one item for each entry.
+    """A record as it was read. The columns have one item for each entry.
 
     `ends` says where in `data` each value ends; a value begins where the one before it ends, the first at `begin`.
     `own` holds the entries that are no plain deliveries, by row.
@@ -50,7 +50,7 @@ class EgressRecord:
         return self.entries(0, len(self))
 
     def entries(self, begin: int, end: int) -> Iterator[Entry]:
-        """The entries of some rows."""
+        """Yields the entries of some rows."""
         rows = slice(begin, end)
         columns = [column[rows].tolist() for column in (self.index, self.part, self.route, self.received_at, self.ends)]
         at = int(self.ends[begin - 1]) if begin else self.begin
@@ -63,16 +63,16 @@ class EgressRecord:
             at = frame_end
 
     def delivery(self, row: int) -> Deliver:
-        """The entry that a row with a route stands for."""
+        """Returns the entry that a row with a route stands for."""
         route = self.routes[int(self.route[row])]
         return route.delivery(self.position(row), int(self.received_at[row]), self.frame(row))
 
     def frame(self, row: int) -> bytes:
-        """The value of a row: a frame, where the row is a plain delivery."""
+        """Returns the value of a row: a frame, if the row is a plain delivery."""
         return self.data[int(self.ends[row - 1]) if row else self.begin : int(self.ends[row])]
 
     def frame_places(self, rows: NDArray[np.intp]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Where in `data` the values of these rows begin, and how long they are."""
+        """Returns where in `data` the values of these rows begin, and how long they are."""
         begins = np.empty_like(self.ends)
         begins[0], begins[1:] = self.begin, self.ends[:-1]
         starts = begins[rows]
@@ -82,7 +82,7 @@ class EgressRecord:
         return Position(self.partition, self.offset, int(self.index[row]), int(self.part[row]))
 
     def after(self, position: Position | None) -> EgressRecord:
-        """The record without its entries at or before this position of its own raw partition."""
+        """Returns the record without its entries at or before this position of its own raw partition."""
         if position is None or (self.partition, self.offset) > (position.partition, position.offset):
             return self
         if self.offset < position.offset:
@@ -185,5 +185,5 @@ _known_routes = _KnownRoutes()
 
 
 def record_of(entry: Entry) -> EgressRecord:
-    """A record of one entry, as it would be read."""
+    """Returns a record of one entry, as it would be read."""
     return _decode(encode(entry))

@@ -38,7 +38,7 @@ class Door(Protocol):
         """A place for one more connection, if only to be turned away; None if there is none."""
 
     def seconds_until_turn(self) -> float | None:
-        """How long a new connection waits, so that not too many arrive in a second; None if that is too long."""
+        """Returns how long a new connection waits so that not too many arrive in a second; None if that is too long."""
 
     waiting: set[Arrival]
     """Those whose turn has not come. They are refused when the listener closes."""
@@ -103,7 +103,8 @@ class Arrival(asyncio.BufferedProtocol):
             self.refuse(refused.reason)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - there is nobody to tell
-        """Only without a carrier: it would have taken the transport over."""
+        """Tells the listener that the peer left before it had a carrier. A carrier would have taken the transport
+        over."""
         self._door.waiting.discard(self)
         if self._timer is not None:
             self._timer.cancel()

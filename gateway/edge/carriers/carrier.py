@@ -1,4 +1,4 @@
-"""What carries a connection's bytes: asyncio's BufferedProtocol, which reads into one buffer of ours.
+"""A carrier moves a connection's bytes: it is asyncio's BufferedProtocol, which reads into one shared buffer.
 
     connection_made ─► [WebSocket: upgrade] ─► host.begin: a session ─► bytes both ways ─► close ─► connection_lost
 
@@ -36,7 +36,7 @@ DISCARDED_BYTES = 4_194_304
 
 
 class Host(Protocol):
-    """Who made the carrier: a listener or a link."""
+    """The host of a carrier is the listener or the link that made it."""
 
     def begin(self, carrier: Carrier) -> Connection:
         """A session for a carrier that is ready for one; it may have ended already, for want of a place."""
@@ -114,7 +114,7 @@ class Carrier(asyncio.BufferedProtocol, ABC):
             self.connection.account(seconds)
 
     def take_early(self, data: bytes) -> None:
-        """What the transport had read before it was ours."""
+        """Takes what the transport had read before it was handed to this carrier."""
         if data and not self._closing:
             self._received(memoryview(data), self._loop.time())
 
@@ -174,7 +174,7 @@ class Carrier(asyncio.BufferedProtocol, ABC):
         return self._transport.get_write_buffer_size() if self._transport is not None else 0
 
     def own_queued_bytes(self) -> int:
-        """What waits to be written to this peer and to no other."""
+        """Returns how many bytes wait to be written to this peer and to no other."""
         return self.queued_bytes()
 
     def pause_reading(self) -> None:

@@ -99,7 +99,7 @@ class LinkKeeper:
             self._task.cancel()
 
     def leave(self) -> None:
-        """For a link that is no more in the configuration."""
+        """Ends a link that the configuration no longer has."""
         self.stop()
         if self._connection is not None:
             self._connection.leave(Farewell.DRAIN)

@@ -32,13 +32,13 @@ it, and a moment after it to read them: little for a few, and too much for every
 
 
 class SessionMaker(Protocol):
-    """What makes sessions, as listeners and links see it."""
+    """Makes sessions for listeners and links."""
 
     def connect(self, endpoint: Endpoint, carrier: Carrier, peer: Peer) -> Connection: ...
     @property
     def logins(self) -> TokenJudge: ...
     def limits(self, name: str) -> Limits:
-        """In force at present."""
+        """Returns the limits of this listener or link that are in force at present."""
 
 
 class StreamListener:
@@ -80,7 +80,7 @@ class StreamListener:
         return self._port
 
     def close(self) -> None:
-        """Nobody new; who is connected stays."""
+        """Stops taking new connections. Peers that are connected stay."""
         self._closed = True
         for arrival in list(self.waiting):
             arrival.refuse(Farewell.DRAIN)

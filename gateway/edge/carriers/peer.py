@@ -1,4 +1,4 @@
-"""Who is at the other end of a transport."""
+"""The peer at the other end of a transport: its address, and who it has proven to be."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ _UNSPECIFIED = 0x00
 
 
 def rest_length(head: bytes) -> int:
-    """How many bytes follow the first sixteen. Raises Rejected."""
+    """Returns how many bytes of the header follow the first sixteen. Raises Rejected."""
     reader = Reader(head)
     signature = reader.take(len(SIGNATURE))
     if signature.startswith(b"PROXY "):

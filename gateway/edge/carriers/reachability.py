@@ -1,4 +1,4 @@
-"""What a link or listener depends on outside this edge, and whether that is there.
+"""Keeps whether each thing outside this edge is there that a link or listener depends on.
 
 away ──reached──► there ──lost──► away        a line in the log for each change, and for each new reason
 """

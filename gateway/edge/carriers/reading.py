@@ -1,4 +1,4 @@
-"""When a connection is read, and how much at once: what keeps one peer from costing others."""
+"""Decides when a connection is read, and how much at once, so that one peer does not cost the others."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ that a thousand peers who send without end are each read a little, and an honest
 
 
 class Hold(StrEnum):
-    """Why a connection is not read at present."""
+    """The reasons for which a connection is not read at present."""
 
     LOG_FULL = "the raw log takes no more"
     RATE = "it sends too much"
@@ -189,7 +189,7 @@ class Spending:
 
 
 class Turn:
-    """How long the reads of this turn of the loop have taken, of all connections."""
+    """Measures how long the reads of this turn of the loop have taken, over all connections."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -213,7 +213,7 @@ class Turn:
 
 
 class ReadSize:
-    """How many bytes the next read may bring: what the loop handles in a slice, by what the last read cost."""
+    """Chooses how many bytes the next read may bring: what the loop handles in a slice, by what the last read cost."""
 
     __slots__ = ("bytes",)
 

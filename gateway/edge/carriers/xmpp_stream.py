@@ -25,14 +25,14 @@ _faults = Faults(log)
 
 
 class User(Protocol):
-    """Who is told what comes. `own`: which of our addresses was written to."""
+    """The user of a stream is told of everything that comes. `own` is our address that was written to."""
 
     def stands(self) -> None:
         """The server has accepted us."""
 
     def message(self, sender: JID, own: JID, kind: MessageTypes, body: str) -> None: ...
     def bounced(self, sender: JID) -> None:
-        """What was written to them could not be delivered."""
+        """Hears that what was written to this address could not be delivered."""
 
     def asked(self, of: JID) -> None:
         """They were asked for their presence."""
@@ -47,7 +47,7 @@ class User(Protocol):
 
 
 class ComponentStream(ComponentXMPP):
-    """One try. `over` is done when the stream has ended, or never came about; with why."""
+    """Makes one attempt at a stream. `over` is done, with the reason, when the stream has ended or never came about."""
 
     def __init__(self, domain: str, secret: str, user: User) -> None:
         super().__init__(domain, secret)  # type: ignore[no-untyped-call]
@@ -62,13 +62,13 @@ class ComponentStream(ComponentXMPP):
         self.add_event_handler("disconnected", self._ended)
 
     def give_up(self, why: object) -> None:
-        """At once."""
+        """Ends the stream at once."""
         self._ended(why)
         self.abort()
         self._let_go()
 
     def hang_up(self) -> None:
-        """After what was written has gone out."""
+        """Ends the stream after what was written has gone out."""
         if self.transport is not None:
             self.send_raw(self.stream_footer)
             self.transport.close()

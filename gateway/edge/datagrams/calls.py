@@ -69,7 +69,7 @@ class Slots:
         self._bases, self._lengths = words[0::2], words[1::2]
 
     def put(self, bases: Iterable[int], lengths: Iterable[int]) -> None:
-        """Where the bytes of the first ones are, or have room."""
+        """Points the first slots at these bytes, or at the room for them."""
         for column, values in ((self._bases, array("L", bases)), (self._lengths, array("L", lengths))):
             column[: len(values)] = values
 

@@ -35,7 +35,7 @@ class DatagramsOut:
         self._closed = False
 
     def send(self, datagrams: Sequence[Datagram[OfT]], told: Told[OfT]) -> None:
-        """In their order, and after all that were given before."""
+        """Sends the datagrams in their order, after all that were given before."""
         if self._closed:
             told(datagrams, "the listener is gone")
             return

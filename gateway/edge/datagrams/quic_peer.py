@@ -1,4 +1,4 @@
-"""One QUIC connection: its clock, what it has received, and what waits to be sent on it.
+"""Drives one QUIC connection: its clock, what it has received, and what waits to be sent on it.
 
     handshake ──TLS done, certificate good──► open ──► closing ──► gone
         └── not in time, no certificate, no place in the protocol ──►┘

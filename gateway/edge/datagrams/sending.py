@@ -68,8 +68,10 @@ class NoAddress(ValueError):
 
 class Sending(Protocol):
     def send(self, datagrams: Sequence[Datagram[OfT]]) -> int:
-        """How many of them, from the first, the system has taken: one at least. Raises NoAddress, OSError,
-        OverflowError or UnicodeError for what is in the way of the first."""
+        """Returns how many of the datagrams, from the first, the system has taken: at least one.
+
+        Raises NoAddress, OSError, OverflowError or UnicodeError if the first cannot be sent.
+        """
 
     def send_run(self, run: DatagramRun) -> int:
         """Returns how many of them, from the first, the system took. `send` says what is in the way of the next."""
@@ -81,7 +83,7 @@ def sending(sock: socket.socket) -> Sending:
 
 
 class OneByOne:
-    """By `sendto`, which every system has."""
+    """Sends each datagram with `sendto`, which every system has."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
@@ -96,7 +98,8 @@ class OneByOne:
 
 
 class ManyAtOnce:
-    """By `sendmmsg`. One alone costs less by `sendto`, which also says what is wrong with an address."""
+    """Sends with `sendmmsg`. A single datagram goes by `sendto`: that costs less, and says what is wrong with an
+    address."""
 
     def __init__(self, sock: socket.socket, sendmmsg: Call) -> None:
         self._socket = sock

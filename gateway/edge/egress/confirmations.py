@@ -1,4 +1,4 @@
-"""What a publisher waits for that hears of every delivery of its event (hsp's `ack: delivered`), on both its ends.
+"""Waits until every delivery of an event is confirmed, for hsp's `ack: delivered`, on both of its ends.
 
     entry with `confirm` ─► Awaited, counts its deliveries ─► DeliveryConfirmed, in the raw log ─────┐
             (each edge that has receivers)                                                           │ the router
@@ -68,7 +68,8 @@ class HeldAnswers(Generic[HeldT]):
         return len(self._answers)
 
     def hold(self, ticket: str, held: HeldT, needed: int, until: float) -> list[Released[HeldT]]:
-        """What need not, or can no longer, wait: this one, or the one that has waited longest."""
+        """Holds an answer. Returns those that need not, or can no longer, wait: this one, or the one that waited
+        longest."""
         self._answers[ticket] = _Answer(held, needed, until)
         if (released := self._release(ticket)) is not None:
             return [released]

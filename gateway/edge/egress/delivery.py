@@ -45,7 +45,7 @@ class HandedDelivery(Delivery):
 
 
 class Receiver(NamedTuple):
-    """Whose a delivery was. `destination`: the session's id, `listener host:port`, or the durable name of a node."""
+    """The receiver of a delivery. `destination` is a session's id, `listener host:port`, or a node's durable name."""
 
     destination: str
     listener: str = ""
@@ -102,6 +102,6 @@ class Ends:
                 self._metrics.observe_end_to_end(origin, protocol, [max(one, 0) / 1e6 for one in took_us])
 
     def end_owed(self, delivery: HandedDelivery, outcome: Outcome, detail: str) -> None:
-        """One that was owed to a node: whichever session it went to, it is the node that got it."""
+        """Ends a delivery that was owed to a node. Whichever session took it, the node is its receiver."""
         node, listener = durable_parts(delivery.owed_to)
         self.end(delivery, Receiver(delivery.owed_to, listener, node), outcome, detail)

@@ -1,4 +1,4 @@
-"""From the egress partition to sessions and datagrams: what the router wrote for this edge, in its order.
+"""Carries out what the router wrote for this edge: from the egress partition, in order, to sessions and datagrams.
 
 Records come in batches from the reader's thread and are handled in slices, so that an event for ten thousand sessions
 delays nobody's keepalive.
@@ -59,7 +59,8 @@ class OpenSession(RunSession, Protocol):
 
 class Datagrams(RunDatagrams, Protocol):
     def send(self, datagrams: Sequence[Datagram[OfT]], told: Told[OfT]) -> None:
-        """In their order. `told`, of each: "" when the system has taken it, or what is in the way."""
+        """Sends the datagrams in their order. `told` hears of each: "" when the system has taken it, or what prevented
+        it."""
 
 
 Confirming = Callable[[Confirm, Position, bool, Callable[[], None]], None]
@@ -67,8 +68,10 @@ Confirming = Callable[[Confirm, Position, bool, Callable[[], None]], None]
 
 
 class Past:
-    """What an earlier life of this edge has done: of records before `to` sessions lack nothing below `sessions_to`,
-    and of all else `outcomes` says what is known."""
+    """Knows what an earlier life of this edge has done.
+
+    Sessions lack nothing below `sessions_to`. For all other records before `to`, `outcomes` says what is known.
+    """
 
     def __init__(self, to: int = 0, sessions_to: int = 0, outcomes: KnownOutcomes | None = None) -> None:
         self._to = to
@@ -76,7 +79,7 @@ class Past:
         self._outcomes = outcomes or KnownOutcomes()
 
     def may_know(self, offset: int) -> bool:
-        """Whether the record stands among those that the earlier life may have handled."""
+        """Returns True if the earlier life may have handled the record."""
         return offset < self._to
 
     def knows(self, offset: int, delivery: Delivery, destination: str, *, owed: bool) -> bool:
@@ -123,7 +126,7 @@ class Dispatch:
         self._faults = Faults(log)
 
     def stop(self) -> None:
-        """What has not been handled is the next life's."""
+        """Stops handling records. The next life handles the rest."""
         self._stopped = True
         self._queue.clear()
 

@@ -36,7 +36,7 @@ TOO_LARGE = "too large to be handed to another edge: kafka.message_bytes"
 
 
 class Publisher(Protocol):
-    """Of the raw publisher, what is used here."""
+    """The part of the raw publisher that handovers use."""
 
     def add_again(self, partition: int, frame: RawFrame, again: Again) -> None: ...
     def add_run(

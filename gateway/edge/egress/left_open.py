@@ -23,7 +23,7 @@ LOOK_BACK_SECONDS = 20.0
 
 
 def left_open(config: Config, epoch: int) -> list[ReplyAddress]:
-    """Who still waits for sessions of epochs before this one. Blocks. Raises SetupError."""
+    """Returns the requests that were open on sessions of epochs before this one. Blocks. Raises SetupError."""
     since_ms = int((time.time() - config.request_timeout_seconds) * 1000)
     found: dict[ReplyAddress, None] = {}
     with contextlib.suppress(TimeoutError):
@@ -33,7 +33,7 @@ def left_open(config: Config, epoch: int) -> list[ReplyAddress]:
 
 
 def replies_in(value: bytes, epoch: int) -> Iterator[ReplyAddress]:
-    """Of the requests in one egress record."""
+    """Yields the reply addresses of the requests in one egress record."""
     try:
         record = egress_codec.decode(value)
     except Rejected:

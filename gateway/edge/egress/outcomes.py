@@ -1,4 +1,5 @@
-"""What became of each delivery: into `deliveries`, many to a record. What could not be delivered: into `rejected`."""
+"""Writes the outcome of each delivery into `deliveries`, many to a record, and what was undeliverable into
+`rejected`."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ LOOK_BACK_SECONDS = 60.0
 
 
 def partition_of(config: Config) -> int:
-    """Where this edge writes its outcomes: one partition, so that it need not read all of them back."""
+    """Returns the one partition that this edge writes its outcomes to, so that it need not read all of them back."""
     return config.edge_ordinal % config.kafka.topic("deliveries").partitions
 
 
@@ -73,7 +74,7 @@ class OutcomeLog:
             self._write(owed)
 
     def reject(self, row: DeliveryOutcome, frame: bytes, headers: dict[str, str], offset: int, *, owed: bool) -> None:
-        """What could not be delivered can be looked at, and sent through again."""
+        """Writes an undeliverable frame into `rejected`, where it can be looked at and sent through again."""
         why = {"reason": Reason.UNDELIVERABLE, "stage": Stage.DELIVER, "detail": row.detail}
         kept, cut = kept_part(frame)
         said = why | {"event_id": row.event_id} | headers | cut
@@ -127,7 +128,7 @@ class KnownOutcomes:
         self._known.add((row.event_id, row.part, row.destination))
 
     def take(self, event_id: str, part: int, destination: str) -> bool:
-        """Whether it is known. It will not be asked for again, and is forgotten."""
+        """Returns True if the outcome is known, and forgets it: nobody asks for it again."""
         key = event_id, part, destination
         known = key in self._known
         self._known.discard(key)

@@ -53,7 +53,7 @@ class Receiving(Hashable, Protocol):
         """It is over, and not because we wanted it to be."""
 
     def answers(self) -> bool:
-        """Whether the peer has given a sign of life; it is asked for one if not."""
+        """Returns True if the peer has given a sign of life. If not, it is asked for one."""
 
     def deliver(self, delivery: Delivery) -> None: ...
     def abort(self) -> None: ...
@@ -221,7 +221,8 @@ class Owed:
     # -- from one edge to another ------------------------------------------------------------------------------
 
     def take_out(self, name: str, partition: int, left: str) -> list[HandedDelivery]:
-        """What is owed of a raw partition, for another edge to give. A session that is newer than `left` has it."""
+        """Takes out what is owed of a raw partition, for another edge to deliver. A session newer than `left` keeps
+        it."""
         debt = self._debts.get(name)
         if debt is None or not self._leaves(debt, left):
             return []
@@ -256,7 +257,7 @@ class Owed:
         debt.arrivals[partition] = _Arrival(move, until, over)
 
     def arrived(self, name: str, partition: int, move: str) -> None:
-        """All of it is here."""
+        """Notes that everything this move brings is here."""
         debt = self._debts.get(name)
         if debt is not None and (arrival := debt.arrivals.get(partition)) is not None and arrival.move == move:
             debt.release(partition)

@@ -88,7 +88,7 @@ class EgressReader:
         self._thread.start()
 
     def commit_now(self, resumption: Resumption) -> None:
-        """Before `start`; blocks."""
+        """Commits at once. Is called before `start`, and blocks."""
         insist(lambda: self._commit_to(resumption))
 
     def _commit_to(self, resumption: Resumption) -> None:

@@ -56,7 +56,7 @@ class Target(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """What a route means for this edge: whether its deliveries may be part of a run, and who gets them."""
+    """Says what a route means for this edge: whether its deliveries may be part of a run, and who gets them."""
 
     is_plain: bool
     origin: str
