@@ -1,4 +1,4 @@
-"""What the router's image starts.
+"""The router's image starts this module.
 
 Kubernetes passes `executor` to a pod that Spark's driver asked for, and `driver` to one that spark-submit or an
 operator made; the environment they bring is Spark's own contract with its images. Anything else is the command line.

@@ -1,4 +1,4 @@
-"""What the router's images carry so that a pod fetches nothing and starts fast.
+"""Fills the router's images with what a pod would otherwise fetch, so that it starts fast.
 
 `python -m streaming_jobs.image_cache connector`, or `broker`, while an image is built; it goes where `MESHGATE_CACHE`
 says, to be found there again.

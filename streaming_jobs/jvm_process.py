@@ -45,7 +45,7 @@ class SparkJvm:
         return self._process.poll()
 
     def watch(self) -> None:
-        """From here on its end is ours."""
+        """Watches the JVM from here on: if it ends by itself, this process ends too."""
         threading.Thread(target=self._watch, name="jvm", daemon=True).start()
 
     def _watch(self) -> None:
@@ -55,7 +55,7 @@ class SparkJvm:
             os._exit(EXIT_CODE)
 
     def end(self, seconds: float = END_SECONDS) -> None:
-        """In order. The session on it is stopped already."""
+        """Ends the JVM in order. The session on it must be stopped already."""
         self.is_ending = True
         try:
             self._process.communicate(timeout=seconds)

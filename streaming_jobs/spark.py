@@ -107,7 +107,10 @@ def start_spark(
 
 
 def session_settings(master: str, given: Mapping[str, str], *, submitted: bool) -> dict[str, str]:
-    """What is given wins. Under spark-submit the master and the driver's address are what it was told."""
+    """Returns the settings of a session. The given settings win.
+
+    Under spark-submit the master and the driver's address are those of spark-submit.
+    """
     here = {} if submitted else {**LOOPBACK, "spark.master": master}
     return {**QUIET, **STREAMING, **here, **given}
 
@@ -144,7 +147,7 @@ def _launch_jvm(command: list[str], archive: ClassArchive, scratch: Path) -> Non
 
 
 class SparkFailed(Exception):
-    """What the JVM threw, in its words."""
+    """Raised with the words of the JVM's exception."""
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""What became of one frame: the verdict of today beside what stands in the topics.
+"""Accounts for one frame: today's verdict beside what stands in the topics.
 
 Invariants
 1. Every frame is counted once: it was an event, refused, a repeat, the mesh's own affair, put in again, or it is lost.

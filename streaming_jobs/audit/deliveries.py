@@ -33,8 +33,10 @@ RANKS = ("confirmed", "written", "expired", "undeliverable")
 
 
 class Sent(NamedTuple):
-    """One receiver of a record of `egress`. `fresh`: not a repeat of the router after a crash. `request`: the open
-    request that it hands over or answers, by who asked.
+    """One receiver of a record of `egress`.
+
+    `fresh` is False for what the router repeats after a crash. `request` is the open request that the record hands over
+    or answers, by its requester.
     """
 
     event_id: str
@@ -95,7 +97,8 @@ class SentBy:
         return [tuple(one) for one in self.rows(value, partition)]
 
     def rows(self, value: bytes, partition: int) -> Iterator[Sent]:
-        """What is no record of the router's reaches nobody: the edge passes over it too."""
+        """Yields the receivers of one record. A value that is no record of the router's reaches nobody: the edge skips
+        it too."""
         try:
             record = egress_codec.decode(value)
         except Rejected:

@@ -35,7 +35,7 @@ SPAN = StructType(
 
 
 def events_then(events: DataFrame) -> DataFrame:
-    """One row an event id, for the router may write a record twice after a crash."""
+    """Returns one row for each event id, because the router may write a record twice after a crash."""
     told = attributes_in(events).select(
         F.col("attributes")["ce_id"].alias("id"), event_print().alias("print"), "logged_at"
     )
@@ -45,7 +45,8 @@ def events_then(events: DataFrame) -> DataFrame:
 
 
 def refusals_then(rejected: DataFrame) -> DataFrame:
-    """By the place of the frame that was refused; what could not be delivered is no matter of the frame."""
+    """Returns the refusals by the position of the frame that was refused. Undeliverable events say nothing about the
+    frame."""
     told = rejected.where(header("stage") != str(Stage.DELIVER)).select(
         F.coalesce(header("again"), header("event_id")).alias("place"),
         header("reason").alias("reason"),
@@ -174,6 +175,6 @@ def strangers(known: DataFrame, records: DataFrame, spans: DataFrame) -> DataFra
 
 
 def spans_table(spark: SparkSession, bounds: Mapping[int, Span], judged: Mapping[int, Span]) -> DataFrame:
-    """Of each raw partition: where it begins, and the stretch that is judged."""
+    """Returns a table of the raw partitions: where each begins, and the range of it that is judged."""
     rows = [(number, bounds[number].start, span.start, span.end) for number, span in judged.items()]
     return spark.createDataFrame(rows, SPAN)

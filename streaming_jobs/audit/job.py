@@ -34,7 +34,10 @@ def audit_mesh(
     config: Config, start: int | None, end: int | None, *, master: str | None, ask_edge: bool, settle_seconds: float,
     say: Say,
 ) -> Equation:  # fmt: skip
-    """Between two times (microseconds; None: all there is, up to now). `say` hears how far it is."""
+    """Audits the mesh between two times, in microseconds; None stands for the beginning, or for now.
+
+    `say` hears how far the audit is.
+    """
     with History(config) as history:
         asking = AskedEdge(edge_parts(config)[0]) if ask_edge else None
         stretch = choose_stretch(history, config, start, end, now_us())

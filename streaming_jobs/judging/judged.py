@@ -1,4 +1,4 @@
-"""What the row functions say about one frame, as a row that the batch jobs compare with the topics."""
+"""Turns what the row functions say about one frame into a row that the batch jobs compare with the topics."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Verdict(StrEnum):
 
 
 class Judged(NamedTuple):
-    """One frame. `event_id` says where it stands; `first_id` where it stood first, if it was put in again.
+    """One judged frame. `event_id` is its position; `first_id` is its first position if it was put in again.
 
     `reasons`: why it, or a part of it, was refused (what could not be encoded for a receiver is no matter of the frame
     and is left out). `destinations`: who is to get something for it. `touched`: whose interests it changed, and
@@ -61,7 +61,7 @@ class Judged(NamedTuple):
 
 
 class Effect(NamedTuple):
-    """What a frame of the mesh changes about the interests."""
+    """The change that a frame of the mesh makes to the interests."""
 
     touched: tuple[str, ...] = ()
     causes: str = ""

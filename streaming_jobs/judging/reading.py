@@ -88,7 +88,7 @@ def read_topic(spark: SparkSession, config: Config, name: TopicName, spans: Span
 
 
 def stands_in(spans: Spans) -> Column:
-    """Whether a row's `event_id` is of a frame in one of these."""
+    """Returns a condition that is true if a row's `event_id` belongs to a frame in one of these spans."""
     place = F.split("event_id", "-")
     number, at = F.get(place, F.lit(0)).try_cast("int"), F.get(place, F.lit(1)).try_cast("long")
     inside = ((number == partition) & (at >= span.start) & (at < span.end) for partition, span in spans.items())
@@ -138,7 +138,7 @@ class JudgeRecords:
 
 
 class JudgeWorker:
-    """One of each Python process. A task is one raw partition, from its beginning to its end."""
+    """Judges frames; there is one in each Python process. A task is one raw partition, from beginning to end."""
 
     def __init__(self, config_path: str, standing_before: int | None) -> None:
         self._config = load(Path(config_path)).for_router()
@@ -172,5 +172,5 @@ def task_id() -> int:
 
 
 def plain(row: Iterable[Any]) -> tuple[Any, ...]:
-    """As the JVM's unpickler wants it: a list is an array, a tuple a row."""
+    """Returns the row as the JVM's unpickler needs it: a list is an array, a tuple a row."""
     return tuple(list(value) if isinstance(value, tuple) else value for value in row)

@@ -1,4 +1,4 @@
-"""Which event a repeat repeats: the frame before it, in its own raw partition, that has the same key.
+"""Finds the event that a repeat repeats: the earlier frame in its own raw partition that has the same key.
 
 Repeats are mostly the same bytes, and bytes are found in a whole record at once. Only where those are not found is each
 frame of the window decoded, from the repeat backwards.

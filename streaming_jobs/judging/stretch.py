@@ -1,4 +1,4 @@
-"""Which part of the raw log is looked at: a cut through it, fixed before anything is read."""
+"""Chooses the range of the raw log to look at: a cut through it, fixed before anything is read."""
 
 from __future__ import annotations
 
@@ -71,14 +71,15 @@ def _oldest_compared(history: History, config: Config, bounds: dict[int, Span], 
 
 
 def whole_from(history: History, name: TopicName, now: int) -> list[int]:
-    """For each partition that has lost its beginning, from when on it has all, and will have it for a while."""
+    """Returns for each partition that has lost its beginning the time from which it has everything, and will for a
+    while."""
     gone = {number: span for number, span in history.bounds(name).items() if span.start > 0}
     first = first_times(history, gone, name)
     return [at + max(OUTPUT_LEAD_SECONDS * SECOND_US, int((now - at) * THINNED_SHARE)) for at in first.values()]
 
 
 def first_times(history: History, bounds: dict[int, Span], name: TopicName = "raw") -> dict[int, int]:
-    """When the first record that a partition still has was logged."""
+    """Returns for each partition when the first record was logged that it still has."""
     found = {}
     for number, span in bounds.items():
         if span.size and (record := history.record(name, number, span.start)) is not None:

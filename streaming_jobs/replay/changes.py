@@ -1,4 +1,4 @@
-"""What a replay finds: frames that would be decided otherwise today, and what is to be sent for them."""
+"""Finds the frames that would be decided otherwise today, and what is to be sent for them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Change(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What is done with a frame: sent again (`place`: where it stands now), or left alone and why."""
+    """The outcome for a frame: sent again (`place` is its new position), or left alone, with the reason."""
 
     event_id: str
     because: str

@@ -25,7 +25,8 @@ Given = tuple[LoggedFrame, Again]
 
 
 class AgainWriter:
-    """Into the partition where a frame stood first, so that it keeps its place among the others of its node."""
+    """Writes a frame again into the partition where it stood first, so that it keeps its order among its node's
+    frames."""
 
     def __init__(self, config: Config) -> None:
         self._topic = config.topic("raw")

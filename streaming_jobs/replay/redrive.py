@@ -32,7 +32,7 @@ Reached = Mapping[str, frozenset[str]]
 
 
 class Redriven(NamedTuple):
-    """What is done with one frame. `why`: it is not put in again, and this is the reason."""
+    """The result for one frame. If `why` is set, the frame is not put in again, for this reason."""
 
     event_id: str
     why: str = ""
@@ -135,7 +135,7 @@ def _frames_of(record: Record) -> Iterator[LoggedFrame]:
 
 
 def redrive(config: Config, history: History, chosen: Iterable[Rejection], *, dry_run: bool) -> list[Redriven]:
-    """What is done with each frame: put in again, or left alone and why."""
+    """Puts frames in again, and returns for each what was done with it: put in again, or left alone and why."""
     given, left_out = Redrive(config, history, Judge.of_today(config), now_us()).plan(chosen)
     if dry_run or not given:
         return [*(Redriven(again.event_id) for _, again in given), *left_out]

@@ -151,7 +151,7 @@ class CountFile:
 
 
 def read_counts(path: Path) -> Counts | None:
-    """What a file says now; None if there is none (yet)."""
+    """Returns the counts that a file holds now; None if there is no file yet."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -175,7 +175,7 @@ def _read(file: int) -> Counts | None:
 
 
 def read_all(checkpoint: Path, partitions: Iterable[int]) -> tuple[dict[int, int], Counter[Series]]:
-    """What has been routed of each partition, and all counts summed."""
+    """Returns how much has been routed of each partition, and the sum of all counts."""
     routed: dict[int, int] = {}
     summed: Counter[Series] = Counter()
     for partition in partitions:

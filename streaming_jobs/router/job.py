@@ -102,7 +102,7 @@ class Router:
                 self._serve(stop, spark)
 
     def reload(self) -> None:
-        """For SIGHUP."""
+        """Reads the configuration again. SIGHUP calls this."""
         self._settings.ask()
 
     def _serve(self, stop: threading.Event, spark: SparkSession | None) -> None:
@@ -217,7 +217,7 @@ class Router:
 
 
 class RawBounds:
-    """Where the raw log begins and ends, by partition. Raises KafkaError while Kafka is away."""
+    """Knows where the raw log begins and ends, by partition. Raises KafkaError while Kafka is away."""
 
     def __init__(self, config: Config) -> None:
         self._topic = config.topic("raw")
@@ -247,7 +247,7 @@ def warm_workers(spark: SparkSession) -> None:
 
 
 def warm_up(spark: SparkSession) -> None:
-    """What a query loads and compiles when it first runs, done before it matters."""
+    """Runs what a query loads and compiles on its first run, before that time matters."""
     length = F.udf(len, "int", useArrow=False)
     rows = spark.readStream.format("rate").option("rowsPerSecond", 10).load()
     seen = rows.withColumn("length", length(F.col("value").cast("string")))

@@ -48,7 +48,7 @@ _DECODED = (FRAMES, Stage.DECODE)
 
 @dataclass(slots=True)
 class LaneState:
-    """What is known of one lane.
+    """The state of one lane as the metrics know it.
 
     Args:
         probed_at: when a probe frame came back last; None before the first one since the start.

@@ -1,4 +1,4 @@
-"""The router's query, the same for every trigger and every master:
+"""The router's query is the same for every trigger and every master:
 
     one raw partition ─► one Python pass a record ─► one row ─► dropDuplicates ─► explode ─► Kafka
 

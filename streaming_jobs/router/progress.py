@@ -1,4 +1,4 @@
-"""What Spark tells of a batch when it has been committed, and a listener that passes it on."""
+"""Reads what Spark reports of a committed batch, with a listener that passes it on."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NO_WATERMARK_YEAR = 1970
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One committed batch of one lane. A batch that was not committed tells nothing."""
+    """One committed batch of one lane. A batch that was not committed has no progress."""
 
     lane: str
     batch: int
@@ -37,7 +37,7 @@ class Progress:
 
     @classmethod
     def read(cls, told: Mapping[str, Any]) -> Progress:
-        """From the JSON of a StreamingQueryProgress."""
+        """Reads the progress from the JSON of a StreamingQueryProgress."""
         states = told.get("stateOperators") or []
         return cls(
             lane=told["name"] or "",
@@ -88,7 +88,7 @@ class ProgressListener(StreamingQueryListener):
         """The lane itself says so."""
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - pyspark's name
-        """Nothing new is no progress."""
+        """Ignores the event: nothing new is no progress."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - pyspark's name
         """The router watches its queries itself."""

@@ -1,4 +1,4 @@
-"""When a query that has failed may be started again in place: on the same JVM, from the last commit.
+"""Decides when a failed query may be started again in place: on the same JVM, from the last commit.
 
 A Python worker that was killed, or a broker that was away for too long, ends a query and nothing else: its successor
 begins within a second. What fails again and again is not cured by that, and the router ends with the reason.
@@ -17,7 +17,7 @@ PAUSE_SECONDS = 1.0
 
 @dataclass(slots=True)
 class Restarts:
-    """Of one lane."""
+    """Counts the restarts of one lane."""
 
     _failures: deque[float] = field(default_factory=deque)
 

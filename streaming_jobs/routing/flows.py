@@ -34,7 +34,7 @@ Deliveries = tuple[tuple[str, Route], ...]
 
 @dataclass(slots=True, eq=False)
 class Flow:
-    """What is known of all frames of a flow.
+    """Everything that is known of all frames of a flow.
 
     Args:
         event: of the frame by which the flow was met.

@@ -34,7 +34,7 @@ class InterestLog:
         self._written_count = 0
 
     def of(self, subscriber: str) -> dict[InterestKey, Interest]:
-        """What the subscriber wants, counting what is still on its way through the log."""
+        """Returns the subscriber's interests, including those still on their way through the log."""
         known = {interest.key: interest for interest in self._state.table.of(subscriber)}
         return known | self._written.get(subscriber, {})
 
@@ -86,7 +86,9 @@ class InterestLog:
             self._write(work, [EndSession(subscriber, frame_position(work.position))], "")
 
     def new_epoch(self, work: Work, interests: Iterable[Interest]) -> None:
-        """What an edge's new epoch has ended: every worker sees that for itself, and cleans up its own partition's.
+        """Removes the interests that an edge's new epoch has ended.
+
+        Every worker sees the new epoch for itself, and cleans up its own partition's interests.
 
         The epoch stands in the compacted topic too, for a late interest of the one before must not come back with it.
         """

@@ -123,7 +123,7 @@ class KnownIds:
 
     @property
     def memory_bytes(self) -> int:
-        """What the tables take; the few nodes' numbers are left out."""
+        """The memory that the tables take, without the few nodes' numbers."""
         return sum(table.memory_bytes for table in self._tables)
 
     # -- the log goes on -----------------------------------------------------------------------------------

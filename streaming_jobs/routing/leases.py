@@ -26,8 +26,13 @@ class Leases:
         self._interests = interests
 
     def handle(self, work: Work, event: Event, lease: Lease) -> None:
-        """Only the node itself may aim the mesh at an address: neither who proves nothing, nor a key that anybody may
-        bring. Of those it is told that they are here, and no more."""
+        """Carries out a lease: deliveries go to the address it names. Only the node itself may aim the mesh at an
+        address.
+
+        A sender that proves nothing, and a key that anybody may bring, are only told that they are here.
+
+        A sender that proves nothing, and a key that anybody may bring, are only told that they are here.
+        """
         if not event.proves_node:
             return
         if lease.renews:

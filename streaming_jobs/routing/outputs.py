@@ -1,4 +1,4 @@
-"""What the router writes: each output is a record of some topic."""
+"""An output is what the router writes: a record of some topic."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Out(NamedTuple):
 
 
 def bytes_of(out: Out) -> int:
-    """As a producer counts a record before it compresses it: at most so many."""
+    """Returns an upper bound of the record's size as a producer counts it before it compresses it."""
     return record_bytes(out.key or b"", out.value or b"", out.headers)
 
 

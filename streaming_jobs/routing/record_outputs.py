@@ -1,4 +1,4 @@
-"""What the router makes of one raw record, collected frame by frame: it travels through Spark as one row.
+"""Collects what the router makes of one raw record, frame by frame. It travels through Spark as one row.
 
     log time | ids that the record added | records to write
 

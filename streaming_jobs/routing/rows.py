@@ -61,7 +61,7 @@ class RowFunctions:
 
     @property
     def horizon_seconds(self) -> int:
-        """How far apart a frame and its repeat may be received."""
+        """The longest time between the receipt of a frame and of its repeat."""
         return self._state.horizon_seconds
 
     def route_record(self, value: bytes, partition: int, offset: int, now_seconds: int) -> RoutedRecord:
@@ -223,7 +223,7 @@ class RowFunctions:
             tally.control(protocol)
 
     def key_of(self, event: Event) -> str | None:
-        """What a repeat of this event would be known by."""
+        """Returns the key by which a repeat of this event is known."""
         return self._state.spoken(event.listener, event.protocol).dedup_key(event)
 
     def _dispatch(self, work: Work, event: Event) -> None:

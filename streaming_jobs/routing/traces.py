@@ -1,4 +1,4 @@
-"""What a worker tells of events that are traced: the one pass, from a record's beginning to the frame's outputs."""
+"""Writes a worker's spans of traced events: the one pass, from a record's beginning to the frame's outputs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class RouterTraces:
 
 
 class RecordSpans:
-    """Of one record on its way through the row functions."""
+    """Collects the spans of one record on its way through the row functions."""
 
     def __init__(self, traces: RecordTraces, spans: Spans) -> None:
         self._traces = traces
@@ -63,7 +63,7 @@ class RecordSpans:
         return replace(judged, headers={**judged.headers, TRACEPARENT: str(context)})
 
     def end(self, work: Work, judged: Event | Rejected | None) -> None:
-        """Of a frame that is traced."""
+        """Ends the span of a traced frame."""
         if work.trace is not None:
             failed = work.refused.value if work.refused is not None else ""
             said = _of_frame(work, judged)

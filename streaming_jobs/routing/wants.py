@@ -1,4 +1,4 @@
-"""From what a session or node asks for to the interests it gets: judged by permissions and limits."""
+"""Turns what a session or node asks for into the interests it gets, judged by permissions and limits."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def session_interest(source: Source, at: Position, verb: Verb, pattern: str, que
 
 
 def subscriber(source: Source, verb: Verb) -> str:
-    """Who wants it, or no more: the session; or the node, where it outlives its sessions."""
+    """Returns who holds the interest: the session, or the node if the interest outlives its sessions."""
     if not source.session:  # each change is written into every partition: not for whoever can send a datagram
         raise Rejected(Reason.FORBIDDEN, "only a session or a hello can subscribe")
     return source.durable_name if is_durable(source, verb) else source.session_id

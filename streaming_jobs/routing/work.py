@@ -1,4 +1,4 @@
-"""One raw frame on its way through the row functions: what it is, and the outputs it has made so far."""
+"""Carries one raw frame through the row functions: what it is, and the outputs it has made so far."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ class Work:
         return encoded
 
     def cancel(self, event: Event, of: ReplyAddress) -> None:
-        """To every server of the subject; whoever does not know the request ignores it."""
+        """Sends a cancel to every server of the subject. A server that does not know the request ignores it."""
         reply = of.pack()
         for server in self.state.table.servers(event.subject, event.received_at):
             try:
@@ -177,12 +177,14 @@ class Work:
                 self.deliver(server.edge, server.epoch, event, (group,))
 
     def drop(self, reply: ReplyAddress) -> None:
-        """As if who asked had cancelled it."""
+        """Drops an open request as if its requester had cancelled it."""
         self.cancel(self._answer_event(reply, Kind.CANCEL), reply)
 
     def send(self, event: Event, destinations: Destinations, confirm: Confirm | None = None) -> list[tuple[Group, ...]]:
-        """One encoding per group of receivers, one record per edge (more where they are large): those that were
-        written. What has no encoding is undeliverable."""
+        """Writes an event: one encoding per group of receivers, one record per edge, or more if they are large.
+
+        Returns the groups that were written. An event without an encoding for a group is undeliverable.
+        """
         records: list[tuple[Group, ...]] = []
         for (edge, epoch), encodings in destinations.items():
             for groups in self._encoded(event, edge, epoch, encodings):
@@ -191,7 +193,7 @@ class Work:
         return records
 
     def send_awaited(self, event: Event, destinations: Destinations) -> None:
-        """As `send`; and its sender hears, once every record has been delivered, whether all have got it."""
+        """Sends like `send`. The sender hears, once every record has been delivered, whether all receivers got it."""
         to = self.requester(event)
         records = self.send(event, destinations, Confirm(to.edge, event.id))
         if self._left_out(records, destinations):
@@ -249,7 +251,7 @@ class Work:
         return self.state.spoken(event.listener, event.protocol).awaits_confirmation(event)
 
     def requester(self, event: Event) -> ReplyAddress:
-        """Where the answer to this request goes: the session it came from."""
+        """Returns where the answer to this request goes: the session it came from."""
         source = self.raw.source
         return ReplyAddress(
             source.protocol,
@@ -323,7 +325,7 @@ class Work:
 
 
 def in_records(groups: list[Group], largest: int) -> list[tuple[Group, ...]]:
-    """As few records as hold them: encodings of one large event do not fit into one."""
+    """Splits groups into as few records as hold them: the encodings of one large event may need several."""
     if len(groups) == 1:  # most events
         return [(groups[0],)]
     records: list[tuple[Group, ...]] = []

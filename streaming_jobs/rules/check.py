@@ -47,7 +47,7 @@ _DRESSING = re.compile(r"^\s*\[[A-Z0-9_.]+\]\s*|\s*SQLSTATE:.*", re.DOTALL)
 
 
 class RuleFault(Exception):
-    """Why a rule cannot run."""
+    """The reason why a rule cannot run."""
 
 
 @dataclass(frozen=True, slots=True)

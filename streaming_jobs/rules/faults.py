@@ -1,4 +1,4 @@
-"""What is wrong with the rules of a configuration, with the place in the file."""
+"""Finds what is wrong with the rules of a configuration, with the place in the file."""
 
 from __future__ import annotations
 

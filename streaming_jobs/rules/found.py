@@ -1,4 +1,4 @@
-"""From the rows a rule found to the frames that enter the mesh."""
+"""Turns the rows that a rule found into the frames that enter the mesh."""
 
 from __future__ import annotations
 
@@ -54,5 +54,6 @@ def _token(*parts: str) -> str:
 
 
 def partition_of(rule: str, partitions: int) -> int:
-    """All findings of a rule go one way: in order, and a repeat meets its first in the same lane."""
+    """Returns the one partition of a rule's findings. They stay in order, and a repeat meets its first in the same
+    lane."""
     return zlib.crc32(rule.encode()) % partitions

@@ -33,7 +33,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One place where a rule reads the table: all its conditions must hold."""
+    """One place where a rule reads the table. All its conditions must hold."""
 
     conditions: tuple[Condition, ...]
 
@@ -84,8 +84,10 @@ def _conjuncts(condition: Any) -> Iterator[Condition]:
 
 
 def subjects(plan: Any) -> list[str | None]:
-    """What the column `subject` of the result can be: text, with `PLACEHOLDER` in it for what varies; None where that
-    cannot be told."""
+    """Returns what the column `subject` of the result can be.
+
+    A text has `PLACEHOLDER` in it for what varies. None stands for a subject that cannot be told.
+    """
     for attribute in _items(plan.output()):
         if attribute.name() == "subject":
             return list(_values(plan, attribute.exprId()))
