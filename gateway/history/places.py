@@ -1,4 +1,4 @@
-"""Where something stands: event ids as positions, and spans of offsets."""
+"""Positions in the log: event ids as positions, and spans of offsets."""
 
 from __future__ import annotations
 
@@ -42,5 +42,5 @@ class Span(NamedTuple):
         return Span(max(self.start, self.end - size), self.end)
 
     def before(self, later: Span) -> Span:
-        """What is left of it in front of its own end."""
+        """Returns what is left of this span in front of the later one."""
         return Span(self.start, later.start)

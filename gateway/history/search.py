@@ -1,4 +1,4 @@
-"""When to stop looking: what the router writes about a frame stands before what it writes about later ones.
+"""Decides when to stop looking: what the router writes about a frame stands before what it writes about later ones.
 
 All frames of a raw partition leave the router in their order. So in each partition of a topic, once something about a
 later frame of the same raw partition has come, nothing more about this one will, but for the little by which writes of
@@ -19,8 +19,10 @@ OVERTAKEN_US = 1_000_000
 
 
 class Told(NamedTuple):
-    """What a record is about, and where the frame stands that it was written for. Both differ for a frame that was put
-    in again: it keeps the name of its first time. No place: this record stands in no order.
+    """Says which frame a record is about, and where the frame stands that it was written for.
+
+    Both differ for a frame that was put in again: it keeps the name of its first time. A record without a position
+    stands in no order.
     """
 
     name: str

@@ -28,7 +28,7 @@ Spans = Mapping[int, Span]
 
 
 class History:
-    """One scan at a time, for they share a consumer.
+    """Reads the topics as they are. There is one scan at a time, because all scans share a consumer.
 
     Raises SetupError where Kafka does not answer, or has no such topic.
     """
@@ -54,7 +54,7 @@ class History:
     # -- where ---------------------------------------------------------------------------------------------------
 
     def bounds(self, name: TopicName) -> dict[int, Span]:
-        """All that the topic still has."""
+        """Returns the spans of everything that the topic still has."""
         partitions = self._partitions(name)
         starts = self._consumer.beginning_offsets(partitions)
         ends = self._consumer.end_offsets(partitions)

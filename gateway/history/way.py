@@ -1,4 +1,4 @@
-"""One frame's whole way, from the topics alone: each of them is searched only around the time it passed there."""
+"""Traces one frame through the topics alone. Each topic is searched only around the time the frame passed it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ENDED_SECONDS = 120
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """To one receiver; `outcome` is None until it is known."""
+    """One receiver that the frame was sent to. `outcome` is None until it is known."""
 
     destination: str
     part: int

@@ -1,4 +1,4 @@
-"""One interest: who wants what, where to send it, and how to encode it. Also the record of the compacted topic."""
+"""One interest: its subscriber, where to send events, and how to encode them. Also the compacted topic's record."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Verb(StrEnum):
 
 
 class InterestKey(NamedTuple):
-    """What makes two interests the same one; as bytes, the key of its record in the compacted topic.
+    """The identity of an interest; as bytes, the key of its record in the compacted topic.
 
     >>> InterestKey.from_bytes(InterestKey("edge-0.1.7", Verb.SERVE, "", "sum").to_bytes()).pattern
     'sum'
@@ -87,7 +87,7 @@ class Interest:
 
 
 def interest_fields(interest: Interest) -> dict[str, Any]:
-    """Returns the fields as JSON takes them. (`asdict` copies deeply, and a read-only mapping cannot be copied.)"""
+    """Returns the fields as JSON takes them. `asdict` would copy deeply, and a read-only mapping cannot be copied."""
     values = {entry.name: getattr(interest, entry.name) for entry in fields(interest)} | {"facts": dict(interest.facts)}
     if interest.kept_until is None:
         del values["kept_until"]  # an older build does not know it

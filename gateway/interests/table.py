@@ -32,7 +32,8 @@ comes back for as long as the log takes to repeat its end too."""
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What a change did: what was put (new or changed) and what was removed. False if it did nothing."""
+    """The effect of a change: what was put (new or changed) and what was removed. It is false if the change did
+    nothing."""
 
     put: tuple[Interest, ...] = ()
     removed: tuple[Interest, ...] = ()
@@ -48,8 +49,9 @@ May = Callable[[Interest, str], bool]
 
 @dataclass(slots=True)
 class Matched:
-    """Who gets an event: every plain subscriber, and one chosen member of each group that does not get it anyway.
-    Not to be changed once made.
+    """The receivers of an event, not to be changed once made.
+
+    They are every plain subscriber, and one chosen member of each group that does not get the event anyway.
 
     `plain` is one and the same tuple for as long as nothing changes and no lease ends: what is derived from it may be
     kept.
@@ -99,7 +101,10 @@ class InterestTable:
     # -- matching ------------------------------------------------------------------------------------------------
 
     def match(self, subject: str, verb: Verb, at_us: int, event_id: str, may: May = lambda *_: True) -> Matched:
-        """Of those that are plain, nobody is left out: what each may get is for the caller to say, who can keep it."""
+        """Returns the receivers of an event. The members of groups are filtered by `may` here.
+
+        `plain` is not filtered by permissions: the caller must filter it, and may cache the result.
+        """
         found = self.find(subject, verb, at_us)
         if not found.groups:
             return Matched(found.plain, ())
@@ -233,7 +238,7 @@ class InterestTable:
 
 
 def choose(members: tuple[Interest, ...], name: str) -> Interest:
-    """One member by rendezvous hash: when a member goes, only what was its own goes to others.
+    """Chooses one member by rendezvous hash: when a member goes, only what was its own goes to others.
 
     A CRC would not do: it is linear, so the order of members would depend on the name's bits and not be fair.
     """

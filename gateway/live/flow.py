@@ -1,4 +1,4 @@
-"""What flows now: rates, latencies and lags between two looks at the parts' metrics. Pure.
+"""Computes what flows now: rates, latencies and lags between two looks at the parts' metrics. Pure.
 
 A part that was started anew counts from zero again: what it counts then is what has happened since, as Prometheus takes
 it. A part that was away for a look has no rate until it has been seen twice.
@@ -26,7 +26,8 @@ Test = Callable[[Mapping[str, str]], bool]
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What the parts said at one moment, by their names; None where one did not answer, `missing` says why."""
+    """The metrics of the parts at one moment, by their names. A part that did not answer has None; `missing` says
+    why."""
 
     at: float
     parts: Mapping[str, Samples | None]
@@ -38,7 +39,7 @@ def samples_of(samples: Iterable[Sample]) -> Samples:
 
 
 class Change(NamedTuple):
-    """Of one series: its value, and by how much it has grown since the look before, None where that is not known."""
+    """The change of one series: its value, and its growth since the look before; None if that is not known."""
 
     name: str
     labels: Mapping[str, str]
@@ -57,7 +58,7 @@ class Rate(NamedTuple):
 
 
 class Latency(NamedTuple):
-    """In seconds, of what was measured between the looks; None where nothing was."""
+    """The latencies, in seconds, measured between the looks; None if nothing was measured."""
 
     p50: float | None = None
     p99: float | None = None
@@ -75,7 +76,7 @@ def _any(_: Mapping[str, str]) -> bool:
 
 
 class Changes:
-    """Between two looks."""
+    """The changes of all series between two looks."""
 
     def __init__(self, before: Look | None, after: Look) -> None:
         self.seconds = after.at - before.at if before is not None else 0.0
@@ -102,7 +103,7 @@ class Changes:
         return Rate(per_second, sum(one.value for one in changes))
 
     def rates(self, names: Iterable[str], label: str, fits: Test = _any) -> dict[str, Rate]:
-        """By the values of a label; what was never counted is left out."""
+        """Returns the rates by the values of a label. Values that were never counted are left out."""
         by_value: dict[str, list[Change]] = {}
         for name in names:
             for one in self.of(name, fits):
@@ -131,8 +132,9 @@ def _growth(before: float, after: float) -> float:
 
 
 def quantile(cumulative: Sequence[tuple[float, float]], share: float) -> float | None:
-    """From a histogram's cumulative buckets, as Prometheus does: even within a bucket, and the last bound for what is
-    beyond.
+    """Returns a quantile from a histogram's cumulative buckets, as Prometheus computes it.
+
+    Values are spread evenly within a bucket. Beyond the last bound, that bound is returned.
 
     >>> quantile([(0.1, 5.0), (0.2, 10.0), (float("inf"), 10.0)], 0.5)
     0.1
@@ -155,7 +157,7 @@ def quantile(cumulative: Sequence[tuple[float, float]], share: float) -> float |
 
 
 def flow(before: Look | None, after: Look) -> dict[str, Any]:
-    """One document, the same for people, programs and the page."""
+    """Returns one document, the same for people, programs and the page."""
     changes = Changes(before, after)
     return {
         "seconds": round(changes.seconds, 3),

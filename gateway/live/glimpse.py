@@ -36,7 +36,7 @@ BOOTSTRAP_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What one look brought. `skipped`: records that passed and were not looked at."""
+    """The records that one look brought. `skipped` counts the records that passed unread."""
 
     records: Mapping[TopicName, list[Record]] = field(default_factory=dict)
     skipped: Mapping[TopicName, int] = field(default_factory=dict)

@@ -38,7 +38,7 @@ class KafkaThread(ABC):
 
     @abstractmethod
     def read(self, consumer: KafkaConsumer) -> None:
-        """Until `stopping` is set; begins anew after each trouble."""
+        """Reads until `stopping` is set, and begins again after each trouble."""
 
     def _run(self) -> None:
         while not self.stopping.is_set():

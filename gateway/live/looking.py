@@ -29,7 +29,8 @@ class Looking:
         self._route: dict[str, float | None] | None = None
 
     def look(self) -> dict[str, Any]:
-        """What has flowed since the look before (see `flow`); with all parts asked at once, for one may be slow."""
+        """Returns what has flowed since the look before (see `flow`). All parts are asked at once, because one may be
+        slow."""
         with ThreadPoolExecutor(max_workers=len(self._tell) or 1) as asking:
             told = dict(zip(self._tell, asking.map(_ask, self._tell.values()), strict=True))
         parts = {name: None if isinstance(one, str) else one for name, one in told.items()}

@@ -64,7 +64,7 @@ class LivePage:
         self._viewing: Viewing | None = None
 
     def pages(self) -> dict[str, Page]:
-        """All of them read: there is nothing here that changes the mesh."""
+        """Returns the pages. All of them only read: nothing here changes the mesh."""
         static = {"/": "live.html", "/live.css": "live.css", "/live.js": "live.js"}
         return {
             **{path: _static(name) for path, name in static.items()},
@@ -107,7 +107,7 @@ class LivePage:
 
 
 class Viewing:
-    """From the first look of somebody until nobody looks any more."""
+    """Runs what viewers need, from somebody's first look until nobody looks any more."""
 
     def __init__(self, config: Config, tell: Tell) -> None:
         self._asked_at: dict[TopicName | None, float] = {}

@@ -43,7 +43,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """What is left empty lets everything pass. `subject` is a pattern."""
+    """Selects rows. An empty field lets everything pass. `subject` is a pattern."""
 
     protocol: str = ""
     node: str = ""
@@ -205,7 +205,7 @@ def _data(data: bytes) -> dict[str, Any]:
 
 
 def as_text(row: Row) -> str:
-    """One line: when, which, what, and as much of it as a line takes."""
+    """Returns the row as one line: when, which, what, and as much of it as a line takes."""
     more = row.more
     named = [row.protocol, row.node, row.reason, row.subject, more.get("kind"), more.get("detail"), _receivers(more)]
     body = row.data[: 2 * SHOWN_CHARACTERS].decode(errors="backslashreplace")
@@ -228,8 +228,9 @@ def as_hex(row: Row) -> str:
 
 
 def hex_lines(data: bytes) -> Iterator[str]:
-    """
-    >>> print(*hex_lines(b"hello \\x00 world, hello"), sep="\\n")
+    """Yields the lines of a hex dump.
+
+    >>> print(*hex_lines(b"hello \x00 world, hello"), sep="\n")
     00000000  68 65 6c 6c 6f 20 00 20  77 6f 72 6c 64 2c 20 68  |hello . world, h|
     00000010  65 6c 6c 6f                                       |ello|
     """

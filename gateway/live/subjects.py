@@ -1,4 +1,4 @@
-"""Which subjects are the busiest, from a sample of the events."""
+"""Finds the busiest subjects from a sample of the events."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ class Subjects:
         return sum(look.total() for look in self._looks)
 
     def busiest(self, most: int) -> Sequence[Busy]:
-        """
+        """Returns the subjects that were seen most often.
+
         >>> subjects = Subjects()
         >>> subjects.add(["a", "b", "a"])
         >>> subjects.add(["a"])

@@ -54,7 +54,7 @@ class Graph:
 
 @dataclass(frozen=True, slots=True)
 class EdgeNow:
-    """What an edge tells of itself: its configuration (`/config`), and its sessions."""
+    """An edge's view of itself: its configuration (`/config`), and its sessions."""
 
     config: Mapping[str, Any]
     peers: Sequence[Peer]
@@ -131,7 +131,7 @@ def _put_away(graph: Graph, listener: str, interests: Iterable[Interest], peers:
 
 
 def wanted_lines(interests: Iterable[Interest]) -> list[str]:
-    """What a peer wants, and what it serves: a line each."""
+    """Returns one line for each thing that a peer wants or serves."""
     lines = []
     for verb, word in ((Verb.SUBSCRIBE, "wants"), (Verb.SERVE, "serves")):
         patterns = sorted({one.pattern for one in interests if one.verb is verb})

@@ -79,7 +79,7 @@ class Watching(KafkaThread):
 
 
 def newest_rows(name: TopicName, records: list[Record]) -> list[Row]:
-    """As many as are kept, the oldest of them first: a record of `raw` alone may hold hundreds."""
+    """Returns as many rows as are kept, the oldest first. One record of `raw` alone may hold hundreds."""
     records = sorted(records, key=lambda one: one.logged_at, reverse=True)
     newest_first = (row for record in records for row in reversed(list(rows_of(name, record, EVERYTHING))))
     return list(islice(newest_first, ROWS_KEPT))[::-1]

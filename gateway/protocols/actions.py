@@ -1,4 +1,4 @@
-"""What a session asks of the edge, and what the edge gives it to deliver."""
+"""The actions that a session asks of the edge, and the deliveries that the edge gives it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gateway.reasons import MeshError, Reason
 
 
 class Outcome(StrEnum):
-    """What became of a delivery."""
+    """The outcome of a delivery."""
 
     CONFIRMED = "confirmed"
     WRITTEN = "written"
@@ -108,10 +108,13 @@ class RequestDropped:
 
 
 class Farewell(StrEnum):
-    """Why we end a session whose peer did nothing wrong. `OVERLOAD`: there was no place for it to begin with.
-    `NOT_LOGGED`: Kafka will never take what it sent. `INTERNAL`: a fault of ours. `EXPIRED`: what proved the peer has
-    ended. `REVOKED`: it is not believed any more. `LOGIN_REQUIRED`: the peer did not prove who it is, and must here.
-    `OVER_BUDGET`: it held most of the memory that an edge has for all sessions together."""
+    """The reason why we end a session whose peer did nothing wrong.
+
+    `OVERLOAD`: there was no room for it to begin with. `NOT_LOGGED`: Kafka will never take what it sent. `INTERNAL`: a
+    fault of ours. `EXPIRED`: what proved the peer has ended. `REVOKED`: the proof is no longer accepted.
+    `LOGIN_REQUIRED`: the peer did not prove who it is, and must here. `OVER_BUDGET`: it held most of the memory that an
+    edge has for all sessions together.
+    """
 
     DRAIN = "drain"
     KICKED = "kicked"

@@ -1,4 +1,4 @@
-"""How many requests all sessions of an edge may hold open together, and each session's fair share of them.
+"""Bounds the requests that all sessions of an edge hold open together, with a fair share for each session.
 
     a session may open one more  <=>  it has fewer open than are left for everybody
 

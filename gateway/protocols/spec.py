@@ -1,4 +1,4 @@
-"""What a protocol is to the rest of the gateway: one `ProtocolSpec`, made in the protocol's own folder.
+"""A protocol is one `ProtocolSpec` to the rest of the gateway, made in the protocol's own folder.
 
 Everything in it is pure: bytes in, values out. The edge uses `session`; the router's workers use the mapping.
 """
@@ -31,7 +31,7 @@ class Options(BaseModel):
 
     @property
     def confirmed_within_seconds(self) -> float:
-        """After this a delivery is confirmed or given up; 0 where it counts as soon as it is written."""
+        """The time after which a delivery is confirmed or given up; 0 if it counts as soon as it is written."""
         return 0.0
 
     @property
@@ -40,7 +40,7 @@ class Options(BaseModel):
         return True
 
     def for_router(self) -> Self:
-        """What decoding and encoding need: without the secrets that only a session has a use for."""
+        """Returns the options that decoding and encoding need, without the secrets that only a session uses."""
         return self
 
 
@@ -50,7 +50,7 @@ OptionsT_contra = TypeVar("OptionsT_contra", bound=Options, contravariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Env:
-    """What judging and encoding a frame needs beside the frame itself."""
+    """The context that judging and encoding a frame needs beside the frame itself."""
 
     keys: KeyRing
     identity: GatewayIdentity | None = None
@@ -60,7 +60,7 @@ class Env:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Who an encoding is for. Destinations with equal targets share one encoding.
+    """The target of an encoding. Destinations with equal targets share one encoding.
 
     `request` is the requester's own id, for answers and for nothing else.
     `progressive`: the requester asked for progress.
@@ -177,7 +177,8 @@ class AwaitsConfirmation(Protocol[OptionsT_contra]):
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """What a presence packet of a protocol without sessions asks for; it holds for `seconds` from its receipt.
+    """A lease is asked for by a presence packet of a protocol without sessions. It holds for `seconds` from its
+    receipt.
 
     `renews`: the packet only prolongs what was asked for before. `keeps`: it asks for just that again, where it is now.
     """
@@ -237,6 +238,6 @@ class ProtocolSpec(Generic[OptionsT]):
     """Datagram protocols: the bytes that decide the raw partition, peeked and not judged (b"" if there are none)."""
 
     def claimed_node(self, frame: bytes) -> str:
-        """Who a datagram says it is from, which nobody has judged; "" where it does not say."""
+        """Returns the node that a datagram claims to be from, which is not verified yet; "" if it names none."""
         key = b"" if self.partition_key is None else self.partition_key(frame)
         return str(UUID(bytes=key)) if len(key) == NODE_BYTES else ""

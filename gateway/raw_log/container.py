@@ -82,7 +82,7 @@ class ContainerBuilder:
         return len(self._lengths)
 
     def add(self, source: Source, received_at: int, frame: bytes) -> None:
-        """One frame."""
+        """Adds one frame."""
         self._source_index.append(self._index(source))
         self._bodies.append(frame)
         size = len(frame)
@@ -125,7 +125,7 @@ class ContainerBuilder:
         self.add_run(frame.source, frame.received_at, frame.data, (len(frame.data),), packed_replies)
 
     def received(self) -> list[tuple[Source, int]]:
-        """Of each frame so far: where it came from, and when."""
+        """Returns for each frame so far where it came from, and when."""
         sources = [source for _, source in self._sources.values()]
         return [(sources[index], at) for index, at in zip(self._source_index, self._received, strict=True)]
 

@@ -1,4 +1,4 @@
-"""What stands beside a raw frame, so that it can be decoded without anything else."""
+"""The facts that stand beside a raw frame, so that it can be decoded without anything else."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ NO_FACTS: Facts = MappingProxyType({})
 
 @dataclass(slots=True)
 class Source:
-    """Where a frame came from. `session` is the session's number within its edge's epoch; 0 for UDP, which has none.
-    Not to be changed once made, as its frames are not.
+    """The source of a frame, not to be changed once made, as its frames are not.
+
+    `session` is the session's number within its edge's epoch; 0 for UDP, which has none.
 
     `facts` are what the session has negotiated so far (a serializer, that the envelope is spoken).
     """
@@ -66,7 +67,7 @@ class Source:
 
     @property
     def durable_name(self) -> str:
-        """Of the node where it outlives its sessions: what subscribes then, and what deliveries are owed to."""
+        """The name of the node if it outlives its sessions: what subscribes then, and what deliveries are owed to."""
         return f"{_DURABLE}{self.node}@{self.listener}"
 
 
@@ -95,7 +96,7 @@ def datagram_name(listener: str, address: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ReplyAddress:
-    """Where the answer to a request goes: the requester's session, and the id the requester gave to the request.
+    """The address of an answer: the requester's session, and the id that the requester gave to the request.
 
     The edge that delivers a request keeps this beside the id on its own wire, and logs it with the raw answer.
     `facts` and `listener` tell the router how to encode the answer.
@@ -165,8 +166,10 @@ class Again:
 
 @dataclass(slots=True)
 class RawFrame:
-    """One frame exactly as received. `replies`: the requests that it answers, as the edge remembered them; for
-    a request, or its cancel, the name that its session gave it, if it is not its own id.
+    """One frame exactly as received.
+
+    `replies`: the requests that it answers, as the edge remembered them. For a request, or its cancel, it is the name
+    that its session gave it, if that is not its own id.
 
     Not to be changed once made. (It is not `frozen`: as with an `Event`, that costs three times as much.)
     """
@@ -178,7 +181,7 @@ class RawFrame:
     again: Again | None = None
 
     def asked_subject(self) -> str:
-        """Of the request that this answers; raises Rejected where nobody asked."""
+        """Returns the subject of the request that this frame answers. Raises Rejected if nobody asked."""
         if not self.replies:
             raise Rejected(Reason.MALFORMED, "an answer to no open request")
         return self.replies[0].subject

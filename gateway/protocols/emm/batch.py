@@ -30,7 +30,7 @@ _DEFAULTS = EmmOptions()
 
 
 class Proof(NamedTuple):
-    """How a packet was proven, and by which key."""
+    """Says how a packet was proven, and by which key."""
 
     auth: Auth
     key_id: str

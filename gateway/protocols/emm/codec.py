@@ -57,7 +57,7 @@ def _check_length(announced: int, given: int) -> None:
 
 
 def decode_fields(reader: Reader) -> Iterator[Field]:
-    """All fields up to the reader's end; one that overruns it is refused."""
+    """Yields all fields up to the reader's end. A field that overruns it is refused."""
     count = 0
     while reader.remaining:
         count += 1
@@ -71,8 +71,11 @@ def encode_fields(fields: Iterable[Field]) -> bytes:
 
 
 def canonical(packet: Packet) -> bytes:
-    """What HMAC and signature cover: the header as sent (its Payload Length counts fields 10 and 12 too), then all
-    fields but those two, sorted."""
+    """Returns the bytes that HMAC and signature cover.
+
+    These are the header as sent (its Payload Length counts fields 10 and 12 too), then all fields but those two,
+    sorted.
+    """
     return _canonical(packet.raw[:HEADER_BYTES], packet.fields)
 
 
@@ -126,7 +129,7 @@ class Draft:
 
     @property
     def sealed_header(self) -> bytes:
-        """All of the header but Payload Length: it is known before the payload is."""
+        """The header without Payload Length. It is known before the payload is."""
         head = U8.pack(VERSION) + self.message_id + U8.pack(self.flags) + U8.pack(self.event_type)
         return head + U64.pack(self.timestamp)
 

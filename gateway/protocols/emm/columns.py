@@ -61,7 +61,7 @@ _WRONG = b"!"
 
 
 class Layout(NamedTuple):
-    """Where the parts of a common packet stand. Ends are exclusive; a part that is absent begins and ends at 0.
+    """The places of a common packet's parts. Ends are exclusive; an absent part begins and ends at 0.
 
     Args:
         sender_end: of NODE ID, and of the Auth Key ID where that follows at once.

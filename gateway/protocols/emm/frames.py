@@ -114,7 +114,7 @@ NONCE_FIELD: dict[int, SubType] = {Algorithm.AES_256_GCM: SubType.IV, Algorithm.
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One TLV; `type` is a plain number, since unknown ones take part in what is signed."""
+    """One TLV field. `type` is a plain number, because unknown types take part in what is signed."""
 
     type: int
     value: bytes

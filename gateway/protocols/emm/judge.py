@@ -24,8 +24,11 @@ _PRESENCE = frozenset({EventType.HELLO, EventType.HEARTBEAT})
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How a packet was proven. `foreign_key`: the public key (13) it brought with it, when no node's key in the store
-    equals it and the listener takes any."""
+    """Says how a packet was proven.
+
+    `foreign_key` is the public key (13) that the packet brought, if no node's key in the store equals it and the
+    listener takes any.
+    """
 
     auth: Auth
     key_id: bytes = b""
@@ -104,7 +107,7 @@ def _check_foreign(public: bytes, signed: bytes, signature: bytes, options: EmmO
 
 
 def check_freshness(packet: Packet, received_at: int, options: EmmOptions, env: Env) -> None:
-    """In whole seconds, as the packet counts them (5.4)."""
+    """Refuses a packet that is not fresh, in whole seconds as the packet counts them (5.4)."""
     signed_at = packet.value(FieldType.TIMESTAMP)
     if options.freshness == "off" or (options.freshness == "timestamp_only" and signed_at is None):
         return

@@ -57,7 +57,7 @@ def to_event(raw: RawFrame, event_id: str, options: EmmOptions, env: Env, /) -> 
 
 
 def event_of(packet: Packet, verdict: Verdict, raw: RawFrame, event_id: str, options: EmmOptions, env: Env) -> Event:
-    """Of a packet that has been judged, or whose receiver need not know who it comes from. Raises Rejected."""
+    """Returns the event of a packet that was judged, or whose receiver need not know its sender. Raises Rejected."""
     subject, data = _subject_and_data(packet)
     headers: dict[str, str] = {}
     if packet.header.flags & Flag.ENCRYPTED and options.encryption == "pass":
@@ -98,7 +98,7 @@ def node_text(node: bytes) -> str:
 
 
 def sent_at(timestamp: int) -> int | None:
-    """What the peer claims, in microseconds; None for a time that no clock will show."""
+    """Returns the time that the peer claims, in microseconds; None for a time that no clock will show."""
     return timestamp * SECOND_US if timestamp <= LATEST_SECONDS else None
 
 

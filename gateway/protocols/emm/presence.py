@@ -24,7 +24,7 @@ class Capabilities:
 
 
 def capabilities(body: bytes) -> Capabilities | None:
-    """What a hello asks for; None where its capabilities are a blob of the node's own."""
+    """Returns what a hello asks for; None if its capabilities are a blob of the node's own."""
     try:
         said = json.loads(body.decode())
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""What a packet must hold to be taken for one (4.2, 6.3), before any key is looked at. Each function is one rule."""
+"""The rules that a packet must obey (4.2, 6.3), before any key is looked at. Each function is one rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the text leaves to the application: encryption and compression of the binary field (04).
+"""Does what the text leaves to the application: encryption and compression of the binary field (04).
 
     sending:   body → gzip → encrypt → field 04        receiving: the same backwards
 
@@ -38,7 +38,7 @@ _Cipher = AESGCM | ChaCha20Poly1305
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """How a packet was encrypted (11, and 17). The key identifier is 16 bytes, or None for the node's default key."""
+    """Says how a packet was encrypted (11, and 17). The key id is 16 bytes, or None for the node's default key."""
 
     algorithm: Algorithm
     nonce: bytes
@@ -46,7 +46,7 @@ class Metadata:
 
     @classmethod
     def of(cls, packet: Packet) -> Metadata:
-        """Of a packet that has been checked."""
+        """Returns the metadata of a packet that has been checked."""
         inner = {item.type: item.value for item in decode_fields(Reader(packet.value(FieldType.ENCRYPTION) or b""))}
         algorithm = Algorithm(inner[SubType.ALGORITHM][0])
         identifier = inner.get(SubType.KEY_IDENTIFIER, packet.value(FieldType.KEY_IDENTIFIER))
@@ -83,7 +83,7 @@ def compress(draft: Draft) -> Draft:
 
 
 def unseal(packet: Packet, sealed: bytes, received_at: int, keys: KeyRing) -> bytes:
-    """What was encrypted; raises Rejected."""
+    """Returns the decrypted bytes; raises Rejected."""
     metadata = Metadata.of(packet)
     node = packet.value(FieldType.NODE_ID) or b""
     known = (key for key in keys.for_encryption(node, metadata.key_identifier) if key.encryption is not None)
@@ -98,7 +98,7 @@ def unseal(packet: Packet, sealed: bytes, received_at: int, keys: KeyRing) -> by
 
 
 def expand(packed: bytes, limit: int) -> bytes:
-    """What was gzipped, if it is at most `limit` bytes: the rest of a bomb is never made."""
+    """Returns the unzipped bytes, at most `limit` of them: the rest of a bomb is never made."""
     unpacker = zlib.decompressobj(wbits=_GZIP_ONLY)
     try:
         body = unpacker.decompress(packed, limit + 1)

@@ -1,4 +1,4 @@
-"""Who a packet comes from, and the tags that prove it."""
+"""Signs packets: the sender, and the tags that prove it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Signer:
         return cls(identity.node, identity.key_id, identity.hmac, identity.ed25519_private)
 
     def fields(self) -> list[Field]:
-        """What is signed with the rest of the packet: 14, 13 and 18."""
+        """Returns the fields that are signed with the rest of the packet: 14, 13 and 18."""
         fields = [Field(FieldType.NODE_ID, self.node)]
         if self.announce and self.ed25519_private is not None:
             fields.append(Field(FieldType.PUBLIC_KEY, public_of(self.ed25519_private)))

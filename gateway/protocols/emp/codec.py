@@ -34,7 +34,8 @@ _UNUSED = bytes(3)
 
 
 def split(buffer: bytes | bytearray, pos: int, limit: int) -> int:
-    """How many bytes the message at `pos` has; 0 if it is not whole yet. Raises Rejected once it cannot become one."""
+    """Returns the length of the message at `pos`; 0 if it is not whole yet. Raises Rejected once it cannot become
+    one."""
     left = len(buffer) - pos
     if left < U32.size:
         return 0

@@ -1,4 +1,4 @@
-"""What the extension blocks of a message say together, and what they do to its body.
+"""Reads what a message's extension blocks say together, and what they do to its body.
 
     on the wire                            | kind
     -------------------------------------- | ------------------------

@@ -107,7 +107,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class RequestMark:
-    """What a request-response block says."""
+    """The content of a request-response block."""
 
     id: int
     asks: bool

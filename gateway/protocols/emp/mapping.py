@@ -85,7 +85,7 @@ def dedup_key(event: Event, options: EmpOptions) -> str | None:
 
 
 class Answer(NamedTuple):
-    """What an answer needs to be written; an `Event` has it all."""
+    """The fields that an answer needs to be written. An `Event` has them all."""
 
     kind: Kind
     subject: str

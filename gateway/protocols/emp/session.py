@@ -330,7 +330,7 @@ class EmpSession(Session):
         self._send(answer(said, request, self._facts, self.options).frame)
 
     def logged(self, tag: int, now: float) -> None:
-        """Nothing in emp acknowledges."""
+        """Does nothing: emp has no acknowledgements."""
 
     # -- keepalive and end -------------------------------------------------------------------------------------
 

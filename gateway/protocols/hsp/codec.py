@@ -36,7 +36,7 @@ _HEAD_BYTES = {
 
 
 def split(buffer: bytes | bytearray, pos: int, payload_limit: int) -> int:
-    """How many bytes the frame at `pos` has; 0 if it is not whole yet. Raises Rejected once it cannot become one."""
+    """Returns the length of the frame at `pos`; 0 if it is not whole yet. Raises Rejected once it cannot become one."""
     left = len(buffer) - pos
     if left < 1:
         return 0

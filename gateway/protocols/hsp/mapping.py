@@ -52,7 +52,7 @@ _ANSWER_OF = {Command.ACK: Kind.RESPONSE, Command.ERROR: Kind.ERROR, Command.ERR
 
 
 class Content(NamedTuple):
-    """What a frame says, whichever way it says it."""
+    """The content of a frame, whichever way it goes."""
 
     kind: Kind
     subject: str
@@ -137,8 +137,10 @@ def _enveloped_content(frame: Frame, raw: RawFrame) -> Content:
 
 
 def dedup_key(event: Event, options: HspOptions) -> str | None:
-    """Only with `dedup: payload`, and only for a DATA_ACK that is an event: a MessageID may be used again after its
-    answer, and a repeated request or subscription is owed an answer of its own."""
+    """Returns the key of a repeat: only with `dedup: payload`, and only for a DATA_ACK that is an event.
+
+    A MessageID may be used again after its answer. A repeated request or subscription is owed an answer of its own.
+    """
     if options.dedup == "off" or event.kind is not Kind.EVENT or not event.message_id or is_control(event.subject):
         return None
     digest = sha256(event.content_type.encode() + b"\0" + event.body).hexdigest()
@@ -190,7 +192,7 @@ def _cancel(event: Event) -> Encoded:
 
 
 class Answer(NamedTuple):
-    """What an answer needs to be written; an `Event` has it all."""
+    """The fields that an answer needs to be written. An `Event` has them all."""
 
     kind: Kind
     subject: str

@@ -1,4 +1,4 @@
-"""What a listener or link of hsp can be told, beside what all take."""
+"""The options of a listener or link of hsp, beside those of every protocol."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class HspOptions(Options):
         return mapped.content_type or self.content_type if mapped else self.content_type
 
     def kind_of(self, type_: int) -> Kind:
-        """Of a DATA_ACK."""
+        """Returns the kind of a DATA_ACK."""
         mapped = self.types.get(type_)
         if mapped and mapped.kind:
             return Kind(mapped.kind)

@@ -1,4 +1,4 @@
-"""What an hsp session sends: deliveries and answers, with the ids that belong to the connection."""
+"""Sends what an hsp session sends: deliveries and answers, with the ids that belong to the connection."""
 
 from __future__ import annotations
 

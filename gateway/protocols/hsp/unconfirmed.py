@@ -84,7 +84,7 @@ class Unconfirmed:
 
     @property
     def due(self) -> float | None:
-        """When the oldest event has waited long enough."""
+        """The time at which the oldest event has waited long enough."""
         return self._events.due
 
     @property

@@ -34,7 +34,7 @@ _ORDER = int(
 
 @dataclass(frozen=True, slots=True)
 class Cipher:
-    """One key and IV for the whole session, both ways."""
+    """Encrypts with one key and IV for the whole session, both ways."""
 
     key: bytes = field(repr=False)
     iv: bytes
@@ -59,7 +59,7 @@ class KeyPair:
 
     @classmethod
     def from_token(cls, token: bytes) -> Self:
-        """From `SCALAR_TOKEN_BYTES` random bytes."""
+        """Returns the key pair made from `SCALAR_TOKEN_BYTES` random bytes."""
         scalar = int.from_bytes(token, "big") % (_ORDER - 1) + 1
         return cls(ec.derive_private_key(scalar, ec.SECP521R1()))
 

@@ -19,7 +19,7 @@ _CODES = {code.name.lower(): code for code in ErrorCode} | {str(slug): code for 
 
 
 def body_of(code: int) -> bytes:
-    """In the mesh's form: its slug where it has one, else our name of it, else the number."""
+    """Returns the error in the mesh's form: its slug if it has one, else our name of it, else the number."""
     try:
         known = ErrorCode(code)
     except ValueError:

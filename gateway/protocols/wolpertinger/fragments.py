@@ -39,7 +39,7 @@ class Fragments:
 
     @property
     def due(self) -> float | None:
-        """When the oldest set expires; sets are kept in the order they were opened."""
+        """The time at which the oldest set expires. Sets are kept in the order they were opened."""
         return next((opened.deadline for opened in self._sets.values()), None)
 
     def expire(self, now: float) -> int:

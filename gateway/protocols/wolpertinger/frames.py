@@ -50,7 +50,7 @@ all others. So what peers answer to events is told from late answers without rem
 
 
 class Result(IntEnum):
-    """What a confirmation says."""
+    """The result that a confirmation carries."""
 
     SUCCESS = 0
     TIMEOUT = 1
@@ -61,7 +61,7 @@ class Result(IntEnum):
 
 
 class ErrorCode(IntEnum):
-    """What a RemoteError says."""
+    """The code that a RemoteError carries."""
 
     UNSPECIFIED = 100
     SECURITY = 200

@@ -56,7 +56,7 @@ _INTEREST_NAMES = ("subject", "group")
 
 
 class Content(NamedTuple):
-    """What a message says."""
+    """The content of a message."""
 
     kind: Kind
     subject: str

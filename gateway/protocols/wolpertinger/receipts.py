@@ -90,7 +90,7 @@ class Unconfirmed:
         return sent
 
     def again(self, message_id: int) -> Sent | None:
-        """To be sent once more; None if it has had its tries."""
+        """Returns the message to be sent once more; None if it has had its tries."""
         sent = self._sent[message_id]
         if sent.tries >= TRIES:
             return None

@@ -26,7 +26,7 @@ class Run:
 
     @property
     def waits(self) -> bool:
-        """Whether the log has yet to say that it has something."""
+        """True while the log has yet to say that it has something."""
         return bool(self._owed)
 
     def add(self, data: bytes, receipt: Receipt) -> None:
@@ -50,7 +50,7 @@ class Run:
         return message_id
 
     def logged(self, tag: int) -> list[Receipt]:
-        """What is owed, but for what `answered` has told."""
+        """Returns the receipts that are owed, without those that `answered` has sent."""
         receipts = self._owed.pop(tag, [])
         for receipt in receipts:
             self._calls.pop(receipt.call_id, None)

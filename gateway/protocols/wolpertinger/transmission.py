@@ -34,7 +34,10 @@ _GZIP_WINDOW = 31
 
 
 def decode(message: bytes) -> Piece | Confirmation:
-    """One layer-1 message. Raises Rejected where nothing can be answered, BadTransmission where a result code can."""
+    """Reads one layer-1 message.
+
+    Raises BadTransmission if a result code can answer it, and Rejected if nothing can.
+    """
     # One pair more than there are keys is enough to see that one is repeated or unknown.
     *pairs, text = message.split(b";", len(_KEYS) + 1)
     found = _metadata(pairs)

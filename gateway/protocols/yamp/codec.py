@@ -57,7 +57,7 @@ def split(buffer: bytearray | bytes, limit: int, start: int = 0) -> tuple[list[i
 
 
 def frame_length(buffer: bytearray | bytes, pos: int, limit: int) -> int | None:
-    """How long the frame at `pos` is, once its sizes have come. Raises Rejected(unknown_type, too_large)."""
+    """Returns the length of the frame at `pos`, once its sizes have come. Raises Rejected(unknown_type, too_large)."""
     kind = buffer[pos]
     if kind >= len(_LAYOUTS):
         raise Rejected(Reason.UNKNOWN_TYPE, f"unknown frame type {kind:#04x}", can_continue=False)

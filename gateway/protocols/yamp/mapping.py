@@ -72,7 +72,7 @@ def dedup_key(event: Event, _options: YampOptions) -> str:
 
 
 def format_of(facts: Facts) -> Format:
-    """What the session agreed on in its handshake."""
+    """Returns the format that the session agreed on in its handshake."""
     return Format(str(facts[FORMAT_FACT]))
 
 

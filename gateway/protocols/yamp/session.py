@@ -302,7 +302,7 @@ class YampSession(Session):
     # -- the end -----------------------------------------------------------------------------------------------
 
     def drain(self, now: float, redirect_url: str | None = None, why: Farewell = Farewell.DRAIN) -> None:
-        """Only a server may send its peer elsewhere (system.close-redirect)."""
+        """Says goodbye. Only a server may send its peer elsewhere (system.close-redirect)."""
         if self.closed:
             return
         if redirect_url is not None and not self.settings.dialled:
