@@ -31,7 +31,8 @@ _URL = re.compile(rf"(?P<scheme>[a-z]+)://{_HOST}:(?P<port>\d{{1,5}})(?P<path>/[
 
 
 def host_port(host: str, port: int) -> str:
-    """
+    """Returns the address as one text, with brackets around an IPv6 host.
+
     >>> host_port("::1", 5040)
     '[::1]:5040'
     """
@@ -93,7 +94,7 @@ class HostPort:
 
     @property
     def reachable(self) -> HostPort:
-        """Where this machine finds what listens everywhere."""
+        """The address at which this machine finds a server that listens everywhere."""
         return HostPort(LOOPBACK.get(self.host, self.host), self.port)
 
     def clashes(self, other: HostPort) -> bool:
@@ -104,7 +105,7 @@ class HostPort:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a listener listens or a link connects. Only WebSockets have a path."""
+    """The address where a listener listens or a link connects. Only WebSockets have a path."""
 
     scheme: str
     at: HostPort
@@ -136,7 +137,7 @@ class Address:
 
     @property
     def keeps_messages(self) -> bool:
-        """What is one message when it is sent is one when it is received."""
+        """True if one message that is sent is one message when it is received."""
         return self.scheme in MESSAGE_SCHEMES
 
     @property

@@ -128,7 +128,8 @@ def _headers(text: str) -> dict[str, str]:
 
 
 def rfc3339(at_us: int) -> str:
-    """
+    """Returns the time as RFC 3339 writes it.
+
     >>> rfc3339(1_759_190_400_000_001)
     '2025-09-30T00:00:00.000001Z'
     """

@@ -59,7 +59,7 @@ def convert(body: bytes, content_type: str, wanted: str) -> bytes:
 
 
 def media_type(content_type: str) -> str:
-    """Without its parameters.
+    """Returns the content type without its parameters.
 
     >>> media_type("application/JSON; charset=utf-8")
     'application/json'

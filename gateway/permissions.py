@@ -1,4 +1,4 @@
-"""Who may publish, subscribe and serve what: rules over node, listener and subject, where the first match decides.
+"""Decides who may publish, subscribe and serve what: rules over node, listener and subject. The first match decides.
 
 1. Nobody but the mesh publishes or serves under `mesh.`, whatever the rules say; anyone may subscribe there.
 2. Whom no rule matches may do everything else, as a user without permissions may in NATS; to close a mesh, end the
@@ -52,7 +52,7 @@ ANY = ("*",)
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """For nodes and listeners that match the globs, except listeners of the names in `besides`."""
+    """Applies to nodes and listeners that match the globs, except listeners named in `besides`."""
 
     nodes: tuple[str, ...] = ANY
     listeners: tuple[str, ...] = ANY

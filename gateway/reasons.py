@@ -1,4 +1,4 @@
-"""Why a frame was refused: the closed set of slugs that stand in labels, headers and messages, and where that was."""
+"""The reasons for refusing a frame: the closed set of slugs in labels, headers and messages, and the stages."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Reason(StrEnum):
 
 
 class Stage(StrEnum):
-    """Where on its way a frame was refused, or something that came of it."""
+    """The stage at which a frame was refused, or something that came of it."""
 
     LOG = "log"
     """What is no record of the raw log at all: there is no frame in it."""

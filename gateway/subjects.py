@@ -85,7 +85,10 @@ def configured_subject(subject: str) -> str:
 
 
 def is_control(subject: str) -> bool:
-    """Under the reserved prefix `mesh.`, in any case (and by `/` as by `.`). `mesh` alone is a name like any other."""
+    """Returns True if the subject is under the reserved prefix `mesh.`, in any case, and by `/` as by `.`.
+
+    `mesh` alone is a name like any other.
+    """
     return subject[:5].lower() in ("mesh.", "mesh/")
 
 

@@ -1,4 +1,4 @@
-"""Which events are traced, and under which ids: W3C trace contexts that every part works out for itself.
+"""Decides which events are traced, and under which ids: W3C trace contexts that every part derives for itself.
 
 A trace id follows from where the frame stands in the raw log: its record (partition, offset, and the time of its first
 frame, so that topics that were made anew begin new traces) and its index there. A span id follows from its trace and
@@ -29,7 +29,7 @@ _STRIDE = 0x9E3779B97F4A7C15
 
 @dataclass(frozen=True, slots=True)
 class TraceContext:
-    """One span's place: of which trace, and by which name."""
+    """The place of one span: its trace, and its id."""
 
     trace_id: int
     span_id: int
@@ -49,7 +49,8 @@ class TraceContext:
 
 
 def parse(text: str) -> TraceContext | None:
-    """
+    """Returns the trace context in this text; None if there is none.
+
     >>> parse("00-00000000000000000000000000000001-0000000000000002-01")
     TraceContext(trace_id=1, span_id=2, sampled=True)
     """
@@ -61,7 +62,7 @@ def parse(text: str) -> TraceContext | None:
 
 
 def brought_by(event: Event) -> TraceContext | None:
-    """What the event brings: from a link in a header, from any peer as a parameter of its content type."""
+    """Returns the event's own trace context: from a link in a header, from any peer as a content type's parameter."""
     if said := event.headers.get(TRACEPARENT):
         return parse(said)
     if TRACEPARENT not in event.content_type:
@@ -87,7 +88,7 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class RecordTraces:
-    """Of the frames of one record: a trace each, which begins with its receipt."""
+    """The traces of one record's frames: one for each frame, which begins with its receipt."""
 
     upper: int
     lower: int

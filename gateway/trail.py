@@ -44,7 +44,8 @@ class Trail:
     # -- in a content type -----------------------------------------------------------------------------------
 
     def on_content_type(self, content_type: str) -> str:
-        """
+        """Returns the content type with the trail as its parameters.
+
         >>> Trail("0a0b0c", 2).on_content_type("text/plain")
         'text/plain; mesh-origin=0a0b0c; mesh-hops=2'
         >>> Trail("0a0b0c", 2).on_content_type("")
@@ -66,7 +67,7 @@ def of_mesh(identity: GatewayIdentity) -> str:
 
 
 def next_hop(event: Event, facts: Facts, identity: GatewayIdentity | None) -> Trail | None:
-    """What to send along with an event; None where it does not go over a link, or cannot go round."""
+    """Returns the trail to send along with an event; None if it does not go over a link, or cannot go round."""
     if not facts.get(LINK_FACT) or identity is None or event.kind not in _GO_ROUND:
         return None
     known, traceparent = of_event(event), event.headers.get(TRACEPARENT, "")
@@ -103,7 +104,8 @@ def of_event(event: Event) -> Trail | None:
 
 
 def off_content_type(content_type: str) -> tuple[str, Trail | None]:
-    """
+    """Returns the content type without the trail, and the trail.
+
     >>> off_content_type("text/plain; mesh-origin=0a0b0c; mesh-hops=2")
     ('text/plain', Trail(origin='0a0b0c', hops=2, traceparent=''))
     >>> off_content_type("application/octet-stream; mesh-type=none; mesh-origin=0a0b0c; mesh-hops=2")[0]

@@ -1,4 +1,4 @@
-"""What `meshgate keys` does to the trust store's file: new keys, rotation with overlap, revocation, and the list.
+"""Administers the trust store's file for `meshgate keys`: new keys, rotation with overlap, revocation, and the list.
 
 Keys are never taken out: a revoked one ends now, so that a replay of the log still judges old packets as it did.
 """
@@ -29,7 +29,7 @@ _Data = dict[str, Any]
 
 
 class KeyAdminError(Exception):
-    """What was asked for cannot be done; the message names the node or key."""
+    """Raised if the request cannot be carried out; the message names the node or key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class NewKey:
 
 @dataclass(frozen=True, slots=True)
 class ListedKey:
-    """What may be shown of a key."""
+    """The part of a key that may be shown."""
 
     node: str
     key_id: str
@@ -160,7 +160,7 @@ def rotate_identity(
 
 
 def list_keys(path: Path, now: datetime, *, entry: str = trust_file.GATEWAY) -> list[ListedKey]:
-    """All keys, the gateway's first, without their secrets."""
+    """Returns all keys, the gateway's first, without their secrets."""
     trust, at = trust_file.load(path, entry=entry), trust_file.microseconds(now)
     listed = [] if trust.identity is None else [_listed_identity(trust.identity)]
     for node, keys in sorted(trust.keys.nodes.items()):

@@ -10,7 +10,7 @@ PROOF_BYTES = 64
 
 
 def prove_password(secret: str, token: bytes) -> bytes:
-    """What someone who knows the secret answers to the token."""
+    """Returns the answer to the token, which only someone who knows the secret can give."""
     return pbkdf2_hmac("sha1", secret.encode(), token, ROUNDS, PROOF_BYTES)
 
 

@@ -55,7 +55,7 @@ def load(path: Path, environment: Mapping[str, str] = os.environ, *, entry: str 
 
 
 def parse(text: str, path: Path, environment: Mapping[str, str] = os.environ, *, entry: str = GATEWAY) -> Trust:
-    """As `load`, with the file's text given. Raises ConfigError."""
+    """Parses the given text of the file as `load` does. Raises ConfigError."""
     source = read_source(text, str(path), path.absolute().parent, environment)
     trust = _Reading(source, entry).trust()
     if source.faults:

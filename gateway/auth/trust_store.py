@@ -49,7 +49,7 @@ class TrustStore:
         return self._trust.identity
 
     def changed(self) -> bool:
-        """Whether other keys are in force than at the last call; looks at the files at most once a second."""
+        """Returns True if other keys are in force than at the last call. Looks at the files at most once a second."""
         now = self._clock()
         if now - self._looked_at < INTERVAL_SECONDS:
             return False

@@ -43,7 +43,7 @@ def hmac_sha256(secret: bytes, data: bytes) -> bytes:
 
 @lru_cache(maxsize=CACHED_KEYS)
 def hmac_verifier(secret: bytes) -> Verifier:
-    """For those who verify many tags with one secret."""
+    """Returns a verifier for many tags with one secret."""
     copy = _prepared_hmac(secret).copy
 
     def verify(data: bytes, tag: bytes) -> bool:
@@ -83,7 +83,7 @@ def verify_hmac(secret: bytes, data: bytes, tag: bytes) -> bool:
 
 
 def verify_ed25519(public: bytes, data: bytes, signature: bytes) -> bool:
-    """By libsodium: it also refuses keys of small order, under which one signature fits any message."""
+    """Verifies with libsodium. It also refuses keys of small order, under which one signature fits any message."""
     try:
         crypto_sign_open(signature + data, public)
     except (BadSignatureError, ValueError):

@@ -1,4 +1,4 @@
-"""From what receivers noted to what the run is judged by. Pure: arrays in, numbers out.
+"""Turns what receivers noted into the figures of a run. Pure: arrays in, numbers out.
 
 Each subscriber is owed every frame once, and the frames of one session in their order. So, for each subscriber:
 
@@ -109,7 +109,7 @@ def latency_curve(account: Account) -> list[tuple[float, float]]:
 
 
 def timeline(account: Account) -> list[dict[str, float]]:
-    """By the second in which frames were due, the warm-up's seconds being the first, which are left out."""
+    """Returns a row for each second in which frames were due, without the seconds of the warm-up."""
     if not len(account.due_seconds):
         return []
     order = np.lexsort((account.latencies_ms, account.due_seconds))

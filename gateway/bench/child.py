@@ -35,7 +35,7 @@ class Orders:
         self._pipe.send(report)
 
     def say_last(self, report: Report) -> None:
-        """Where another child has failed first, the measuring process has hung up by now."""
+        """Sends the last report. If another child failed first, the measuring process has hung up by now."""
         with suppress(BrokenPipeError):
             self.say(report)
 
@@ -83,7 +83,7 @@ def allow_many_files() -> None:
 
 
 def settle_memory() -> None:
-    """What is here stays until the end: no collection, which would take longer than a frame may be late."""
+    """Keeps all present objects until the end: a collection would take longer than a frame may be late."""
     gc.collect()
     gc.freeze()
     gc.disable()

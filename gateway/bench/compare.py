@@ -59,7 +59,8 @@ def _ratio(name: str, now: float | None, last: float | None) -> Iterator[tuple[s
 
 
 def lines(found: Mapping[str, Any]) -> Iterator[str]:
-    """
+    """Yields the lines that say how this run compares with an earlier one.
+
     >>> list(lines({"at": "then", "ratios": {"p50": 0.5}, "differs": [], "lost": {"last": 0, "now": 3}}))
     ['then   p50 ×0.50   lost 0 → 3']
     """

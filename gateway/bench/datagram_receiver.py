@@ -51,7 +51,7 @@ def receive_datagrams(orders: Orders, work: Work, place: Place, subscribers: int
 
 
 class Subscriber:
-    """One socket. `key` is None where there is no mesh to ask for a lease."""
+    """Subscribes with one socket. `key` is None if there is no mesh to ask for a lease."""
 
     def __init__(self, sock: socket.socket, key: PacketKey | None, subject: str, arrivals: Arrivals) -> None:
         self.socket = sock
@@ -65,7 +65,7 @@ class Subscriber:
 
     @property
     def waits(self) -> bool:
-        """For the mesh's hello."""
+        """True while the mesh's hello has not come."""
         return self._writer is not None and self.grant is None
 
     def hello(self) -> None:
@@ -130,7 +130,7 @@ class DatagramReceiver:
         return sum(kernel_drops(one.socket) or 0 for one in self._subscribers)
 
     def subscribe(self) -> None:
-        """All at once; hellos that bring no answer are sent again. Raises NoAnswerError, RefusedError."""
+        """Subscribes all at once, and repeats unanswered hellos. Raises NoAnswerError, RefusedError."""
         deadline, said_at = time.monotonic() + SUBSCRIBE_SECONDS, 0.0
         while waiting := [one for one in self._subscribers if one.waits]:
             now = time.monotonic()

@@ -1,4 +1,4 @@
-"""What packets are signed with: a key that is named, or nodes that a run puts into the trust store for its own time.
+"""Chooses the keys that packets are signed with: a named key, or nodes that a run puts into the trust store.
 
 Such a node stands for one device: it has a partition of the raw log of its own choice, and a lease of its own. Its key
 holds until the run ends and stays in the file after that, like any key that has ended: so `audit` and `replay` judge
@@ -98,7 +98,7 @@ def _text(time: datetime) -> str:
 
 
 def for_signing(key: PacketKey, sign: Sign) -> PacketKey:
-    """With those of its parts that are wanted. Raises WorkError where one is missing."""
+    """Returns the key with those of its parts that are used. Raises WorkError if one is missing."""
     signer = key.signer
     if sign.uses_hmac and signer.hmac is None:
         raise WorkError(f"--sign {sign}: the key has no HMAC part; choose --sign ed25519, or --key auto")

@@ -1,4 +1,4 @@
-"""One run: children started, the path probed, the load sent, everything counted."""
+"""Measures one run: it starts the children, probes the path, sends the load and counts everything."""
 
 from __future__ import annotations
 

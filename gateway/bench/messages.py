@@ -1,4 +1,4 @@
-"""What the measuring process and its children say to each other, over a pipe.
+"""The messages that the measuring process and its children exchange over a pipe.
 
     generator                       measure                        receiver
     Ready    ─────────────────────►         ◄───────────────────── Ready
@@ -28,7 +28,7 @@ class TlsFiles:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where one side of the load connects. `keys`: of emm, in turn for the sessions there.
+    """The place where one side of the load connects. `keys` are emm's, in turn for the sessions there.
 
     `is_bare`: no mesh is there to subscribe at; what is to be received comes to this address by itself.
     """
@@ -95,7 +95,7 @@ class Collected:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Why the child cannot go on, in one line."""
+    """The reason why the child cannot go on, in one line."""
 
     why: str
 

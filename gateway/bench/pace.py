@@ -1,4 +1,4 @@
-"""How a generator keeps its schedule: it sleeps until something is due, and then sends all that is."""
+"""Keeps a generator to its schedule: it sleeps until something is due, and then sends everything that is."""
 
 from __future__ import annotations
 

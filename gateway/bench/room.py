@@ -1,4 +1,4 @@
-"""What a run takes of the machine, asked for before it begins: memory, ports, open files."""
+"""Checks before a run that the machine has room for it: memory, ports, open files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When each frame is due: at equal distances, fixed before the run begins, whatever happens in it."""
+"""Schedules each frame: at equal distances, fixed before the run begins, whatever happens in it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Schedule:
         return self.start + round(index * SECOND_NS / self.rate)
 
     def due_by(self, now: int) -> int:
-        """How many frames are due by now: those of the indices below."""
+        """Returns how many frames are due by now: those of the indices below."""
         if now < self.start:
             return 0
         count = min(int((now - self.start) * self.rate / SECOND_NS) + 1, self.total)

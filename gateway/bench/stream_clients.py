@@ -67,7 +67,7 @@ class Publisher(BenchClient):
 
 
 class Subscriber(BenchClient):
-    """Once `takes_frames`, what comes is searched as it is; no event is made of it."""
+    """Subscribes over a session. Once `takes_frames` is set, it searches what comes as it is, and makes no events."""
 
     def _act(self, action: Action) -> None:
         if self.takes_frames and self.arrivals is not None and isinstance(action, FramesReceived):

@@ -1,4 +1,4 @@
-"""What a run asks of a mesh."""
+"""The work that a run asks of a mesh."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class WorkError(Exception):
 
 
 class Sign(StrEnum):
-    """What proves an emm packet."""
+    """The way in which an emm packet is proven."""
 
     HMAC = "hmac"
     ED25519 = "ed25519"
@@ -68,7 +68,7 @@ class Work:
 
     @property
     def frames_bytes(self) -> int:
-        """What its frames take, which are made before the run; a request is made when it is due."""
+        """The memory of the frames that are made before the run. A request is made only when it is due."""
         if self.request:
             return 0
         overhead = STREAM_OVERHEAD_BYTES if protocols()[self.origin].session else DATAGRAM_OVERHEAD_BYTES
@@ -83,7 +83,8 @@ class Work:
         return self.origin == "emm" and self.sign is not Sign.NONE
 
     def title(self) -> str:
-        """
+        """Returns the protocols that a frame passes.
+
         >>> Work(origin="yamp", target="hsp", run="0000", request=True).title()
         'yamp → hsp → yamp'
         """

@@ -55,7 +55,7 @@ class DatagramConnection(QuicConnection):
 
     @property
     def largest_datagram(self) -> int:
-        """How many bytes one may have; 0 where the peer takes none. A larger one would wait for ever."""
+        """The largest datagram in bytes; 0 if the peer takes none. A larger one would wait for ever."""
         of_peer = (self._remote_max_datagram_frame_size or 0) - FRAME_HEAD_BYTES
         of_packet = self._max_datagram_size - PACKET_OVERHEAD_BYTES - FRAME_HEAD_BYTES
         return max(min(of_peer, of_packet), 0)
@@ -133,5 +133,5 @@ def is_tls(end: ConnectionTerminated) -> bool:
 
 
 def is_idle(end: ConnectionTerminated) -> bool:
-    """Nothing was heard for too long. aioquic gives it no code of its own."""
+    """Returns True if nothing was heard for too long. aioquic has no code of its own for that."""
     return end.error_code == QuicErrorCode.INTERNAL_ERROR and end.reason_phrase == "Idle timeout"

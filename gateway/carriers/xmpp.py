@@ -1,4 +1,4 @@
-"""What the mesh's messages are on XMPP, for both ends: one message of a protocol is one body.
+"""The mesh's messages on XMPP, for both ends: one message of a protocol is one body.
 
 slixmpp logs what it cannot read, which is a peer's; importing this silences that.
 """

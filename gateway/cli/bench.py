@@ -119,7 +119,7 @@ def _alone(work: Work, wait_seconds: float) -> Document:
 
 @dataclass(frozen=True)
 class Ends:
-    """Where the load goes in and comes out."""
+    """The two ends of a run: where the load goes in and where it comes out."""
 
     config_file: str | None
     from_address: str | None
@@ -134,7 +134,7 @@ class Ends:
 
     @property
     def watched(self) -> Config | None:
-        """Of the mesh, where both ends are the configuration's."""
+        """The configuration of the mesh, if both ends are its own."""
         return self.config if self.from_address is None and self.to_address is None else None
 
     def check_mesh(self) -> None:

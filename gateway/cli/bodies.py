@@ -92,7 +92,8 @@ def read_body(body: str | None, content_type: str | None, file: Path | None = No
 
 
 def guessed_type(body: bytes) -> str:
-    """
+    """Returns the content type that the bytes of a body suggest.
+
     >>> guessed_type(b'{"celsius": 81}'), guessed_type(b"warm"), guessed_type(b"\\xff"), guessed_type(b"")
     ('application/json', 'text/plain', 'application/octet-stream', '')
     """
@@ -114,7 +115,8 @@ def _is_text(body: bytes) -> bool:
 
 
 def body_fields(body: bytes) -> dict[str, str]:
-    """
+    """Returns the body as fields for JSON: as text, or else as base64.
+
     >>> body_fields(b"81"), body_fields(b"\\xff")
     ({'body': '81'}, {'body_base64': '/w=='})
     """
@@ -125,7 +127,8 @@ def body_fields(body: bytes) -> dict[str, str]:
 
 
 def body_text(body: bytes) -> str:
-    """
+    """Returns the body as text for people, or else as hex.
+
     >>> body_text(b"81"), body_text(b"\\xff\\x00")
     ('81', '0xff00')
     """

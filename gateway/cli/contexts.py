@@ -33,7 +33,7 @@ class Context:
 
 @dataclass(slots=True)
 class Contexts:
-    """All contexts, and the one that is selected."""
+    """Holds all contexts, and the one that is selected."""
 
     contexts: dict[str, Context] = field(default_factory=dict)
     selected: str | None = None

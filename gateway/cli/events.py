@@ -14,7 +14,7 @@ NO_HEADERS = frozenset({"subject", "body", "body_base64"})
 
 
 def event_fields(event: Event) -> dict[str, Any]:
-    """What a receiver knows of an event; what its protocol does not say is left out."""
+    """Returns what a receiver knows of an event, without what its protocol does not say."""
     said = {
         "node": event.node,
         "message_id": event.message_id,

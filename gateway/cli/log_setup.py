@@ -50,7 +50,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class SaidOnce(logging.Filter):
-    """Of lines of one library that differ in numbers only, the first in REPEAT_SECONDS."""
+    """Passes only the first in REPEAT_SECONDS of those lines of one library that differ in numbers only."""
 
     def __init__(self, library: str) -> None:
         super().__init__()

@@ -124,7 +124,7 @@ def logging_options(verb: Verb) -> Verb:
 
 
 def common_options(verb: Verb) -> Verb:
-    """What nearly every verb takes: `config_file`, `output`, and the log's."""
+    """Adds the options that nearly every verb takes: `config_file`, `output`, and the log's."""
     return config_option(output_option(logging_options(verb)))
 
 

@@ -68,7 +68,8 @@ SPOKEN_SCHEMES = frozenset({"tcp", "tls", "ws", "wss", "udp", "quic"})
 
 @dataclass(frozen=True)
 class Peer:
-    """What the options say. With `of_context` they come from a context, and no configuration is looked for here."""
+    """The peer that the options describe. With `of_context` they come from a context, and no configuration is
+    sought."""
 
     config_file: str | None
     via: str
@@ -95,7 +96,8 @@ class Peer:
         return read_config(self.config_file)
 
     def address(self) -> Address:
-        """As named; else the configuration's first listener of the protocol; else the protocol's own port here."""
+        """Returns the address as named; else the configuration's first listener of the protocol; else its own port
+        here."""
         wants_tls = self.tls or self.tls_ca is not None or self.tls_cert is not None
         if self.to is not None:
             return self._named(self.to, wants_tls)
@@ -181,7 +183,7 @@ class Peer:
         return connect_emm(str(self.address()), key=key, keys=keys, verify=verify, tls=tls)
 
     def note_unsigned(self) -> None:
-        """Of a datagram's refusal its sender never hears."""
+        """Notes that packets are not signed: the sender of a datagram never hears of its refusal."""
         if self.key is None and self.config() is None:
             where = f"no {DEFAULT_PATHS[0]} here; most listeners refuse it"
             note(f"not signed: {where}. Name a configuration with -c, or a key with --key")
@@ -203,7 +205,7 @@ class Peer:
             raise click.UsageError("--token-file is of sessions, and emm has none: it signs, see --key")
 
     def check_sessions(self) -> None:
-        """For verbs of requests."""
+        """Checks the options of a verb that makes requests."""
         if self.is_emm:
             raise click.UsageError("emm has no requests: choose another protocol with --via")
         self.check_options()
@@ -224,7 +226,7 @@ class Peer:
     # -- in vain -----------------------------------------------------------------------------------------------------
 
     def hint(self, failed: ClientError) -> str:
-        """What is most often wrong, behind what happened."""
+        """Returns the most likely cause of the failure, to stand behind what happened."""
         if failed.why == REFUSED:
             own_port = self.to is None and self.config() is None
             tried = f" (no {DEFAULT_PATHS[0]} here: {self.via}'s own port was tried)" if own_port else ""

@@ -102,7 +102,7 @@ def _tell(published: Published, once: Message | None, output: Output, protocol: 
 
 
 class Published:
-    """What was published so far, and what became of the last one."""
+    """Counts what was published so far, and keeps what became of the last message."""
 
     def __init__(self) -> None:
         self.count = 0

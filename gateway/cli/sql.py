@@ -154,7 +154,7 @@ class Shown:
 
 
 def as_json(row: Mapping[str, Any]) -> dict[str, Any]:
-    """What JSON has a form for as it is; bytes as text, or else as base64."""
+    """Returns a row for JSON: bytes become text or else base64, and all other values stay as they are."""
     return {name: _plain(value) for name, value in row.items()}
 
 

@@ -1,4 +1,4 @@
-"""What carries a client's bytes: TCP and TLS by asyncio's buffered protocol, WebSocket by `websockets`."""
+"""Carries a client's bytes: TCP and TLS by asyncio's buffered protocol, WebSocket by `websockets`."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class Feed(Protocol):
     def connected(self, carrier: Carrier) -> None: ...
     def receive(self, data: bytes | memoryview) -> None: ...
     def receive_eof(self) -> None:
-        """Nothing more will come."""
+        """Hears that the peer sends nothing more."""
 
     def lost(self, error: Exception | None) -> None:
-        """Nothing more can be sent either. Called once, last."""
+        """Hears that nothing more can be sent either. Called once, last."""
 
     def pause_writing(self) -> None: ...
     def resume_writing(self) -> None: ...
@@ -45,10 +45,10 @@ class Feed(Protocol):
 class Carrier(Protocol):
     def write(self, data: list[bytes]) -> None: ...
     def close(self) -> None:
-        """After what was written has gone out."""
+        """Closes after what was written has gone out."""
 
     def abort(self) -> None:
-        """At once."""
+        """Closes at once."""
 
     def pause_reading(self) -> None: ...
     def resume_reading(self) -> None: ...

@@ -1,4 +1,4 @@
-"""From an address to a client whose session is open."""
+"""Connects to an address, and makes a client whose session is open."""
 
 from __future__ import annotations
 

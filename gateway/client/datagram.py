@@ -42,7 +42,8 @@ RECEIVE_BUFFER_BYTES = 4 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """For QUIC, in PEM. `ca`: who signed the peer's certificate; without it, whom the system trusts."""
+    """The files of QUIC's TLS, in PEM. `ca` signed the peer's certificate; without it the system's authorities
+    count."""
 
     ca: Path | None = None
     cert: Path | None = None
@@ -121,7 +122,7 @@ class DatagramClient:
     async def publish(
         self, subject: str, body: bytes = b"", content_type: str = "", wrapping: Wrapping = PLAIN
     ) -> None:
-        """As `post`, and gives the peer's system a moment to say that nobody listens."""
+        """Sends like `post`, and gives the peer's system a moment to say that nobody listens."""
         self.post(subject, body, content_type, wrapping)
         await asyncio.sleep(0)
         self._check()
@@ -184,7 +185,7 @@ class DatagramClient:
                 self._send(self._writer.hello(tuple(self._patterns)))
 
     def events(self) -> AsyncIterator[Event]:
-        """What comes by subscription. Ends with `close`."""
+        """Yields the events that come by subscription. Ends with `close`."""
         return self._inbox
 
     # -- receiving ---------------------------------------------------------------------------------------------

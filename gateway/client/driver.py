@@ -195,7 +195,7 @@ class Driver:
 
 
 def why(error: Exception) -> str:
-    """In words for one line.
+    """Returns the error in words, for one line.
 
     >>> why(ConnectionRefusedError(111, "Connect call failed ('192.0.2.1', 5042)"))
     'connection refused'

@@ -1,4 +1,4 @@
-"""What a client signs packets with: named in one of the ways people have keys at hand."""
+"""Finds the key that a client signs packets with, named in one of the ways people have keys at hand."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ ALGORITHMS = {algorithm.label: algorithm for algorithm in Algorithm}
 
 @dataclass(frozen=True, slots=True)
 class Wrapping:
-    """How an event goes out. What is compressed or encrypted is a binary body: its content type is not said."""
+    """Says how an event is sent. A compressed or encrypted body is binary: its content type is not sent."""
 
     urgent: bool = False
     compress: bool = False
@@ -41,7 +41,7 @@ PLAIN = Wrapping()
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What the mesh answered a hello with. `more`: how many patterns it subscribed to that it did not name."""
+    """The mesh's answer to a hello. `more` counts the patterns it subscribed to that it did not name."""
 
     lease_seconds: float
     subscribed: frozenset[str]
@@ -115,7 +115,7 @@ class PacketReader:
 
 
 def grant_of(event: Event) -> Grant | None:
-    """What the mesh granted, if this is its answer to a hello and not somebody's own hello."""
+    """Returns what the mesh granted, if this is its answer to a hello and not somebody's own hello."""
     if event.subject != HELLO_SUBJECT:
         return None
     try:

@@ -97,8 +97,10 @@ class QuicClient(DatagramClient):
     async def publish(
         self, subject: str, body: bytes = b"", content_type: str = "", wrapping: Wrapping = PLAIN
     ) -> None:
-        """As `post`, once what was posted before has gone out, and waits until this has: as fast as the peer
-        acknowledges."""
+        """Sends like `post`, after what was posted before has gone out, and waits until this has gone out too.
+
+        So it is as fast as the peer acknowledges.
+        """
         await self._gone_out()
         self.post(subject, body, content_type, wrapping)
         await self._gone_out()

@@ -77,7 +77,7 @@ class Servants:
         self._say(request, answer if isinstance(answer, Answer) else Answer(body=answer))
 
     def cancel(self, request: str) -> None:
-        """One that is over, or never came here, is ignored."""
+        """Cancels a request. One that is over, or never came here, is ignored."""
         if (task := self._tasks.get(request)) is not None:
             task.cancel()
 

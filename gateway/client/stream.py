@@ -208,7 +208,8 @@ class StreamClient:
             self._check_open()
 
     def events(self) -> AsyncIterator[Event]:
-        """What comes by subscription, in order. Raises EndedError when the session ends, unless by `close`."""
+        """Yields the events that come by subscription, in order. Raises EndedError if the session ends other than by
+        `close`."""
         return self._inbox
 
     # -- what the session does ---------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ logging.getLogger("slixmpp.features.feature_mechanisms.mechanisms").addFilter(la
 
 
 class XmppCarrier(ClientXMPP):
-    """One stream, dialled once."""
+    """Carries one stream, which is dialled once."""
 
     def __init__(self, address: XmppAddress, tls: ssl.SSLContext, feed: Feed) -> None:
         super().__init__(address.user, address.password)

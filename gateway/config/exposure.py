@@ -1,4 +1,4 @@
-"""What a configuration opens to peers that prove nothing, and that reach it from outside this machine."""
+"""Finds what a configuration opens to peers that prove nothing, and that reach it from outside this machine."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def _bootstrap(text: str) -> str:
 
 
 class KafkaSecurity(Section):
-    """How clients reach a Kafka that asks who they are. Files are PEM."""
+    """Sets how clients reach a Kafka that authenticates them. Files are PEM."""
 
     protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
     """Clients speak to the brokers with or without TLS (`SSL`), and with or without a login (`SASL`)."""
@@ -121,7 +121,7 @@ class KafkaSecurity(Section):
         return {name: value for name, value in settings.items() if value is not None}
 
     def native_settings(self) -> dict[str, Any]:
-        """Of librdkafka's clients."""
+        """Returns the settings of librdkafka's clients."""
         settings: dict[str, Any] = {"security.protocol": self.protocol}
         if self.uses_sasl:
             settings |= {
@@ -202,7 +202,7 @@ class Producer(Section):
 
 
 class TopicSettings(Section):
-    """What differs from the defaults for one topic. Sizes are per partition, as Kafka counts them."""
+    """Overrides the defaults for one topic. Sizes are per partition, as Kafka counts them."""
 
     partitions: Count | None = None
     """This topic has so many partitions instead of `kafka.partitions`. The number can only grow."""
@@ -263,7 +263,7 @@ class KafkaSettings(Section):
 
     @property
     def largest_frame(self) -> int:
-        """That a record can hold."""
+        """The largest frame that a record can hold."""
         return self.message_bytes - RECORD_OVERHEAD_BYTES
 
     @property
@@ -272,7 +272,7 @@ class KafkaSettings(Section):
 
     @property
     def bootstrap_servers(self) -> str:
-        """Where clients begin: host:port,host:port."""
+        """The servers where clients begin: host:port,host:port."""
         return str(self.listen.reachable) if self.is_embedded else self.bootstrap
 
     def client_settings(self) -> dict[str, Any]:
@@ -284,7 +284,7 @@ class KafkaSettings(Section):
         }
 
     def native_settings(self) -> dict[str, Any]:
-        """What every librdkafka client takes."""
+        """Returns the settings that every librdkafka client takes."""
         return {
             "bootstrap.servers": self.bootstrap_servers,
             "reconnect.backoff.max.ms": RECONNECT_MILLISECONDS,

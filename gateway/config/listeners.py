@@ -75,7 +75,7 @@ def _domain(name: str) -> str:
 
 
 class XmppComponent(Section):
-    """What the listener is to the XMPP server at its address: an external component (XEP-0114)."""
+    """Makes the listener an external component (XEP-0114) of the XMPP server at its address."""
 
     domain: Annotated[str, AfterValidator(_domain)]
     """Peers write to this domain, or to any name in it. Each edge needs one of its own."""
@@ -91,7 +91,7 @@ TlsT = TypeVar("TlsT", ListenTls | None, ConnectTls | None)
 
 
 class Endpoint(Section):
-    """What listeners and links have in common."""
+    """The settings that listeners and links have in common."""
 
     name: Name
     """The name is one of its own among listeners and links: frames, metrics and permissions name it."""
@@ -113,11 +113,11 @@ class Endpoint(Section):
 
     @property
     def redeliver_seconds(self) -> int:
-        """How long a node is owed what it misses; 0 where the protocol cannot redeliver."""
+        """The time for which a node is owed what it misses; 0 if the protocol cannot redeliver."""
         return getattr(self.options, "redeliver_seconds", 0)
 
     def for_router(self) -> Self:
-        """Without the secrets that only its own connections have a use for."""
+        """Returns the endpoint without the secrets that only its own connections use."""
         return self.model_copy(update={"options": self.options.for_router()})
 
     def limits_over(self, mesh: Limits) -> Limits:

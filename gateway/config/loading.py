@@ -1,4 +1,4 @@
-"""From a file to a `Config`, or to everything that is wrong with it.
+"""Reads a file into a `Config`, or into everything that is wrong with it.
 
 Three readers look at one text: YAML with its references, the models, and the checks of settings against each other.
 All their faults are told at once, so that nobody mends a file one line at a time.
@@ -67,7 +67,7 @@ def load(
 def parse(
     text: str, path: Path, environment: Mapping[str, str] = os.environ, *, state_dir: Path | str | None = None
 ) -> Config:
-    """As `load`, with the file's text given. Raises ConfigError."""
+    """Parses the given text of the file as `load` does. Raises ConfigError."""
     folder = path.absolute().parent
     source = read_source(text, str(path), folder, environment)
     source.data = _without_empty(source.data)

@@ -95,7 +95,7 @@ class ConfigWatch:
         self._asked = True
 
     def poll(self) -> Change | None:
-        """What has changed since it was last told; looks at most once a second."""
+        """Returns what has changed since the last call; None if nothing has. Looks at most once a second."""
         if self._asked:
             self._asked = False
             return self.reread()

@@ -1,4 +1,4 @@
-"""Who talks to whom in the demo.
+"""The traffic of the demo: which peers talk to which.
 
     devices (emm, signed UDP) ── demo.garden.temperature … ─┐
     an hsp PLC ── demo.pump.pressure ───────────────────────┼──► a yamp subscriber of demo.>
@@ -45,7 +45,7 @@ Talk = Callable[[int], Awaitable[None]]
 
 @dataclass(slots=True)
 class Tally:
-    """What was sent and received, by protocol of the sender."""
+    """Counts what was sent and received, by protocol of the sender."""
 
     sent: Counter[str] = field(default_factory=Counter)
     received: Counter[str] = field(default_factory=Counter)

@@ -61,7 +61,7 @@ broker.session.timeout.ms=3000
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """Where the broker listens and keeps its data."""
+    """The embedded broker: where it listens and where it keeps its data."""
 
     listen: HostPort
     controller_port: int
@@ -129,8 +129,11 @@ def _free_port(config: Config) -> int:
 
 
 def threads() -> int:
-    """Of each kind: half the cores. A request is so short that a second thread on two cores mostly waits for the first:
-    with one of each the broker takes a third less processor time, and the way through the mesh half as long."""
+    """Returns the number of threads of each kind: half the cores.
+
+    A request is so short that a second thread on two cores mostly waits for the first. With one of each the broker
+    takes a third less processor time, and the way through the mesh half as long.
+    """
     return max(1, (os.cpu_count() or 2) // 2)
 
 

@@ -78,7 +78,7 @@ def trim_log(log: Path) -> None:
 
 @dataclass(slots=True)
 class Part:
-    """One process. `end_seconds`: how long its orderly end may take. `at_first`: more arguments until it is up."""
+    """One process. `end_seconds` bounds its orderly end. `at_first` are more arguments until it is up."""
 
     name: str
     arguments: Sequence[str]
@@ -111,7 +111,7 @@ class Part:
         trim_log(self.log)
 
     def last_words(self) -> str:
-        """Of its log: why it ended, most likely."""
+        """Returns the last lines of its log, which most likely say why it ended."""
         try:
             return what_happened(self.log.read_text(errors="replace"))[:WORDS]
         except OSError:
@@ -165,7 +165,7 @@ class Processes:
                 part.at_first = ()
 
     def end_all(self) -> None:
-        """In the reverse order of their start: who depends on another goes first."""
+        """Ends all processes in the reverse order of their start: a part that depends on another goes first."""
         for part in reversed(self.parts):
             part.end()
         if self._is_ours():
@@ -216,8 +216,10 @@ def _end(process: RecordedProcess) -> None:
 
 
 def ends_with_parent(number: signal.Signals) -> Callable[[], None]:
-    """To be called in a new child: the kernel sends it this signal when the thread that started it ends, and with it
-    we, however that comes about."""
+    """Returns a function that a new child calls, so that the kernel ends it together with its parent.
+
+    The kernel sends the signal when the thread that started the child ends, however that comes about.
+    """
     prctl = ctypes.CDLL(None).prctl  # found before the fork: afterwards nothing may be loaded
 
     def ask() -> None:

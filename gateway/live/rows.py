@@ -230,7 +230,7 @@ def as_hex(row: Row) -> str:
 def hex_lines(data: bytes) -> Iterator[str]:
     """Yields the lines of a hex dump.
 
-    >>> print(*hex_lines(b"hello \x00 world, hello"), sep="\n")
+    >>> print(*hex_lines(b"hello \\x00 world, hello"), sep="\\n")
     00000000  68 65 6c 6c 6f 20 00 20  77 6f 72 6c 64 2c 20 68  |hello . world, h|
     00000010  65 6c 6c 6f                                       |ello|
     """

@@ -1,4 +1,4 @@
-"""How old the oldest of what is not yet done is, where only ends and places are known."""
+"""Estimates the age of the oldest record that is not done, from ends and positions only."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Lag:
-    """How old the oldest unread record is, from end offsets that were looked at from time to time."""
+    """Tells how old the oldest unread record is, from end offsets that were looked at from time to time."""
 
     _ends: deque[tuple[float, int]] = field(default_factory=deque)
 

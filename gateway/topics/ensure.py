@@ -55,7 +55,7 @@ class TopicState:
 
 
 def ensure_topics(config: Config, *, seconds: float = START_SECONDS) -> None:
-    """All topics exist. Raises SetupError where Kafka cannot be reached or a topic has too few partitions."""
+    """Makes sure that all topics exist. Raises SetupError if Kafka is away or a topic has too few partitions."""
     admin = connect_admin(config, seconds)
     _create_missing(admin, config)
     # The brokers that are asked may hear of a topic a moment after the one that made it.

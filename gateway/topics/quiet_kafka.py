@@ -38,7 +38,7 @@ def quiet_clients() -> Iterator[None]:
 
 
 def in_words(said: str) -> str:
-    """What librdkafka says of a connection, without what it is to itself.
+    """Returns librdkafka's message about a connection, without its own details.
 
     >>> in_words("m:9/bootstrap: Connect to ipv4#192.0.2.1:9 failed: Connection refused (after 0ms in state CONNECT)")
     'connection refused'
@@ -50,5 +50,5 @@ def in_words(said: str) -> str:
 
 
 def not_answering(servers: str, error: Exception) -> SetupError:
-    """What a client could not do, in one line."""
+    """Returns an error that says in one line that Kafka does not answer."""
     return SetupError(f"kafka.bootstrap {servers} does not answer ({type(error).__name__}): is Kafka running?")

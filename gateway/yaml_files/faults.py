@@ -1,4 +1,4 @@
-"""What is wrong with a configuration, told in one line each."""
+"""The faults of a configuration, in one line each."""
 
 from __future__ import annotations
 

@@ -42,14 +42,15 @@ class Source:
         self.faults.append(Fault(self.file, path_text(place), expected, self.line(place)))
 
     def line(self, place: Place) -> int | None:
-        """Of the value, or of the nearest one around it (what is missing has no line of its own)."""
+        """Returns the line of the value, or of the nearest one around it: what is missing has no line of its own."""
         while place and place not in self.lines:
             place = place[:-1]
         return self.lines.get(place)
 
 
 def path_text(place: Place) -> str:
-    """
+    """Returns a place in the file as text.
+
     >>> path_text(("listeners", 0, "types", "17"))
     'listeners[0].types.17'
     """

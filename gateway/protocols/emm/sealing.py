@@ -98,7 +98,7 @@ def unseal(packet: Packet, sealed: bytes, received_at: int, keys: KeyRing) -> by
 
 
 def expand(packed: bytes, limit: int) -> bytes:
-    """Returns the unzipped bytes, at most `limit` of them: the rest of a bomb is never made."""
+    """Returns the unzipped bytes. More than `limit` of them are refused: the rest of a bomb is never made."""
     unpacker = zlib.decompressobj(wbits=_GZIP_ONLY)
     try:
         body = unpacker.decompress(packed, limit + 1)
