@@ -144,7 +144,7 @@ class RecordConfirmed:
 
 @dataclass(frozen=True, slots=True)
 class EdgeRestarted:
-    """Another edge has started again: nobody at its epochs before this one waits for answers any more."""
+    """Says that another edge has restarted: nobody at its epochs before this one waits for answers any more."""
 
     position: Position
     edge: str

@@ -64,7 +64,7 @@ class EventTemplate(NamedTuple):
 
 
 class DataForm(StrEnum):
-    """`CHECKED` is a value that has been found to be JSON already."""
+    """The form of an event's data. `CHECKED` is a value that has been found to be JSON already."""
 
     VALUE = "value"
     CHECKED = "checked"

@@ -56,7 +56,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`addresses`: where the peers of each protocol connect; a protocol that is not there is left out."""
+    """The plan of a demo. `addresses` say where each protocol's peers connect; a protocol without one is left out."""
 
     addresses: Mapping[str, str]
     devices: tuple[Device, ...]
@@ -86,7 +86,7 @@ class Demo:
         self.tally = Tally()
 
     async def run(self) -> None:
-        """Everybody connects first, and the time counts from then on."""
+        """Connects everybody first, and counts the time from then on."""
         async with AsyncExitStack() as peers:
             talkers = [talker async for talker in _Cast(self._plan, self.tally, peers).talkers()]
             self._until = asyncio.get_running_loop().time() + self._plan.seconds

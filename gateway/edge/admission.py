@@ -19,7 +19,12 @@ MAX_FAILED_LOGINS = 5
 
 
 class Admission:
-    """`leave` ends the session with a goodbye. `proofs`: what the connection has proven before the session began."""
+    """Decides whether one session may go on.
+
+    Args:
+        leave: ends the session with a goodbye.
+        proofs: what the connection has proven before the session began.
+    """
 
     def __init__(self, leave: Callable[[Farewell], None], proofs: tuple[Identity, ...], *, must_log_in: bool) -> None:
         self._loop = asyncio.get_running_loop()

@@ -39,7 +39,7 @@ class Secured(Protocol[ContextT]):
 
 
 class Endpoints:
-    """`datagrams`: the listeners that send to addresses, by name."""
+    """Holds the listeners and links. `datagrams` are the listeners that send to addresses, by name."""
 
     def __init__(self, sessions: Sessions, metrics: EdgeMetrics) -> None:
         self._sessions = sessions

@@ -36,7 +36,10 @@ FLUSH_SECONDS = 10.0
 
 
 class Life:
-    """`begin`, then `tick` once a second, then `drain`; `end` in any case. Raises SetupError where it cannot begin."""
+    """One life of an edge. Call `begin`, then `tick` once a second, then `drain`; and `end` in any case.
+
+    Raises SetupError if it cannot begin.
+    """
 
     def __init__(self, config: Config, metrics: EdgeMetrics, clients: Clients) -> None:
         self._config = config
@@ -208,7 +211,7 @@ class Life:
         self.tick()
 
     async def end(self) -> None:
-        """Whatever has begun is let go, and nothing more is said to anybody. After a drain nothing is lost by it."""
+        """Releases whatever has begun, without a word to any peer. After a drain nothing is lost by it."""
         await self._begun.aclose()
 
     def _close_datagrams(self) -> None:

@@ -31,8 +31,10 @@ class Holder(Protocol):
 
 
 class MemoryBudget:
-    """`later` calls a function at the end of the loop's turn. `seen_bytes` is what the last look has seen, and may be
-    read from any thread."""
+    """Bounds the memory of all sessions. `later` calls a function at the end of the loop's turn.
+
+    `seen_bytes` is what the last look has seen, and may be read from any thread.
+    """
 
     def __init__(
         self, most_bytes: int, holders: Callable[[], Iterable[Holder]], later: Callable[[Callable[[], None]], object]

@@ -95,7 +95,10 @@ class EdgeMetrics:
         return self.of_name(endpoint.name, endpoint.protocol)
 
     def of_name(self, listener: str, protocol: str) -> ListenerMetrics:
-        """`listener` is "" for deliveries whose session is gone, and with it what it came by."""
+        """Returns the metrics of a listener or link.
+
+        `listener` is "" for deliveries whose session is gone, and with it what it came by.
+        """
         known = self._listeners.get((listener, protocol))
         if known is None:
             labels = {**self._common, "listener": listener, "protocol": protocol}
@@ -163,7 +166,7 @@ class ListenerMetrics:
             self.in_state(state)
 
     def accepted(self, frames: int, seconds: float) -> None:
-        """Durable, so long after they were received."""
+        """Counts frames that became durable so long after they were received."""
         self._accepted.inc(frames)
         self._ack_seconds.observe(seconds)
 

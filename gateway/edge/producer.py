@@ -28,7 +28,10 @@ OF_ONE_RECORD = frozenset({
 
 
 class NotTaken(Exception):
-    """Kafka does not have a record, and never will. `only_this`: it is about this record, and the next may be taken."""
+    """Raised if Kafka does not have a record, and never will.
+
+    `only_this` means that it is about this record, and the next may be taken.
+    """
 
     def __init__(self, why: str, *, only_this: bool) -> None:
         super().__init__(why)
@@ -51,8 +54,10 @@ class Sends(Protocol):
 
 
 class Producer:
-    """Idempotent, and acknowledged by all in-sync replicas. No record is given up by itself: Kafka being away is
-    back-pressure, not loss."""
+    """Produces idempotently, acknowledged by all in-sync replicas.
+
+    It gives up no record by itself: Kafka being away is back-pressure, not loss.
+    """
 
     def __init__(self, config: Config) -> None:
         settings = config.kafka.producer
@@ -94,7 +99,7 @@ class Producer:
             told(refused, NOWHERE)
 
     def flush(self, seconds: float) -> None:
-        """Blocks until all is told, or the time is up."""
+        """Blocks until every result has been reported, or the time is up."""
         self._kafka.flush(seconds)
 
     def close(self, seconds: float) -> None:

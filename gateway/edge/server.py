@@ -34,7 +34,7 @@ READY_SECONDS = 15.0
 
 
 class Edge:
-    """`run` serves until `stop` is set, and calls `begun` when it does. Raises SetupError."""
+    """One edge. `run` serves until `stop` is set, and calls `begun` when it does. Raises SetupError."""
 
     def __init__(
         self, config: Config, clients: Clients | None = None, begun: Callable[[], None] = lambda: None

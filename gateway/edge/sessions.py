@@ -35,7 +35,10 @@ LOOK_SECONDS = 0.01
 
 
 class Sessions:
-    """`owed` and `ends` are set before the first session is made: they need what is made from here."""
+    """Holds the sessions of an edge.
+
+    `owed` and `ends` are set before the first session is made: they need what is made from here.
+    """
 
     owed: Owed
     ends: Ends
@@ -67,7 +70,7 @@ class Sessions:
 
     @property
     def pending(self) -> int:
-        """Deliveries that sessions have been given and that have no end yet."""
+        """The number of deliveries that sessions have been given and that have no end yet."""
         return sum(one.pending for one in self)
 
     # -- for listeners and links -------------------------------------------------------------------------------
@@ -159,7 +162,8 @@ class Sessions:
     # -- for all of them ---------------------------------------------------------------------------------------
 
     def use(self, config: Config) -> None:
-        """Limits, permissions and the protocols' own options hold at once, everything else for new sessions."""
+        """Puts a configuration into force. Limits, permissions and protocol options hold at once, all else for new
+        sessions."""
         if config.auth != self._config.auth:
             self.logins.use(config)
         self._config, self._permissions = config, config.judge()
@@ -203,8 +207,10 @@ class Sessions:
             connection.abort()
 
     async def drain(self, redirect_url: str | None, seconds: float) -> None:
-        """Goodbye to all, in their protocols' words: to who has nothing under way at once, to the others when they are
-        done or have had their time."""
+        """Says goodbye to all peers in their protocols' words.
+
+        A peer with nothing under way hears it at once, the others when they are done or have had their time.
+        """
         begun = self._loop.time()
         patience = min(QUIET_SECONDS, seconds / 2)
         while self._everyone():

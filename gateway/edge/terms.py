@@ -10,8 +10,10 @@ from gateway.raw_log.frames import LINK_FACT, REDELIVER_FACT, Facts
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """`redeliver_seconds`: only where the node is proven. `require_login`: nobody reaches the mesh who has not proven
-    who it is."""
+    """The terms of a session. `redeliver_seconds` counts only if the node is proven.
+
+    `require_login`: a peer that has not proven who it is does not reach the mesh.
+    """
 
     listener: str
     limits: Limits

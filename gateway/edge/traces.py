@@ -36,7 +36,7 @@ class EdgeTraces:
 
     @classmethod
     def of(cls, config: Config) -> EdgeTraces | None:
-        """None where nothing is traced. Raises SetupError."""
+        """Returns the traces as configured; None if nothing is traced. Raises SetupError."""
         settings, spans = config.telemetry.traces, spans_of(config, "edge", config.edge.id)
         if settings is None or spans is None:
             return None

@@ -37,8 +37,11 @@ Say = Callable[[Mapping[str, object], str], None]
 
 
 class LocalMesh:
-    """`say` is told each thing that happens. `router_at_first`: options of the router's first start. `log_format`: of
-    the parts' logs."""
+    """Runs a mesh on this machine.
+
+    `say` is called with each thing that happens. `router_at_first` are options of the router's first start.
+    `log_format` is that of the parts' logs.
+    """
 
     def __init__(
         self, config: Config, say: Say, router_at_first: Sequence[str] = (), log_format: str = "text"

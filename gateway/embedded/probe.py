@@ -36,7 +36,10 @@ def probed_listener(config: Config, identity: GatewayIdentity) -> Listener | Non
 
 
 def send_probe(config: Config, identity: GatewayIdentity, seconds: float, stop: threading.Event) -> float | None:
-    """Seconds from socket to socket; None if it was stopped. Raises SetupError when nothing came through in time."""
+    """Returns the seconds from socket to socket; None if it was stopped.
+
+    Raises SetupError if nothing came through in time.
+    """
     listener = probed_listener(config, identity)
     if listener is None:
         raise SetupError(f"there is no udp:// listener of emm where the gateway's node may publish and get {SUBJECT}")

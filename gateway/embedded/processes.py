@@ -130,7 +130,7 @@ class Part:
 
 @dataclass(slots=True)
 class Processes:
-    """`record`: the file that says what runs."""
+    """Runs the processes of a mesh. `record` is the file that says what runs."""
 
     record: Path
     parts: list[Part] = field(default_factory=list)

@@ -37,7 +37,10 @@ class Passed:
         self._passed_at: dict[int, int] = {}
 
     def is_over(self, record: Record, position: Position | None) -> bool:
-        """`position`: of the raw frame that the record is about, if it is about one."""
+        """Returns True if the search may stop at this record.
+
+        `position` is that of the raw frame that the record is about, if it is about one.
+        """
         if position is not None and position.partition == self._wanted[0]:
             if (position.partition, position.offset, position.index) > self._wanted:
                 self._passed_at.setdefault(record.partition, record.logged_at)

@@ -26,8 +26,10 @@ _WILD = frozenset({"*", ">"})
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Everyone who fits a subject and is alive at a time from `since` on, before `until`: `plain` has each subscriber
-    once; `groups` the members of each, each once."""
+    """The subscribers whose interests fit a subject and hold at a time from `since` on, before `until`.
+
+    `plain` has each subscriber once; `groups` has the members of each group, each once.
+    """
 
     plain: tuple[Interest, ...]
     groups: tuple[tuple[Interest, ...], ...]
@@ -110,7 +112,7 @@ class Index:
         return node.here
 
     def remove(self, interest: Interest) -> None:
-        """Branches that have become empty go, so that a long life of changing patterns holds no memory."""
+        """Removes an interest. Branches that become empty go, so that changing patterns do not use up memory."""
         parts = tokens(interest.pattern)
         path: list[_Node] = [self._root]
         end: _Node | _Leaf = self._root
@@ -141,7 +143,8 @@ class Index:
         return now
 
     def below(self, prefix: str) -> Iterator[Interest]:
-        """Those whose pattern fits some subject that begins with all of the prefix's tokens and has more."""
+        """Yields the interests whose pattern fits some subject that begins with all of the prefix's tokens and has
+        more."""
         nodes, parts = [self._root], tokens(prefix)
         for depth, part in enumerate(parts, 1):
             for node in nodes:

@@ -43,7 +43,9 @@ class InterestKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interest:
-    """`subscriber` is a session's id or a node that outlives its sessions (`emm:<uuid>`).
+    """One interest in subjects that match a pattern.
+
+    `subscriber` is a session's id or a node that outlives its sessions (`emm:<uuid>`).
 
     A destination is a session (`edge`, `epoch`, `session`) or, for datagrams, an `address` behind an edge's listener.
     `expires_at` (µs since the epoch) ends a lease: compared with the receive time of the event, never with a clock, so

@@ -133,7 +133,7 @@ class InterestTable:
         return choose_able(servers, request_id, subject, may) if servers else None
 
     def component_has_servers(self, prefix: str, at_us: int) -> bool:
-        """Someone serves subjects that begin with these tokens and go on."""
+        """Returns True if anybody serves subjects that begin with these tokens and go on."""
         return any(interest.alive_at(at_us) for interest in self._indexes[Verb.SERVE].below(prefix))
 
     # -- changing ------------------------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ class InterestTable:
                 return self._begin_epoch(change)
 
     def forget_leases(self, over_at: int) -> None:
-        """Those that were over at this time go. They match nothing later anyway: this only frees their memory."""
+        """Forgets the leases that were over at this time. They match nothing any more: this only frees their memory."""
         self._remove_all([lease for lease in self._leases.values() if not lease.alive_at(over_at)])
 
     def _put(self, interest: Interest) -> Applied:

@@ -27,6 +27,6 @@ def read_samples(exposition: str) -> list[Sample]:
 
 
 def samples_in(registry: CollectorRegistry) -> list[Sample]:
-    """Our own: to write them as text and read that again would take ten times as long from the loop beside us."""
+    """Returns our own samples. Writing them as text and reading that again would take ten times as long."""
     families = registry.collect()
     return [Sample(one.name, one.labels, one.value) for family in families for one in family.samples]

@@ -48,7 +48,7 @@ class Change(NamedTuple):
 
 
 class Rate(NamedTuple):
-    """`per_second` is None where there is no look before to compare with."""
+    """A rate of growth. `per_second` is None if there is no look before to compare with."""
 
     per_second: float | None
     total: float
@@ -91,7 +91,11 @@ class Changes:
         return (one for one in self._all.get(name, ()) if fits(one.labels))
 
     def rate(self, name: str, fits: Test = _any, *, beside: str = "") -> Rate:
-        """`beside`: what the same parts tell from their start on. Where this has no series yet, it has not happened."""
+        """Returns the sum of the rates of these series.
+
+        `beside` names what the same parts report from their start on. If that is there and this has no series yet, it
+        has not happened.
+        """
         found = self._rate(list(self.of(name, fits)))
         if found.per_second is None and beside and self.rate(beside, fits).per_second is not None:
             return Rate(0.0, found.total)

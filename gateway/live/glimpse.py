@@ -60,7 +60,10 @@ def consumer_of(config: Config, **settings: Any) -> Iterator[KafkaConsumer]:
 
 
 class Glimpse:
-    """`consumer`: from `consumer_of`. The first look at a topic brings the last few records of before."""
+    """Looks at topics now and then, with a consumer from `consumer_of`.
+
+    The first look at a topic brings the last few records of before.
+    """
 
     def __init__(self, config: Config, consumer: KafkaConsumer) -> None:
         self._config = config
@@ -68,7 +71,7 @@ class Glimpse:
         self._names: dict[TopicPartition, TopicName] = {}
 
     def watch(self, names: frozenset[TopicName]) -> None:
-        """These from now on; what was watched before goes on where it is."""
+        """Watches these topics from now on. What was watched before goes on where it is."""
         wanted = {one: name for name in sorted(names) for one in self._partitions(name)}
         if wanted.keys() == self._names.keys():
             return

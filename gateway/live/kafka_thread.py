@@ -18,7 +18,7 @@ STOP_SECONDS = 1.0
 
 
 class KafkaThread(ABC):
-    """`start`, then `stop` once. `trouble` says why nothing is read, while nothing is."""
+    """Reads Kafka in a thread. Call `start`, then `stop` once. `trouble` says why nothing is read, while nothing is."""
 
     consumer_settings: ClassVar[dict[str, Any]] = {}
 

@@ -21,7 +21,10 @@ def telling(part: Part) -> Tell:
 
 
 class Looking:
-    """`tell`: by the part's name. A part that does not answer is missing from one look, and may be in the next."""
+    """Looks at the metrics of all parts, by the part's name.
+
+    A part that does not answer is missing from one look, and may be in the next.
+    """
 
     def __init__(self, tell: Mapping[str, Tell]) -> None:
         self._tell = dict(tell)

@@ -55,8 +55,11 @@ Away = Callable[[], list[dict[str, Any]]]
 
 
 class LivePage:
-    """`tell`: this edge's own metrics. `sessions`: what is shown of those that stand. `away`: links and listeners whose
-    other side is not there. May be asked from any thread."""
+    """Serves the live page. May be called from any thread.
+
+    `tell` returns this edge's own metrics. `sessions` returns what is shown of those that are open. `away` returns the
+    links and listeners whose other side is not there.
+    """
 
     def __init__(self, config: Callable[[], Config], tell: Tell, sessions: Sessions, away: Away) -> None:
         self._config, self._tell, self._sessions, self._away = config, tell, sessions, away

@@ -29,7 +29,10 @@ SHOWN_CHARACTERS = 160
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """`at`: microseconds. `data`: the frame, or an event's body. `more`: what only this place knows."""
+    """One row of a topic.
+
+    `at` is in microseconds. `data` is the frame, or an event's body. `more` is what only this topic knows.
+    """
 
     id: str
     at: int

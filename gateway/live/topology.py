@@ -24,7 +24,11 @@ SHOWN_PATTERNS = 4
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """`kind`: peer, listener, edge, topic, lane or rules. `within`: the edge it is a part of. `up`: it answers."""
+    """One node of the graph.
+
+    `kind` is peer, listener, edge, topic, lane or rules. `within` is the edge that it is a part of. `up` means that it
+    answers.
+    """
 
     id: str
     kind: str
@@ -35,7 +39,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """`both`: frames go both ways."""
+    """One arrow of the graph. `both` means that frames go both ways."""
 
     start: str
     end: str
@@ -67,7 +71,10 @@ class EdgeNow:
 def topology(
     config: Config, edges: Iterable[EdgeNow], interests: Sequence[Interest], modes: Mapping[str, str], most_peers: int
 ) -> Graph:
-    """`modes`: of the router's lanes that run, by name. `most_peers`: of a listener that are shown one by one."""
+    """Returns the graph of the mesh.
+
+    `modes` are those of the router's lanes that run, by name. `most_peers` of a listener are shown one by one.
+    """
     graph = Graph()
     for edge in edges:
         _put_edge(graph, edge, interests, most_peers)

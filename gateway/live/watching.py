@@ -29,7 +29,7 @@ Names = Callable[[], frozenset[TopicName]]
 
 
 class Watching(KafkaThread):
-    """`names`: asked before each look, what is to be watched."""
+    """Watches topics. `names` is called before each look, and returns what to watch."""
 
     def __init__(self, config: Config, names: Names) -> None:
         super().__init__(config)

@@ -48,7 +48,9 @@ class LoginAsked:
 
 @dataclass(frozen=True, slots=True)
 class FramesReceived:
-    """Whole frames, side by side in `data`, in order. `tag` is handed back by `logged` when all of them are durable.
+    """Reports whole frames, side by side in `data`, in order.
+
+    `logged` hands `tag` back when all of them are durable.
 
     `replies`: the requests that these frames answer; or the name of the one that they open or cancel, where its own id
     would not do.
@@ -62,7 +64,7 @@ class FramesReceived:
 
 @dataclass(frozen=True, slots=True)
 class FrameRefused:
-    """Input the session refused and went on after (counted; not logged in `raw`)."""
+    """Reports input that the session refused and went on after. It is counted, and not logged in `raw`."""
 
     reason: Reason
     detail: str = ""
@@ -85,7 +87,7 @@ REQUEST_ENDS = ("response", "error", "cancelled", "timeout", "late")
 
 @dataclass(frozen=True, slots=True)
 class RequestEnded:
-    """`outcome`: one of REQUEST_ENDS."""
+    """Reports the end of a request. `outcome` is one of REQUEST_ENDS."""
 
     outcome: str
 

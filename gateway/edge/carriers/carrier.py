@@ -42,12 +42,18 @@ class Host(Protocol):
         """A session for a carrier that is ready for one; it may have ended already, for want of a place."""
 
     def left(self, carrier: Carrier) -> None:
-        """Its transport is no more."""
+        """Hears that the carrier's transport is no more."""
 
 
 class Carrier(asyncio.BufferedProtocol, ABC):
-    """`address`: of the peer. `deadline`: when its session must stand, by the loop's clock. `identity`: who the peer is
-    by what it presented to the carrier itself."""
+    """Carries the bytes of one connection.
+
+    Args:
+        deadline: when its session must stand, by the loop's clock.
+        address: the peer's address.
+
+    `identity` is the peer's identity by what it presented to the carrier itself.
+    """
 
     def __init__(self, host: Host, standing: Standing, address: str, deadline: float) -> None:
         self._loop = asyncio.get_running_loop()
@@ -186,7 +192,7 @@ class Carrier(asyncio.BufferedProtocol, ABC):
             self._transport.resume_reading()
 
     def close(self, reason: str) -> None:
-        """`reason`: as in `Terminated`."""
+        """Closes the connection after what was written has gone out. `reason` is that of `Terminated`."""
         transport = self._transport
         if self._closing or transport is None:
             return

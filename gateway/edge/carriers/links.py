@@ -47,8 +47,11 @@ MAX_REDIRECTS = 5
 
 
 class BackOff:
-    """Twice as long each time, and somewhere in the upper half of that: peers of one server that was away must not come
-    back all at once. `share` gives a number from 0 to 1."""
+    """Waits twice as long after each failed try, up to a limit.
+
+    The wait lies somewhere in its upper half, so that the peers of one server that was away do not come back all at
+    once. `share` gives a number from 0 to 1.
+    """
 
     def __init__(
         self, share: Callable[[], float] = random.random, longest_seconds: float = LONGEST_REST_SECONDS
@@ -58,7 +61,7 @@ class BackOff:
         self._next = FIRST_REST_SECONDS
 
     def rest(self) -> float:
-        """Seconds until the next try."""
+        """Returns the seconds until the next try."""
         seconds, self._next = self._next, min(2 * self._next, self._longest)
         return seconds * (1 + self._share()) / 2
 
@@ -86,7 +89,7 @@ class LinkKeeper:
 
     @property
     def is_gone(self) -> bool:
-        """It has no connection, not even one that is closing."""
+        """True if the link has no connection, not even one that is closing."""
         return self._gone.is_set()
 
     def start(self) -> None:

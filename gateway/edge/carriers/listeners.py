@@ -42,9 +42,12 @@ class SessionMaker(Protocol):
 
 
 class StreamListener:
-    """`listener` and `secured` may be replaced: what is bound stays, and new sessions get other policies. `places`: how
-    many connections there are, from the first byte of their arrival to the last of their leaving, but for those that
-    are turned away."""
+    """Listens for streams. `listener` and `secured` may be replaced: what is bound stays, new sessions get the new
+    policies.
+
+    `places` counts the connections from the first byte of their arrival to the last of their leaving, without those
+    that are turned away.
+    """
 
     def __init__(
         self, listener: Listener, sessions: SessionMaker, tls: TlsContext | None, metrics: ListenerMetrics

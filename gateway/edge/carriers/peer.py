@@ -33,7 +33,9 @@ NOBODY = Identity("")
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """`node` is "" where the transport proves nothing; then the protocol may, or the session stays anonymous.
+    """The peer as its transport proves it.
+
+    `node` is "" if the transport proves nothing. Then the protocol may, or the session stays anonymous.
 
     `proofs` are those that the session stands by: it ends with the first of them that ends. The first is the
     transport's own, which stays when a login gives the session another node.

@@ -14,7 +14,10 @@ NOT_YET = "not connected yet"
 
 
 class Reachability:
-    """`what`: the link or listener, as people call it. Read from the management's threads too."""
+    """Keeps whether the other side of one link or listener is there.
+
+    `what` is the name of the link or listener for people. The management's threads read this too.
+    """
 
     def __init__(self, what: str) -> None:
         self.what = what

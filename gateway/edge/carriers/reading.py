@@ -42,7 +42,7 @@ class Hold(StrEnum):
 
 
 class Gate:
-    """Reading goes on while nothing holds it."""
+    """Pauses reading while anything holds it."""
 
     __slots__ = ("_holds", "_pause", "_resume")
 
@@ -74,7 +74,7 @@ class Gate:
 
 
 class TokenBucket:
-    """`rate` frames a second, and what comes in `burst_seconds` at once."""
+    """Allows `rate` frames a second, and `burst_seconds` of them at once."""
 
     __slots__ = ("_at", "_burst_seconds", "_tokens", "rate")
 
@@ -89,7 +89,7 @@ class TokenBucket:
         return max(self.rate * self._burst_seconds, 1.0)
 
     def take(self, frames: int, now: float) -> float:
-        """They have come already, so they are taken in any case; seconds until the debt is paid."""
+        """Takes frames that have come already. Returns the seconds until the debt is paid."""
         self._fill(now)
         self._tokens -= frames
         return max(-self._tokens / self.rate, 0.0)
@@ -149,7 +149,7 @@ class Throttle:
         self._saved_controls = self._controls = -limits.subscriptions_per_session * self._of_controls
 
     def take(self, frames: int, size: int, cpu_seconds: float, controls: int, now: float) -> float:
-        """They have come already, so they are taken in any case. Returns the seconds until all debts are paid."""
+        """Takes what has come already. Returns the seconds until all debts are paid."""
         elapsed = now - self._at
         self._at = now
         self._frames = max(self._frames - elapsed, self._saved_frames) + frames * self._of_frames

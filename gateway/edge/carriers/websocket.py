@@ -77,8 +77,11 @@ class TokenJudge(Protocol):
 
 
 class WebSocketCarrier(Carrier):
-    """`protocol` stands for our side of it. `check`: of a listener's requests. `text`: of the protocol's messages.
-    `logins`: who judges the tokens in them."""
+    """Carries a session over a WebSocket.
+
+    `protocol` is our side of it. `check` checks the requests to a listener. `text` is true if the protocol's messages
+    are text. `logins` judges the tokens in requests.
+    """
 
     def __init__(
         self, host: Host, standing: Standing, address: str, deadline: float,
@@ -207,7 +210,7 @@ class WebSocketCarrier(Carrier):
 
 
 def serving(protocol: str, frame_bytes: int, *, text: bool) -> ServerProtocol:
-    """Our side of a connection that a peer opens."""
+    """Returns our side of a connection that a peer opens."""
 
     def choose(_: ServerProtocol, offered: Sequence[Subprotocol]) -> Subprotocol | None:
         """A browser that offers some gives up where none is taken, so the first will do if ours is not among them."""
@@ -227,7 +230,7 @@ def serving(protocol: str, frame_bytes: int, *, text: bool) -> ServerProtocol:
 
 
 def dialling(address: Address, frame_bytes: int, *, text: bool) -> ClientProtocol:
-    """Our side of a connection that we open."""
+    """Returns our side of a connection that we open."""
     return ClientProtocol(
         parse_uri(str(address)),
         extensions=[ClientPerMessageDeflateFactory(client_max_window_bits=True, compress_settings=_DEFLATE)],

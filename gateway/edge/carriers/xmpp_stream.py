@@ -35,10 +35,10 @@ class User(Protocol):
         """Hears that what was written to this address could not be delivered."""
 
     def asked(self, of: JID) -> None:
-        """They were asked for their presence."""
+        """Hears that its presence was asked for."""
 
     def knows(self, sender: JID) -> bool:
-        """They have a session."""
+        """Returns True if this sender has a session."""
 
     def present(self, sender: JID) -> None: ...
     def absent(self, sender: JID) -> None: ...

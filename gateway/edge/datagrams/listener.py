@@ -41,7 +41,7 @@ class DatagramListener(ABC):
 
     @abstractmethod
     def send(self, datagrams: Sequence[Datagram[OfT]], told: Told[OfT]) -> None:
-        """See `dispatch.Datagrams`."""
+        """Sends the datagrams, as `dispatch.Datagrams` says."""
 
     def send_run(self, run: DatagramRun) -> int:  # noqa: ARG002 - only a plain socket can
         """Returns how many of them, from the first, have left; `send` is for the others."""

@@ -30,7 +30,7 @@ Address = tuple[str, int]
 
 
 class Retries:
-    """Proof that a peer is at the address it claims (RFC 9000 section 8.1.2)."""
+    """Proves that a peer is at the address it claims (RFC 9000 section 8.1.2)."""
 
     def __init__(self) -> None:
         self._tokens = QuicRetryTokenHandler()
@@ -71,7 +71,7 @@ def other_versions(header: QuicHeader, supported: list[int]) -> bytes:
 
 
 def refusal(header: QuicHeader) -> bytes:
-    """CONNECTION_CLOSE in an Initial packet, whose keys follow from the id that the peer has chosen."""
+    """Returns a CONNECTION_CLOSE in an Initial packet. Its keys follow from the id that the peer has chosen."""
     crypto, version = CryptoPair(), header.version or 0
     crypto.setup_initial(cid=header.destination_cid, is_client=False, version=version)
     builder = QuicPacketBuilder(

@@ -56,7 +56,7 @@ class Host(Protocol):
 
 
 class QuicPeer:
-    """`name`: of the connection, whatever address its peer moves to."""
+    """The peer of one QUIC connection. `name` is the connection's, whatever address its peer moves to."""
 
     def __init__(
         self, host: Host, connection: DatagramConnection, name: str, standing: Standing, handshake_seconds: float
@@ -78,7 +78,7 @@ class QuicPeer:
     # -- what the peer sends -----------------------------------------------------------------------------------
 
     def receive(self, data: bytes, address: Address, now: float) -> None:
-        """`flush` is due afterwards: one for all that came at once."""
+        """Takes one packet. The caller then calls `flush` once for all packets that came at once."""
         try:
             self._connection.receive_datagram(data, address, now)
             self._take_events()
@@ -117,7 +117,7 @@ class QuicPeer:
     # -- what the peer is sent ---------------------------------------------------------------------------------
 
     def send(self, packet: bytes, done: Done, bound_bytes: int) -> None:
-        """`bound_bytes`: what may wait for the congestion window, which is as fast as the peer acknowledges."""
+        """Sends one packet. `bound_bytes` bounds what may wait for the congestion window."""
         largest = self._connection.largest_datagram
         if not self.is_open:
             done("the connection is not open")

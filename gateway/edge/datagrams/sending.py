@@ -63,7 +63,7 @@ class DatagramRun:
 
 
 class NoAddress(ValueError):
-    """It names no port of a host."""
+    """Raised for an address that names no port of a host."""
 
 
 class Sending(Protocol):
@@ -78,7 +78,7 @@ class Sending(Protocol):
 
 
 def sending(sock: socket.socket) -> Sending:
-    """`sock` does not block."""
+    """Returns the way of sending on this socket, which must not block."""
     return ManyAtOnce(sock, _sendmmsg) if _sendmmsg is not None else OneByOne(sock)
 
 

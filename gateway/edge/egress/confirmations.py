@@ -85,7 +85,7 @@ class HeldAnswers(Generic[HeldT]):
         return self._release(ticket)
 
     def overdue(self, now: float) -> Iterator[Released[HeldT]]:
-        """Those that have waited as long as anybody waits for them."""
+        """Yields the answers that have waited as long as anybody waits for them."""
         for ticket in [ticket for ticket, answer in self._answers.items() if answer.until <= now]:
             yield self._give_up(ticket)
 

@@ -25,9 +25,13 @@ DeliveryKey = tuple[int, str, int]
 
 @dataclass(slots=True)
 class HandedDelivery(Delivery):
-    """`offset`: of its egress record. `protocol`: what its frame is written in. `owed_to`: the durable name of the node
-    that gets it even if its session is away. `partition`: the raw one that its frame stands in. `given`: another edge
-    owed it before. `trace`: the `traceparent` it follows from, and then `handed_at`: when it was handed to us."""
+    """A delivery that was handed to a session.
+
+    `offset` is that of its egress record, and `partition` the raw partition of its frame. `protocol` is what its frame
+    is written in. `owed_to` is the durable name of the node that gets it even if its session is away. `given` means
+    that another edge owed it before. `trace` is the `traceparent` it follows from, and `handed_at` then the time when
+    it was handed to us.
+    """
 
     offset: int = 0
     protocol: str = ""

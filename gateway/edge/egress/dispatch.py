@@ -92,10 +92,17 @@ class Past:
 
 
 class Dispatch:
-    """`session(number)`: of this epoch. `datagrams`: by listener. `abandon`: tells who asked that nobody will answer.
-    `begun`: another edge has begun anew. `confirm`: tells who waits for a record that it is over. `patience`: how many
-    seconds such a one waits.
-    `taken`: called for each batch when it has been handled."""
+    """Hands the entries of egress records to sessions and datagrams.
+
+    Args:
+        session: returns the session of a number, in this epoch.
+        datagrams: the senders of datagrams, by listener.
+        abandon: tells the requester that nobody will answer.
+        begun: hears that another edge has begun again.
+        confirm: tells the edge that waits for a record that it is over.
+        patience: how many seconds such an edge waits.
+        taken: is called for each batch when it has been handled.
+    """
 
     def __init__(
         self, *, edge: str, epoch: int, ledger: Ledger, ends: Ends, owed: Owed, handovers: Handovers,
@@ -141,7 +148,7 @@ class Dispatch:
             self._work()
 
     def expire(self) -> None:
-        """Looked at now and then: answers that nobody waits for any more."""
+        """Drops answers that nobody waits for any more. Called now and then."""
         for released in list(self._answers.overdue(self._loop.time())):
             self._deliver_all(*_chosen(released))
         self._send_all()

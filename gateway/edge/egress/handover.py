@@ -46,8 +46,11 @@ class Publisher(Protocol):
 
 
 class Handovers:
-    """`source`: this edge, as it signs its own frames. Steps come open in the ledger, as owed. `largest_frame`: of the
-    raw log."""
+    """Hands what is owed to a node from edge to edge.
+
+    `source` is this edge, as it signs its own frames. Steps come open in the ledger, as owed. `largest_frame` is that
+    of the raw log.
+    """
 
     def __init__(
         self, owed: Owed, end: End, publisher: Publisher, source: Source, ledger: Ledger, clock: Callable[[], float],
@@ -62,7 +65,8 @@ class Handovers:
         self._clock = clock
 
     def take(self, offset: int, partition: int, handover: MigrationStep) -> None:
-        """`offset`: of the step's egress record. `partition`: the raw one that it is about."""
+        """Takes a step of a handover. `offset` is that of its egress record, `partition` the raw one that it is
+        about."""
         over = partial(self._ledger.settle, offset, owed=True)
         match handover.step:
             case Step.GIVE:

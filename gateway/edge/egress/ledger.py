@@ -84,7 +84,10 @@ def _fields(position: Position) -> tuple[int, int, int, int]:
 
 
 class Ledger:
-    """`epoch`: of this edge. Offsets come in order; what is open is settled in any order."""
+    """Tracks which records are handled and which deliveries are open. `epoch` is this edge's.
+
+    Offsets come in order. What is open is settled in any order.
+    """
 
     def __init__(self, epoch: int, begin: Checkpoint) -> None:
         self._epoch = epoch

@@ -35,7 +35,7 @@ def partition_of(config: Config) -> int:
 
 
 class OutcomeLog:
-    """Lives in the event loop. `failed` is told when Kafka will not take an outcome at all."""
+    """Writes outcomes, in the event loop. `failed` is called if Kafka will not take an outcome at all."""
 
     def __init__(
         self, config: Config, producer: Sends, ledger: Ledger, failed: Callable[[BaseException], None]
@@ -54,12 +54,12 @@ class OutcomeLog:
         self._flush_is_due = False
 
     def add(self, row: DeliveryOutcome, offset: int, *, owed: bool = False) -> None:
-        """`offset`: of the egress record, which was opened in the ledger for this."""
+        """Adds an outcome. `offset` is that of the egress record, which was opened in the ledger for this."""
         self._rows[owed].append(row)
         self._added(offset, 1, owed)
 
     def add_run(self, run: RunOutcome, offset: int, deliveries: int) -> None:
-        """`deliveries`: how many the run stands for."""
+        """Adds the outcome of a run, which stands for so many `deliveries`."""
         self._runs.append(run)
         self._run_weight += 1 + (len(run.indices) + len(run.receivers)) // RUN_BYTES_PER_OUTCOME
         self._added(offset, deliveries, owed=False)
@@ -113,7 +113,7 @@ class OutcomeLog:
 
 
 class KnownOutcomes:
-    """Outcomes that an earlier life of this edge has written, for records that are read again."""
+    """The outcomes that an earlier life of this edge has written, for records that are read again."""
 
     def __init__(self) -> None:
         self._known: set[tuple[str, int, str]] = set()

@@ -50,7 +50,7 @@ class Receiving(Hashable, Protocol):
     def is_over(self) -> bool: ...
     @property
     def was_lost(self) -> bool:
-        """It is over, and not because we wanted it to be."""
+        """True if the session is over and we did not end it."""
 
     def answers(self) -> bool:
         """Returns True if the peer has given a sign of life. If not, it is asked for one."""
@@ -158,7 +158,7 @@ class Owed:
         return debt is not None and debt.connection is not None
 
     def opened(self, connection: Receiving) -> None:
-        """Its node's session, from now on: a newer one takes over what an older one has not confirmed."""
+        """Takes the node's new session. It takes over what an older one has not confirmed."""
         debt = self._debts.setdefault(connection.source.durable_name, _Debt(0.0))
         debt.connection = connection
         debt.take_back()
@@ -201,7 +201,7 @@ class Owed:
         self._end(delivery, outcome, detail)
 
     def expire(self) -> None:
-        """Looked at now and then: what is owed to nodes that stayed away too long is over."""
+        """Ends what is owed to nodes that stayed away too long. Called now and then."""
         now = self._clock()
         for name, debt in list(self._debts.items()):
             for partition in [number for number, one in debt.arrivals.items() if now >= one.until]:
@@ -251,7 +251,7 @@ class Owed:
         return True
 
     def expect(self, name: str, partition: int, move: str, until: float, over: Callable[[], None]) -> None:
-        """Another edge owes the node something of this raw partition: it goes before what is new."""
+        """Expects what another edge owes the node of this raw partition. It goes before what is new."""
         debt = self._debt(name)
         debt.release(partition)
         debt.arrivals[partition] = _Arrival(move, until, over)

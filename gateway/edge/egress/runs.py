@@ -190,7 +190,8 @@ class Alone(Protocol):
 
 
 class RunDelivery:
-    """`session(number)`: of this epoch. `datagrams`: by listener."""
+    """Delivers runs of plain deliveries. `session(number)` returns a session of this epoch; `datagrams` are by
+    listener."""
 
     def __init__(
         self, ends: Ends, session: Callable[[int], RunSession | None], datagrams: Mapping[str, RunDatagrams],
@@ -206,7 +207,7 @@ class RunDelivery:
         """How many deliveries of the run that was handled last have been seen to."""
 
     def deliver(self, offset: int, run: Run) -> None:
-        """`offset` is that of the egress record; all of the run's deliveries are open in the ledger."""
+        """Delivers a run of the egress record at `offset`. All of its deliveries are open in the ledger."""
         self.over = 0
         if any(plan.targets for plan in run.plans):
             self._to_peers(offset, run)

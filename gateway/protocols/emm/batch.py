@@ -71,7 +71,10 @@ class KeyMemory(dict[bytes, _Known | None]):
 
 
 def prove(packets: Sequence[bytes], scans: Sequence[Places | None], keys: KeyMemory) -> list[Proof | Rejected | None]:
-    """HMAC, then signature, of the common packets whose key is known. None: the plain path must say."""
+    """Verifies HMAC, then signature, of the common packets whose key is known.
+
+    None means that the plain path must decide.
+    """
     proofs: list[Proof | Rejected | None] = []
     for packet, places in zip(packets, scans, strict=True):
         if places is None:

@@ -96,7 +96,8 @@ def _sorted(fields: Iterable[Field]) -> list[Field]:
 
 
 def join_values(fields: Iterable[Field]) -> Iterator[Field]:
-    """Fields with the pieces of a long value put together: 255 bytes go on in the next field of the same type."""
+    """Yields the fields with the pieces of a long value joined. A piece of 255 bytes goes on in the next field of its
+    type."""
     pending: Field | None = None
     goes_on = False
     for item in fields:

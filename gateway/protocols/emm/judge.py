@@ -45,7 +45,7 @@ def judge(raw: bytes, received_at: int, options: EmmOptions, env: Env) -> tuple[
 
 
 def authenticate(packet: Packet, received_at: int, options: EmmOptions, keys: KeyRing) -> Verdict:
-    """HMAC first, then signature (4.2); with neither, what the listener says.
+    """Verifies HMAC first, then signature (4.2). With neither, the listener's options decide.
 
     Keys are judged at the time of receipt, so that a replay of the log decides as it was decided.
     """

@@ -154,7 +154,7 @@ def _sealed_headers(packet: Packet) -> Mapping[str, str]:
 
 
 def from_event(event: Event, target: Target, options: EmmOptions, env: Env, /) -> Encoded:
-    """emm carries events and nothing else."""
+    """Encodes an event. emm carries events and nothing else."""
     if event.kind is not _EVENT:
         if event.kind is Kind.REQUEST:
             raise Rejected(Reason.NO_RESPONDER, "an emm peer answers no requests")
@@ -197,8 +197,10 @@ def draft_of(event: Event, message_id: bytes) -> tuple[codec.Draft, tuple[str, .
 
 
 def dedup_key(event: Event, _options: EmmOptions, /) -> str | None:
-    """(NODE ID, Message ID), for the whole mesh. What does not prove the node it names is keyed apart, so that it can
-    never burn the id of a packet that does."""
+    """Returns (NODE ID, Message ID), for the whole mesh.
+
+    A packet that does not prove its node is keyed apart, so that it can never use up the id of a packet that does.
+    """
     if not event.node:
         return None
     if event.auth is _UNPROVEN:

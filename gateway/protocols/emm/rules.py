@@ -120,7 +120,7 @@ _ENCODINGS: dict[int, Callable[[bytes], object]] = {FieldType.STRING: decode_utf
 
 
 def check_required(packet: Packet) -> None:
-    """3.1: what each event type cannot do without. Unknown types need nothing."""
+    """Requires the fields that each event type cannot do without (3.1). Unknown types need nothing."""
     kinds = {item.type for item in packet.fields}
     event_type = packet.header.event_type
     if FieldType.NODE_ID not in kinds and (kinds & TAG_TYPES or event_type in (EventType.HELLO, EventType.HEARTBEAT)):

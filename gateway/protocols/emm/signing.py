@@ -41,13 +41,13 @@ class Signer:
 
     @property
     def tags_bytes(self) -> int:
-        """Room the tags take: Payload Length is signed, so it must be known before them."""
+        """The bytes that the tags take. Payload Length is signed, so they must be known before the tags."""
         hmac = 0 if self.hmac is None else _FIELD_HEAD_BYTES + VALUE_BYTES[FieldType.HMAC]
         signature = 0 if self.ed25519_private is None else _FIELD_HEAD_BYTES + VALUE_BYTES[FieldType.SIGNATURE]
         return hmac + signature
 
     def tags(self, signed: bytes) -> list[Field]:
-        """10 and 12, both over the same canonical bytes."""
+        """Returns the tags 10 and 12, both over the same canonical bytes."""
         tags = []
         if self.hmac is not None:
             tags.append(Field(FieldType.HMAC, hmac_sha256(self.hmac, signed)))
@@ -63,7 +63,10 @@ def signing_identity(identity: GatewayIdentity | None) -> GatewayIdentity:
 
 
 def message_id(event_id: str, identity: GatewayIdentity, purpose: bytes) -> bytes:
-    """Random to everybody else, and the same for the same event: a repeat after a crash is the same packet."""
+    """Returns an id that is random to everybody else, and the same for the same event.
+
+    So a repeat after a crash is the same packet.
+    """
     key = identity.ed25519_private
     return blake2b(event_id.encode(), digest_size=MESSAGE_ID_BYTES, key=key, person=purpose).digest()
 

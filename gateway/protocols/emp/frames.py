@@ -64,7 +64,7 @@ class ErrorCode(IntEnum):
 
 
 class ExtensionErrorCode(IntEnum):
-    """Ours, for every extension: the text leaves them to each."""
+    """Our error codes for every extension. The text leaves them to each."""
 
     UNSUPPORTED = 1
     BROKEN_BLOCK = 2
@@ -88,7 +88,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """`body` is as it stands on the wire: compressed, if a block says so."""
+    """One message. `body` is as it stands on the wire: compressed, if a block says so."""
 
     type: int
     body: bytes = b""
