@@ -84,7 +84,7 @@ def is_private(host: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class HostPort:
-    """`host` of an IPv6 address is without its brackets. Port 0 lets the system choose."""
+    """A host and a port. The host of an IPv6 address is without its brackets. Port 0 lets the system choose."""
 
     host: str
     port: int
@@ -152,7 +152,7 @@ class Address:
 
 
 def parse_host_port(text: Any) -> HostPort:
-    """`host:port`, `[ipv6]:port`."""
+    """Parses `host:port` or `[ipv6]:port`."""
     if isinstance(text, HostPort):
         return text
     found = _HOST_PORT.fullmatch(text) if isinstance(text, str) else None
@@ -162,7 +162,7 @@ def parse_host_port(text: Any) -> HostPort:
 
 
 def parse_address(text: Any) -> Address:
-    """`scheme://host:port`; with a path for WebSockets."""
+    """Parses `scheme://host:port`, with a path for WebSockets."""
     if isinstance(text, Address):
         return text
     found = _URL.fullmatch(text) if isinstance(text, str) else None

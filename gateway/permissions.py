@@ -30,7 +30,7 @@ CACHED_RULES = 65_536
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Patterns. What is denied is refused even if it is allowed."""
+    """The patterns of a rule. What is denied is refused even if it is allowed."""
 
     allow: tuple[str, ...] = (">",)
     deny: tuple[str, ...] = ()
@@ -89,14 +89,14 @@ class Permissions:
         return self.rule_of(node, listener).subscribe.covers_some_of(pattern)
 
     def may_receive(self, node: str, listener: str, subject: str) -> bool:
-        """Asked for each event that a subscription matched."""
+        """Returns True if the node may receive on this subject. Called for each event that a subscription matched."""
         return self.rule_of(node, listener).subscribe.covers(subject)
 
     def may_serve(self, node: str, listener: str, pattern: str) -> bool:
         return not is_control(pattern) and self.rule_of(node, listener).serve.covers_all_of(pattern)
 
     def may_be_asked(self, node: str, listener: str, subject: str) -> bool:
-        """Asked for each request, of those who serve its subject."""
+        """Returns True if the node may serve this subject. Called for each request, for those who serve its subject."""
         return self.rule_of(node, listener).serve.covers(subject)
 
     def rule_of(self, node: str, listener: str) -> Rule:

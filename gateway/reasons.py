@@ -53,7 +53,8 @@ class Stage(StrEnum):
 
 
 class MeshError(StrEnum):
-    """Errors the mesh itself answers a request with (gateway/docs/protocols.md, "Talking to the mesh itself")."""
+    """The errors with which the mesh itself answers a request (gateway/docs/protocols.md, "Talking to the mesh
+    itself")."""
 
     NO_RESPONDER = "no_responder"
     TIMEOUT = "timeout"
@@ -64,7 +65,7 @@ class MeshError(StrEnum):
 
 
 class Rejected(Exception):
-    """Input that is refused.
+    """Raised for input that is refused.
 
     `detail` is for people: it never holds payload or key material.
     `can_continue` says whether the stream the frame came from can go on after it; a datagram always can.

@@ -73,13 +73,13 @@ def brought_by(event: Event) -> TraceContext | None:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """`share` of all frames, from 0 to 1."""
+    """Samples a `share` of all frames, from 0 to 1."""
 
     mesh: str
     share: float
 
     def of_record(self, partition: int, offset: int, first_at: int) -> RecordTraces:
-        """`first_at`: when its first frame was received."""
+        """Returns the traces of a record. `first_at` is when its first frame was received."""
         named = f"{self.mesh}/{partition}-{offset}/{first_at}".encode()
         digest = blake2b(named, digest_size=16).digest()
         upper, lower = int.from_bytes(digest[:8]) or 1, int.from_bytes(digest[8:])
@@ -95,7 +95,7 @@ class RecordTraces:
     below: int
 
     def of(self, index: int) -> TraceContext | None:
-        """None for a frame that is not traced."""
+        """Returns the trace of a frame; None for a frame that is not traced."""
         lower = (self.lower + index * _STRIDE) % _HALF
         if lower >= self.below:
             return None
@@ -103,7 +103,7 @@ class RecordTraces:
         return TraceContext(trace_id, _digest(trace_id.to_bytes(16)))
 
     def among(self, count: int) -> Iterator[tuple[int, TraceContext]]:
-        """Those of the first `count` frames."""
+        """Yields the traced frames of the first `count`, by their indexes."""
         for index in range(count):
             if (context := self.of(index)) is not None:
                 yield index, context

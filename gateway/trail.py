@@ -31,7 +31,11 @@ UID_BYTES = _SEAL_BYTES + 1 + _ORIGIN_BYTES + _NAME_BYTES
 
 @dataclass(frozen=True, slots=True)
 class Trail:
-    """`origin`: of the mesh where it began, as hex. `hops`: links crossed. `traceparent`: of a traced event."""
+    """The way of an event over links.
+
+    `origin` is the mesh where it began, as hex. `hops` counts the links crossed. `traceparent` is that of a traced
+    event.
+    """
 
     origin: str
     hops: int
@@ -56,7 +60,7 @@ class Trail:
     # -- in a uid ----------------------------------------------------------------------------------------------
 
     def to_uid(self, name: bytes) -> bytes:
-        """`name` tells one frame from another."""
+        """Returns the trail as a uid. `name` tells one frame from another."""
         told = bytes((self.hops,)) + bytes.fromhex(self.origin) + blake2b(name, digest_size=_NAME_BYTES).digest()
         return _seal(told) + told
 
@@ -89,7 +93,7 @@ def found_in(event: Event) -> Event:
 
 
 def came_round(event: Event, identity: GatewayIdentity | None) -> bool:
-    """It began here, or has crossed too many links."""
+    """Returns True if the event began here, or has crossed too many links."""
     trail = of_event(event)
     if trail is None:
         return False
@@ -128,7 +132,8 @@ def off_content_type(content_type: str) -> tuple[str, Trail | None]:
 
 
 def from_uid(uid: bytes) -> Trail | None:
-    """None for a uid that no mesh made (one in four billions of others is taken for one)."""
+    """Returns the trail in a uid; None for one that no mesh made. One in four billion others is mistaken for a
+    trail."""
     told = uid[_SEAL_BYTES:]
     if len(uid) != UID_BYTES or uid[:_SEAL_BYTES] != _seal(told):
         return None

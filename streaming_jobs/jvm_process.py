@@ -25,7 +25,8 @@ EXIT_CODE = 70  # EX_SOFTWARE
 
 
 class SparkJvm:
-    """Must be started by a thread that lives as long as the process: the kernel counts a thread's end as ours."""
+    """Runs Spark's JVM. A thread that lives as long as the process must start it: the kernel counts a thread's end as
+    ours."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], archive: ClassArchive) -> None:
         self._archive = archive

@@ -152,7 +152,7 @@ class SparkFailed(Exception):
 
 @contextlib.contextmanager
 def brief(session: SparkSession) -> Iterator[None]:
-    """It is stopped in the end. What it threw can only be asked for while its JVM is there."""
+    """Stops the session in the end. What it threw can only be asked for while its JVM is there."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 

@@ -68,7 +68,7 @@ class KeyRing:
 
 
 def usable_at(at: int, keys: Iterable[Key]) -> list[Key]:
-    """Those that hold at that time; raises Rejected where there are none."""
+    """Returns the keys that hold at that time. Raises Rejected if there are none."""
     known = list(keys)
     if not known:
         raise Rejected(Reason.UNKNOWN_KEY, "no key of that name and kind for the node")

@@ -20,7 +20,10 @@ INTERVAL_SECONDS = 1.0
 
 
 class TrustStore:
-    """`clock` gives seconds, monotonic. Raises ConfigError when there is nothing usable to begin with."""
+    """Keeps the keys of the trust store in force. `clock` gives seconds, monotonic.
+
+    Raises ConfigError if there is nothing usable to begin with.
+    """
 
     def __init__(
         self,

@@ -30,7 +30,9 @@ _NEVER = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """`latencies_ms` of all subscribers together, unsorted, beside the second of the run in which each was due.
+    """The account of a run.
+
+    `latencies_ms` are of all subscribers together, unsorted, beside the second of the run in which each was due.
 
     `first`, `last`: the earliest and latest first arrival of a measured frame, nanoseconds after the schedule's start.
     """
@@ -51,7 +53,7 @@ class Account:
 
 
 def account(noted: Sequence[Noted], schedule: Schedule, first_measured: int, sessions: int) -> Account:
-    """Frame `index` was sent by session `index % sessions`."""
+    """Makes the account of a run. Frame `index` was sent by session `index % sessions`."""
     parts = [_subscriber(one, schedule, first_measured, sessions) for one in noted]
     measured = schedule.total - first_measured
     if not parts:

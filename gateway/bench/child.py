@@ -40,7 +40,7 @@ class Orders:
             self.say(report)
 
     def fileno(self) -> int:
-        """Readable when there is an order."""
+        """Returns the descriptor that is readable when there is an order."""
         return self._pipe.fileno()
 
     def comes_within(self, seconds: float) -> bool:
@@ -90,7 +90,7 @@ def settle_memory() -> None:
 
 
 class Stopwatch:
-    """Processor time of this process since it was made, and how late each wake-up was."""
+    """Measures the processor time of this process since it was made, and how late each wake-up was."""
 
     def __init__(self) -> None:
         self._started = time.process_time()

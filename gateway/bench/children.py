@@ -41,7 +41,7 @@ class Child:
             return
 
     def wait(self, kind: type[ReportT], deadline: float, waiting_for: str) -> ReportT:
-        """Its next report; `deadline` in seconds, monotonic. Raises BenchError."""
+        """Returns the child's next report. `deadline` is in seconds, monotonic. Raises BenchError."""
         if not self._pipe.poll(max(deadline - time.monotonic(), 0.0)):
             raise BenchError(f"{self.name}: {waiting_for}")
         try:

@@ -28,7 +28,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def compared(now: Mapping[str, Any], last: Mapping[str, Any]) -> dict[str, Any]:
-    """`differs`: what was asked for otherwise; such runs say little about each other."""
+    """Compares two runs. `differs` lists what was asked for otherwise; such runs say little about each other."""
     return {
         "at": last.get("at"),
         "differs": list(_differences(now["work"], last["work"])),

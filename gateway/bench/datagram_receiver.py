@@ -31,7 +31,7 @@ DATAGRAM_BYTES = 2048
 
 
 def receive_datagrams(orders: Orders, work: Work, place: Place, subscribers: int) -> None:
-    """`place.keys`: one for each subscriber."""
+    """Receives datagrams in a child. `place.keys` has one key for each subscriber."""
     receiver = DatagramReceiver(orders, work, place, subscribers)
     receiver.subscribe()
     orders.say(Ready())

@@ -36,14 +36,17 @@ def bench_node(number: int) -> UUID:
 
 
 def sample_key() -> PacketKey:
-    """Like those that a run makes, and of nobody: what has to fit can be tried before anything is written."""
+    """Returns a key like those that a run makes, of no node.
+
+    With it what has to fit can be tried before anything is written.
+    """
     hmac, seed = secrets.token_bytes(HMAC_BYTES), secrets.token_bytes(ED25519_KEY_BYTES)
     return PacketKey(Signer(uuid4().bytes, bytes(KEY_ID_BYTES), hmac, seed))
 
 
 @contextmanager
 def bench_keys(path: Path, count: int, seconds: float, now: datetime) -> Iterator[list[PacketKey]]:
-    """Keys of `count` nodes, in the trust store at `path` until the block ends, and for no longer than `seconds`.
+    """Yields keys of `count` nodes, which are in the trust store until the block ends, and for at most `seconds`.
 
     Raises ConfigError where the store is faulty, OSError where it cannot be written.
     """
@@ -114,5 +117,5 @@ def for_signing(key: PacketKey, sign: Sign) -> PacketKey:
 
 
 def unsigned_keys(count: int) -> list[PacketKey]:
-    """Nodes that prove nothing: for a listener that takes such packets."""
+    """Returns nodes that prove nothing, for a listener that takes such packets."""
     return [PacketKey(Signer(uuid4().bytes)) for _ in range(count)]

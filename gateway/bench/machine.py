@@ -28,7 +28,7 @@ _PART_NAMES = {"kafka": "broker"}
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """`cpu_seconds` is its own, without its children's."""
+    """One process. `cpu_seconds` is its own, without its children's."""
 
     pid: int
     parent: int

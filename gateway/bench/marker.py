@@ -19,7 +19,7 @@ PROBE = (1 << 36) + (1 << 31)
 
 
 class Marker:
-    """`run`: four hex digits.
+    """Marks the frames of a run. `run` is four hex digits.
 
     >>> marker = Marker("c0de")
     >>> marker.body(255, 40)
@@ -35,7 +35,7 @@ class Marker:
         return b"%010x" % index
 
     def body(self, index: int, size: int) -> bytes:
-        """JSON of this many bytes, at least `MIN_BODY_BYTES`."""
+        """Returns JSON of this many bytes, at least `MIN_BODY_BYTES`."""
         padding = b"x" * (size - MIN_BODY_BYTES)
         return b"".join((_HEAD, self.word, self.digits(index), _MIDDLE, padding, _END))
 

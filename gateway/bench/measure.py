@@ -38,7 +38,9 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """`origin`: where the load goes in. `target`: where it comes out. `roots`: processes whose cost is watched.
+    """The setup of a run.
+
+    `origin` is where the load goes in, `target` where it comes out. `roots` are processes whose cost is measured.
 
     `wait_seconds`: how long after the last frame was sent those that have not come are waited for.
     """
@@ -53,7 +55,10 @@ class Setup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """Times in nanoseconds of the monotonic clock. `began`: when the first measured frame was due."""
+    """Everything measured in a run. Times are in nanoseconds of the monotonic clock.
+
+    `began` is when the first measured frame was due.
+    """
 
     work: Work
     schedule: Schedule

@@ -19,7 +19,7 @@ def due_now(schedule: Schedule, sent: int, now: int) -> int:
 
 
 def pause(schedule: Schedule, sent: int, now: int) -> float:
-    """Seconds to sleep until the next frame is due.
+    """Returns the seconds to sleep until the next frame is due.
 
     >>> pause(Schedule(0, 1.0, 10), 1, 400_000_000), pause(Schedule(0, 1e6, 10), 1, 0)
     (0.6, 0.0005)

@@ -21,7 +21,9 @@ _SIGNATURE_HEAD = bytes((FieldType.SIGNATURE, VALUE_BYTES[FieldType.SIGNATURE]))
 
 
 class PacketTemplate:
-    """Packets of `size` bytes from one node; the last byte or two may be missing where a field's head would be torn.
+    """Makes packets of `size` bytes from one node.
+
+    The last byte or two may be missing if a field's head would be torn.
 
     `first_id`: the message id of frame 0. Raises WorkError where `size` has no room for what must be in a packet.
     """

@@ -27,7 +27,7 @@ def rank(count: int, quantile: float) -> int:
 
 
 def named(ordered: Floats) -> dict[str, float | None]:
-    """p50 to p99.9, the largest, and the mean; None where there is nothing to measure."""
+    """Returns p50 to p99.9, the largest, and the mean; None if there is nothing to measure."""
     if not len(ordered):
         return dict.fromkeys((*NAMED, "max", "mean"))
     found = {name: round(float(ordered[rank(len(ordered), quantile)]), 3) for name, quantile in NAMED.items()}
@@ -35,7 +35,7 @@ def named(ordered: Floats) -> dict[str, float | None]:
 
 
 def curve(ordered: Floats, quantiles: Sequence[float] = CURVE) -> list[tuple[float, float]]:
-    """Quantile and value, as far into the tail as there are values to tell two quantiles apart."""
+    """Returns quantiles and values, as far into the tail as there are values to tell two quantiles apart."""
     count = len(ordered)
     known = [one for one in quantiles if count and (one == 1.0 or count * (1 - one) >= 1 - _EPSILON)]
     return [(one, round(float(ordered[rank(count, one)]), 3)) for one in known]

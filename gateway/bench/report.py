@@ -24,7 +24,10 @@ Document = dict[str, Any]
 
 
 def document(measured: Measured) -> Document:
-    """Everything that was measured; times in milliseconds, costs in microseconds of processor time a frame sent."""
+    """Returns everything that was measured.
+
+    Times are in milliseconds, costs in microseconds of processor time a frame sent.
+    """
     found: Document = {
         "version": VERSION,
         "at": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -37,7 +37,7 @@ def check_sockets(count: int) -> None:
 
 
 def free_memory() -> int | None:
-    """None where the system does not say."""
+    """Returns the free memory in bytes; None if the system does not say."""
     try:
         lines = _MEMORY.read_text().splitlines()
     except OSError:

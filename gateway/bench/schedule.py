@@ -9,7 +9,7 @@ SECOND_NS = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """`start` in nanoseconds of the monotonic clock, which all processes of a machine share.
+    """Says when each frame is due. `start` is in nanoseconds of the monotonic clock, which all processes share.
 
     >>> schedule = Schedule(start=0, rate=2.0, total=3)
     >>> [schedule.due(index) for index in range(3)], schedule.due_by(500_000_000)

@@ -37,14 +37,14 @@ ClientT = TypeVar("ClientT", bound="BenchClient")
 
 
 class BenchClient(StreamClient):
-    """`arrivals` is given what comes by subscription."""
+    """A client of the bench. `arrivals` is given what comes by subscription."""
 
     arrivals: Arrivals | None = None
     takes_frames = False
 
 
 class Publisher(BenchClient):
-    """Deliveries are made beforehand, and put when they are due."""
+    """Publishes deliveries that are made beforehand, and put when they are due."""
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
@@ -114,7 +114,10 @@ def _context(address: Address, files: TlsFiles) -> ssl.SSLContext | None:
 
 
 async def open_subscribers(place: Place, subject: str, arrivals: Sequence[Arrivals]) -> list[Subscriber]:
-    """Subscribed, with the mesh's acknowledgement. Raises UnreachableError, RefusedError, NoAnswerError."""
+    """Returns subscribers whose subscriptions the mesh has acknowledged.
+
+    Raises UnreachableError, RefusedError, NoAnswerError.
+    """
     room = asyncio.Semaphore(OPENING)
     by_event = protocols()[place.protocol].calls_may_be_events
 

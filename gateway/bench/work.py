@@ -18,7 +18,7 @@ were measured for yamp, 523 for wolpertinger."""
 
 
 class WorkError(Exception):
-    """Work that cannot be done; the message names the option at fault."""
+    """Raised for work that cannot be done; the message names the option at fault."""
 
 
 class Sign(StrEnum):
@@ -40,7 +40,9 @@ class Sign(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """`size` is of a whole packet for emm, of a body for all others. `run` makes subject and marker the run's own.
+    """The work of one run. `size` is of a whole packet for emm, of a body for all others.
+
+    `run` makes subject and marker the run's own.
 
     `sessions` publish, or ask, in turn; `fan_out` sessions each receive every event, or share the requests.
     """
@@ -63,7 +65,7 @@ class Work:
 
     @property
     def total(self) -> int:
-        """Frames, those of the warm-up included."""
+        """The number of frames, those of the warm-up included."""
         return max(round(self.rate * (self.warm_up + self.seconds)), 1)
 
     @property

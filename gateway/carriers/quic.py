@@ -50,7 +50,7 @@ class DatagramConnection(QuicConnection):
 
     @property
     def waiting_datagrams(self) -> int:
-        """Given to `send_datagram_frame`, and not in a packet yet."""
+        """The number of datagrams given to `send_datagram_frame` that are not in a packet yet."""
         return len(self._datagrams_pending)
 
     @property
@@ -61,8 +61,10 @@ class DatagramConnection(QuicConnection):
         return max(min(of_peer, of_packet), 0)
 
     def admit(self) -> bool:
-        """Called when the handshake is done, on the server's side. One who should have shown a certificate and has none
-        that holds is told so, and the connection ends."""
+        """Admits the peer when the handshake is done, on the server's side.
+
+        If the peer should have shown a valid certificate and has not, it hears so and the connection ends.
+        """
         if not self._wants_certificate:
             return True
         try:
@@ -103,7 +105,10 @@ def _is_for_clients(certificate: x509.Certificate) -> bool:
 
 
 def server_configuration(cert: Path, key: Path, client_ca: Path | None) -> QuicConfiguration:
-    """`client_ca` makes a client certificate compulsory. Raises OSError, ValueError."""
+    """Returns the configuration of a server. Raises OSError, ValueError.
+
+    `client_ca` makes a client certificate compulsory.
+    """
     configuration = QuicConfiguration(is_client=False, alpn_protocols=[ALPN], max_datagram_frame_size=MAX_FRAME_BYTES)
     configuration.load_cert_chain(cert, key)
     if client_ca is not None:
@@ -115,7 +120,10 @@ def server_configuration(cert: Path, key: Path, client_ca: Path | None) -> QuicC
 def client_configuration(
     ca: Path | None = None, cert: Path | None = None, key: Path | None = None, server_name: str | None = None
 ) -> QuicConfiguration:
-    """`ca`: who signed the server's certificate; without it, whom the system trusts. Raises OSError, ValueError."""
+    """Returns the configuration of a client. Raises OSError, ValueError.
+
+    `ca` signed the server's certificate; without it, the system's authorities count.
+    """
     configuration = QuicConfiguration(
         is_client=True, alpn_protocols=[ALPN], max_datagram_frame_size=MAX_FRAME_BYTES, server_name=server_name
     )

@@ -46,7 +46,7 @@ def _numbers_last(arguments: list[str], with_value: frozenset[str]) -> list[str]
 
 
 def subject_argument(verb: Verb) -> Verb:
-    """`subject: str`."""
+    """Adds the argument `subject: str`."""
     return click.argument("subject", callback=_subject)(verb)
 
 
@@ -75,7 +75,7 @@ def _no_subject(given: str) -> str:
 
 
 def body_options(verb: Verb) -> Verb:
-    """`body: str | None` and `content_type: str | None`, for `read_body`."""
+    """Adds `body: str | None` and `content_type: str | None`, for `read_body`."""
     verb = click.option("--content-type", metavar="TYPE", help="Of the body.  [default: JSON if it is, else text]")(
         verb
     )
@@ -139,7 +139,7 @@ def body_text(body: bytes) -> str:
 
 
 def write_body(body: bytes) -> None:
-    """Text ends its line; anything else goes out as it is, for a pipe."""
+    """Writes a body. Text ends its line; anything else goes out as it is, for a pipe."""
     try:
         click.echo(body.decode())
     except UnicodeDecodeError:

@@ -25,7 +25,7 @@ _CURRENT, _CONTEXTS = "current", "contexts"
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """`values` by the names of the options they stand for."""
+    """A context. `values` are by the names of the options they stand for."""
 
     name: str
     values: Mapping[str, Any]

@@ -73,7 +73,7 @@ def _fields(record: logging.LogRecord) -> dict[str, object]:
 
 
 def set_up(verbosity: int, log_format: str) -> None:
-    """`verbosity`: how often -v was given, less how often -q."""
+    """Sets up the log. `verbosity` is how often -v was given, less how often -q."""
     LOG_FORMAT.set(log_format)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())

@@ -219,7 +219,8 @@ class Peer:
         reconnect: bool = False,
         seconds: float | None = None,
     ) -> ResultT:
-        """`seconds`: for what is wanted; the session has no longer to come about, but a second at least."""
+        """Runs `use` with a session. `seconds` is the caller's time: the session must open within it, but has a second
+        at least."""
         limit = CONNECT_SECONDS if seconds is None else min(max(seconds, LEAST_CONNECT_SECONDS), CONNECT_SECONDS)
         return await stay(partial(self.open_stream, connect_seconds=limit), use, reconnect=reconnect)
 
@@ -255,7 +256,7 @@ PEER_NAMES = tuple(field.name for field in fields(Peer) if field.name != "of_con
 
 
 def peer_options(verb: Verb) -> Verb:
-    """`peer: Peer`; and the log's options, and -c."""
+    """Adds `peer: Peer`, the log's options, and -c."""
 
     @wraps(verb)
     def with_peer(context_name: str | None, **given: Any) -> Any:

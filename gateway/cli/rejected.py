@@ -30,7 +30,7 @@ COLUMNS = ("at", "event_id", "reason", "stage", "protocol", "peer", "node", "byt
 
 
 def filter_options(verb: Verb) -> Verb:
-    """`chosen: Filter`, `start`, `end`."""
+    """Adds `chosen: Filter`, `start` and `end`."""
     for option in reversed((
         click.option("--reason", "reasons", type=click.Choice([one.value for one in Reason]), multiple=True,
                      metavar="SLUG", help="Only what was refused for this; may be repeated."),

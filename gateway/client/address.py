@@ -24,7 +24,10 @@ _LOOPBACK_NAMES = frozenset({"localhost", "ip6-localhost"})
 
 @dataclass(frozen=True, slots=True)
 class XmppAddress(Address):
-    """`user`: the JID that speaks to `peer`, another; `password`: what the server at the address knows it by."""
+    """The address of a peer behind an XMPP server.
+
+    `user` is the JID that speaks to `peer`, which is another. `password` is what the server knows `user` by.
+    """
 
     user: str = ""
     peer: str = ""

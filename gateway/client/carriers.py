@@ -57,7 +57,10 @@ class Carrier(Protocol):
 def tls_context(
     ca: Path | str | None = None, cert: Path | str | None = None, key: Path | str | None = None
 ) -> ssl.SSLContext:
-    """`ca`: who signed the peer's certificate; without it, whom the system trusts. Raises OSError, ssl.SSLError."""
+    """Returns the TLS of a client. Raises OSError, ssl.SSLError.
+
+    `ca` signed the peer's certificate; without it, the system's authorities count.
+    """
     context = ssl.create_default_context(cafile=None if ca is None else str(ca))
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if cert is not None:
@@ -118,7 +121,7 @@ class StreamCarrier(asyncio.BufferedProtocol):
             self._transport.writelines(data)
 
     def close(self) -> None:
-        """Half of it first: closing with bytes unread would reset the connection, and what is under way be lost."""
+        """Closes our half first. Closing with bytes unread would reset the connection, and lose what is under way."""
         transport = self._transport
         if transport is None or self._cut is not None or transport.is_closing():
             return

@@ -59,7 +59,9 @@ async def connect_emm(
     where: str, port: int | None = None, *, key: PacketKey | None = None, keys: KeyRing | None = None,
     verify: bool = False, tls: TlsFiles = NO_FILES,
 ) -> AsyncIterator[DatagramClient]:  # fmt: skip
-    """`key`: what packets are signed with. `keys`: what opens encrypted bodies; with `verify`, whom to believe.
+    """Connects to an emm listener.
+
+    `key` signs packets. `keys` open encrypted bodies; with `verify` they also verify the mesh's packets.
 
     Raises UnreachableError.
     """
@@ -78,7 +80,10 @@ async def connect_emm(
 
 
 class DatagramClient:
-    """Made by `connect_emm`. A node has one lease: of two clients that subscribe as one node, the later gets all."""
+    """A client of emm, made by `connect_emm`.
+
+    A node has one lease: of two clients that subscribe as one node, the later gets all.
+    """
 
     def __init__(self, sock: socket.socket, peer: str, key: PacketKey | None, reader: PacketReader) -> None:
         self.peer = peer
@@ -147,7 +152,7 @@ class DatagramClient:
     # -- subscribing -------------------------------------------------------------------------------------------
 
     async def subscribe(self, *patterns: str, timeout: float = SUBSCRIBE_SECONDS) -> None:  # noqa: ASYNC109 - in words
-        """Acknowledged by the mesh when this returns, beside what was subscribed to before.
+        """Subscribes, beside what was subscribed to before. The mesh has acknowledged it when this returns.
 
         Raises RefusedError, NoAnswerError, UnreachableError.
         """

@@ -49,7 +49,10 @@ class Grant:
 
 
 class PacketWriter:
-    """`key` is None for a sender that proves nothing. `token(n)` gives n random bytes, `clock` microseconds."""
+    """Writes packets. `key` is None for a sender that proves nothing.
+
+    `token(n)` gives n random bytes, `clock` microseconds.
+    """
 
     def __init__(self, key: PacketKey | None, token: Callable[[int], bytes], clock: Callable[[], int]) -> None:
         self._key = key
@@ -96,7 +99,7 @@ class PacketWriter:
 
 
 class PacketReader:
-    """`keys`: whom to believe, and what opens encrypted bodies; without any, all is taken as it says it is."""
+    """Reads packets. `keys` verify them and open encrypted bodies; without any, nothing is verified."""
 
     def __init__(self, keys: KeyRing | None, *, verify: bool) -> None:
         self._env = Env(keys or KeyRing())

@@ -42,7 +42,7 @@ _ALERTS = {int(alert): alert.name.replace("_", " ") for alert in AlertDescriptio
 
 
 class QuicClient(DatagramClient):
-    """Made by `connect_emm` for a `quic://` address."""
+    """A client of emm over QUIC, made by `connect_emm` for a `quic://` address."""
 
     def __init__(
         self, sock: socket.socket, peer: str, key: PacketKey | None, reader: PacketReader, quic: DatagramConnection

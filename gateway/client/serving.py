@@ -34,7 +34,7 @@ class Asked:
         return self._event.content_type
 
     def progress(self, body: bytes = b"", content_type: str = "") -> None:
-        """Heard by requesters that want it; for all it prolongs the time they wait."""
+        """Sends progress. Requesters that want it hear it; for all of them it prolongs the time they wait."""
         self._say(self._event, Answer(Kind.PROGRESS, body, content_type))
 
 
@@ -43,7 +43,7 @@ Handler = Callable[[Asked], Awaitable[Answer | bytes]]
 
 
 class Servants:
-    """`say` sends an answer, or progress, to a request."""
+    """Runs the handlers of requests. `say` sends an answer, or progress, to a request."""
 
     def __init__(self, say: Callable[[Event, Answer], None]) -> None:
         self._say = say

@@ -54,7 +54,7 @@ OnEvent = Callable[[Event], None]
 
 
 class StreamClient:
-    """Made by `connect`."""
+    """A client with a session, made by `connect`."""
 
     def __init__(
         self, spec: ProtocolSpec[Any], options: Options, settings: SessionSettings, peer: str, on_event: OnEvent | None
@@ -77,7 +77,7 @@ class StreamClient:
         self._closing = False
 
     async def begin(self, address: Address, tls: ssl.SSLContext | None, server_name: str | None) -> None:
-        """Called once, first: returns when the session is open. Raises UnreachableError."""
+        """Opens the session. Called once, first. Raises UnreachableError."""
         opened = False
         try:
             await self._driver.dial(address, tls, server_name)
@@ -170,7 +170,7 @@ class StreamClient:
     # -- interests ---------------------------------------------------------------------------------------------
 
     async def subscribe(self, pattern: str, group: str | None = None) -> None:
-        """Acknowledged when this returns: each event that the mesh receives from now on comes. Raises RefusedError."""
+        """Subscribes. Each event that the mesh receives after this returns comes. Raises RefusedError."""
         await self._control("mesh.subscribe", pattern, group)
 
     async def log_in(self, token: str) -> None:

@@ -68,7 +68,10 @@ class Answer:
 
 
 class Translator:
-    """`name`: unlike that of any other client, for the ids of what is sent are made of it. `clock`: microseconds."""
+    """Translates between events and frames. `clock` gives microseconds.
+
+    `name` differs from that of any other client, because the ids of what is sent are made of it.
+    """
 
     def __init__(
         self, spec: ProtocolSpec[Any], options: Options, peer: str, name: str, clock: Callable[[], int]
@@ -95,7 +98,7 @@ class Translator:
         return self._delivery(self._new(Kind.EVENT, subject, body, content_type))
 
     def request(self, subject: str, body: bytes, content_type: str) -> Delivery:
-        """Always asks for progress, because progress prolongs the time that we wait."""
+        """Returns a request. It always asks for progress, because progress prolongs the time that we wait."""
         event = self._new(Kind.REQUEST, subject, body, content_type)
         reply = ReplyAddress(self._spec.name, "", CLIENT, EPOCH, SESSION, event.id, subject)
         return self._delivery(event, reply=reply)

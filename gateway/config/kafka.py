@@ -102,7 +102,7 @@ class KafkaSecurity(Section):
         return self.protocol.startswith("SASL")
 
     def client_settings(self) -> dict[str, Any]:
-        """Keyword arguments of kafka-python's clients."""
+        """Returns the keyword arguments of kafka-python's clients."""
         settings: dict[str, Any] = {"security_protocol": self.protocol}
         if self.uses_sasl:
             settings |= {
@@ -140,7 +140,8 @@ class KafkaSecurity(Section):
         return {name: value for name, value in settings.items() if value is not None}
 
     def spark_options(self) -> dict[str, str]:
-        """Options of Spark's Kafka source and sink. Reads the PEM files: the Java client takes their text."""
+        """Returns the options of Spark's Kafka source and sink. Reads the PEM files: the Java client takes their
+        text."""
         options: dict[str, str] = {"kafka.security.protocol": self.protocol}
         if self.uses_sasl:
             options |= {"kafka.sasl.mechanism": self.mechanism, "kafka.sasl.jaas.config": self._jaas()}
@@ -276,7 +277,7 @@ class KafkaSettings(Section):
         return str(self.listen.reachable) if self.is_embedded else self.bootstrap
 
     def client_settings(self) -> dict[str, Any]:
-        """Keyword arguments that every kafka-python client takes."""
+        """Returns the keyword arguments that every kafka-python client takes."""
         return {
             "bootstrap_servers": self.bootstrap_servers.split(","),
             "reconnect_backoff_max_ms": RECONNECT_MILLISECONDS,
@@ -293,11 +294,14 @@ class KafkaSettings(Section):
         }
 
     def spark_options(self) -> dict[str, str]:
-        """Options that Spark's Kafka source and sink both take."""
+        """Returns the options that Spark's Kafka source and sink both take."""
         return {"kafka.bootstrap.servers": self.bootstrap_servers, **self.security.spark_options()}
 
     def topic(self, name: TopicName, brokers: int | None = None) -> TopicPlan:
-        """`brokers`: of the cluster, where they have been counted. Nobody has to say that one broker keeps one copy."""
+        """Returns the plan of a topic. `brokers` is the cluster's count, if they have been counted.
+
+        Nobody has to say that one broker keeps one copy.
+        """
         cluster = CLUSTER_REPLICATION if brokers is None else min(brokers, CLUSTER_REPLICATION)
         own = self.topics.get(name, TopicSettings())
         replication = own.replication or self.replication or (1 if self.is_embedded else cluster)

@@ -210,7 +210,7 @@ class Listener(Endpoint):
 
     @property
     def is_exposed(self) -> bool:
-        """Others than programs on this machine reach it: by its address, or through what stands before it."""
+        """True if others than programs on this machine reach it: by its address, or through what stands before it."""
         is_here = self.address.host == "localhost" or is_loopback(self.address.host)
         return not is_here or self.proxy_protocol or not self.address.is_bound
 

@@ -134,7 +134,7 @@ class Config(Section):
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
-        """Listeners and links: one name space, since a frame is recorded under the name of what it came by."""
+        """All listeners and links. They share one name space, because a frame is recorded under the name it came by."""
         return (*self.listeners, *self.peers)
 
     def for_router(self) -> Self:

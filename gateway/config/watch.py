@@ -74,7 +74,9 @@ Change = Reloaded | Refused | Broken
 
 
 class ConfigWatch:
-    """`clock` gives seconds, monotonic. The inode tells a mounted Secret's switched link, whose time may stay equal.
+    """Watches the configuration's files. `clock` gives seconds, monotonic.
+
+    The inode shows a mounted Secret's switched link, whose time may stay equal.
 
     `part`: what of a configuration is kept.
     """
@@ -109,7 +111,7 @@ class ConfigWatch:
         return self._read()
 
     def reread(self) -> Change | None:
-        """Whatever the file's time says; what is still wrong is told again."""
+        """Reads the configuration again, whatever the file's time says. What is still wrong is reported again."""
         self._told = None
         return self._read()
 

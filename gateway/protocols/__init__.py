@@ -18,7 +18,7 @@ from gateway.protocols.spec import ProtocolSpec
 
 
 class ProtocolClashError(Exception):
-    """Two folders claim one name or one default port, or a folder has no PROTOCOL."""
+    """Raised if two folders claim one name or one default port, or a folder has no PROTOCOL."""
 
 
 @cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class FrameRun:
-    """Bytes of a buffer that are logged, without those in between that are not.
+    """Collects the bytes of a buffer that are logged, without those in between that are not.
 
     The session appends to `lengths` (frame by frame, in its hot loop), calls `leave_out` for what is not to be logged,
     and `cut` at the end.

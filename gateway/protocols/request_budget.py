@@ -14,7 +14,7 @@ kilobyte."""
 
 
 class RequestBudget:
-    """`open_requests` counts requests of peers and requests delivered to peers."""
+    """Counts the open requests of all sessions: requests of peers, and requests delivered to peers."""
 
     def __init__(self, most: int = MOST_OPEN_REQUESTS) -> None:
         self.most = most

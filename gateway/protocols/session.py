@@ -61,7 +61,7 @@ class PeerRequest:
 
 
 class Session(ABC):
-    """Shared by all: the buffer, the outputs, keepalive, and the two tables of open requests.
+    """The base of every session: the buffer, the outputs, keepalive, and the two tables of open requests.
 
     A protocol implements the abstract methods, calls `_act`, `_send` and `_open`, raises Rejected where the stream is
     broken, and names its own ids of requests delivered to the peer (`wire`): a number, a uid, whatever its answers

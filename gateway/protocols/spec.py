@@ -202,7 +202,7 @@ class GrantLease(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProtocolSpec(Generic[OptionsT]):
-    """`session` is None for a protocol of datagrams.
+    """A protocol as the gateway knows it. `session` is None for a protocol of datagrams.
 
     `text_messages`: over a WebSocket its messages are text; those of all others are binary.
 

@@ -76,7 +76,7 @@ def is_durable_name(name: str) -> bool:
 
 
 def durable_parts(name: str) -> tuple[str, str]:
-    """Node and listener of a durable name.
+    """Returns node and listener of a durable name.
 
     >>> durable_parts(Source("hsp", "plc", "edge-0", 1, node="urn:a@b").durable_name)
     ('urn:a@b', 'plc')
@@ -145,7 +145,7 @@ class ReplyAddress:
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """Stands beside a frame that somebody has put into the log once more (redrive, replay).
+    """Marks a frame that somebody has put into the log once more (redrive, replay).
 
     `event_id`: the id of the first time, under which it goes on. `at`: when it was put in again, in microseconds: who
     wants it is asked for that time, while its freshness stays judged at its receipt. `reached`: the destinations and

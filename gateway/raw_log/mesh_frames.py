@@ -59,7 +59,9 @@ class RequestDropped:
 
 @dataclass(frozen=True, slots=True)
 class InterestChanged:
-    """Written by the router into every raw partition: each worker applies it where it stands in its own log.
+    """Reports a change of interests. The router writes it into every raw partition.
+
+    Each worker applies it where it stands in its own log.
 
     `change` is a change of the interest table as text. `edge`, `ticket`: whom to tell when it has been applied.
     """

@@ -13,7 +13,7 @@ class Lag:
     _ends: deque[tuple[float, int]] = field(default_factory=deque)
 
     def observe(self, now: float, end: int, processed: int) -> float:
-        """Seconds. Where several partitions are looked at, `end` and `processed` are sums over them."""
+        """Returns the lag in seconds. If several partitions are looked at, `end` and `processed` are sums over them."""
         if not self._ends or end > self._ends[-1][1]:
             self._ends.append((now, end))
         while self._ends and self._ends[0][1] <= processed:

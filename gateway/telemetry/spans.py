@@ -35,7 +35,7 @@ class Spans(Protocol):
         self, step: Step, context: TraceContext, parent: TraceContext | None, start: int, end: int,
         attributes: Attributes, failed: str = "",
     ) -> None:  # fmt: skip
-        """Times in microseconds. `failed`: why it is the end of an event's way."""
+        """Adds a span. Times are in microseconds. `failed` says why it is the end of an event's way."""
 
     def stop(self) -> None:
         """Tells what it has, for a moment."""

@@ -50,7 +50,10 @@ class TopicState:
 
     @property
     def fits(self) -> bool:
-        """More partitions than wanted harm nobody, except in the raw topic: its nodes would be in other places."""
+        """True if the topic has enough partitions, and for the raw topic exactly as many as wanted.
+
+        More harm nobody except in the raw topic: its nodes would move to other partitions.
+        """
         return self.partitions == self.wanted if self.topic.endswith(".raw") else self.partitions >= self.wanted
 
 
@@ -135,8 +138,9 @@ def _wait_until(admin: AdminClient, config: Config, is_settled: Callable[[TopicS
 
 
 def connect_admin(config: Config, seconds: float | None = None) -> AdminClient:
-    """Tries until Kafka answers or the time is up: `LOOK_SECONDS`, where nothing else is said. Why not is said then,
-    once, and not by the library at each try.
+    """Tries until Kafka answers or the time is up, `LOOK_SECONDS` by default.
+
+    The reason is said then, once, and not by the library at each try.
 
     Also for whoever goes on with another client, of which each tries for another while and none knows why in vain.
     """

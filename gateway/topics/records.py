@@ -23,7 +23,7 @@ class Record(NamedTuple):
     headers: tuple[tuple[str, bytes], ...] = ()
 
     def header(self, name: str) -> str:
-        """Empty where there is none."""
+        """Returns the value of a header; empty if there is none."""
         return next((value.decode(errors="replace") for key, value in self.headers if key == name), "")
 
 

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """`path` as in `listeners[0].listen`; empty where the file itself is at fault. Never holds a value of the file,
-    for that may be a secret."""
+    """A fault of a file. It never holds a value of the file, because that may be a secret.
+
+    `path` is as in `listeners[0].listen`; empty if the file itself is at fault.
+    """
 
     file: str
     path: str

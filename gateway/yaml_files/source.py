@@ -30,7 +30,7 @@ _SEXAGESIMAL = re.compile(r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?")
 
 @dataclass(slots=True)
 class Source:
-    """`files`: those whose contents were put in."""
+    """The text of a file. `files` are those whose contents were put in."""
 
     file: str
     data: Any = None

@@ -153,8 +153,10 @@ def ended(records: DataFrame) -> DataFrame:
 
 
 def as_sent(outcomes: DataFrame, of: Mapping[int, Span]) -> DataFrame:
-    """Outcomes of these frames stand in for egress records that are no longer kept. By the frame, for an outcome may
-    come long after what was sent, to who was away."""
+    """Returns outcomes that stand in for egress records which are no longer kept.
+
+    They are found by the frame: an outcome may come long after the sending, if the receiver was away.
+    """
     older = outcomes.where(stands_in(of) & ~F.col("by_router"))
     nothing = F.lit("")
     return older.select(*PAIR, nothing.alias("kind"), F.lit(True).alias("fresh"), nothing.alias("request"), "logged_at")
@@ -196,8 +198,10 @@ def delivered(sent_out: DataFrame, outcomes: DataFrame) -> DataFrame:
 
 
 def unsent(frames: DataFrame, sent_out: DataFrame, outcomes: DataFrame) -> DataFrame:
-    """Receivers that a frame has today and for whom nothing was written then, and how many receivers it has (`wanted`)
-    and had (`had`). Only of frames that went then as they would go today.
+    """Returns the receivers that a frame has today and for whom nothing was written then.
+
+    It also returns how many receivers the frame has (`wanted`) and had (`had`). It covers only frames that went then as
+    they would go today.
     """
     as_then = "counted IN ('event', 'rejected', 'control', 'again') AND differently = '' AND fault = ''"
     as_then += " AND NOT (again AND verdict = 'control')"  # a debt handed over: its receivers are the first frame's
@@ -215,7 +219,7 @@ def unsent(frames: DataFrame, sent_out: DataFrame, outcomes: DataFrame) -> DataF
 
 
 def unknown(sent_out: DataFrame, outcomes: DataFrame) -> DataFrame:
-    """Outcomes of deliveries that nobody asked an edge for: `event_id`, `detail`."""
+    """Returns the outcomes of deliveries that nobody asked an edge for: `event_id`, `detail`."""
     from_edges = outcomes.where("NOT by_router").select("event_id", "destination").distinct()
     strange = from_edges.join(sent_out.select("event_id", "destination"), ["event_id", "destination"], "left_anti")
     return strange.select("event_id", F.concat(F.lit("nothing was sent to "), "destination").alias("detail"))

@@ -27,7 +27,7 @@ class Fault(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """Offsets of a raw partition that are gone before their time: what stood there can no longer be counted."""
+    """A range of offsets that is gone before its time: what stood there can no longer be counted."""
 
     partition: int
     first: int
@@ -48,7 +48,7 @@ class EdgeCount(NamedTuple):
 
 @dataclass
 class Equation:
-    """Times in microseconds; None is no bound."""
+    """The terms of the audit. Times are in microseconds; None is no bound."""
 
     mesh: str
     start: int | None = None

@@ -163,7 +163,9 @@ def _was_refused() -> Column:
 
 
 def strangers(known: DataFrame, records: DataFrame, spans: DataFrame) -> DataFrame:
-    """Records, by `event_id` and `written_at`, that name no frame of the raw log. `is_gone`: its offset is not there.
+    """Returns the records, by `event_id` and `written_at`, that name no frame of the raw log.
+
+    `is_gone` means that the log no longer has the frame's offset.
 
     Those before the stretch that is looked at, and after it, are nobody's.
     """

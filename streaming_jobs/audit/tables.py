@@ -20,7 +20,7 @@ MOST_TASKS = 200
 
 
 class Tables:
-    """Kept as long as the session: every term is counted from the same rows.
+    """Keeps the tables of one audit as long as the session: every term is counted from the same rows.
 
     `read_to`: how far the outputs were read. `judged` is every frame as it is decided today; `frames` adds what became
     of it then.

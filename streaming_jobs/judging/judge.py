@@ -90,7 +90,8 @@ class Judge:
         return ""
 
     def is_wanted(self, raw: RawFrame, again: Again) -> bool:
-        """Somebody among the interests that it began with wants this frame's event, and has not got it."""
+        """Returns True if an interest that it began with wants this frame's event, and its subscriber has not got
+        it."""
         verdict = self.verdict(raw)
         return isinstance(verdict, Event) and bool(Fanout(self._state).find_again(verdict, again))
 

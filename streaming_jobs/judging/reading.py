@@ -66,12 +66,18 @@ JUDGED = StructType(
 
 
 def start_batch(config: Config, master: str | None) -> SparkSession:
-    """Two tasks at a time where nothing else is said: what runs beside a mesh must leave it its cores."""
+    """Starts a session for a batch job, with two tasks at a time unless `master` says otherwise.
+
+    A job that runs beside a mesh must leave it its cores.
+    """
     return start_spark(f"meshgate-{config.mesh}-batch", master or "local[2]", BATCH, jvm_options=BRIEF_JVM)
 
 
 def read_topic(spark: SparkSession, config: Config, name: TopicName, spans: Spans) -> DataFrame:
-    """partition, offset, logged_at (µs), key, value, headers. Offsets that are gone are an error, not fewer rows."""
+    """Reads a topic: partition, offset, logged_at (µs), key, value, headers.
+
+    Offsets that are gone are an error, not fewer rows.
+    """
     topic = config.topic(name)
     options = {
         **config.kafka.spark_options(),

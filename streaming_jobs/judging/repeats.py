@@ -23,8 +23,11 @@ STEP_RECORDS = 200
 
 
 class Repeats:
-    """`key`: by which a repeat of the frame is known today; None for what has no repeats. `reach_seconds`: how long the
-    router knows a frame."""
+    """Finds repeats.
+
+    `key` is the column by which a repeat of the frame is known today; None for what has no repeats. `reach_seconds` is
+    how long the router knows a frame.
+    """
 
     def __init__(self, history: History, judge: Judge, logged: LoggedFrame, reach_seconds: int) -> None:
         self._history, self._judge, self._logged = history, judge, logged

@@ -24,8 +24,9 @@ OUTPUT_LEAD_SECONDS = 60
 
 @dataclass(frozen=True)
 class Stretch:
-    """`bounds`: all that the raw log still has. `spans`: what is looked at. Times in microseconds; `start` is None for
-    everything there is.
+    """The range of the raw log that is looked at. Times are in microseconds; `start` is None for everything.
+
+    `bounds` are all that the raw log still has. `spans` are what is looked at.
     """
 
     start: int | None
@@ -50,7 +51,10 @@ class Stretch:
 
 
 def choose_stretch(history: History, config: Config, start: int | None, end: int | None, now: int) -> Stretch:
-    """Everything that was logged before now, unless times are given; never what some topic may no longer have."""
+    """Chooses everything that was logged before now, unless times are given.
+
+    It never chooses what some topic may no longer have.
+    """
     bounds = history.bounds("raw")
     start = max((at for at in (start, *_oldest_compared(history, config, bounds, now)) if at is not None), default=None)
     spans = history.between("raw", start, end)

@@ -16,7 +16,7 @@ UNCOMPARED = frozenset({"id", "raw"})
 
 
 class Change(NamedTuple):
-    """`fields`: of the event, those that read differently now."""
+    """A frame that would be decided otherwise today. `fields` are the event's fields that read differently now."""
 
     event_id: str
     then: str
@@ -48,7 +48,7 @@ def _untraced(event: Event) -> Event:
 
 @dataclass
 class Replay:
-    """Times in microseconds."""
+    """Replays a range of the raw log. Times are in microseconds."""
 
     mesh: str
     start: int | None

@@ -65,7 +65,7 @@ class AgainWriter:
 
 
 def records(frames: Iterable[Given], most_bytes: int) -> Iterator[tuple[int, bytes, int]]:
-    """Partition, record, and how many frames are in it. A record is of one edge and epoch."""
+    """Yields the partition, the record, and how many frames are in it. A record has one edge and epoch."""
     for (partition, edge, epoch), together in groupby(frames, key=_home):
         builder = ContainerBuilder(edge, epoch)
         for logged, again in together:

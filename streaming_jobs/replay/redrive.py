@@ -41,7 +41,7 @@ class Redriven(NamedTuple):
 
 @dataclass(frozen=True)
 class Redrive:
-    """`now`: microseconds; who wants an event is asked for that time."""
+    """Redrives rejected frames. `now` is in microseconds: the receivers of an event are those of that time."""
 
     config: Config
     history: History

@@ -63,7 +63,10 @@ _FILE_BYTES = _NAMES_AT + NAMES_BYTES
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """`routed` is the next offset that the workers will take; after a crash it goes back, the counts do not."""
+    """The counts of one lane.
+
+    `routed` is the next offset that the workers will take. After a crash it goes back, the counts do not.
+    """
 
     routed: int
     series: Mapping[Series, int]

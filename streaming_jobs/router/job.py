@@ -59,7 +59,10 @@ def local_master(config: Config) -> str:
 
 
 class Router:
-    """`spark_settings` go over our own. `accepts_loss`: it goes on over a gap between its checkpoint and the log."""
+    """Runs the router. `spark_settings` override its own.
+
+    `accepts_loss` lets it go on over a gap between its checkpoint and the log.
+    """
 
     def __init__(
         self,

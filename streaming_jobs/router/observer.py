@@ -43,8 +43,10 @@ RETRY_SECONDS = 5.0
 
 
 class Observer:
-    """`start` when the lanes run; `stop` before Spark ends. The JVM is asked by a thread of its own: one that stands
-    still must not keep us from seeing what piles up meanwhile."""
+    """Observes the router. Call `start` when the lanes run, and `stop` before Spark ends.
+
+    A thread of its own asks the JVM: one that stands still must not hide what piles up meanwhile.
+    """
 
     def __init__(self, config: Config, metrics: RouterMetrics, spark: SparkSession, jvm: JvmMetrics) -> None:
         self._config, self._metrics = config, metrics

@@ -73,7 +73,7 @@ def _snake(name: str) -> str:
 
 
 class ProgressListener(StreamingQueryListener):
-    """Called on a thread of Spark's; whatever goes wrong here must not reach the query."""
+    """Passes progress on. Spark calls it on a thread of its own; no fault here may reach the query."""
 
     def __init__(self, tell: Callable[[Progress], None]) -> None:
         self._tell = tell

@@ -22,7 +22,7 @@ class Restarts:
     _failures: deque[float] = field(default_factory=deque)
 
     def failed(self, now: float) -> float | None:
-        """Seconds to wait before the next start; None if there have been too many."""
+        """Returns the seconds to wait before the next start; None if there have been too many."""
         while self._failures and now - self._failures[0] > WITHIN_SECONDS:
             self._failures.popleft()
         self._failures.append(now)

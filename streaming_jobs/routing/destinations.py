@@ -25,7 +25,7 @@ EncodingKey = tuple[str, str, tuple[tuple[str, object], ...]]
 
 @dataclass(slots=True)
 class Receivers:
-    """Those on one edge that share an encoding."""
+    """The receivers on one edge that share an encoding."""
 
     target: Target
     sessions: tuple[int, ...] = ()

@@ -56,8 +56,11 @@ class InterestLog:
     def renew(
         self, work: Work, leases: Iterable[Interest], expires_at: int, kept_until: int, *, ticket: str = ""
     ) -> None:
-        """Prolongs the leases of one subscriber. Their records are written only if those end before `expires_at`; then
-        they last until `kept_until`, so that most renewals write none."""
+        """Prolongs the leases of one subscriber.
+
+        Their records are written only if those end before `expires_at`. Then they last until `kept_until`, so that most
+        renewals write none.
+        """
         renewed, position = list(leases), frame_position(work.position)
         is_kept = all(one.kept_until is not None and one.kept_until >= expires_at for one in renewed)
         if not is_kept:
@@ -77,7 +80,7 @@ class InterestLog:
             self._write(work, [SetFacts(subscriber, facts, position)], "")
 
     def end(self, work: Work, subscriber: str) -> None:
-        """Everything the subscriber wanted is over."""
+        """Ends everything that the subscriber wanted."""
         gone = self.of(subscriber)
         self._forget_all(subscriber)
         for key in gone:

@@ -192,7 +192,7 @@ class KnownIds:
         return verdicts
 
     def mark(self, key: bytes, received_second: int) -> None:
-        """Remembers a key whatever is known of it."""
+        """Remembers a key, whether or not it is known."""
         self._remember([(key, received_second)])
 
     def take_back(self) -> None:

@@ -32,7 +32,7 @@ def bytes_of(out: Out) -> int:
 
 
 class Topics:
-    """Topic names of this mesh, and the records that go into each."""
+    """The topic names of this mesh, and the records that go into each."""
 
     def __init__(self, config: Config) -> None:
         self.events = EventWriter(config.mesh, config.kafka.message_bytes, batches=config.events.format == "batch")
@@ -60,7 +60,10 @@ class Topics:
     def rejected(
         self, event_id: str, stage: Stage, refused: Rejected, frame: bytes, source: Source | None, again: str = ""
     ) -> Out:
-        """`again`: where the frame stands in the raw log, if that is not the place its id names."""
+        """Returns a record of `rejected`.
+
+        `again` is where the frame stands in the raw log, if that is not the position its id names.
+        """
         headers = {
             "reason": refused.reason.value,
             "stage": stage,

@@ -42,7 +42,7 @@ _DECODE, _MATCH = Stage.DECODE, Stage.MATCH
 
 
 class RowFunctions:
-    """`route_record` is the one pass of Python that a record gets.
+    """The row functions of one worker. `route_record` is the one pass of Python that a record gets.
 
     `known` holds the ids of the records that were routed so far; somebody who begins in the middle of the log puts what
     was known there in its place. Without `in_columns` every frame takes the plain path, which comes to the same.
@@ -253,8 +253,10 @@ class RowFunctions:
                 work.send(event, destinations)
 
     def is_repeatable(self, event: Event) -> bool:
-        """It may go through the mesh again at a later time: nobody waits for an old answer, an old hello would put
-        back what its node wants no more, and an old subscription belongs to a session that is gone.
+        """Returns True if the event may go through the mesh again at a later time.
+
+        Nobody waits for an old answer. An old hello would put back what its node wants no more. An old subscription
+        belongs to a session that is gone.
         """
         spoken = self._state.spoken(event.listener, event.protocol)
         return event.kind is Kind.EVENT and not is_control(event.subject) and spoken.asked_lease(event) is None

@@ -27,12 +27,12 @@ class RouterTraces:
 
     @classmethod
     def of(cls, config: Config) -> RouterTraces | None:
-        """None where nothing is traced. Raises SetupError."""
+        """Returns the traces as configured; None if nothing is traced. Raises SetupError."""
         settings, spans = config.telemetry.traces, spans_of(config, "router", f"worker-{os.getpid()}")
         return cls(Sampling(config.mesh, settings.share), spans) if settings is not None and spans is not None else None
 
     def of_record(self, frames: Sequence[RawFrame], partition: int, offset: int) -> RecordSpans | None:
-        """None for a record without frames."""
+        """Returns the spans of a record; None for a record without frames."""
         if not frames:
             return None
         return RecordSpans(self._sampling.of_record(partition, offset, frames[0].received_at), self._spans)

@@ -36,10 +36,13 @@ REQUEST_SESSION_HEADER, REQUEST_ID_HEADER = "request-session", "request-id"
 
 @dataclass(slots=True)
 class Work:
-    """`parts` counts the egress entries of this frame for each edge, so that each has a position of its own there,
-    whatever other edges get. `recorded`, `refused`:
-    what has become of the frame itself, for the tally. `trace`: of a frame that is traced, where its deliveries follow
-    from. `changes`: what the frame changes about the interests, for every raw partition."""
+    """One raw frame and the outputs it has made so far.
+
+    `parts` counts the egress entries of this frame for each edge, so that each has a position of its own there,
+    whatever other edges get. `recorded` and `refused` are the outcome of the frame itself, for the counters. `trace` is
+    where the deliveries of a traced frame follow from. `changes` are what the frame changes about the interests, for
+    every raw partition.
+    """
 
     state: MeshState
     position: Position
@@ -75,7 +78,7 @@ class Work:
         return source if spec is None else replace(source, node=spec.claimed_node(self.raw.data))
 
     def refuse_whole(self, refused: Rejected) -> None:
-        """Whatever was to come of it."""
+        """Refuses the frame and drops every output that it has made."""
         self.outs.clear()
         self.entries.clear()
         self.changes.clear()
@@ -245,7 +248,7 @@ class Work:
     # -- answers -----------------------------------------------------------------------------------------------
 
     def is_awaited(self, event: Event) -> bool:
-        """Its sender waits to hear what became of it."""
+        """Returns True if the event's sender waits to hear what became of it."""
         if event.kind is _REQUEST:
             return True
         return self.state.spoken(event.listener, event.protocol).awaits_confirmation(event)

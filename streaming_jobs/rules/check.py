@@ -52,7 +52,7 @@ class RuleFault(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """`subjects`: what it may publish under, None where that cannot be told."""
+    """A compiled rule. `subjects` are what it may publish under; None for one that cannot be told."""
 
     name: str
     subjects: tuple[str | None, ...]
@@ -61,7 +61,10 @@ class Compiled:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """`faults`: by the rule's place in the configuration. `depths`: how many rules lie behind what each finds."""
+    """The result of a check.
+
+    `faults` are by the rule's place in the configuration. `depths` are how many rules lie behind what each finds.
+    """
 
     faults: dict[int, str]
     depths: dict[str, int]
@@ -145,7 +148,7 @@ def _check_subjects(compiled: Compiled) -> None:
 
 
 def explain(failed: PySparkException) -> str:
-    """Spark's message in one line: without its classes, its states and the plan."""
+    """Returns Spark's message in one line: without its classes, its states and the plan."""
     told = str(failed)
     if failed.getCondition() == "TABLE_OR_VIEW_NOT_FOUND":
         return f"the one table is {TABLE}: there is no {(failed.getMessageParameters() or {}).get('relationName')}"

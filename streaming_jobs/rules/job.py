@@ -54,7 +54,10 @@ class Running:
 
 
 class RulesJob:
-    """`ready`: a file that exists while all rules run, for whoever supervises this. `begun`: called when they do."""
+    """Runs the rules.
+
+    `ready` is a file that exists while all rules run, for the supervisor. `begun` is called when they do.
+    """
 
     def __init__(
         self,

@@ -24,7 +24,7 @@ PLACEHOLDER = "x"
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """`sql` over `columns` of the table, which it calls `table`."""
+    """A condition of a rule: `sql` over `columns` of the table, which it calls `table`."""
 
     sql: str
     columns: frozenset[str]

@@ -112,7 +112,9 @@ class _Debt:
 
 
 class Owed:
-    """`patience(name)`: how long a node is waited for that was not seen since this edge began.
+    """Keeps what each node is owed, and delivers it again.
+
+    `patience(name)`: how long a node is waited for that was not seen since this edge began.
 
     `node_bytes` may wait for one node, `total_bytes` for all. `clock` gives seconds, monotonic; `later` calls back.
     """

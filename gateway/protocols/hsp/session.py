@@ -297,7 +297,7 @@ class HspSession(OutgoingSession):
         self._send(_PING)
 
     def drain(self, now: float, redirect_url: str | None = None, why: Farewell = Farewell.DRAIN) -> None:
-        """hsp has no goodbye: what is logged is acknowledged, then the connection ends."""
+        """Ends the session once what is logged has been acknowledged: hsp has no goodbye."""
         self._draining = why
         self._end_if_drained()
 

@@ -52,7 +52,7 @@ class Cipher:
 
 
 class KeyPair:
-    """Our half of one key agreement."""
+    """Holds our half of one key agreement."""
 
     def __init__(self, private: ec.EllipticCurvePrivateKey) -> None:
         self._private = private

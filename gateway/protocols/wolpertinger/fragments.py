@@ -30,7 +30,10 @@ class _Set:
 
 
 class Fragments:
-    """`whole_bytes` bounds one joined message. What breaks a bound loses its own set and no other's."""
+    """Joins fragments. `whole_bytes` bounds one joined message.
+
+    What breaks a bound loses its own set and no other's.
+    """
 
     def __init__(self, whole_bytes: int) -> None:
         self._whole_bytes = whole_bytes

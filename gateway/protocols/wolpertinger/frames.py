@@ -162,7 +162,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """`value` is None where the method has a response but no value."""
+    """A response. `value` is None if the method has a response but no value."""
 
     component: str
     call_id: str
@@ -171,7 +171,7 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class RemoteError:
-    """`call_id` is empty if no call of the peer's caused it."""
+    """An error of the other side. `call_id` is empty if no call of the peer's caused it."""
 
     component: str
     code: int

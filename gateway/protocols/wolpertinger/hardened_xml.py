@@ -58,7 +58,7 @@ def _has_doctype(data: bytes) -> bool:
 
 
 def escape(text: str) -> str:
-    """Text between two tags. Raises Rejected for a character that XML cannot hold in any form."""
+    """Escapes text between two tags. Raises Rejected for a character that XML cannot hold in any form."""
     if _ILLEGAL.search(text):
         raise Rejected(Reason.UNTRANSLATABLE, "a character that XML does not have")
     return text.translate(_ESCAPES)

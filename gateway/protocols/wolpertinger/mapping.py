@@ -112,7 +112,10 @@ def _request(call: Call) -> Content:
 
 
 def subject_of(call: Call) -> str:
-    """`Component.Method`; for the mesh's own component, which has any case, in lower case."""
+    """Returns `Component.Method` as the subject.
+
+    The mesh's own component, which may have any case, becomes lower case.
+    """
     return call.name.lower() if call.component.lower() == _MESH else call.name
 
 

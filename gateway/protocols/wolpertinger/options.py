@@ -27,7 +27,7 @@ def _hexadecimal(secret: SecretStr) -> SecretStr:
 
 
 class AuthOptions(BaseModel):
-    """Secrets of the edge: nothing that decodes or encodes needs them, so the router never has them."""
+    """The secrets of the edge. Nothing that decodes or encodes needs them, so the router never has them."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 

@@ -83,7 +83,7 @@ class Unconfirmed:
         self.bytes += sent.size
 
     def take(self, message_id: int) -> Sent | None:
-        """Confirmed, or given up."""
+        """Takes out a message that was confirmed or given up."""
         sent = self._sent.pop(message_id, None)
         if sent is not None:
             self.bytes -= sent.size

@@ -289,7 +289,7 @@ class WolpertingerSession(TrustingSession):
     # -- the end -----------------------------------------------------------------------------------------------
 
     def drain(self, now: float, redirect_url: str | None = None, why: Farewell = Farewell.DRAIN) -> None:
-        """wolpertinger has no goodbye: what is logged is confirmed, then the connection ends."""
+        """Ends the session once what is logged has been confirmed: wolpertinger has no goodbye."""
         self._draining = why
         self._end_if_drained()
 

@@ -70,7 +70,7 @@ class TrustingSession(LayerOne):
         self._settle(now)
 
     def log_in(self, steps: tuple[Step, ...], now: float) -> None:
-        """Prove ourselves to the peer, one step after another. If it refuses, the session ends."""
+        """Proves us to the peer, one step after another. If the peer refuses, the session ends."""
         self._login.add(steps)
         self._ask_login(now)
 

@@ -98,7 +98,7 @@ class YampSession(Session):
             self._send(self._handshake)
 
     def logged(self, tag: int, now: float) -> None:
-        """yamp acknowledges nothing."""
+        """Does nothing: yamp acknowledges nothing."""
 
     # -- what the peer sends -----------------------------------------------------------------------------------
 
