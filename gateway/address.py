@@ -98,7 +98,7 @@ class HostPort:
         return HostPort(LOOPBACK.get(self.host, self.host), self.port)
 
     def clashes(self, other: HostPort) -> bool:
-        """Both cannot be bound at once (for one transport)."""
+        """Returns True if both cannot be bound at once, for one transport."""
         one_host = self.host == other.host or bool({self.host, other.host} & WILDCARD_HOSTS)
         return one_host and self.port == other.port != 0
 

@@ -138,7 +138,7 @@ def rfc3339(at_us: int) -> str:
 
 @lru_cache(maxsize=1_024)
 def rfc3339_bytes(at_us: int) -> bytes:
-    """Frames that an edge has received at once have it in common, and so have those sent within one second."""
+    """Returns the time as bytes, and keeps it: frames received at once, or sent within one second, share it."""
     seconds, fraction = divmod(at_us, SECOND_US)
     try:
         return b"%b.%06dZ" % (_whole_seconds(seconds), fraction)

@@ -39,7 +39,7 @@ class Grant:
         return self is EVERYTHING or (_any_matches(self.allow, subject) and not _any_matches(self.deny, subject))
 
     def covers_some_of(self, pattern: str) -> bool:
-        """The pattern stays within what is allowed, and something of it is not denied."""
+        """Returns True if the pattern stays within what is allowed, and something of it is not denied."""
         return _any_contains(self.allow, pattern) and not _any_contains(self.deny, pattern)
 
     def covers_all_of(self, pattern: str) -> bool:
@@ -82,7 +82,8 @@ class Permissions:
         return any(rule.concerns(listener) for rule in self.rules)
 
     def may_publish(self, node: str, listener: str, subject: str) -> bool:
-        """Events and requests; an answer needs no permission, for it was asked for."""
+        """Returns True if the node may send events and requests. An answer needs no permission, because it was asked
+        for."""
         return not is_control(subject) and self.rule_of(node, listener).publish.covers(subject)
 
     def may_subscribe(self, node: str, listener: str, pattern: str) -> bool:
@@ -111,7 +112,7 @@ class Permissions:
 
 
 def contains(outer: str, inner: str) -> bool:
-    """Every subject that `inner` matches is matched by `outer`."""
+    """Returns True if `outer` matches every subject that `inner` matches."""
     wide, narrow = tokens(outer), tokens(inner)
     for at, mine in enumerate(wide):
         if mine == ">":
@@ -122,7 +123,7 @@ def contains(outer: str, inner: str) -> bool:
 
 
 def overlaps(one: str, other: str) -> bool:
-    """Some subject is matched by both."""
+    """Returns True if both match some subject."""
     left, right = tokens(one), tokens(other)
     for mine, theirs in zip(left, right, strict=False):
         if ">" in (mine, theirs):

@@ -43,7 +43,7 @@ class TraceContext:
         return f"00-{self.trace_id:032x}-{self.span_id:016x}-{int(self.sampled):02x}"
 
     def step(self, name: str) -> TraceContext:
-        """The one that follows it."""
+        """Returns the context that follows this one."""
         named = name.encode() + self.span_id.to_bytes(8)
         return TraceContext(self.trace_id, _digest(self.trace_id.to_bytes(16) + named), self.sampled)
 

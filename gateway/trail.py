@@ -66,7 +66,7 @@ class Trail:
 
 
 def of_mesh(identity: GatewayIdentity) -> str:
-    """The origin of what begins in our own mesh: by node, for names of meshes are often the same."""
+    """Returns the origin of what begins in our own mesh: by node, because names of meshes are often the same."""
     return blake2b(identity.node, digest_size=_ORIGIN_BYTES).hexdigest()
 
 
@@ -79,13 +79,13 @@ def next_hop(event: Event, facts: Facts, identity: GatewayIdentity | None) -> Tr
 
 
 def along(event: Event, trail: Trail, *, in_content_type: bool) -> Event:
-    """The event as it goes over a link."""
+    """Returns the event as it goes over a link."""
     content_type = trail.on_content_type(event.content_type) if in_content_type else event.content_type
     return replace(event, headers={**event.headers, **trail.headers()}, content_type=content_type)
 
 
 def found_in(event: Event) -> Event:
-    """The event with the trail that its content type brought."""
+    """Returns the event with the trail that its content type brought."""
     content_type, trail = off_content_type(event.content_type)
     if trail is None:
         return event

@@ -89,7 +89,7 @@ def start_spark(
     jvm_options: Iterable[str] = (),
     archives_classes: bool = False,
 ) -> SparkSession:
-    """A session with the Kafka connector. Under spark-submit the JVM is there already."""
+    """Starts a session with the Kafka connector. Under spark-submit the JVM is there already."""
     from pyspark.conf import SparkConf
     from pyspark.sql import SparkSession
 
@@ -192,7 +192,7 @@ def _read_gateway(told: bytes) -> None:
 
 
 def jvm(java: Java, extra_jars: Iterable[str]) -> list[str]:
-    """The command of a JVM that can run Spark, up to its main class."""
+    """Returns the command of a JVM that can run Spark, up to its main class."""
     options = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED]
     options += ["-XX:+IgnoreUnrecognizedVMOptions", "-Xmx1g", "-XX:+UseSerialGC"]
     options += ["--sun-misc-unsafe-memory-access=allow", "--enable-native-access=ALL-UNNAMED"]

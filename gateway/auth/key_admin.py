@@ -100,7 +100,10 @@ def rotate_key(
     public: str | None = None,
     overlap: timedelta = DEFAULT_OVERLAP,
 ) -> NewKey:
-    """A new key like the node's key of that id (else its latest that holds), which goes on holding for `overlap`."""
+    """Makes a new key like the node's key of that id, or else like its latest that holds.
+
+    The old key goes on holding for `overlap`.
+    """
     name = _node(node)
     old = _existing(path, name, key_id, now)
     with changing(path) as data:
@@ -113,7 +116,7 @@ def rotate_key(
 
 
 def revoke_key(path: Path, node: str, key_id: str, *, now: datetime) -> None:
-    """The key holds no more from now on."""
+    """Ends a key: it holds no more from now on."""
     name = _node(node)
     old = _existing(path, name, key_id, now)
     with changing(path) as data:
@@ -126,7 +129,7 @@ def revoke_key(path: Path, node: str, key_id: str, *, now: datetime) -> None:
 
 
 def ensure_identity(path: Path, node: str | None = None, *, entry: str = trust_file.GATEWAY) -> GatewayIdentity:
-    """The gateway's own keys, made if the file has none (and the file, if there is none)."""
+    """Returns the gateway's own keys. They are made if the file has none, and the file if there is none."""
     identity = _load(path, entry).identity
     if identity is not None:
         return identity
@@ -143,8 +146,10 @@ def ensure_identity(path: Path, node: str | None = None, *, entry: str = trust_f
 def rotate_identity(
     path: Path, *, now: datetime, overlap: timedelta = DEFAULT_OVERLAP, entry: str = trust_file.GATEWAY
 ) -> NewKey:
-    """A new key for the gateway, which signs with it as soon as its parts have re-read the file. What it has signed
-    with the old one is believed for `overlap` more: the old one becomes a key of its node."""
+    """Makes a new key for the gateway, which signs with it as soon as its parts have read the file again.
+
+    What the gateway has signed with the old key is believed for `overlap` more: the old one becomes a key of its node.
+    """
     old = _load(path, entry).identity
     if old is None:
         raise KeyAdminError(f"{path} has no entry for the gateway")

@@ -15,6 +15,6 @@ def prove_password(secret: str, token: bytes) -> bytes:
 
 
 def verify_password(secret: str | None, token: bytes, proof: bytes) -> bool:
-    """An unknown secret (None) takes as long as a wrong proof."""
+    """Returns True if the proof is right. An unknown secret (None) takes as long as a wrong proof."""
     expected = prove_password(secret or "", token)
     return hmac.compare_digest(expected, proof) and secret is not None

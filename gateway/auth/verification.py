@@ -92,7 +92,7 @@ def verify_ed25519(public: bytes, data: bytes, signature: bytes) -> bool:
 
 
 def is_public_key(public: bytes) -> bool:
-    """A point of the curve, and none of the few of small order."""
+    """Returns True for a point of the curve that is none of the few of small order."""
     return crypto_core_ed25519_is_valid_point(public)
 
 
@@ -101,7 +101,7 @@ def sign_ed25519(seed: bytes, data: bytes) -> bytes:
 
 
 def public_of(seed: bytes) -> bytes:
-    """The public half of a private seed."""
+    """Returns the public half of a private seed."""
     return _private_key(seed).public_key().public_bytes_raw()
 
 

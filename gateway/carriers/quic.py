@@ -136,7 +136,7 @@ def client_configuration(
 
 
 def is_tls(end: ConnectionTerminated) -> bool:
-    """The end was one of TLS: a certificate, a version, ALPN (RFC 9001 section 4.8)."""
+    """Returns True if TLS ended the connection: a certificate, a version, ALPN (RFC 9001 section 4.8)."""
     return QuicErrorCode.CRYPTO_ERROR <= end.error_code < QuicErrorCode.CRYPTO_ERROR + 0x100
 
 

@@ -121,7 +121,7 @@ class Endpoint(Section):
         return self.model_copy(update={"options": self.options.for_router()})
 
     def limits_over(self, mesh: Limits) -> Limits:
-        """The mesh's limits, with those that stand in this listener."""
+        """Returns the mesh's limits with those that stand in this listener."""
         return mesh.model_copy(update=self.limits)
 
     @model_validator(mode="before")
@@ -221,7 +221,10 @@ class Listener(Endpoint):
         return router.model_copy(update={"xmpp": router.xmpp.model_copy(update={"secret": SecretStr("")})})
 
     def lets_in(self, origin: str | None, host: str) -> bool:
-        """A WebSocket with this Origin header, opened to this Host header. Without an Origin it is no browser's."""
+        """Returns True if a WebSocket with this Origin header may be opened to this Host header.
+
+        Without an Origin it is no browser's.
+        """
         if origin is None:
             return True
         if self.origins is None:

@@ -151,7 +151,7 @@ class Config(Section):
         raise KeyError(name)
 
     def listener_limits(self, name: str) -> Limits:
-        """The mesh's limits, with those of this listener or link."""
+        """Returns the mesh's limits with those of this listener or link."""
         return self.endpoint(name).limits_over(self.limits)
 
     def judge(self) -> Permissions:

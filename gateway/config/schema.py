@@ -76,7 +76,7 @@ def _with_references(node: Any) -> Any:
 
 
 def known_keys(place: Place, data: Any) -> list[str]:
-    """The keys that may stand in the section at `place`."""
+    """Returns the keys that may stand in the section at `place`."""
     schemas = [json_schema()]
     for step in place:
         data = _at(data, step)

@@ -24,7 +24,7 @@ _ORDINAL = re.compile(r"\d+$")
 
 @lru_cache
 def ordinal_of(edge: str) -> int:
-    """An edge's egress partition: the number its id ends in."""
+    """Returns an edge's egress partition: the number its id ends in."""
     found = _ORDINAL.search(edge)
     return int(found[0]) if found else 0
 

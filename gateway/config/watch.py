@@ -93,7 +93,7 @@ class ConfigWatch:
         self._asked = False
 
     def ask(self) -> None:
-        """The next `poll` reads, whatever the file's time says: for SIGHUP, whose handler may do no more than this."""
+        """Makes the next `poll` read, whatever the file's time says. It is for SIGHUP, whose handler may do no more."""
         self._asked = True
 
     def poll(self) -> Change | None:
@@ -140,7 +140,7 @@ class ConfigWatch:
 
 
 def restart_needed(old: Config, new: Config) -> list[str]:
-    """The settings that differ and that no running part takes over."""
+    """Returns the settings that differ and that no running part takes over."""
     changed = [path for path in _changed(old, new, "") if not path.startswith("listeners")]
     fixed = [path for path in changed if not any(path == own or path.startswith(f"{own}.") for own in RELOADED)]
     return [*fixed, *_rebound(old, new)]

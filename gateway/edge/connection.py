@@ -242,7 +242,7 @@ class Connection:
         return self._carrier.is_confidential
 
     def identify(self, identity: Identity) -> None:
-        """The peer has proven who it is. What it has subscribed to is judged again as that node's."""
+        """Takes the identity that the peer has proven. Its subscriptions are judged again as that node's."""
         self._admission.proven(identity)
         self._opened(replace(self.source, node=identity.node, auth=Auth.SESSION))
 

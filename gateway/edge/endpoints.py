@@ -147,7 +147,7 @@ class Endpoints:
     # -- while it runs -----------------------------------------------------------------------------------------
 
     def use(self, config: Config) -> None:
-        """A new configuration whose sockets are the same: policies, and links."""
+        """Takes a new configuration whose sockets are the same: policies, and links."""
         self._sessions.use(config)
         for listener in config.listeners:
             if listener.name in self.datagrams and listener.name not in self._quic:

@@ -36,7 +36,7 @@ class Reader(Protocol):
 
 class Clients(Protocol):
     def prepare(self, config: Config) -> None:
-        """The topics exist. Raises SetupError."""
+        """Makes sure that the topics exist. Raises SetupError."""
 
     def producer(self, config: Config) -> Producer: ...
     def reader(self, config: Config) -> Reader: ...

@@ -171,7 +171,7 @@ class ListenerMetrics:
         self._ack_seconds.observe(seconds)
 
     def refused(self, reason: str) -> None:
-        """A frame that was received, and goes no further."""
+        """Counts a frame that was received, and goes no further."""
         self.received_frames.inc()
         self.rejected(reason)
 
@@ -215,14 +215,14 @@ class Standing:
         self._move("open")
 
     def ended(self, reason: str) -> None:
-        """The first reason is the one that counts."""
+        """Notes why the connection ended. The first reason is the one that counts."""
         if not self.reason:
             self.reason = str(reason)
             self._metrics.closed(self.reason)
             self._move("closing")
 
     def gone(self) -> None:
-        """The transport is no more."""
+        """Notes that the transport is no more."""
         self.ended("eof")
         self._move("")
 

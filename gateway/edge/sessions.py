@@ -202,7 +202,7 @@ class Sessions:
             connection.release()
 
     def abort(self) -> None:
-        """No goodbye."""
+        """Ends all sessions without a goodbye."""
         for connection in self._everyone():
             connection.abort()
 

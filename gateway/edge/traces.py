@@ -43,7 +43,7 @@ class EdgeTraces:
         return cls(config.edge.id, Sampling(config.mesh, settings.share), spans)
 
     def logged(self, received: Received, partition: int, offset: int) -> None:
-        """A record is where its frames have their names from."""
+        """Writes the spans of a logged record: its position names its frames."""
         now = now_us()
         record = self._sampling.of_record(partition, offset, received[0][1])
         for index, context in record.among(len(received)):

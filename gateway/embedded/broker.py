@@ -69,7 +69,7 @@ class Broker:
 
     @classmethod
     def of(cls, config: Config) -> Broker:
-        """The broker a configuration asks for; its controller listens on loopback, wherever there is room now."""
+        """Returns the broker that a configuration asks for. Its controller listens on loopback, on a free port."""
         return cls(config.kafka.listen, _free_port(config), config.state_dir / "state" / "kafka")
 
     @property
@@ -77,7 +77,7 @@ class Broker:
         return self.folder / "data"
 
     def command(self, java: Java) -> list[str]:
-        """The command of the broker process; formats its storage the first time."""
+        """Returns the command of the broker process, and formats its storage the first time."""
         jars = os.pathsep.join(map(str, ensure_jars("broker", java)))
         properties = self._write_properties()
         if not (self.data / "meta.properties").exists():

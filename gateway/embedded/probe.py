@@ -21,8 +21,10 @@ HELLO_SECONDS = 2.0
 
 
 def probed_listener(config: Config, identity: GatewayIdentity) -> Listener | None:
-    """The first that takes signed packets and where the permissions, which hold for the gateway's node too, let it
-    publish and receive the probe."""
+    """Returns the first listener that takes signed packets and whose permissions let the probe through.
+
+    The permissions hold for the gateway's node too: it must be allowed to publish and receive the probe.
+    """
     judge, node = config.judge(), str(UUID(bytes=identity.node))
     for one in config.listeners:
         if (

@@ -42,7 +42,7 @@ _TRACE = re.compile(r"\t|\s*(at |\.\.\. \d+ )")
 
 
 def what_happened(text: str) -> str:
-    """The last line that says it: below it Java writes where.
+    """Returns the last line that says what happened. Below it Java writes where.
 
     >>> what_happened("starting\\nCaused by: X: no such host\\n\\tat a.b(C.java:1)\\n\\t... 18 more\\n")
     'Caused by: X: no such host'
@@ -69,7 +69,7 @@ def program() -> list[str]:
 
 
 def trim_log(log: Path) -> None:
-    """The process goes on writing at what is its end then; what it says in between is lost, a line or none."""
+    """Trims the log. The process goes on writing at its new end; a line written in between may be lost."""
     with contextlib.suppress(OSError):
         if log.stat().st_size > LOG_BYTES:
             shutil.copyfile(log, log.with_suffix(".log.old"))

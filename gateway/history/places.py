@@ -11,7 +11,7 @@ _EVENT_ID = re.compile(r"(\d{1,9})-(\d{1,18})-(\d{1,9})", re.ASCII)
 
 
 def position_of(event_id: str) -> Position:
-    """The raw frame that an event id names. Raises ValueError.
+    """Returns the position of the raw frame that an event id names. Raises ValueError.
 
     >>> position_of("3-1200-7")
     Position(partition=3, offset=1200, index=7, part=0)

@@ -57,7 +57,7 @@ class Filter:
 
 
 def rejections(history: History, chosen: Filter, start: int | None, end: int | None) -> Iterator[Rejection]:
-    """The newest first. Times in microseconds; None is no bound."""
+    """Yields the rejections, the newest first. Times are in microseconds; None is no bound."""
     spans = history.between("rejected", start, end)
     told = map(rejection, history.newest_first("rejected", spans))
     return (one for one in told if chosen.takes(one))

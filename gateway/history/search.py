@@ -49,8 +49,9 @@ class Passed:
 
 
 def about(scan: Scan, place: Position, name: str, told: Callable[[Record], Iterable[Told]]) -> Iterator[Record]:
-    """The records about an event (or a place) of this name that were written when the frame at `place` was routed;
-    stops in each partition when that has been passed.
+    """Yields the records about an event, or a place, that were written when the frame at `place` was routed.
+
+    It stops in each partition when that has been passed.
 
     told: what a record is about, in the order of its frames, where it holds several.
     """

@@ -61,7 +61,7 @@ class History:
         return {one.partition: Span(starts[one], ends[one]) for one in partitions}
 
     def between(self, name: TopicName, from_us: int | None, to_us: int | None) -> dict[int, Span]:
-        """Records written in this time, by the index that Kafka keeps; None is no bound."""
+        """Returns the spans of records written in this time, by Kafka's index; None is no bound."""
         bounds = self.bounds(name)
         starts = {} if from_us is None else self._since(name, from_us)
         ends = {} if to_us is None else self._since(name, to_us)
@@ -85,7 +85,7 @@ class History:
     # -- what ----------------------------------------------------------------------------------------------------
 
     def record(self, name: TopicName, partition: int, offset: int) -> Record | None:
-        """The record at a place; None where the topic no longer has it, or not yet."""
+        """Returns the record at a position; None if the topic no longer has it, or not yet."""
         if partition not in (bounds := self.bounds(name)):
             return None
         span = bounds[partition]
@@ -97,7 +97,7 @@ class History:
         return Scan(self._consumer, self._config.topic(name), spans)
 
     def newest_first(self, name: TopicName, spans: Spans, *, step: int = 2_000) -> Iterator[Record]:
-        """Records from the end on, in order of time, a stretch of each partition after the other."""
+        """Yields records from the end on, in order of time, a stretch of each partition after the other."""
         left = dict(spans)
         waiting: list[Record] = []
         while any(span.size for span in left.values()):

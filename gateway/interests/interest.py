@@ -32,7 +32,7 @@ class InterestKey(NamedTuple):
     pattern: str
 
     def to_bytes(self) -> bytes:
-        """A JSON list: a pattern may hold any character, so no separator would be safe."""
+        """Returns a JSON list: a pattern may hold any character, so no separator would be safe."""
         return json.dumps(self, ensure_ascii=False, separators=(",", ":")).encode()
 
     @classmethod

@@ -23,7 +23,7 @@ def probe_record(partition: int, token: str, received_at: int) -> tuple[bytes, b
 
 
 def read_probe(key: bytes, value: bytes | None) -> str | None:
-    """The token of a probe's record; None for any other."""
+    """Returns the token of a probe's record; None for any other record."""
     return str(json.loads(value)["token"]) if value is not None and json.loads(key)[0] == PROBE else None
 
 

@@ -120,15 +120,20 @@ class InterestTable:
         return self._indexes[verb].find(subject, at_us)
 
     def servers(self, subject: str, at_us: int) -> tuple[Interest, ...]:
-        """Each server of the subject once: whom a cancel goes to, also those that may not be asked any more, for they
-        may have been."""
+        """Returns each server of the subject once, for a cancel.
+
+        These include servers that may not be asked any more, because they may have been asked before.
+        """
         found = self._indexes[Verb.SERVE].find(subject, at_us)
         servers = {one.subscriber: one for members in (*found.groups, found.plain) for one in members}
         return tuple(servers.values())
 
     def server(self, subject: str, request_id: str, at_us: int, may: May = lambda *_: True) -> Interest | None:
-        """The one server of a request: the same one for a retry, as long as it is there. A node without a session may
-        say that it serves, and could not answer: it takes no request from those who can."""
+        """Returns the one server of a request: the same one for a retry, as long as it is there.
+
+        A node without a session may say that it serves, and could not answer. It takes no request from a server that
+        can.
+        """
         servers = tuple(one for one in self.servers(subject, at_us) if one.session)
         return choose_able(servers, request_id, subject, may) if servers else None
 
@@ -246,8 +251,11 @@ def choose(members: tuple[Interest, ...], name: str) -> Interest:
 
 
 def choose_able(members: tuple[Interest, ...], name: str, subject: str, may: May) -> Interest | None:
-    """The one that is chosen among those that may get the subject: it is never lost to all for one that may not. Who
-    is chosen among all is so among fewer, so the others are asked only if it may not."""
+    """Returns the chosen one of the members that may get the subject, so no member's lack of permission loses it for
+    all.
+
+    The member chosen among all is also the choice among fewer, so the others are asked only if it may not.
+    """
     one = choose(members, name)
     if may(one, subject):
         return one

@@ -116,7 +116,7 @@ class Changes:
         return {value: self._rate(changes) for value, changes in by_value.items()}
 
     def now(self, name: str, fits: Test = _any) -> float | None:
-        """A state, summed; None where nobody tells it."""
+        """Returns a state, summed; None if no part reports it."""
         values = [one.value for one in self.of(name, fits)]
         return sum(values) if values else None
 

@@ -32,7 +32,7 @@ class KafkaThread(ABC):
         self._thread.start()
 
     def stop(self) -> None:
-        """A thread that waits for Kafka is left to end by itself."""
+        """Asks the thread to end. One that waits for Kafka is left to end by itself."""
         self.stopping.set()
         self._thread.join(STOP_SECONDS)
 

@@ -70,7 +70,7 @@ class Part:
 
 
 def edge_parts(config: Config, given: tuple[HostPort, ...] = ()) -> list[Part]:
-    """The edges at the addresses given; else the one of the configuration."""
+    """Returns the edges at the addresses given, or else the one of the configuration."""
     if given:
         return [Part("an edge", "--edge", address.reachable) for address in given]
     return [Part("the edge", "edge.management", config.edge.management.reachable)]

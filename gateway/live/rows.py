@@ -175,7 +175,7 @@ FILTERS = {
 
 
 def rows_of(at: str, record: Record, chosen: Filter) -> Iterator[Row]:
-    """The rows of a record that pass; a record that cannot be read is a row with the reason."""
+    """Yields the rows of a record that pass. A record that cannot be read is a row with the reason."""
     try:
         rows: Iterable[Row] = list(ROWS[at](record))
     except (Rejected, KeyError, ValueError) as wrong:
@@ -224,7 +224,7 @@ def _receivers(more: Mapping[str, Any]) -> str:
 
 
 def as_hex(row: Row) -> str:
-    """The line without its body, and the bytes below it."""
+    """Returns the line without its body, and the bytes below it."""
     head = as_text(Row(row.id, row.at, row.protocol, row.node, row.subject, row.reason, b"", row.more))
     head = head.removesuffix("  0B") + f"  {len(row.data)}B"
     return "\n".join([head, *hex_lines(row.data)])

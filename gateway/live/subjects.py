@@ -49,7 +49,8 @@ class Subjects:
 
 
 def told(busiest: Iterable[Busy], events_per_second: float | None) -> list[dict[str, Any]]:
-    """A sample knows shares; how many events there are in all is what the router counts."""
+    """Returns the busiest subjects as JSON. A sample knows shares; the router counts how many events there are in
+    all."""
     return [
         {**one._asdict(), "per_second": None if events_per_second is None else round(one.share * events_per_second, 2)}
         for one in busiest

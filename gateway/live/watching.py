@@ -43,12 +43,12 @@ class Watching(KafkaThread):
         self.nodes = Subjects()
 
     def rows(self, name: TopicName, after: int = 0) -> list[tuple[int, Row]]:
-        """The latest, each with its number; those beyond `after`."""
+        """Returns the latest rows beyond `after`, each with its number."""
         with self._lock:
             return [(number, row) for number, row in self._rows.get(name, ()) if number > after]
 
     def skipped(self, name: TopicName) -> int:
-        """Records that passed since it is watched and were not looked at."""
+        """Returns how many records passed unread since the topic is watched."""
         with self._lock:
             return self._skipped.get(name, 0)
 

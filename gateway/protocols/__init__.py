@@ -23,7 +23,7 @@ class ProtocolClashError(Exception):
 
 @cache
 def protocols() -> Mapping[str, ProtocolSpec[Any]]:
-    """Every protocol by its name."""
+    """Returns every protocol by its name."""
     found: dict[str, ProtocolSpec[Any]] = {}
     for module in pkgutil.iter_modules(__path__):
         if module.ispkg:

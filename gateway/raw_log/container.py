@@ -118,7 +118,7 @@ class ContainerBuilder:
         self.size += len(data) + FRAME_BYTES * count
 
     def add_again(self, frame: RawFrame, again: Again) -> None:
-        """A frame of an earlier record, once more, as it was received."""
+        """Adds a frame of an earlier record once more, as it was received."""
         self._agains[len(self)] = again
         self.size += INDEX_BYTES + len(msgpack.packb(again.pack()))
         packed_replies = [reply.pack() for reply in frame.replies]
@@ -137,7 +137,7 @@ class ContainerBuilder:
         return known[0]
 
     def build(self) -> bytes:
-        """The record; the builder is empty afterwards."""
+        """Returns the record, and empties the builder."""
         count = len(self._lengths)
         head = self._head()
         record = b"".join(

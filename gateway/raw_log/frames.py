@@ -90,7 +90,7 @@ def session_id(edge: str, epoch: int, number: int) -> str:
 
 
 def datagram_name(listener: str, address: str) -> str:
-    """A destination that is no session, as `session_id` names one that is."""
+    """Returns the name of a destination that is no session, as `session_id` names one that is."""
     return f"{listener} {address}"
 
 

@@ -69,7 +69,7 @@ def ensure_topics(config: Config, *, seconds: float = START_SECONDS) -> None:
 
 
 def topic_states(config: Config, *, seconds: float | None = None) -> list[TopicState]:
-    """Every topic of the mesh. Raises SetupError where Kafka cannot be reached."""
+    """Returns the state of every topic of the mesh. Raises SetupError if Kafka cannot be reached."""
     return _states(connect_admin(config, seconds), config)
 
 

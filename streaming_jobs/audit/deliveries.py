@@ -163,8 +163,9 @@ def as_sent(outcomes: DataFrame, of: Mapping[int, Span]) -> DataFrame:
 
 
 def delivered(sent_out: DataFrame, outcomes: DataFrame) -> DataFrame:
-    """Each delivery once, with the best of its outcomes. Without any, `outcome` is null, and `answered` tells whether
-    it is a request that has its answer.
+    """Returns each delivery once, with the best of its outcomes.
+
+    Without any outcome, `outcome` is null, and `answered` tells whether it is a request that has its answer.
     """
     rank = F.array_position(F.array(*map(F.lit, RANKS)), F.col("outcome"))
     best = outcomes.groupBy(*PAIR).agg(

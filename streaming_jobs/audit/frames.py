@@ -61,7 +61,7 @@ def refusals_then(rejected: DataFrame) -> DataFrame:
 
 
 def accounted(judged: DataFrame, events: DataFrame, refusals: DataFrame, config: Config) -> DataFrame:
-    """Every judged frame with its account."""
+    """Returns every judged frame with its account."""
     causes = judged.where("causes != ''").select(F.col("causes").alias("cause")).distinct()
     evidence = (
         judged.withColumn("again", F.col("first_id") != "")

@@ -166,7 +166,7 @@ class Audit:
     # -- edges ---------------------------------------------------------------------------------------------------
 
     def logged_by(self, edge: str) -> int:
-        """Frames of this edge's peers, of its newest epoch."""
+        """Returns how many frames this edge's peers have logged in its newest epoch."""
         of_edge = self.tables.judged.where(
             (F.col("edge") == edge) & (F.col("protocol") != MESH) & (F.col("first_id") == "")
         )

@@ -130,7 +130,7 @@ class Waiting:
                 read_to.update({at: span.end for at, span in spans.items()})
 
     def saw(self, name: TopicName, record: Record) -> None:
-        """A record that was written after the topics had been read."""
+        """Takes a record that was written after the topics had been read."""
         match name:
             case "events":
                 self._event(record)

@@ -50,7 +50,7 @@ class Judge:
             apply_record(self._state.table, key, value, keeps_leases=keeps_leases)
 
     def record(self, value: bytes, partition: int, offset: int) -> Iterator[Judged]:
-        """Every frame of a record. What is no record at all counts as one frame, as the router counts it."""
+        """Yields every frame of a record. What is no record at all counts as one frame, as the router counts it."""
         try:
             frames = decode_record(value).frames
         except Rejected as refused:

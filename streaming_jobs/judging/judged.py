@@ -112,14 +112,14 @@ def destinations_of(entries: Iterable[Entry], edge_ordinal: int) -> Iterable[str
 
 
 def receivers(group: Group, epoch: int, edge_ordinal: int) -> Iterable[str]:
-    """A session is named by its edge's number, for the record does not name the edge."""
+    """Returns the receivers. A session is named by its edge's number, because the record does not name the edge."""
     yield from (session_id(str(edge_ordinal), epoch, number) for number in group.sessions)
     yield from (datagram_name(*address) for address in group.addresses)
     yield from group.owed
 
 
 def numbered(destination: str) -> str:
-    """A session's name as `receivers` gives it; anything else as it is.
+    """Returns a session's name as `receivers` gives it; anything else as it is.
 
     >>> numbered("edge-3.19f.7"), numbered("devices 127.0.0.1:5050")
     ('3.19f.7', 'devices 127.0.0.1:5050')

@@ -102,7 +102,7 @@ def stands_in(spans: Spans) -> Column:
 
 
 def header(name: str) -> Column:
-    """A header of the record as text; null where there is none."""
+    """Returns a header of the record as text; null if there is none."""
     return F.get(F.filter("headers", lambda one: one["key"] == name), F.lit(0))["value"].cast("string")
 
 
@@ -122,7 +122,7 @@ def _joined(names: Iterable[str]) -> Column:
 
 
 def judge_frames(raw: DataFrame, config: Config, standing_before: int | None) -> DataFrame:
-    """Every frame of the raw records, with what is said of it today (`JUDGED`), and when its record was logged.
+    """Returns every frame of the raw records, today's verdict on it (`JUDGED`), and when its record was logged.
 
     `standing_before`: the interests begin with those of that time; None: with none, where the log begins.
     """
@@ -165,8 +165,10 @@ def _worker(config_path: str, standing_before: int | None) -> JudgeWorker:
 
 
 def standing(config: Config, before_us: int) -> list[InterestRecord]:
-    """The interests topic up to a time. What ended before, and was compacted away since, is not in it: then there are
-    fewer receivers than there were, never more.
+    """Returns the interests topic up to a time.
+
+    What ended before, and was compacted away since, is not in it: then there are fewer receivers than there were, never
+    more.
     """
     with closing(InterestReader(config, open_consumer)) as reader:
         return list(reader.read_until(before_us).items())

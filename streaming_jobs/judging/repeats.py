@@ -35,7 +35,7 @@ class Repeats:
         self.key = judge.key_of(logged.raw)
 
     def earlier(self, seconds: float) -> Iterator[str]:
-        """Ids of the frames with this key, the latest first; gives up after so many seconds."""
+        """Yields the ids of the frames with this key, the latest first. It gives up after so many seconds."""
         if self.key is None:
             return
         deadline = time.monotonic() + seconds

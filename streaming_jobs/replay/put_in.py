@@ -53,7 +53,10 @@ class AgainWriter:
         self._producer.close()
 
     def put(self, frames: Iterable[Given]) -> list[str]:
-        """The ids of their new places, in order. They are on all in-sync replicas when it returns."""
+        """Writes the frames, and returns the ids of their new positions, in order.
+
+        They are on all in-sync replicas when it returns.
+        """
         places: list[str] = []
         for partition, record, count in records(frames, self._bytes):
             try:

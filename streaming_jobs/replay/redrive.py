@@ -49,7 +49,7 @@ class Redrive:
     now: int
 
     def plan(self, chosen: Iterable[Rejection]) -> tuple[list[Given], list[Redriven]]:
-        """Frames to put in, the oldest first; and those that are not, each with why."""
+        """Returns the frames to put in, the oldest first, and those that are not, each with the reason."""
         oldest_first = {one.event_id: one for one in sorted(chosen, key=lambda one: -one.at)}.values()
         frames: list[LoggedFrame] = []
         left_out: list[Redriven] = []

@@ -80,7 +80,7 @@ def committed_offsets(lane: Path) -> dict[int, int]:
 
 
 def last_commit(lane: Path) -> int | None:
-    """The number of the last committed batch of a lane."""
+    """Returns the number of the last committed batch of a lane."""
     return max((int(one.name) for one in (lane / "commits").glob("[0-9]*") if one.name.isdigit()), default=None)
 
 

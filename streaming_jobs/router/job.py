@@ -238,7 +238,7 @@ class RawBounds:
 
 
 def warm_workers(spark: SparkSession) -> None:
-    """The process that workers are forked from takes a second or two to begin: while the queries are planned.
+    """Starts the process that workers are forked from while the queries are planned: it takes a second or two.
 
     Takes one core, which they must not need: a query in real time does not start with fewer than all of its own.
     """

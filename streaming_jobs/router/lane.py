@@ -78,7 +78,7 @@ class Lane:
         self.query.stop()
 
     def last_commit(self) -> int | None:
-        """The number of the last committed batch."""
+        """Returns the number of the last committed batch."""
         return last_commit(self._checkpoint)
 
     def failure(self) -> str | None:

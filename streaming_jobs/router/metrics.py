@@ -129,7 +129,7 @@ class RouterMetrics:
         self._restarts.labels(self._mesh, lane).inc()
 
     def committed(self, progress: Progress) -> None:
-        """A batch of a lane. Queries that are no lane of ours tell nothing."""
+        """Counts a committed batch of a lane. Queries that are no lane of ours are ignored."""
         state = self.lanes.get(progress.lane)
         if state is None:
             return

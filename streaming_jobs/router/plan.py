@@ -70,12 +70,15 @@ SINK = {
 
 
 def sink_options(config: Config) -> dict[str, str]:
-    """A producer's own limit is 1 MiB, less than what is made of the largest frame; the workers hold to the mesh's."""
+    """Returns the sink's options.
+
+    A producer's own limit is 1 MiB, less than what is made of the largest frame. The workers obey the mesh's limit.
+    """
     return {**config.kafka.spark_options(), **SINK, "kafka.max.request.size": str(config.kafka.message_bytes)}
 
 
 def read_raw(spark: SparkSession, config: Config, partition: int, *, accepts_loss: bool = False) -> DataFrame:
-    """The records of one raw partition. A gap in the offsets is an error: it would be a silent loss."""
+    """Returns the records of one raw partition. A gap in the offsets is an error: it would be a silent loss."""
     assigned = json.dumps({config.topic("raw"): [partition]})
     options = {**config.kafka.spark_options(), **SOURCE, "assign": assigned}
     options |= {"startingOffsets": "earliest", "failOnDataLoss": str(not accepts_loss).lower()}
@@ -93,7 +96,7 @@ ROW = PlainStruct(
 
 
 def route(raw: DataFrame, pass_: Callable[[bytes, int, int], PlainRow], lane: int, keep_seconds: int) -> DataFrame:
-    """Records to write: topic, partition, key, value, headers.
+    """Returns the records to write: topic, partition, key, value, headers.
 
     Args:
         keep_seconds: how long an id stays in the state after its record, in log time.

@@ -85,10 +85,10 @@ class ProgressListener(StreamingQueryListener):
             log.exception("a batch's progress could not be read")
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - pyspark's name
-        """The lane itself says so."""
+        """Ignores the event: the lane itself says so."""
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - pyspark's name
         """Ignores the event: nothing new is no progress."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - pyspark's name
-        """The router watches its queries itself."""
+        """Ignores the event: the router watches its queries itself."""

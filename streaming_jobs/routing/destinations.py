@@ -69,7 +69,7 @@ def target_of(interest: Interest) -> Target:
 
 
 def destination_of(interest: Interest) -> str:
-    """The name under which `deliveries` knows this receiver."""
+    """Returns the name under which `deliveries` knows this receiver."""
     if interest.address:
         return datagram_name(interest.listener, interest.address)
     return session_id(interest.edge, interest.epoch, interest.session) if interest.session else interest.subscriber

@@ -105,7 +105,7 @@ class InterestLog:
                 work.outs.append(self._state.topics.interest(interest.key.to_bytes(), None))
 
     def landed(self, change: Change) -> None:
-        """A change has come back through the log: the table knows it now."""
+        """Notes that a change has come back through the log: the table knows it now."""
         if isinstance(change, Put):
             written = self._written.get(change.subscriber, {}).get(change.interest.key)
             if written == change.interest:

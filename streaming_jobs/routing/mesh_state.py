@@ -78,7 +78,8 @@ class MeshState:
         self.env = Env(trusted, self._identity, self.config.replay_window_seconds, self.config.clock_skew_seconds)
 
     def spoken(self, listener: str, protocol: str) -> Spoken:
-        """A listener that is gone from the configuration leaves its protocol's defaults."""
+        """Returns how a listener's protocol is spoken. A listener that the configuration lost has the protocol's
+        defaults."""
         found = self._spoken.get((listener, protocol))
         if found is None:
             spec, known = self.protocol(protocol), self.options.get(listener)

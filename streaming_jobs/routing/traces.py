@@ -48,7 +48,7 @@ class RecordSpans:
         self._parent: TraceContext | None = None
 
     def begin(self, work: Work, judged: Event | Rejected | None) -> Event | Rejected | None:
-        """The event with the context that whoever follows it goes on from."""
+        """Returns the event with the context that its followers go on from."""
         if work.raw.source.protocol == MESH:
             return judged
         brought = brought_by(judged) if isinstance(judged, Event) else None

@@ -12,8 +12,10 @@ from streaming_jobs.routing.mesh_state import MeshState
 
 
 def session_interest(source: Source, at: Position, verb: Verb, pattern: str, queue: str = "") -> Interest:
-    """An interest of the session a frame came from. Its pattern is spelled with dots, so that `a/b` is `a.b` when it is
-    taken back too."""
+    """Returns an interest of the session a frame came from.
+
+    Its pattern is spelled with dots, so that `a/b` is `a.b` when it is taken back too.
+    """
     return Interest(
         subscriber=subscriber(source, verb),
         verb=verb,
@@ -39,7 +41,10 @@ def subscriber(source: Source, verb: Verb) -> str:
 
 
 def is_durable(source: Source, verb: Verb) -> bool:
-    """A subscription can wait for its node; a server that is away must not be sent requests."""
+    """Returns True if the interest outlives its session.
+
+    A subscription can wait for its node; a server that is away must not be sent requests.
+    """
     return verb is Verb.SUBSCRIBE and bool(source.facts.get(REDELIVER_FACT))
 
 

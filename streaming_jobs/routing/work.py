@@ -345,8 +345,11 @@ def in_records(groups: list[Group], largest: int) -> list[tuple[Group, ...]]:
 
 
 def naming_request(event: Event, replies: Sequence[ReplyAddress]) -> Event:
-    """An answer as it is recorded. It names its request in the server's words, who asked did so in their own: with
-    these two headers the one can be found from the other (they are the request's `session` and `message_id`)."""
+    """Returns an answer as it is recorded, with two headers that name its request in the requester's words.
+
+    The answer itself names its request in the server's words. With the headers the one can be found from the other
+    (they are the request's `session` and `message_id`).
+    """
     if not replies:
         return event
     first = replies[0]

@@ -102,7 +102,7 @@ def _ring_text(ring: list[str]) -> str:
 
 @contextmanager
 def empty_tables(spark: SparkSession) -> Iterator[tuple[DataFrame, DataFrame]]:
-    """The table without rows, as a batch and as a stream: enough for everything but results."""
+    """Yields the table without rows, as a batch and as a stream: enough for everything except results."""
     with tempfile.TemporaryDirectory(prefix="meshgate-rules-") as folder:
         stream = spark.readStream.schema(SCHEMA).json(folder)
         yield spark.read.schema(SCHEMA).json(folder), stream.withWatermark("received_at", f"{LATE_SECONDS} seconds")

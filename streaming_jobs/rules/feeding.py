@@ -13,7 +13,7 @@ Feeds = Mapping[str, Sequence[str]]
 
 
 def ring_through(rule: str, feeds: Feeds) -> list[str] | None:
-    """The shortest way from a rule back to itself, if there is one.
+    """Returns the shortest way from a rule back to itself, if there is one.
 
     >>> ring_through("a", {"a": ["b"], "b": ["a"]})
     ['a', 'b', 'a']

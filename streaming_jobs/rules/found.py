@@ -17,7 +17,7 @@ TOKEN_BYTES = 12
 
 
 def rule_events(rule: str, depth: int, batch: int, rows: Iterable[Mapping[str, Any]]) -> Iterator[RuleEvent]:
-    """A row without a subject is no event: so a rule can say "nothing" in a CASE.
+    """Yields the events of rows. A row without a subject is no event: so a rule can say "nothing" in a CASE.
 
     A row that names its origin is the same finding whenever it is found again. Any other is known by its batch, which
     Spark repeats as it was after a crash, and by how many like it came before.

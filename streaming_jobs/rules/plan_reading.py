@@ -56,7 +56,7 @@ def check_stream(spark: SparkSession, rows: DataFrame) -> None:
 
 
 def readings(plan: Any) -> list[Reading]:
-    """Every place where the table is read."""
+    """Returns every place where the table is read."""
     return [Reading(tuple(conditions)) for conditions in _leaves(plan, [])]
 
 

@@ -35,7 +35,7 @@ class Door(Protocol):
     def handshake_seconds(self) -> float: ...
 
     def enter(self) -> Standing | None:
-        """A place for one more connection, if only to be turned away; None if there is none."""
+        """Returns a place for one more connection, if only to be turned away; None if there is none."""
 
     def seconds_until_turn(self) -> float | None:
         """Returns how long a new connection waits so that not too many arrive in a second; None if that is too long."""
@@ -45,7 +45,7 @@ class Door(Protocol):
 
     def carrier(self, standing: Standing, address: str, deadline: float) -> Carrier: ...
     def leave(self, standing: Standing) -> None:
-        """The place is free again, and there never was a carrier."""
+        """Frees the place of a connection that never had a carrier."""
 
     def keep(self, task: asyncio.Task[None]) -> None:
         """Holds a reference to it until it is done."""

@@ -39,7 +39,7 @@ class Host(Protocol):
     """The host of a carrier is the listener or the link that made it."""
 
     def begin(self, carrier: Carrier) -> Connection:
-        """A session for a carrier that is ready for one; it may have ended already, for want of a place."""
+        """Makes a session for a carrier that is ready for one. It may have ended already, if there was no place."""
 
     def left(self, carrier: Carrier) -> None:
         """Hears that the carrier's transport is no more."""
@@ -85,7 +85,7 @@ class Carrier(asyncio.BufferedProtocol, ABC):
 
     @abstractmethod
     def write(self, messages: list[bytes]) -> None:
-        """Each item is whole: a frame, or a message of the protocol."""
+        """Writes the items. Each is whole: a frame, or a message of the protocol."""
 
     def _say_goodbye(self, reason: str) -> None:
         """The transport's own last word, after the protocol's."""

@@ -96,7 +96,7 @@ class LinkKeeper:
         self._task = self._loop.create_task(self._keep(), name=f"link {self.link.name}")
 
     def stop(self) -> None:
-        """No more dialling. The session that stands is ended by who stops us, or by `leave`."""
+        """Stops dialling. The session that stands is ended by the caller, or by `leave`."""
         self._stopping = True
         if self._task is not None:
             self._task.cancel()

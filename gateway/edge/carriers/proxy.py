@@ -44,7 +44,7 @@ def rest_length(head: bytes) -> int:
 
 
 def source(head: bytes, rest: bytes) -> str | None:
-    """The peer as `host:port`; None where the balancer speaks for itself, or cannot say. Raises Rejected."""
+    """Returns the peer as `host:port`; None if the balancer speaks for itself, or cannot say. Raises Rejected."""
     command, family = head[len(SIGNATURE)], head[len(SIGNATURE) + 1]
     if command == _LOCAL or family == _UNSPECIFIED:
         return None

@@ -30,7 +30,7 @@ class Reachability:
         self._change("")
 
     def lost(self, why: str) -> None:
-        """A reason that was told already is told again only after the other side was there."""
+        """Notes the loss. The same reason is logged again only after the other side was there."""
         log.log(logging.DEBUG if why == self.why_away else logging.WARNING, "%s: %s", self.what, why)
         self._change(why)
 

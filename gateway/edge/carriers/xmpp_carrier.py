@@ -66,7 +66,7 @@ class XmppCarrier(Carrier):
             self._present.discard(oldest)
 
     def asked(self) -> None:
-        """We want to know of its presence."""
+        """Notes that the peer's presence was asked for."""
         self._asked = True
 
     def missed(self, device: str) -> bool:

@@ -28,7 +28,7 @@ class User(Protocol):
     """The user of a stream is told of everything that comes. `own` is our address that was written to."""
 
     def stands(self) -> None:
-        """The server has accepted us."""
+        """Hears that the server has accepted us."""
 
     def message(self, sender: JID, own: JID, kind: MessageTypes, body: str) -> None: ...
     def bounced(self, sender: JID) -> None:
@@ -86,7 +86,7 @@ class ComponentStream(ComponentXMPP):
         self._put_out(for_now(self.make_message(mto=to, mfrom=own, mtype=kind, mbody=body)))
 
     def refuse(self, own: JID, to: JID) -> None:
-        """An error in answer to a message: there is no place for more sessions."""
+        """Answers a message with an error: there is no place for more sessions."""
         message = self.make_message(mto=to, mfrom=own, mtype="error")
         message["error"]["condition"] = "resource-constraint"
         message["error"]["type"] = "wait"

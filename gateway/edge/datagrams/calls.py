@@ -100,7 +100,7 @@ class RunSlots:
         messages["control"] = self._controls.ctypes.data + np.arange(AT_ONCE) * _CONTROL.size
 
     def use(self, data: bytes, places: bytes) -> None:
-        """The buffer of the messages that follow, and the socket addresses of their peers, side by side."""
+        """Sets the buffer of the messages that follow, and the socket addresses of their peers, side by side."""
         self._places = np.frombuffer(places, np.uint8)
         self._places_at = self._places.ctypes.data
         self._data = np.frombuffer(data, np.uint8)

@@ -36,7 +36,7 @@ class Retries:
         self._tokens = QuicRetryTokenHandler()
 
     def demand(self, header: QuicHeader, address: Address, now: float) -> bytes:
-        """The packet that says so."""
+        """Returns the packet that demands a proof of the address."""
         own = os.urandom(RETRY_ID_BYTES)
         token = self._tokens.create_token(
             address=address,
@@ -53,7 +53,7 @@ class Retries:
         )
 
     def proven(self, header: QuicHeader, address: Address, now: float) -> bytes | None:
-        """The connection id of the peer's first packet; None without a token of ours that holds."""
+        """Returns the connection id of the peer's first packet; None without a valid token of ours."""
         if not header.token:
             return None
         try:

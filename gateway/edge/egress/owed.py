@@ -155,7 +155,7 @@ class Owed:
         return debt
 
     def is_here(self, name: str) -> bool:
-        """The node has a session."""
+        """Returns True if the node has a session."""
         debt = self._debts.get(name)
         return debt is not None and debt.connection is not None
 
@@ -182,7 +182,7 @@ class Owed:
             self._over(debt, given_up, Outcome.UNDELIVERABLE, GIVEN_UP)
 
     def delivered(self, connection: Receiving, end: Delivered) -> None:
-        """The session is done with one that it was given."""
+        """Notes that the session is done with a delivery that it was given."""
         delivery = end.delivery
         if not isinstance(delivery, HandedDelivery):
             return

@@ -81,7 +81,7 @@ class EgressReader:
         return end_of(self._consumer, TopicPartition(self._raw, number)) if there_is else 0
 
     def lag(self, handled_to: int) -> int:
-        """Records that stand in the partition and have not been handled."""
+        """Returns how many records stand in the partition and have not been handled."""
         return max(self._seen_to - handled_to, 0)
 
     def start(self, handle: Handle, failed: Failed) -> None:
@@ -103,7 +103,7 @@ class EgressReader:
         self._to_commit = resumption
 
     def taken(self) -> None:
-        """The loop has handled a batch."""
+        """Notes that the loop has handled a batch."""
         self._room.release()
 
     def stop(self) -> None:

@@ -42,7 +42,10 @@ class Suspicion:
         self._suspects = max(self._suspects - 1, 0)
 
     def ended(self, open_: Sequence[HandedDelivery]) -> HandedDelivery | None:
-        """The peer has ended the session with these open, the oldest first. Returns the one to give up, if any."""
+        """Notes that the peer ended the session with these deliveries open, the oldest first.
+
+        Returns the one to give up, if any.
+        """
         if not open_:
             return None
         oldest = open_[0].event_id, open_[0].part

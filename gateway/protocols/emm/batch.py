@@ -113,7 +113,8 @@ def _prove_signature(packet: bytes, tag: int, signature: int, known: _Known) -> 
 def to_events(
     raws: Sequence[RawFrame], event_ids: Sequence[str], options: Mapping[str, Options], env: Env, /
 ) -> list[Event | Rejected]:
-    """The event of each packet, or why it was refused; `options` by listener, the defaults for one that is gone."""
+    """Returns the event of each packet, or why it was refused. `options` are by listener; one that is gone has the
+    defaults."""
     if not raws:
         return []
     packets = [raw.data for raw in raws]

@@ -29,7 +29,7 @@ _SECURITY_RANK: dict[int, int] = {kind: 256 + rank for rank, kind in enumerate(S
 
 
 def decode(raw: bytes, *, ignore_reserved: bool = False) -> Packet:
-    """The packet in a datagram (6.2, steps 2 to 6): its shape only, nothing about it is trusted."""
+    """Returns the packet in a datagram (6.2, steps 2 to 6): its shape only, nothing about it is trusted."""
     reader = Reader(raw)
     header = _decode_header(reader, ignore_reserved)
     return Packet(header, tuple(decode_fields(reader)), raw)
@@ -113,7 +113,7 @@ def join_values(fields: Iterable[Field]) -> Iterator[Field]:
 
 
 def split_value(kind: int, value: bytes) -> list[Field]:
-    """The inverse of `join_values`: a last piece of exactly 255 bytes is closed by an empty one."""
+    """Returns the inverse of `join_values`: a last piece of exactly 255 bytes is closed by an empty one."""
     starts = range(0, len(value) + 1, MAX_FIELD_BYTES)
     return [Field(kind, value[start : start + MAX_FIELD_BYTES]) for start in starts]
 
@@ -136,7 +136,7 @@ class Draft:
 
 
 def encode(draft: Draft, signer: Signer | None = None) -> bytes:
-    """The packet of 6.1: fields in their order, then keys and tags over the canonical bytes."""
+    """Returns the packet of 6.1: fields in their order, then keys and tags over the canonical bytes."""
     fields = _wire_order([*draft.fields, *(signer.fields() if signer else ())])
     payload = encode_fields(fields)
     size = len(payload) + (signer.tags_bytes if signer else 0)

@@ -137,7 +137,7 @@ class Packet:
     raw: bytes = field(repr=False, compare=False)
 
     def value(self, kind: int) -> bytes | None:
-        """The value of a singleton, or of the first field of this type."""
+        """Returns the value of a singleton, or of the first field of this type."""
         for item in self.fields:
             if item.type == kind:
                 return item.value

@@ -36,7 +36,7 @@ class Verdict:
 
 
 def judge(raw: bytes, received_at: int, options: EmmOptions, env: Env) -> tuple[Packet, Verdict]:
-    """The packet in a datagram and how it was proven; raises Rejected."""
+    """Returns the packet in a datagram and how it was proven. Raises Rejected."""
     packet = codec.decode(raw, ignore_reserved=options.reserved_flags == "ignore")
     rules.check(packet)
     verdict = authenticate(packet, received_at, options, env.keys)

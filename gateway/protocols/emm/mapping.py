@@ -93,7 +93,7 @@ def event_of(packet: Packet, verdict: Verdict, raw: RawFrame, event_id: str, opt
 
 @lru_cache(maxsize=NAMES_REMEMBERED)
 def node_text(node: bytes) -> str:
-    """A NODE ID in the canonical text of a UUID; nothing for none."""
+    """Returns a NODE ID in the canonical text of a UUID; empty for none."""
     return str(UUID(bytes=node)) if node else ""
 
 
@@ -185,7 +185,7 @@ def _is_signed_by(identity: GatewayIdentity | None, event: Event) -> bool:
 
 
 def draft_of(event: Event, message_id: bytes) -> tuple[codec.Draft, tuple[str, ...]]:
-    """The packet that says what the event says, and what of the event it cannot say."""
+    """Returns the packet that says what the event says, and what of the event it cannot say."""
     fields, losses = fields_of(event)
     draft = codec.Draft(
         message_id=message_id,
@@ -211,7 +211,7 @@ def dedup_key(event: Event, _options: EmmOptions, /) -> str | None:
 
 
 def partition_key(raw: bytes, /) -> bytes:
-    """The NODE ID that a datagram claims. Called for every datagram an edge receives, so it only walks."""
+    """Returns the NODE ID that a datagram claims. Called for every datagram an edge receives, so it only walks."""
     position = HEADER_BYTES
     last = len(raw) - NODE_BYTES - 2
     while position <= last:

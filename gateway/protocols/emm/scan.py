@@ -86,7 +86,7 @@ _shapes: dict[tuple[int, int, int], _Shape] = {}
 
 
 def scan(packet: bytes) -> Places | None:
-    """The places in a packet."""
+    """Returns the places in a packet."""
     try:
         shape = _shapes.get((len(packet), packet[FLAGS_OFFSET], packet[_NAME_WIDTH]))
     except IndexError:  # too short to hold a name

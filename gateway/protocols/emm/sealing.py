@@ -68,7 +68,8 @@ def _cipher(algorithm: Algorithm, key: bytes) -> _Cipher:
 
 
 def seal(draft: Draft, metadata: Metadata, key: bytes) -> Draft:
-    """The draft with its binary field encrypted. Last of all: no flag and no other header field may change after it."""
+    """Returns the draft with its binary field encrypted. It comes last: no flag or other header field may change after
+    it."""
     flagged = replace(draft, flags=draft.flags | Flag.ENCRYPTED)
     sealed = _cipher(metadata.algorithm, key).encrypt(
         metadata.nonce, binary_field(draft.fields).value, flagged.sealed_header
@@ -77,7 +78,7 @@ def seal(draft: Draft, metadata: Metadata, key: bytes) -> Draft:
 
 
 def compress(draft: Draft) -> Draft:
-    """The draft with its binary field gzipped; the same bytes for the same body."""
+    """Returns the draft with its binary field gzipped; the same bytes for the same body."""
     packed = gzip.compress(binary_field(draft.fields).value, mtime=0)
     return replace(draft, flags=draft.flags | Flag.COMPRESSED, fields=with_binary(draft.fields, packed))
 
@@ -112,7 +113,7 @@ def expand(packed: bytes, limit: int) -> bytes:
 
 
 def binary_field(fields: tuple[Field, ...]) -> Field:
-    """The one field that the flags speak of."""
+    """Returns the one field that the flags speak of."""
     found = [item for item in fields if item.type == FieldType.BINARY]
     if len(found) != 1:
         reason = Reason.MALFORMED if found else Reason.MISSING_FIELD
@@ -127,7 +128,7 @@ def with_binary(fields: tuple[Field, ...], value: bytes) -> tuple[Field, ...]:
 def opened(
     packet: Packet, data: tuple[Field, ...], received_at: int, keys: KeyRing, uncompressed_bytes: int
 ) -> tuple[Field, ...]:
-    """The data fields (joined) of a packet with its binary field decrypted and uncompressed, as its flags say."""
+    """Returns the data fields (joined) with the binary field decrypted and uncompressed, as the packet's flags say."""
     flags = packet.header.flags
     if not flags & (Flag.ENCRYPTED | Flag.COMPRESSED):
         return data

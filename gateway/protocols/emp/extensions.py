@@ -151,7 +151,7 @@ def deflate(body: bytes) -> bytes:
 
 
 def inflate(data: bytes, limit: int) -> bytes:
-    """The bytes in a gzip body; never more than one byte beyond the limit is made of it."""
+    """Returns the bytes in a gzip body. Never more than one byte beyond the limit is made of it."""
     parts: list[bytes] = []
     for _ in range(MAX_GZIP_MEMBERS):
         part, data = _inflate_member(data, limit)

@@ -45,7 +45,7 @@ class EmpOptions(Options):
         return self.subjects.get(type_, f"emp.type.{type_}")
 
     def type_for(self, subject: str) -> int | None:
-        """The type that stands for a subject; data, then the lowest, if there are several."""
+        """Returns the type that stands for a subject; data, then the lowest, if there are several."""
         return self._types_by_subject.get(subject.replace("/", "."))
 
     @cached_property

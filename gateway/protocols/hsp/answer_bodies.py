@@ -29,7 +29,7 @@ class AnswerBodies:
         self.held_bytes = 0
 
     def expect(self, request: Hashable, reply_type: int) -> None:
-        """The request goes to the peer."""
+        """Notes that the request goes to the peer."""
         self._reply_types[request] = reply_type
         self.open_requests[reply_type] += 1
 
@@ -51,7 +51,7 @@ class AnswerBodies:
         return frame
 
     def end(self, request: Hashable) -> bytes:
-        """The request is over. Returns the DATA that no open request can claim any more."""
+        """Notes that the request is over. Returns the DATA that no open request can claim any more."""
         reply_type = self._reply_types.pop(request, None)
         if reply_type is None:
             return b""

@@ -63,7 +63,7 @@ class Content(NamedTuple):
 
 
 def enveloped_request(correlation: int) -> str:
-    """The id of a request that was asked in the envelope."""
+    """Returns the id of a request that was asked in the envelope."""
     return f"e{correlation}"
 
 
@@ -148,7 +148,8 @@ def dedup_key(event: Event, options: HspOptions) -> str | None:
 
 
 def awaits_confirmation(event: Event, options: HspOptions) -> bool:
-    """A DATA_ACK that the log does not acknowledge: with `ack: delivered`, and on a control subject."""
+    """Returns True for a DATA_ACK that the log does not acknowledge: with `ack: delivered`, and on a control
+    subject."""
     is_acknowledged = event.kind is Kind.EVENT and bool(event.message_id)
     return is_acknowledged and (options.ack == "delivered" or is_control(event.subject))
 

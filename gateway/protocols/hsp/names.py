@@ -30,7 +30,7 @@ class Names:
         return self._open[request]
 
     def end(self, name: str, *, late: bool = False) -> None:
-        """The request is over; `late`: the answer of its server may still come."""
+        """Ends the request. With `late`, the answer of its server may still come."""
         request = id_of(name)
         self._open.pop(request, None)
         if late:

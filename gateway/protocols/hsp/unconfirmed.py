@@ -66,7 +66,7 @@ class Unconfirmed:
         return self._events.bytes + self._requests.bytes
 
     def add(self, delivery: Delivery, now: float) -> int:
-        """A MessageID of its own for a delivery."""
+        """Returns a MessageID of its own for a delivery."""
         self._last = self._last % LAST_ID + 1
         while self._last in self._events.entries or self._last in self._requests.entries:
             self._last = self._last % LAST_ID + 1
@@ -75,7 +75,7 @@ class Unconfirmed:
         return self._last
 
     def take(self, message_id: int) -> Delivery | None:
-        """The peer has acknowledged or refused it."""
+        """Takes out the delivery that the peer has acknowledged or refused."""
         return self._events.take(message_id) or self._requests.take(message_id)
 
     def was_given_up(self, message_id: int) -> bool:
@@ -108,7 +108,7 @@ class Unconfirmed:
         return delivery
 
     def take_all(self) -> list[Delivery]:
-        """The session is over."""
+        """Takes out all deliveries, because the session is over."""
         left = [delivery for table in (self._events, self._requests) for _, delivery in table.entries.values()]
         self._events, self._requests = _Table(), _Table()
         return left

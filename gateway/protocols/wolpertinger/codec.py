@@ -52,7 +52,7 @@ def split(buffer: bytearray, pos: int, searched: int = 0) -> int:
 
 
 def decode(data: bytes) -> Message:
-    """The message in a layer-1 payload; raises BadMessage."""
+    """Returns the message in a layer-1 payload. Raises BadMessage."""
     try:
         root = parse(data)
     except ValueError as error:

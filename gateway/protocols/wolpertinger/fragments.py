@@ -53,7 +53,7 @@ class Fragments:
         return len(expired)
 
     def add(self, piece: Piece, now: float) -> Piece | None:
-        """The whole message if this piece completes it. Raises BadTransmission."""
+        """Returns the whole message if this piece completes it. Raises BadTransmission."""
         if piece.count == 1:
             self._check_size(piece, len(piece.text))
             return piece

@@ -179,7 +179,7 @@ class RemoteError:
 
 
 def new_call_id(token: bytes, version: int) -> str:
-    """A UUID of 16 random bytes; the versions that Python makes itself end at 5."""
+    """Returns a UUID of 16 random bytes. The versions that Python makes itself end at 5."""
     number = int.from_bytes(token, "big") & ~(0xF << 76) & ~(0x3 << 62)
     return str(UUID(int=number | version << 76 | 0x2 << 62))
 

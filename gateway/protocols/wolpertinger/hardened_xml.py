@@ -31,7 +31,7 @@ _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;"}
 
 
 def parse(data: bytes) -> etree._Element:
-    """The root element. Raises ValueError for what is no XML, or has a DOCTYPE."""
+    """Returns the root element. Raises ValueError for what is no XML, or has a DOCTYPE."""
     if b"<!DOCTYPE" in data and _has_doctype(data):
         raise ValueError("a DOCTYPE")
     try:
@@ -69,5 +69,5 @@ def local_name(element: etree._Element) -> str:
 
 
 def outer_text(element: etree._Element) -> str:
-    """The element as XML, on its own."""
+    """Returns the element as XML, on its own."""
     return etree.tostring(element, encoding="unicode", with_tail=False)

@@ -144,7 +144,7 @@ def _types_header(items: tuple[Object, ...]) -> dict[str, str]:
 
 
 def dedup_key(event: Event, options: WolpertingerOptions, /) -> str | None:
-    """A CallId is a UUID, in either case, and its answer goes to the session that used it."""
+    """Returns the key of a repeat. A CallId is a UUID, in either case; its answer goes to the session that used it."""
     if event.kind is not Kind.REQUEST:
         return None
     return repeat_key("wolpertinger", event.session, event.message_id.lower())
@@ -186,7 +186,7 @@ def _names(subject: str) -> tuple[str, str]:
 
 
 def answering(subject: str) -> str:
-    """The component that answers a call on this subject."""
+    """Returns the component that answers a call on this subject."""
     component, _ = _names(subject)
     return component.capitalize() if component.lower() == _MESH else component
 

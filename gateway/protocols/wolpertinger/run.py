@@ -36,14 +36,14 @@ class Run:
             self._calls[receipt.call_id] = receipt.message_id
 
     def close(self) -> tuple[bytes, tuple[int, ...], int]:
-        """The frames side by side, their lengths, and the tag under which their receipts wait."""
+        """Returns the frames side by side, their lengths, and the tag under which their receipts wait."""
         self._tag += 1
         self._owed[self._tag] = self._receipts
         frames, self.frames, self._receipts = self.frames, [], []
         return b"".join(frames), tuple(map(len, frames)), self._tag
 
     def answered(self, call_id: str) -> int | None:
-        """The id of a call that the log must have, for it was answered, though the log has yet to say so."""
+        """Returns the id of a call that was answered. The log must have it, though the log has yet to say so."""
         message_id = self._calls.pop(call_id, None)
         if message_id is not None:
             self._confirmed.add(message_id)

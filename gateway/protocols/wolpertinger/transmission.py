@@ -95,7 +95,7 @@ def _position(found: dict[bytes, bytes], message_id: int) -> tuple[int, int]:
 
 
 def unpack(whole: Piece, cipher: Cipher | None, limit: int) -> bytes:
-    """The layer-2 message in a joined one. `limit` bounds what gzip may make of it."""
+    """Returns the layer-2 message in a joined one. `limit` bounds what gzip may make of it."""
     try:
         data = binascii.a2b_base64(whole.text, strict_mode=True)
     except (binascii.Error, ValueError):
@@ -169,7 +169,7 @@ def pack(data: bytes, cipher: Cipher | None, *, compress: bool) -> Packed:
 
 
 def encode(message_id: int, packed: Packed) -> list[bytes]:
-    """The layer-1 messages that carry it: one, or as many as it must be split into."""
+    """Returns the layer-1 messages that carry it: one, or as many as it must be split into."""
     head = b"message_id:%d;" % message_id
     text = packed.text
     if len(text) <= PIECE_CHARACTERS:

@@ -41,7 +41,7 @@ _TO_BE_STAMPED = bytes(UID_BYTES)
 
 
 def to_event(raw: RawFrame, event_id: str, _options: YampOptions, _env: Env) -> Event:
-    """The session has checked the body already, and closed if it was not what the handshake agreed on."""
+    """Returns the event of a frame. The session has checked the body against the handshake already."""
     frame = decode(raw.data)
     if not isinstance(frame, UserFrame):
         raise Rejected(Reason.UNKNOWN_TYPE, f"a {frame.type.name.lower()} frame is no message")
