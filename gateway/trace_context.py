@@ -110,5 +110,5 @@ class RecordTraces:
 
 
 def _digest(named: bytes) -> int:
-    """Of a span: never 0, which names none."""
+    """Returns the id of a span: never 0, which names none."""
     return int.from_bytes(blake2b(named, digest_size=8).digest()) or 1

@@ -52,7 +52,7 @@ class ClassArchive:
 
 
 def _keep_newest(folder: Path) -> None:
-    """Of other Javas and class paths, and of runs that were killed while they wrote."""
+    """Removes all but the newest archives: those of other Javas, and of runs that were killed while they wrote."""
     newest_first = sorted(folder.iterdir(), key=lambda one: one.stat().st_mtime, reverse=True)
     for old in newest_first[KEPT:]:
         old.unlink(missing_ok=True)

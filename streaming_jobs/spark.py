@@ -117,7 +117,7 @@ def session_settings(master: str, given: Mapping[str, str], *, submitted: bool) 
 
 @contextlib.contextmanager
 def _own_jvm(command: list[str], archive: ClassArchive) -> Iterator[None]:
-    """For pyspark to find its JVM by; programs that are started later must not take this one for theirs."""
+    """Lets pyspark find its JVM. Programs that are started later must not take this one for theirs."""
     if _GATEWAY_PORT in os.environ:
         yield
         return

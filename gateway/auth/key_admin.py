@@ -291,13 +291,13 @@ def _end(entry: _Data, key: Key, time: datetime) -> None:
 
 
 def _kept(old: GatewayIdentity, entry: _Data, until: datetime) -> _Data:
-    """What others need to believe it. A secret stays as it is written: it may be a reference."""
+    """Returns what others need to believe the old key. A secret stays as it is written: it may be a reference."""
     shared = {"hmac": entry["hmac"]} if "hmac" in entry else {}
     return {**shared, "ed25519": public_of(old.ed25519_private).hex(), "not_after": _time_text(until)}
 
 
 def _put_identity(data: _Data, identity: GatewayIdentity, entry: str) -> None:
-    """At the beginning, in place of the one before."""
+    """Puts the identity at the beginning, in place of the one before."""
     own = {
         "node": str(UUID(bytes=identity.node)),
         "key_id": identity.key_id.hex(),

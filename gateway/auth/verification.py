@@ -31,7 +31,7 @@ Verifier = Callable[[bytes, bytes], bool]
 
 @lru_cache(maxsize=CACHED_KEYS)
 def _prepared_hmac(secret: bytes) -> HMAC:
-    """To be copied, never updated."""
+    """Returns an HMAC that is copied, and never updated."""
     return HMAC(secret, SHA256())
 
 

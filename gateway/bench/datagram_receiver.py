@@ -93,7 +93,7 @@ class Subscriber:
             self._send(self._writer.hello(()))
 
     def _send(self, packet: bytes) -> None:
-        """What is refused or lost is sent again anyhow."""
+        """Sends a packet. One that is refused or lost is sent again anyhow."""
         try:
             self.socket.send(packet)
         except OSError:

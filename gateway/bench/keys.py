@@ -82,7 +82,7 @@ def _keys_of(data: _Data, number: int) -> _Data:
 
 
 def _drop_old(data: _Data, before: datetime) -> None:
-    """Of bench nodes alone, which count up from 0 without a gap."""
+    """Drops bench nodes only. They count up from 0 without a gap."""
     nodes: _Data = data["nodes"]
     number = 0
     while (name := str(bench_node(number))) in nodes:

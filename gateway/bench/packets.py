@@ -68,7 +68,8 @@ def _of_size(signer: Signer, subject: str, size: int, marker: Marker) -> bytes:
 
 
 def _field_bytes(value_bytes: int) -> int:
-    """What a value takes in a packet: each piece of 255 bytes has a head, and so has what is left, be it nothing."""
+    """Returns the bytes of a value in a packet: each piece of 255 bytes has a head, and so has the rest, even if
+    empty."""
     return value_bytes + _FIELD_HEAD_BYTES * (value_bytes // MAX_FIELD_BYTES + 1)
 
 

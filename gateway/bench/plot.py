@@ -67,7 +67,7 @@ def _points(curve: Iterable[Sequence[float]]) -> list[Point]:
 
 
 def _nines(quantile: float) -> float:
-    """How many nines; the whole is put a nine beyond what the others reach.
+    """Returns the number of nines; the whole is put a nine beyond what the others reach.
 
     >>> [round(_nines(quantile), 3) for quantile in (0.0, 0.9, 0.999)]
     [0.0, 1.0, 3.0]

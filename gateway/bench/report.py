@@ -100,7 +100,8 @@ def _memory(measured: Measured) -> Document:
 
 
 def _tool(measured: Measured) -> Document:
-    """What the measuring itself cost and did: a run in which it was late, or dropped frames, says little of a mesh."""
+    """Returns the cost and the lateness of the measuring itself: a run that was late, or dropped frames, says
+    little."""
     late = np.sort(np.frombuffer(measured.sent.late, dtype=np.int64)) / MS_NS
     ranks = {"p50": 0.5, "p99": 0.99, "max": 1.0}
     return {

@@ -177,7 +177,7 @@ class Ends:
 
 @contextmanager
 def _keys(work: Work, name: str, ends: Ends) -> Iterator[tuple[list[PacketKey], list[PacketKey]]]:
-    """For the sessions that publish, and for those that subscribe; none where the protocol has none.
+    """Yields the keys of the publishing sessions and of the subscribing ones; none if the protocol has none.
 
     The trust store is only written where the run can begin.
     """

@@ -51,7 +51,7 @@ def subject_argument(verb: Verb) -> Verb:
 
 
 def _subject(context: click.Context, argument: click.Parameter, given: str) -> str:
-    """Nobody can subscribe to the empty one; of the others that are none, most were meant for `sub`."""
+    """Checks the subject. Nobody can subscribe to the empty one; most other bad ones were meant for `sub`."""
     if not given:
         raise click.BadParameter("a subject is not empty", context, argument)
     try:

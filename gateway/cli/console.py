@@ -119,7 +119,7 @@ def complain(message: str, trace: str = "") -> None:
 
 
 def _say(level: str, message: str, text: str, trace: str = "") -> None:
-    """As `text`; or as a line of the log, where that is JSON."""
+    """Prints `text`, or writes a line of the log if that is JSON."""
     if LOG_FORMAT.get() == "json":
         line = {"time": timestamp(time.time()), "level": level, "logger": "meshgate", "message": message}
         text = json.dumps(line | ({"traceback": trace} if trace else {}))

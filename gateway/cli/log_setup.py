@@ -68,7 +68,7 @@ class SaidOnce(logging.Filter):
 
 
 def _fields(record: logging.LogRecord) -> dict[str, object]:
-    """What was given as `extra`."""
+    """Returns what was given as `extra`."""
     return {name: value for name, value in vars(record).items() if name not in _STANDARD}
 
 

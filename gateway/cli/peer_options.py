@@ -108,7 +108,7 @@ class Peer:
         return peer_address(self.spec, "127.0.0.1", tls=wants_tls)
 
     def _named(self, where: str, wants_tls: bool) -> Address:
-        """What is no address is a fault of who named it, and of nobody who could not be reached."""
+        """Returns the named address. A bad address is a usage error, and not a peer that cannot be reached."""
         try:
             return peer_address(self.spec, where, tls=wants_tls, password=self._password())
         except UnreachableError as wrong:
@@ -272,7 +272,7 @@ def peer_options(verb: Verb) -> Verb:
 
 
 def _peer(given: dict[str, Any], context_name: str | None) -> Peer:
-    """What is said on the command line goes before what the context says."""
+    """Returns the peer: the command line goes before the context."""
     current = click.get_current_context()
     said = {name for name in PEER_NAMES if current.get_parameter_source(name) is ParameterSource.COMMANDLINE}
     chosen = choose_context(context_name, says_where=bool(said & {"to", "config_file"}))

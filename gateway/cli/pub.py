@@ -180,7 +180,7 @@ async def _send(peer: Peer, messages: AsyncIterator[Message], wrapping: Wrapping
 
 
 def _known(outcome: str, protocol: str) -> str:
-    """Nobody may take for success what nobody has answered for.
+    """Returns the outcome in words, so that nobody takes for success what no peer has confirmed.
 
     >>> _known("written", "yamp"), _known("confirmed", "hsp")
     ('written: yamp does not confirm', 'confirmed')

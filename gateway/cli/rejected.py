@@ -136,7 +136,7 @@ def _of_frame(history: History, event_id: Position) -> list[Rejection]:
 
 
 def _row(one: Rejection) -> dict[str, Any]:
-    """By both names of the id: verbs that take one call it so, and a row's id is its event id."""
+    """Returns a row with both names of the id: verbs that take one call it so, and a row's id is its event id."""
     said = {name: value for name, value in asdict(one).items() if name != "frame"}
     return {"id": one.event_id, **said, "at": rfc3339(one.at), "bytes": len(one.frame) + one.truncated_bytes}
 

@@ -34,7 +34,7 @@ def screen(said: Document) -> list[str]:
 
 
 def _stages(said: Document) -> Iterator[str]:
-    """What flows, and below it what is left out on the way."""
+    """Yields what flows, and below it what is left out on the way."""
     stages = said["stages"]
     for what, names, width in (("flow", STAGES, 11), ("left out", LOSSES, 12)):
         yield f"{HEADING}{what:<12}" + "".join(f"{name.replace('_', ' '):>{width}}" for name in names)

@@ -142,7 +142,7 @@ class DatagramClient:
             raise UnreachableError(self.peer, why(failed)) from failed
 
     def _check(self) -> None:
-        """What the peer's system said to an earlier datagram."""
+        """Raises what the peer's system said to an earlier datagram."""
         refusal, self._refusal = self._refusal, None
         if refusal is None and (error := self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)):
             refusal = OSError(error, os.strerror(error))
@@ -213,7 +213,7 @@ class DatagramClient:
             self._take(packet)
 
     def _refused(self, refusal: OSError) -> None:
-        """Nobody listens there, or no more: one who waits for an answer is told, else the next to send."""
+        """Notes that nobody listens there. The one that waits for an answer hears it, else the next to send."""
         if self._granted is not None and not self._granted.done():
             self._granted.set_exception(UnreachableError(self.peer, why(refusal)))
         else:

@@ -195,12 +195,12 @@ class QuicClient(DatagramClient):
         self._flush()
 
     def _refused(self, refusal: OSError) -> None:
-        """Nobody listens there: while a connection stands, that may pass."""
+        """Ends the attempt if nobody listens there. While a connection stands, that may pass."""
         if not self._opened.done():
             self._end(UnreachableError(self.peer, why(refusal)))
 
     def _end(self, ended: ClientError) -> None:
-        """Whoever waits for anything is told."""
+        """Tells whoever waits for anything that the connection has ended."""
         if self._ended is not None or self._closing:
             return
         self._ended = ended

@@ -258,7 +258,7 @@ class StreamClient:
             self._abandoned([delivery.event_id], MeshError.UNDELIVERABLE, delivered.detail)
 
     def _abandoned(self, asked: list[str], error: MeshError, why: str) -> None:
-        """Where the session is over, what ended it says more."""
+        """Fails the open requests. If the session is over, the error that ended it says more."""
         if not self._driver.closed:
             self._answered(asked, Answer.error(error, why))
 

@@ -102,7 +102,7 @@ class XmppCarrier(ClientXMPP):
             self.transport.resume_reading()
 
     def _put_out(self, stanza: StanzaBase) -> None:
-        """At once; slixmpp's own queue knows no limit."""
+        """Sends at once: slixmpp's own queue knows no limit."""
         if self.transport is not None and self._cut is None:
             self.send_raw(tostring(stanza.xml, xmlns=self.default_ns, stream=self, top_level=True))
 
@@ -169,7 +169,7 @@ class XmppCarrier(ClientXMPP):
             self.abort()
 
     def _let_go(self) -> None:
-        """Of the tasks that slixmpp keeps."""
+        """Cancels the tasks that slixmpp keeps."""
         self.cancel_connection_attempt()
         if self._run_out_filters is not None:
             self._run_out_filters.cancel()
@@ -198,5 +198,5 @@ class XmppCarrier(ClientXMPP):
 
 
 def _condition(stanza: StanzaBase) -> str:
-    """Of the error, if it is one."""
+    """Returns the condition of the error, if it is one."""
     return str(stanza["error"]["condition"]) if stanza["type"] == "error" else ""

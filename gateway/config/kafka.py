@@ -312,7 +312,7 @@ class KafkaSettings(Section):
         return TopicPlan(count, replication, settings | self._kept(name, own, self._bound(name, own, count)))
 
     def _bound(self, name: TopicName, own: TopicSettings, partitions: int) -> int | None:
-        """How large one partition may get."""
+        """Returns how large one partition may get."""
         together = self.embedded_bytes if self.is_embedded else self.cluster_bytes
         if own.retention_bytes is not None or together is None:
             return own.retention_bytes

@@ -157,7 +157,7 @@ class Endpoint(Section):
 
 
 def _origin(text: str) -> str:
-    """As browsers send it; `null` is what a page from a file sends."""
+    """Checks an origin as browsers send it. `null` is what a page from a file sends."""
     if text not in ("*", "null") and not _ORIGIN.fullmatch(text):
         raise PydanticCustomError("origin", "expected scheme://host[:port], null, or *")
     return text.lower()

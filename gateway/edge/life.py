@@ -145,13 +145,13 @@ class Life:
         return Source(MESH, "", self._config.edge.id, self.epoch)
 
     def _abandon(self, reply: ReplyAddress) -> None:
-        """Who asked hears at once that nobody will answer."""
+        """Tells the requester at once that nobody will answer."""
         frame = mesh_frames.encode(RequestsAbandoned())
         partition = self.publisher.partition_of(reply.request.encode())
         self.publisher.add_run(partition, self._source(), frame, (len(frame),), replies=(reply,))
 
     async def _abandon_left_open(self) -> None:
-        """Of what earlier lives were asked. Nobody waits for it here."""
+        """Abandons the requests that earlier lives were asked. Nobody waits for them here."""
         try:
             for reply in await asyncio.to_thread(self._clients.left_open, self._config, self.epoch):
                 self._abandon(reply)

@@ -86,5 +86,5 @@ def records_since(config: Config, topic: str, partition: int, since_ms: int, sec
 
 
 def _complain(error: KafkaError) -> None:
-    """Of a connection: it goes on by itself."""
+    """Logs an error of a connection, which goes on by itself."""
     library.info("%s", error.str())

@@ -118,5 +118,5 @@ def _not_taken(error: KafkaError) -> NotTaken:
 
 
 def _complain(error: Any) -> None:
-    """Of the connection, not of a record: it goes on by itself."""
+    """Logs an error of the connection, not of a record. The connection goes on by itself."""
     log.info("%s", error.str())

@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 RESUME_SHARE = 0.5
 """Listeners that stopped go on when so much of the bound is free again; less would flap."""
 RUN_BYTES = 256
-"""What the one who waits for a run costs here. Without it a million frames of one byte would weigh a megabyte."""
+"""Charged for each run, for its callback. Without it a million frames of one byte would weigh a megabyte."""
 SETTLE_SECONDS = 0.1
 """How long a result may wait to be looked at that nobody waits for, if no record leaves before."""
 
@@ -280,7 +280,7 @@ class RawPublisher:
     # -- closing records ---------------------------------------------------------------------------------------
 
     def _schedule(self) -> None:
-        """At the end of this turn of the loop, or when the last records left long enough ago."""
+        """Lets records leave at the end of this turn of the loop, or when the last ones left long enough ago."""
         self._scheduled = True
         if self._due <= self._loop.time():
             self._loop.call_soon(self._leave)

@@ -77,7 +77,7 @@ class LocalMesh:
             self._end(asked=stop.is_set())
 
     def _end(self, *, asked: bool) -> None:
-        """Who pressed Ctrl-C is told at once: an edge lets its sessions end, and the broker closes its files."""
+        """Ends the parts, and says so at once: an edge lets its sessions end, and the broker closes its files."""
         try:
             if asked:
                 kept = f"state stays in {self._config.state_dir}; the next up goes on from it"
@@ -207,7 +207,7 @@ def _answers(address: HostPort) -> bool:
 
 
 def _check_ports(config: Config) -> None:
-    """Who has to ask a part where it is cannot ask it for its port."""
+    """Requires known ports: a part whose address must be asked for cannot be asked."""
     own = {"edge.management": config.edge.management, "router.management": config.router.management}
     expected = "expected a port from 1 to 65535: `up` looks there for whether the part is ready"
     if faults := [Fault(str(config.path), setting, expected) for setting, at in own.items() if at.port == 0]:
@@ -215,7 +215,7 @@ def _check_ports(config: Config) -> None:
 
 
 def _as_bound(config: Config) -> Config:
-    """With the ports that the edge's listeners have where the configuration leaves them open."""
+    """Returns the configuration with the ports that the edge's listeners were given."""
     if all(one.address.port for one in config.listeners):
         return config
     found = live.edge_parts(config)[0].json("/listeners")

@@ -74,7 +74,7 @@ def _subscribe(sock: socket.socket, address: tuple[str, int], identity: GatewayI
 
 
 def _comes_back(sock: socket.socket, mark: bytes) -> bool:
-    """As it was sent or signed again, as the listener has it."""
+    """Returns True if the probe comes back, as it was sent or signed again."""
     try:
         while mark not in sock.recv(2048):  # a late answer to an earlier hello
             pass

@@ -52,7 +52,7 @@ def what_happened(text: str) -> str:
 
 
 def _message(line: str) -> str:
-    """Of a line of a log in JSON."""
+    """Returns the message in a line of a log in JSON."""
     try:
         return str(json.loads(line)["message"])
     except (ValueError, TypeError, KeyError):
@@ -172,7 +172,8 @@ class Processes:
             self.record.unlink(missing_ok=True)
 
     def _is_ours(self) -> bool:
-        """Where another supervisor was found alive, the record is what its mesh is known by."""
+        """Returns True if the record is ours. The mesh is known by another supervisor's record if that was found
+        alive."""
         record = MeshRecord.read(self.record)
         return record is not None and record.supervisor.pid == os.getpid()
 

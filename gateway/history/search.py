@@ -15,7 +15,7 @@ from gateway.history.topics import Scan
 from gateway.topics.records import Record
 
 OVERTAKEN_US = 1_000_000
-"""By no more than this."""
+"""The largest time by which records of one batch overtake each other."""
 
 
 class Told(NamedTuple):

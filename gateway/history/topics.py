@@ -110,7 +110,7 @@ class History:
 
 
 def _oldest(records: list[Record], unfinished: set[int]) -> int:
-    """From this time on nothing is missing: no partition of which more is left has been read so far back."""
+    """Returns the time from which nothing is missing: no unfinished partition has been read so far back."""
     first: dict[int, int] = {}
     for record in records:
         if record.partition in unfinished:
@@ -161,7 +161,7 @@ class Scan:
             yield record
 
     def _leave_what_is_read(self) -> None:
-        """By position, not by record: compaction and transactions leave offsets without one."""
+        """Leaves partitions by position, not by record: compaction and transactions leave offsets without one."""
         for one in [one for one, span in self._left.items() if self._consumer.position(one) >= span.end]:
             self._done(one)
 

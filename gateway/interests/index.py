@@ -250,10 +250,10 @@ def _arrange(interests: list[Interest], at_us: int) -> Found:
 
 
 def _in_order(members: dict[str, Interest]) -> tuple[Interest, ...]:
-    """By subscriber: not by who came first, which differs between two copies of one table."""
+    """Returns the members by subscriber, and not by who came first: that differs between two copies of one table."""
     return tuple(members[subscriber] for subscriber in sorted(members))
 
 
 def _preference(interest: Interest) -> tuple[bool, int, str]:
-    """Of a subscriber's overlapping interests the one that lives longest stands for all."""
+    """Orders a subscriber's overlapping interests: the one that lives longest stands for all."""
     return interest.expires_at is None, interest.expires_at or 0, interest.pattern

@@ -238,7 +238,7 @@ def _listener(changes: Changes, edge: str, listener: str, protocol: str) -> dict
 
 
 def _pairs(changes: Changes) -> list[dict[str, Any]]:
-    """From which protocol to which, the busiest first: how long from receipt at an edge to delivery."""
+    """Returns the latency from receipt to delivery for each pair of protocols, the busiest first."""
     pairs = dict.fromkeys(
         (one.labels["from"], one.labels["to"]) for one in changes.of("end_to_end_duration_seconds_count")
     )
@@ -256,7 +256,7 @@ def _pair(changes: Changes, origin: str, to: str) -> dict[str, Any]:
 
 
 def _lag(changes: Changes, now: float) -> dict[str, float | None]:
-    """What waits, and where."""
+    """Returns what waits, and where."""
     committed = changes.latest("last_commit_timestamp_seconds")
     return {
         "raw_records": changes.now("source_lag_records"),
@@ -271,7 +271,7 @@ def _lag(changes: Changes, now: float) -> dict[str, float | None]:
 
 
 def _rejected(changes: Changes) -> list[dict[str, Any]]:
-    """At the edges and in the router together, by reason: what is refused most now first."""
+    """Returns the refusals at the edges and in the router together, by reason: the most frequent first."""
     edges = changes.rates(["rejected_frames_total"], "reason")
     router = changes.rates(["frames_total"], "reason", lambda labels: labels["outcome"] == "rejected")
     rows = [

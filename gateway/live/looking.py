@@ -52,7 +52,7 @@ class Looking:
 
 
 def _ask(tell: Tell) -> Samples | str:
-    """What it said, or why it said nothing."""
+    """Returns what the part said, or why it said nothing."""
     try:
         return samples_of(tell())
     except (SetupError, ValueError) as silent:

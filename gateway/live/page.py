@@ -164,7 +164,7 @@ class Viewing:
 
 
 def _row(row: Row) -> dict[str, Any]:
-    """What of it is text can be read and searched for; and no more than a line can show."""
+    """Returns a row whose text can be read and searched for, and no more than a line can show."""
     data = UNSHOWN.sub("·", row.data[: 4 * SHOWN_CHARACTERS].decode(errors="backslashreplace"))
     return {
         "id": row.id,

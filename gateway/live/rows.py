@@ -83,7 +83,7 @@ def raw_rows(record: Record) -> Iterator[Row]:
 
 
 def _claimed_node(frame: RawFrame) -> str:
-    """What a datagram says of itself; nobody has judged it yet."""
+    """Returns what a datagram says of itself; nobody has judged it yet."""
     spec = protocols().get(frame.source.protocol)
     return "" if spec is None else spec.claimed_node(frame.data)
 

@@ -100,7 +100,7 @@ def _put_edge(graph: Graph, edge: EdgeNow, interests: Sequence[Interest], most_p
 
 
 def _wishes(edge: str, interests: Iterable[Interest]) -> dict[str, list[Interest]]:
-    """By session."""
+    """Returns the interests by session."""
     found: dict[str, list[Interest]] = {}
     for interest in interests:
         if interest.edge == edge and interest.session:
@@ -125,7 +125,7 @@ def _put_peers(
 
 
 def _put_away(graph: Graph, listener: str, interests: Iterable[Interest], peers: Iterable[Peer]) -> None:
-    """Who wants something and has no session now: nodes behind datagrams, and those that are owed what they miss."""
+    """Adds the subscribers without a session now: nodes behind datagrams, and those that are owed what they miss."""
     here = {peer["session"] for peer in peers}
     nodes: dict[str, list[Interest]] = {}
     for interest in interests:

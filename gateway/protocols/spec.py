@@ -166,7 +166,7 @@ class FromEvent(Protocol[OptionsT_contra]):
 
 class DedupKey(Protocol[OptionsT_contra]):
     def __call__(self, event: Event, options: OptionsT_contra, /) -> str | None:
-        """What makes a repeat of this event the same event; None where the protocol has nothing of the kind."""
+        """Returns the key by which a repeat is the same event; None if the protocol has no such key."""
 
 
 class AwaitsConfirmation(Protocol[OptionsT_contra]):

@@ -137,7 +137,7 @@ class Management:
 
 
 def _unknown(host: str) -> Answer:
-    """What somebody hears whose browser may have been led here by a stranger's name."""
+    """Answers a browser that a stranger's name may have led here."""
     why = f"this address answers to an IP address, to a name without a domain, and to management_hosts; not to {host!r}"
     return json_answer(HTTPStatus.FORBIDDEN, {"error": why})
 

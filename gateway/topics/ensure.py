@@ -124,7 +124,7 @@ def _state(config: Config, name: TopicName, found: TopicMetadata | None) -> Topi
 
 
 def _wait_until(admin: AdminClient, config: Config, is_settled: Callable[[TopicState], bool]) -> list[TopicState]:
-    """Until the brokers tell so of every topic."""
+    """Waits until the brokers say so of every topic."""
     deadline = time.monotonic() + SETTLE_SECONDS
     while True:
         states = _states(admin, config)

@@ -154,7 +154,7 @@ class Audit:
         return [tuple(row)[1:] for row in rows]
 
     def _changes(self, destinations: set[str]) -> dict[str, list[int]]:
-        """When the interests of these destinations changed."""
+        """Returns when the interests of these destinations changed."""
         if not destinations:
             return {}
         changed = self.tables.judged.select("logged_at", F.explode("touched").alias("destination"))

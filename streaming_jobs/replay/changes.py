@@ -40,7 +40,7 @@ def differing(then: Event, today: Event) -> tuple[str, ...]:
 
 
 def _untraced(event: Event) -> Event:
-    """Whether it is traced is no part of what it says."""
+    """Returns the event without its trace, which is no part of what it says."""
     if TRACEPARENT not in event.headers:
         return event
     return replace(event, headers={name: said for name, said in event.headers.items() if name != TRACEPARENT})

@@ -92,7 +92,7 @@ class CountFile:
         self._words = memoryview(self._map).cast("Q")
 
     def _open(self) -> mmap.mmap:
-        """What is not a whole file of this layout is begun anew: an older build's, or a creation cut short."""
+        """Opens the file. One that is not whole is made anew: an older build's, or a creation cut short."""
         if os.fstat(self._file).st_size != _FILE_BYTES or os.pread(self._file, _WORD, 0) != _BEGIN:
             os.ftruncate(self._file, 0)
             os.posix_fallocate(self._file, 0, _FILE_BYTES)  # a hole on a full disk would end us with SIGBUS
@@ -128,7 +128,7 @@ class CountFile:
         return is_new
 
     def _place(self, series: Series, slot: int) -> int:
-        """Where a series is counted. A new one's name is in force with the slot that says so."""
+        """Returns where a series is counted. A new one's name is in force with the slot that says so."""
         if (known := self._places.get(series)) is not None:
             return known
         line = json.dumps(series).encode() + b"\n"

@@ -171,7 +171,7 @@ class RouterMetrics:
 
 
 class _Counted(Collector):
-    """What the workers have counted, and what follows from it together with what was observed."""
+    """Collects what the workers have counted, and what follows from it together with what was observed."""
 
     def __init__(self, metrics: RouterMetrics, protocols: Sequence[str]) -> None:
         self._metrics = metrics
@@ -206,7 +206,7 @@ class _Counted(Collector):
         yield self._watermark_lag(lanes)
 
     def _memory(self, of_lanes: Mapping[str, Mapping[Series, int]]) -> Iterator[Metric]:
-        """What the lanes' workers know and have dropped as repeats."""
+        """Yields what the lanes' workers know and have dropped as repeats."""
         duplicates = _family("duplicates", "Frames dropped as repeats", ("lane",))
         ids = _gauge("known_ids", "Message ids that a repeat would be known by", ("lane",))
         sizes = _gauge("known_ids_bytes", "Memory of the worker's table of message ids", ("lane",))
@@ -261,7 +261,7 @@ def _protocols(config: Config) -> list[str]:
 
 
 def _series_from_the_start(protocols: Sequence[str]) -> dict[Series, int]:
-    """At zero before anything was counted: an increase from nothing is none, and alarms look at increases."""
+    """Returns the series at zero before anything was counted, because alarms look at increases."""
     zeros: dict[Series, int] = {}
     for protocol in protocols:
         passed = (Stage.DECODE, ACCEPTED), (Stage.MATCH, EVENT), (Stage.MATCH, CONTROL), (Stage.DELIVER, ROUTED)

@@ -144,5 +144,5 @@ def _subscriber(event: Event) -> str:
 
 
 def _address(work: Work) -> tuple[str, str]:
-    """Where the packet came from: a listener of ours, and the peer's host and port."""
+    """Returns where the packet came from: a listener of ours, and the peer's host and port."""
     return work.raw.source.listener, work.raw.source.peer

@@ -285,7 +285,7 @@ class RowFunctions:
             work.answer_error(work.requester(event), error, refused.detail, headers)
 
     def _request(self, work: Work, event: Event) -> None:
-        """To one server of the subject: the same one for a retry."""
+        """Sends a request to one server of the subject: the same one for a retry."""
         retry = f"{event.node}:{event.message_id}"
         server = self._state.table.server(event.subject, retry, event.received_at, self._may_be_asked)
         if server is None:
@@ -308,7 +308,10 @@ class RowFunctions:
         return self._state.permissions.may_be_asked(server.node, server.listener, subject)
 
     def _unserved(self, work: Work, event: Event) -> None:
-        """Nobody serves it. Where calls may be events and somebody subscribes, it is one and no answer is owed."""
+        """Handles a request that nobody serves.
+
+        If calls may be events and somebody subscribes, it is an event and no answer is owed.
+        """
         destinations = self._fanout.find(event)
         if not (destinations and self._state.protocol(event.protocol).calls_may_be_events):
             refused = Rejected(Reason.NO_RESPONDER, f"nobody serves {event.subject}")

@@ -72,7 +72,8 @@ class Work:
             self.refused = refused.reason
 
     def _named_source(self) -> Source:
-        """With the node that a datagram names: whose keys to look at, or whose name is being used."""
+        """Returns the source with the node that a datagram names: whose keys to look at, or whose name is being
+        used."""
         source = self.raw.source
         spec = None if source.session else self.state.protocols.get(source.protocol)
         return source if spec is None else replace(source, node=spec.claimed_node(self.raw.data))

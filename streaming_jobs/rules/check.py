@@ -172,7 +172,7 @@ def _fed_by(spark: SparkSession, source: Compiled, rules: Sequence[Compiled]) ->
 
 
 def _may_see(spark: SparkSession, rule: str, subject: str | None, reading: Reading) -> bool:
-    """Whether an event of a rule can pass the conditions. What is not known of it may be anything."""
+    """Returns True if an event of a rule can pass the conditions. What is not known of it may be anything."""
     known = _known_of(rule, subject)
     decided = [one for one in reading.conditions if one.columns <= known.keys() and "origin" not in one.sql]
     if not decided:
@@ -184,7 +184,7 @@ def _may_see(spark: SparkSession, rule: str, subject: str | None, reading: Readi
 
 
 def _known_of(rule: str, subject: str | None) -> dict[str, str]:
-    """What is certain of any event of a rule, as SQL (see `rule_event`). Its node, body and time are not."""
+    """Returns what is certain of any event of a rule, as SQL (see `rule_event`). Its node, body and time are not."""
     nothing = ("listener", "edge", "session", "peer", "message_id", "correlation", "key_id")
     known = {
         **dict.fromkeys(nothing, "''"),

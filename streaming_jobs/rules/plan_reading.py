@@ -95,7 +95,7 @@ def subjects(plan: Any) -> list[str | None]:
 
 
 def _values(plan: Any, expression_id: Any) -> Iterator[str | None]:
-    """Of the column with this id: followed down to where it is made."""
+    """Yields the values of the column with this id, followed down to where it is made."""
     kind = _kind(plan)
     if kind in ("Project", "Aggregate"):
         made = plan.projectList() if kind == "Project" else plan.aggregateExpressions()

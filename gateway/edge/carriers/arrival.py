@@ -160,7 +160,7 @@ class Arrival(asyncio.BufferedProtocol):
             carrier.connection_made(transport)
 
     def _make_carrier(self) -> Carrier | None:
-        """From here on the carrier answers for the place."""
+        """Makes the carrier, which holds the place of the connection from here on."""
         standing, self._standing = self._standing, None
         if self._timer is not None:
             self._timer.cancel()

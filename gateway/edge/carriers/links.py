@@ -123,7 +123,7 @@ class LinkKeeper:
             await asyncio.sleep(back_off.rest())
 
     def _redirect(self) -> Address | None:
-        """Where the last session's peer sent us, if we may go there: never from TLS to a connection without."""
+        """Returns where the last session's peer sent us, if we may go there: never from TLS to a connection without."""
         end = self._connection.end if self._connection is not None else None
         if end is None or end.reason != "redirect":
             return None
@@ -137,7 +137,7 @@ class LinkKeeper:
     # -- dialling ----------------------------------------------------------------------------------------------
 
     async def _dial(self, address: Address) -> None:
-        """Until the transport stands; then the carrier goes on by itself, and `left` tells of its end."""
+        """Dials until the transport stands. Then the carrier goes on by itself, and `left` reports its end."""
         self._connection = None
         limit = self._sessions.limits(self.link.name).handshake_seconds
         deadline = self._loop.time() + limit
@@ -195,7 +195,7 @@ class LinkKeeper:
 
 
 class _LinkStanding(Standing):
-    """Also tells its link when the session opens."""
+    """Notifies its link when the session opens, beside counting."""
 
     def __init__(self, metrics: ListenerMetrics, on_open: Callable[[], None]) -> None:
         super().__init__(metrics)

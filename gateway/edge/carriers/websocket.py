@@ -240,8 +240,11 @@ def dialling(address: Address, frame_bytes: int, *, text: bool) -> ClientProtoco
 
 
 def _largest(frame_bytes: int, *, text: bool) -> tuple[int | None, int]:
-    """Of a message, and of a fragment of one. A text is kept until it is whole; in a stream of bytes what comes is
-    consumed, and it is the protocol that knows where a frame ends."""
+    """Returns the largest message, and the largest fragment of one.
+
+    A text is kept until it is whole. In a stream of bytes the protocol knows where a frame ends, and what comes is
+    consumed.
+    """
     fragment_bytes = max(frame_bytes, BATCH_BYTES) + MESSAGE_HEAD_BYTES
     return fragment_bytes if text else None, fragment_bytes
 

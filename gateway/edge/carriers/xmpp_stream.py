@@ -75,7 +75,7 @@ class ComponentStream(ComponentXMPP):
         self._let_go()
 
     def _let_go(self) -> None:
-        """Of the tasks that slixmpp keeps."""
+        """Cancels the tasks that slixmpp keeps."""
         self.cancel_connection_attempt()
         if self._run_out_filters is not None:
             self._run_out_filters.cancel()

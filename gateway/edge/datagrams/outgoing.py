@@ -60,8 +60,10 @@ class DatagramsOut:
         self._over(len(self._waiting), "the edge ended first")
 
     def _try(self, datagrams: Sequence[Datagram[Any]]) -> tuple[int, str]:
-        """How many, from the first, are over, and what was in the way if that is an error. None: they have to wait,
-        and it is watched for how long."""
+        """Returns how many datagrams, from the first, are over, and what was in the way if that is an error.
+
+        None are over if they have to wait; it is watched for how long.
+        """
         try:
             return self._sending.send(datagrams), ""
         except NoAddress:

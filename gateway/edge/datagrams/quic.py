@@ -49,7 +49,7 @@ TOKEN_BYTES = 4
 
 @dataclass(slots=True)
 class _Known:
-    """What the listener remembers of a connection. `ids`: those it is known by."""
+    """The listener's memory of a connection. `ids` are the ids it is known by."""
 
     peer: QuicPeer
     source: Source

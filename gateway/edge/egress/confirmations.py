@@ -64,7 +64,7 @@ class HeldAnswers(Generic[HeldT]):
         self._told: dict[str, dict[tuple[str, int], bool]] = {}
 
     def __len__(self) -> int:
-        """How many wait."""
+        """Returns how many answers wait."""
         return len(self._answers)
 
     def hold(self, ticket: str, held: HeldT, needed: int, until: float) -> list[Released[HeldT]]:

@@ -177,7 +177,7 @@ class Dispatch:
                 return
 
     def _pieces(self, offset: int, record: EgressRecord) -> Iterable[Run | Entry]:
-        """What is new of a record. Where an earlier life may have handled it, each delivery is asked about."""
+        """Yields what is new of a record. If an earlier life may have handled it, each delivery is looked up."""
         new = self._ledger.begin(record)
         return new if self._past.may_know(offset) else self._plans.pieces(new)
 
@@ -229,7 +229,9 @@ class Dispatch:
             self._deliver(offset, record, group, awaited)
 
     def _awaited(self, offset: int, record: Deliver) -> Awaited | None:
-        """What is told to who waits is as much a part of the record as its outcomes: it is open until it is durable.
+        """Counts the deliveries of a record for whoever waits for it.
+
+        The confirmation is as much a part of the record as its outcomes: it is open until it is durable.
 
         It is sessions that confirm: a node that is away has none, and is not waited for.
         """
@@ -314,7 +316,7 @@ class Dispatch:
             self._send(listener)
 
     def _send(self, listener: str) -> None:
-        """With one call where the system can: what leaves together costs less than one by one."""
+        """Sends what waits with one call if the system can: that costs less than one by one."""
         leaving, told = self._leaving.pop(listener), partial(self._sent, listener)
         socket = self._datagrams.get(listener)
         try:
@@ -359,7 +361,7 @@ def _chosen(released: Released[tuple[int, Deliver]]) -> tuple[int, Deliver]:
 
 
 def _handed(offset: int, record: Deliver, group: Group, awaited: Awaited | None, owed_to: str = "") -> HandedDelivery:
-    """By place, in the order of the fields: by name it takes twice as long."""
+    """Makes a delivery, by position in the order of the fields: by name it takes twice as long."""
     position = record.position
     return HandedDelivery(
         record.event_id,

@@ -61,8 +61,10 @@ class Receiving(Hashable, Protocol):
 
 @dataclass(slots=True)
 class _Arrival:
-    """What another edge owes of one raw partition is on its way here; `held`: what came meanwhile and goes behind it.
-    `over` is told when that is done."""
+    """Waits for what another edge owes of one raw partition.
+
+    `held` is what came meanwhile and goes behind it. `over` is called when that is done.
+    """
 
     move: str
     until: float
@@ -77,7 +79,7 @@ Later = Callable[[float, Callable[[], None]], object]
 
 @dataclass(slots=True)
 class _Debt:
-    """To one node. `away_until`: counts while there is no connection."""
+    """Everything that is owed to one node. `away_until` counts while there is no connection."""
 
     away_until: float
     connection: Receiving | None = None
@@ -98,14 +100,16 @@ class _Debt:
         return len(self.given) - len(self.returned) < (1 if self.suspicion.is_wary else GIVEN_AT_ONCE)
 
     def take_back(self) -> None:
-        """What was given, and is not over, stands where it stood. A session that still says what became of it is not
-        heard: it is another's by then."""
+        """Puts open deliveries back where they stood.
+
+        What the old session still says of them is ignored: they belong to another session by then.
+        """
         self.waiting.extendleft(reversed(self.given.values()))
         self.given.clear()
         self.returned.clear()
 
     def release(self, partition: int) -> None:
-        """What was held goes on."""
+        """Lets go what was held."""
         if (arrival := self.arrivals.pop(partition, None)) is not None:
             self.waiting.extend(arrival.held)
             arrival.over()

@@ -19,7 +19,7 @@ class Tickets(Generic[HeldT]):
         self._held: dict[str, HeldT] = {}
 
     def __len__(self) -> int:
-        """How many wait."""
+        """Returns how many answers wait."""
         return len(self._held)
 
     def applied(self, ticket: str, partition: int) -> HeldT | None:

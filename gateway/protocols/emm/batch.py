@@ -95,7 +95,7 @@ def prove(packets: Sequence[bytes], scans: Sequence[Places | None], keys: KeyMem
 
 
 def _prove_signature(packet: bytes, tag: int, signature: int, known: _Known) -> Proof | Rejected | None:
-    """Of a packet that has one, and maybe an HMAC before it."""
+    """Proves a packet that has a signature, and maybe an HMAC before it."""
     key = known.key
     signed = packet[: (tag or signature) - 2]
     if tag:

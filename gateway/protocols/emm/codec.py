@@ -91,7 +91,7 @@ def _canonical_field(item: Field) -> Field:
 
 
 def _sorted(fields: Iterable[Field]) -> list[Field]:
-    """By type; equal ones keep their order."""
+    """Returns the fields by type; equal ones keep their order."""
     return sorted(fields, key=lambda item: item.type)
 
 

@@ -181,7 +181,7 @@ class _Known(NamedTuple):
 
 
 class _Proofs(NamedTuple):
-    """What the one loop over the packets finds. `wrong` has the places of those that are not proven."""
+    """The proofs that the one loop over the packets finds. `wrong` has the places of those that are not proven."""
 
     flows: list[bytes]
     bodies: list[bytes]

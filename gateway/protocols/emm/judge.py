@@ -70,7 +70,7 @@ def _unauthenticated(packet: Packet, options: EmmOptions) -> Verdict:
 
 
 def _named_keys(packet: Packet, keys: KeyRing) -> tuple[Key, ...]:
-    """By (NODE ID, Auth Key ID); without the latter the node's default keys."""
+    """Returns the keys of (NODE ID, Auth Key ID); without the latter the node's default keys."""
     return keys.named(packet.value(FieldType.NODE_ID) or b"", packet.value(FieldType.AUTH_KEY_ID))
 
 
@@ -84,7 +84,7 @@ def _check_hmac(named: tuple[Key, ...], signed: bytes, tag: bytes, received_at: 
 def _check_signature(
     packet: Packet, signed: bytes, signature: bytes, received_at: int, options: EmmOptions, keys: KeyRing
 ) -> Verdict:
-    """With the key the packet brings (13), which takes precedence for this packet, else with the one it names."""
+    """Verifies the signature. The key that the packet brings (13) takes precedence over the one it names."""
     public = packet.value(FieldType.PUBLIC_KEY)
     if public is None:
         known = tuple(key for key in _named_keys(packet, keys) if key.ed25519 is not None)

@@ -133,7 +133,7 @@ def check_name(name: str) -> None:
 
 
 def _capabilities(data: tuple[Field, ...]) -> tuple[str, bytes]:
-    """Of a hello: its first binary field, whatever else it says."""
+    """Returns the content of a hello: its first binary field, whatever else it says."""
     blob = next(item.value for item in data if item.type == FieldType.BINARY)
     return BINARY if capabilities(blob) is None else JSON, blob
 
@@ -178,7 +178,10 @@ def _goes_verbatim(event: Event, target: Target, options: EmmOptions, env: Env) 
 
 
 def _is_signed_by(identity: GatewayIdentity | None, event: Event) -> bool:
-    """As `from_event` signs: what is compressed, or was encrypted, is another's doing with the same key."""
+    """Returns True if this gateway's `from_event` produced the packet.
+
+    It never compresses or encrypts, so such a packet came from another holder of the key.
+    """
     named = identity is not None and event.node == node_text(identity.node)
     proven = event.auth is not Auth.NONE and FOREIGN_KEY_HEADER not in event.headers
     return named and proven and not event.raw[FLAGS_OFFSET] & (Flag.ENCRYPTED | Flag.COMPRESSED)

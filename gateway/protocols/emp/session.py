@@ -143,7 +143,7 @@ class EmpSession(Session):
         return pos
 
     def _emit(self, pos: int) -> None:
-        """What was received up to `pos`, and not left out, goes to the log."""
+        """Sends what was received up to `pos`, and not left out, to the log."""
         frames, lengths = self._run.cut(self._buffer, pos)
         if lengths:
             self._act(FramesReceived(frames, lengths))
@@ -242,7 +242,7 @@ class EmpSession(Session):
     }
 
     def _learn(self, content: Content) -> None:
-        """What the peer has used itself may be sent to it."""
+        """Notes what the peer has used itself: that may be sent to it."""
         learned: dict[str, Fact] = {}
         if content.envelope is not None:
             learned["envelope"] = True

@@ -102,7 +102,7 @@ class HspSession(OutgoingSession):
         return pos
 
     def _emit(self, pos: int) -> None:
-        """What was received up to `pos`, and not left out, goes to the log."""
+        """Sends what was received up to `pos`, and not left out, to the log."""
         frames, lengths = self._run.cut(self._buffer, pos)
         if lengths:
             self._act(FramesReceived(frames, lengths, self._owe(bytes(self._run_acks))))
@@ -277,7 +277,8 @@ class HspSession(OutgoingSession):
         self._act(FrameRefused(Reason.MALFORMED, "the correlation is that of an open request"))
 
     def _log_named(self, name: str, subject: str, raw: bytes, pos: int, said: bytes = b"") -> bool:
-        """By itself, with the name of the request it opens or cancels; `said` when it is logged."""
+        """Logs a frame by itself, with the name of the request it opens or cancels. `said` goes out when it is
+        logged."""
         self._emit(pos)
         named = ReplyAddress.naming(name, subject, self.protocol)
         self._act(FramesReceived(raw, (len(raw),), self._owe(said), (named,)))

@@ -113,7 +113,7 @@ class LayerOne(Session):
         return len(buffer)
 
     def _refuse_long(self, head: bytes) -> None:
-        """What it lacks is splitting; if the id stands in its head, the peer hears that."""
+        """Refuses a message that should have been split. If the id stands in its head, the peer hears that."""
         self._act(FrameRefused(Reason.TOO_LARGE, f"a message of more than {self.options.line_bytes} bytes"))
         try:
             message = transmission.decode(head[: head.rfind(b";") + 1])

@@ -124,7 +124,7 @@ def is_interest_call(call: Call) -> bool:
 
 
 def _interest_body(parameters: list[Any]) -> bytes:
-    """As many parameters as the call may have get their names; the mesh refuses what is wrong with them."""
+    """Names as many parameters as the call may have. The mesh refuses what is wrong with them."""
     if len(parameters) > 2:
         return to_json(parameters)
     return to_json(dict(zip(_INTEREST_NAMES, parameters, strict=False)))

@@ -202,7 +202,7 @@ class WolpertingerSession(TrustingSession):
     # -- the log -----------------------------------------------------------------------------------------------
 
     def _log(self, data: bytes, receipt: Receipt, replies: tuple[ReplyAddress, ...]) -> None:
-        """On its own, for it answers something; what came before it goes first."""
+        """Logs a message on its own, because it answers something. What came before it goes first."""
         self._log_run()
         self._run.add(data, receipt)
         self._log_run(replies)

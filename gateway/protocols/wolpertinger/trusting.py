@@ -35,7 +35,7 @@ class TrustingSession(LayerOne):
 
     @abstractmethod
     def _log_run(self) -> None:
-        """What was received so far goes to the log."""
+        """Sends what was received so far to the log."""
 
     def _started(self, now: float) -> None:
         if self.settings.dialled:
@@ -43,7 +43,7 @@ class TrustingSession(LayerOne):
         self._settle(now)
 
     def _settle(self, now: float) -> None:
-        """What has been proven so far takes effect."""
+        """Puts into effect what has been proven so far."""
         if not self.opened and self._login.done and self.trust >= self.options.require_trust:
             self._open(now)
         if self.opened and self._node:

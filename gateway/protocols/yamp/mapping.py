@@ -106,7 +106,7 @@ def _headers(frame: UserFrame) -> Mapping[str, str]:
 
 
 def _trail(frame: UserFrame) -> Mapping[str, str]:
-    """What a mesh has written into the uid of an event that came over a link."""
+    """Returns what a mesh has written into the uid of an event that came over a link."""
     trail = from_uid(frame.uid) if isinstance(frame, UserEvent | Request) else None
     return trail.headers() if trail else NO_HEADERS
 
