@@ -28,8 +28,7 @@ from gateway.edge.carriers.peer import Identity, Peer
 from gateway.edge.carriers.reading import Gate, Hold, Spending, Throttle
 from gateway.edge.mesh import Mesh
 from gateway.edge.metrics import ListenerMetrics
-from gateway.edge.receive_progress import ReceiveProgress
-from gateway.edge.send_queue import SendQueue
+from gateway.edge.outbox import Outbox
 from gateway.edge.session_log import SessionLog
 from gateway.edge.session_timer import SessionTimer
 from gateway.edge.terms import Terms
@@ -55,7 +54,7 @@ from gateway.protocols.actions import (
 )
 from gateway.protocols.session import Session
 from gateway.protocols.spec import Options
-from gateway.raw_log.frames import ReplyAddress, Source
+from gateway.raw_log.frames import Source
 from gateway.raw_log.mesh_frames import SessionOpened
 from gateway.reasons import MeshError, Reason
 
@@ -78,29 +77,32 @@ class Connection:
         self._metrics = metrics
         self.number = 0
         source = Source(session.protocol, terms.listener, mesh.edge, mesh.epoch, 0, peer.address, peer.node, peer.auth)
-        self._session_log = SessionLog(mesh.publisher, source)
+        self.session_log = SessionLog(mesh.publisher, source)
         self.connected_at = time.time()
-        self.received_frames = self.delivered_frames = self.pending = self._unlogged = 0
+        self.received_frames = self.delivered_frames = self.pending = 0
         self.end: Terminated | None = None
         self._override: Terminated | None = None
+        self._unlogged = 0
         self._timer = SessionTimer(self._look_at_time)
         self._pump_is_due = False
-        self._queue = SendQueue(session, carrier, mesh.memory)
+        self._outbox = Outbox(session, carrier, mesh.memory)
         self._admission = Admission(self.leave, peer.proofs, must_log_in=terms.require_login)
-        self._gate = Gate(carrier.pause_reading, carrier.resume_reading)
-        self._progress = ReceiveProgress(self._loop.time())
+        self.gate = Gate(carrier.pause_reading, carrier.resume_reading)
+        self._has_heard = False
+        self._buffered = 0
+        self._progress_at = self._loop.time()
         self._spending = Spending(self._loop.time)
         self.use(terms.limits)
 
     @property
     def source(self) -> Source:
-        return self._session_log.source
+        return self.session_log.source
 
     def use(self, limits: Limits) -> None:
         """Puts new limits into force."""
         self.terms = replace(self.terms, limits=limits)
         self._spending.throttle = Throttle(limits, self._loop.time())
-        self._queue.use(limits.queue_bytes)
+        self._carrier.limit_writes(2 * limits.queue_bytes, limits.queue_bytes)
 
     # -- from the carrier --------------------------------------------------------------------------------------
 
@@ -115,18 +117,24 @@ class Connection:
     def receive(self, data: bytes | memoryview, now: float) -> None:
         self._metrics.received_bytes.inc(len(data))
         self._mesh.memory.count(len(data))
+        self._has_heard = True
         self._spending.bytes += len(data)
         self.session.receive(data, now)
-        self._progress.received(len(data), self.session.buffered_bytes, now)
+        buffered = self.session.buffered_bytes
+        if buffered < self._buffered + len(data):  # something whole was in it
+            self._progress_at = now
+        self._buffered = buffered
         self.pump()
 
     def account(self, seconds: float) -> None:
         """Charges the session for what a read has brought, and for the time that it took: the rest is read later."""
-        seconds = self._spending.charge(seconds, self.session.control_frames)
-        self.session.control_frames = 0
-        if seconds and self.end is None:
-            self._metrics.throttled_seconds.inc(seconds)
-            self._gate.hold_for(seconds, Hold.RATE)
+        session = self.session
+        pause_seconds = self._spending.charge(seconds, session.control_frames)
+        session.control_frames = 0
+        if pause_seconds and self.end is None:
+            self._metrics.throttled_seconds.inc(pause_seconds)
+            self.gate.hold(Hold.RATE)
+            self._loop.call_later(pause_seconds, self.gate.release, Hold.RATE)
 
     def receive_eof(self) -> None:
         self.session.receive_eof()
@@ -157,30 +165,23 @@ class Connection:
             self.session.drain(self._loop.time(), None, why)
         self.fail(why, detail)
 
-    def peer_reads_not(self) -> None:
-        self._gate.hold(Hold.UNREAD)
-
-    def peer_reads_again(self) -> None:
-        self._gate.release(Hold.UNREAD)
-
     # -- from the mesh -----------------------------------------------------------------------------------------
 
     def hold(self) -> None:
         """Stops reading: the raw log takes no more at present."""
-        self._gate.hold(Hold.LOG_FULL)
+        self.gate.hold(Hold.LOG_FULL)
 
     def release(self) -> None:
         self.session.excuse_silence(self._loop.time())
-        self._gate.release(Hold.LOG_FULL)
+        self.gate.release(Hold.LOG_FULL)
 
     @property
     def queued_bytes(self) -> int:
-        return self._queue.queued_bytes
+        return self._outbox.queued_bytes
 
     @property
     def held_bytes(self) -> int:
-        """The bytes that the edge holds in memory for this session alone."""
-        return self._queue.own_queued_bytes + self.session.held_bytes
+        return self._outbox.held_bytes
 
     @property
     def is_over(self) -> bool:
@@ -193,9 +194,9 @@ class Connection:
 
     def answers(self) -> bool:
         """Returns True if the peer has said anything yet. If not, the edge asks it for a sign of life."""
-        if not self._progress.has_heard:
+        if not self._has_heard:
             self.ask_for_life()
-        return self._progress.has_heard
+        return self._has_heard
 
     @property
     def is_quiet(self) -> bool:
@@ -203,17 +204,16 @@ class Connection:
         return not (self.pending or self.session.open_requests or self.session.open_served)
 
     def deliver(self, delivery: Delivery) -> None:
-        """Delivers to the session. The bytes are written at the end of this turn of the loop, with all other
-        deliveries."""
+        """Delivers to the session. The bytes are written at the end of this turn of the loop."""
         self.pending += 1
-        full = not self._queue.has_room()
+        full = not self._outbox.has_room(self.terms.limits.queue_bytes)
         if full or (self.session.half_closed and delivery.kind is Kind.REQUEST):
             if delivery.kind is Kind.REQUEST and delivery.reply is not None:
-                self._session_log.abandon((delivery.reply,), MeshError.UNDELIVERABLE)
+                self.session_log.abandon((delivery.reply,), MeshError.UNDELIVERABLE)
             why = "the peer reads too slowly" if full else "the peer answers no more"
             self._delivered(Delivered(delivery, Outcome.UNDELIVERABLE, why))
             return
-        self._queue.unsent_bytes += len(delivery.frame)
+        self._outbox.unsent_bytes += len(delivery.frame)
         try:
             self.session.deliver(delivery, self._loop.time())
         except Exception:
@@ -225,16 +225,19 @@ class Connection:
             self._loop.call_soon(self.pump)
 
     def write_run(self, frames: Sequence[bytes], size: int) -> bool:
-        """Takes events, of `size` bytes, for the next `flush`. False, and nothing is done, if each needs `deliver`."""
-        if not self._queue.has_room(size) or not self.session.write_events(frames):
+        """Takes events that need nothing of this connection, for the next `flush`. `size` is that of all frames.
+
+        Returns False, and does nothing, where each must go through `deliver`.
+        """
+        if not self._outbox.has_room(self.terms.limits.queue_bytes, size) or not self.session.write_events(frames):
             return False
-        self._queue.unsent_bytes += size
+        self._outbox.unsent_bytes += size
         self.delivered_frames += len(frames)
         return True
 
     def flush(self) -> None:
         """Writes what the session has to say, and nothing else that `pump` does."""
-        self._queue.flush()
+        self._outbox.flush()
 
     @property
     def is_confidential(self) -> bool:
@@ -288,28 +291,15 @@ class Connection:
         self._pump_is_due = False
         for action in self.session.actions():
             self._act(action)
-        self.flush()
+        self._outbox.flush()
         if self.end is not None:
             self._carrier.close(self.end.reason)
         elif self.session.half_closed and not self.owes_word:
             self.receive_eof()
         else:
-            due = self._progress.at + self.terms.limits.idle_seconds
+            due = self._progress_at + self.terms.limits.idle_seconds
             wanted = self.session.get_timer()
             self._timer.look_by(due if wanted is None else min(due, wanted))
-
-    def _look_at_time(self) -> None:
-        now = self._loop.time()
-        if self._gate.is_ours or self.session.half_closed:
-            self.session.excuse_silence(now)
-        if self._gate.is_ours:
-            self._progress.at = now
-        elif now >= self._progress.at + self.terms.limits.idle_seconds:
-            self._progress.at = now
-            if not self._carrier.is_present:
-                self.leave(Farewell.IDLE)
-        self.session.handle_timer(now)
-        self.pump()
 
     def _act(self, action: Action) -> None:
         match action:
@@ -329,9 +319,9 @@ class Connection:
             case RequestEnded(outcome):
                 self._metrics.request_ended(outcome)
             case RequestsAbandoned(replies, error):
-                self._session_log.abandon(replies, error)
+                self.session_log.abandon(replies, error)
             case RequestDropped(request, subject):
-                self._session_log.drop_request(request, subject)
+                self.session_log.drop_request(request, subject)
             case Terminated():
                 self._terminated(self._override or action)
 
@@ -345,7 +335,7 @@ class Connection:
             self.leave(Farewell.LOGIN_REQUIRED)
             return
         self._unlogged += received.tag is not None
-        self._session_log.add_frames(received, partial(self._settled, received.tag, count, now))
+        self.session_log.add_frames(received, partial(self._settled, received.tag, count, now))
 
     def _settled(self, tag: int | None, count: int, received_at: float, accepted: bool) -> None:
         """The frames are on all in-sync replicas; or Kafka will never take them."""
@@ -368,7 +358,7 @@ class Connection:
         self._mesh.delivered(self, end)
 
     def _opened(self, source: Source) -> None:
-        self._session_log.source = source
+        self.session_log.source = source
         if self._admission.lacks_login(source.node):
             self._admission.wait_for_login(self.terms.limits.handshake_seconds)
             return
@@ -376,8 +366,9 @@ class Connection:
         if not again:
             self.number = self._mesh.opened(self)
             self._carrier.standing.opened()
-            self._session_log.take_number(self.number)
-        self._session_log.open(SessionOpened(self.session.protocol, self.terms.subscribe, self.terms.serve, again))
+            self.session_log.take_number(self.number)
+        terms = self.terms
+        self.session_log.open(SessionOpened(self.session.protocol, terms.subscribe, terms.serve, again))
         if not again:
             self._mesh.known(self)
 
@@ -386,14 +377,22 @@ class Connection:
         self._admission.ended()
         self._timer.cancel()
         if self.number:
-            self._session_log.close(end.reason)
+            self.session_log.close(end.reason)
         self._metrics.session_ended(end.reason)
         self._carrier.standing.ended(end.reason)
-        self._mesh.ended(self)
-        facts = {"listener": self.source.listener, "session": self.number, "peer": self.source.peer}
-        level = logging.INFO if self.number else logging.DEBUG  # who never had a session may come in thousands
-        log.log(level, "session closed", extra=facts | {"reason": end.reason, "detail": end.detail})
+        self._mesh.ended(self, end)
 
-    def drop(self, reply: ReplyAddress) -> None:
-        """Tells whoever serves this request that nobody waits for its answer any more."""
-        self._session_log.drop(reply)
+    # -- time --------------------------------------------------------------------------------------------------
+
+    def _look_at_time(self) -> None:
+        now = self._loop.time()
+        if self.gate.is_ours or self.session.half_closed:
+            self.session.excuse_silence(now)
+        if self.gate.is_ours:
+            self._progress_at = now
+        elif now >= self._progress_at + self.terms.limits.idle_seconds:
+            self._progress_at = now
+            if not self._carrier.is_present:
+                self.leave(Farewell.IDLE)
+        self.session.handle_timer(now)
+        self.pump()

@@ -21,7 +21,7 @@ from gateway.edge.terms import Terms
 from gateway.egress import EdgeRestarted
 from gateway.event import Auth
 from gateway.protocols import protocols
-from gateway.protocols.actions import Delivered, Farewell, LoginAsked
+from gateway.protocols.actions import Delivered, Farewell, LoginAsked, Terminated
 from gateway.protocols.request_budget import RequestBudget
 from gateway.protocols.session import Session
 from gateway.protocols.session_settings import SessionSettings
@@ -137,11 +137,15 @@ class Sessions:
     def log_in(self, connection: Connection, asked: LoginAsked) -> None:
         self.logins.answer(connection, asked, self._config.endpoint(connection.terms.listener))
 
-    def ended(self, connection: Connection) -> None:
+    def ended(self, connection: Connection, end: Terminated) -> None:
         self._arriving.discard(connection)
         self._open.pop(connection.number, None)
         if connection.terms.redeliver_seconds:
             self.owed.closed(connection)
+        number, source = connection.number, connection.source
+        level = logging.INFO if number else logging.DEBUG  # who never had a session may come in thousands
+        peer = {"listener": source.listener, "session": number, "peer": source.peer}
+        log.log(level, "session closed", extra=peer | {"reason": end.reason, "detail": end.detail})
 
     def delivered(self, connection: Connection, end: Delivered) -> None:
         delivery = end.delivery
@@ -157,7 +161,7 @@ class Sessions:
         """Tells the peers that serve requests from ended lives of another edge that nobody waits for the answers."""
         for connection in self:
             for reply in connection.session.served_for(begun.edge, begun.epoch):
-                connection.drop(reply)
+                connection.session_log.drop(reply)
 
     # -- for all of them ---------------------------------------------------------------------------------------
 

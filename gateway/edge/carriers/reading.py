@@ -67,12 +67,6 @@ class Gate:
             if not self._holds:
                 self._resume()
 
-    def hold_for(self, seconds: float, why: Hold) -> None:
-        """Holds the reading, and releases it after so long."""
-        self.hold(why)
-        asyncio.get_running_loop().call_later(seconds, self.release, why)
-
-
 class TokenBucket:
     """Allows `rate` frames a second, and `burst_seconds` of them at once."""
 
