@@ -29,7 +29,7 @@ from gateway.trace_context import TRACEPARENT
 TABLE = "events"
 _TEXT = StringType()
 HEADERS = ArrayType(StructType([StructField("key", _TEXT), StructField("value", BinaryType())]))
-"""Of a Kafka record, as Spark has them."""
+"""The headers of a Kafka record, as Spark has them."""
 SCHEMA = StructType(
     [
         StructField("id", _TEXT),

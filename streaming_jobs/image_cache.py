@@ -15,7 +15,7 @@ from streaming_jobs.self_test import self_test
 from streaming_jobs.spark import start_spark, stop_spark
 
 BUILD_SECONDS = 600
-"""For the JVM to write its archive at its end. Nobody waits for a pod meanwhile."""
+"""The time for the JVM to write its archive at its end. Nobody waits for a pod meanwhile."""
 
 
 def main(names: Sequence[str]) -> None:

@@ -20,10 +20,10 @@ from gateway.auth.verification import ED25519_KEY_BYTES, HMAC_BYTES, public_of
 
 KINDS = ("hmac", "ed25519", "encryption")
 FOLLOWED = ("default", "label")
-"""What a key that follows another has like it, beside its kinds."""
+"""A key that follows another has these like it, beside its kinds."""
 FIRST_GATEWAY_KEY_ID = "000000ff"
 DEFAULT_OVERLAP = timedelta(days=7)
-"""How long an old key goes on holding after a rotation: a device that sleeps gets its new key when it wakes."""
+"""An old key goes on holding for so long after a rotation: a device that sleeps gets its new key when it wakes."""
 
 _Data = dict[str, Any]
 

@@ -28,7 +28,7 @@ READY_SECONDS = 300.0
 PROBE_SECONDS = 40.0
 """A trust store that changed is read again within 10 s, and a router may have to come up first."""
 LEAD_NS = 300_000_000
-"""From the order to go to the start: the children must have heard it before."""
+"""The time from the order to go to the start: the children must have heard the order before."""
 LATE_SECONDS = 60.0
 """How far behind its schedule a generator may fall before the run is given up."""
 WAIT_SECONDS = 15.0

@@ -9,7 +9,7 @@ from gateway.bench.work import WorkError
 
 GIB = 1 << 30
 SPARE_FILES = 64
-"""For the interpreter, pipes and logs."""
+"""Files left for the interpreter, pipes and logs."""
 _PORT_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _MEMORY = Path("/proc/meminfo")
 

@@ -21,7 +21,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 ALPN = "emm"
 
 MAX_FRAME_BYTES = 65_535
-"""Of a DATAGRAM frame that we take: any (RFC 9221 section 3). What is too large for a packet of the protocol is refused
+"""We take a DATAGRAM frame of any size (RFC 9221 section 3). A frame too large for a packet of the protocol is refused
 where all others are, by its reason, and not by ending the connection."""
 FRAME_HEAD_BYTES = 3
 """Type and length in front of a datagram of less than 16 KiB."""

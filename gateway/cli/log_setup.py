@@ -10,7 +10,7 @@ import sys
 from gateway.cli.console import LOG_FORMAT, printable, timestamp
 
 LEVELS = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
-"""From -q (0) over the default (1) to -vv (3)."""
+"""The levels from -q (0) over the default (1) to -vv (3)."""
 DEFAULT_LEVEL = 1
 
 CHATTY = ("kafka", "py4j", "websockets", "quic", "slixmpp")

@@ -55,7 +55,7 @@ ResultT = TypeVar("ResultT")
 
 DEFAULT_PROTOCOL = "yamp"
 SECONDS = Seconds(min=0, min_open=True)
-"""Of a timeout."""
+"""The type of a timeout."""
 LEAST_CONNECT_SECONDS = 1.0
 """A handshake of any protocol is through by then, unless its peer speaks another."""
 NOT_UNDERSTOOD = frozenset({"malformed", "truncated", "too_large", "unknown_type", "unsupported_version"})

@@ -25,9 +25,9 @@ from gateway.protocols.actions import Outcome
 
 PUBLISH_SECONDS = 30.0
 SENT = "sent"
-"""What became of a datagram, as far as anybody knows."""
+"""The outcome of a datagram, as far as anybody knows."""
 EACH_ITS_OWN = "-"
-"""In the place of the subject: each line says its own."""
+"""Stands in the place of the subject: each line says its own."""
 UNCONFIRMED = 64
 """Events that may wait for their confirmation at once."""
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from gateway.config import Config
 
 MOST_ROWS = 10_000
-"""Of a table for people; programs read as many as there are."""
+"""The rows of a table for people; programs read as many as there are."""
 TRIGGER = "1 second"
 WAIT_SECONDS = 0.5
 

@@ -45,10 +45,10 @@ from gateway.protocols.spec import Options, ProtocolSpec
 from gateway.reasons import MeshError, Rejected
 
 CONTROL_SECONDS = 30.0
-"""For the mesh to acknowledge a subscription: it must stand in every partition of the log first."""
+"""The time for the mesh to acknowledge a subscription: it must stand in every partition of the log first."""
 REQUEST_SECONDS = 30.0
 SETTLE_SECONDS = 5.0
-"""For a peer to read what was published to it. One that answers no ping is believed to have."""
+"""The time for a peer to read what was published to it. A peer that answers no ping is believed to have."""
 
 OnEvent = Callable[[Event], None]
 

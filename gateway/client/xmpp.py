@@ -28,9 +28,9 @@ from gateway.client.carriers import CLOSE_SECONDS, Feed
 from gateway.client.errors import UnreachableError
 
 PING_SECONDS = 30.0
-"""As the protocols that have a ping of their own."""
+"""The interval of pings, as in the protocols that have a ping of their own."""
 ALIVE = frozenset({"", "feature-not-implemented"})
-"""What a peer says that is there: nothing is wrong, or that it knows no pings."""
+"""The answers of a peer that is there: nothing is wrong, or it knows no pings."""
 
 logging.getLogger("slixmpp.features.feature_mechanisms.mechanisms").addFilter(lambda _: False)
 """What it has to say ends the dialling, and is told by that."""

@@ -40,13 +40,13 @@ COMPACTION: dict[str, str] = {
 old. A worker that starts reads all of it. An end is kept for an hour: by then every reader has seen it."""
 COMPACTED_SEGMENT_BYTES = 16 * 2**20
 SEGMENTS = 8
-"""Of a partition whose size is bounded, at least: only whole segments are deleted, and the open one never."""
+"""The least segments of a partition whose size is bounded: only whole segments are deleted, and the open one never."""
 SEGMENT_BYTES = range(2**20, 64 * 2**20)
 """Not smaller than Kafka allows; not larger than the embedded broker's own. A segment holds the largest record all the
 same, because Kafka refuses what is larger than a segment."""
 
 RECORD_OVERHEAD_BYTES = 65_536
-"""What stands beside a frame in a record, at most: its source, its replies, the container's own head."""
+"""The most that stands beside a frame in a record: its source, its replies, the container's own head."""
 RECONNECT_MILLISECONDS = 1_000
 """A broker that is back is found at most so much later. kafka-python's own limit is 30 s, librdkafka's 10: a short
 absence would last as long again. A try costs a connection that is refused."""

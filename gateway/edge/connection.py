@@ -62,7 +62,7 @@ log = logging.getLogger(__name__)
 _faults = Faults(log)
 
 LEAVE_SECONDS = 5.0
-"""For what a protocol still waits for after its goodbye (acknowledgements that are owed)."""
+"""The time for what a protocol still waits for after its goodbye (acknowledgements that are owed)."""
 
 
 class Connection:

@@ -134,7 +134,7 @@ class EdgeMetrics:
 
 
 VERDICTS = frozenset(Reason) - {Reason.TIMEOUT, Reason.OVERLOAD}
-"""What ends a session by its name is the verdict on a frame, and counts as one refused; all else is not."""
+"""A session that ends by one of these names had a frame refused, and it counts as refused. All other ends do not."""
 
 
 class ListenerMetrics:

@@ -17,7 +17,7 @@ log = logging.getLogger("kafka.producer")
 
 POLL_SECONDS = 0.5
 UNBOUNDED = 2**31 - 1
-"""What librdkafka may hold: the publisher bounds that, and tells listeners to stop long before."""
+"""The bound of librdkafka's own queue: the publisher bounds it, and stops listeners long before."""
 TOPICS_UNKNOWN_SECONDS = 300
 """A broker that comes back may not know its topics yet: that long it is not believed."""
 

@@ -51,7 +51,7 @@ RESUME_SHARE = 0.5
 RUN_BYTES = 256
 """Charged for each run, for its callback. Without it a million frames of one byte would weigh a megabyte."""
 SETTLE_SECONDS = 0.1
-"""How long a result may wait to be looked at that nobody waits for, if no record leaves before."""
+"""The longest time before a result that nobody waits for is looked at, if no record leaves before."""
 
 
 class Tally(Hashable, Protocol):

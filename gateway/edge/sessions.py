@@ -30,7 +30,7 @@ from gateway.raw_log.frames import durable_parts
 log = logging.getLogger(__name__)
 
 QUIET_SECONDS = 5.0
-"""When draining: how long a session may go on with what is under way before it hears the goodbye."""
+"""While draining, a session may go on so long with what is under way before it hears the goodbye."""
 LOOK_SECONDS = 0.01
 
 

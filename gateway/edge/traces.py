@@ -13,7 +13,7 @@ from gateway.telemetry.spans import Attributes, Spans, Step, spans_of
 from gateway.trace_context import Sampling, parse
 
 Received = Sequence[tuple[Source, int]]
-"""Of each frame of a record: where it came from, and when, in microseconds."""
+"""The source and the time of receipt, in microseconds, of each frame of a record."""
 
 
 class Traced(Protocol):

@@ -12,7 +12,7 @@ from gateway.egress_codec.layout import unsupported_version
 
 _FIRST_VERSION = 1
 _RARE: tuple[Any, ...] = ("", 0, (), None, None, None, None, "")
-"""What few records of version 1 have. Where one ends sooner, these are its values."""
+"""The values that few records of version 1 have. A record that ends sooner has these."""
 
 
 def read_first_version(data: bytes) -> Entry:

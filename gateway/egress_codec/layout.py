@@ -13,10 +13,10 @@ from gateway.reasons import Reason, Rejected
 MAGIC = b"MGE"
 VERSION = 2
 OWN_ENTRY = 0xFFFF
-"""As a route number: the row's value is a whole entry and not a frame."""
+"""A route number that means: the row's value is a whole entry and not a frame."""
 ROW_BYTES = 2 + 4 + 2 + 4 + 8
 HEAD_BYTES = 64
-"""At most so many bytes stand before the routes: the prefix, two numbers and the beginnings of two arrays."""
+"""The most bytes before the routes: the prefix, two numbers and the beginnings of two arrays."""
 
 PREFIX = struct.Struct("<3sBII")
 packer = msgpack.Packer()

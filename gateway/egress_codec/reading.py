@@ -19,7 +19,7 @@ from gateway.egress_codec.writing import encode
 from gateway.reasons import Reason, Rejected
 
 KNOWN_ROUTE_BYTES = 2_097_152
-"""Of routes in their packed form that a reader remembers. In memory they take about ten times as much."""
+"""The most bytes of packed routes that a reader remembers. In memory they take about ten times as much."""
 
 
 @dataclass(slots=True)

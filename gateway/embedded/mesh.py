@@ -22,7 +22,7 @@ from gateway.live import parts as live
 from gateway.yaml_files.faults import ConfigError, Fault
 
 START_SECONDS = 300.0
-"""For all parts together; a cold cache on a machine at many times its load has been seen to take 150."""
+"""The time for all parts together. A cold cache on a machine at many times its load has been seen to take 150."""
 WATCH_SECONDS = 0.1
 OTHERS_END_SECONDS = 60.0
 """The router may write a class archive at its first end (5 s), the broker closes its segments (1 s)."""

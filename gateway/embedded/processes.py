@@ -30,9 +30,9 @@ BACK_OFF_SECONDS = (0.0, 1.0, 2.0, 5.0)
 slower still: the mesh waits for it, and whatever it failed for may be over."""
 STEADY_SECONDS = 30.0
 END_SECONDS = 10.0
-"""For a process that was asked to end and whose work has no limit of its own; then it is killed."""
+"""The time for a process that was asked to end and whose work has no limit of its own; then it is killed."""
 LOG_BYTES = 16 * 2**20
-"""Of a part's log; as much again of what was before."""
+"""The most bytes of a part's log; as much again is kept of what was before."""
 _PR_SET_PDEATHSIG = 1
 
 

@@ -21,7 +21,7 @@ SILENCE_SECONDS = 30.0
 POLL_MILLISECONDS = 500
 RECORDS_PER_POLL = 2_000
 PARTITION_FETCH_BYTES = 4 * 1024 * 1024
-"""Of one partition at a time: a long stretch in few round trips."""
+"""Fetched of one partition at a time: a long range in few round trips."""
 
 Spans = Mapping[int, Span]
 """By partition."""

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from kafka import KafkaConsumer, TopicPartition
 
 RECORDS_PER_LOOK = 200
-"""Of a topic, over its partitions."""
+"""The most records of a topic, over its partitions."""
 PACKED_RECORDS_PER_LOOK = 10
-"""Where a record holds hundreds of frames."""
+"""The most records if a record holds hundreds of frames."""
 PACKED: frozenset[TopicName] = frozenset({"raw", "egress"})
 RECORDS_BEFORE = 25
-"""Of each partition: so that there is something to see at once."""
+"""The last records of each partition, so that there is something to see at once."""
 FETCH_BYTES = 64 * 1024
-"""Of a partition at a time."""
+"""Fetched of a partition at a time."""
 LOOK_SECONDS = 1.0
 """The longest that a look waits for what the broker says it has."""
 POLL_MILLISECONDS = 100

@@ -19,7 +19,7 @@ from gateway.raw_log.frames import session_id
 
 TOPICS: tuple[TopicName, ...] = ("raw", "egress", "events", "rejected", "interests")
 SHOWN_PATTERNS = 4
-"""Of one peer; a box that names hundreds says nothing."""
+"""The patterns shown of one peer; a box that names hundreds says nothing."""
 
 
 @dataclass(frozen=True, slots=True)

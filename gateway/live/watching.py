@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 INTERVAL_SECONDS = 1.0
 ROWS_KEPT = 100
-"""Of each topic: what a person can still read."""
+"""The rows kept of each topic: what a person can still read."""
 EVERYTHING = Filter()
 
 Names = Callable[[], frozenset[TopicName]]

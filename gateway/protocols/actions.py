@@ -82,7 +82,7 @@ class Delivered:
 
 
 REQUEST_ENDS = ("response", "error", "cancelled", "timeout", "late")
-"""How a request of the peer is over; `late` is said of an answer after that."""
+"""The ways in which a request of the peer ends; `late` is said of an answer after that."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ from gateway.subjects import dotted, is_control
 LOGIN = "mesh.login"
 """The control subject whose requests the edge answers itself: their body is a secret, which the log must not hold."""
 TIMED_OUT = "timeout"
-"""How a request of the peer ends that nobody answered in time."""
+"""The end of a peer's request that nobody answered in time."""
 
 
 @dataclass(slots=True)

@@ -32,11 +32,11 @@ from gateway.reasons import Reason, Rejected
 MAGIC = b"MGR"
 VERSION, VERSION_AGAIN = 1, 2
 MAX_FRAMES = 65_535
-"""Of one record. A record closes at 200 frames; what is beyond this was not written by an edge."""
+"""The most frames of one record. A record closes at 200 frames; what is beyond this was not written by an edge."""
 
 _PREFIX = struct.Struct("<3sBII")
 FRAME_BYTES = 4 + 2 + 8
-"""What a record keeps of each frame beside its bytes: its length, its source's number, its time."""
+"""The cost of each frame in a record beside its bytes: its length, its source's number, its time."""
 INDEX_BYTES = 5
 """The longest form in which msgpack writes a number of 32 bits, or the length of a list or of bytes."""
 _HEAD_BYTES = 6 * INDEX_BYTES
@@ -269,7 +269,7 @@ def _split(data: bytes) -> tuple[int, bytes, int]:
 
 
 SOURCES_REMEMBERED = 16_384
-"""Of sources without facts, which is all datagrams: a record of a hundred frames may have a hundred of them."""
+"""The most sources without facts that are remembered: all datagrams, and a record may have a hundred of them."""
 
 
 def _unpack_source(

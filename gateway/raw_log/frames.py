@@ -15,11 +15,11 @@ from gateway.subjects import check_subject
 Fact = str | int | bool
 Facts = Mapping[str, Fact]
 LINK_FACT = "link"
-"""Of sessions that we dialled: what goes there carries its trail."""
+"""A fact of sessions that we dialled: what goes there carries its trail."""
 _DURABLE = "node:"
 REDELIVER_FACT = "redeliver_seconds"
-"""Of sessions whose node is proven or dialled: so long it keeps its subscriptions after a session has ended, and is
-owed what was accepted meanwhile."""
+"""A fact of sessions whose node is proven or dialled. For so long the node keeps its subscriptions after a session has
+ended, and is owed what was accepted meanwhile."""
 NO_FACTS: Facts = MappingProxyType({})
 
 

@@ -29,7 +29,7 @@ from gateway.errors import SetupError
 
 REQUEST_SECONDS = 10  # a scraper that says nothing for so long is dropped
 POLL_SECONDS = 0.1
-"""How long `stop` may take at most."""
+"""The longest time that `stop` may take."""
 
 Check = Callable[[], dict[str, str]]
 """What is missing or away, by name; empty when all is well."""

@@ -30,11 +30,11 @@ log = logging.getLogger(__name__)
 library = logging.getLogger("kafka.admin")
 ANSWER_SECONDS, TRY_SECONDS, LEAST_TRY_SECONDS = 30.0, 2.0, 0.5
 START_SECONDS = 30.0
-"""For Kafka to answer a part that is being started, perhaps together with it."""
+"""The time for Kafka to answer a part that is being started, perhaps together with it."""
 LOOK_SECONDS = 4.0
-"""For Kafka to answer who only looks: nothing is being started that would have to wait for it."""
+"""The time for Kafka to answer a part that only looks: nothing is being started that would have to wait for it."""
 SETTLE_SECONDS = 30.0
-"""For all brokers to hear of a topic that was made or grown."""
+"""The time for all brokers to hear of a topic that was made or grown."""
 Answer = TypeVar("Answer")
 TOPICS: tuple[TopicName, ...] = get_args(TopicName)
 

@@ -27,7 +27,7 @@ from streaming_jobs.plain_types import PlainArray
 from streaming_jobs.routing.change_records import ROUTER
 
 PAIR = ("event_id", "part", "destination")
-"""What names a delivery."""
+"""The columns that name a delivery."""
 RANKS = ("confirmed", "written", "expired", "undeliverable")
 """Best first. What was delivered, and then came again to an edge that had restarted, was delivered."""
 

@@ -17,7 +17,7 @@ from gateway import cloud_event
 from streaming_jobs.audit.account import Counted
 
 LISTED = 100
-"""Of each kind of fault, so many are named: enough to look at, and a lost topic does not fill the terminal."""
+"""The faults of each kind that are named: enough to look at, and a lost topic does not fill the terminal."""
 
 
 class Fault(NamedTuple):

@@ -28,7 +28,8 @@ from streaming_jobs.audit.deliveries import SentBy, ended_in
 from streaming_jobs.audit.equation import Equation
 
 ROUTED_SECONDS = 30
-"""From the raw log to the router's outputs. A router that was killed is back, and has caught up, well before that."""
+"""The time from the raw log to the router's outputs. A router that was killed is back, and has caught up, well before
+that."""
 SPARE_SECONDS = 5
 MOVED_SECONDS = 10
 """Interests that changed so near to a frame may have counted for it, or not."""

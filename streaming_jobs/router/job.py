@@ -42,7 +42,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SPARE_SLOTS = 1
-"""For the short jobs beside the lanes: a lane that starts again reads its state while the others hold their slots."""
+"""Slots for the short jobs beside the lanes: a lane that starts again reads its state while the others hold their
+slots."""
 ONE_TASK = {
     "spark.sql.shuffle.partitions": "1",
     "spark.python.factory.idleWorkerMaxPoolSize": "1",
@@ -51,10 +52,10 @@ ONE_TASK = {
 """A lane's state has one partition, and its worker waits for the next batch: no other is started for it. A task that
 failed is not tried again, since its next worker would have no memory: the lane begins again at once."""
 WATCH_SECONDS = 0.1
-"""How soon the end of a query is noticed: it is part of every recovery."""
+"""The interval at which the end of a query is noticed: it is part of every recovery."""
 FOLLOW_SECONDS = 1.0
 ASK_MILLISECONDS = 5_000
-"""For an answer of Kafka's; meanwhile nothing else is looked at."""
+"""The time for an answer of Kafka's; meanwhile nothing else is looked at."""
 WARM_UP_SECONDS = 5
 
 

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from gateway.config import Config
 
 LATENESS_SECONDS = 300
-"""How far the clocks of two edges, or of an edge and the router, may be apart."""
+"""The most by which the clocks of two edges, or of an edge and the router, may be apart."""
 GENERATION_SECONDS = 360
 PACKET_KEY_BYTES, NODE_BYTES = 20, 16
 """The key of an authenticated packet: NODE ID and Message ID."""

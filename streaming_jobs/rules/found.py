@@ -13,7 +13,8 @@ from gateway.raw_log.mesh_frames import RuleEvent
 from streaming_jobs.routing.rule_event import BASE64
 
 TOKEN_BYTES = 12
-"""Of a hash that names what was found within the replay window; two of 10^9 findings meet by chance once in 10^10."""
+"""The bytes of a hash that names what was found within the replay window; two of 10^9 findings meet by chance once in
+10^10."""
 
 
 def rule_events(rule: str, depth: int, batch: int, rows: Iterable[Mapping[str, Any]]) -> Iterator[RuleEvent]:

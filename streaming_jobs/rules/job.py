@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 TRIGGER = "500 milliseconds"
-"""How often a rule looks for new events. Without a pause each would ask Kafka a hundred times a second."""
+"""The interval at which a rule looks for new events. Without a pause each would ask Kafka a hundred times a second."""
 WATCH_SECONDS = 1.0
 RETRY_SECONDS = (1.0, 5.0, 30.0)
 # Windows must close though nothing more comes in: a batch without data moves their end on.

@@ -43,7 +43,7 @@ LONGEST_REST_SECONDS = 30.0
 STEADY_SECONDS = 30.0
 """A session that stood so long was no failure: the next rest is the first again."""
 MAX_REDIRECTS = 5
-"""In a row. Edges that send a peer round in a circle are left alone for a while."""
+"""The most redirects in a row. Edges that send a peer round in a circle are left alone for a while."""
 
 
 class BackOff:

@@ -27,8 +27,9 @@ log = logging.getLogger(__name__)
 BACKLOG = 1_024
 """Connections the kernel holds for us; a thousand that arrive in one turn of the loop are not turned away."""
 TURNED_AWAY_AT_ONCE = 64
-"""For whom there is no place is told so in the protocol's own words, which takes the listener's TLS and upgrade before
-it, and a moment after it to read them: little for a few, and too much for everyone who comes when nobody is let in."""
+"""The most connections that are turned away at once. A peer without a place is told so in the protocol's own words.
+That takes the listener's TLS and upgrade before it, and a moment after it to read them: little for a few peers, and too
+much for all when none is let in."""
 
 
 class SessionMaker(Protocol):

@@ -11,7 +11,7 @@ from gateway.address import host_port
 from gateway.event import Auth
 
 Holds = Callable[[], bool]
-"""Whether a proof would be taken now as well, by the files and settings in force."""
+"""Returns True if a proof would be taken now as well, by the files and settings in force."""
 
 
 def always() -> bool:

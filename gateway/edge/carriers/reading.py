@@ -9,16 +9,17 @@ from enum import StrEnum
 from gateway.config import Limits
 
 BURST_SECONDS = 1.0
-"""What a session may send at once after a pause: as much as it may in a second."""
+"""A session may send at once, after a pause, as much as it may in so many seconds."""
 
 ARRIVALS_BURST_SECONDS = 10.0
-"""Of connections: all peers of an edge that was away come back at once, 5,000 of them without waiting."""
+"""The burst of connections: all peers of an edge that was away come back at once, 5,000 of them without waiting."""
 
 STREAM_FRAMES_PER_SECOND = 20_000.0
-"""Of one stream, where the configuration says nothing."""
+"""The rate of one stream if the configuration says nothing."""
 
 NOTABLE_SHARE = 0.01
-"""Of what a stream may cost in a second. To look after each read would cost as much as to read a small frame."""
+"""The share of a second's cost after which a stream is looked at. A look after each read would cost as much as to read
+a small frame."""
 
 READ_BYTES = 65_536
 """A busy connection's read. More would not be faster: the kernel's own copies dominate from here."""

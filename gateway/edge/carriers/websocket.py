@@ -42,7 +42,7 @@ BEARER_SUBPROTOCOL = "bearer."
 BATCH_BYTES = 65_536
 """However small a listener's frames must be, a message may hold several."""
 WINDOW_BITS = 12
-"""Of permessage-deflate, both ways: 4 KiB of window and little memory for each connection, as `websockets` has it."""
+"""The window of permessage-deflate, both ways: 4 KiB and little memory for each connection, as `websockets` has it."""
 _DEFLATE = {"memLevel": 5}
 
 _quiet = logging.getLogger(f"{__name__}.protocol")

@@ -13,10 +13,10 @@ from gateway.edge.connection import Connection
 from gateway.edge.metrics import Standing
 
 HELD_BYTES = 65_536
-"""As much as one message may have: what a session may leave unread of the stream that all share."""
+"""A session may leave so much unread of the stream that all share: as much as one message may have."""
 
 MOST_DEVICES = 64
-"""Of one peer, that are remembered."""
+"""The most devices of one peer that are remembered."""
 
 
 class XmppCarrier(Carrier):

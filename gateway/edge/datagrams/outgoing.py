@@ -14,7 +14,7 @@ from gateway.edge.datagrams.calls import AT_ONCE
 from gateway.edge.datagrams.sending import Datagram, DatagramRun, NoAddress, OfT, sending
 
 QUEUED_BYTES = 1_048_576
-"""What may wait for the system to take it: some two thousand of the largest packets, milliseconds' worth."""
+"""The most that waits for the system to take it: two thousand of the largest packets, milliseconds' worth."""
 RETRY_SECONDS = 0.01
 """After ENOBUFS, which the poll does not tell the end of: the network card's queue is full, not the socket's."""
 

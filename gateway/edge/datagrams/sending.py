@@ -27,7 +27,7 @@ from gateway.edge.datagrams.calls import ADDRESSES, AT_ONCE, Call, RunSlots, Slo
 log = logging.getLogger(__name__)
 
 KNOWN_ADDRESSES = 16_384
-"""Of which what is found once is kept, some megabytes; then those that were not sent to for longest are forgotten."""
+"""The most addresses kept once resolved, some megabytes. Those that were not sent to for longest are forgotten."""
 
 SEGMENTS = 32
 """Datagrams that leave as one message at most. The system takes 64 and 65,507 bytes; this stays below both."""

@@ -30,8 +30,8 @@ from gateway.raw_log.frames import Again, RawFrame, Source
 from gateway.raw_log.mesh_frames import DebtGiven, DebtsGiven
 
 WAIT_SECONDS = 30.0
-"""For an old edge, which may have been killed and be on its way up. After that what is new goes on, and what is owed
-comes late: order is given up before delivery is."""
+"""The wait for an old edge, which may have been killed and be on its way up. After that what is new goes on, and what
+is owed comes late: order is given up before delivery is."""
 TOO_LARGE = "too large to be handed to another edge: kafka.message_bytes"
 
 

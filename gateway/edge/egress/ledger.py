@@ -33,7 +33,7 @@ from gateway.egress import Position
 from gateway.egress_codec import EgressRecord
 
 METADATA_BYTES = 4_096
-"""What a broker keeps beside an offset by default. 280 raw partitions fit; beyond them, raise the broker's
+"""The most that a broker keeps beside an offset by default. 280 raw partitions fit; beyond them, raise the broker's
 `offset.metadata.max.bytes`."""
 CHECKPOINTS = 64
 """Kept while something is open for long; then every second one goes, and a restart reads a little more."""

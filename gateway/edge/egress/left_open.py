@@ -19,7 +19,7 @@ from gateway.raw_log.frames import ReplyAddress
 from gateway.reasons import Rejected
 
 LOOK_BACK_SECONDS = 20.0
-"""For the reading itself; what is not found in it ends by its timeout."""
+"""The time for the reading itself. A request that is not found in it ends by its timeout."""
 
 
 def left_open(config: Config, epoch: int) -> list[ReplyAddress]:

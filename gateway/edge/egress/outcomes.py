@@ -23,9 +23,9 @@ RUN_BYTES_PER_OUTCOME = 256
 """So many bytes of a run count as one more outcome. A record of outcomes stays below half a megabyte by that."""
 
 OWED_KEY = b"owed"
-"""Of records with outcomes of owed deliveries, so that a start that looks far back for them reads no others."""
+"""The key of records with outcomes of owed deliveries, so that a start that looks far back for them reads no others."""
 CLOCK_STEP_MS = 10_000
-"""How far this host's clock may have been set back between two starts."""
+"""The most by which this host's clock may have been set back between two starts."""
 LOOK_BACK_SECONDS = 60.0
 
 

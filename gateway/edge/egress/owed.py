@@ -34,7 +34,7 @@ from gateway.raw_log.frames import Source
 GIVEN_AT_ONCE = 1_024
 """Given to a session and not yet acknowledged: enough for a long line, and little to say again after a broken one."""
 FULL_SECONDS = 0.05
-"""How soon a session whose queue is full, or that gives no sign of life, is asked again."""
+"""The pause before a session whose queue is full, or that gives no sign of life, is tried again."""
 
 
 class Receiving(Hashable, Protocol):

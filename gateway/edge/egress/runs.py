@@ -41,7 +41,7 @@ SESSION_DELIVERIES = 10_000
 """About as many deliveries to sessions are one run at most: then others have their turn. What costs is a session that
 is written to, and hardly how many frames it gets."""
 REMEMBERED_RECEIVERS = 65_536
-"""What routes mean is kept, up to so many receivers in all, some megabytes; beyond this it starts over."""
+"""The most receivers of remembered routes, some megabytes. Beyond this it starts over."""
 
 Rows = NDArray[np.intp]
 
@@ -204,7 +204,7 @@ class RunDelivery:
         self._packed: tuple[list[Source], bytes] = [], b""
         self._unflushed: dict[RunSession, None] = {}
         self.over = 0
-        """How many deliveries of the run that was handled last have been seen to."""
+        """The number of deliveries that are done, of the run that was handled last."""
 
     def deliver(self, offset: int, run: Run) -> None:
         """Delivers a run of the egress record at `offset`. All of its deliveries are open in the ledger."""

@@ -45,7 +45,7 @@ _NODE_ID = FieldType.NODE_ID.value
 _EVENT, _UNPROVEN = Kind.EVENT, Auth.NONE
 
 NAMES_REMEMBERED = 16_384
-"""Of nodes, and of events."""
+"""The most names that are remembered, of nodes and of events."""
 
 ENCRYPTED_HEADER = "encrypted"
 COMPRESSED_HEADER = "compressed"

@@ -72,7 +72,7 @@ def message_id(event_id: str, identity: GatewayIdentity, purpose: bytes) -> byte
 
 
 REFUSED_REMEMBERED = 4_096
-"""At half a kilobyte each."""
+"""The most refusals that are remembered, at half a kilobyte each."""
 _refused: set[tuple[bytes, bytes, bytes]] = set()
 
 

@@ -43,7 +43,7 @@ _GZIP_WINDOW = 31
 _REQUEST_CONTENT_BYTES = 12
 _COMPRESSION_CONTENT_BYTES = 4
 REQUEST_ID_OFFSET = 4
-"""Of the request id in its block's content."""
+"""The offset of the request id in its block's content."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,10 +21,10 @@ from gateway.reasons import Reason, Rejected
 
 VERSION = 1
 HEAD_BYTES = 8
-"""Of a message and of a block."""
+"""The size of the head of a message and of a block."""
 
 TYPE_OFFSET = 4
-"""Of a message's type, and of a block's extension id."""
+"""The offset of a message's type, and of a block's extension id."""
 
 FLAG = 0x80
 """E, M and R are each the top bit of their byte."""

@@ -90,7 +90,7 @@ MAX_NAMES = 256
 """Few peers name more subjects in a session; each takes at most MAX_SIGHT_BYTES of our memory."""
 
 MAX_ERROR_TEXT = 200
-"""Of a peer's own words, as much as a line of the log takes."""
+"""The most of a peer's own words: as much as a line of the log takes."""
 
 
 Transition = Callable[["EmpSession", Message, Content, float], bool]

@@ -16,7 +16,7 @@ MAX_UNCONFIRMED_BYTES = 16_777_216
 """Frames that wait for an ACK: as much as one session may have to read, twice. A peer that reads and acknowledges is at
 most a round trip behind; one that only reads could else make us keep all that it is sent in half a minute."""
 ENTRY_BYTES = 256
-"""What a delivery costs here beside its frame."""
+"""The cost of a delivery here beside its frame."""
 
 LAST_ID = 0xFFFF_FFFF
 

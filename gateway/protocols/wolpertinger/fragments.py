@@ -17,7 +17,7 @@ OPEN_WHOLES = 4
 """All open sets together hold at most this many times what one whole message may have."""
 
 PIECE_COST_BYTES = 128
-"""What a piece is charged beside its text, so that a million empty pieces are not free."""
+"""The charge for a piece beside its text, so that a million empty pieces are not free."""
 
 
 @dataclass(slots=True)

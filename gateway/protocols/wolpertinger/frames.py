@@ -23,21 +23,22 @@ from gateway.reasons import MeshError, Reason, Rejected
 NAMESPACE = "http://nerdcave.eu/wolpertinger"
 
 LINE_BYTES = 65_536
-"""Of one layer-1 message: room for a piece of 30,500 characters twice over, as XMPP servers allow for a stanza."""
+"""The size of one layer-1 message: room for a piece of 30,500 characters twice over, as XMPP servers allow for a
+stanza."""
 
 PIECE_CHARACTERS = 30_500
 """We split above this, as the original does, so that a piece with its metadata fits into any XMPP stanza."""
 
 MAX_PIECES = 1024
 WHOLE_BYTES = 1_048_576
-"""Of a split message, in base64; a gateway's own setting may say otherwise (`frame_bytes`)."""
+"""The size of a split message, in base64; a gateway's own setting may say otherwise (`frame_bytes`)."""
 
 MAX_XML_BYTES = WHOLE_BYTES // 4 * 3 - 16
 """What base64 makes `WHOLE_BYTES` of, with a whole block of padding: no peer need take more from us."""
 
 MAX_OBJECTS = 16_384
-"""In one message, of lists too. The edge looks at each, and two kilobytes of gzip can hold fifty thousand; a directory
-of so many files is the largest list that the original knows."""
+"""The most objects in one message, those of lists included. The edge looks at each, and two kilobytes of gzip can hold
+fifty thousand. A directory of so many files is the largest list that the original knows."""
 
 ID_LIMIT = 1 << 32
 CALL_ID_CHARACTERS = 36

@@ -32,7 +32,7 @@ from gateway.protocols.wolpertinger.receipts import Received, Sent, Unconfirmed
 from gateway.reasons import Reason, Rejected
 
 HEAD_BYTES = 256
-"""Of a line too long to be kept, so much is read for an id to answer to; all six keys need 106."""
+"""The part of a line too long to be kept that is read for an id to answer to; all six keys need 106."""
 
 
 BEFORE_LOGIN_BYTES = 65_536

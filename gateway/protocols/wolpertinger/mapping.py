@@ -45,10 +45,10 @@ COMPONENT_HEADER = "wolpertinger-component"
 ERROR_SUBJECT = "wolpertinger.error"
 
 MAX_TYPES_CHARACTERS = 4096
-"""Of the types header. Values with more types to tell arrive as what their JSON says."""
+"""The most characters of the types header. Values with more types to tell arrive as what their JSON says."""
 
 UNSTAMPED_CALL_ID = "00000000-0000-0000-0000-000000000000"
-"""Where the session writes a CallId of its own."""
+"""Stands where the session writes a CallId of its own."""
 
 _MESH = "mesh"
 _INTERESTS = frozenset({"subscribe", "unsubscribe", "serve", "unserve"})

@@ -17,7 +17,7 @@ MAX_UNCONFIRMED_BYTES = 16_777_216
 """What waits for a confirmation must be kept to be sent again. A peer that never confirms gets no further than this;
 one that does is at most a round trip behind."""
 SENT_BYTES = 512
-"""What a message costs beside its bytes: its entries in the tables of ids and of timers. So at most 32,768 wait."""
+"""The cost of a message beside its bytes: its entries in the tables of ids and of timers. So at most 32,768 wait."""
 
 
 class Received:

@@ -56,7 +56,7 @@ PING_PAYLOAD_BYTES = 8
 """Random bytes in a ping's payload. They are sent as hexadecimal digits: the text calls the payload a string, and
 stock peers decode it as one."""
 SHOWN_REASON_CHARACTERS = 200
-"""How much of a peer's own words goes into our logs."""
+"""The most of a peer's own words that goes into our logs."""
 CLOSE_REASONS: Mapping[Farewell, str] = MappingProxyType(
     {
         Farewell.DRAIN: "shutting down",
