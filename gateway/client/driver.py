@@ -27,7 +27,7 @@ class Driver:
     `on_action` is called with what the session does; it may deliver more. `lost_by` is the error that ended the
     carrier.
 
-    `text`: where the carrier keeps the bounds of messages, they are text.
+    `text` means that messages are text, if the carrier keeps their bounds.
     """
 
     def __init__(self, session: Session, peer: str, on_action: OnAction, *, text: bool = False) -> None:

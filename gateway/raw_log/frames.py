@@ -166,12 +166,12 @@ class Again:
 
 @dataclass(slots=True)
 class RawFrame:
-    """One frame exactly as received.
+    """One frame exactly as received, not to be changed once made.
 
-    `replies`: the requests that it answers, as the edge remembered them. For a request, or its cancel, it is the name
-    that its session gave it, if that is not its own id.
+    `replies` are the requests that it answers, as the edge remembered them. For a request, or its cancel, it is the
+    name that its session gave it, if that is not its own id.
 
-    Not to be changed once made. (It is not `frozen`: as with an `Event`, that costs three times as much.)
+    It is not `frozen`: as with an `Event`, that costs three times as much.
     """
 
     data: bytes

@@ -142,7 +142,8 @@ def connect_admin(config: Config, seconds: float | None = None) -> AdminClient:
 
     The reason is said then, once, and not by the library at each try.
 
-    Also for whoever goes on with another client, of which each tries for another while and none knows why in vain.
+    Callers that go on with another client call this first too: each such client would try for another while, and none
+    says why in vain.
     """
     said: list[str] = []  # why not, by what is known of the connection; a request only knows that none came
     settings = {**config.kafka.native_settings(), "error_cb": lambda error: said.append(error.str())}

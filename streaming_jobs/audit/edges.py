@@ -74,8 +74,6 @@ def edge_count(before: Counters, after: Counters, logged: int) -> EdgeCount:
     """Returns an edge's counters beside the frames in the raw log.
 
     `logged` counts the frames of its peers in the raw log up to the cut, of the epoch it is in.
-
-    `logged` counts the frames of its peers in the raw log up to the cut, of the epoch it is in.
     """
     least = before.taken if not before.in_flight_bytes else 0
     balanced = least <= logged <= after.taken

@@ -165,9 +165,8 @@ def _was_refused() -> Column:
 def strangers(known: DataFrame, records: DataFrame, spans: DataFrame) -> DataFrame:
     """Returns the records, by `event_id` and `written_at`, that name no frame of the raw log.
 
-    `is_gone` means that the log no longer has the frame's offset.
-
-    Those before the stretch that is looked at, and after it, are nobody's.
+    `is_gone` means that the log no longer has the frame's offset. Records before and after the range that is looked at
+    are left out.
     """
     place = F.split("event_id", "-")
     number, at = F.get(place, F.lit(0)).try_cast("int"), F.get(place, F.lit(1)).try_cast("long")

@@ -110,9 +110,9 @@ class Lane:
         return True
 
     def follow(self) -> None:
-        """Is called about once a second.
+        """Ends `--accept-loss` once past the gap, restarts a stalled query, and under `auto` switches the trigger.
 
-        It ends `--accept-loss` once past the gap, restarts a stalled query, and under `auto` switches the trigger.
+        It is called about once a second.
 
         Raises SetupError if Spark runs the query otherwise than it must.
         """

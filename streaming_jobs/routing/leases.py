@@ -26,12 +26,10 @@ class Leases:
         self._interests = interests
 
     def handle(self, work: Work, event: Event, lease: Lease) -> None:
-        """Carries out a lease: deliveries go to the address it names. Only the node itself may aim the mesh at an
-        address.
+        """Sends the subscriber's deliveries to the address that the lease names.
 
-        A sender that proves nothing, and a key that anybody may bring, are only told that they are here.
-
-        A sender that proves nothing, and a key that anybody may bring, are only told that they are here.
+        Only the node itself may aim the mesh at an address. A sender that proves nothing, and a key that anybody may
+        bring, are only told that they are here.
         """
         if not event.proves_node:
             return

@@ -69,6 +69,6 @@ def test_the_docstring_of_a_public_name_begins_with_a_sentence() -> None:
     assert faults == []
 
 
-@pytest.mark.parametrize("fragment", ["Of one node.", "To its node.", "What waits.", "As `load`.", ">>> f(1)", "No stop"])
+@pytest.mark.parametrize("fragment", ["Of one node.", "To its node.", "What waits.", "As `a`.", ">>> f(1)", "No stop"])
 def test_a_fragment_is_found(fragment: str) -> None:
     assert fault_of(fragment)

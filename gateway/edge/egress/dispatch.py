@@ -233,7 +233,7 @@ class Dispatch:
 
         The confirmation is as much a part of the record as its outcomes: it is open until it is durable.
 
-        It is sessions that confirm: a node that is away has none, and is not waited for.
+        Sessions confirm: a node that is away has none, and is not waited for.
         """
         confirm = record.confirm
         if confirm is None:
