@@ -19,9 +19,9 @@ TLS_SCHEMES = frozenset({"tls", "wss", "quic"})
 WEBSOCKET_SCHEMES = frozenset({"ws", "wss"})
 MESSAGE_SCHEMES = WEBSOCKET_SCHEMES | {"xmpp"}
 COMPONENT_SCHEMES = frozenset({"xmpp"})
-"""Where a listener is a part of somebody else's server: it goes to the address, and binds nothing."""
+"""A listener with such a scheme is a part of somebody else's server: it goes to the address, and binds nothing."""
 PROXIED_SCHEMES = frozenset({"tcp", "tls", "ws", "wss"})
-"""Where a load balancer can put a PROXY protocol header before the peer's first byte."""
+"""A load balancer can put a PROXY protocol header before the peer's first byte on these."""
 
 PRIVATE_DOMAINS = (".svc", ".svc.cluster.local", ".localhost")
 

@@ -15,9 +15,9 @@ FOREIGN_KEY_HEADER = "emm-public-key"
 """The public key that a packet brought with it and that the trust store does not know: it proves who holds that key,
 and not that this is the node the packet names."""
 MESH_ERROR_HEADER = "mesh-error"
-"""On an error of the mesh itself: its slug."""
+"""The header with the slug of an error of the mesh itself."""
 SERVED_BESIDE_HEADER = "served-beside"
-"""On `no_responder`: other subjects are served that differ in their last tokens only."""
+"""The header that says, on `no_responder`, that subjects are served which differ in their last tokens only."""
 PROGRESSIVE_HEADER = "progressive"
 """`false` on a request whose requester wants no progress. Protocols without such a word want it."""
 

@@ -21,7 +21,7 @@ MAX_HOPS = 8
 """More links in a row than any sensible set of meshes has; a ring of strangers ends here."""
 ORIGIN_HEADER, HOPS_HEADER = "mesh-origin", "mesh-hops"
 UNTYPED = f"{BINARY}; mesh-type=none"
-"""What goes over a link for no type at all: parameters alone are no media type."""
+"""Goes over a link for an event without a type: parameters alone are no media type."""
 
 _GO_ROUND = (Kind.EVENT, Kind.REQUEST)
 _ORIGIN_BYTES = 3

@@ -30,7 +30,7 @@ PROBE_SECONDS = 40.0
 LEAD_NS = 300_000_000
 """The time from the order to go to the start: the children must have heard the order before."""
 LATE_SECONDS = 60.0
-"""How far behind its schedule a generator may fall before the run is given up."""
+"""A generator may fall so far behind its schedule before the run is given up."""
 WAIT_SECONDS = 15.0
 
 Say = Callable[[str], None]

@@ -10,7 +10,7 @@ PACE_SECONDS = 0.0005
 """The shortest sleep. Above 2,000 frames/s frames go out by twos and more, each at most this late: waking for each one
 would cost the two cores that the mesh shares with us more than the sending."""
 BURST_FRAMES = 256
-"""What a generator behind its schedule sends before it looks at the clock again."""
+"""A generator behind its schedule sends so many frames before it looks at the clock again."""
 
 
 def due_now(schedule: Schedule, sent: int, now: int) -> int:

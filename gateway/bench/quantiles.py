@@ -12,9 +12,9 @@ Floats: TypeAlias = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 NAMED = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99_9": 0.999}
 CURVE = (0.0, *(n / 20 for n in range(1, 20)), 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9999, 0.99999, 1.0)
-"""What the plot shows: closer together where the tail is."""
+"""The quantiles that the plot shows: closer together in the tail."""
 _EPSILON = 1e-9
-"""What binary fractions add to a product such as 0.999 * 1000."""
+"""The error that binary fractions add to a product such as 0.999 * 1000."""
 
 
 def rank(count: int, quantile: float) -> int:

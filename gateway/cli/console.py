@@ -20,7 +20,7 @@ from gateway.yaml_files.faults import ConfigError
 
 GAP = "  "
 LOG_FORMAT = ContextVar("log_format", default="text")
-"""How lines on standard error are written, for people or for collectors."""
+"""The form of lines on standard error: for people or for collectors."""
 
 _STEERING = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 """DEL, the C1 control characters, and those that end lines or turn the direction of what is read."""

@@ -10,7 +10,7 @@ from gateway.cloud_event import rfc3339
 from gateway.event import Event
 
 NO_HEADERS = frozenset({"subject", "body", "body_base64"})
-"""What the line of an event says already."""
+"""The fields that the line of an event has already."""
 
 
 def event_fields(event: Event) -> dict[str, Any]:

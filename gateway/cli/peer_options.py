@@ -59,9 +59,9 @@ SECONDS = Seconds(min=0, min_open=True)
 LEAST_CONNECT_SECONDS = 1.0
 """A handshake of any protocol is through by then, unless its peer speaks another."""
 NOT_UNDERSTOOD = frozenset({"malformed", "truncated", "too_large", "unknown_type", "unsupported_version"})
-"""What a session ends of where the two speak different protocols; before it is open, of `eof` too."""
+"""The reasons for which a session ends if the two sides speak different protocols; before it is open, `eof` too."""
 UNRESOLVED_OPTIONS = "gateway.cli.unresolved_options"
-"""Where the values of -o are found as they were written, without what their references stand for."""
+"""The key under which the values of -o are found as they were written, without what their references stand for."""
 PASSWORD_VARIABLE = "MESHGATE_PASSWORD"  # noqa: S105 - its name
 SPOKEN_SCHEMES = frozenset({"tcp", "tls", "ws", "wss", "udp", "quic"})
 

@@ -24,7 +24,7 @@ class _Buffers(threading.local):
 _buffers = _Buffers()
 
 CLOSE_SECONDS = 2.0
-"""How long a peer may take to see that we are done; then the connection is cut."""
+"""A peer may take so long to see that we are done; then the connection is cut."""
 
 
 class Feed(Protocol):

@@ -7,7 +7,7 @@ from gateway.config.model import Config
 from gateway.yaml_files.faults import Fault
 
 _UNPROVEN = "anon:"
-"""How the nodes of all sessions and packets begin whose senders nobody has proven."""
+"""The names of nodes that nobody has proven begin with this, for sessions and packets."""
 
 
 def openings(config: Config) -> dict[int, str]:

@@ -85,7 +85,7 @@ class XmppComponent(Section):
 
 
 LINK_REDELIVER_SECONDS = 300
-"""How long a link's peer is owed what it missed, where its protocol can redeliver and the link says nothing else."""
+"""A link's peer is owed what it missed for so long, if its protocol can redeliver and the link says nothing else."""
 
 TlsT = TypeVar("TlsT", ListenTls | None, ConnectTls | None)
 

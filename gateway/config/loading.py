@@ -24,7 +24,7 @@ from gateway.yaml_files.faults import ConfigError, Fault
 from gateway.yaml_files.source import Place, Source, path_text, read_source, read_text
 
 DEFAULT_PATHS = (Path("meshgate.yaml"), Path("mesh/meshgate.yaml"))
-"""Where a configuration is looked for when none is named; the second is where `up` writes one."""
+"""A configuration is looked for here when none is named; `up` writes one to the second."""
 
 WRITE_ONE = "name one with -c, or write one: meshgate init (meshgate up does too)"
 
@@ -32,7 +32,7 @@ PLAIN = (
     ("Input should be", "expected"),
     ("Value error, ", ""),
 )
-"""What pydantic says to programmers, and what is said to who wrote the file."""
+"""Pairs of pydantic's words for programmers and ours for the person who wrote the file."""
 
 
 FORMS = {

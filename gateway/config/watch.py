@@ -32,9 +32,9 @@ RELOADED = (
     "edge.notice_seconds",
     "edge.graceful_shutdown_limit_seconds",
 )
-"""What running parts take over. All else is fixed in a socket, a topic, a checkpoint or a plan."""
+"""The settings that running parts take over. All others are fixed in a socket, a topic, a checkpoint or a plan."""
 BOUND = ("protocol", "listen", "proxy_protocol")
-"""What is fixed in a listener's socket; its policies are not."""
+"""The settings that are fixed in a listener's socket; its policies are not."""
 
 
 @dataclass(frozen=True, slots=True)

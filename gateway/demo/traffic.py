@@ -34,13 +34,13 @@ PATTERN, VALVE = "demo.>", "Demo.Valve"
 PLAIN_SCHEMES = frozenset({"tcp", "ws", "udp"})
 """Addresses that a client reaches without certificates."""
 LAST_SECONDS = 5.0
-"""How long the last events may take to arrive."""
+"""The last events may take so long to arrive."""
 ASK_EVERY = 5
 """One of so many turns of the wolpertinger client is a request."""
 
 
 Talk = Callable[[int], Awaitable[None]]
-"""What a peer does in a turn, which is given by its number."""
+"""Does what a peer does in a turn, which is given by its number."""
 
 
 @dataclass(slots=True)

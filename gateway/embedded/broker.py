@@ -27,7 +27,7 @@ MIN_FREE_BYTES = 512 * 1024 * 1024
 """Below this the broker would stop in the middle of something; better not to start."""
 
 NAMED = "-Dmeshgate.part=meshgate kafka"
-"""What the process was before it became Java's, for who looks for it by that."""
+"""Names the process as it was before it became Java's, for those who look for it by that name."""
 
 _PROPERTIES = """\
 process.roles=broker,controller

@@ -33,7 +33,7 @@ DETACHED = "up"
 """The log of the supervisor itself, where it runs without a terminal."""
 
 Say = Callable[[Mapping[str, object], str], None]
-"""What has happened: for programs, and as a line for people."""
+"""Reports what has happened: for programs, and as a line for people."""
 
 
 class LocalMesh:

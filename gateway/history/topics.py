@@ -24,7 +24,7 @@ PARTITION_FETCH_BYTES = 4 * 1024 * 1024
 """Fetched of one partition at a time: a long range in few round trips."""
 
 Spans = Mapping[int, Span]
-"""By partition."""
+"""Spans by partition."""
 
 
 class History:

@@ -19,7 +19,7 @@ MAX_CACHED_REFERENCES = 2_000_000
 """The cache's bound in references to interests (16 MB of pointers), not in subjects: one subject may have ten thousand
 subscribers, and another none. When it is full all of it goes: the tries refill it in microseconds a subject."""
 SUBJECT_REFERENCES = 32
-"""What a cached subject costs beside its references, in the same measure (its text, two dict entries, the answer)."""
+"""The cost of a cached subject beside its references, in the same measure (its text, two dict entries, the answer)."""
 
 _WILD = frozenset({"*", ">"})
 

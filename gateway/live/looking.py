@@ -13,7 +13,7 @@ from gateway.live.flow import Look, Samples, flow, samples_of
 from gateway.live.parts import Part
 
 Tell = Callable[[], Iterable[Sample]]
-"""What a part's metrics say now. Raises SetupError."""
+"""Returns what a part's metrics say now. Raises SetupError."""
 
 
 def telling(part: Part) -> Tell:

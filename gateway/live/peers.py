@@ -11,7 +11,7 @@ from gateway.event import SECOND_US
 from gateway.live.parts import Part
 
 Peer = dict[str, Any]
-"""As `/peers` tells it, with the edge that it is connected to, and times as everywhere else."""
+"""A peer as `/peers` shows it, with the edge that it is connected to, and times as everywhere else."""
 
 
 def connected(edges: Iterable[Part], session: str = "") -> list[Peer]:

@@ -24,7 +24,7 @@ from gateway.topics.records import Record
 
 BYTES_PER_LINE = 16
 SHOWN_CHARACTERS = 160
-"""Of a body, in a line of text."""
+"""The characters of a body that a line of text shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ FILTERS = {
     "rejected": frozenset({"protocol", "node", "reason"}),
     "egress": frozenset({"protocol", "subject"}),
 }
-"""What a row of each place can be chosen by; what it has not got fits no filter."""
+"""The fields by which a topic's rows can be chosen. A row without the field fits no filter."""
 
 
 def rows_of(at: str, record: Record, chosen: Filter) -> Iterator[Row]:

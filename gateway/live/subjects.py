@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 LOOKS_KEPT = 15
-"""What was seen in the looks before that is forgotten."""
+"""The number of looks that are remembered; older ones are forgotten."""
 SUBJECTS_PER_LOOK = 2_000
 """A mesh where every event has a subject of its own must not fill our memory; a sample of them is counted."""
 

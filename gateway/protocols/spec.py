@@ -222,7 +222,7 @@ class ProtocolSpec(Generic[OptionsT]):
     text_messages: bool = False
     calls_may_be_events: bool = False
     message_id_bits: int | None = None
-    """How long the random ids are by which its repeats are known, where that is so short that honest ones collide."""
+    """The length of the random ids by which repeats are known, if it is so short that honest ones collide."""
     carries_content_type: bool = False
     """Its frames name the type of their body; so an event's trail over links travels there."""
     error_header: str = ""

@@ -40,7 +40,7 @@ FRAME_BYTES = 4 + 2 + 8
 INDEX_BYTES = 5
 """The longest form in which msgpack writes a number of 32 bits, or the length of a list or of bytes."""
 _HEAD_BYTES = 6 * INDEX_BYTES
-"""What msgpack writes around the parts of a head."""
+"""The bytes that msgpack writes around the parts of a head."""
 _SOURCE_TYPES = (str, str, str, int, int, str, str, str, dict)
 
 

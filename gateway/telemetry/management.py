@@ -32,7 +32,7 @@ POLL_SECONDS = 0.1
 """The longest time that `stop` may take."""
 
 Check = Callable[[], dict[str, str]]
-"""What is missing or away, by name; empty when all is well."""
+"""Returns what is missing or away, by name; empty when all is well."""
 READY = "/healthz/ready"
 ALWAYS = {
     "X-Content-Type-Options": "nosniff",
@@ -40,7 +40,7 @@ ALWAYS = {
     "Referrer-Policy": "no-referrer",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
 }
-"""What every answer carries. A page that needs more of a browser brings a policy of its own."""
+"""The headers of every answer. A page that needs more of a browser brings a policy of its own."""
 
 
 class Answer(NamedTuple):

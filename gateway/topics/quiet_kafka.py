@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from gateway.errors import SetupError
 
 _AROUND = re.compile(r"^\S+/(bootstrap|\d+): |Connect to \S+ failed: | \(after \d+ms in state \w+.*\)$")
-"""What stands around a cause: the broker, the address once more, the state of a connection."""
+"""Matches what stands around a cause: the broker, the address once more, the state of a connection."""
 
 _clients = logging.getLogger("kafka")
 _lock = threading.Lock()

@@ -19,7 +19,7 @@ import yaml
 from gateway.yaml_files.faults import ConfigError, Fault
 
 Place = tuple[str | int, ...]
-"""Where a value stands: keys and positions from the root."""
+"""The place of a value: keys and positions from the root."""
 
 _REFERENCE = re.compile(r"\$\$\{|\$\{(?P<file>file:)?(?P<name>[^}:]*)(?P<default>:-[^}]*)?\}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

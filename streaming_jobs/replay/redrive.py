@@ -28,7 +28,7 @@ from streaming_jobs.replay.put_in import AgainWriter, Given
 from streaming_jobs.routing.known_ids import repeat_horizon_seconds
 
 Reached = Mapping[str, frozenset[str]]
-"""By event id, the destinations and nodes that have got it."""
+"""The destinations and nodes that have got an event, by its id."""
 
 
 class Redriven(NamedTuple):

@@ -37,7 +37,7 @@ SIGNS_OF_DAMAGE = (
     "FileNotFoundException",
     "STDS_",
 )
-"""What Spark says of a checkpoint that it cannot go on from. It never goes on without the state that it had."""
+"""Spark's errors for a checkpoint that it cannot go on from. It never goes on without the state that it had."""
 
 Offsets = Mapping[int, int]
 

@@ -12,7 +12,7 @@ EXPIRING_SECONDS = 14 * 24 * 3600.0
 KEY_STATES = ("future", "valid", "expiring", "expired")
 
 Nodes = Mapping[bytes, Mapping[bytes, Key]]
-"""As in a KeyRing."""
+"""The nodes and their keys, as in a KeyRing."""
 
 
 def key_state(not_before: int | None, not_after: int | None, now: float) -> str:

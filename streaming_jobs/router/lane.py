@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 REALTIME_BATCH = "180 seconds"
-"""How long a real-time batch runs before it commits. At its end nothing passes for some 0.2 s. A longer one repeats
+"""The length of a real-time batch before it commits. At its end nothing passes for some 0.2 s. A longer one repeats
 more after a crash, which the lane works off at some hundred thousand frames a second; edges drop it by position."""
 
 BACKLOG_RECORDS = 5_000

@@ -48,7 +48,7 @@ STORED = [LOG_TIME, OFFSET, IDS]
 """The columns that the state holds."""
 
 PlainRow = tuple[int, int, bytes, list[tuple[Any, ...]]]
-"""What the pass returns of a record. A Row without its class: the JVM's unpickler knows tuples."""
+"""The row that the pass makes of a record. It is a Row without its class: the JVM's unpickler knows tuples."""
 
 LANE_VARIABLE = "MESHGATE_LANE"
 """Spark keeps Python workers apart by their environment. With a variable of its own, a lane keeps its worker from batch

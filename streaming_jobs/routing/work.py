@@ -365,4 +365,4 @@ MESH_ERRORS = {
     Reason.UNDELIVERABLE: MeshError.UNDELIVERABLE,
     Reason.INTERNAL: MeshError.INTERNAL,
 }
-"""What a requester is told about a refusal; anything else is its own mistake: `bad_request`."""
+"""The errors that a requester gets for a refusal. Any other refusal is its own mistake: `bad_request`."""

@@ -39,9 +39,9 @@ OUTPUTS: dict[str, tuple[type[DataType], ...]] = {
     "origin": (StringType,),
     "hops": (IntegerType, LongType),
 }
-"""What a row may give, and the types that may have. Only the subject must be there."""
+"""The columns that a row may give, and the types they may have. Only the subject must be there."""
 LATE_SECONDS = 10
-"""How much later than others an event may come and still count in a window: what the router needs, with room."""
+"""An event may come so much later than others and still count in a window: what the router needs, with room."""
 _POSITION = re.compile(r"line (\d+),? pos (\d+)")
 _DRESSING = re.compile(r"^\s*\[[A-Z0-9_.]+\]\s*|\s*SQLSTATE:.*", re.DOTALL)
 

@@ -34,7 +34,7 @@ SEGMENTS = 32
 SEGMENT_BYTES = 1_232
 """Longer frames leave one by one. So much fits into every IPv6 packet without fragments."""
 _NO_SEGMENTS = frozenset({errno.EINVAL, errno.EIO, errno.EMSGSIZE, errno.EOPNOTSUPP, errno.ENOPROTOOPT})
-"""What a system, or the device behind a socket, answers that does not cut messages into datagrams."""
+"""The errors of a system, or of the device behind a socket, that does not cut messages into datagrams."""
 
 OfT = TypeVar("OfT")
 Datagram = tuple[bytes, str, OfT]

@@ -118,9 +118,9 @@ class Layouts:
         self._octets = np.zeros((LAYOUTS_KEPT, MOST_OCTETS), np.uint8)
         self._lengths = np.zeros(LAYOUTS_KEPT, np.uint32)
         self.claimed_at = np.zeros(LAYOUTS_KEPT, np.int64)
-        """Where the time stands by which freshness is judged."""
+        """The place of the time by which freshness is judged."""
         self.keys_at = np.zeros((LAYOUTS_KEPT, _KEY_BYTES), np.int16)
-        """Where the octets of the repeat key stand: NODE ID, then Message ID."""
+        """The places of the octets of the repeat key: NODE ID, then Message ID."""
         self._forget()
 
     def _forget(self) -> None:

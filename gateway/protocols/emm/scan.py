@@ -82,7 +82,7 @@ class _Shape(NamedTuple):
 
 
 _shapes: dict[tuple[int, int, int], _Shape] = {}
-"""By size, flags and length of the name: which of them differ in more than these is rare."""
+"""The shapes by size, flags and length of the name: packets that differ in more than these are rare."""
 
 
 def scan(packet: bytes) -> Places | None:

@@ -23,7 +23,7 @@ alone may not fill the edge's memory with them."""
 class AnswerBodies:
     def __init__(self) -> None:
         self.open_requests: Counter[int] = Counter()
-        """How many requests are open for each reply type. Types without one are absent."""
+        """The number of open requests for each reply type. Types without one are absent."""
         self._reply_types: dict[Hashable, int] = {}
         self._held: dict[int, deque[bytes]] = {}
         self.held_bytes = 0

@@ -172,7 +172,7 @@ _METHODS: dict[str, tuple[TrustLevel, tuple[str, ...], Callable[..., tuple[Objec
     "userauthverify": (TrustLevel.CLUSTER, ("string", "string"), Authority.verify_user),
     "awardtrustlevel": (TrustLevel.NONE, ("int32",), Authority.award_trust_level),
 }
-"""By method in lower case: the level it needs, the types of its parameters, and who answers it."""
+"""The methods in lower case: the level each needs, the types of its parameters, and its handler."""
 
 
 def is_authentication(call: Call) -> bool:

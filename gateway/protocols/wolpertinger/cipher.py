@@ -29,7 +29,7 @@ _ORDER = int(
     "51868783bf2f966b7fcc0148f709a5d03bb5c9b8899c47aebb6fb71e91386409",
     16,
 )
-"""Of P-521's base point (SEC 2, 2.6.1)."""
+"""The order of P-521's base point (SEC 2, 2.6.1)."""
 
 
 @dataclass(frozen=True, slots=True)
