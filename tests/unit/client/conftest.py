@@ -1,4 +1,4 @@
-"""What the tests of clients share."""
+"""The fixtures that the tests of clients share."""
 
 from __future__ import annotations
 

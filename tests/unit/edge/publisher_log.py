@@ -57,7 +57,7 @@ class Log:
 
 
 async def turn() -> None:
-    """What was called soon is done."""
+    """Lets the loop call what was called soon."""
     for _ in range(3):
         await asyncio.sleep(0)
 

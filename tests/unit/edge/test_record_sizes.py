@@ -1,4 +1,4 @@
-"""How large records of the raw log become, and where frames, runs and replies are cut."""
+"""Tests how large records of the raw log become, and where frames, runs and replies are cut."""
 
 from __future__ import annotations
 
