@@ -183,7 +183,7 @@ class Peer:
         return connect_emm(str(self.address()), key=key, keys=keys, verify=verify, tls=tls)
 
     def note_unsigned(self) -> None:
-        """Notes that packets are not signed: the sender of a datagram never hears of its refusal."""
+        """Warns that packets are not signed: the sender of a datagram never hears of its refusal."""
         if self.key is None and self.config() is None:
             where = f"no {DEFAULT_PATHS[0]} here; most listeners refuse it"
             note(f"not signed: {where}. Name a configuration with -c, or a key with --key")

@@ -23,10 +23,10 @@ STEP_RECORDS = 200
 
 
 class Repeats:
-    """Finds repeats.
+    """Finds the frames that a logged frame repeats.
 
-    `key` is the column by which a repeat of the frame is known today; None for what has no repeats. `reach_seconds` is
-    how long the router knows a frame.
+    `key` is the key by which a repeat of the frame is known today; None for what has no repeats. `reach_seconds` is how
+    long the router knows a frame.
     """
 
     def __init__(self, history: History, judge: Judge, logged: LoggedFrame, reach_seconds: int) -> None:

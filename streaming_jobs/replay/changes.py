@@ -48,7 +48,7 @@ def _untraced(event: Event) -> Event:
 
 @dataclass
 class Replay:
-    """Replays a range of the raw log. Times are in microseconds."""
+    """The result of a replay over a range of the raw log. Times are in microseconds."""
 
     mesh: str
     start: int | None

@@ -32,7 +32,7 @@ class User(Protocol):
 
     def message(self, sender: JID, own: JID, kind: MessageTypes, body: str) -> None: ...
     def bounced(self, sender: JID) -> None:
-        """Hears that what was written to this address could not be delivered."""
+        """Hears that what was written to this peer could not be delivered."""
 
     def asked(self, of: JID) -> None:
         """Hears that its presence was asked for."""

@@ -70,7 +70,8 @@ Confirming = Callable[[Confirm, Position, bool, Callable[[], None]], None]
 class Past:
     """Knows what an earlier life of this edge has done.
 
-    Sessions lack nothing below `sessions_to`. For all other records before `to`, `outcomes` says what is known.
+    Every delivery to a session was handled below `sessions_to`. For all other records before `to`, `outcomes` says what
+    is known.
     """
 
     def __init__(self, to: int = 0, sessions_to: int = 0, outcomes: KnownOutcomes | None = None) -> None:
