@@ -1,4 +1,4 @@
-"""What little input may cost: the bytes of each shape of hostile input against CPU time and memory.
+"""Measures hostile input of little size: the bytes of each shape against CPU time and memory.
 
     python -m tests.bench.hostile_inputs
 
