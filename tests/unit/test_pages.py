@@ -1,4 +1,5 @@
-"""What README and pages show can be taken as it stands: configurations hold, the device signs, links lead somewhere."""
+"""Tests that README and pages can be taken as they stand: configurations hold, the device signs, links lead
+somewhere."""
 
 from __future__ import annotations
 

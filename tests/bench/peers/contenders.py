@@ -1,4 +1,4 @@
-"""Who takes part. Each has an address that takes packets, and delivers what it lets through to another."""
+"""The contenders. Each has an address that takes packets, and delivers what it lets through to another."""
 
 from __future__ import annotations
 
