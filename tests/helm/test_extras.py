@@ -133,7 +133,7 @@ class TestExtraObjects:
     def test_a_mapping_and_a_text_are_both_rendered_with_the_releases_values(self) -> None:
         objects = render_exactly(VALUES)
         assert find(objects, "ConfigMap", "demo-meshgate-extra")["data"] == {"mesh": "demo"}
-        assert find(objects, "PriorityClass")["metadata"]["labels"]["app.kubernetes.io/component"] == "extra"
+        assert find(objects, "ResourceQuota")["metadata"]["labels"]["app.kubernetes.io/component"] == "extra"
 
     def test_none_is_made_unless_asked_for(self) -> None:
         assert len(render_exactly(VALUES)) == len(render_exactly({**VALUES, "extraObjects": []})) + 2
