@@ -63,8 +63,6 @@ STREAMING = {
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.daemon.module": "streaming_jobs.daemon",
     "spark.buffer.size": "64",
-    "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "2",
-    "spark.shuffle.streaming.networkBufferSize": "262144",
 }
 QUIET = {
     "spark.ui.enabled": "false",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gateway.config.listeners import Listener
 from gateway.config.model import Config
+from gateway.yaml_files.faults import Fault
 
 _UNPROVEN = "anon:"
 """How the nodes of all sessions and packets begin whose senders nobody has proven."""
@@ -34,13 +35,17 @@ def exposure(config: Config) -> str:
     return f"open to everybody who reaches them: {', '.join(told)}"
 
 
-def exposure_warnings(config: Config) -> dict[str, str]:
-    """Returns a warning for each listener that is open to strangers, by its place in the file."""
-    return {
-        f"listeners[{at}]": f"whoever reaches {config.listeners[at].address} may {may} without proving who it is: "
-        "see `permissions` and `require_login`"
+def exposure_warnings(config: Config) -> list[Fault]:
+    """Returns a warning for each listener that is open to strangers."""
+    remedy = "see `permissions` and `require_login`"
+    return [
+        Fault(
+            str(config.path),
+            f"listeners[{at}]",
+            f"whoever reaches {config.listeners[at].address} may {may} without proving who it is: {remedy}",
+        )
         for at, may in openings(config).items()
-    }
+    ]
 
 
 def _admits_unproven(listener: Listener) -> bool:

@@ -28,6 +28,7 @@ from gateway.edge.carriers.peer import Identity, Peer
 from gateway.edge.carriers.reading import Gate, Hold, Spending, Throttle
 from gateway.edge.mesh import Mesh
 from gateway.edge.metrics import ListenerMetrics
+from gateway.edge.outbox import Outbox
 from gateway.edge.session_log import SessionLog
 from gateway.edge.session_timer import SessionTimer
 from gateway.edge.terms import Terms
@@ -53,7 +54,7 @@ from gateway.protocols.actions import (
 )
 from gateway.protocols.session import Session
 from gateway.protocols.spec import Options
-from gateway.raw_log.frames import ReplyAddress, Source
+from gateway.raw_log.frames import Source
 from gateway.raw_log.mesh_frames import SessionOpened
 from gateway.reasons import MeshError, Reason
 
@@ -76,7 +77,7 @@ class Connection:
         self._metrics = metrics
         self.number = 0
         source = Source(session.protocol, terms.listener, mesh.edge, mesh.epoch, 0, peer.address, peer.node, peer.auth)
-        self._session_log = SessionLog(mesh.publisher, source)
+        self.session_log = SessionLog(mesh.publisher, source)
         self.connected_at = time.time()
         self.received_frames = self.delivered_frames = self.pending = 0
         self.end: Terminated | None = None
@@ -84,9 +85,9 @@ class Connection:
         self._unlogged = 0
         self._timer = SessionTimer(self._look_at_time)
         self._pump_is_due = False
-        self._unsent_bytes = 0
+        self._outbox = Outbox(session, carrier, mesh.memory)
         self._admission = Admission(self.leave, peer.proofs, must_log_in=terms.require_login)
-        self._gate = Gate(carrier.pause_reading, carrier.resume_reading)
+        self.gate = Gate(carrier.pause_reading, carrier.resume_reading)
         self._has_heard = False
         self._buffered = 0
         self._progress_at = self._loop.time()
@@ -95,7 +96,7 @@ class Connection:
 
     @property
     def source(self) -> Source:
-        return self._session_log.source
+        return self.session_log.source
 
     def use(self, limits: Limits) -> None:
         """Limits that hold from now on."""
@@ -128,12 +129,12 @@ class Connection:
     def account(self, seconds: float) -> None:
         """Charges the session for what a read has brought, and for the time that it took: the rest is read later."""
         session = self.session
-        seconds = self._spending.charge(seconds, session.control_frames)
+        pause_seconds = self._spending.charge(seconds, session.control_frames)
         session.control_frames = 0
-        if seconds and self.end is None:
-            self._metrics.throttled_seconds.inc(seconds)
-            self._gate.hold(Hold.RATE)
-            self._loop.call_later(seconds, self._gate.release, Hold.RATE)
+        if pause_seconds and self.end is None:
+            self._metrics.throttled_seconds.inc(pause_seconds)
+            self.gate.hold(Hold.RATE)
+            self._loop.call_later(pause_seconds, self.gate.release, Hold.RATE)
 
     def receive_eof(self) -> None:
         self.session.receive_eof()
@@ -165,30 +166,23 @@ class Connection:
             self.session.drain(self._loop.time(), None, why)
         self.fail(why, detail)
 
-    def peer_reads_not(self) -> None:
-        self._gate.hold(Hold.UNREAD)
-
-    def peer_reads_again(self) -> None:
-        self._gate.release(Hold.UNREAD)
-
     # -- from the mesh -----------------------------------------------------------------------------------------
 
     def hold(self) -> None:
         """The raw log takes no more at present."""
-        self._gate.hold(Hold.LOG_FULL)
+        self.gate.hold(Hold.LOG_FULL)
 
     def release(self) -> None:
         self.session.excuse_silence(self._loop.time())
-        self._gate.release(Hold.LOG_FULL)
+        self.gate.release(Hold.LOG_FULL)
 
     @property
     def queued_bytes(self) -> int:
-        return self._carrier.queued_bytes() + self._unsent_bytes
+        return self._outbox.queued_bytes
 
     @property
     def held_bytes(self) -> int:
-        """What the edge holds in memory for this session alone."""
-        return self._carrier.own_queued_bytes() + self._unsent_bytes + self.session.held_bytes
+        return self._outbox.held_bytes
 
     @property
     def is_over(self) -> bool:
@@ -213,14 +207,14 @@ class Connection:
     def deliver(self, delivery: Delivery) -> None:
         """Written at the end of this turn of the loop, with all else that is delivered in it."""
         self.pending += 1
-        full = not self._has_room()
+        full = not self._outbox.has_room(self.terms.limits.queue_bytes)
         if full or (self.session.half_closed and delivery.kind is Kind.REQUEST):
             if delivery.kind is Kind.REQUEST and delivery.reply is not None:
-                self._session_log.abandon((delivery.reply,), MeshError.UNDELIVERABLE)
+                self.session_log.abandon((delivery.reply,), MeshError.UNDELIVERABLE)
             why = "the peer reads too slowly" if full else "the peer answers no more"
             self._delivered(Delivered(delivery, Outcome.UNDELIVERABLE, why))
             return
-        self._unsent_bytes += len(delivery.frame)
+        self._outbox.unsent_bytes += len(delivery.frame)
         try:
             self.session.deliver(delivery, self._loop.time())
         except Exception:
@@ -236,25 +230,15 @@ class Connection:
 
         Returns False, and does nothing, where each must go through `deliver`.
         """
-        if not self._has_room(size) or not self.session.write_events(frames):
+        if not self._outbox.has_room(self.terms.limits.queue_bytes, size) or not self.session.write_events(frames):
             return False
-        self._unsent_bytes += size
+        self._outbox.unsent_bytes += size
         self.delivered_frames += len(frames)
         return True
 
-    def _has_room(self, size: int = 0) -> bool:
-        """Whether so much more may wait for the peer. What was not yet written to it does not show that it is slow."""
-        limit = self.terms.limits.queue_bytes
-        if self._unsent_bytes and self.queued_bytes + size > limit:
-            self.flush()
-        return self.queued_bytes + size <= limit
-
     def flush(self) -> None:
         """Writes what the session has to say, and nothing else that `pump` does."""
-        self._unsent_bytes = 0
-        if messages := self.session.data_to_send():
-            self._mesh.memory.count(sum(map(len, messages)))
-            self._carrier.write(messages)
+        self._outbox.flush()
 
     @property
     def is_confidential(self) -> bool:
@@ -308,7 +292,7 @@ class Connection:
         self._pump_is_due = False
         for action in self.session.actions():
             self._act(action)
-        self.flush()
+        self._outbox.flush()
         if self.end is not None:
             self._carrier.close(self.end.reason)
         elif self.session.half_closed and not self.owes_word:
@@ -336,9 +320,9 @@ class Connection:
             case RequestEnded(outcome):
                 self._metrics.request_ended(outcome)
             case RequestsAbandoned(replies, error):
-                self._session_log.abandon(replies, error)
+                self.session_log.abandon(replies, error)
             case RequestDropped(request, subject):
-                self._session_log.drop_request(request, subject)
+                self.session_log.drop_request(request, subject)
             case Terminated():
                 self._terminated(self._override or action)
 
@@ -352,7 +336,7 @@ class Connection:
             self.leave(Farewell.LOGIN_REQUIRED)
             return
         self._unlogged += received.tag is not None
-        self._session_log.add_frames(received, partial(self._settled, received.tag, count, now))
+        self.session_log.add_frames(received, partial(self._settled, received.tag, count, now))
 
     def _settled(self, tag: int | None, count: int, received_at: float, accepted: bool) -> None:
         """The frames are on all in-sync replicas; or Kafka will never take them."""
@@ -375,7 +359,7 @@ class Connection:
         self._mesh.delivered(self, end)
 
     def _opened(self, source: Source) -> None:
-        self._session_log.source = source
+        self.session_log.source = source
         if self._admission.lacks_login(source.node):
             self._admission.wait_for_login(self.terms.limits.handshake_seconds)
             return
@@ -383,9 +367,9 @@ class Connection:
         if not again:
             self.number = self._mesh.opened(self)
             self._carrier.standing.opened()
-            self._session_log.take_number(self.number)
+            self.session_log.take_number(self.number)
         terms = self.terms
-        self._session_log.open(SessionOpened(self.session.protocol, terms.subscribe, terms.serve, again))
+        self.session_log.open(SessionOpened(self.session.protocol, terms.subscribe, terms.serve, again))
         if not again:
             self._mesh.known(self)
 
@@ -394,25 +378,18 @@ class Connection:
         self._admission.ended()
         self._timer.cancel()
         if self.number:
-            self._session_log.close(end.reason)
+            self.session_log.close(end.reason)
         self._metrics.session_ended(end.reason)
         self._carrier.standing.ended(end.reason)
-        self._mesh.ended(self)
-        said = {"listener": self.source.listener, "session": self.number, "peer": self.source.peer}
-        level = logging.INFO if self.number else logging.DEBUG  # who never had a session may come in thousands
-        log.log(level, "session closed", extra=said | {"reason": end.reason, "detail": end.detail})
-
-    def drop(self, reply: ReplyAddress) -> None:
-        """Nobody waits for the answer to this request any more."""
-        self._session_log.drop(reply)
+        self._mesh.ended(self, end)
 
     # -- time --------------------------------------------------------------------------------------------------
 
     def _look_at_time(self) -> None:
         now = self._loop.time()
-        if self._gate.is_ours or self.session.half_closed:
+        if self.gate.is_ours or self.session.half_closed:
             self.session.excuse_silence(now)
-        if self._gate.is_ours:
+        if self.gate.is_ours:
             self._progress_at = now
         elif now >= self._progress_at + self.terms.limits.idle_seconds:
             self._progress_at = now

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from gateway.edge.memory_budget import MemoryBudget
 from gateway.edge.publisher import RawPublisher
-from gateway.protocols.actions import Delivered, LoginAsked
+from gateway.protocols.actions import Delivered, LoginAsked, Terminated
 
 if TYPE_CHECKING:
     from gateway.edge.connection import Connection
@@ -27,5 +27,5 @@ class Mesh(Protocol):
     def log_in(self, connection: Connection, asked: LoginAsked) -> None:
         """Judges the token in a request, and answers it."""
 
-    def ended(self, connection: Connection) -> None: ...
+    def ended(self, connection: Connection, end: Terminated) -> None: ...
     def delivered(self, connection: Connection, end: Delivered) -> None: ...

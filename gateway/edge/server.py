@@ -53,10 +53,8 @@ class Edge:
         management = self._management()
         self.management_port = management.port
         management.start()
-        for one in self.config.advice():
+        for one in [*self.config.advice(), *exposure_warnings(self.config)]:
             log.warning("%s", one)
-        for place, why in exposure_warnings(self.config).items():
-            log.warning("%s: %s", place, why)
         try:
             await self.life.begin()
             self._begun()

@@ -21,7 +21,7 @@ from gateway.edge.terms import Terms
 from gateway.egress import EdgeRestarted
 from gateway.event import Auth
 from gateway.protocols import protocols
-from gateway.protocols.actions import Delivered, Farewell, LoginAsked
+from gateway.protocols.actions import Delivered, Farewell, LoginAsked, Terminated
 from gateway.protocols.request_budget import RequestBudget
 from gateway.protocols.session import Session, SessionSettings
 from gateway.raw_log.frames import durable_parts
@@ -133,11 +133,15 @@ class Sessions:
     def log_in(self, connection: Connection, asked: LoginAsked) -> None:
         self.logins.answer(connection, asked, self._config.endpoint(connection.terms.listener))
 
-    def ended(self, connection: Connection) -> None:
+    def ended(self, connection: Connection, end: Terminated) -> None:
         self._arriving.discard(connection)
         self._open.pop(connection.number, None)
         if connection.terms.redeliver_seconds:
             self.owed.closed(connection)
+        number, source = connection.number, connection.source
+        level = logging.INFO if number else logging.DEBUG  # who never had a session may come in thousands
+        peer = {"listener": source.listener, "session": number, "peer": source.peer}
+        log.log(level, "session closed", extra=peer | {"reason": end.reason, "detail": end.detail})
 
     def delivered(self, connection: Connection, end: Delivered) -> None:
         delivery = end.delivery
@@ -153,7 +157,7 @@ class Sessions:
         """What was asked from lives of another edge that are over: who serves it is told."""
         for connection in self:
             for reply in connection.session.served_for(begun.edge, begun.epoch):
-                connection.drop(reply)
+                connection.session_log.drop(reply)
 
     # -- for all of them ---------------------------------------------------------------------------------------
 

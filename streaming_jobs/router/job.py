@@ -43,8 +43,13 @@ log = logging.getLogger(__name__)
 
 SPARE_SLOTS = 1
 """For the short jobs beside the lanes: a lane that starts again reads its state while the others hold their slots."""
-ONE_TASK = {"spark.sql.shuffle.partitions": "1", "spark.python.factory.idleWorkerMaxPoolSize": "1"}
-"""A lane's state has one partition, and its worker waits for the next batch: no other is started for it."""
+ONE_TASK = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.python.factory.idleWorkerMaxPoolSize": "1",
+    "spark.task.maxFailures": "1",
+}
+"""A lane's state has one partition, and its worker waits for the next batch: no other is started for it. A task that
+failed is not tried again, since its next worker would have no memory: the lane begins again at once."""
 WATCH_SECONDS = 0.1
 """How soon the end of a query is noticed: it is part of every recovery."""
 FOLLOW_SECONDS = 1.0

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from gateway.address import host_name, is_loopback
 from gateway.edge.carriers.peer import Identity
-from gateway.edge.carriers.reading import LEAST_READ_BYTES, READ_BYTES, ReadSize, Turn
+from gateway.edge.carriers.reading import LEAST_READ_BYTES, READ_BYTES, Hold, ReadSize, Turn
 from gateway.edge.metrics import Standing
 
 if TYPE_CHECKING:
@@ -137,11 +137,11 @@ class Carrier(asyncio.BufferedProtocol, ABC):
 
     def pause_writing(self) -> None:
         if self.connection is not None:
-            self.connection.peer_reads_not()
+            self.connection.gate.hold(Hold.UNREAD)
 
     def resume_writing(self) -> None:
         if self.connection is not None:
-            self.connection.peer_reads_again()
+            self.connection.gate.release(Hold.UNREAD)
 
     # -- the connection's side ---------------------------------------------------------------------------------
 

@@ -165,7 +165,8 @@ def _alike(*columns: NDArray[Any]) -> Iterator[tuple[int, int]]:
 class RunSession(Hashable, Protocol):
     """A connection, as far as runs need it."""
 
-    source: Source
+    @property
+    def source(self) -> Source: ...
 
     def write_run(self, frames: Sequence[bytes], size: int) -> bool:
         """Takes frames that need nothing of the connection. False if it takes none of them in this way."""
