@@ -68,6 +68,7 @@ class Gate:
             if not self._holds:
                 self._resume()
 
+
 class TokenBucket:
     """Allows `rate` frames a second, and `burst_seconds` of them at once."""
 
