@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from helm.dashboards.runbooks import runbooks
+
 Json = dict[str, Any]
 DATASOURCE: Json = {"type": "prometheus", "uid": "${datasource}"}
 GRID_WIDTH = 24
@@ -44,13 +46,18 @@ class Panel:
             "id": number,
             "type": self.kind,
             "title": self.title,
-            "description": self.description,
+            "description": self._explained(),
             "datasource": DATASOURCE,
             "gridPos": {"x": x, "y": y, "w": self.width, "h": HEIGHTS[self.kind]},
             "fieldConfig": {"defaults": self._defaults(), "overrides": []},
             "options": _OPTIONS[self.kind],
             "targets": list(self._targets()),
         }
+
+    def _explained(self) -> str:
+        """Names the runbooks too; the chart puts before them where they are read."""
+        found = runbooks(query.expression for query in self.queries)
+        return f"{self.description}\n\nRunbooks: {', '.join(found)}." if found else self.description
 
     def _defaults(self) -> Json:
         steps = [{"color": "green", "value": None}, *({"color": color, "value": at} for at, color in self.steps)]

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from tests.cluster.images import ROOT
 from tests.cluster.node import GROUP, GROUPS, SYSCTLS
-from tests.cluster.programs import built
+from tests.cluster.programs import built, definitions
 from tests.cluster.steps import STEPS
 
 OURS = (
@@ -51,6 +51,7 @@ def main() -> int:
         sys.exit("a node of its own needs root")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that what it began is ended too
     programs = built()
+    definitions()  # there is no network where they are needed
     mount = ("unshare", "--mount", "--propagation", "private")
     _python(*mount, module="tests.cluster.images", arguments=[str(programs / "pause")])
     options = [f"--until={asked.until}", f"--helm={asked.helm}", *["--stay"] * asked.stay]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -19,6 +20,7 @@ STABLE = ("debootstrap", "buildah", "runc", "nftables", "iproute2")
 SID = ("etcd-server", "containerd", "containernetworking-plugins")
 """The stable suite's are too old. They need nothing but a C library."""
 DEFINITIONS = {
+    "gateway": ("sigs.k8s.io/gateway-api@v1.6.0", "config/crd/standard"),
     "cert-manager": ("github.com/cert-manager/cert-manager@v1.21.2", "deploy/crds"),
     "keda": ("github.com/kedacore/keda/v2@v2.21.0", "config/crd/bases"),
     "prometheus": ("github.com/prometheus-operator/prometheus-operator@v0.85.0", "example/prometheus-operator-crd"),
@@ -47,6 +49,21 @@ def built() -> Path:
     return folder
 
 
+def definitions() -> Path:
+    """The folder with what operators define; it is fetched anew when their versions change."""
+    digest = hashlib.sha256(repr(sorted(DEFINITIONS.items())).encode()).hexdigest()[:12]
+    folder = CACHE / f"definitions-{digest}"
+    if not folder.is_dir():
+        CACHE.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=CACHE, prefix="build-") as work:
+            made = Path(work, "definitions")
+            for name, (module, part) in DEFINITIONS.items():
+                shutil.copytree(_fetched(Path(work), module) / part, made / name, copy_function=shutil.copyfile)
+            made.rename(folder)
+            _go(Path(work), "clean", "-modcache", folder=Path(work))
+    return folder
+
+
 def _build(work: Path) -> None:
     (work / "bin").mkdir()
     kubernetes = _sources(work, f"k8s.io/kubernetes@v{KUBERNETES}")
@@ -58,10 +75,6 @@ def _build(work: Path) -> None:
     _go(work, "build", "-trimpath", f"-ldflags={flags}", "-o", f"{work}/bin/", *packages, folder=kubernetes)
     pause = kubernetes / "build" / "pause" / "linux" / "pause.c"
     _run("cc", "-static", "-Os", "-o", str(work / "bin" / "pause"), str(pause), folder=work)
-    for name, (module, folder) in DEFINITIONS.items():
-        shutil.copytree(
-            _fetched(work, module) / folder, work / "bin" / "definitions" / name, copy_function=shutil.copyfile
-        )
     coredns = _sources(work, f"github.com/coredns/coredns@v{COREDNS}")
     (coredns / "names").mkdir()
     shutil.copy(NAMES, coredns / "names" / "main.go")

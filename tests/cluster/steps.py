@@ -14,6 +14,7 @@ from kafka import KafkaAdminClient
 from tests.cluster.images import NEXT
 from tests.cluster.load import FIXED, FRESH, TCP, longest_silence
 from tests.cluster.node import Node
+from tests.cluster.programs import definitions
 from tests.cluster.release import CHART, NAME, Release, Run, until
 
 FRESH_LOST, FIXED_LOST = 0, 2
@@ -29,14 +30,13 @@ UNDEFINED = {"Kafka", "KafkaNodePool", "KafkaTopic", "KafkaUser", "SparkApplicat
 def accepted(release: Release) -> Iterator[str]:
     """Everything that the chart can make, by the API server itself and by what operators define."""
     kubectl = release.node.kubectl
-    definitions = release.node.programs / "definitions"
-    kubectl("apply", "--server-side", "--recursive", "--filename", str(definitions))
+    kubectl("apply", "--server-side", "--recursive", "--filename", str(definitions()))
     count = 0
     for values in sorted((CHART / "ci").glob("*-values.yaml")):
         made = [one for one in yaml.safe_load_all(release.rendered(values)) if one and one["kind"] not in UNDEFINED]
         kubectl("apply", "--dry-run=server", "--validate=strict", "--filename", "-", text=yaml.safe_dump_all(made))
         count += len(made)
-    yield f"{count} objects, also those for cert-manager, KEDA and Prometheus"
+    yield f"{count} objects, also those for cert-manager, KEDA, Prometheus and the Gateway API"
 
 
 def broker(release: Release) -> Iterator[str]:

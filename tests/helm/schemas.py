@@ -90,7 +90,39 @@ _SCALE_DOWN = closed(
     policies=_POLICIES,
 )
 
+_GATEWAY = closed(
+    "name",
+    group={"type": "string"},
+    kind=TEXT,
+    name=TEXT,
+    namespace=TEXT,
+    sectionName=TEXT,
+    port={"type": "integer", "minimum": 1, "maximum": 65535},
+)
+_BACKEND = closed("name port", name=TEXT, port={"type": "integer", "minimum": 1, "maximum": 65535})
+_HTTP_MATCH = closed("path", path=closed("type value", type=one_of("Exact", "PathPrefix"), value=TEXT))
+_HTTP_RULE = closed(
+    "backendRefs",
+    backendRefs=list_of(_BACKEND),
+    matches=list_of(_HTTP_MATCH),
+    timeouts=closed("request", request=DURATION),
+)
+_STREAM_ROUTE = closed(
+    "parentRefs rules",
+    parentRefs=list_of(_GATEWAY),
+    rules={**list_of(closed("backendRefs", backendRefs=list_of(_BACKEND))), "maxItems": 1},
+)
+_HTTP_ROUTE = closed(
+    "parentRefs rules",
+    parentRefs=list_of(_GATEWAY),
+    hostnames=list_of({"type": "string", "pattern": r"^(\*\.)?[a-z0-9.-]+$"}),
+    rules=list_of(_HTTP_RULE),
+)
+
 CUSTOM: dict[tuple[str, str], Schema] = {
+    ("gateway.networking.k8s.io/v1", "UDPRoute"): _STREAM_ROUTE,
+    ("gateway.networking.k8s.io/v1", "TCPRoute"): _STREAM_ROUTE,
+    ("gateway.networking.k8s.io/v1", "HTTPRoute"): _HTTP_ROUTE,
     ("monitoring.coreos.com/v1", "PodMonitor"): closed(
         "selector podMetricsEndpoints", selector=_SELECTOR, podMetricsEndpoints=list_of(_ENDPOINT)
     ),

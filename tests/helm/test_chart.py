@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -91,7 +92,8 @@ def test_pods_keep_to_pod_security_restricted_with_a_read_only_file_system(value
         assert security["runAsNonRoot"] is True, name
         assert security["runAsUser"] == 10001, name
         assert security["seccompProfile"] == {"type": "RuntimeDefault"}, name
-        assert not {"hostNetwork", "hostPID", "hostIPC"} & spec.keys(), name
+        on_its_node = values.stem == "bare-metal-values" and name.endswith("-edge")
+        assert {"hostNetwork", "hostPID", "hostIPC"} & spec.keys() == ({"hostNetwork"} if on_its_node else set()), name
         assert {next(iter(volume.keys() - {"name"})) for volume in spec["volumes"]} <= {
             "configMap", "secret", "emptyDir", "persistentVolumeClaim",
         }, name  # fmt: skip
@@ -167,6 +169,24 @@ def test_the_chart_is_for_the_version_of_the_package() -> None:
     assert chart["appVersion"] == __version__
     images = [container["image"] for _, spec in pod_specs(render()) for container in spec["containers"]]
     assert set(images) == {f"meshgate/edge:{__version__}", f"meshgate/router:{__version__}"}
+
+
+def test_what_a_catalogue_of_charts_shows_is_true() -> None:
+    notes = yaml.safe_load((CHART / "Chart.yaml").read_text())["annotations"]
+    assert all(name.startswith("artifacthub.io/") and isinstance(text, str) for name, text in notes.items())
+    listed = {each["image"] for each in yaml.safe_load(notes["artifacthub.io/images"])}
+    assert listed == {container["image"] for _, spec in pod_specs(render()) for container in spec["containers"]}
+    changes = yaml.safe_load(notes["artifacthub.io/changes"])
+    assert {each["kind"] for each in changes} <= {"added", "changed", "deprecated", "removed", "fixed", "security"}
+    named = {word for each in changes for word in re.findall(r"\(([a-z]\w*(?:\.\w+)*)\)", each["description"])}
+    assert named
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    assert [path for path in named if not is_a_value(values, path)] == []
+
+
+def is_a_value(values: dict[str, Any], path: str) -> bool:
+    first, _, rest = path.partition(".")
+    return first in values and (not rest or is_a_value(values[first], rest))
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,10 @@ class TestPlan:
         policed = plan_of(edge={"replicas": 1}, tests={"networkPolicyEnforced": True})["policed"]
         assert policed == [["demo-meshgate-router", 9641], ["demo-meshgate-edge-0.demo-meshgate-edge", 9640]]
 
+    def test_where_edges_are_on_their_nodes_network_no_policy_closes_them(self) -> None:
+        policed = plan_of(edge={"hostNetwork": True}, tests={"networkPolicyEnforced": True})["policed"]
+        assert policed == [["demo-meshgate-router", 9641]]
+
     def test_split_services_are_closed_both(self) -> None:
         plan = plan_of(listeners=LISTENERS, service={"split": True})
         assert plan["closed"] == [["demo-meshgate-udp", 9640], ["demo-meshgate-tcp", 9640]]

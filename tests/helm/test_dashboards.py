@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+import yaml
 
 from helm.dashboards import files
+from tests.helm.chart import CHART
 from tests.helm.promql import selectors
 from tests.unit.metrics.told import told
 
@@ -146,6 +148,29 @@ class TestQueries:
         for selector in selectors(target.expression):
             assert selector.name in told()
             assert selector.labels <= told()[selector.name], selector.name
+
+
+def test_every_alert_that_watches_a_number_is_explained_beside_a_panel_that_shows_it() -> None:
+    shown: dict[str, set[str]] = {}
+    for dashboard in WRITTEN.values():
+        for panel in panels(dashboard):
+            _, _, named = panel["description"].partition("\n\nRunbooks: ")
+            for url in named.removesuffix(".").split(", ") if named else ():
+                shown.setdefault(url, set()).update(
+                    selector.name for target in panel["targets"] for selector in selectors(target["expr"])
+                )
+    alerts = {rule["annotations"]["runbook_url"]: rule["expr"] for rule in alert_rules()}
+    assert shown.keys() <= alerts.keys()
+    assert {url.partition("#")[2] for url in alerts.keys() - shown.keys()} == {
+        "meshgateedgedown", "meshgatenoedge", "meshgaterouterdown",  # they watch whether a part answers
+    }  # fmt: skip
+    for url, metrics in shown.items():
+        assert metrics & {selector.name for selector in selectors(alerts[url])}, url
+
+
+def alert_rules() -> list[Json]:
+    files_of_alerts = [yaml.safe_load(path.read_text()) for path in (CHART / "alerts").glob("*.yaml")]
+    return [rule for one in files_of_alerts for group in one["groups"] for rule in group["rules"]]
 
 
 def test_every_metric_of_the_mesh_is_on_some_dashboard() -> None:

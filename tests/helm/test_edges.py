@@ -255,3 +255,21 @@ class TestCertificates:
 
     def test_one_that_is_there_already_is_left_alone(self) -> None:
         assert self.certificates(secret="mine") == []
+
+
+class TestHostNetwork:
+    def test_an_edge_on_its_nodes_ports_still_finds_the_clusters_names(self) -> None:
+        pod = edge_pod(render(edge={"hostNetwork": True}))
+        assert pod["hostNetwork"] is True
+        assert pod["dnsPolicy"] == "ClusterFirstWithHostNet"
+
+    def test_it_keeps_its_number_and_so_its_egress_partition(self) -> None:
+        objects = render(edge={"hostNetwork": True})
+        assert edges(objects)["serviceName"] == "demo-meshgate-edge"
+        names = [each["name"] for each in edge_pod(objects)["containers"][0]["env"]]
+        assert "MESHGATE_EDGE_ID" in names
+
+    def test_no_other_pod_leaves_the_clusters_network(self) -> None:
+        objects = render(edge={"hostNetwork": True})
+        assert "hostNetwork" not in find(objects, "StatefulSet", "-router")["spec"]["template"]["spec"]
+        assert not {"hostNetwork", "dnsPolicy"} & edge_pod(render()).keys()

@@ -44,3 +44,15 @@ def test_it_says_what_strangers_may_do(permissions: list[Any], may: str) -> None
 
 def test_it_says_that_peers_come_from_outside_the_cluster() -> None:
     assert "from outside the cluster (service.type: LoadBalancer)" in notes(service={"type": "LoadBalancer"})
+
+
+def test_it_says_that_a_gateway_or_the_nodes_own_ports_let_peers_in() -> None:
+    routes = {"enabled": True, "parentRefs": [{"name": "mesh"}]}
+    said = notes(routes=routes, edge={"hostNetwork": True})
+    assert "from outside the cluster (routes.enabled, edge.hostNetwork)" in said
+    assert "within the cluster alone" not in said
+
+
+def test_it_says_that_no_policy_guards_edges_on_their_nodes_network() -> None:
+    assert "close port 9640 with the nodes' firewall" in notes(edge={"hostNetwork": True})
+    assert "firewall" not in notes()

@@ -79,6 +79,9 @@
 {{- if and .Values.metrics.podMonitor.enabled .Values.metrics.serviceMonitor.enabled -}}
 {{- $faults = append $faults "metrics: podMonitor and serviceMonitor would count everything twice; choose one" -}}
 {{- end -}}
+{{- if and .Values.routes.enabled (not .Values.routes.parentRefs) -}}
+{{- $faults = append $faults "routes.parentRefs: say which Gateway the routes attach to" -}}
+{{- end -}}
 {{- $faults = concat $faults (include "meshgate.listenerGuards" . | fromJsonArray) -}}
 
 {{- if $faults -}}

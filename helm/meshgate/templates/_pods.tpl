@@ -20,16 +20,33 @@ httpGet: {path: /healthz/{{ index . 0 }}, port: {{ index . 1 }}}
 timeoutSeconds: 5
 {{- end }}
 
-{{/* (list $ PART); a part of "" has no business with Kafka. */}}
+{{/* Metadata of a pod. Its own labels win: selectors depend on them. (list $ VALUES COMPONENT ANNOTATIONS) */}}
+{{- define "meshgate.podMetadata" -}}
+{{- $values := index . 1 -}}
+labels: {{- merge (include "meshgate.podLabels" (list (index . 0) (index . 2)) | fromYaml) $values.podLabels | toYaml | nindent 2 }}
+{{- with merge (index . 3) $values.podAnnotations }}
+annotations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* Volumes, mounts and containers that the values add to a pod: (list VALUES "extraVolumes" INDENTATION). */}}
+{{- define "meshgate.extra" -}}
+{{- with index (index . 0) (index . 1) }}
+{{- toYaml . | nindent (index $ 2) }}
+{{- end }}
+{{- end }}
+
+{{/* Environment of a container: (list $ VALUES PART); a part of "" has no business with Kafka. */}}
 {{- define "meshgate.environment" -}}
 {{- $root := index . 0 -}}
-{{- $part := index . 1 -}}
+{{- $values := index . 1 -}}
+{{- $part := index . 2 -}}
 {{- $own := list -}}
 {{- if and $part (hasPrefix "SASL" (include "meshgate.kafkaAccess" $root | fromYaml).protocol) -}}
 {{- $user := include "meshgate.kafkaUser" (list $root $part) | fromYaml -}}
 {{- $own = list (dict "name" "MESHGATE_KAFKA_USER" "value" $user.username) -}}
 {{- end -}}
-{{- with concat $own $root.Values.env }}
+{{- with concat $own $root.Values.env $values.extraEnv }}
 {{- toYaml . }}
 {{- end }}
 {{- end }}
@@ -136,10 +153,10 @@ timeoutSeconds: 5
 {{- end }}
 {{- end }}
 
-{{/* As the values of a part say, spread among the pods of a component: (list $ "router" "executor"). */}}
+{{/* Places a pod as the values say, spread among the pods of a component: (list $ VALUES "executor"). */}}
 {{- define "meshgate.placement" -}}
 {{- $root := index . 0 -}}
-{{- $part := index $root.Values (index . 1) -}}
+{{- $part := index . 1 -}}
 {{- $selector := include "meshgate.selector" (list $root (index . 2)) | fromYaml -}}
 {{- with $part.nodeSelector }}
 nodeSelector: {{- toYaml . | nindent 2 }}
@@ -153,7 +170,7 @@ affinity: {{- toYaml . | nindent 2 }}
 {{- with $part.priorityClassName }}
 priorityClassName: {{ . }}
 {{- end }}
-{{- with $part.topologySpread }}
+{{- with $part.topologySpreadConstraints }}
 topologySpreadConstraints:
 {{- range . }}
   - {{- merge (dict "labelSelector" (dict "matchLabels" $selector)) . | toYaml | nindent 4 }}

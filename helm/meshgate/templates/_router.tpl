@@ -77,7 +77,7 @@ enableServiceLinks: false
 shareProcessNamespace: true
 terminationGracePeriodSeconds: {{ .Values.router.terminationGraceSeconds }}
 securityContext: {{- include "meshgate.podSecurity" . | nindent 2 }}
-{{- include "meshgate.placement" (list . "router" "router") }}
+{{- include "meshgate.placement" (list . .Values.router "router") }}
 volumes:
   - name: tmp
     emptyDir: {sizeLimit: {{ .Values.router.scratchSize }}}
@@ -89,6 +89,7 @@ volumes:
   {{- end }}
   {{- include "meshgate.trustVolume" . | nindent 2 }}
   {{- include "meshgate.configurationVolumes" (list . (include "meshgate.fullname" .) "router") | nindent 2 }}
+  {{- include "meshgate.extra" (list .Values.router "extraVolumes" 2) }}
 {{- end }}
 
 {{/* (list $ "router") */}}
@@ -97,7 +98,7 @@ volumes:
 name: {{ index . 1 }}
 image: {{ include "meshgate.image" (list $root "router") }}
 imagePullPolicy: {{ $root.Values.images.pullPolicy }}
-{{- with include "meshgate.environment" (list $root "router") }}
+{{- with include "meshgate.environment" (list $root $root.Values.router "router") }}
 env: {{- . | nindent 2 }}
 {{- end }}
 startupProbe: {{- include "meshgate.probe" (list "started" $root.Values.router.managementPort) | nindent 2 }}
@@ -117,21 +118,22 @@ volumeMounts:
   {{- end }}
   {{- include "meshgate.trustMount" $root | nindent 2 }}
   {{- include "meshgate.configurationMounts" $root | nindent 2 }}
+  {{- include "meshgate.extra" (list $root.Values.router "extraVolumeMounts" 2) }}
 {{- end }}
 
 {{/* After which Spark makes executors: they read the same configuration, and write their state beside the driver's. */}}
 {{- define "meshgate.executorPod" -}}
 metadata:
-  labels: {{- include "meshgate.podLabels" (list . "executor") | nindent 4 }}
+  {{- include "meshgate.podMetadata" (list . .Values.router "executor" dict) | nindent 2 }}
 spec:
   serviceAccountName: {{ include "meshgate.fullname" . }}
   automountServiceAccountToken: false
   enableServiceLinks: false
   securityContext: {{- include "meshgate.podSecurity" . | nindent 4 }}
-  {{- include "meshgate.placement" (list . "router" "executor") | nindent 2 }}
+  {{- include "meshgate.placement" (list . .Values.router "executor") | nindent 2 }}
   containers:
     - name: executor
-      {{- with include "meshgate.environment" (list . "router") }}
+      {{- with include "meshgate.environment" (list . .Values.router "router") }}
       env: {{- . | nindent 8 }}
       {{- end }}
       securityContext: {{- include "meshgate.containerSecurity" . | nindent 8 }}
@@ -140,6 +142,7 @@ spec:
         - {name: checkpoint, mountPath: /var/lib/meshgate}
         {{- include "meshgate.trustMount" . | nindent 8 }}
         {{- include "meshgate.configurationMounts" . | nindent 8 }}
+        {{- include "meshgate.extra" (list .Values.router "extraVolumeMounts" 8) }}
   volumes:
     - name: tmp
       emptyDir: {sizeLimit: {{ .Values.router.scratchSize }}}
@@ -147,4 +150,5 @@ spec:
       persistentVolumeClaim: {claimName: {{ include "meshgate.checkpointClaim" . }}}
     {{- include "meshgate.trustVolume" . | nindent 4 }}
     {{- include "meshgate.configurationVolumes" (list . (include "meshgate.fullname" .) "router") | nindent 4 }}
+    {{- include "meshgate.extra" (list .Values.router "extraVolumes" 4) }}
 {{- end }}

@@ -19,8 +19,8 @@ def default() -> Config:
 
 
 @pytest.fixture(autouse=True)
-def four_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.cpu_count", lambda: 4)
+def eight_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 8)
 
 
 @pytest.mark.parametrize(("cores", "partitions"), [(None, 1), (1, 1), (2, 1), (4, 2), (7, 3), (64, 4)])

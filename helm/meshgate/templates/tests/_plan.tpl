@@ -7,7 +7,9 @@
 {{- range $ordinal := until $leastEdges -}}
 {{- $host := printf "%s-edge-%d.%s-edge" $full $ordinal $full -}}
 {{- $management = append $management (list (printf "edge %d" $ordinal) (printf "http://%s:%d" $host (int $.Values.edge.managementPort))) -}}
+{{- if not $.Values.edge.hostNetwork -}}{{/* No policy holds on a node's network. */}}
 {{- $policed = append $policed (list $host (int $.Values.edge.managementPort)) -}}
+{{- end -}}
 {{- end -}}
 {{- $listeners := list -}}
 {{- $closed := list -}}
