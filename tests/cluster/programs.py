@@ -50,7 +50,7 @@ def built() -> Path:
 
 
 def definitions() -> Path:
-    """The folder with what operators define; it is fetched anew when their versions change, and Kubernetes is not built."""
+    """The folder with what operators define. It is fetched again when their versions change, without a build."""
     digest = hashlib.sha256(repr(sorted(DEFINITIONS.items())).encode()).hexdigest()[:12]
     folder = CACHE / f"definitions-{digest}"
     if not folder.is_dir():

@@ -136,7 +136,9 @@ BROKEN: dict[str, tuple[Change, ...]] = {
         lambda objects: container(objects)["securityContext"].update(allowPrivilegeEscalation=True),
         lambda objects: container(objects)["securityContext"].update(readOnlyRootFilesystem=False),
         lambda objects: container(objects)["securityContext"].update(privileged=True),
-        lambda objects: container(objects)["securityContext"].update(capabilities={"drop": ["ALL"], "add": ["NET_RAW"]}),
+        lambda objects: container(objects)["securityContext"].update(
+            capabilities={"drop": ["ALL"], "add": ["NET_RAW"]}
+        ),
     ),
     "nobody_is_root": (
         lambda objects: edge(objects).pop("securityContext"),
@@ -170,9 +172,7 @@ BROKEN: dict[str, tuple[Change, ...]] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("name", "change"), [(name, change) for name, changes in BROKEN.items() for change in changes]
-)
+@pytest.mark.parametrize(("name", "change"), [(name, change) for name, changes in BROKEN.items() for change in changes])
 def test_each_rule_notices_what_it_is_for(name: str, change: Change, release: list[Object]) -> None:
     broken = copy.deepcopy(release)
     change(broken)
