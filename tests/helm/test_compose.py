@@ -166,6 +166,7 @@ class TestDemo:
         opened = {config.listeners[at].name: may for at, may in openings(config).items()}
         assert opened == {"public-browser": "subscribe"}
         (rule,) = [each for each in config.permissions if each.listeners == ("public-browser",)]
+        assert rule.subscribe is not None
         assert rule.subscribe.allow == ("demo.>",)
 
 
