@@ -19,9 +19,9 @@ TLS_SCHEMES = frozenset({"tls", "wss", "quic"})
 WEBSOCKET_SCHEMES = frozenset({"ws", "wss"})
 MESSAGE_SCHEMES = WEBSOCKET_SCHEMES | {"xmpp"}
 COMPONENT_SCHEMES = frozenset({"xmpp"})
-"""Where a listener is a part of somebody else's server: it goes to the address, and binds nothing."""
+"""A listener with such a scheme is a part of somebody else's server: it goes to the address, and binds nothing."""
 PROXIED_SCHEMES = frozenset({"tcp", "tls", "ws", "wss"})
-"""Where a load balancer can put a PROXY protocol header before the peer's first byte."""
+"""A load balancer can put a PROXY protocol header before the peer's first byte on these."""
 
 PRIVATE_DOMAINS = (".svc", ".svc.cluster.local", ".localhost")
 
@@ -31,7 +31,8 @@ _URL = re.compile(rf"(?P<scheme>[a-z]+)://{_HOST}:(?P<port>\d{{1,5}})(?P<path>/[
 
 
 def host_port(host: str, port: int) -> str:
-    """
+    """Returns the address as one text, with brackets around an IPv6 host.
+
     >>> host_port("::1", 5040)
     '[::1]:5040'
     """
@@ -83,7 +84,7 @@ def is_private(host: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class HostPort:
-    """`host` of an IPv6 address is without its brackets. Port 0 lets the system choose."""
+    """A host and a port. The host of an IPv6 address is without its brackets. Port 0 lets the system choose."""
 
     host: str
     port: int
@@ -93,18 +94,18 @@ class HostPort:
 
     @property
     def reachable(self) -> HostPort:
-        """Where this machine finds what listens everywhere."""
+        """The address at which this machine finds a server that listens everywhere."""
         return HostPort(LOOPBACK.get(self.host, self.host), self.port)
 
     def clashes(self, other: HostPort) -> bool:
-        """Both cannot be bound at once (for one transport)."""
+        """Returns True if both cannot be bound at once, for one transport."""
         one_host = self.host == other.host or bool({self.host, other.host} & WILDCARD_HOSTS)
         return one_host and self.port == other.port != 0
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a listener listens or a link connects. Only WebSockets have a path."""
+    """The address where a listener listens or a link connects. Only WebSockets have a path."""
 
     scheme: str
     at: HostPort
@@ -136,7 +137,7 @@ class Address:
 
     @property
     def keeps_messages(self) -> bool:
-        """What is one message when it is sent is one when it is received."""
+        """True if one message that is sent is one message when it is received."""
         return self.scheme in MESSAGE_SCHEMES
 
     @property
@@ -151,7 +152,7 @@ class Address:
 
 
 def parse_host_port(text: Any) -> HostPort:
-    """`host:port`, `[ipv6]:port`."""
+    """Parses `host:port` or `[ipv6]:port`."""
     if isinstance(text, HostPort):
         return text
     found = _HOST_PORT.fullmatch(text) if isinstance(text, str) else None
@@ -161,7 +162,7 @@ def parse_host_port(text: Any) -> HostPort:
 
 
 def parse_address(text: Any) -> Address:
-    """`scheme://host:port`; with a path for WebSockets."""
+    """Parses `scheme://host:port`, with a path for WebSockets."""
     if isinstance(text, Address):
         return text
     found = _URL.fullmatch(text) if isinstance(text, str) else None

@@ -6,5 +6,5 @@ import time
 
 
 def now_us() -> int:
-    """Where frames pass, this stands written out: the call takes 50 ns."""
+    """Returns the time in microseconds. Code that handles each frame writes this out, because the call takes 50 ns."""
     return time.time_ns() // 1000

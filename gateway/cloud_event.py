@@ -128,7 +128,8 @@ def _headers(text: str) -> dict[str, str]:
 
 
 def rfc3339(at_us: int) -> str:
-    """
+    """Returns the time as RFC 3339 writes it.
+
     >>> rfc3339(1_759_190_400_000_001)
     '2025-09-30T00:00:00.000001Z'
     """
@@ -137,7 +138,7 @@ def rfc3339(at_us: int) -> str:
 
 @lru_cache(maxsize=1_024)
 def rfc3339_bytes(at_us: int) -> bytes:
-    """Frames that an edge has received at once have it in common, and so have those sent within one second."""
+    """Returns the time as bytes, and keeps it: frames received at once, or sent within one second, share it."""
     seconds, fraction = divmod(at_us, SECOND_US)
     try:
         return b"%b.%06dZ" % (_whole_seconds(seconds), fraction)

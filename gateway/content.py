@@ -22,7 +22,10 @@ MAX_DEPTH = 64
 
 
 def decode_value(body: bytes, content_type: str) -> Any:
-    """The value a body stands for; bytes for every type but JSON, msgpack and text. No bytes are no value: None."""
+    """Returns the value that a body stands for: bytes for every type except JSON, msgpack and text.
+
+    No bytes are no value: None.
+    """
     if not body:
         return None
     match media_type(content_type):
@@ -37,7 +40,7 @@ def decode_value(body: bytes, content_type: str) -> Any:
 
 
 def encode_value(value: Any, content_type: str) -> bytes:
-    """A body of this type with the same value; raises Rejected(untranslatable) where there is none."""
+    """Returns a body of this type with the same value. Raises Rejected(untranslatable) if there is none."""
     match content_type:
         case "application/json":
             return to_json(value)
@@ -52,14 +55,15 @@ def encode_value(value: Any, content_type: str) -> bytes:
 
 
 def convert(body: bytes, content_type: str, wanted: str) -> bytes:
-    """The body as `wanted`; untouched where it is that already. No body stays none: it stands for no value."""
+    """Returns the body as `wanted`, untouched if it is that already. An empty body stays empty: it stands for no
+    value."""
     if media_type(content_type) == wanted or not body:
         return body
     return encode_value(decode_value(body, content_type), wanted)
 
 
 def media_type(content_type: str) -> str:
-    """Without its parameters.
+    """Returns the content type without its parameters.
 
     >>> media_type("application/JSON; charset=utf-8")
     'application/json'

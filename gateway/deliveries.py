@@ -22,7 +22,7 @@ _VERSION_WITHOUT_RUNS = 1
 
 
 class DeliveryOutcome(NamedTuple):
-    """What became of one delivery. Event, part and destination name it.
+    """The outcome of one delivery. Event, part and destination name it.
 
     Args:
         destination: a session's id, or `listener host:port` of a datagram peer, or the durable name of a node.
@@ -41,7 +41,7 @@ class DeliveryOutcome(NamedTuple):
 
 
 class RunOutcome(NamedTuple):
-    """What became of the deliveries of many frames of one raw record.
+    """The outcome of the deliveries of many frames of one raw record.
 
     Args:
         indices: those of the frames, two bytes each (little-endian).

@@ -1,4 +1,4 @@
-"""What the router tells one edge to do for one raw frame. How that is written into the topic: `egress_codec`.
+"""The entries by which the router tells one edge what to do for one raw frame. `egress_codec` writes and reads them.
 
 Every entry has a position: the raw frame that it follows from, and a count of the entries that this frame made for
 this edge. An edge that has handled a position lets nothing at or before it (of the same raw partition) pass again. That
@@ -52,7 +52,7 @@ class PositionFilter:
 
 @dataclass(slots=True)
 class Group:
-    """One encoding, and the receivers that it goes to.
+    """A group is one encoded frame and the receivers that it goes to.
 
     Args:
         sessions: their numbers within the edge's epoch.
@@ -130,8 +130,9 @@ class InterestApplied:
 
 @dataclass(frozen=True, slots=True)
 class RecordConfirmed:
-    """One entry that a held answer waits for is over. `edge` and `part` name the entry; `failed` means that not every
-    receiver has got it.
+    """Says that one entry is over that a held answer waits for.
+
+    `edge` and `part` name the entry. `failed` means that not every receiver has got it.
     """
 
     position: Position
@@ -143,7 +144,7 @@ class RecordConfirmed:
 
 @dataclass(frozen=True, slots=True)
 class EdgeRestarted:
-    """Another edge has started again: nobody at its epochs before this one waits for answers any more."""
+    """Says that another edge has restarted: nobody at its epochs before this one waits for answers any more."""
 
     position: Position
     edge: str

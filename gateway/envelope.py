@@ -29,7 +29,7 @@ class Envelope:
     content_type: str = ""
 
     def encode(self) -> bytes:
-        """The head; the body follows it (hsp) or is the frame's own (emp)."""
+        """Returns the head. The body follows it (hsp) or is the frame's own (emp)."""
         return (
             _HEAD.pack(VERSION, _CODES[self.kind], 0, self.correlation)
             + text16(self.subject)
@@ -38,7 +38,7 @@ class Envelope:
 
 
 def decode(data: bytes) -> tuple[Envelope, bytes]:
-    """The envelope and what follows it. Unknown flags are refused: they would mean something we do not do."""
+    """Returns the envelope and what follows it. Unknown flags are refused: they would mean something we do not do."""
     reader = Reader(data)
     version, kind, flags, correlation = reader.u8(), reader.u8(), reader.u16(), reader.u64()
     if version != VERSION:

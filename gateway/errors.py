@@ -1,4 +1,4 @@
-"""What a part cannot start or go on with; each message says what to do."""
+"""The errors with which a part cannot start or go on. Each message says what to do."""
 
 from __future__ import annotations
 

@@ -15,9 +15,9 @@ FOREIGN_KEY_HEADER = "emm-public-key"
 """The public key that a packet brought with it and that the trust store does not know: it proves who holds that key,
 and not that this is the node the packet names."""
 MESH_ERROR_HEADER = "mesh-error"
-"""On an error of the mesh itself: its slug."""
+"""The header with the slug of an error of the mesh itself."""
 SERVED_BESIDE_HEADER = "served-beside"
-"""On `no_responder`: other subjects are served that differ in their last tokens only."""
+"""The header that says, on `no_responder`, that subjects are served which differ in their last tokens only."""
 PROGRESSIVE_HEADER = "progressive"
 """`false` on a request whose requester wants no progress. Protocols without such a word want it."""
 
@@ -47,7 +47,7 @@ _ANSWERS = _FINAL | {Kind.PROGRESS}
 
 
 class Auth(StrEnum):
-    """How the sender was proven."""
+    """The way in which the sender was proven."""
 
     NONE = "none"
     SESSION = "session"
@@ -62,7 +62,8 @@ _UNPROVEN = Auth.NONE
 
 @dataclass(slots=True)
 class Event:
-    """Not to be changed once made. (It is not `frozen`: one is made for each frame, at three times the cost then.)
+    """One event, not to be changed once made. It is not `frozen`, because making one would then take three times as
+    long.
 
     `id` is `<partition>-<offset>-<index>` of its raw frame. Times are microseconds since the epoch.
 
@@ -99,7 +100,8 @@ class Event:
 
     @property
     def principal(self) -> str:
-        """Who it is to the permissions. A session's node was named by its edge; a datagram has to prove its own."""
+        """The sender as permissions know it. A session's node was named by its edge; a datagram has to prove its
+        own."""
         return self.node if self.session or self.proves_node else f"anon:{self.edge}:{self.peer}"
 
     @property

@@ -47,7 +47,7 @@ MOST_TEMPLATES = 8_192
 
 
 class EventTemplate(NamedTuple):
-    """What all events of one sender, subject and content type share: made once, used for each of them.
+    """The part that all events of one sender, subject and content type share. It is made once, and used for each.
 
     headers: of the binary form. text: the members of the JSON form, from the end of the id to the beginning of the
     time. data: how a body of this content type stands in JSON.
@@ -64,7 +64,7 @@ class EventTemplate(NamedTuple):
 
 
 class DataForm(StrEnum):
-    """`CHECKED` is a value that has been found to be JSON already."""
+    """The form of an event's data. `CHECKED` is a value that has been found to be JSON already."""
 
     VALUE = "value"
     CHECKED = "checked"

@@ -15,7 +15,7 @@ class Faults:
         self._last = -TRACEBACK_SECONDS
 
     def tell(self, where: str) -> None:
-        """Of the exception that is being handled."""
+        """Logs the exception that is being handled."""
         now = time.monotonic()
         if now - self._last >= TRACEBACK_SECONDS:
             self._last = now

@@ -1,4 +1,4 @@
-"""Who may publish, subscribe and serve what: rules over node, listener and subject, where the first match decides.
+"""Decides who may publish, subscribe and serve what: rules over node, listener and subject. The first match decides.
 
 1. Nobody but the mesh publishes or serves under `mesh.`, whatever the rules say; anyone may subscribe there.
 2. Whom no rule matches may do everything else, as a user without permissions may in NATS; to close a mesh, end the
@@ -30,7 +30,7 @@ CACHED_RULES = 65_536
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Patterns. What is denied is refused even if it is allowed."""
+    """The patterns of a rule. What is denied is refused even if it is allowed."""
 
     allow: tuple[str, ...] = (">",)
     deny: tuple[str, ...] = ()
@@ -39,7 +39,7 @@ class Grant:
         return self is EVERYTHING or (_any_matches(self.allow, subject) and not _any_matches(self.deny, subject))
 
     def covers_some_of(self, pattern: str) -> bool:
-        """The pattern stays within what is allowed, and something of it is not denied."""
+        """Returns True if the pattern stays within what is allowed, and something of it is not denied."""
         return _any_contains(self.allow, pattern) and not _any_contains(self.deny, pattern)
 
     def covers_all_of(self, pattern: str) -> bool:
@@ -52,7 +52,7 @@ ANY = ("*",)
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """For nodes and listeners that match the globs, except listeners of the names in `besides`."""
+    """Applies to nodes and listeners that match the globs, except listeners named in `besides`."""
 
     nodes: tuple[str, ...] = ANY
     listeners: tuple[str, ...] = ANY
@@ -82,21 +82,22 @@ class Permissions:
         return any(rule.concerns(listener) for rule in self.rules)
 
     def may_publish(self, node: str, listener: str, subject: str) -> bool:
-        """Events and requests; an answer needs no permission, for it was asked for."""
+        """Returns True if the node may send events and requests. An answer needs no permission, because it was asked
+        for."""
         return not is_control(subject) and self.rule_of(node, listener).publish.covers(subject)
 
     def may_subscribe(self, node: str, listener: str, pattern: str) -> bool:
         return self.rule_of(node, listener).subscribe.covers_some_of(pattern)
 
     def may_receive(self, node: str, listener: str, subject: str) -> bool:
-        """Asked for each event that a subscription matched."""
+        """Returns True if the node may receive on this subject. Called for each event that a subscription matched."""
         return self.rule_of(node, listener).subscribe.covers(subject)
 
     def may_serve(self, node: str, listener: str, pattern: str) -> bool:
         return not is_control(pattern) and self.rule_of(node, listener).serve.covers_all_of(pattern)
 
     def may_be_asked(self, node: str, listener: str, subject: str) -> bool:
-        """Asked for each request, of those who serve its subject."""
+        """Returns True if the node may serve this subject. Called for each request, for those who serve its subject."""
         return self.rule_of(node, listener).serve.covers(subject)
 
     def rule_of(self, node: str, listener: str) -> Rule:
@@ -111,7 +112,7 @@ class Permissions:
 
 
 def contains(outer: str, inner: str) -> bool:
-    """Every subject that `inner` matches is matched by `outer`."""
+    """Returns True if `outer` matches every subject that `inner` matches."""
     wide, narrow = tokens(outer), tokens(inner)
     for at, mine in enumerate(wide):
         if mine == ">":
@@ -122,7 +123,7 @@ def contains(outer: str, inner: str) -> bool:
 
 
 def overlaps(one: str, other: str) -> bool:
-    """Some subject is matched by both."""
+    """Returns True if both match some subject."""
     left, right = tokens(one), tokens(other)
     for mine, theirs in zip(left, right, strict=False):
         if ">" in (mine, theirs):

@@ -1,4 +1,4 @@
-"""Why a frame was refused: the closed set of slugs that stand in labels, headers and messages, and where that was."""
+"""The reasons for refusing a frame: the closed set of slugs in labels, headers and messages, and the stages."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Reason(StrEnum):
 
 
 class Stage(StrEnum):
-    """Where on its way a frame was refused, or something that came of it."""
+    """The stage at which a frame was refused, or something that came of it."""
 
     LOG = "log"
     """What is no record of the raw log at all: there is no frame in it."""
@@ -53,7 +53,8 @@ class Stage(StrEnum):
 
 
 class MeshError(StrEnum):
-    """Errors the mesh itself answers a request with (gateway/docs/protocols.md, "Talking to the mesh itself")."""
+    """The errors with which the mesh itself answers a request (gateway/docs/protocols.md, "Talking to the mesh
+    itself")."""
 
     NO_RESPONDER = "no_responder"
     TIMEOUT = "timeout"
@@ -64,7 +65,7 @@ class MeshError(StrEnum):
 
 
 class Rejected(Exception):
-    """Input that is refused.
+    """Raised for input that is refused.
 
     `detail` is for people: it never holds payload or key material.
     `can_continue` says whether the stream the frame came from can go on after it; a datagram always can.

@@ -5,7 +5,7 @@ from __future__ import annotations
 KEPT_BYTES = 4_096
 """A person sees by these what it was. Kept whole, a stranger's frames would fill the disks for a month."""
 TRUNCATED_HEADER = "truncated_bytes"
-"""How many bytes are missing; no such header where none are."""
+"""The header with the number of missing bytes; absent if none are missing."""
 
 
 def kept_part(frame: bytes) -> tuple[bytes, dict[str, str]]:

@@ -34,7 +34,7 @@ def tokens(subject: str) -> tuple[str, ...]:
 
 
 def dotted(subject: str) -> str:
-    """The one spelling of those that match alike."""
+    """Returns the one spelling of subjects that match alike."""
     return subject.replace("/", ".")
 
 
@@ -85,12 +85,16 @@ def configured_subject(subject: str) -> str:
 
 
 def is_control(subject: str) -> bool:
-    """Under the reserved prefix `mesh.`, in any case (and by `/` as by `.`). `mesh` alone is a name like any other."""
+    """Returns True if the subject is under the reserved prefix `mesh.`, in any case, and by `/` as by `.`.
+
+    `mesh` alone is a name like any other.
+    """
     return subject[:5].lower() in ("mesh.", "mesh/")
 
 
 def matches(pattern: str, subject: str) -> bool:
-    """The reference matcher; the router uses the trie in `gateway.interests`, tested equal to this."""
+    """Returns True if the pattern matches. This is the reference; the router's trie in `gateway.interests` is tested
+    equal."""
     wanted, given = tokens(pattern), tokens(subject)
     if wanted[-1] == ">":
         return len(given) >= len(wanted) and _fits(wanted[:-1], given)

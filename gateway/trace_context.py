@@ -1,4 +1,4 @@
-"""Which events are traced, and under which ids: W3C trace contexts that every part works out for itself.
+"""Decides which events are traced, and under which ids: W3C trace contexts that every part derives for itself.
 
 A trace id follows from where the frame stands in the raw log: its record (partition, offset, and the time of its first
 frame, so that topics that were made anew begin new traces) and its index there. A span id follows from its trace and
@@ -29,7 +29,7 @@ _STRIDE = 0x9E3779B97F4A7C15
 
 @dataclass(frozen=True, slots=True)
 class TraceContext:
-    """One span's place: of which trace, and by which name."""
+    """The place of one span: its trace, and its id."""
 
     trace_id: int
     span_id: int
@@ -43,13 +43,14 @@ class TraceContext:
         return f"00-{self.trace_id:032x}-{self.span_id:016x}-{int(self.sampled):02x}"
 
     def step(self, name: str) -> TraceContext:
-        """The one that follows it."""
+        """Returns the context that follows this one."""
         named = name.encode() + self.span_id.to_bytes(8)
         return TraceContext(self.trace_id, _digest(self.trace_id.to_bytes(16) + named), self.sampled)
 
 
 def parse(text: str) -> TraceContext | None:
-    """
+    """Returns the trace context in this text; None if there is none.
+
     >>> parse("00-00000000000000000000000000000001-0000000000000002-01")
     TraceContext(trace_id=1, span_id=2, sampled=True)
     """
@@ -61,7 +62,7 @@ def parse(text: str) -> TraceContext | None:
 
 
 def brought_by(event: Event) -> TraceContext | None:
-    """What the event brings: from a link in a header, from any peer as a parameter of its content type."""
+    """Returns the event's own trace context: from a link in a header, from any peer as a content type's parameter."""
     if said := event.headers.get(TRACEPARENT):
         return parse(said)
     if TRACEPARENT not in event.content_type:
@@ -72,13 +73,13 @@ def brought_by(event: Event) -> TraceContext | None:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """`share` of all frames, from 0 to 1."""
+    """Samples a `share` of all frames, from 0 to 1."""
 
     mesh: str
     share: float
 
     def of_record(self, partition: int, offset: int, first_at: int) -> RecordTraces:
-        """`first_at`: when its first frame was received."""
+        """Returns the traces of a record. `first_at` is when its first frame was received."""
         named = f"{self.mesh}/{partition}-{offset}/{first_at}".encode()
         digest = blake2b(named, digest_size=16).digest()
         upper, lower = int.from_bytes(digest[:8]) or 1, int.from_bytes(digest[8:])
@@ -87,14 +88,14 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class RecordTraces:
-    """Of the frames of one record: a trace each, which begins with its receipt."""
+    """The traces of one record's frames: one for each frame, which begins with its receipt."""
 
     upper: int
     lower: int
     below: int
 
     def of(self, index: int) -> TraceContext | None:
-        """None for a frame that is not traced."""
+        """Returns the trace of a frame; None for a frame that is not traced."""
         lower = (self.lower + index * _STRIDE) % _HALF
         if lower >= self.below:
             return None
@@ -102,12 +103,12 @@ class RecordTraces:
         return TraceContext(trace_id, _digest(trace_id.to_bytes(16)))
 
     def among(self, count: int) -> Iterator[tuple[int, TraceContext]]:
-        """Those of the first `count` frames."""
+        """Yields the traced frames of the first `count`, by their indexes."""
         for index in range(count):
             if (context := self.of(index)) is not None:
                 yield index, context
 
 
 def _digest(named: bytes) -> int:
-    """Of a span: never 0, which names none."""
+    """Returns the id of a span: never 0, which names none."""
     return int.from_bytes(blake2b(named, digest_size=8).digest()) or 1

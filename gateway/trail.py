@@ -21,7 +21,7 @@ MAX_HOPS = 8
 """More links in a row than any sensible set of meshes has; a ring of strangers ends here."""
 ORIGIN_HEADER, HOPS_HEADER = "mesh-origin", "mesh-hops"
 UNTYPED = f"{BINARY}; mesh-type=none"
-"""What goes over a link for no type at all: parameters alone are no media type."""
+"""Goes over a link for an event without a type: parameters alone are no media type."""
 
 _GO_ROUND = (Kind.EVENT, Kind.REQUEST)
 _ORIGIN_BYTES = 3
@@ -31,7 +31,11 @@ UID_BYTES = _SEAL_BYTES + 1 + _ORIGIN_BYTES + _NAME_BYTES
 
 @dataclass(frozen=True, slots=True)
 class Trail:
-    """`origin`: of the mesh where it began, as hex. `hops`: links crossed. `traceparent`: of a traced event."""
+    """The way of an event over links.
+
+    `origin` is the mesh where it began, as hex. `hops` counts the links crossed. `traceparent` is that of a traced
+    event.
+    """
 
     origin: str
     hops: int
@@ -44,7 +48,8 @@ class Trail:
     # -- in a content type -----------------------------------------------------------------------------------
 
     def on_content_type(self, content_type: str) -> str:
-        """
+        """Returns the content type with the trail as its parameters.
+
         >>> Trail("0a0b0c", 2).on_content_type("text/plain")
         'text/plain; mesh-origin=0a0b0c; mesh-hops=2'
         >>> Trail("0a0b0c", 2).on_content_type("")
@@ -55,18 +60,18 @@ class Trail:
     # -- in a uid ----------------------------------------------------------------------------------------------
 
     def to_uid(self, name: bytes) -> bytes:
-        """`name` tells one frame from another."""
+        """Returns the trail as a uid. `name` tells one frame from another."""
         told = bytes((self.hops,)) + bytes.fromhex(self.origin) + blake2b(name, digest_size=_NAME_BYTES).digest()
         return _seal(told) + told
 
 
 def of_mesh(identity: GatewayIdentity) -> str:
-    """The origin of what begins in our own mesh: by node, for names of meshes are often the same."""
+    """Returns the origin of what begins in our own mesh: by node, because names of meshes are often the same."""
     return blake2b(identity.node, digest_size=_ORIGIN_BYTES).hexdigest()
 
 
 def next_hop(event: Event, facts: Facts, identity: GatewayIdentity | None) -> Trail | None:
-    """What to send along with an event; None where it does not go over a link, or cannot go round."""
+    """Returns the trail to send along with an event; None if it does not go over a link, or cannot go round."""
     if not facts.get(LINK_FACT) or identity is None or event.kind not in _GO_ROUND:
         return None
     known, traceparent = of_event(event), event.headers.get(TRACEPARENT, "")
@@ -74,13 +79,13 @@ def next_hop(event: Event, facts: Facts, identity: GatewayIdentity | None) -> Tr
 
 
 def along(event: Event, trail: Trail, *, in_content_type: bool) -> Event:
-    """The event as it goes over a link."""
+    """Returns the event as it goes over a link."""
     content_type = trail.on_content_type(event.content_type) if in_content_type else event.content_type
     return replace(event, headers={**event.headers, **trail.headers()}, content_type=content_type)
 
 
 def found_in(event: Event) -> Event:
-    """The event with the trail that its content type brought."""
+    """Returns the event with the trail that its content type brought."""
     content_type, trail = off_content_type(event.content_type)
     if trail is None:
         return event
@@ -88,7 +93,7 @@ def found_in(event: Event) -> Event:
 
 
 def came_round(event: Event, identity: GatewayIdentity | None) -> bool:
-    """It began here, or has crossed too many links."""
+    """Returns True if the event began here, or has crossed too many links."""
     trail = of_event(event)
     if trail is None:
         return False
@@ -103,7 +108,8 @@ def of_event(event: Event) -> Trail | None:
 
 
 def off_content_type(content_type: str) -> tuple[str, Trail | None]:
-    """
+    """Returns the content type without the trail, and the trail.
+
     >>> off_content_type("text/plain; mesh-origin=0a0b0c; mesh-hops=2")
     ('text/plain', Trail(origin='0a0b0c', hops=2, traceparent=''))
     >>> off_content_type("application/octet-stream; mesh-type=none; mesh-origin=0a0b0c; mesh-hops=2")[0]
@@ -126,7 +132,8 @@ def off_content_type(content_type: str) -> tuple[str, Trail | None]:
 
 
 def from_uid(uid: bytes) -> Trail | None:
-    """None for a uid that no mesh made (one in four billions of others is taken for one)."""
+    """Returns the trail in a uid; None for one that no mesh made. One in four billion others is mistaken for a
+    trail."""
     told = uid[_SEAL_BYTES:]
     if len(uid) != UID_BYTES or uid[:_SEAL_BYTES] != _seal(told):
         return None

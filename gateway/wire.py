@@ -61,11 +61,11 @@ class Reader:
         return self.take(self.remaining)
 
     def text8(self) -> str:
-        """UTF-8 behind a one-byte length."""
+        """Reads UTF-8 behind a one-byte length."""
         return decode_utf8(self.take(self.u8()))
 
     def text16(self) -> str:
-        """UTF-8 behind a two-byte length."""
+        """Reads UTF-8 behind a two-byte length."""
         return decode_utf8(self.take(self.u16()))
 
     def finish(self) -> None:

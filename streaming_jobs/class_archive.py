@@ -20,7 +20,7 @@ _SILENT = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 
 
 class ClassArchive:
-    """For one Java and one class path: another of either is another archive."""
+    """The class archive for one Java and one class path. Another Java or class path has another archive."""
 
     def __init__(self, java: Java, class_path: str, *, may_write: bool) -> None:
         """Writing takes the JVM's end some ten seconds, so it is left to one that has run for long."""
@@ -31,7 +31,7 @@ class ClassArchive:
         self._may_write = may_write
 
     def options(self) -> list[str]:
-        """For the JVM's command: use the archive, or write it at the end."""
+        """Returns the options of the JVM's command: use the archive, or write it at the end."""
         if self.path.exists():
             return [f"-XX:SharedArchiveFile={self.path}", "-Xshare:auto", *_SILENT]
         if not self._may_write:
@@ -52,7 +52,7 @@ class ClassArchive:
 
 
 def _keep_newest(folder: Path) -> None:
-    """Of other Javas and class paths, and of runs that were killed while they wrote."""
+    """Removes all but the newest archives: those of other Javas, and of runs that were killed while they wrote."""
     newest_first = sorted(folder.iterdir(), key=lambda one: one.stat().st_mtime, reverse=True)
     for old in newest_first[KEPT:]:
         old.unlink(missing_ok=True)

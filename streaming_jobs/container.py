@@ -1,4 +1,4 @@
-"""What the router's image starts.
+"""The router's image starts this module.
 
 Kubernetes passes `executor` to a pod that Spark's driver asked for, and `driver` to one that spark-submit or an
 operator made; the environment they bring is Spark's own contract with its images. Anything else is the command line.
@@ -34,7 +34,10 @@ def main() -> None:
 
 
 def driver(java: Java, connector: Sequence[str], arguments: Sequence[str]) -> list[str]:
-    """`arguments` are spark-submit's: the class of its Python runner, the file, and what the file gets."""
+    """Returns the command of the driver.
+
+    `arguments` are spark-submit's: the class of its Python runner, the file, and what the file gets.
+    """
     bind = os.environ.get("SPARK_DRIVER_BIND_ADDRESS", "0.0.0.0")  # noqa: S104 - a pod's own address space
     conf = ["--conf", f"spark.driver.bindAddress={bind}", "--deploy-mode", "client"]
     return [*jvm(java, connector), SUBMIT, *conf, *arguments]

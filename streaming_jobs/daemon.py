@@ -41,7 +41,8 @@ class AtOnce(BatchedSerializer):
 
 
 def unless_hung_up(worker: Callable[[Any, bool], int]) -> Callable[[Any, bool], int]:
-    """The JVM hangs up when it wants no more of a task: a worker's end, and no fault to be told with a traceback."""
+    """Returns the worker, which ends quietly if the JVM hangs up: it then wants no more of a task, and that is no
+    fault."""
 
     def ends(sock: Any, authenticated: bool) -> int:
         try:

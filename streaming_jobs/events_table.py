@@ -29,7 +29,7 @@ from gateway.trace_context import TRACEPARENT
 TABLE = "events"
 _TEXT = StringType()
 HEADERS = ArrayType(StructType([StructField("key", _TEXT), StructField("value", BinaryType())]))
-"""Of a Kafka record, as Spark has them."""
+"""The headers of a Kafka record, as Spark has them."""
 SCHEMA = StructType(
     [
         StructField("id", _TEXT),
@@ -152,14 +152,14 @@ def _headers(given: Column) -> Column:
 
 
 def read_events(spark: SparkSession, config: Config, *, since_ms: int | None = None) -> DataFrame:
-    """All there is now; or what was logged since a time."""
+    """Returns all events that are there now, or those that were logged since a time."""
     start = {"startingOffsets": "earliest"} if since_ms is None else _since(since_ms)
     options = {**config.kafka.spark_options(), **_OPTIONS, **start, "subscribe": config.topic("events")}
     return events_in(spark.read.format("kafka").options(**options).load())
 
 
 def follow_events(spark: SparkSession, config: Config, *, since_ms: int | None = None) -> DataFrame:
-    """As they come; from now on where nothing else is said."""
+    """Returns the events as a stream as they come: from now on, unless `since_ms` says otherwise."""
     start = {"startingOffsets": "latest"} if since_ms is None else _since(since_ms)
     options = {**config.kafka.spark_options(), **_OPTIONS, **start, "subscribe": config.topic("events")}
     return events_in(spark.readStream.format("kafka").options(**options).load())

@@ -1,4 +1,4 @@
-"""What the router's images carry so that a pod fetches nothing and starts fast.
+"""Fills the router's images with what a pod would otherwise fetch, so that it starts fast.
 
 `python -m streaming_jobs.image_cache connector`, or `broker`, while an image is built; it goes where `MESHGATE_CACHE`
 says, to be found there again.
@@ -15,7 +15,7 @@ from streaming_jobs.self_test import self_test
 from streaming_jobs.spark import start_spark, stop_spark
 
 BUILD_SECONDS = 600
-"""For the JVM to write its archive at its end. Nobody waits for a pod meanwhile."""
+"""The time for the JVM to write its archive at its end. Nobody waits for a pod meanwhile."""
 
 
 def main(names: Sequence[str]) -> None:

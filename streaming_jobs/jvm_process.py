@@ -25,7 +25,8 @@ EXIT_CODE = 70  # EX_SOFTWARE
 
 
 class SparkJvm:
-    """Must be started by a thread that lives as long as the process: the kernel counts a thread's end as ours."""
+    """Runs Spark's JVM. A thread that lives as long as the process must start it: the kernel counts a thread's end as
+    ours."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], archive: ClassArchive) -> None:
         self._archive = archive
@@ -45,7 +46,7 @@ class SparkJvm:
         return self._process.poll()
 
     def watch(self) -> None:
-        """From here on its end is ours."""
+        """Watches the JVM from here on: if it ends by itself, this process ends too."""
         threading.Thread(target=self._watch, name="jvm", daemon=True).start()
 
     def _watch(self) -> None:
@@ -55,7 +56,7 @@ class SparkJvm:
             os._exit(EXIT_CODE)
 
     def end(self, seconds: float = END_SECONDS) -> None:
-        """In order. The session on it is stopped already."""
+        """Ends the JVM in order. The session on it must be stopped already."""
         self.is_ending = True
         try:
             self._process.communicate(timeout=seconds)

@@ -1,4 +1,4 @@
-"""Where Spark puts what nobody needs after it: a folder of its own for each JVM.
+"""Chooses where Spark puts its temporary files: a folder for each JVM.
 
 A JVM that is killed leaves some ten megabytes behind. Whoever uses a folder holds a lock on it, which ends with the
 process; so whoever starts next takes away what belongs to nobody any more. (A process's number would not say that: it
@@ -21,7 +21,7 @@ _held: dict[Path, int] = {}
 
 
 def scratch_folder() -> Path:
-    """Of this process. Raises SetupError where there can be none."""
+    """Returns the scratch folder of this process. Raises SetupError if there can be none."""
     root = Path(tempfile.gettempdir(), f"meshgate-jvm-{os.getuid()}")
     try:
         root.mkdir(mode=0o700, exist_ok=True)

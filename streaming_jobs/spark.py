@@ -87,7 +87,7 @@ def start_spark(
     jvm_options: Iterable[str] = (),
     archives_classes: bool = False,
 ) -> SparkSession:
-    """A session with the Kafka connector. Under spark-submit the JVM is there already."""
+    """Starts a session with the Kafka connector. Under spark-submit the JVM is there already."""
     from pyspark.conf import SparkConf
     from pyspark.sql import SparkSession
 
@@ -105,14 +105,17 @@ def start_spark(
 
 
 def session_settings(master: str, given: Mapping[str, str], *, submitted: bool) -> dict[str, str]:
-    """What is given wins. Under spark-submit the master and the driver's address are what it was told."""
+    """Returns the settings of a session. The given settings win.
+
+    Under spark-submit the master and the driver's address are those of spark-submit.
+    """
     here = {} if submitted else {**LOOPBACK, "spark.master": master}
     return {**QUIET, **STREAMING, **here, **given}
 
 
 @contextlib.contextmanager
 def _own_jvm(command: list[str], archive: ClassArchive) -> Iterator[None]:
-    """For pyspark to find its JVM by; programs that are started later must not take this one for theirs."""
+    """Lets pyspark find its JVM. Programs that are started later must not take this one for theirs."""
     if _GATEWAY_PORT in os.environ:
         yield
         return
@@ -142,12 +145,12 @@ def _launch_jvm(command: list[str], archive: ClassArchive, scratch: Path) -> Non
 
 
 class SparkFailed(Exception):
-    """What the JVM threw, in its words."""
+    """Raised with the words of the JVM's exception."""
 
 
 @contextlib.contextmanager
 def brief(session: SparkSession) -> Iterator[None]:
-    """It is stopped in the end. What it threw can only be asked for while its JVM is there."""
+    """Stops the session in the end. What it threw can only be asked for while its JVM is there."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
@@ -187,7 +190,7 @@ def _read_gateway(told: bytes) -> None:
 
 
 def jvm(java: Java, extra_jars: Iterable[str]) -> list[str]:
-    """The command of a JVM that can run Spark, up to its main class."""
+    """Returns the command of a JVM that can run Spark, up to its main class."""
     options = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED]
     options += ["-XX:+IgnoreUnrecognizedVMOptions", "-Xmx1g", "-XX:+UseSerialGC"]
     options += ["--sun-misc-unsafe-memory-access=allow", "--enable-native-access=ALL-UNNAMED"]

@@ -54,7 +54,7 @@ class Collector:
 
 @contextmanager
 def collecting() -> Iterator[Collector]:
-    """On a port of loopback, while this is entered."""
+    """Runs on a port of loopback, while this is entered."""
     collector = Collector()
 
     class Handler(BaseHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""What `meshgate keys` does to the trust store's file: new keys, rotation with overlap, revocation, and the list.
+"""Administers the trust store's file for `meshgate keys`: new keys, rotation with overlap, revocation, and the list.
 
 Keys are never taken out: a revoked one ends now, so that a replay of the log still judges old packets as it did.
 """
@@ -20,16 +20,16 @@ from gateway.auth.verification import ED25519_KEY_BYTES, HMAC_BYTES, public_of
 
 KINDS = ("hmac", "ed25519", "encryption")
 FOLLOWED = ("default", "label")
-"""What a key that follows another has like it, beside its kinds."""
+"""A key that follows another has these like it, beside its kinds."""
 FIRST_GATEWAY_KEY_ID = "000000ff"
 DEFAULT_OVERLAP = timedelta(days=7)
-"""How long an old key goes on holding after a rotation: a device that sleeps gets its new key when it wakes."""
+"""An old key goes on holding for so long after a rotation: a device that sleeps gets its new key when it wakes."""
 
 _Data = dict[str, Any]
 
 
 class KeyAdminError(Exception):
-    """What was asked for cannot be done; the message names the node or key."""
+    """Raised if the request cannot be carried out; the message names the node or key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class NewKey:
 
 @dataclass(frozen=True, slots=True)
 class ListedKey:
-    """What may be shown of a key."""
+    """The part of a key that may be shown."""
 
     node: str
     key_id: str
@@ -100,7 +100,10 @@ def rotate_key(
     public: str | None = None,
     overlap: timedelta = DEFAULT_OVERLAP,
 ) -> NewKey:
-    """A new key like the node's key of that id (else its latest that holds), which goes on holding for `overlap`."""
+    """Makes a new key like the node's key of that id, or else like its latest that holds.
+
+    The old key goes on holding for `overlap`.
+    """
     name = _node(node)
     old = _existing(path, name, key_id, now)
     with changing(path) as data:
@@ -113,7 +116,7 @@ def rotate_key(
 
 
 def revoke_key(path: Path, node: str, key_id: str, *, now: datetime) -> None:
-    """The key holds no more from now on."""
+    """Ends a key: it holds no more from now on."""
     name = _node(node)
     old = _existing(path, name, key_id, now)
     with changing(path) as data:
@@ -126,7 +129,7 @@ def revoke_key(path: Path, node: str, key_id: str, *, now: datetime) -> None:
 
 
 def ensure_identity(path: Path, node: str | None = None, *, entry: str = trust_file.GATEWAY) -> GatewayIdentity:
-    """The gateway's own keys, made if the file has none (and the file, if there is none)."""
+    """Returns the gateway's own keys. They are made if the file has none, and the file if there is none."""
     identity = _load(path, entry).identity
     if identity is not None:
         return identity
@@ -143,8 +146,10 @@ def ensure_identity(path: Path, node: str | None = None, *, entry: str = trust_f
 def rotate_identity(
     path: Path, *, now: datetime, overlap: timedelta = DEFAULT_OVERLAP, entry: str = trust_file.GATEWAY
 ) -> NewKey:
-    """A new key for the gateway, which signs with it as soon as its parts have re-read the file. What it has signed
-    with the old one is believed for `overlap` more: the old one becomes a key of its node."""
+    """Makes a new key for the gateway, which signs with it as soon as its parts have read the file again.
+
+    What the gateway has signed with the old key is believed for `overlap` more: the old one becomes a key of its node.
+    """
     old = _load(path, entry).identity
     if old is None:
         raise KeyAdminError(f"{path} has no entry for the gateway")
@@ -160,7 +165,7 @@ def rotate_identity(
 
 
 def list_keys(path: Path, now: datetime, *, entry: str = trust_file.GATEWAY) -> list[ListedKey]:
-    """All keys, the gateway's first, without their secrets."""
+    """Returns all keys, the gateway's first, without their secrets."""
     trust, at = trust_file.load(path, entry=entry), trust_file.microseconds(now)
     listed = [] if trust.identity is None else [_listed_identity(trust.identity)]
     for node, keys in sorted(trust.keys.nodes.items()):
@@ -286,13 +291,13 @@ def _end(entry: _Data, key: Key, time: datetime) -> None:
 
 
 def _kept(old: GatewayIdentity, entry: _Data, until: datetime) -> _Data:
-    """What others need to believe it. A secret stays as it is written: it may be a reference."""
+    """Returns what others need to believe the old key. A secret stays as it is written: it may be a reference."""
     shared = {"hmac": entry["hmac"]} if "hmac" in entry else {}
     return {**shared, "ed25519": public_of(old.ed25519_private).hex(), "not_after": _time_text(until)}
 
 
 def _put_identity(data: _Data, identity: GatewayIdentity, entry: str) -> None:
-    """At the beginning, in place of the one before."""
+    """Puts the identity at the beginning, in place of the one before."""
     own = {
         "node": str(UUID(bytes=identity.node)),
         "key_id": identity.key_id.hex(),

@@ -46,20 +46,26 @@ class KeyRing:
         return keys.get(key_id) if keys else None
 
     def named(self, node: bytes, key_id: bytes | None) -> tuple[Key, ...]:
-        """The key of that id. Without an id all default keys: during a rotation there are two of them, and the sender
-        does not say which it has."""
+        """Returns the key of that id.
+
+        Without an id it returns all default keys: during a rotation there are two of them, and the sender does not say
+        which it has.
+        """
         if key_id is None:
             return tuple(key for key in self.nodes.get(node, {}).values() if key.default)
         key = self.find(node, key_id)
         return () if key is None else (key,)
 
     def holding(self, node: bytes, public: bytes) -> tuple[Key, ...]:
-        """The node's keys with this public half."""
+        """Returns the node's keys with this public half."""
         return tuple(key for key in self.nodes.get(node, {}).values() if key.ed25519 == public)
 
     def for_encryption(self, node: bytes, identifier: bytes | None) -> tuple[Key, ...]:
-        """A 16-byte key identifier is a key id of the node, filled up with zeros in front, or else the id of a node,
-        and then means that node's default keys. None: the default keys of the packet's own node."""
+        """Returns the keys that a 16-byte key identifier means.
+
+        It is a key id of the node, filled up with zeros in front, or else the id of a node, and then means that node's
+        default keys. None means the default keys of the packet's own node.
+        """
         if identifier is None:
             return self.named(node, None)
         if identifier.startswith(_NO_NODE) and (found := self.named(node, identifier[-KEY_ID_BYTES:])):
@@ -68,7 +74,7 @@ class KeyRing:
 
 
 def usable_at(at: int, keys: Iterable[Key]) -> list[Key]:
-    """Those that hold at that time; raises Rejected where there are none."""
+    """Returns the keys that hold at that time. Raises Rejected if there are none."""
     known = list(keys)
     if not known:
         raise Rejected(Reason.UNKNOWN_KEY, "no key of that name and kind for the node")
@@ -89,7 +95,7 @@ class GatewayIdentity:
 
 
 def trusting(keys: KeyRing, identity: GatewayIdentity | None) -> KeyRing:
-    """The gateway is a node of its own mesh: what it signs is believed."""
+    """Returns the key ring with the gateway as a node of its own mesh: what it signs is believed."""
     if identity is None:
         return keys
     own = Key(identity.key_id, identity.hmac, public_of(identity.ed25519_private), default=True)

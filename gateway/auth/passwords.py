@@ -10,11 +10,11 @@ PROOF_BYTES = 64
 
 
 def prove_password(secret: str, token: bytes) -> bytes:
-    """What someone who knows the secret answers to the token."""
+    """Returns the answer to the token, which only someone who knows the secret can give."""
     return pbkdf2_hmac("sha1", secret.encode(), token, ROUNDS, PROOF_BYTES)
 
 
 def verify_password(secret: str | None, token: bytes, proof: bytes) -> bool:
-    """An unknown secret (None) takes as long as a wrong proof."""
+    """Returns True if the proof is right. An unknown secret (None) takes as long as a wrong proof."""
     expected = prove_password(secret or "", token)
     return hmac.compare_digest(expected, proof) and secret is not None

@@ -34,7 +34,9 @@ class _TextLoader(yaml.SafeLoader):
 
 @contextmanager
 def changing(path: Path) -> Iterator[dict[str, Any]]:
-    """The file's data, to be changed in place; written when the block ends well. A missing file is an empty one.
+    """Yields the file's data, to be changed in place.
+
+    The file is written when the block ends well. A missing file is an empty one.
 
     Raises ConfigError where the file is faulty already, or would be.
     """

@@ -33,7 +33,7 @@ MIN_HMAC_BYTES = 16
 """A secret shorter than 128 bits can be found by trying (RFC 2104, section 3, wants even the hash's 32 bytes)."""
 MAX_HMAC_BYTES = 1024
 MAX_LABEL_CHARACTERS = 80
-"""As much as a line of a table."""
+"""A label takes at most a line of a table."""
 
 GATEWAY = "gateway"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -55,7 +55,7 @@ def load(path: Path, environment: Mapping[str, str] = os.environ, *, entry: str 
 
 
 def parse(text: str, path: Path, environment: Mapping[str, str] = os.environ, *, entry: str = GATEWAY) -> Trust:
-    """As `load`, with the file's text given. Raises ConfigError."""
+    """Parses the given text of the file as `load` does. Raises ConfigError."""
     source = read_source(text, str(path), path.absolute().parent, environment)
     trust = _Reading(source, entry).trust()
     if source.faults:

@@ -20,7 +20,10 @@ INTERVAL_SECONDS = 1.0
 
 
 class TrustStore:
-    """`clock` gives seconds, monotonic. Raises ConfigError when there is nothing usable to begin with."""
+    """Keeps the keys of the trust store in force. `clock` gives seconds, monotonic.
+
+    Raises ConfigError if there is nothing usable to begin with.
+    """
 
     def __init__(
         self,
@@ -49,7 +52,7 @@ class TrustStore:
         return self._trust.identity
 
     def changed(self) -> bool:
-        """Whether other keys are in force than at the last call; looks at the files at most once a second."""
+        """Returns True if other keys are in force than at the last call. Looks at the files at most once a second."""
         now = self._clock()
         if now - self._looked_at < INTERVAL_SECONDS:
             return False

@@ -31,7 +31,7 @@ Verifier = Callable[[bytes, bytes], bool]
 
 @lru_cache(maxsize=CACHED_KEYS)
 def _prepared_hmac(secret: bytes) -> HMAC:
-    """To be copied, never updated."""
+    """Returns an HMAC that is copied, and never updated."""
     return HMAC(secret, SHA256())
 
 
@@ -43,7 +43,7 @@ def hmac_sha256(secret: bytes, data: bytes) -> bytes:
 
 @lru_cache(maxsize=CACHED_KEYS)
 def hmac_verifier(secret: bytes) -> Verifier:
-    """For those who verify many tags with one secret."""
+    """Returns a verifier for many tags with one secret."""
     copy = _prepared_hmac(secret).copy
 
     def verify(data: bytes, tag: bytes) -> bool:
@@ -83,7 +83,7 @@ def verify_hmac(secret: bytes, data: bytes, tag: bytes) -> bool:
 
 
 def verify_ed25519(public: bytes, data: bytes, signature: bytes) -> bool:
-    """By libsodium: it also refuses keys of small order, under which one signature fits any message."""
+    """Verifies with libsodium. It also refuses keys of small order, under which one signature fits any message."""
     try:
         crypto_sign_open(signature + data, public)
     except (BadSignatureError, ValueError):
@@ -92,7 +92,7 @@ def verify_ed25519(public: bytes, data: bytes, signature: bytes) -> bool:
 
 
 def is_public_key(public: bytes) -> bool:
-    """A point of the curve, and none of the few of small order."""
+    """Returns True for a point of the curve that is none of the few of small order."""
     return crypto_core_ed25519_is_valid_point(public)
 
 
@@ -101,7 +101,7 @@ def sign_ed25519(seed: bytes, data: bytes) -> bytes:
 
 
 def public_of(seed: bytes) -> bytes:
-    """The public half of a private seed."""
+    """Returns the public half of a private seed."""
     return _private_key(seed).public_key().public_bytes_raw()
 
 

@@ -1,4 +1,4 @@
-"""From what receivers noted to what the run is judged by. Pure: arrays in, numbers out.
+"""Turns what receivers noted into the figures of a run. Pure: arrays in, numbers out.
 
 Each subscriber is owed every frame once, and the frames of one session in their order. So, for each subscriber:
 
@@ -30,7 +30,9 @@ _NEVER = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """`latencies_ms` of all subscribers together, unsorted, beside the second of the run in which each was due.
+    """The account of a run.
+
+    `latencies_ms` are of all subscribers together, unsorted, beside the second of the run in which each was due.
 
     `first`, `last`: the earliest and latest first arrival of a measured frame, nanoseconds after the schedule's start.
     """
@@ -51,7 +53,7 @@ class Account:
 
 
 def account(noted: Sequence[Noted], schedule: Schedule, first_measured: int, sessions: int) -> Account:
-    """Frame `index` was sent by session `index % sessions`."""
+    """Makes the account of a run. Frame `index` was sent by session `index % sessions`."""
     parts = [_subscriber(one, schedule, first_measured, sessions) for one in noted]
     measured = schedule.total - first_measured
     if not parts:
@@ -109,7 +111,7 @@ def latency_curve(account: Account) -> list[tuple[float, float]]:
 
 
 def timeline(account: Account) -> list[dict[str, float]]:
-    """By the second in which frames were due, the warm-up's seconds being the first, which are left out."""
+    """Returns a row for each second in which frames were due, without the seconds of the warm-up."""
     if not len(account.due_seconds):
         return []
     order = np.lexsort((account.latencies_ms, account.due_seconds))

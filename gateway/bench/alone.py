@@ -33,8 +33,10 @@ def send_flat_out(orders: Orders, work: Work, place: Place) -> None:
 
 
 def flat_out(work: Work, say: Say) -> Document:
-    """Onto a socket that nobody reads: what is measured is the sending. `per_second` is by the wall's clock, which
-    others' work slows down; `per_core_second` by the processor's. Raises BenchError."""
+    """Measures the sending alone, onto a socket that nobody reads. Raises BenchError.
+
+    `per_second` is by the wall's clock, which others' work slows down; `per_core_second` by the processor's.
+    """
     few = replace(work, rate=float(FLAT_OUT_FRAMES), seconds=1.0, warm_up=0.0)
     with _bound() as sink, Children(Child("generator", send_flat_out, few, _place(work, _url(sink))), ()) as children:
         children.each(Ready, READY_SECONDS, "the generator is not ready", children.all)

@@ -1,4 +1,4 @@
-"""What a receiver writes down of each frame: its index and the time, eight bytes each, and nothing is thought of it."""
+"""Records the arrival of each frame: its index and the time, eight bytes each, with no work beside."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Noted:
 
 
 class Arrivals:
-    """Of one subscriber."""
+    """The arrivals of one subscriber."""
 
     __slots__ = ("_find", "_indices", "_sessions", "_times", "probed")
 
@@ -31,7 +31,7 @@ class Arrivals:
         """Sessions a probe has come from."""
 
     def take(self, data: bytes) -> None:
-        """All the frames in these bytes came now."""
+        """Notes that all the frames in these bytes came now."""
         now = time.monotonic_ns()
         for index in self._find(data):
             if index < PROBE:
@@ -45,7 +45,7 @@ class Arrivals:
 
     @property
     def last(self) -> int:
-        """When the last one came; 0 if none did."""
+        """The time of the last arrival; 0 if there was none."""
         return self._times[-1] if self._times else 0
 
     def noted(self) -> Noted:

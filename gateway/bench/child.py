@@ -35,12 +35,12 @@ class Orders:
         self._pipe.send(report)
 
     def say_last(self, report: Report) -> None:
-        """Where another child has failed first, the measuring process has hung up by now."""
+        """Sends the last report. If another child failed first, the measuring process has hung up by now."""
         with suppress(BrokenPipeError):
             self.say(report)
 
     def fileno(self) -> int:
-        """Readable when there is an order."""
+        """Returns the descriptor that is readable when there is an order."""
         return self._pipe.fileno()
 
     def comes_within(self, seconds: float) -> bool:
@@ -83,14 +83,14 @@ def allow_many_files() -> None:
 
 
 def settle_memory() -> None:
-    """What is here stays until the end: no collection, which would take longer than a frame may be late."""
+    """Keeps all present objects until the end: a collection would take longer than a frame may be late."""
     gc.collect()
     gc.freeze()
     gc.disable()
 
 
 class Stopwatch:
-    """Processor time of this process since it was made, and how late each wake-up was."""
+    """Measures the processor time of this process since it was made, and how late each wake-up was."""
 
     def __init__(self) -> None:
         self._started = time.process_time()

@@ -34,14 +34,14 @@ class Child:
         theirs.close()
 
     def tell(self, order: Order) -> None:
-        """One that has failed meanwhile says so when it is waited for."""
+        """Sends an order. A child that has failed meanwhile says so when it is waited for."""
         try:
             self._pipe.send(order)
         except BrokenPipeError:
             return
 
     def wait(self, kind: type[ReportT], deadline: float, waiting_for: str) -> ReportT:
-        """Its next report; `deadline` in seconds, monotonic. Raises BenchError."""
+        """Returns the child's next report. `deadline` is in seconds, monotonic. Raises BenchError."""
         if not self._pipe.poll(max(deadline - time.monotonic(), 0.0)):
             raise BenchError(f"{self.name}: {waiting_for}")
         try:
@@ -84,7 +84,7 @@ class Children:
             one.tell(order)
 
     def each(self, kind: type[ReportT], seconds: float, waiting_for: str, of: Sequence[Child]) -> list[ReportT]:
-        """One report of each; whoever fails is heard first. Raises BenchError."""
+        """Returns one report of each child. A child that fails is heard first. Raises BenchError."""
         deadline = time.monotonic() + seconds
         reports: dict[Child, ReportT] = {}
         while len(reports) < len(of):

@@ -28,7 +28,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def compared(now: Mapping[str, Any], last: Mapping[str, Any]) -> dict[str, Any]:
-    """`differs`: what was asked for otherwise; such runs say little about each other."""
+    """Compares two runs. `differs` lists what was asked for otherwise; such runs say little about each other."""
     return {
         "at": last.get("at"),
         "differs": list(_differences(now["work"], last["work"])),
@@ -59,7 +59,8 @@ def _ratio(name: str, now: float | None, last: float | None) -> Iterator[tuple[s
 
 
 def lines(found: Mapping[str, Any]) -> Iterator[str]:
-    """
+    """Yields the lines that say how this run compares with an earlier one.
+
     >>> list(lines({"at": "then", "ratios": {"p50": 0.5}, "differs": [], "lost": {"last": 0, "now": 3}}))
     ['then   p50 ×0.50   lost 0 → 3']
     """

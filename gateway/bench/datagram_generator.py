@@ -75,7 +75,7 @@ class DatagramGenerator:
         return Sent(sent, now_ns(), watch.late, watch.cpu_seconds, outcomes)
 
     def flat_out(self, seconds: float) -> tuple[int, float]:
-        """All frames again and again, with no schedule: how many, and in how much processor time."""
+        """Sends all frames again and again, without a schedule. Returns how many, and in how much processor time."""
         watch, sent, until = Stopwatch(), 0, now_ns() + int(seconds * 1e9)
         while now_ns() < until:
             self._burst(0, len(self._frames))

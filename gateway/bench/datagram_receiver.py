@@ -31,7 +31,7 @@ DATAGRAM_BYTES = 2048
 
 
 def receive_datagrams(orders: Orders, work: Work, place: Place, subscribers: int) -> None:
-    """`place.keys`: one for each subscriber."""
+    """Receives datagrams in a child. `place.keys` has one key for each subscriber."""
     receiver = DatagramReceiver(orders, work, place, subscribers)
     receiver.subscribe()
     orders.say(Ready())
@@ -51,7 +51,7 @@ def receive_datagrams(orders: Orders, work: Work, place: Place, subscribers: int
 
 
 class Subscriber:
-    """One socket. `key` is None where there is no mesh to ask for a lease."""
+    """Subscribes with one socket. `key` is None if there is no mesh to ask for a lease."""
 
     def __init__(self, sock: socket.socket, key: PacketKey | None, subject: str, arrivals: Arrivals) -> None:
         self.socket = sock
@@ -65,7 +65,7 @@ class Subscriber:
 
     @property
     def waits(self) -> bool:
-        """For the mesh's hello."""
+        """True while the mesh's hello has not come."""
         return self._writer is not None and self.grant is None
 
     def hello(self) -> None:
@@ -93,7 +93,7 @@ class Subscriber:
             self._send(self._writer.hello(()))
 
     def _send(self, packet: bytes) -> None:
-        """What is refused or lost is sent again anyhow."""
+        """Sends a packet. One that is refused or lost is sent again anyhow."""
         try:
             self.socket.send(packet)
         except OSError:
@@ -130,7 +130,7 @@ class DatagramReceiver:
         return sum(kernel_drops(one.socket) or 0 for one in self._subscribers)
 
     def subscribe(self) -> None:
-        """All at once; hellos that bring no answer are sent again. Raises NoAnswerError, RefusedError."""
+        """Subscribes all at once, and repeats unanswered hellos. Raises NoAnswerError, RefusedError."""
         deadline, said_at = time.monotonic() + SUBSCRIBE_SECONDS, 0.0
         while waiting := [one for one in self._subscribers if one.waits]:
             now = time.monotonic()

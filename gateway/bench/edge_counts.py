@@ -1,4 +1,4 @@
-"""What the edge itself says about the frames of a run: where some are missing, it tells those it never took."""
+"""Reads the edge's own counters of a run's frames. If frames are missing, they count those it never took."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DETAILS = ("reason", "outcome")
 
 
 def read(edge: Part | None) -> dict[str, float]:
-    """By name, over all listeners; nothing where there is no edge that answers."""
+    """Returns the counters by name, over all listeners; empty if no edge answers."""
     if edge is None:
         return {}
     try:
@@ -28,7 +28,8 @@ def read(edge: Part | None) -> dict[str, float]:
 
 
 def counts(exposition: str) -> dict[str, float]:
-    """
+    """Returns the counters in the text of `/metrics`.
+
     >>> counts('# TYPE meshgate_rejected_frames counter\\nmeshgate_rejected_frames_total{reason="overload"} 3.0\\n')
     {'rejected overload': 3.0}
     """
@@ -42,6 +43,6 @@ def counts(exposition: str) -> dict[str, float]:
 
 
 def difference(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, int]:
-    """What was added meanwhile; what was not is left out."""
+    """Returns the growth between the two readings, without what did not grow."""
     grown = {name: int(value - before.get(name, 0.0)) for name, value in after.items()}
     return {name: count for name, count in sorted(grown.items()) if count}

@@ -1,4 +1,4 @@
-"""What packets are signed with: a key that is named, or nodes that a run puts into the trust store for its own time.
+"""Chooses the keys that packets are signed with: a named key, or nodes that a run puts into the trust store.
 
 Such a node stands for one device: it has a partition of the raw log of its own choice, and a lease of its own. Its key
 holds until the run ends and stays in the file after that, like any key that has ended: so `audit` and `replay` judge
@@ -36,14 +36,17 @@ def bench_node(number: int) -> UUID:
 
 
 def sample_key() -> PacketKey:
-    """Like those that a run makes, and of nobody: what has to fit can be tried before anything is written."""
+    """Returns a key like those that a run makes, of no node.
+
+    With it what has to fit can be tried before anything is written.
+    """
     hmac, seed = secrets.token_bytes(HMAC_BYTES), secrets.token_bytes(ED25519_KEY_BYTES)
     return PacketKey(Signer(uuid4().bytes, bytes(KEY_ID_BYTES), hmac, seed))
 
 
 @contextmanager
 def bench_keys(path: Path, count: int, seconds: float, now: datetime) -> Iterator[list[PacketKey]]:
-    """Keys of `count` nodes, in the trust store at `path` until the block ends, and for no longer than `seconds`.
+    """Yields keys of `count` nodes, which are in the trust store until the block ends, and for at most `seconds`.
 
     Raises ConfigError where the store is faulty, OSError where it cannot be written.
     """
@@ -79,7 +82,7 @@ def _keys_of(data: _Data, number: int) -> _Data:
 
 
 def _drop_old(data: _Data, before: datetime) -> None:
-    """Of bench nodes alone, which count up from 0 without a gap."""
+    """Drops bench nodes only. They count up from 0 without a gap."""
     nodes: _Data = data["nodes"]
     number = 0
     while (name := str(bench_node(number))) in nodes:
@@ -98,7 +101,7 @@ def _text(time: datetime) -> str:
 
 
 def for_signing(key: PacketKey, sign: Sign) -> PacketKey:
-    """With those of its parts that are wanted. Raises WorkError where one is missing."""
+    """Returns the key with those of its parts that are used. Raises WorkError if one is missing."""
     signer = key.signer
     if sign.uses_hmac and signer.hmac is None:
         raise WorkError(f"--sign {sign}: the key has no HMAC part; choose --sign ed25519, or --key auto")
@@ -114,5 +117,5 @@ def for_signing(key: PacketKey, sign: Sign) -> PacketKey:
 
 
 def unsigned_keys(count: int) -> list[PacketKey]:
-    """Nodes that prove nothing: for a listener that takes such packets."""
+    """Returns nodes that prove nothing, for a listener that takes such packets."""
     return [PacketKey(Signer(uuid4().bytes)) for _ in range(count)]

@@ -1,4 +1,4 @@
-"""What the mesh's processes cost: processor time and memory, by part, read from /proc while the run is on.
+"""Measures the mesh's processes: processor time and memory, by part, read from /proc during the run.
 
 A part is one of the processes that a mesh's `running.json` names, with all that descend from it. The router's are told
 apart by their programs: the JVM, the Python workers below it, and the driver that started it.
@@ -28,7 +28,7 @@ _PART_NAMES = {"kafka": "broker"}
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """`cpu_seconds` is its own, without its children's."""
+    """One process. `cpu_seconds` is its own, without its children's."""
 
     pid: int
     parent: int
@@ -39,7 +39,7 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """By part. `at`: nanoseconds of the monotonic clock."""
+    """One sample, by part. `at` is in nanoseconds of the monotonic clock."""
 
     at: int
     cpu_seconds: Mapping[str, float]
@@ -48,7 +48,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Of one part, over a while."""
+    """The usage of one part over a while."""
 
     cpu_seconds: float
     first_mib: float
@@ -89,7 +89,8 @@ def _read(entry: Path) -> Process | None:
 
 
 def parts_of(roots: Mapping[str, int], running: Mapping[int, Process]) -> dict[str, list[Process]]:
-    """
+    """Returns the processes of each part.
+
     >>> tree = [(1, 0, "python"), (2, 1, "java"), (3, 2, "python"), (4, 3, "python"), (9, 0, "sh")]
     >>> found = parts_of({"router": 1}, {pid: Process(pid, parent, name, 0.0, 0) for pid, parent, name in tree})
     >>> {part: [one.pid for one in of] for part, of in found.items()}
@@ -166,7 +167,7 @@ class Watch:
         self.samples.append(Sample(at, cpu, resident))
 
     def usage(self, begin: int, end: int) -> dict[str, Usage]:
-        """Between two times, by part; between two samples processor time is taken as evenly spent."""
+        """Returns the usage between two times, by part. Between two samples processor time counts as evenly spent."""
         times = [sample.at for sample in self.samples]
         names = sorted({name for sample in self.samples for name in sample.cpu_seconds})
         return {name: self._usage_of(name, times, begin, end) for name in names}

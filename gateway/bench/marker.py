@@ -1,4 +1,4 @@
-"""How a frame is known again: a word of the run's own in its body, and the frame's index behind it.
+"""Marks frames so that they are recognised: a word of the run in the body, and the frame's index behind it.
 
 A body is JSON, and the marker letters and digits in a string of it: so it stands unchanged in the frame of every
 protocol, whatever that puts around or escapes in a body, and is found without decoding the frame.
@@ -19,7 +19,7 @@ PROBE = (1 << 36) + (1 << 31)
 
 
 class Marker:
-    """`run`: four hex digits.
+    """Marks the frames of a run. `run` is four hex digits.
 
     >>> marker = Marker("c0de")
     >>> marker.body(255, 40)
@@ -35,12 +35,12 @@ class Marker:
         return b"%010x" % index
 
     def body(self, index: int, size: int) -> bytes:
-        """JSON of this many bytes, at least `MIN_BODY_BYTES`."""
+        """Returns JSON of this many bytes, at least `MIN_BODY_BYTES`."""
         padding = b"x" * (size - MIN_BODY_BYTES)
         return b"".join((_HEAD, self.word, self.digits(index), _MIDDLE, padding, _END))
 
     def indices(self, data: bytes) -> Iterator[int]:
-        """Of all the bodies in these bytes, in their order."""
+        """Yields the indices in all the bodies in these bytes, in their order."""
         word, skip = self.word, len(self.word)
         at = data.find(word)
         while at >= 0:
@@ -54,7 +54,8 @@ def probe_of(session: int, attempt: int, sessions: int) -> int:
 
 
 def probed_session(index: int, sessions: int) -> int:
-    """
+    """Returns the session that the probe with this index was for.
+
     >>> probed_session(probe_of(3, 17, 16), 16)
     3
     """

@@ -1,4 +1,4 @@
-"""One run: children started, the path probed, the load sent, everything counted."""
+"""Measures one run: it starts the children, probes the path, sends the load and counts everything."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ READY_SECONDS = 300.0
 PROBE_SECONDS = 40.0
 """A trust store that changed is read again within 10 s, and a router may have to come up first."""
 LEAD_NS = 300_000_000
-"""From the order to go to the start: the children must have heard it before."""
+"""The time from the order to go to the start: the children must have heard the order before."""
 LATE_SECONDS = 60.0
-"""How far behind its schedule a generator may fall before the run is given up."""
+"""A generator may fall so far behind its schedule before the run is given up."""
 WAIT_SECONDS = 15.0
 
 Say = Callable[[str], None]
@@ -38,7 +38,9 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """`origin`: where the load goes in. `target`: where it comes out. `roots`: processes whose cost is watched.
+    """The setup of a run.
+
+    `origin` is where the load goes in, `target` where it comes out. `roots` are processes whose cost is measured.
 
     `wait_seconds`: how long after the last frame was sent those that have not come are waited for.
     """
@@ -53,7 +55,10 @@ class Setup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """Times in nanoseconds of the monotonic clock. `began`: when the first measured frame was due."""
+    """Everything measured in a run. Times are in nanoseconds of the monotonic clock.
+
+    `began` is when the first measured frame was due.
+    """
 
     work: Work
     schedule: Schedule

@@ -1,4 +1,4 @@
-"""What the measuring process and its children say to each other, over a pipe.
+"""The messages that the measuring process and its children exchange over a pipe.
 
     generator                       measure                        receiver
     Ready    ─────────────────────►         ◄───────────────────── Ready
@@ -28,7 +28,7 @@ class TlsFiles:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where one side of the load connects. `keys`: of emm, in turn for the sessions there.
+    """The place where one side of the load connects. `keys` are emm's, in turn for the sessions there.
 
     `is_bare`: no mesh is there to subscribe at; what is to be received comes to this address by itself.
     """
@@ -42,7 +42,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """Connected, subscribed, and all frames made."""
+    """Says that the child is connected and subscribed, and that all frames are made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class Probed:
-    """Something has come through from every session."""
+    """Says that something has come through from every session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +72,10 @@ class Expect:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """`ended`: when the last frame had been handed over. `late`: nanoseconds behind schedule, one for each wake-up, as
-    packed eight-byte numbers. `outcomes`: of publications that were confirmed or refused, and of requests.
+    """Reports what a generator has sent.
+
+    `ended` is when the last frame had been handed over. `late` is nanoseconds behind schedule, one for each wake-up, as
+    packed eight-byte numbers. `outcomes` are of publications that were confirmed or refused, and of requests.
     """
 
     frames: int
@@ -86,7 +88,10 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """`kernel_dropped`: datagrams that came to the receiver itself and found its buffer full."""
+    """Reports what a receiver has collected.
+
+    `kernel_dropped` counts datagrams that came to the receiver itself and found its buffer full.
+    """
 
     noted: tuple[Noted, ...]
     cpu_seconds: float
@@ -95,7 +100,7 @@ class Collected:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Why the child cannot go on, in one line."""
+    """The reason why the child cannot go on, in one line."""
 
     why: str
 

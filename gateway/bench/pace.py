@@ -1,4 +1,4 @@
-"""How a generator keeps its schedule: it sleeps until something is due, and then sends all that is."""
+"""Keeps a generator to its schedule: it sleeps until something is due, and then sends everything that is."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PACE_SECONDS = 0.0005
 """The shortest sleep. Above 2,000 frames/s frames go out by twos and more, each at most this late: waking for each one
 would cost the two cores that the mesh shares with us more than the sending."""
 BURST_FRAMES = 256
-"""What a generator behind its schedule sends before it looks at the clock again."""
+"""A generator behind its schedule sends so many frames before it looks at the clock again."""
 
 
 def due_now(schedule: Schedule, sent: int, now: int) -> int:
@@ -19,7 +19,7 @@ def due_now(schedule: Schedule, sent: int, now: int) -> int:
 
 
 def pause(schedule: Schedule, sent: int, now: int) -> float:
-    """Seconds to sleep until the next frame is due.
+    """Returns the seconds to sleep until the next frame is due.
 
     >>> pause(Schedule(0, 1.0, 10), 1, 400_000_000), pause(Schedule(0, 1e6, 10), 1, 0)
     (0.6, 0.0005)

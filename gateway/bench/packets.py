@@ -21,7 +21,9 @@ _SIGNATURE_HEAD = bytes((FieldType.SIGNATURE, VALUE_BYTES[FieldType.SIGNATURE]))
 
 
 class PacketTemplate:
-    """Packets of `size` bytes from one node; the last byte or two may be missing where a field's head would be torn.
+    """Makes packets of `size` bytes from one node.
+
+    The last byte or two may be missing if a field's head would be torn.
 
     `first_id`: the message id of frame 0. Raises WorkError where `size` has no room for what must be in a packet.
     """
@@ -39,7 +41,8 @@ class PacketTemplate:
         self._tail = signed[digits + INDEX_DIGITS :]
 
     def packet(self, index: int, timestamp: int) -> bytes:
-        """What is signed stands in the order in which it is signed, so the tags' input is the packet before them."""
+        """Returns a packet. Signed fields stand in the order of signing, so the tags' input is the packet before
+        them."""
         message_id = U32.pack((self._first_id + index) & 0xFFFF_FFFF)
         digits = self._digits(index)
         head = self._version + message_id + self._kind + U64.pack(timestamp)
@@ -65,7 +68,8 @@ def _of_size(signer: Signer, subject: str, size: int, marker: Marker) -> bytes:
 
 
 def _field_bytes(value_bytes: int) -> int:
-    """What a value takes in a packet: each piece of 255 bytes has a head, and so has what is left, be it nothing."""
+    """Returns the bytes of a value in a packet: each piece of 255 bytes has a head, and so has the rest, even if
+    empty."""
     return value_bytes + _FIELD_HEAD_BYTES * (value_bytes // MAX_FIELD_BYTES + 1)
 
 

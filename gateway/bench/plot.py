@@ -24,7 +24,7 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """From values to places. `ticks` by their labels."""
+    """Maps values to places. `ticks` are keyed by their labels."""
 
     low: float
     high: float
@@ -33,7 +33,8 @@ class Axis:
     ticks: Mapping[str, float]
 
     def place(self, value: float) -> float:
-        """
+        """Returns the place of a value on the axis.
+
         >>> Axis(0.0, 10.0, 100.0, 200.0, {}).place(5.0)
         150.0
         """
@@ -66,7 +67,7 @@ def _points(curve: Iterable[Sequence[float]]) -> list[Point]:
 
 
 def _nines(quantile: float) -> float:
-    """How many nines; the whole is put a nine beyond what the others reach.
+    """Returns the number of nines; the whole is put a nine beyond what the others reach.
 
     >>> [round(_nines(quantile), 3) for quantile in (0.0, 0.9, 0.999)]
     [0.0, 1.0, 3.0]

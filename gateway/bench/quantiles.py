@@ -12,9 +12,9 @@ Floats: TypeAlias = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 NAMED = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99_9": 0.999}
 CURVE = (0.0, *(n / 20 for n in range(1, 20)), 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9999, 0.99999, 1.0)
-"""What the plot shows: closer together where the tail is."""
+"""The quantiles that the plot shows: closer together in the tail."""
 _EPSILON = 1e-9
-"""What binary fractions add to a product such as 0.999 * 1000."""
+"""The error that binary fractions add to a product such as 0.999 * 1000."""
 
 
 def rank(count: int, quantile: float) -> int:
@@ -27,7 +27,7 @@ def rank(count: int, quantile: float) -> int:
 
 
 def named(ordered: Floats) -> dict[str, float | None]:
-    """p50 to p99.9, the largest, and the mean; None where there is nothing to measure."""
+    """Returns p50 to p99.9, the largest, and the mean; None if there is nothing to measure."""
     if not len(ordered):
         return dict.fromkeys((*NAMED, "max", "mean"))
     found = {name: round(float(ordered[rank(len(ordered), quantile)]), 3) for name, quantile in NAMED.items()}
@@ -35,7 +35,7 @@ def named(ordered: Floats) -> dict[str, float | None]:
 
 
 def curve(ordered: Floats, quantiles: Sequence[float] = CURVE) -> list[tuple[float, float]]:
-    """Quantile and value, as far into the tail as there are values to tell two quantiles apart."""
+    """Returns quantiles and values, as far into the tail as there are values to tell two quantiles apart."""
     count = len(ordered)
     known = [one for one in quantiles if count and (one == 1.0 or count * (1 - one) >= 1 - _EPSILON)]
     return [(one, round(float(ordered[rank(count, one)]), 3)) for one in known]

@@ -1,4 +1,4 @@
-"""When a receiver has waited long enough: all has come, or nothing more does."""
+"""Decides when a receiver has waited long enough: everything has come, or nothing more does."""
 
 from __future__ import annotations
 

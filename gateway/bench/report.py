@@ -24,7 +24,10 @@ Document = dict[str, Any]
 
 
 def document(measured: Measured) -> Document:
-    """Everything that was measured; times in milliseconds, costs in microseconds of processor time a frame sent."""
+    """Returns everything that was measured.
+
+    Times are in milliseconds, costs in microseconds of processor time a frame sent.
+    """
     found: Document = {
         "version": VERSION,
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -97,7 +100,8 @@ def _memory(measured: Measured) -> Document:
 
 
 def _tool(measured: Measured) -> Document:
-    """What the measuring itself cost and did: a run in which it was late, or dropped frames, says little of a mesh."""
+    """Returns the cost and the lateness of the measuring itself: a run that was late, or dropped frames, says
+    little."""
     late = np.sort(np.frombuffer(measured.sent.late, dtype=np.int64)) / MS_NS
     ranks = {"p50": 0.5, "p99": 0.99, "max": 1.0}
     return {

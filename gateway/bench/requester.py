@@ -24,7 +24,7 @@ NO_ANSWER = "no_answer"
 
 
 def generate_requests(orders: Orders, work: Work, place: Place, answer_seconds: float) -> None:
-    """`answer_seconds`: how long an answer is waited for."""
+    """Sends requests, and waits `answer_seconds` for each answer."""
     run_loop(_generate(orders, work, place, answer_seconds), work.sessions)
 
 

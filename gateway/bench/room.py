@@ -1,4 +1,4 @@
-"""What a run takes of the machine, asked for before it begins: memory, ports, open files."""
+"""Checks before a run that the machine has room for it: memory, ports, open files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gateway.bench.work import WorkError
 
 GIB = 1 << 30
 SPARE_FILES = 64
-"""For the interpreter, pipes and logs."""
+"""Files left for the interpreter, pipes and logs."""
 _PORT_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _MEMORY = Path("/proc/meminfo")
 
@@ -37,7 +37,7 @@ def check_sockets(count: int) -> None:
 
 
 def free_memory() -> int | None:
-    """None where the system does not say."""
+    """Returns the free memory in bytes; None if the system does not say."""
     try:
         lines = _MEMORY.read_text().splitlines()
     except OSError:

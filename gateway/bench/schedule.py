@@ -1,4 +1,4 @@
-"""When each frame is due: at equal distances, fixed before the run begins, whatever happens in it."""
+"""Schedules each frame: at equal distances, fixed before the run begins, whatever happens in it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ SECOND_NS = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """`start` in nanoseconds of the monotonic clock, which all processes of a machine share.
+    """Says when each frame is due. `start` is in nanoseconds of the monotonic clock, which all processes share.
 
     >>> schedule = Schedule(start=0, rate=2.0, total=3)
     >>> [schedule.due(index) for index in range(3)], schedule.due_by(500_000_000)
@@ -25,7 +25,7 @@ class Schedule:
         return self.start + round(index * SECOND_NS / self.rate)
 
     def due_by(self, now: int) -> int:
-        """How many frames are due by now: those of the indices below."""
+        """Returns how many frames are due by now: those of the indices below."""
         if now < self.start:
             return 0
         count = min(int((now - self.start) * self.rate / SECOND_NS) + 1, self.total)

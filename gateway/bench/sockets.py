@@ -14,12 +14,12 @@ RECEIVE_BUFFER_BYTES = 4 * 1024 * 1024
 
 
 def datagram_socket(url: str) -> socket.socket:
-    """Connected to that address. Raises UnreachableError."""
+    """Returns a socket that is connected to that address. Raises UnreachableError."""
     return _socket(parse_address(url), socket.socket.connect)
 
 
 def bound_socket(url: str) -> socket.socket:
-    """Bound to that address. Raises UnreachableError."""
+    """Returns a socket that is bound to that address. Raises UnreachableError."""
     return _socket(parse_address(url), socket.socket.bind)
 
 

@@ -25,7 +25,7 @@ from gateway.content import JSON
 from gateway.event import Event
 from gateway.protocols import protocols
 from gateway.protocols.actions import Action, Delivered, Delivery, FramesReceived
-from gateway.protocols.session import SessionSettings
+from gateway.protocols.session_settings import SessionSettings
 
 OPENING = 64
 """Sessions that are opened at once: a listener's backlog is not what is measured."""
@@ -37,14 +37,14 @@ ClientT = TypeVar("ClientT", bound="BenchClient")
 
 
 class BenchClient(StreamClient):
-    """`arrivals` is given what comes by subscription."""
+    """A client of the bench. `arrivals` is given what comes by subscription."""
 
     arrivals: Arrivals | None = None
     takes_frames = False
 
 
 class Publisher(BenchClient):
-    """Deliveries are made beforehand, and put when they are due."""
+    """Publishes deliveries that are made beforehand, and put when they are due."""
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
@@ -67,7 +67,7 @@ class Publisher(BenchClient):
 
 
 class Subscriber(BenchClient):
-    """Once `takes_frames`, what comes is searched as it is; no event is made of it."""
+    """Subscribes over a session. Once `takes_frames` is set, it searches what comes as it is, and makes no events."""
 
     def _act(self, action: Action) -> None:
         if self.takes_frames and self.arrivals is not None and isinstance(action, FramesReceived):
@@ -114,7 +114,10 @@ def _context(address: Address, files: TlsFiles) -> ssl.SSLContext | None:
 
 
 async def open_subscribers(place: Place, subject: str, arrivals: Sequence[Arrivals]) -> list[Subscriber]:
-    """Subscribed, with the mesh's acknowledgement. Raises UnreachableError, RefusedError, NoAnswerError."""
+    """Returns subscribers whose subscriptions the mesh has acknowledged.
+
+    Raises UnreachableError, RefusedError, NoAnswerError.
+    """
     room = asyncio.Semaphore(OPENING)
     by_event = protocols()[place.protocol].calls_may_be_events
 

@@ -17,7 +17,7 @@ from gateway.bench.work import Work
 from gateway.protocols.actions import Delivery
 
 CONFIRM_SECONDS = 5.0
-"""For the last publications to be confirmed, where the protocol confirms."""
+"""The time for the last publications to be confirmed, if the protocol confirms."""
 LOOK_SECONDS = 0.02
 
 

@@ -45,7 +45,7 @@ def serve_requests(orders: Orders, work: Work, place: Place, servers: int) -> No
 
 
 async def _serve(orders: Orders, work: Work, place: Place, servers: int) -> None:
-    """What is measured is measured by who asks: here is nothing to note."""
+    """Answers requests. The requester measures, so there is nothing to note here."""
     clients = await open_clients(BenchClient, place, servers)
     await asyncio.gather(*(client.serve(work.subject, echo) for client in clients))
     orders.say(Ready())

@@ -1,4 +1,4 @@
-"""What a run asks of a mesh."""
+"""The work that a run asks of a mesh."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ were measured for yamp, 523 for wolpertinger."""
 
 
 class WorkError(Exception):
-    """Work that cannot be done; the message names the option at fault."""
+    """Raised for work that cannot be done; the message names the option at fault."""
 
 
 class Sign(StrEnum):
-    """What proves an emm packet."""
+    """The way in which an emm packet is proven."""
 
     HMAC = "hmac"
     ED25519 = "ed25519"
@@ -40,7 +40,9 @@ class Sign(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """`size` is of a whole packet for emm, of a body for all others. `run` makes subject and marker the run's own.
+    """The work of one run. `size` is of a whole packet for emm, of a body for all others.
+
+    `run` makes subject and marker the run's own.
 
     `sessions` publish, or ask, in turn; `fan_out` sessions each receive every event, or share the requests.
     """
@@ -63,12 +65,12 @@ class Work:
 
     @property
     def total(self) -> int:
-        """Frames, those of the warm-up included."""
+        """The number of frames, those of the warm-up included."""
         return max(round(self.rate * (self.warm_up + self.seconds)), 1)
 
     @property
     def frames_bytes(self) -> int:
-        """What its frames take, which are made before the run; a request is made when it is due."""
+        """The memory of the frames that are made before the run. A request is made only when it is due."""
         if self.request:
             return 0
         overhead = STREAM_OVERHEAD_BYTES if protocols()[self.origin].session else DATAGRAM_OVERHEAD_BYTES
@@ -83,7 +85,8 @@ class Work:
         return self.origin == "emm" and self.sign is not Sign.NONE
 
     def title(self) -> str:
-        """
+        """Returns the protocols that a frame passes.
+
         >>> Work(origin="yamp", target="hsp", run="0000", request=True).title()
         'yamp → hsp → yamp'
         """

@@ -1,1 +1,1 @@
-"""What both ends of a carrier have in common: the edge's listeners and our own clients."""
+"""The parts of a carrier that both its ends share: the edge's listeners and our own clients."""

@@ -21,7 +21,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 ALPN = "emm"
 
 MAX_FRAME_BYTES = 65_535
-"""Of a DATAGRAM frame that we take: any (RFC 9221 section 3). What is too large for a packet of the protocol is refused
+"""We take a DATAGRAM frame of any size (RFC 9221 section 3). A frame too large for a packet of the protocol is refused
 where all others are, by its reason, and not by ending the connection."""
 FRAME_HEAD_BYTES = 3
 """Type and length in front of a datagram of less than 16 KiB."""
@@ -50,19 +50,21 @@ class DatagramConnection(QuicConnection):
 
     @property
     def waiting_datagrams(self) -> int:
-        """Given to `send_datagram_frame`, and not in a packet yet."""
+        """The number of datagrams given to `send_datagram_frame` that are not in a packet yet."""
         return len(self._datagrams_pending)
 
     @property
     def largest_datagram(self) -> int:
-        """How many bytes one may have; 0 where the peer takes none. A larger one would wait for ever."""
+        """The largest datagram in bytes; 0 if the peer takes none. A larger one would wait for ever."""
         of_peer = (self._remote_max_datagram_frame_size or 0) - FRAME_HEAD_BYTES
         of_packet = self._max_datagram_size - PACKET_OVERHEAD_BYTES - FRAME_HEAD_BYTES
         return max(min(of_peer, of_packet), 0)
 
     def admit(self) -> bool:
-        """Called when the handshake is done, on the server's side. One who should have shown a certificate and has none
-        that holds is told so, and the connection ends."""
+        """Admits the peer when the handshake is done, on the server's side.
+
+        If the peer should have shown a valid certificate and has not, it hears so and the connection ends.
+        """
         if not self._wants_certificate:
             return True
         try:
@@ -103,7 +105,10 @@ def _is_for_clients(certificate: x509.Certificate) -> bool:
 
 
 def server_configuration(cert: Path, key: Path, client_ca: Path | None) -> QuicConfiguration:
-    """`client_ca` makes a client certificate compulsory. Raises OSError, ValueError."""
+    """Returns the configuration of a server. Raises OSError, ValueError.
+
+    `client_ca` makes a client certificate compulsory.
+    """
     configuration = QuicConfiguration(is_client=False, alpn_protocols=[ALPN], max_datagram_frame_size=MAX_FRAME_BYTES)
     configuration.load_cert_chain(cert, key)
     if client_ca is not None:
@@ -115,7 +120,10 @@ def server_configuration(cert: Path, key: Path, client_ca: Path | None) -> QuicC
 def client_configuration(
     ca: Path | None = None, cert: Path | None = None, key: Path | None = None, server_name: str | None = None
 ) -> QuicConfiguration:
-    """`ca`: who signed the server's certificate; without it, whom the system trusts. Raises OSError, ValueError."""
+    """Returns the configuration of a client. Raises OSError, ValueError.
+
+    `ca` signed the server's certificate; without it, the system's authorities count.
+    """
     configuration = QuicConfiguration(
         is_client=True, alpn_protocols=[ALPN], max_datagram_frame_size=MAX_FRAME_BYTES, server_name=server_name
     )
@@ -128,10 +136,10 @@ def client_configuration(
 
 
 def is_tls(end: ConnectionTerminated) -> bool:
-    """The end was one of TLS: a certificate, a version, ALPN (RFC 9001 section 4.8)."""
+    """Returns True if TLS ended the connection: a certificate, a version, ALPN (RFC 9001 section 4.8)."""
     return QuicErrorCode.CRYPTO_ERROR <= end.error_code < QuicErrorCode.CRYPTO_ERROR + 0x100
 
 
 def is_idle(end: ConnectionTerminated) -> bool:
-    """Nothing was heard for too long. aioquic gives it no code of its own."""
+    """Returns True if nothing was heard for too long. aioquic has no code of its own for that."""
     return end.error_code == QuicErrorCode.INTERNAL_ERROR and end.reason_phrase == "Idle timeout"

@@ -1,4 +1,4 @@
-"""What the mesh's messages are on XMPP, for both ends: one message of a protocol is one body.
+"""The mesh's messages on XMPP, for both ends: one message of a protocol is one body.
 
 slixmpp logs what it cannot read, which is a peer's; importing this silences that.
 """
@@ -25,17 +25,17 @@ _xml_log.addFilter(lambda record: record.levelno < logging.WARNING or "%r" not i
 
 
 def for_now(message: Message) -> Message:
-    """Marked as not to be kept."""
+    """Returns the message marked as not to be kept."""
     for hint in NOT_KEPT:
         ET.SubElement(message.xml, f"{{{HINTS}}}{hint}")
     return message
 
 
 def body_of(message: Message) -> str:
-    """Empty if there is nothing in it for us."""
+    """Returns the message's body; empty if there is nothing in it for us."""
     return str(message["body"]) if message["type"] in WRITTEN_TO_ONE else ""
 
 
 def is_ping(stanza: StanzaBase) -> bool:
-    """Somebody asks whether we are there (XEP-0199)."""
+    """Returns True if the stanza asks whether we are there (XEP-0199)."""
     return stanza.name == "iq" and stanza["type"] == "get" and stanza.xml.find(PING) is not None

@@ -21,7 +21,7 @@ GROUPS = ("configuration", "machine", "kafka", "trust", "access", "parts")
 
 @dataclass(frozen=True, slots=True)
 class Checkup:
-    """What is looked at.
+    """Everything that a checkup looks at.
 
     Args:
         parts: the management addresses of the edges and the router.

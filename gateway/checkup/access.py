@@ -1,4 +1,4 @@
-"""What the mesh lets strangers do: listeners that are open to them, and management addresses beyond loopback."""
+"""Checks what the mesh lets strangers do: open listeners, and management addresses beyond loopback."""
 
 from __future__ import annotations
 

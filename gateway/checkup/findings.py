@@ -1,4 +1,4 @@
-"""What a check has found: a level, what is so, and what to do about it."""
+"""A finding of a check: a level, what is so, and what to do about it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import IntEnum
 
 
 class Level(IntEnum):
-    """How bad it is. The numbers are the exit codes that monitoring systems expect."""
+    """The level of a finding. The numbers are the exit codes that monitoring systems expect."""
 
     OK = 0
     WARN = 1

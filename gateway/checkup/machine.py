@@ -24,7 +24,7 @@ START_BYTES, COMFORTABLE_BYTES = 1 * GIB, 2 * GIB
 """What a whole mesh needs to start, and what it has taken at 25,000 frames/s: Spark 1.3 GiB, the broker 0.3, an edge
 0.1."""
 SPARE_BYTES = 256 * MIB
-"""What should be left beside a mesh that runs."""
+"""The memory that should be left beside a mesh that runs."""
 OTHER_FILES = 256
 """Descriptors that an edge needs beside its peers' connections."""
 

@@ -103,7 +103,7 @@ class Verbs(click.Group):
         standalone_mode: bool = True,  # noqa: ARG002 - always: no caller wants the exceptions
         **extra: Any,
     ) -> NoReturn:
-        """Called as a program; and by click's own test runner, which expects SystemExit like a shell."""
+        """Runs the verbs as a program. click's own test runner calls it too, and expects SystemExit like a shell."""
         LOG_FORMAT.set("text")  # until an option says otherwise
         extra.setdefault("color", False if os.environ.get("NO_COLOR") else None)
         try:

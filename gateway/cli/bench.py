@@ -119,7 +119,7 @@ def _alone(work: Work, wait_seconds: float) -> Document:
 
 @dataclass(frozen=True)
 class Ends:
-    """Where the load goes in and comes out."""
+    """The two ends of a run: where the load goes in and where it comes out."""
 
     config_file: str | None
     from_address: str | None
@@ -134,7 +134,7 @@ class Ends:
 
     @property
     def watched(self) -> Config | None:
-        """Of the mesh, where both ends are the configuration's."""
+        """The configuration of the mesh, if both ends are its own."""
         return self.config if self.from_address is None and self.to_address is None else None
 
     def check_mesh(self) -> None:
@@ -177,7 +177,7 @@ class Ends:
 
 @contextmanager
 def _keys(work: Work, name: str, ends: Ends) -> Iterator[tuple[list[PacketKey], list[PacketKey]]]:
-    """For the sessions that publish, and for those that subscribe; none where the protocol has none.
+    """Yields the keys of the publishing sessions and of the subscribing ones; none if the protocol has none.
 
     The trust store is only written where the run can begin.
     """

@@ -46,12 +46,12 @@ def _numbers_last(arguments: list[str], with_value: frozenset[str]) -> list[str]
 
 
 def subject_argument(verb: Verb) -> Verb:
-    """`subject: str`."""
+    """Adds the argument `subject: str`."""
     return click.argument("subject", callback=_subject)(verb)
 
 
 def _subject(context: click.Context, argument: click.Parameter, given: str) -> str:
-    """Nobody can subscribe to the empty one; of the others that are none, most were meant for `sub`."""
+    """Checks the subject. Nobody can subscribe to the empty one; most other bad ones were meant for `sub`."""
     if not given:
         raise click.BadParameter("a subject is not empty", context, argument)
     try:
@@ -75,7 +75,7 @@ def _no_subject(given: str) -> str:
 
 
 def body_options(verb: Verb) -> Verb:
-    """`body: str | None` and `content_type: str | None`, for `read_body`."""
+    """Adds `body: str | None` and `content_type: str | None`, for `read_body`."""
     verb = click.option("--content-type", metavar="TYPE", help="Of the body.  [default: JSON if it is, else text]")(
         verb
     )
@@ -92,7 +92,8 @@ def read_body(body: str | None, content_type: str | None, file: Path | None = No
 
 
 def guessed_type(body: bytes) -> str:
-    """
+    """Returns the content type that the bytes of a body suggest.
+
     >>> guessed_type(b'{"celsius": 81}'), guessed_type(b"warm"), guessed_type(b"\\xff"), guessed_type(b"")
     ('application/json', 'text/plain', 'application/octet-stream', '')
     """
@@ -114,7 +115,8 @@ def _is_text(body: bytes) -> bool:
 
 
 def body_fields(body: bytes) -> dict[str, str]:
-    """
+    """Returns the body as fields for JSON: as text, or else as base64.
+
     >>> body_fields(b"81"), body_fields(b"\\xff")
     ({'body': '81'}, {'body_base64': '/w=='})
     """
@@ -125,7 +127,8 @@ def body_fields(body: bytes) -> dict[str, str]:
 
 
 def body_text(body: bytes) -> str:
-    """
+    """Returns the body as text for people, or else as hex.
+
     >>> body_text(b"81"), body_text(b"\\xff\\x00")
     ('81', '0xff00')
     """
@@ -136,7 +139,7 @@ def body_text(body: bytes) -> str:
 
 
 def write_body(body: bytes) -> None:
-    """Text ends its line; anything else goes out as it is, for a pipe."""
+    """Writes a body. Text ends its line; anything else goes out as it is, for a pipe."""
     try:
         click.echo(body.decode())
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""What `meshgate check` prints: lines for people, JSON, and the forms of Nagios and Prometheus."""
+"""Prints the result of `meshgate check`: lines for people, JSON, and the forms of Nagios and Prometheus."""
 
 from __future__ import annotations
 

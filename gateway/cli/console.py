@@ -1,4 +1,4 @@
-"""What verbs print: tables and JSON to standard output, one-line errors to standard error, and the exit codes."""
+"""Prints for verbs: tables and JSON to standard output, one-line errors to standard error, and the exit codes."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from gateway.yaml_files.faults import ConfigError
 
 GAP = "  "
 LOG_FORMAT = ContextVar("log_format", default="text")
-"""How lines on standard error are written, for people or for collectors."""
+"""The form of lines on standard error: for people or for collectors."""
 
 _STEERING = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 """DEL, the C1 control characters, and those that end lines or turn the direction of what is read."""
 
 
 class Exit(IntEnum):
-    """As in sysexits.h, and 128 + SIGINT."""
+    """The exit codes, as in sysexits.h, and 128 + SIGINT."""
 
     OK = 0
     FAILURE = 1
@@ -49,13 +49,13 @@ class CommandError(Exception):
 
 
 class UnavailableError(CommandError):
-    """What the verb talks to does not answer."""
+    """Raised if the part that a verb talks to does not answer."""
 
     code = Exit.UNAVAILABLE
 
 
 def show(value: Any, output: Output, text: str) -> None:
-    """One result: a JSON document, or its text."""
+    """Prints one result: a JSON document, or its text."""
     click.echo(json_text(value) if output is Output.JSON else text)
 
 
@@ -73,7 +73,7 @@ def show_table(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], output
 
 
 def show_line(value: Mapping[str, Any], output: Output, text: str) -> None:
-    """One of a stream of results: a line of JSON, or a line of text, at once."""
+    """Prints one of a stream of results at once: a line of JSON, or a line of text."""
     click.echo(json_text(value) if output is Output.JSON else printable(text))
 
 
@@ -96,7 +96,7 @@ def json_text(value: Any) -> str:
 
 
 def printable(text: str) -> str:
-    """What peers send must not steer the terminal.
+    """Returns the text without what could steer the terminal: peers may send anything.
 
     >>> printable("ok \\x1b[31m")
     'ok \\\\x1b[31m'
@@ -109,7 +109,7 @@ def printable_lines(text: str) -> str:
 
 
 def note(text: str) -> None:
-    """For people, beside the output; -q silences it."""
+    """Prints a note for people, beside the output. -q silences it."""
     if logging.getLogger().isEnabledFor(logging.WARNING):
         _say("info", text, text)
 
@@ -119,7 +119,7 @@ def complain(message: str, trace: str = "") -> None:
 
 
 def _say(level: str, message: str, text: str, trace: str = "") -> None:
-    """As `text`; or as a line of the log, where that is JSON."""
+    """Prints `text`, or writes a line of the log if that is JSON."""
     if LOG_FORMAT.get() == "json":
         line = {"time": timestamp(time.time()), "level": level, "logger": "meshgate", "message": message}
         text = json.dumps(line | ({"traceback": trace} if trace else {}))
@@ -127,7 +127,7 @@ def _say(level: str, message: str, text: str, trace: str = "") -> None:
 
 
 def timestamp(seconds: float) -> str:
-    """As log lines have it.
+    """Returns the time as log lines write it.
 
     >>> timestamp(1_700_000_000.1234)
     '2023-11-14T22:13:20.123Z'

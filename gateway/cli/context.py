@@ -99,7 +99,7 @@ def select(name: str, output: Output) -> None:
 @output_option
 @logging_options
 def show_context(name: str | None, output: Output) -> None:
-    """What NAME says, or the selected one. Values that may be secret are not shown."""
+    """Show what NAME says, or the selected context. Values that may be secret are not shown."""
     contexts = load_contexts()
     wanted = name or contexts.selected
     if wanted is None:

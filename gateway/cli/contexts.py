@@ -25,7 +25,7 @@ _CURRENT, _CONTEXTS = "current", "contexts"
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """`values` by the names of the options they stand for."""
+    """A context. `values` are by the names of the options they stand for."""
 
     name: str
     values: Mapping[str, Any]
@@ -33,7 +33,7 @@ class Context:
 
 @dataclass(slots=True)
 class Contexts:
-    """All contexts, and the one that is selected."""
+    """Holds all contexts, and the one that is selected."""
 
     contexts: dict[str, Context] = field(default_factory=dict)
     selected: str | None = None

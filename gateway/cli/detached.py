@@ -19,7 +19,8 @@ from gateway.embedded.record import MeshRecord
 
 LOOK_SECONDS = 0.1
 ERROR_MARKS = ("meshgate: ", '{"time": ')
-"""How a line on standard error begins, as text and as JSON; what `up` says of its progress begins otherwise."""
+"""A line of an error on standard error begins with one of these, as text and as JSON. What `up` says of its progress
+begins otherwise."""
 
 
 def start_detached(config: Config, options: Sequence[str]) -> int:

@@ -10,11 +10,11 @@ from gateway.cloud_event import rfc3339
 from gateway.event import Event
 
 NO_HEADERS = frozenset({"subject", "body", "body_base64"})
-"""What the line of an event says already."""
+"""The fields that the line of an event has already."""
 
 
 def event_fields(event: Event) -> dict[str, Any]:
-    """What a receiver knows of an event; what its protocol does not say is left out."""
+    """Returns what a receiver knows of an event, without what its protocol does not say."""
     said = {
         "node": event.node,
         "message_id": event.message_id,

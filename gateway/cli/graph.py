@@ -51,7 +51,7 @@ def command(
 
 
 def _modes(router: Part) -> dict[str, str]:
-    """Of the lanes, by name; none where the router does not answer."""
+    """Returns the modes of the lanes, by name; none if the router does not answer."""
     try:
         samples = read_samples(router.text("/metrics"))
     except SetupError:

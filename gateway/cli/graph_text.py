@@ -10,7 +10,7 @@ from gateway.live.topology import Arrow, Graph, Node
 
 
 class Look(NamedTuple):
-    """Of a kind of node: Graphviz's shape, Mermaid's brackets, a fill."""
+    """The look of a kind of node: Graphviz's shape, Mermaid's brackets, a fill."""
 
     shape: str
     left: str

@@ -43,7 +43,7 @@ def _key_id(_context: click.Context, _option: click.Parameter, given: str | None
 
 
 def store_options(verb: Verb) -> Verb:
-    """`config_file`, `output`, and `trust: Path | None`."""
+    """Adds `config_file`, `output`, and `trust: Path | None`."""
     option = click.option(
         "--trust",
         type=click.Path(dir_okay=False, path_type=Path),

@@ -10,7 +10,7 @@ import sys
 from gateway.cli.console import LOG_FORMAT, printable, timestamp
 
 LEVELS = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
-"""From -q (0) over the default (1) to -vv (3)."""
+"""The levels from -q (0) over the default (1) to -vv (3)."""
 DEFAULT_LEVEL = 1
 
 CHATTY = ("kafka", "py4j", "websockets", "quic", "slixmpp")
@@ -50,7 +50,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class SaidOnce(logging.Filter):
-    """Of lines of one library that differ in numbers only, the first in REPEAT_SECONDS."""
+    """Passes only the first in REPEAT_SECONDS of those lines of one library that differ in numbers only."""
 
     def __init__(self, library: str) -> None:
         super().__init__()
@@ -68,12 +68,12 @@ class SaidOnce(logging.Filter):
 
 
 def _fields(record: logging.LogRecord) -> dict[str, object]:
-    """What was given as `extra`."""
+    """Returns what was given as `extra`."""
     return {name: value for name, value in vars(record).items() if name not in _STANDARD}
 
 
 def set_up(verbosity: int, log_format: str) -> None:
-    """`verbosity`: how often -v was given, less how often -q."""
+    """Sets up the log. `verbosity` is how often -v was given, less how often -q."""
     LOG_FORMAT.set(log_format)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())

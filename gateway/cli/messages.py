@@ -128,7 +128,7 @@ class Pace:
         self._next = 0.0
 
     async def wait(self) -> None:
-        """What is late is not made up for by a burst longer than a second."""
+        """Waits until the next message is due. Lateness is not made up for by a burst longer than a second."""
         if not self._interval:
             return
         now = asyncio.get_running_loop().time()

@@ -1,4 +1,4 @@
-"""What a subscriber has missed while its session was away."""
+"""Reports what a subscriber has missed while its session was away."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people call the nodes, from the trust store of this machine."""
+"""Reads the names that people gave the nodes, from the trust store of this machine."""
 
 from __future__ import annotations
 

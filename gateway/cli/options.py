@@ -22,7 +22,7 @@ OutputT = TypeVar("OutputT", bound=StrEnum)
 
 
 def config_option(verb: Verb) -> Verb:
-    """`config_file: str | None`, for `read_config`."""
+    """Adds `config_file: str | None`, for `read_config`."""
     return click.option(
         "-c",
         "--config",
@@ -60,7 +60,7 @@ def config_group(name: str) -> Callable[[Callable[..., Any]], click.Group]:
 
 
 def dir_option(verb: Verb) -> Verb:
-    """`state_dir: Path | None`, for `read_config`."""
+    """Adds `state_dir: Path | None`, for `read_config`."""
     return click.option(
         "--dir",
         "state_dir",
@@ -71,7 +71,7 @@ def dir_option(verb: Verb) -> Verb:
 
 
 def output_option(verb: Verb) -> Verb:
-    """`output: Output`."""
+    """Adds `output: Output`."""
     return output_choice(Output, "Text for people or JSON for programs.")(verb)
 
 
@@ -101,8 +101,11 @@ def _want_json(context: click.Context, _option: click.Parameter, is_wanted: bool
 
 
 def logging_options(verb: Verb) -> Verb:
-    """-v, -q, --log-format. They pass nothing: the log is set up before the verb runs, and before its other options
-    are looked at, for what is wrong with those is told in the log's format too."""
+    """Adds -v, -q and --log-format, which pass nothing to the verb.
+
+    The log is set up before the verb runs, and before its other options are checked: their faults are told in the log's
+    format too.
+    """
     for option in (
         click.option("-v", "verbose", count=True, expose_value=False, is_eager=True, callback=_louder,
                      help="More log; -vv: most."),
@@ -124,7 +127,7 @@ def logging_options(verb: Verb) -> Verb:
 
 
 def common_options(verb: Verb) -> Verb:
-    """What nearly every verb takes: `config_file`, `output`, and the log's."""
+    """Adds the options that nearly every verb takes: `config_file`, `output`, and the log's."""
     return config_option(output_option(logging_options(verb)))
 
 

@@ -24,7 +24,7 @@ class Address(click.ParamType[HostPort]):
 
 
 def edges_option(verb: Verb) -> Verb:
-    """`edges: tuple[HostPort, ...]`, for `edge_parts`."""
+    """Adds `edges: tuple[HostPort, ...]`, for `edge_parts`."""
     return click.option(
         "--edge",
         "edges",
@@ -35,7 +35,7 @@ def edges_option(verb: Verb) -> Verb:
 
 
 def router_option(verb: Verb) -> Verb:
-    """`router: HostPort | None`, for `router_part`."""
+    """Adds `router: HostPort | None`, for `router_part`."""
     return click.option(
         "--router", type=Address(), help="The management address of the router.  [default: router.management]"
     )(verb)

@@ -55,20 +55,21 @@ ResultT = TypeVar("ResultT")
 
 DEFAULT_PROTOCOL = "yamp"
 SECONDS = Seconds(min=0, min_open=True)
-"""Of a timeout."""
+"""The type of a timeout."""
 LEAST_CONNECT_SECONDS = 1.0
 """A handshake of any protocol is through by then, unless its peer speaks another."""
 NOT_UNDERSTOOD = frozenset({"malformed", "truncated", "too_large", "unknown_type", "unsupported_version"})
-"""What a session ends of where the two speak different protocols; before it is open, of `eof` too."""
+"""The reasons for which a session ends if the two sides speak different protocols; before it is open, `eof` too."""
 UNRESOLVED_OPTIONS = "gateway.cli.unresolved_options"
-"""Where the values of -o are found as they were written, without what their references stand for."""
+"""The key under which the values of -o are found as they were written, without what their references stand for."""
 PASSWORD_VARIABLE = "MESHGATE_PASSWORD"  # noqa: S105 - its name
 SPOKEN_SCHEMES = frozenset({"tcp", "tls", "ws", "wss", "udp", "quic"})
 
 
 @dataclass(frozen=True)
 class Peer:
-    """What the options say. With `of_context` they come from a context, and no configuration is looked for here."""
+    """The peer that the options describe. With `of_context` they come from a context, and no configuration is
+    sought."""
 
     config_file: str | None
     via: str
@@ -95,7 +96,8 @@ class Peer:
         return read_config(self.config_file)
 
     def address(self) -> Address:
-        """As named; else the configuration's first listener of the protocol; else the protocol's own port here."""
+        """Returns the address as named; else the configuration's first listener of the protocol; else its own port
+        here."""
         wants_tls = self.tls or self.tls_ca is not None or self.tls_cert is not None
         if self.to is not None:
             return self._named(self.to, wants_tls)
@@ -106,7 +108,7 @@ class Peer:
         return peer_address(self.spec, "127.0.0.1", tls=wants_tls)
 
     def _named(self, where: str, wants_tls: bool) -> Address:
-        """What is no address is a fault of who named it, and of nobody who could not be reached."""
+        """Returns the named address. A bad address is a usage error, and not a peer that cannot be reached."""
         try:
             return peer_address(self.spec, where, tls=wants_tls, password=self._password())
         except UnreachableError as wrong:
@@ -181,7 +183,7 @@ class Peer:
         return connect_emm(str(self.address()), key=key, keys=keys, verify=verify, tls=tls)
 
     def note_unsigned(self) -> None:
-        """Of a datagram's refusal its sender never hears."""
+        """Warns that packets are not signed: the sender of a datagram never hears of its refusal."""
         if self.key is None and self.config() is None:
             where = f"no {DEFAULT_PATHS[0]} here; most listeners refuse it"
             note(f"not signed: {where}. Name a configuration with -c, or a key with --key")
@@ -203,7 +205,7 @@ class Peer:
             raise click.UsageError("--token-file is of sessions, and emm has none: it signs, see --key")
 
     def check_sessions(self) -> None:
-        """For verbs of requests."""
+        """Checks the options of a verb that makes requests."""
         if self.is_emm:
             raise click.UsageError("emm has no requests: choose another protocol with --via")
         self.check_options()
@@ -217,14 +219,15 @@ class Peer:
         reconnect: bool = False,
         seconds: float | None = None,
     ) -> ResultT:
-        """`seconds`: for what is wanted; the session has no longer to come about, but a second at least."""
+        """Runs `use` with a session. `seconds` is the caller's time: the session must open within it, but has a second
+        at least."""
         limit = CONNECT_SECONDS if seconds is None else min(max(seconds, LEAST_CONNECT_SECONDS), CONNECT_SECONDS)
         return await stay(partial(self.open_stream, connect_seconds=limit), use, reconnect=reconnect)
 
     # -- in vain -----------------------------------------------------------------------------------------------------
 
     def hint(self, failed: ClientError) -> str:
-        """What is most often wrong, behind what happened."""
+        """Returns the most likely cause of the failure, to stand behind what happened."""
         if failed.why == REFUSED:
             own_port = self.to is None and self.config() is None
             tried = f" (no {DEFAULT_PATHS[0]} here: {self.via}'s own port was tried)" if own_port else ""
@@ -253,7 +256,7 @@ PEER_NAMES = tuple(field.name for field in fields(Peer) if field.name != "of_con
 
 
 def peer_options(verb: Verb) -> Verb:
-    """`peer: Peer`; and the log's options, and -c."""
+    """Adds `peer: Peer`, the log's options, and -c."""
 
     @wraps(verb)
     def with_peer(context_name: str | None, **given: Any) -> Any:
@@ -269,7 +272,7 @@ def peer_options(verb: Verb) -> Verb:
 
 
 def _peer(given: dict[str, Any], context_name: str | None) -> Peer:
-    """What is said on the command line goes before what the context says."""
+    """Returns the peer: the command line goes before the context."""
     current = click.get_current_context()
     said = {name for name in PEER_NAMES if current.get_parameter_source(name) is ParameterSource.COMMANDLINE}
     chosen = choose_context(context_name, says_where=bool(said & {"to", "config_file"}))

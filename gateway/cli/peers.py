@@ -105,7 +105,8 @@ def _row(peer: Peer) -> dict[str, Any]:
 
 
 def age(seconds: float) -> str:
-    """
+    """Returns the age of a session for people.
+
     >>> age(7.9), age(61), age(3 * 3600 + 60), age(2 * 86400)
     ('7s', '1m', '3h', '2d')
     """

@@ -14,7 +14,7 @@ Verb = TypeVar("Verb", bound=Callable[..., Any])
 
 
 def protocol_option(told: str) -> Callable[[Verb], Verb]:
-    """`protocol: str`, empty where none is chosen. A name that is mistyped would choose nothing."""
+    """Adds `protocol: str`, empty if none is chosen. A mistyped name is refused, because it would choose nothing."""
     return click.option(
         "--protocol",
         type=click.Choice([*sorted(protocols()), MESH]),

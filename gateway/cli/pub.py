@@ -25,9 +25,9 @@ from gateway.protocols.actions import Outcome
 
 PUBLISH_SECONDS = 30.0
 SENT = "sent"
-"""What became of a datagram, as far as anybody knows."""
+"""The outcome of a datagram, as far as anybody knows."""
 EACH_ITS_OWN = "-"
-"""In the place of the subject: each line says its own."""
+"""Stands in the place of the subject: each line says its own."""
 UNCONFIRMED = 64
 """Events that may wait for their confirmation at once."""
 
@@ -102,7 +102,7 @@ def _tell(published: Published, once: Message | None, output: Output, protocol: 
 
 
 class Published:
-    """What was published so far, and what became of the last one."""
+    """Counts what was published so far, and keeps what became of the last message."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -180,7 +180,7 @@ async def _send(peer: Peer, messages: AsyncIterator[Message], wrapping: Wrapping
 
 
 def _known(outcome: str, protocol: str) -> str:
-    """Nobody may take for success what nobody has answered for.
+    """Returns the outcome in words, so that nobody takes for success what no peer has confirmed.
 
     >>> _known("written", "yamp"), _known("confirmed", "hsp")
     ('written: yamp does not confirm', 'confirmed')

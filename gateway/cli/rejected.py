@@ -30,7 +30,7 @@ COLUMNS = ("at", "event_id", "reason", "stage", "protocol", "peer", "node", "byt
 
 
 def filter_options(verb: Verb) -> Verb:
-    """`chosen: Filter`, `start`, `end`."""
+    """Adds `chosen: Filter`, `start` and `end`."""
     for option in reversed((
         click.option("--reason", "reasons", type=click.Choice([one.value for one in Reason]), multiple=True,
                      metavar="SLUG", help="Only what was refused for this; may be repeated."),
@@ -136,7 +136,7 @@ def _of_frame(history: History, event_id: Position) -> list[Rejection]:
 
 
 def _row(one: Rejection) -> dict[str, Any]:
-    """By both names of the id: verbs that take one call it so, and a row's id is its event id."""
+    """Returns a row with both names of the id: verbs that take one call it so, and a row's id is its event id."""
     said = {name: value for name, value in asdict(one).items() if name != "frame"}
     return {"id": one.event_id, **said, "at": rfc3339(one.at), "bytes": len(one.frame) + one.truncated_bytes}
 

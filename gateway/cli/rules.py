@@ -117,7 +117,7 @@ def _examples() -> Path:
 
 
 def _rules(config_file: str | None, rules_file: str | None) -> list[RuleSettings]:
-    """Of the configuration; or of a file that holds rules and nothing else, such as the examples."""
+    """Returns the rules of the configuration, or of a file that holds only rules, such as the examples."""
     if rules_file is None:
         return list(read_config(config_file).rules)
     from gateway.config import parse

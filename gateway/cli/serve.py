@@ -134,7 +134,8 @@ class Servant:
 
 
 def failure(code: int, complaints: bytes) -> Answer:
-    """
+    """Returns the answer of a command that failed: its last line, or its exit.
+
     >>> failure(3, b"looking\\nnot found\\n").message, failure(-9, b"").message
     ('not found', 'killed by signal 9')
     """

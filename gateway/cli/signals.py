@@ -1,4 +1,4 @@
-"""What verbs that go on for long do when they are asked to end."""
+"""Ends long-running verbs when they are asked to end."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from collections.abc import Callable
 
 
 def stop_on_signals(stop: Callable[[], None]) -> None:
-    """At Ctrl-C and SIGTERM."""
+    """Calls `stop` at Ctrl-C and SIGTERM."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop())

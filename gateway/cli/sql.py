@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from gateway.config import Config
 
 MOST_ROWS = 10_000
-"""Of a table for people; programs read as many as there are."""
+"""The rows of a table for people; programs read as many as there are."""
 TRIGGER = "1 second"
 WAIT_SECONDS = 0.5
 
@@ -154,7 +154,7 @@ class Shown:
 
 
 def as_json(row: Mapping[str, Any]) -> dict[str, Any]:
-    """What JSON has a form for as it is; bytes as text, or else as base64."""
+    """Returns a row for JSON: bytes become text or else base64, and all other values stay as they are."""
     return {name: _plain(value) for name, value in row.items()}
 
 

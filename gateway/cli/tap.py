@@ -22,7 +22,7 @@ from gateway.topics.records import record_of
 
 POLL_SECONDS = 0.5
 FETCH_BYTES = 1024 * 1024
-"""Of a partition at a time: here everything is wanted."""
+"""Fetched of a partition at a time: here everything is wanted."""
 
 
 def _pattern(context: click.Context, option: click.Parameter, given: str) -> str:

@@ -41,7 +41,7 @@ def moment(text: str) -> datetime:
 
 
 def from_time(text: str) -> datetime:
-    """Where a look into the past begins: as a moment, but a length of time is that long ago (1h is -1h)."""
+    """Returns where a look into the past begins. A length of time means that long ago (1h is -1h)."""
     found = to_time(text)
     if found > datetime.now(UTC) + CLOCK_SKEW:
         raise click.BadParameter(f"{text} is in the future: a time in the past is wanted, such as 1h (ago)")
@@ -49,7 +49,7 @@ def from_time(text: str) -> datetime:
 
 
 def to_time(text: str) -> datetime:
-    """Where it ends, which may be in the future: there is nothing there yet."""
+    """Returns where a look ends. That may be in the future: there is nothing there yet."""
     return moment(f"-{text}" if _SPAN.fullmatch(text) else text)
 
 

@@ -73,7 +73,7 @@ def command(
 
 
 def document(mesh: str, flow: dict[str, Any], watching: Watching, labels: Mapping[str, str]) -> dict[str, Any]:
-    """What one screen shows."""
+    """Returns what one screen shows."""
     events = flow["stages"]["events"]["per_second"]
     nodes = told(watching.nodes.busiest(NODES_TOLD), events)
     return {

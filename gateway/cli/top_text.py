@@ -34,7 +34,7 @@ def screen(said: Document) -> list[str]:
 
 
 def _stages(said: Document) -> Iterator[str]:
-    """What flows, and below it what is left out on the way."""
+    """Yields what flows, and below it what is left out on the way."""
     stages = said["stages"]
     for what, names, width in (("flow", STAGES, 11), ("left out", LOSSES, 12)):
         yield f"{HEADING}{what:<12}" + "".join(f"{name.replace('_', ' '):>{width}}" for name in names)
@@ -118,7 +118,8 @@ def _nodes(said: Document) -> Iterator[str]:
 
 
 def number(value: float | None) -> str:
-    """
+    """Returns a number in few characters.
+
     >>> number(None), number(0), number(0.25), number(12.34), number(1234.5), number(1_234_567)
     ('-', '0', '0.25', '12.3', '1,234', '1.23M')
     """
@@ -133,7 +134,8 @@ def number(value: float | None) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """
+    """Returns a time span in few characters.
+
     >>> duration(None), duration(0.00042), duration(0.0123), duration(2.5)
     ('-', '0.42ms', '12ms', '2.5s')
     """
@@ -146,12 +148,12 @@ def duration(seconds: float | None) -> str:
 
 
 def plain(lines: Iterable[str]) -> Iterator[str]:
-    """For a file or a pipe."""
+    """Yields the lines for a file or a pipe."""
     return (line.removeprefix(HEADING).removeprefix(TROUBLE).rstrip() for line in lines)
 
 
 def painted(line: str, columns: int) -> str:
-    """For a terminal of this width."""
+    """Returns the line for a terminal of this width."""
     if line.startswith(HEADING):
         return click.style(line[1 : columns + 1], bold=True)
     return click.style(line[1 : columns + 1], fg="red") if line.startswith(TROUBLE) else line[:columns]

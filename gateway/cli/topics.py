@@ -52,7 +52,7 @@ def grow(config_file: str | None, output: Output, wait_seconds: float) -> None:
 @wait_option
 @common_options
 def describe(config_file: str | None, output: Output, wait_seconds: float) -> Exit:
-    """What there is against what is wanted. Fails when something is missing or does not fit."""
+    """Compare the topics with what is wanted. Fails when something is missing or does not fit."""
     states = topic_states(read_config(config_file), seconds=wait_seconds)
     _show(states, output)
     return Exit.OK if all(state.fits for state in states) else Exit.FAILURE

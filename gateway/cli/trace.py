@@ -23,7 +23,7 @@ from gateway.history.way import Way, way_of
 
 FROM = "-1h"
 SHOWN_MESSAGES = 5
-"""Of one id: a sender counts, and begins again some day."""
+"""The messages shown of one id: a sender counts, and begins again some day."""
 LOOK_BACK_SECONDS = 10.0
 """Whoever asks for a repeat wants to know of what: the log of a busy mesh's dedup window is not read in a second."""
 

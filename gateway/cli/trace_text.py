@@ -16,7 +16,8 @@ WHAT_WIDTH = len("undeliverable") + 2
 
 
 def verdict_of(way: Way, key: str | None, repeats: str | None) -> str:
-    """`pending`: nothing has become of it yet, or nothing that is still kept."""
+    """Returns the verdict on a frame. `pending` means that nothing has become of it yet, or nothing that is still
+    kept."""
     if way.event is not None:
         return "accepted"
     if way.refusals:

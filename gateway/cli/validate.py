@@ -1,4 +1,4 @@
-"""`meshgate validate`: is this configuration good?"""
+"""`meshgate validate` says whether a configuration is good."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a peer is: `host`, `host:port`, or `scheme://host:port`, with the protocol's own port and TLS as wanted.
+"""The address of a peer: `host`, `host:port`, or `scheme://host:port`, with the protocol's own port and TLS as wanted.
 
 Behind an XMPP server it is `xmpp://USER@HOST/PEER`, as RFC 5122 writes who speaks to whom, with a port where it is not
 XMPP's own. `user%40domain` is a user of a domain whose server stands elsewhere.
@@ -24,7 +24,10 @@ _LOOPBACK_NAMES = frozenset({"localhost", "ip6-localhost"})
 
 @dataclass(frozen=True, slots=True)
 class XmppAddress(Address):
-    """`user`: the JID that speaks to `peer`, another; `password`: what the server at the address knows it by."""
+    """The address of a peer behind an XMPP server.
+
+    `user` is the JID that speaks to `peer`, which is another. `password` is what the server knows `user` by.
+    """
 
     user: str = ""
     peer: str = ""
@@ -36,12 +39,12 @@ class XmppAddress(Address):
 
     @property
     def has_tls(self) -> bool:
-        """By STARTTLS, where the server offers it."""
+        """True if the stream has TLS, by STARTTLS where the server offers it."""
         return True
 
     @property
     def is_here(self) -> bool:
-        """On this machine, as far as its name says."""
+        """True if the server is on this machine, as far as its name says."""
         try:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
@@ -51,7 +54,8 @@ class XmppAddress(Address):
 def peer_address(
     spec: ProtocolSpec[Any], where: str, port: int | None = None, *, tls: bool = False, password: str = ""
 ) -> Address:
-    """
+    """Returns the address of a peer of this protocol.
+
     >>> from gateway.protocols import protocols
     >>> str(peer_address(protocols()["yamp"], "127.0.0.1")), str(peer_address(protocols()["yamp"], "mesh:1", tls=True))
     ('tcp://127.0.0.1:5042', 'tls://mesh:1')

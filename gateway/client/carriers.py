@@ -1,4 +1,4 @@
-"""What carries a client's bytes: TCP and TLS by asyncio's buffered protocol, WebSocket by `websockets`."""
+"""Carries a client's bytes: TCP and TLS by asyncio's buffered protocol, WebSocket by `websockets`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class _Buffers(threading.local):
 _buffers = _Buffers()
 
 CLOSE_SECONDS = 2.0
-"""How long a peer may take to see that we are done; then the connection is cut."""
+"""A peer may take so long to see that we are done; then the connection is cut."""
 
 
 class Feed(Protocol):
@@ -33,10 +33,10 @@ class Feed(Protocol):
     def connected(self, carrier: Carrier) -> None: ...
     def receive(self, data: bytes | memoryview) -> None: ...
     def receive_eof(self) -> None:
-        """Nothing more will come."""
+        """Hears that the peer sends nothing more."""
 
     def lost(self, error: Exception | None) -> None:
-        """Nothing more can be sent either. Called once, last."""
+        """Hears that nothing more can be sent either. Called once, last."""
 
     def pause_writing(self) -> None: ...
     def resume_writing(self) -> None: ...
@@ -45,10 +45,10 @@ class Feed(Protocol):
 class Carrier(Protocol):
     def write(self, data: list[bytes]) -> None: ...
     def close(self) -> None:
-        """After what was written has gone out."""
+        """Closes after what was written has gone out."""
 
     def abort(self) -> None:
-        """At once."""
+        """Closes at once."""
 
     def pause_reading(self) -> None: ...
     def resume_reading(self) -> None: ...
@@ -57,7 +57,10 @@ class Carrier(Protocol):
 def tls_context(
     ca: Path | str | None = None, cert: Path | str | None = None, key: Path | str | None = None
 ) -> ssl.SSLContext:
-    """`ca`: who signed the peer's certificate; without it, whom the system trusts. Raises OSError, ssl.SSLError."""
+    """Returns the TLS of a client. Raises OSError, ssl.SSLError.
+
+    `ca` signed the peer's certificate; without it, the system's authorities count.
+    """
     context = ssl.create_default_context(cafile=None if ca is None else str(ca))
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if cert is not None:
@@ -118,7 +121,7 @@ class StreamCarrier(asyncio.BufferedProtocol):
             self._transport.writelines(data)
 
     def close(self) -> None:
-        """Half of it first: closing with bytes unread would reset the connection, and what is under way be lost."""
+        """Closes our half first. Closing with bytes unread would reset the connection, and lose what is under way."""
         transport = self._transport
         if transport is None or self._cut is not None or transport.is_closing():
             return

@@ -1,4 +1,4 @@
-"""From an address to a client whose session is open."""
+"""Connects to an address, and makes a client whose session is open."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gateway.client.address import peer_address
 from gateway.client.errors import UnreachableError
 from gateway.client.stream import OnEvent, StreamClient
 from gateway.protocols import protocols
-from gateway.protocols.session import SessionSettings
+from gateway.protocols.session_settings import SessionSettings
 from gateway.protocols.spec import Options, ProtocolSpec
 
 CONNECT_SECONDS = 10.0

@@ -42,7 +42,8 @@ RECEIVE_BUFFER_BYTES = 4 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """For QUIC, in PEM. `ca`: who signed the peer's certificate; without it, whom the system trusts."""
+    """The files of QUIC's TLS, in PEM. `ca` signed the peer's certificate; without it the system's authorities
+    count."""
 
     ca: Path | None = None
     cert: Path | None = None
@@ -58,7 +59,9 @@ async def connect_emm(
     where: str, port: int | None = None, *, key: PacketKey | None = None, keys: KeyRing | None = None,
     verify: bool = False, tls: TlsFiles = NO_FILES,
 ) -> AsyncIterator[DatagramClient]:  # fmt: skip
-    """`key`: what packets are signed with. `keys`: what opens encrypted bodies; with `verify`, whom to believe.
+    """Connects to an emm listener.
+
+    `key` signs packets. `keys` open encrypted bodies; with `verify` they also verify the mesh's packets.
 
     Raises UnreachableError.
     """
@@ -77,7 +80,10 @@ async def connect_emm(
 
 
 class DatagramClient:
-    """Made by `connect_emm`. A node has one lease: of two clients that subscribe as one node, the later gets all."""
+    """A client of emm, made by `connect_emm`.
+
+    A node has one lease: of two clients that subscribe as one node, the later gets all.
+    """
 
     def __init__(self, sock: socket.socket, peer: str, key: PacketKey | None, reader: PacketReader) -> None:
         self.peer = peer
@@ -121,7 +127,7 @@ class DatagramClient:
     async def publish(
         self, subject: str, body: bytes = b"", content_type: str = "", wrapping: Wrapping = PLAIN
     ) -> None:
-        """As `post`, and gives the peer's system a moment to say that nobody listens."""
+        """Sends like `post`, and gives the peer's system a moment to say that nobody listens."""
         self.post(subject, body, content_type, wrapping)
         await asyncio.sleep(0)
         self._check()
@@ -136,7 +142,7 @@ class DatagramClient:
             raise UnreachableError(self.peer, why(failed)) from failed
 
     def _check(self) -> None:
-        """What the peer's system said to an earlier datagram."""
+        """Raises what the peer's system said to an earlier datagram."""
         refusal, self._refusal = self._refusal, None
         if refusal is None and (error := self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)):
             refusal = OSError(error, os.strerror(error))
@@ -146,7 +152,7 @@ class DatagramClient:
     # -- subscribing -------------------------------------------------------------------------------------------
 
     async def subscribe(self, *patterns: str, timeout: float = SUBSCRIBE_SECONDS) -> None:  # noqa: ASYNC109 - in words
-        """Acknowledged by the mesh when this returns, beside what was subscribed to before.
+        """Subscribes, beside what was subscribed to before. The mesh has acknowledged it when this returns.
 
         Raises RefusedError, NoAnswerError, UnreachableError.
         """
@@ -184,7 +190,7 @@ class DatagramClient:
                 self._send(self._writer.hello(tuple(self._patterns)))
 
     def events(self) -> AsyncIterator[Event]:
-        """What comes by subscription. Ends with `close`."""
+        """Yields the events that come by subscription. Ends with `close`."""
         return self._inbox
 
     # -- receiving ---------------------------------------------------------------------------------------------
@@ -207,7 +213,7 @@ class DatagramClient:
             self._take(packet)
 
     def _refused(self, refusal: OSError) -> None:
-        """Nobody listens there, or no more: one who waits for an answer is told, else the next to send."""
+        """Notes that nobody listens there. The one that waits for an answer hears it, else the next to send."""
         if self._granted is not None and not self._granted.done():
             self._granted.set_exception(UnreachableError(self.peer, why(refusal)))
         else:

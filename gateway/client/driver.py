@@ -22,9 +22,12 @@ OnAction = Callable[[Action], None]
 
 
 class Driver:
-    """`on_action` is told what the session does; it may deliver more. `lost_by`: what the carrier died of.
+    """Drives a session over a carrier.
 
-    `text`: where the carrier keeps the bounds of messages, they are text.
+    `on_action` is called with what the session does; it may deliver more. `lost_by` is the error that ended the
+    carrier.
+
+    `text` means that messages are text, if the carrier keeps their bounds.
     """
 
     def __init__(self, session: Session, peer: str, on_action: OnAction, *, text: bool = False) -> None:
@@ -78,7 +81,8 @@ class Driver:
         return self._session.closed
 
     def deliver(self, delivery: Delivery) -> None:
-        """Written at the end of this turn of the loop, with all else that is delivered in it."""
+        """Delivers to the session. The bytes are written at the end of this turn of the loop, with all other
+        deliveries."""
         self._session.deliver(delivery, self._loop.time())
         self._pump_soon()
 
@@ -91,8 +95,10 @@ class Driver:
         await self._writable.wait()
 
     async def answered(self, seconds: float) -> None:
-        """Pings, and waits for the pong, or the end, for so long at most. The pong comes after the peer has read what
-        was written before."""
+        """Pings, and waits for the pong, or the end, for at most so long.
+
+        The pong comes after the peer has read what was written before.
+        """
         self._answered.clear()
         self._session.probe(self._loop.time())
         self._pump()
@@ -195,7 +201,7 @@ class Driver:
 
 
 def why(error: Exception) -> str:
-    """In words for one line.
+    """Returns the error in words, for one line.
 
     >>> why(ConnectionRefusedError(111, "Connect call failed ('192.0.2.1', 5042)"))
     'connection refused'

@@ -1,4 +1,4 @@
-"""What can go wrong between a client and its peer. Each message names the peer."""
+"""The errors between a client and its peer. Each message names the peer."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ mesh's to decide about, and does not grow."""
 
 
 class Inbox:
-    """`pause` and `resume` are called when it fills up, and when there is room again."""
+    """Holds what came until it is read. `pause` is called when it fills up, `resume` when there is room again."""
 
     def __init__(self, pause: Callable[[], None], resume: Callable[[], None]) -> None:
         self._events: deque[Event] = deque()

@@ -9,7 +9,7 @@ KEY_BYTES = 16
 _HALF_BITS, _HALF_BYTES = 16, 2
 _HALF = (1 << _HALF_BITS) - 1
 _ROUNDS = 4
-"""Of a Feistel network, for which four make a permutation that cannot be told from a random one (Luby and Rackoff)."""
+"""The rounds of a Feistel network: four make a permutation that cannot be told from a random one (Luby and Rackoff)."""
 
 
 class MessageIds:

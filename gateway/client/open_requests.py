@@ -51,7 +51,7 @@ class OpenRequests:
             del self._open[request]
 
     def heard(self, request: str, progress: Event) -> None:
-        """What belongs to no open request comes too late, and is dropped."""
+        """Takes an answer. One that belongs to no open request comes too late, and is dropped."""
         if (waiting := self._open.get(request)) is not None:
             waiting.heard(progress)
 
@@ -61,6 +61,6 @@ class OpenRequests:
             waiting.answer.set_result(answer)
 
     def fail(self, error: Exception) -> None:
-        """All of them."""
+        """Fails all open requests."""
         for waiting in self._open.values():
             waiting.fail(error)

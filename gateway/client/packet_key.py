@@ -1,4 +1,4 @@
-"""What a client signs packets with: named in one of the ways people have keys at hand."""
+"""Finds the key that a client signs packets with, named in one of the ways people have keys at hand."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class KeyNotFoundError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PacketKey:
-    """`encryption`: the node's key for encrypted bodies, if it has one."""
+    """The keys of a sender of packets. `encryption` is the node's key for encrypted bodies, if it has one."""
 
     signer: Signer
     encryption: bytes | None = field(default=None, repr=False)

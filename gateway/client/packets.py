@@ -29,7 +29,7 @@ ALGORITHMS = {algorithm.label: algorithm for algorithm in Algorithm}
 
 @dataclass(frozen=True, slots=True)
 class Wrapping:
-    """How an event goes out. What is compressed or encrypted is a binary body: its content type is not said."""
+    """Says how an event is sent. A compressed or encrypted body is binary: its content type is not sent."""
 
     urgent: bool = False
     compress: bool = False
@@ -41,7 +41,7 @@ PLAIN = Wrapping()
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What the mesh answered a hello with. `more`: how many patterns it subscribed to that it did not name."""
+    """The mesh's answer to a hello. `more` counts the patterns it subscribed to that it did not name."""
 
     lease_seconds: float
     subscribed: frozenset[str]
@@ -49,7 +49,10 @@ class Grant:
 
 
 class PacketWriter:
-    """`key` is None for a sender that proves nothing. `token(n)` gives n random bytes, `clock` microseconds."""
+    """Writes packets. `key` is None for a sender that proves nothing.
+
+    `token(n)` gives n random bytes, `clock` microseconds.
+    """
 
     def __init__(self, key: PacketKey | None, token: Callable[[int], bytes], clock: Callable[[], int]) -> None:
         self._key = key
@@ -96,7 +99,7 @@ class PacketWriter:
 
 
 class PacketReader:
-    """`keys`: whom to believe, and what opens encrypted bodies; without any, all is taken as it says it is."""
+    """Reads packets. `keys` verify them and open encrypted bodies; without any, nothing is verified."""
 
     def __init__(self, keys: KeyRing | None, *, verify: bool) -> None:
         self._env = Env(keys or KeyRing())
@@ -115,7 +118,7 @@ class PacketReader:
 
 
 def grant_of(event: Event) -> Grant | None:
-    """What the mesh granted, if this is its answer to a hello and not somebody's own hello."""
+    """Returns what the mesh granted, if this is its answer to a hello and not somebody's own hello."""
     if event.subject != HELLO_SUBJECT:
         return None
     try:

@@ -42,7 +42,7 @@ _ALERTS = {int(alert): alert.name.replace("_", " ") for alert in AlertDescriptio
 
 
 class QuicClient(DatagramClient):
-    """Made by `connect_emm` for a `quic://` address."""
+    """A client of emm over QUIC, made by `connect_emm` for a `quic://` address."""
 
     def __init__(
         self, sock: socket.socket, peer: str, key: PacketKey | None, reader: PacketReader, quic: DatagramConnection
@@ -97,8 +97,10 @@ class QuicClient(DatagramClient):
     async def publish(
         self, subject: str, body: bytes = b"", content_type: str = "", wrapping: Wrapping = PLAIN
     ) -> None:
-        """As `post`, once what was posted before has gone out, and waits until this has: as fast as the peer
-        acknowledges."""
+        """Sends like `post`, after what was posted before has gone out, and waits until this has gone out too.
+
+        So it is as fast as the peer acknowledges.
+        """
         await self._gone_out()
         self.post(subject, body, content_type, wrapping)
         await self._gone_out()
@@ -193,12 +195,12 @@ class QuicClient(DatagramClient):
         self._flush()
 
     def _refused(self, refusal: OSError) -> None:
-        """Nobody listens there: while a connection stands, that may pass."""
+        """Ends the attempt if nobody listens there. While a connection stands, that may pass."""
         if not self._opened.done():
             self._end(UnreachableError(self.peer, why(refusal)))
 
     def _end(self, ended: ClientError) -> None:
-        """Whoever waits for anything is told."""
+        """Tells whoever waits for anything that the connection has ended."""
         if self._ended is not None or self._closing:
             return
         self._ended = ended

@@ -34,7 +34,7 @@ class Asked:
         return self._event.content_type
 
     def progress(self, body: bytes = b"", content_type: str = "") -> None:
-        """Heard by requesters that want it; for all it prolongs the time they wait."""
+        """Sends progress. Requesters that want it hear it; for all of them it prolongs the time they wait."""
         self._say(self._event, Answer(Kind.PROGRESS, body, content_type))
 
 
@@ -43,7 +43,7 @@ Handler = Callable[[Asked], Awaitable[Answer | bytes]]
 
 
 class Servants:
-    """`say` sends an answer, or progress, to a request."""
+    """Runs the handlers of requests. `say` sends an answer, or progress, to a request."""
 
     def __init__(self, say: Callable[[Event, Answer], None]) -> None:
         self._say = say
@@ -77,7 +77,7 @@ class Servants:
         self._say(request, answer if isinstance(answer, Answer) else Answer(body=answer))
 
     def cancel(self, request: str) -> None:
-        """One that is over, or never came here, is ignored."""
+        """Cancels a request. One that is over, or never came here, is ignored."""
         if (task := self._tasks.get(request)) is not None:
             task.cancel()
 

@@ -25,7 +25,7 @@ Use = Callable[[StreamClient], Awaitable[ResultT]]
 
 
 async def stay(open_session: Open, use: Use[ResultT], *, reconnect: bool) -> ResultT:
-    """`use` begins again with each new session, until it returns.
+    """Runs `use` with a session, and begins it again with each new session, until it returns.
 
     Raises what ended a session, unless it was a redirect or `reconnect` says to try again.
     """

@@ -39,21 +39,22 @@ from gateway.protocols.actions import (
     RequestsAbandoned,
     Terminated,
 )
-from gateway.protocols.session import LOGIN, SessionSettings
+from gateway.protocols.session import LOGIN
+from gateway.protocols.session_settings import SessionSettings
 from gateway.protocols.spec import Options, ProtocolSpec
 from gateway.reasons import MeshError, Rejected
 
 CONTROL_SECONDS = 30.0
-"""For the mesh to acknowledge a subscription: it must stand in every partition of the log first."""
+"""The time for the mesh to acknowledge a subscription: it must stand in every partition of the log first."""
 REQUEST_SECONDS = 30.0
 SETTLE_SECONDS = 5.0
-"""For a peer to read what was published to it. One that answers no ping is believed to have."""
+"""The time for a peer to read what was published to it. A peer that answers no ping is believed to have."""
 
 OnEvent = Callable[[Event], None]
 
 
 class StreamClient:
-    """Made by `connect`."""
+    """A client with a session, made by `connect`."""
 
     def __init__(
         self, spec: ProtocolSpec[Any], options: Options, settings: SessionSettings, peer: str, on_event: OnEvent | None
@@ -76,7 +77,7 @@ class StreamClient:
         self._closing = False
 
     async def begin(self, address: Address, tls: ssl.SSLContext | None, server_name: str | None) -> None:
-        """Called once, first: returns when the session is open. Raises UnreachableError."""
+        """Opens the session. Called once, first. Raises UnreachableError."""
         opened = False
         try:
             await self._driver.dial(address, tls, server_name)
@@ -169,7 +170,7 @@ class StreamClient:
     # -- interests ---------------------------------------------------------------------------------------------
 
     async def subscribe(self, pattern: str, group: str | None = None) -> None:
-        """Acknowledged when this returns: each event that the mesh receives from now on comes. Raises RefusedError."""
+        """Subscribes. Each event that the mesh receives after this returns comes. Raises RefusedError."""
         await self._control("mesh.subscribe", pattern, group)
 
     async def log_in(self, token: str) -> None:
@@ -207,7 +208,8 @@ class StreamClient:
             self._check_open()
 
     def events(self) -> AsyncIterator[Event]:
-        """What comes by subscription, in order. Raises EndedError when the session ends, unless by `close`."""
+        """Yields the events that come by subscription, in order. Raises EndedError if the session ends other than by
+        `close`."""
         return self._inbox
 
     # -- what the session does ---------------------------------------------------------------------------------
@@ -256,7 +258,7 @@ class StreamClient:
             self._abandoned([delivery.event_id], MeshError.UNDELIVERABLE, delivered.detail)
 
     def _abandoned(self, asked: list[str], error: MeshError, why: str) -> None:
-        """Where the session is over, what ended it says more."""
+        """Fails the open requests. If the session is over, the error that ended it says more."""
         if not self._driver.closed:
             self._answered(asked, Answer.error(error, why))
 

@@ -1,4 +1,4 @@
-"""What the router does for its peers, done for one of them: events to deliveries of its session, frames to events.
+"""Translates for one peer as the router does for all: events to deliveries of its session, frames to events.
 
 Pure: it holds no socket and no clock but the one it is given.
 """
@@ -26,7 +26,7 @@ CLIENT = "client"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a request was answered with; its kind is `response`, `error` or `cancelled`."""
+    """The answer to a request; its kind is `response`, `error` or `cancelled`."""
 
     kind: Kind = Kind.RESPONSE
     body: bytes = b""
@@ -35,7 +35,7 @@ class Answer:
 
     @classmethod
     def error(cls, code: str, message: str) -> Answer:
-        """As the mesh writes its own errors.
+        """Returns an error as the mesh writes its own.
 
         >>> Answer.error("no_stock", "sold out").code
         'no_stock'
@@ -54,7 +54,7 @@ class Answer:
 
     @property
     def message(self) -> str:
-        """What an error says for people; else its body, as far as that is text. Empty where nothing was said."""
+        """The text of an error for people; else the body, as far as that is text. It is empty if nothing was said."""
         said = self._said.get("message") or self.body.decode(errors="replace")
         return "" if said == "null" else str(said)
 
@@ -68,7 +68,10 @@ class Answer:
 
 
 class Translator:
-    """`name`: unlike that of any other client, for the ids of what is sent are made of it. `clock`: microseconds."""
+    """Translates between events and frames. `clock` gives microseconds.
+
+    `name` differs from that of any other client, because the ids of what is sent are made of it.
+    """
 
     def __init__(
         self, spec: ProtocolSpec[Any], options: Options, peer: str, name: str, clock: Callable[[], int]
@@ -83,7 +86,7 @@ class Translator:
         self._source = self._source_with(NO_FACTS)
 
     def agreed(self, facts: Facts) -> None:
-        """What the session has negotiated."""
+        """Takes the facts that the session has negotiated."""
         self._source = self._source_with(facts)
 
     def _source_with(self, facts: Facts) -> Source:
@@ -95,18 +98,18 @@ class Translator:
         return self._delivery(self._new(Kind.EVENT, subject, body, content_type))
 
     def request(self, subject: str, body: bytes, content_type: str) -> Delivery:
-        """Always asks for progress, because progress prolongs the time that we wait."""
+        """Returns a request. It always asks for progress, because progress prolongs the time that we wait."""
         event = self._new(Kind.REQUEST, subject, body, content_type)
         reply = ReplyAddress(self._spec.name, "", CLIENT, EPOCH, SESSION, event.id, subject)
         return self._delivery(event, reply=reply)
 
     def cancel(self, request: Delivery) -> Delivery:
-        """Of a request that was sent."""
+        """Returns the cancel of a request that was sent."""
         event = self._new(Kind.CANCEL, request.subject, b"", "")
         return self._delivery(event, reply=request.reply)
 
     def answer(self, request: Event, answer: Answer) -> Delivery:
-        """To a request that came from the peer."""
+        """Returns the answer to a request that came from the peer."""
         event = self._new(answer.kind, request.subject, answer.body, answer.content_type, answer.headers)
         return self._delivery(event, request=request.message_id)
 
@@ -142,7 +145,7 @@ class Translator:
     # -- from the peer -----------------------------------------------------------------------------------------
 
     def events(self, received: FramesReceived) -> Iterator[Event | Rejected]:
-        """What the frames say; a refusal in the place of a frame that says nothing we understand."""
+        """Yields the events of the frames, and a refusal in the place of a frame that cannot be understood."""
         at = 0
         for length in received.lengths:
             data = received.data[at : at + length]

@@ -19,7 +19,8 @@ FULL_BYTES = 1_048_576
 
 
 class WebSocketCarrier:
-    """`text`: messages are text, as the protocol has them; else they are binary."""
+    """Carries a session over a WebSocket. `text` means that messages are text, as the protocol has them; else
+    binary."""
 
     def __init__(self, socket: ClientConnection, feed: Feed, *, text: bool) -> None:
         self._socket = socket

@@ -28,16 +28,16 @@ from gateway.client.carriers import CLOSE_SECONDS, Feed
 from gateway.client.errors import UnreachableError
 
 PING_SECONDS = 30.0
-"""As the protocols that have a ping of their own."""
+"""The interval of pings, as in the protocols that have a ping of their own."""
 ALIVE = frozenset({"", "feature-not-implemented"})
-"""What a peer says that is there: nothing is wrong, or that it knows no pings."""
+"""The answers of a peer that is there: nothing is wrong, or it knows no pings."""
 
 logging.getLogger("slixmpp.features.feature_mechanisms.mechanisms").addFilter(lambda _: False)
 """What it has to say ends the dialling, and is told by that."""
 
 
 class XmppCarrier(ClientXMPP):
-    """One stream, dialled once."""
+    """Carries one stream, which is dialled once."""
 
     def __init__(self, address: XmppAddress, tls: ssl.SSLContext, feed: Feed) -> None:
         super().__init__(address.user, address.password)
@@ -102,7 +102,7 @@ class XmppCarrier(ClientXMPP):
             self.transport.resume_reading()
 
     def _put_out(self, stanza: StanzaBase) -> None:
-        """At once; slixmpp's own queue knows no limit."""
+        """Sends at once: slixmpp's own queue knows no limit."""
         if self.transport is not None and self._cut is None:
             self.send_raw(tostring(stanza.xml, xmlns=self.default_ns, stream=self, top_level=True))
 
@@ -169,7 +169,7 @@ class XmppCarrier(ClientXMPP):
             self.abort()
 
     def _let_go(self) -> None:
-        """Of the tasks that slixmpp keeps."""
+        """Cancels the tasks that slixmpp keeps."""
         self.cancel_connection_attempt()
         if self._run_out_filters is not None:
             self._run_out_filters.cancel()
@@ -198,5 +198,5 @@ class XmppCarrier(ClientXMPP):
 
 
 def _condition(stanza: StanzaBase) -> str:
-    """Of the error, if it is one."""
+    """Returns the condition of the error, if it is one."""
     return str(stanza["error"]["condition"]) if stanza["type"] == "error" else ""

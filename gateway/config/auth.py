@@ -1,4 +1,4 @@
-"""How peers prove who they are by tokens, where neither a certificate nor their protocol proves it."""
+"""The settings by which peers prove who they are with tokens, if neither a certificate nor their protocol does."""
 
 from __future__ import annotations
 

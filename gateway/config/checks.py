@@ -1,4 +1,4 @@
-"""What no single setting can be blamed for: names used twice, addresses that clash, numbers that do not fit together.
+"""Checks that concern several settings: names used twice, addresses that clash, numbers that do not fit together.
 
 These look at the plain data instead of the models, so that they also speak when a model could not be made; what is
 malformed is passed over here, for its model has told it.

@@ -15,9 +15,10 @@ LOOPBACK = "127.0.0.1"
 _PLAIN_SCHEMES = ("udp", "tcp")
 _MESH, _NODE, _LISTENERS = "mesh: demo ", "00000000-0000-4000-8000-000000000000", "  - LISTENERS\n"
 _PARTITIONS = "partitions: 4 "
-PARTITIONS = range(2, 5)
-"""One for each core of this machine, within this. More of them only wake more threads for the same frames: on two cores
-two take half the time that four take."""
+PARTITIONS = range(1, 5)
+"""One for every two cores of this machine, within this. A lane of one partition carries more than the rest of a mesh on
+two cores does, and more lanes only wake more threads for the same frames: with two of them, 10,000 frames a second cost
+123 µs each instead of 88."""
 
 
 def write_default(
@@ -39,7 +40,7 @@ def write_default(
 def default_text(mesh: str, node: UUID) -> str:
     template = files(__package__).joinpath("default.yaml").read_text(encoding="utf-8")
     padded = f"mesh: {mesh} ".ljust(len(_MESH))
-    partitions = min(max(os.cpu_count() or 1, PARTITIONS.start), PARTITIONS.stop - 1)
+    partitions = min(max((os.cpu_count() or 1) // 2, PARTITIONS.start), PARTITIONS.stop - 1)
     text = template.replace(_MESH, padded).replace(_NODE, str(node)).replace(_LISTENERS, "".join(_listeners()))
     return text.replace(_PARTITIONS, f"partitions: {partitions} ")
 

@@ -17,13 +17,13 @@ _SECRET_NAME = re.compile(r"password|passphrase|secret|token(?!s$)|private|clust
 
 
 def redacted(config: Config) -> dict[str, Any]:
-    """For people and for the management address: no secret in it."""
+    """Returns the configuration without its secrets, for people and for the management address."""
     whole: dict[str, Any] = _hidden(_plain(config, reveal=False))
     return whole
 
 
 def unredacted(config: Config) -> dict[str, Any]:
-    """With its secrets: what was read can be written again from it."""
+    """Returns the configuration with its secrets: the same configuration can be read from it again."""
     whole: dict[str, Any] = _plain(config, reveal=True)
     return whole
 

@@ -1,4 +1,4 @@
-"""What a configuration opens to peers that prove nothing, and that reach it from outside this machine."""
+"""Finds what a configuration opens to peers that prove nothing, and that reach it from outside this machine."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from gateway.config.model import Config
 from gateway.yaml_files.faults import Fault
 
 _UNPROVEN = "anon:"
-"""How the nodes of all sessions and packets begin whose senders nobody has proven."""
+"""The names of nodes that nobody has proven begin with this, for sessions and packets."""
 
 
 def openings(config: Config) -> dict[int, str]:

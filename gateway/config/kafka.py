@@ -40,13 +40,13 @@ COMPACTION: dict[str, str] = {
 old. A worker that starts reads all of it. An end is kept for an hour: by then every reader has seen it."""
 COMPACTED_SEGMENT_BYTES = 16 * 2**20
 SEGMENTS = 8
-"""Of a partition whose size is bounded, at least: only whole segments are deleted, and the open one never."""
+"""The least segments of a partition whose size is bounded: only whole segments are deleted, and the open one never."""
 SEGMENT_BYTES = range(2**20, 64 * 2**20)
 """Not smaller than Kafka allows; not larger than the embedded broker's own. A segment holds the largest record all the
 same, because Kafka refuses what is larger than a segment."""
 
 RECORD_OVERHEAD_BYTES = 65_536
-"""What stands beside a frame in a record, at most: its source, its replies, the container's own head."""
+"""The most that stands beside a frame in a record: its source, its replies, the container's own head."""
 RECONNECT_MILLISECONDS = 1_000
 """A broker that is back is found at most so much later. kafka-python's own limit is 30 s, librdkafka's 10: a short
 absence would last as long again. A try costs a connection that is refused."""
@@ -63,7 +63,7 @@ def _bootstrap(text: str) -> str:
 
 
 class KafkaSecurity(Section):
-    """How clients reach a Kafka that asks who they are. Files are PEM."""
+    """Sets how clients reach a Kafka that authenticates them. Files are PEM."""
 
     protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
     """Clients speak to the brokers with or without TLS (`SSL`), and with or without a login (`SASL`)."""
@@ -102,7 +102,7 @@ class KafkaSecurity(Section):
         return self.protocol.startswith("SASL")
 
     def client_settings(self) -> dict[str, Any]:
-        """Keyword arguments of kafka-python's clients."""
+        """Returns the keyword arguments of kafka-python's clients."""
         settings: dict[str, Any] = {"security_protocol": self.protocol}
         if self.uses_sasl:
             settings |= {
@@ -121,7 +121,7 @@ class KafkaSecurity(Section):
         return {name: value for name, value in settings.items() if value is not None}
 
     def native_settings(self) -> dict[str, Any]:
-        """Of librdkafka's clients."""
+        """Returns the settings of librdkafka's clients."""
         settings: dict[str, Any] = {"security.protocol": self.protocol}
         if self.uses_sasl:
             settings |= {
@@ -140,7 +140,8 @@ class KafkaSecurity(Section):
         return {name: value for name, value in settings.items() if value is not None}
 
     def spark_options(self) -> dict[str, str]:
-        """Options of Spark's Kafka source and sink. Reads the PEM files: the Java client takes their text."""
+        """Returns the options of Spark's Kafka source and sink. Reads the PEM files: the Java client takes their
+        text."""
         options: dict[str, str] = {"kafka.security.protocol": self.protocol}
         if self.uses_sasl:
             options |= {"kafka.sasl.mechanism": self.mechanism, "kafka.sasl.jaas.config": self._jaas()}
@@ -202,7 +203,7 @@ class Producer(Section):
 
 
 class TopicSettings(Section):
-    """What differs from the defaults for one topic. Sizes are per partition, as Kafka counts them."""
+    """Overrides the defaults for one topic. Sizes are per partition, as Kafka counts them."""
 
     partitions: Count | None = None
     """This topic has so many partitions instead of `kafka.partitions`. The number can only grow."""
@@ -263,7 +264,7 @@ class KafkaSettings(Section):
 
     @property
     def largest_frame(self) -> int:
-        """That a record can hold."""
+        """The largest frame that a record can hold."""
         return self.message_bytes - RECORD_OVERHEAD_BYTES
 
     @property
@@ -272,11 +273,11 @@ class KafkaSettings(Section):
 
     @property
     def bootstrap_servers(self) -> str:
-        """Where clients begin: host:port,host:port."""
+        """The servers where clients begin: host:port,host:port."""
         return str(self.listen.reachable) if self.is_embedded else self.bootstrap
 
     def client_settings(self) -> dict[str, Any]:
-        """Keyword arguments that every kafka-python client takes."""
+        """Returns the keyword arguments that every kafka-python client takes."""
         return {
             "bootstrap_servers": self.bootstrap_servers.split(","),
             "reconnect_backoff_max_ms": RECONNECT_MILLISECONDS,
@@ -284,7 +285,7 @@ class KafkaSettings(Section):
         }
 
     def native_settings(self) -> dict[str, Any]:
-        """What every librdkafka client takes."""
+        """Returns the settings that every librdkafka client takes."""
         return {
             "bootstrap.servers": self.bootstrap_servers,
             "reconnect.backoff.max.ms": RECONNECT_MILLISECONDS,
@@ -293,11 +294,14 @@ class KafkaSettings(Section):
         }
 
     def spark_options(self) -> dict[str, str]:
-        """Options that Spark's Kafka source and sink both take."""
+        """Returns the options that Spark's Kafka source and sink both take."""
         return {"kafka.bootstrap.servers": self.bootstrap_servers, **self.security.spark_options()}
 
     def topic(self, name: TopicName, brokers: int | None = None) -> TopicPlan:
-        """`brokers`: of the cluster, where they have been counted. Nobody has to say that one broker keeps one copy."""
+        """Returns the plan of a topic. `brokers` is the cluster's count, if they have been counted.
+
+        Nobody has to say that one broker keeps one copy.
+        """
         cluster = CLUSTER_REPLICATION if brokers is None else min(brokers, CLUSTER_REPLICATION)
         own = self.topics.get(name, TopicSettings())
         replication = own.replication or self.replication or (1 if self.is_embedded else cluster)
@@ -308,7 +312,7 @@ class KafkaSettings(Section):
         return TopicPlan(count, replication, settings | self._kept(name, own, self._bound(name, own, count)))
 
     def _bound(self, name: TopicName, own: TopicSettings, partitions: int) -> int | None:
-        """How large one partition may get."""
+        """Returns how large one partition may get."""
         together = self.embedded_bytes if self.is_embedded else self.cluster_bytes
         if own.retention_bytes is not None or together is None:
             return own.retention_bytes

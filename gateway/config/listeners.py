@@ -75,7 +75,7 @@ def _domain(name: str) -> str:
 
 
 class XmppComponent(Section):
-    """What the listener is to the XMPP server at its address: an external component (XEP-0114)."""
+    """Makes the listener an external component (XEP-0114) of the XMPP server at its address."""
 
     domain: Annotated[str, AfterValidator(_domain)]
     """Peers write to this domain, or to any name in it. Each edge needs one of its own."""
@@ -85,13 +85,13 @@ class XmppComponent(Section):
 
 
 LINK_REDELIVER_SECONDS = 300
-"""How long a link's peer is owed what it missed, where its protocol can redeliver and the link says nothing else."""
+"""A link's peer is owed what it missed for so long, if its protocol can redeliver and the link says nothing else."""
 
 TlsT = TypeVar("TlsT", ListenTls | None, ConnectTls | None)
 
 
 class Endpoint(Section):
-    """What listeners and links have in common."""
+    """The settings that listeners and links have in common."""
 
     name: Name
     """The name is one of its own among listeners and links: frames, metrics and permissions name it."""
@@ -113,15 +113,15 @@ class Endpoint(Section):
 
     @property
     def redeliver_seconds(self) -> int:
-        """How long a node is owed what it misses; 0 where the protocol cannot redeliver."""
+        """The time for which a node is owed what it misses; 0 if the protocol cannot redeliver."""
         return getattr(self.options, "redeliver_seconds", 0)
 
     def for_router(self) -> Self:
-        """Without the secrets that only its own connections have a use for."""
+        """Returns the endpoint without the secrets that only its own connections use."""
         return self.model_copy(update={"options": self.options.for_router()})
 
     def limits_over(self, mesh: Limits) -> Limits:
-        """The mesh's limits, with those that stand in this listener."""
+        """Returns the mesh's limits with those that stand in this listener."""
         return mesh.model_copy(update=self.limits)
 
     @model_validator(mode="before")
@@ -157,7 +157,7 @@ class Endpoint(Section):
 
 
 def _origin(text: str) -> str:
-    """As browsers send it; `null` is what a page from a file sends."""
+    """Checks an origin as browsers send it. `null` is what a page from a file sends."""
     if text not in ("*", "null") and not _ORIGIN.fullmatch(text):
         raise PydanticCustomError("origin", "expected scheme://host[:port], null, or *")
     return text.lower()
@@ -210,7 +210,7 @@ class Listener(Endpoint):
 
     @property
     def is_exposed(self) -> bool:
-        """Others than programs on this machine reach it: by its address, or through what stands before it."""
+        """True if others than programs on this machine reach it: by its address, or through what stands before it."""
         is_here = self.address.host == "localhost" or is_loopback(self.address.host)
         return not is_here or self.proxy_protocol or not self.address.is_bound
 
@@ -221,7 +221,10 @@ class Listener(Endpoint):
         return router.model_copy(update={"xmpp": router.xmpp.model_copy(update={"secret": SecretStr("")})})
 
     def lets_in(self, origin: str | None, host: str) -> bool:
-        """A WebSocket with this Origin header, opened to this Host header. Without an Origin it is no browser's."""
+        """Returns True if a WebSocket with this Origin header may be opened to this Host header.
+
+        Without an Origin it is no browser's.
+        """
         if origin is None:
             return True
         if self.origins is None:

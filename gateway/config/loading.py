@@ -1,4 +1,4 @@
-"""From a file to a `Config`, or to everything that is wrong with it.
+"""Reads a file into a `Config`, or into everything that is wrong with it.
 
 Three readers look at one text: YAML with its references, the models, and the checks of settings against each other.
 All their faults are told at once, so that nobody mends a file one line at a time.
@@ -24,7 +24,7 @@ from gateway.yaml_files.faults import ConfigError, Fault
 from gateway.yaml_files.source import Place, Source, path_text, read_source, read_text
 
 DEFAULT_PATHS = (Path("meshgate.yaml"), Path("mesh/meshgate.yaml"))
-"""Where a configuration is looked for when none is named; the second is where `up` writes one."""
+"""A configuration is looked for here when none is named; `up` writes one to the second."""
 
 WRITE_ONE = "name one with -c, or write one: meshgate init (meshgate up does too)"
 
@@ -32,7 +32,7 @@ PLAIN = (
     ("Input should be", "expected"),
     ("Value error, ", ""),
 )
-"""What pydantic says to programmers, and what is said to who wrote the file."""
+"""Pairs of pydantic's words for programmers and ours for the person who wrote the file."""
 
 
 FORMS = {
@@ -67,7 +67,7 @@ def load(
 def parse(
     text: str, path: Path, environment: Mapping[str, str] = os.environ, *, state_dir: Path | str | None = None
 ) -> Config:
-    """As `load`, with the file's text given. Raises ConfigError."""
+    """Parses the given text of the file as `load` does. Raises ConfigError."""
     folder = path.absolute().parent
     source = read_source(text, str(path), folder, environment)
     source.data = _without_empty(source.data)

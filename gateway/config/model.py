@@ -94,12 +94,12 @@ class Config(Section):
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """All that was read: a change of any of them is a change of the configuration."""
+        """All files that were read. A change of any of them is a change of the configuration."""
         return (self._path, *self._files)
 
     @property
     def state_dir(self) -> Path:
-        """Where parts keep what must outlive them; the file's folder unless `--dir` said otherwise."""
+        """The folder of what must outlive the parts: the file's folder unless `--dir` said otherwise."""
         return self._state
 
     @property
@@ -108,11 +108,11 @@ class Config(Section):
 
     @property
     def lanes(self) -> int:
-        """How many lanes the router has: one for each raw partition."""
+        """The number of the router's lanes: one for each raw partition."""
         return self.kafka.topic("raw").partitions
 
     def advice(self) -> list[Fault]:
-        """What is no fault, but holds otherwise than it reads."""
+        """Returns what is no fault, but works otherwise than it reads."""
         told = {
             f"{section}[{at}].{limit}": f"{why}: only limits.{limit} holds"
             for section, endpoints in (("listeners", self.listeners), ("peers", self.peers))
@@ -125,7 +125,8 @@ class Config(Section):
         return [Fault(str(self._path), place, why) for place, why in told.items()]
 
     def topic(self, name: TopicName) -> str:
-        """
+        """Returns the full name of a topic.
+
         >>> Config(mesh="demo").topic("raw")
         'demo.raw'
         """
@@ -133,11 +134,11 @@ class Config(Section):
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
-        """Listeners and links: one name space, since a frame is recorded under the name of what it came by."""
+        """All listeners and links. They share one name space, because a frame is recorded under the name it came by."""
         return (*self.listeners, *self.peers)
 
     def for_router(self) -> Self:
-        """What decides about frames: the secrets of connections stay with the edge that holds them."""
+        """Returns what decides about frames. The secrets of connections stay with the edge that holds them."""
         listeners = tuple(listener.for_router() for listener in self.listeners)
         links = tuple(link.for_router() for link in self.peers)
         return self.model_copy(update={"listeners": listeners, "peers": links, "auth": AuthSettings()})
@@ -150,7 +151,7 @@ class Config(Section):
         raise KeyError(name)
 
     def listener_limits(self, name: str) -> Limits:
-        """The mesh's limits, with those of this listener or link."""
+        """Returns the mesh's limits with those of this listener or link."""
         return self.endpoint(name).limits_over(self.limits)
 
     def judge(self) -> Permissions:

@@ -11,7 +11,8 @@ from gateway.yaml_files.faults import Fault
 
 
 def check_files(config: Config) -> list[Fault]:
-    """Apart from `load`, for a configuration is also read where its certificates are not mounted.
+    """Checks the files that a configuration names. It is apart from `load`, which also runs where no certificate is
+    mounted.
 
     A trust store that is not there is no fault: `up` makes it.
     """

@@ -40,7 +40,7 @@ the same words, and `meshgate config print` shows what holds. This page is made 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting. `path` has no indexes: `listeners.name`. `protocols`: those it exists in; empty means all.
+    """One setting. `path` has no indexes: `listeners.name`. `protocols` are those it exists in; empty means all.
 
     `default` is written as in a file; a section has none.
     """

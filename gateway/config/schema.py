@@ -27,7 +27,7 @@ _SAID_OF_IT = frozenset({"title", "description", "default"})
 
 @cache
 def json_schema() -> Schema:
-    """Draft 2020-12, with each protocol's own options in its listeners and links."""
+    """Returns the schema (draft 2020-12), with each protocol's own options in its listeners and links."""
     specs = sorted(protocols().items())
     models: list[type[BaseModel]] = [Config, *(spec.options for _, spec in specs)]
     refs, top = models_json_schema([(model, _MODE) for model in models], by_alias=True)
@@ -76,7 +76,7 @@ def _with_references(node: Any) -> Any:
 
 
 def known_keys(place: Place, data: Any) -> list[str]:
-    """The keys that may stand in the section at `place`."""
+    """Returns the keys that may stand in the section at `place`."""
     schemas = [json_schema()]
     for step in place:
         data = _at(data, step)

@@ -1,4 +1,4 @@
-"""What every section of a configuration is made of: closed models, and field types that carry their unit's bounds."""
+"""The basis of every section of a configuration: closed models, and field types with their unit's bounds."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ _ORDINAL = re.compile(r"\d+$")
 
 @lru_cache
 def ordinal_of(edge: str) -> int:
-    """An edge's egress partition: the number its id ends in."""
+    """Returns an edge's egress partition: the number its id ends in."""
     found = _ORDINAL.search(edge)
     return int(found[0]) if found else 0
 
@@ -39,7 +39,7 @@ class Identity(Section):
 
 
 class RecordSettings(Section):
-    """When a record of the raw log is closed: whichever comes first."""
+    """Sets when a record of the raw log is closed: whichever limit is reached first."""
 
     frames: Count = 400
     """A record of the raw log is closed after so many frames. One linger brings in fewer below 60,000 frames/s, so a
@@ -144,7 +144,7 @@ class Limits(Section):
 
 
 class GrantSettings(Section):
-    """What is not allowed is refused; what is denied is refused even if it is allowed."""
+    """Grants subjects. Everything else is refused, and what is denied is refused even if it is allowed."""
 
     allow: tuple[Pattern, ...] = (">",)
     """Subjects that match one of these patterns are allowed, unless `deny` refuses them."""
@@ -164,7 +164,7 @@ def _canonical(node: str) -> str:
 
 
 class PermissionSettings(Section):
-    """For the nodes and listeners that match; the first rule that matches decides."""
+    """Applies to the nodes and listeners that match. The first rule that matches decides."""
 
     exposed: bool | None = None
     """The rule is not for listeners that are bound to a loopback address, which only programs on this machine reach

@@ -32,9 +32,9 @@ RELOADED = (
     "edge.notice_seconds",
     "edge.graceful_shutdown_limit_seconds",
 )
-"""What running parts take over. All else is fixed in a socket, a topic, a checkpoint or a plan."""
+"""The settings that running parts take over. All others are fixed in a socket, a topic, a checkpoint or a plan."""
 BOUND = ("protocol", "listen", "proxy_protocol")
-"""What is fixed in a listener's socket; its policies are not."""
+"""The settings that are fixed in a listener's socket; its policies are not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,9 @@ Change = Reloaded | Refused | Broken
 
 
 class ConfigWatch:
-    """`clock` gives seconds, monotonic. The inode tells a mounted Secret's switched link, whose time may stay equal.
+    """Watches the configuration's files. `clock` gives seconds, monotonic.
+
+    The inode shows a mounted Secret's switched link, whose time may stay equal.
 
     `part`: what of a configuration is kept.
     """
@@ -91,11 +93,11 @@ class ConfigWatch:
         self._asked = False
 
     def ask(self) -> None:
-        """The next `poll` reads, whatever the file's time says: for SIGHUP, whose handler may do no more than this."""
+        """Makes the next `poll` read, whatever the file's time says. It is for SIGHUP, whose handler may do no more."""
         self._asked = True
 
     def poll(self) -> Change | None:
-        """What has changed since it was last told; looks at most once a second."""
+        """Returns what has changed since the last call; None if nothing has. Looks at most once a second."""
         if self._asked:
             self._asked = False
             return self.reread()
@@ -109,7 +111,7 @@ class ConfigWatch:
         return self._read()
 
     def reread(self) -> Change | None:
-        """Whatever the file's time says; what is still wrong is told again."""
+        """Reads the configuration again, whatever the file's time says. What is still wrong is reported again."""
         self._told = None
         return self._read()
 
@@ -138,7 +140,7 @@ class ConfigWatch:
 
 
 def restart_needed(old: Config, new: Config) -> list[str]:
-    """The settings that differ and that no running part takes over."""
+    """Returns the settings that differ and that no running part takes over."""
     changed = [path for path in _changed(old, new, "") if not path.startswith("listeners")]
     fixed = [path for path in changed if not any(path == own or path.startswith(f"{own}.") for own in RELOADED)]
     return [*fixed, *_rebound(old, new)]

@@ -1,4 +1,4 @@
-"""Who talks to whom in the demo.
+"""The traffic of the demo: which peers talk to which.
 
     devices (emm, signed UDP) ── demo.garden.temperature … ─┐
     an hsp PLC ── demo.pump.pressure ───────────────────────┼──► a yamp subscriber of demo.>
@@ -34,18 +34,18 @@ PATTERN, VALVE = "demo.>", "Demo.Valve"
 PLAIN_SCHEMES = frozenset({"tcp", "ws", "udp"})
 """Addresses that a client reaches without certificates."""
 LAST_SECONDS = 5.0
-"""How long the last events may take to arrive."""
+"""The last events may take so long to arrive."""
 ASK_EVERY = 5
 """One of so many turns of the wolpertinger client is a request."""
 
 
 Talk = Callable[[int], Awaitable[None]]
-"""What a peer does in a turn, which is given by its number."""
+"""Does what a peer does in a turn, which is given by its number."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """What was sent and received, by protocol of the sender."""
+    """Counts what was sent and received, by protocol of the sender."""
 
     sent: Counter[str] = field(default_factory=Counter)
     received: Counter[str] = field(default_factory=Counter)
@@ -56,7 +56,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`addresses`: where the peers of each protocol connect; a protocol that is not there is left out."""
+    """The plan of a demo. `addresses` say where each protocol's peers connect; a protocol without one is left out."""
 
     addresses: Mapping[str, str]
     devices: tuple[Device, ...]
@@ -86,7 +86,7 @@ class Demo:
         self.tally = Tally()
 
     async def run(self) -> None:
-        """Everybody connects first, and the time counts from then on."""
+        """Connects everybody first, and counts the time from then on."""
         async with AsyncExitStack() as peers:
             talkers = [talker async for talker in _Cast(self._plan, self.tally, peers).talkers()]
             self._until = asyncio.get_running_loop().time() + self._plan.seconds

@@ -1,4 +1,4 @@
-"""Whether one session may go on: it has proven who it is where it must, and its proof still holds.
+"""Decides whether one session may go on: it has proven who it is where it must, and its proof still holds.
 
 opened, nothing proven, `require_login` ──► held back from the mesh ──► login_required, after `handshake_seconds`
 proven ──► may go on until the proof ends ──► expired
@@ -19,7 +19,12 @@ MAX_FAILED_LOGINS = 5
 
 
 class Admission:
-    """`leave` ends the session with a goodbye. `proofs`: what the connection has proven before the session began."""
+    """Decides whether one session may go on.
+
+    Args:
+        leave: ends the session with a goodbye.
+        proofs: what the connection has proven before the session began.
+    """
 
     def __init__(self, leave: Callable[[Farewell], None], proofs: tuple[Identity, ...], *, must_log_in: bool) -> None:
         self._loop = asyncio.get_running_loop()
@@ -60,7 +65,7 @@ class Admission:
             self._leave(Farewell.LOGIN_REQUIRED)
 
     def ended(self) -> None:
-        """Nothing is waited for any more."""
+        """Cancels the deadline: nothing is waited for any more."""
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None

@@ -1,4 +1,4 @@
-"""One peer's connection: its sans-IO session on one side, the raw log on the other, a carrier for the bytes.
+"""A connection joins one peer's sans-IO session, the raw log and the carrier of its bytes.
 
     carrier ──receive──► session ──FramesReceived──► raw log ──logged──► session ──► carrier
     mesh ──deliver──► session ──► carrier            session ──Delivered──► mesh
@@ -62,7 +62,7 @@ log = logging.getLogger(__name__)
 _faults = Faults(log)
 
 LEAVE_SECONDS = 5.0
-"""For what a protocol still waits for after its goodbye (acknowledgements that are owed)."""
+"""The time for what a protocol still waits for after its goodbye (acknowledgements that are owed)."""
 
 
 class Connection:
@@ -99,7 +99,7 @@ class Connection:
         return self.session_log.source
 
     def use(self, limits: Limits) -> None:
-        """Limits that hold from now on."""
+        """Puts new limits into force."""
         self.terms = replace(self.terms, limits=limits)
         self._spending.throttle = Throttle(limits, self._loop.time())
         self._carrier.limit_writes(2 * limits.queue_bytes, limits.queue_bytes)
@@ -142,13 +142,12 @@ class Connection:
 
     @property
     def owes_word(self) -> bool:
-        """The peer will hear of frames that are on their way to Kafka, or of requests of its own. Whom we have dialled
-        is dialled again instead: a server does not go on to listen."""
+        """True while a half-closed peer must still be sent an acknowledgement or an answer. Links reconnect instead."""
         asks = self.session.open_requests > 0 and not self.session.settings.dialled
         return self.end is None and (self._unlogged > 0 or asks)
 
     def end_when_told(self) -> None:
-        """The peer has said all it had to say, and waits to hear what comes of it."""
+        """Notes that the peer has closed its half and only waits for what it is still owed."""
         self.session.half_closed = True
 
     def ask_for_life(self) -> None:
@@ -156,7 +155,7 @@ class Connection:
         self.pump()
 
     def fail(self, reason: str, detail: str) -> None:
-        """The transport cannot go on with this connection."""
+        """Ends the session because the transport cannot go on."""
         self._override = self._override or Terminated(reason, detail)
         self.receive_eof()
 
@@ -169,7 +168,7 @@ class Connection:
     # -- from the mesh -----------------------------------------------------------------------------------------
 
     def hold(self) -> None:
-        """The raw log takes no more at present."""
+        """Stops reading: the raw log takes no more at present."""
         self.gate.hold(Hold.LOG_FULL)
 
     def release(self) -> None:
@@ -190,22 +189,22 @@ class Connection:
 
     @property
     def was_lost(self) -> bool:
-        """It is over, and not because we wanted it to be."""
+        """True if the session is over and we did not end it."""
         return self.end is not None and self.end.reason not in OUR_ENDS
 
     def answers(self) -> bool:
-        """Whether the peer has said anything yet. If not, it is asked for a sign of life."""
+        """Returns True if the peer has said anything yet. If not, the edge asks it for a sign of life."""
         if not self._has_heard:
             self.ask_for_life()
         return self._has_heard
 
     @property
     def is_quiet(self) -> bool:
-        """Nothing is under way that the peer or the mesh would miss."""
+        """True while nothing is under way that the peer or the mesh would miss."""
         return not (self.pending or self.session.open_requests or self.session.open_served)
 
     def deliver(self, delivery: Delivery) -> None:
-        """Written at the end of this turn of the loop, with all else that is delivered in it."""
+        """Delivers to the session. The bytes are written at the end of this turn of the loop."""
         self.pending += 1
         full = not self._outbox.has_room(self.terms.limits.queue_bytes)
         if full or (self.session.half_closed and delivery.kind is Kind.REQUEST):
@@ -246,7 +245,7 @@ class Connection:
         return self._carrier.is_confidential
 
     def identify(self, identity: Identity) -> None:
-        """The peer has proven who it is. What it has subscribed to is judged again as that node's."""
+        """Takes the identity that the peer has proven. Its subscriptions are judged again as that node's."""
         self._admission.proven(identity)
         self._opened(replace(self.source, node=identity.node, auth=Auth.SESSION))
 
@@ -277,7 +276,7 @@ class Connection:
             self._loop.call_later(seconds, self.receive_eof)
 
     def abort(self) -> None:
-        """No goodbye."""
+        """Closes the transport at once, without a goodbye."""
         self._carrier.abort()
 
     def cut(self) -> None:

@@ -39,7 +39,7 @@ class Secured(Protocol[ContextT]):
 
 
 class Endpoints:
-    """`datagrams`: the listeners that send to addresses, by name."""
+    """Holds the listeners and links. `datagrams` are the listeners that send to addresses, by name."""
 
     def __init__(self, sessions: Sessions, metrics: EdgeMetrics) -> None:
         self._sessions = sessions
@@ -117,7 +117,7 @@ class Endpoints:
             raise SetupError(f"{endpoint.name}: the files of `tls` are of no use: {error}") from error
 
     def address(self, listener: Listener) -> Address:
-        """Where it is bound: the system chooses the port where the configuration says 0."""
+        """Returns the address that a listener is bound to. The system chooses the port if the configuration says 0."""
         address = listener.address
         return address.at_port(self.port(listener.name)) if address.is_bound else address
 
@@ -147,7 +147,7 @@ class Endpoints:
     # -- while it runs -----------------------------------------------------------------------------------------
 
     def use(self, config: Config) -> None:
-        """A new configuration whose sockets are the same: policies, and links."""
+        """Takes a new configuration whose sockets are the same: policies, and links."""
         self._sessions.use(config)
         for listener in config.listeners:
             if listener.name in self.datagrams and listener.name not in self._quic:
@@ -196,7 +196,7 @@ class Endpoints:
     # -- the end -----------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Nobody new; sessions go on."""
+        """Stops taking new peers. Sessions go on."""
         for stream in self._streams.values():
             stream.close()
         for keeper in self._links.values():

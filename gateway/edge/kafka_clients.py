@@ -1,4 +1,4 @@
-"""How an edge reaches Kafka. All of it blocks, and is called in threads."""
+"""Makes the Kafka clients of an edge. Every function blocks, and is called in a thread."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Producer(Sends, Protocol):
 
 
 class Reader(Protocol):
-    """Of the egress partition; see `EgressReader`."""
+    """Reads the egress partition. `EgressReader` implements it."""
 
     end: int
     resumption: Resumption
@@ -36,15 +36,15 @@ class Reader(Protocol):
 
 class Clients(Protocol):
     def prepare(self, config: Config) -> None:
-        """The topics exist. Raises SetupError."""
+        """Makes sure that the topics exist. Raises SetupError."""
 
     def producer(self, config: Config) -> Producer: ...
     def reader(self, config: Config) -> Reader: ...
     def look_back(self, config: Config, resumption: Resumption) -> KnownOutcomes:
-        """What an earlier life has written into `deliveries`."""
+        """Returns the outcomes that an earlier life has written into `deliveries`."""
 
     def left_open(self, config: Config, epoch: int) -> list[ReplyAddress]:
-        """Who waits for sessions of an earlier life."""
+        """Returns the requests that were open on sessions of an earlier life."""
 
 
 class KafkaClients:

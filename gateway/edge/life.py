@@ -1,4 +1,4 @@
-"""One life of an edge: an epoch, from its announcement in the raw log to the last commit."""
+"""Runs one life of an edge: an epoch, from its announcement in the raw log to the last commit."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ FLUSH_SECONDS = 10.0
 
 
 class Life:
-    """`begin`, then `tick` once a second, then `drain`; `end` in any case. Raises SetupError where it cannot begin."""
+    """One life of an edge. Call `begin`, then `tick` once a second, then `drain`; and `end` in any case.
+
+    Raises SetupError if it cannot begin.
+    """
 
     def __init__(self, config: Config, metrics: EdgeMetrics, clients: Clients) -> None:
         self._config = config
@@ -142,13 +145,13 @@ class Life:
         return Source(MESH, "", self._config.edge.id, self.epoch)
 
     def _abandon(self, reply: ReplyAddress) -> None:
-        """Who asked hears at once that nobody will answer."""
+        """Tells the requester at once that nobody will answer."""
         frame = mesh_frames.encode(RequestsAbandoned())
         partition = self.publisher.partition_of(reply.request.encode())
         self.publisher.add_run(partition, self._source(), frame, (len(frame),), replies=(reply,))
 
     async def _abandon_left_open(self) -> None:
-        """Of what earlier lives were asked. Nobody waits for it here."""
+        """Abandons the requests that earlier lives were asked. Nobody waits for them here."""
         try:
             for reply in await asyncio.to_thread(self._clients.left_open, self._config, self.epoch):
                 self._abandon(reply)
@@ -192,7 +195,8 @@ class Life:
     # -- the end -----------------------------------------------------------------------------------------------
 
     async def drain(self, redirect_url: str | None, seconds: float) -> None:
-        """Nobody new; goodbye to all, in their protocols' words; then what is under way."""
+        """Drains the edge: it takes no new peers, says goodbye to all in their protocols, and finishes what is under
+        way."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         self._close()
@@ -207,7 +211,7 @@ class Life:
         self.tick()
 
     async def end(self) -> None:
-        """Whatever has begun is let go, and nothing more is said to anybody. After a drain nothing is lost by it."""
+        """Releases whatever has begun, without a word to any peer. After a drain nothing is lost by it."""
         await self._begun.aclose()
 
     def _close_datagrams(self) -> None:

@@ -1,4 +1,4 @@
-"""What an edge holds in memory for all its sessions together, and who has to go when that is too much.
+"""Bounds what an edge holds in memory for all its sessions together, and ends the largest when that is too much.
 
 A session has bounds of its own (`limits.queue_bytes`, `limits.frame_bytes`, 16 MiB of unconfirmed deliveries), but ten
 thousand sessions within their bounds fill any machine. So the edge counts the bytes that pass through all of them, at
@@ -24,15 +24,17 @@ FREED_SHARE = 4
 class Holder(Protocol):
     @property
     def held_bytes(self) -> int:
-        """What the edge holds in memory for this session."""
+        """The bytes that the edge holds in memory for this session."""
 
     def cut(self) -> None:
         """Ends the session without a goodbye, and frees what is held for it."""
 
 
 class MemoryBudget:
-    """`later` calls a function at the end of the loop's turn. `seen_bytes` is what the last look has seen, and may be
-    read from any thread."""
+    """Bounds the memory of all sessions. `later` calls a function at the end of the loop's turn.
+
+    `seen_bytes` is what the last look has seen, and may be read from any thread.
+    """
 
     def __init__(
         self, most_bytes: int, holders: Callable[[], Iterable[Holder]], later: Callable[[Callable[[], None]], object]
@@ -54,7 +56,7 @@ class MemoryBudget:
         return sum(holder.held_bytes for holder in self._holders())
 
     def count(self, passed_bytes: int) -> None:
-        """So many bytes have come from a peer, or are on their way to one."""
+        """Counts bytes that came from a peer or are on their way to one."""
         self._passed_bytes += passed_bytes
         if self._passed_bytes > self._look_after_bytes and not self._is_look_due:
             self._is_look_due = True

@@ -19,10 +19,10 @@ class Mesh(Protocol):
     memory: MemoryBudget
 
     def opened(self, connection: Connection) -> int:
-        """Takes it in; gives it its number."""
+        """Takes in a new connection, and returns its number."""
 
     def known(self, connection: Connection) -> None:
-        """Its opening has been logged: it may be given deliveries."""
+        """Notes that its opening has been logged: it may be given deliveries."""
 
     def log_in(self, connection: Connection, asked: LoginAsked) -> None:
         """Judges the token in a request, and answers it."""

@@ -1,4 +1,5 @@
-"""What an edge counts. Names are fixed (gateway/docs/metrics.md); labels come from closed sets, never a peer or a node.
+"""The metrics of an edge. Names are fixed (gateway/docs/metrics.md); labels come from closed sets, never a peer or a
+node.
 
 A series exists from the start for each listener, so that a rate never begins with a jump. What is a state rather than
 a count is looked at when it is asked for, and costs nothing until then.
@@ -94,7 +95,10 @@ class EdgeMetrics:
         return self.of_name(endpoint.name, endpoint.protocol)
 
     def of_name(self, listener: str, protocol: str) -> ListenerMetrics:
-        """`listener` is "" for deliveries whose session is gone, and with it what it came by."""
+        """Returns the metrics of a listener or link.
+
+        `listener` is "" for deliveries whose session is gone, and with it what it came by.
+        """
         known = self._listeners.get((listener, protocol))
         if known is None:
             labels = {**self._common, "listener": listener, "protocol": protocol}
@@ -119,7 +123,7 @@ class EdgeMetrics:
         requests_held: Callable[[], float], queue_frames: Callable[[], float],
         egress_lag: Callable[[], float], egress_age: Callable[[], float], open_requests: Callable[[str], float],
     ) -> None:  # fmt: skip
-        """Where to look for what is a state. `open_requests` is asked by the listener's name."""
+        """Registers the functions that the gauges read. `open_requests` is called with the listener's name."""
         self._in_flight_bytes.labels(**self._common).set_function(in_flight_bytes)
         self._held_bytes.labels(**self._common).set_function(held_bytes)
         self._open_requests_held.labels(**self._common).set_function(requests_held)
@@ -130,7 +134,7 @@ class EdgeMetrics:
 
 
 VERDICTS = frozenset(Reason) - {Reason.TIMEOUT, Reason.OVERLOAD}
-"""What ends a session by its name is the verdict on a frame, and counts as one refused; all else is not."""
+"""A session that ends by one of these names had a frame refused, and it counts as refused. All other ends do not."""
 
 
 class ListenerMetrics:
@@ -162,12 +166,12 @@ class ListenerMetrics:
             self.in_state(state)
 
     def accepted(self, frames: int, seconds: float) -> None:
-        """Durable, so long after they were received."""
+        """Counts frames that became durable so long after they were received."""
         self._accepted.inc(frames)
         self._ack_seconds.observe(seconds)
 
     def refused(self, reason: str) -> None:
-        """A frame that was received, and goes no further."""
+        """Counts a frame that was received, and goes no further."""
         self.received_frames.inc()
         self.rejected(reason)
 
@@ -211,14 +215,14 @@ class Standing:
         self._move("open")
 
     def ended(self, reason: str) -> None:
-        """The first reason is the one that counts."""
+        """Notes why the connection ended. The first reason is the one that counts."""
         if not self.reason:
             self.reason = str(reason)
             self._metrics.closed(self.reason)
             self._move("closing")
 
     def gone(self) -> None:
-        """The transport is no more."""
+        """Notes that the transport is no more."""
         self.ended("eof")
         self._move("")
 

@@ -1,4 +1,4 @@
-"""What waits to be written to one peer: in its session, for the end of the loop's turn, and in its carrier."""
+"""Holds what waits to be written to one peer: in its session, for the end of the loop's turn, and in its carrier."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gateway.protocols.session import Session
 
 
 class Outbox:
-    """`unsent_bytes`: what the session was given to write, and has not been asked for yet."""
+    """Bounds what waits for one peer. `unsent_bytes` is what the session was given and has not handed over yet."""
 
     __slots__ = ("_carrier", "_memory", "_session", "unsent_bytes")
 
@@ -24,17 +24,20 @@ class Outbox:
 
     @property
     def held_bytes(self) -> int:
-        """What the edge holds in memory for this session alone."""
+        """The bytes that the edge holds in memory for this session alone."""
         return self._carrier.own_queued_bytes() + self.unsent_bytes + self._session.held_bytes
 
     def has_room(self, most_bytes: int, size: int = 0) -> bool:
-        """Whether so much more may wait for the peer. What was not yet written to it does not show that it is slow."""
+        """Returns True if so much more may wait for the peer.
+
+        It flushes first: what was not yet written to the peer does not show that it is slow.
+        """
         if self.unsent_bytes and self.queued_bytes + size > most_bytes:
             self.flush()
         return self.queued_bytes + size <= most_bytes
 
     def flush(self) -> None:
-        """Writes what the session has to say."""
+        """Hands everything that the session has to send to the carrier."""
         self.unsent_bytes = 0
         if messages := self._session.data_to_send():
             self._memory.count(sum(map(len, messages)))

@@ -1,4 +1,4 @@
-"""On the management address: who is connected, how an operator ends a session, and a peer that runs in a browser."""
+"""Serves pages on the management address: the connected peers, the ending of a session, and a peer in a browser."""
 
 from __future__ import annotations
 
@@ -45,20 +45,21 @@ def describe(connection: Connection) -> dict[str, Any]:
 
 
 class PeersPage:
-    """Asked from the management's threads: what is read there is read at once, what is done is done in the loop."""
+    """Shows and ends sessions for the management's threads. They read at once, and the loop does what changes
+    anything."""
 
     def __init__(self, sessions: Callable[[], Iterable[Connection]], loop: asyncio.AbstractEventLoop) -> None:
         self._sessions = sessions
         self._loop = loop
 
     def show(self, query: Mapping[str, str]) -> Answer:
-        """`GET /peers`, all; `?session=ID`, that one."""
+        """Answers `GET /peers` with all peers, and `?session=ID` with that one."""
         wanted = query.get("session")
         shown = [describe(one) for one in self._sessions() if wanted in (None, one.source.session_id)]
         return json_answer(HTTPStatus.OK, shown)
 
     def command(self, below: str) -> Answer:
-        """`POST /peers/ID/kick`: the peer hears a goodbye in its protocol's words, and the connection ends."""
+        """Answers `POST /peers/ID/kick`: the peer hears a goodbye in its protocol's words, and the connection ends."""
         session, _, verb = below.partition("/")
         found = next((one for one in self._sessions() if one.source.session_id == session), None)
         if found is None or verb != "kick":
@@ -76,8 +77,11 @@ class ExamplePage:
         self._listeners = listeners
 
     def show(self, query: Mapping[str, str]) -> Answer:  # noqa: ARG002 - the page itself looks at it
-        """`GET /example`, `?to=ws://HOST:PORT&subscribe=PATTERN`: a page that a listener lets in without any `origins`,
-        because it comes from the host that it connects to. It offers the listeners that a browser can speak to."""
+        """Answers `GET /example`, `?to=ws://HOST:PORT&subscribe=PATTERN`.
+
+        A listener lets this page in without any `origins`, because it comes from the host that it connects to. It
+        offers the listeners that a browser can speak to.
+        """
         page = (files(__package__) / "browser_example.html").read_text()
         page = page.replace(NOTHING_OFFERED, NOTHING_OFFERED.replace("[]", json.dumps(self._offered())))
         security = {"Content-Security-Policy": _policy(page)}

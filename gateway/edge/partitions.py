@@ -1,5 +1,7 @@
-"""Where a partition stands, and what it has held since some time: asked at an edge's start, of a broker that may have
-just started itself and refuses for a while, each thing for a reason of its own."""
+"""Asks the broker at an edge's start where a partition stands and what it has held since some time.
+
+A broker that has just started refuses for a while, each request for a reason of its own, so the requests are repeated.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ Answer = TypeVar("Answer")
 
 
 def consumer(config: Config, **settings: object) -> Consumer:
-    """Of this edge's group, which has no members: it keeps what is committed, and shares nothing out."""
+    """Returns a consumer of this edge's group. The group has no members: it keeps what is committed, and assigns
+    nothing."""
     return Consumer(
         {
             **config.kafka.native_settings(),
@@ -59,7 +62,7 @@ def end_of(asking: Consumer, place: TopicPartition) -> int:
 
 
 def records_since(config: Config, topic: str, partition: int, since_ms: int, seconds: float) -> Iterator[Message]:
-    """Up to the end as it is now. Blocks. Raises SetupError, and TimeoutError when it takes longer than that."""
+    """Yields the records up to the present end. Blocks. Raises SetupError, and TimeoutError if it takes too long."""
     with closing(consumer(config, **{"enable.partition.eof": True})) as reading:
         end = end_of(reading, TopicPartition(topic, partition))
         asked = TopicPartition(topic, partition, max(since_ms, 0))
@@ -83,5 +86,5 @@ def records_since(config: Config, topic: str, partition: int, since_ms: int, sec
 
 
 def _complain(error: KafkaError) -> None:
-    """Of a connection: it goes on by itself."""
+    """Logs an error of a connection, which goes on by itself."""
     library.info("%s", error.str())

@@ -17,7 +17,7 @@ log = logging.getLogger("kafka.producer")
 
 POLL_SECONDS = 0.5
 UNBOUNDED = 2**31 - 1
-"""What librdkafka may hold: the publisher bounds that, and tells listeners to stop long before."""
+"""The bound of librdkafka's own queue: the publisher bounds it, and stops listeners long before."""
 TOPICS_UNKNOWN_SECONDS = 300
 """A broker that comes back may not know its topics yet: that long it is not believed."""
 
@@ -28,7 +28,10 @@ OF_ONE_RECORD = frozenset({
 
 
 class NotTaken(Exception):
-    """Kafka does not have a record, and never will. `only_this`: it is about this record, and the next may be taken."""
+    """Raised if Kafka does not have a record, and never will.
+
+    `only_this` means that it is about this record, and the next may be taken.
+    """
 
     def __init__(self, why: str, *, only_this: bool) -> None:
         super().__init__(why)
@@ -42,7 +45,7 @@ NOWHERE = -1
 
 
 class Sends(Protocol):
-    """Of a producer, what those who only write records use."""
+    """The part of a producer that code uses which only writes records."""
 
     def send(
         self, topic: str, value: bytes, told: Told, *,
@@ -51,8 +54,10 @@ class Sends(Protocol):
 
 
 class Producer:
-    """Idempotent, and acknowledged by all in-sync replicas. No record is given up by itself: Kafka being away is
-    back-pressure, not loss."""
+    """Produces idempotently, acknowledged by all in-sync replicas.
+
+    It gives up no record by itself: Kafka being away is back-pressure, not loss.
+    """
 
     def __init__(self, config: Config) -> None:
         settings = config.kafka.producer
@@ -94,11 +99,11 @@ class Producer:
             told(refused, NOWHERE)
 
     def flush(self, seconds: float) -> None:
-        """Blocks until all is told, or the time is up."""
+        """Blocks until every result has been reported, or the time is up."""
         self._kafka.flush(seconds)
 
     def close(self, seconds: float) -> None:
-        """What is not acknowledged by then was never promised."""
+        """Closes the producer after at most so many seconds. What is not acknowledged by then was never promised."""
         self.flush(seconds)
         self._closing.set()
         self._thread.join(2 * POLL_SECONDS)
@@ -113,5 +118,5 @@ def _not_taken(error: KafkaError) -> NotTaken:
 
 
 def _complain(error: Any) -> None:
-    """Of the connection, not of a record: it goes on by itself."""
+    """Logs an error of the connection, not of a record. The connection goes on by itself."""
     log.info("%s", error.str())

@@ -1,4 +1,4 @@
-"""Frames into the raw log: packed into records, bounded in memory, acknowledged when all in-sync replicas have them.
+"""Publishes frames into the raw log: packed into records, bounded in memory, acknowledged by all in-sync replicas.
 
 Records of all partitions leave together: at once when the last have left long enough ago (the linger), else when they
 have, and each as soon as it is full. So an idle mesh waits for nothing, and a busy one wakes its broker, its router and
@@ -28,19 +28,19 @@ import contextlib
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import accumulate, takewhile
 from math import inf
 from typing import Protocol
 from zlib import crc32
 
 from gateway.config.settings import RecordSettings
 from gateway.edge.producer import NotTaken, Sends
+from gateway.edge.run_parts import RUN_FRAMES, Settled, WholeRun, frames_that_fit, parts_of_replies, parts_of_run
 from gateway.edge.traces import EdgeTraces, Received
 from gateway.errors import SetupError
-from gateway.raw_log.container import FRAME_BYTES, INDEX_BYTES, ContainerBuilder, size_of_replies
+from gateway.raw_log.container import FRAME_BYTES, ContainerBuilder, size_of_replies
 from gateway.raw_log.frames import Again, RawFrame, ReplyAddress, Source
 from gateway.raw_log.mesh_frames import MESH
 
@@ -49,19 +49,9 @@ log = logging.getLogger(__name__)
 RESUME_SHARE = 0.5
 """Listeners that stopped go on when so much of the bound is free again; less would flap."""
 RUN_BYTES = 256
-"""What the one who waits for a run costs here. Without it a million frames of one byte would weigh a megabyte."""
-RUN_FRAMES = 8_192
-"""Longer runs are cut: a record holds 65,535 frames at most."""
-REPLIES_BYTES = 32_768
-"""A frame that answers more requests than fit into this is logged once for each part of them. A peer may have 65,536
-requests open, of several hundred bytes each, and answer or abandon all of them with one frame. Half of what a record
-keeps free beside the largest frame (`RECORD_OVERHEAD_BYTES`)."""
-
+"""Charged for each run, for its callback. Without it a million frames of one byte would weigh a megabyte."""
 SETTLE_SECONDS = 0.1
-"""How long a result may wait to be looked at that nobody waits for, if no record leaves before."""
-
-Settled = Callable[[bool], None]
-"""Whether Kafka has the run."""
+"""The longest time before a result that nobody waits for is looked at, if no record leaves before."""
 
 
 class Tally(Hashable, Protocol):
@@ -96,23 +86,8 @@ class _Sent:
     ended_at: float = 0.0
 
 
-class _WholeRun:
-    """Tells who waits for a run that was cut once, when its last part is settled: whether Kafka has all parts."""
-
-    def __init__(self, settled: Settled, parts: int) -> None:
-        self._settled = settled
-        self._parts_left = parts
-        self._is_accepted = True
-
-    def settle_part(self, accepted: bool) -> None:
-        self._parts_left -= 1
-        self._is_accepted = self._is_accepted and accepted
-        if not self._parts_left:
-            self._settled(self._is_accepted)
-
-
 class RawPublisher:
-    """Lives in the event loop; the producer's own thread only hands results over.
+    """Publishes into the raw log. It lives in the event loop; the producer's own thread only hands results over.
 
     `largest_bytes`: a record with more than one frame in it is never larger. `observe` is told how long each record
     took, and `traces` which frames it held. `is_full` and `in_flight_bytes` may be read from any thread.
@@ -157,20 +132,22 @@ class RawPublisher:
 
     @property
     def silent_seconds(self) -> float:
-        """Since Kafka last acknowledged something."""
+        """The seconds since Kafka last acknowledged something."""
         return self._loop.time() - self._last_acknowledged
 
     def partition_of(self, key: bytes) -> int:
-        """Where frames with this key go: one node's frames always meet in one partition."""
+        """Returns the partition of frames with this key: one node's frames always meet in one partition."""
         return crc32(key) % len(self._partitions)
 
     def when_full(self, stop: Callable[[], None], go: Callable[[], None]) -> None:
-        """Called when the bound is reached, and when in-flight bytes have fallen well below it."""
+        """Sets the functions that are called when the bound is reached, and when in-flight bytes have fallen well below
+        it."""
         self._stop, self._go = stop, go
 
     def before_leaving(self, take: Callable[[], None]) -> bool:
-        """Calls `take` once, just before records leave the next time: also if nothing else brings that about, where
-        this is called by another `take`. False if they leave at once.
+        """Calls `take` once, just before records leave the next time. Returns False if they leave at once.
+
+        If another `take` calls this, records leave again after the linger even if nothing else makes them.
         """
         waits = self._linger > 0 if self._is_leaving else self._scheduled and self._due > self._loop.time()
         if waits:
@@ -189,7 +166,10 @@ class RawPublisher:
     ) -> None:  # fmt: skip
         """Adds datagrams side by side that were received at once, each with a source of its own."""
         into, most = self._partitions[partition], self._limits.frames
-        while len(lengths) > (room := self._frames_that_fit(lengths, len(data), max(most - len(into.builder), 1))):
+        part_bytes = self._part_bytes
+        while len(lengths) > (
+            room := frames_that_fit(lengths, len(data), max(most - len(into.builder), 1), part_bytes)
+        ):
             size = sum(lengths[:room])
             self._add_some(into, partition, sources[:room], received_at, lengths[:room], data[:size], tally)
             sources, lengths, data = sources[room:], lengths[room:], data[size:]
@@ -217,31 +197,17 @@ class RawPublisher:
         settled: Settled | None = None,
     ) -> None:
         """Adds frames of one source, side by side, received now. `settled`: told once, of the whole run."""
-        if not replies and len(lengths) == self._frames_that_fit(lengths, len(data), RUN_FRAMES):
+        if not replies and len(lengths) == frames_that_fit(lengths, len(data), RUN_FRAMES, self._part_bytes):
             self._add_part(partition, source, data, lengths, (), settled)
             return
         packed_replies = [reply.pack() for reply in replies]
-        runs = list(self._parts_of_run(data, lengths))
-        shares = list(_parts_of_replies(packed_replies))
+        runs = list(parts_of_run(data, lengths, self._part_bytes))
+        shares = list(parts_of_replies(packed_replies))
         if settled is not None and (parts := len(runs) * len(shares)) > 1:
-            settled = _WholeRun(settled, parts).settle_part
+            settled = WholeRun(settled, parts).settle_part
         for part, part_lengths in runs:
             for share in shares:
                 self._add_part(partition, source, part, part_lengths, share, settled)
-
-    def _parts_of_run(self, data: bytes, lengths: tuple[int, ...]) -> Iterator[tuple[bytes, tuple[int, ...]]]:
-        while len(lengths) > (count := self._frames_that_fit(lengths, len(data), RUN_FRAMES)):
-            size = sum(lengths[:count])
-            yield data[:size], lengths[:count]
-            data, lengths = data[size:], lengths[count:]
-        yield data, lengths
-
-    def _frames_that_fit(self, lengths: Sequence[int], size: int, most: int) -> int:
-        """Returns how many of the frames may go into one record together: at least one, however large it is."""
-        if size + FRAME_BYTES * len(lengths) <= self._part_bytes:
-            return min(len(lengths), most)
-        ends = accumulate(length + FRAME_BYTES for length in lengths)
-        return min(max(sum(1 for _ in takewhile(self._part_bytes.__ge__, ends)), 1), most)
 
     def _add_part(
         self, partition: int, source: Source, data: bytes, lengths: tuple[int, ...], packed_replies: Sequence[bytes],
@@ -285,8 +251,10 @@ class RawPublisher:
             self._close(partition)
 
     def probe(self) -> None:
-        """A record without frames, so that a silent edge knows whether Kafka acknowledges; one at a time, and each
-        partition in its turn."""
+        """Sends a record without frames, so that a silent edge knows whether Kafka acknowledges.
+
+        There is one probe at a time, and each partition has its turn.
+        """
         if not self._probing and not self.in_flight_bytes:
             self._probing = True
             self._probed = (self._probed + 1) % len(self._partitions)
@@ -298,7 +266,7 @@ class RawPublisher:
             self._close(partition)
 
     async def drained(self, seconds: float) -> bool:
-        """Everything is settled, within so many seconds."""
+        """Closes every record, and returns True if all are settled within so many seconds."""
         self.flush()
         self._is_drained = True
         self._settle()
@@ -312,7 +280,7 @@ class RawPublisher:
     # -- closing records ---------------------------------------------------------------------------------------
 
     def _schedule(self) -> None:
-        """At the end of this turn of the loop, or when the last records left long enough ago."""
+        """Lets records leave at the end of this turn of the loop, or when the last ones left long enough ago."""
         self._scheduled = True
         if self._due <= self._loop.time():
             self._loop.call_soon(self._leave)
@@ -416,19 +384,6 @@ class RawPublisher:
         log.error("a record of %d frames could not be logged: %s", sent.frames, error)
         if not error.only_this and not self.failed.done():
             self.failed.set_result(error)
-
-
-def _parts_of_replies(packed_replies: list[bytes]) -> Iterator[list[bytes]]:
-    """Yields the replies in parts that each fit into a record beside a frame; one empty part if there are none."""
-    part: list[bytes] = []
-    size = 0
-    for packed in packed_replies:
-        size += len(packed) + INDEX_BYTES
-        if size > REPLIES_BYTES and part:
-            yield part
-            part, size = [], len(packed) + INDEX_BYTES
-        part.append(packed)
-    yield part
 
 
 def _nothing() -> None:

@@ -1,4 +1,4 @@
-"""One edge, as a process runs it: its life, its health, and a configuration that it follows."""
+"""Runs one edge as a process: its life, its health, and a configuration that it follows."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ READY_SECONDS = 15.0
 
 
 class Edge:
-    """`run` serves until `stop` is set, and calls `begun` when it does. Raises SetupError."""
+    """One edge. `run` serves until `stop` is set, and calls `begun` when it does. Raises SetupError."""
 
     def __init__(
         self, config: Config, clients: Clients | None = None, begun: Callable[[], None] = lambda: None
@@ -65,7 +65,7 @@ class Edge:
             management.stop()
 
     def listeners(self) -> dict[str, str]:
-        """Where each is bound, by its name; none before all are."""
+        """Returns the address that each listener is bound to, by its name; none before all are bound."""
         if not self.life.has_begun:
             return {}
         return {one.name: str(self.life.endpoints.address(one)) for one in self.config.listeners}

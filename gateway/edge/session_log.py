@@ -18,7 +18,10 @@ from gateway.reasons import MeshError
 
 
 class SessionLog:
-    """`source`: where the session's frames come from; its session is 0 until the session has a number."""
+    """Writes one session into the raw log.
+
+    `source` says where the session's frames come from. Its session is 0 until the session has a number.
+    """
 
     def __init__(self, publisher: RawPublisher, source: Source) -> None:
         self._publisher = publisher

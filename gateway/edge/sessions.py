@@ -23,18 +23,22 @@ from gateway.event import Auth
 from gateway.protocols import protocols
 from gateway.protocols.actions import Delivered, Farewell, LoginAsked, Terminated
 from gateway.protocols.request_budget import RequestBudget
-from gateway.protocols.session import Session, SessionSettings
+from gateway.protocols.session import Session
+from gateway.protocols.session_settings import SessionSettings
 from gateway.raw_log.frames import durable_parts
 
 log = logging.getLogger(__name__)
 
 QUIET_SECONDS = 5.0
-"""When draining: how long a session may go on with what is under way before it hears the goodbye."""
+"""While draining, a session may go on so long with what is under way before it hears the goodbye."""
 LOOK_SECONDS = 0.01
 
 
 class Sessions:
-    """`owed` and `ends` are set before the first session is made: they need what is made from here."""
+    """Holds the sessions of an edge.
+
+    `owed` and `ends` are set before the first session is made: they need what is made from here.
+    """
 
     owed: Owed
     ends: Ends
@@ -66,13 +70,13 @@ class Sessions:
 
     @property
     def pending(self) -> int:
-        """Deliveries that sessions have been given and that have no end yet."""
+        """The number of deliveries that sessions have been given and that have no end yet."""
         return sum(one.pending for one in self)
 
     # -- for listeners and links -------------------------------------------------------------------------------
 
     def limits(self, name: str) -> Limits:
-        """Of a listener or link; one that is gone from the configuration has the mesh's."""
+        """Returns the limits of a listener or link. One that the configuration no longer has gets the mesh's."""
         try:
             return self._config.listener_limits(name)
         except KeyError:
@@ -154,7 +158,7 @@ class Sessions:
             self.ends.end(delivery, receiver, end.outcome, end.detail)
 
     def drop_requests(self, begun: EdgeRestarted) -> None:
-        """What was asked from lives of another edge that are over: who serves it is told."""
+        """Tells the peers that serve requests from ended lives of another edge that nobody waits for the answers."""
         for connection in self:
             for reply in connection.session.served_for(begun.edge, begun.epoch):
                 connection.session_log.drop(reply)
@@ -162,7 +166,8 @@ class Sessions:
     # -- for all of them ---------------------------------------------------------------------------------------
 
     def use(self, config: Config) -> None:
-        """Limits, permissions and the protocols' own options hold at once, everything else for new sessions."""
+        """Puts a configuration into force. Limits, permissions and protocol options hold at once, all else for new
+        sessions."""
         if config.auth != self._config.auth:
             self.logins.use(config)
         self._config, self._permissions = config, config.judge()
@@ -201,13 +206,15 @@ class Sessions:
             connection.release()
 
     def abort(self) -> None:
-        """No goodbye."""
+        """Ends all sessions without a goodbye."""
         for connection in self._everyone():
             connection.abort()
 
     async def drain(self, redirect_url: str | None, seconds: float) -> None:
-        """Goodbye to all, in their protocols' words: to who has nothing under way at once, to the others when they are
-        done or have had their time."""
+        """Says goodbye to all peers in their protocols' words.
+
+        A peer with nothing under way hears it at once, the others when they are done or have had their time.
+        """
         begun = self._loop.time()
         patience = min(QUIET_SECONDS, seconds / 2)
         while self._everyone():
@@ -222,6 +229,6 @@ class Sessions:
 
 
 def patience(config: Config, durable_name: str) -> float:
-    """How long a node is waited for of which only the name is known."""
+    """Returns how long to wait for a node of which only the durable name is known."""
     _, listener = durable_parts(durable_name)
     return next((float(one.redeliver_seconds) for one in config.endpoints if one.name == listener), 0.0)

@@ -1,4 +1,4 @@
-"""What holds for the sessions of a listener or link."""
+"""The terms of a listener's or a link's sessions: their limits and what they may do."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from gateway.raw_log.frames import LINK_FACT, REDELIVER_FACT, Facts
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """`redeliver_seconds`: only where the node is proven. `require_login`: nobody reaches the mesh who has not proven
-    who it is."""
+    """The terms of a session. `redeliver_seconds` counts only if the node is proven.
+
+    `require_login`: a peer that has not proven who it is does not reach the mesh.
+    """
 
     listener: str
     limits: Limits

@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 MAX_TOKEN_BYTES = 8_192
 """The size that web servers allow a whole header; real tokens take one or two KiB."""
 LEEWAY_SECONDS = 10
-"""How far the issuer's clock may be ahead of ours."""
+"""The most by which the issuer's clock may be ahead of ours."""
 MAX_NODE_BYTES = 255
 SHARED = "HS256"
 PUBLIC = frozenset({"EdDSA", "ES256", "RS256"})

@@ -1,4 +1,4 @@
-"""What an edge tells of events that are traced: their receipt, and what became of each delivery."""
+"""Writes the edge's spans of traced events: their receipt, and the outcome of each delivery."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gateway.telemetry.spans import Attributes, Spans, Step, spans_of
 from gateway.trace_context import Sampling, parse
 
 Received = Sequence[tuple[Source, int]]
-"""Of each frame of a record: where it came from, and when, in microseconds."""
+"""The source and the time of receipt, in microseconds, of each frame of a record."""
 
 
 class Traced(Protocol):
@@ -36,14 +36,14 @@ class EdgeTraces:
 
     @classmethod
     def of(cls, config: Config) -> EdgeTraces | None:
-        """None where nothing is traced. Raises SetupError."""
+        """Returns the traces as configured; None if nothing is traced. Raises SetupError."""
         settings, spans = config.telemetry.traces, spans_of(config, "edge", config.edge.id)
         if settings is None or spans is None:
             return None
         return cls(config.edge.id, Sampling(config.mesh, settings.share), spans)
 
     def logged(self, received: Received, partition: int, offset: int) -> None:
-        """A record is where its frames have their names from."""
+        """Writes the spans of a logged record: its position names its frames."""
         now = now_us()
         record = self._sampling.of_record(partition, offset, received[0][1])
         for index, context in record.among(len(received)):

@@ -27,7 +27,7 @@ MIN_FREE_BYTES = 512 * 1024 * 1024
 """Below this the broker would stop in the middle of something; better not to start."""
 
 NAMED = "-Dmeshgate.part=meshgate kafka"
-"""What the process was before it became Java's, for who looks for it by that."""
+"""Names the process as it was before it became Java's, for those who look for it by that name."""
 
 _PROPERTIES = """\
 process.roles=broker,controller
@@ -61,7 +61,7 @@ broker.session.timeout.ms=3000
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """Where the broker listens and keeps its data."""
+    """The embedded broker: where it listens and where it keeps its data."""
 
     listen: HostPort
     controller_port: int
@@ -69,7 +69,7 @@ class Broker:
 
     @classmethod
     def of(cls, config: Config) -> Broker:
-        """The broker a configuration asks for; its controller listens on loopback, wherever there is room now."""
+        """Returns the broker that a configuration asks for. Its controller listens on loopback, on a free port."""
         return cls(config.kafka.listen, _free_port(config), config.state_dir / "state" / "kafka")
 
     @property
@@ -77,7 +77,7 @@ class Broker:
         return self.folder / "data"
 
     def command(self, java: Java) -> list[str]:
-        """The command of the broker process; formats its storage the first time."""
+        """Returns the command of the broker process, and formats its storage the first time."""
         jars = os.pathsep.join(map(str, ensure_jars("broker", java)))
         properties = self._write_properties()
         if not (self.data / "meta.properties").exists():
@@ -129,8 +129,11 @@ def _free_port(config: Config) -> int:
 
 
 def threads() -> int:
-    """Of each kind: half the cores. A request is so short that a second thread on two cores mostly waits for the first:
-    with one of each the broker takes a third less processor time, and the way through the mesh half as long."""
+    """Returns the number of threads of each kind: half the cores.
+
+    A request is so short that a second thread on two cores mostly waits for the first. With one of each the broker
+    takes a third less processor time, and the way through the mesh half as long.
+    """
     return max(1, (os.cpu_count() or 2) // 2)
 
 

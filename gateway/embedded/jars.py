@@ -46,7 +46,7 @@ def jar_set(name: str) -> JarSet:
 
 
 def cache_folder() -> Path:
-    """`MESHGATE_CACHE`, else the user's cache folder."""
+    """Returns `MESHGATE_CACHE`, or else the user's cache folder."""
     if chosen := os.environ.get("MESHGATE_CACHE"):
         return Path(chosen)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "meshgate"
@@ -61,7 +61,7 @@ def _folder(wanted: JarSet) -> Path:
 
 
 def ensure_jars(name: str, java: Java) -> list[Path]:
-    """Paths of the set's jars; fetched if this user has not got them yet."""
+    """Returns the paths of the set's jars, and fetches them if this user has not got them yet."""
     wanted = jar_set(name)
     folder = _folder(wanted)
     if not folder.is_dir():

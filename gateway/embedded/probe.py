@@ -21,8 +21,10 @@ HELLO_SECONDS = 2.0
 
 
 def probed_listener(config: Config, identity: GatewayIdentity) -> Listener | None:
-    """The first that takes signed packets and where the permissions, which hold for the gateway's node too, let it
-    publish and receive the probe."""
+    """Returns the first listener that takes signed packets and whose permissions let the probe through.
+
+    The permissions hold for the gateway's node too: it must be allowed to publish and receive the probe.
+    """
     judge, node = config.judge(), str(UUID(bytes=identity.node))
     for one in config.listeners:
         if (
@@ -36,7 +38,10 @@ def probed_listener(config: Config, identity: GatewayIdentity) -> Listener | Non
 
 
 def send_probe(config: Config, identity: GatewayIdentity, seconds: float, stop: threading.Event) -> float | None:
-    """Seconds from socket to socket; None if it was stopped. Raises SetupError when nothing came through in time."""
+    """Returns the seconds from socket to socket; None if it was stopped.
+
+    Raises SetupError if nothing came through in time.
+    """
     listener = probed_listener(config, identity)
     if listener is None:
         raise SetupError(f"there is no udp:// listener of emm where the gateway's node may publish and get {SUBJECT}")
@@ -69,7 +74,7 @@ def _subscribe(sock: socket.socket, address: tuple[str, int], identity: GatewayI
 
 
 def _comes_back(sock: socket.socket, mark: bytes) -> bool:
-    """As it was sent or signed again, as the listener has it."""
+    """Returns True if the probe comes back, as it was sent or signed again."""
     try:
         while mark not in sock.recv(2048):  # a late answer to an earlier hello
             pass

@@ -30,9 +30,9 @@ BACK_OFF_SECONDS = (0.0, 1.0, 2.0, 5.0)
 slower still: the mesh waits for it, and whatever it failed for may be over."""
 STEADY_SECONDS = 30.0
 END_SECONDS = 10.0
-"""For a process that was asked to end and whose work has no limit of its own; then it is killed."""
+"""The time for a process that was asked to end and whose work has no limit of its own; then it is killed."""
 LOG_BYTES = 16 * 2**20
-"""Of a part's log; as much again of what was before."""
+"""The most bytes of a part's log; as much again is kept of what was before."""
 _PR_SET_PDEATHSIG = 1
 
 
@@ -42,7 +42,7 @@ _TRACE = re.compile(r"\t|\s*(at |\.\.\. \d+ )")
 
 
 def what_happened(text: str) -> str:
-    """The last line that says it: below it Java writes where.
+    """Returns the last line that says what happened. Below it Java writes where.
 
     >>> what_happened("starting\\nCaused by: X: no such host\\n\\tat a.b(C.java:1)\\n\\t... 18 more\\n")
     'Caused by: X: no such host'
@@ -52,7 +52,7 @@ def what_happened(text: str) -> str:
 
 
 def _message(line: str) -> str:
-    """Of a line of a log in JSON."""
+    """Returns the message in a line of a log in JSON."""
     try:
         return str(json.loads(line)["message"])
     except (ValueError, TypeError, KeyError):
@@ -69,7 +69,7 @@ def program() -> list[str]:
 
 
 def trim_log(log: Path) -> None:
-    """The process goes on writing at what is its end then; what it says in between is lost, a line or none."""
+    """Trims the log. The process goes on writing at its new end; a line written in between may be lost."""
     with contextlib.suppress(OSError):
         if log.stat().st_size > LOG_BYTES:
             shutil.copyfile(log, log.with_suffix(".log.old"))
@@ -78,7 +78,7 @@ def trim_log(log: Path) -> None:
 
 @dataclass(slots=True)
 class Part:
-    """One process. `end_seconds`: how long its orderly end may take. `at_first`: more arguments until it is up."""
+    """One process. `end_seconds` bounds its orderly end. `at_first` are more arguments until it is up."""
 
     name: str
     arguments: Sequence[str]
@@ -111,7 +111,7 @@ class Part:
         trim_log(self.log)
 
     def last_words(self) -> str:
-        """Of its log: why it ended, most likely."""
+        """Returns the last lines of its log, which most likely say why it ended."""
         try:
             return what_happened(self.log.read_text(errors="replace"))[:WORDS]
         except OSError:
@@ -130,7 +130,7 @@ class Part:
 
 @dataclass(slots=True)
 class Processes:
-    """`record`: the file that says what runs."""
+    """Runs the processes of a mesh. `record` is the file that says what runs."""
 
     record: Path
     parts: list[Part] = field(default_factory=list)
@@ -165,14 +165,15 @@ class Processes:
                 part.at_first = ()
 
     def end_all(self) -> None:
-        """In the reverse order of their start: who depends on another goes first."""
+        """Ends all processes in the reverse order of their start: a part that depends on another goes first."""
         for part in reversed(self.parts):
             part.end()
         if self._is_ours():
             self.record.unlink(missing_ok=True)
 
     def _is_ours(self) -> bool:
-        """Where another supervisor was found alive, the record is what its mesh is known by."""
+        """Returns True if the record is ours. The mesh is known by another supervisor's record if that was found
+        alive."""
         record = MeshRecord.read(self.record)
         return record is not None and record.supervisor.pid == os.getpid()
 
@@ -216,8 +217,10 @@ def _end(process: RecordedProcess) -> None:
 
 
 def ends_with_parent(number: signal.Signals) -> Callable[[], None]:
-    """To be called in a new child: the kernel sends it this signal when the thread that started it ends, and with it
-    we, however that comes about."""
+    """Returns a function that a new child calls, so that the kernel ends it together with its parent.
+
+    The kernel sends the signal when the thread that started the child ends, however that comes about.
+    """
     prctl = ctypes.CDLL(None).prctl  # found before the fork: afterwards nothing may be loaded
 
     def ask() -> None:

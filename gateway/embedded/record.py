@@ -71,7 +71,7 @@ class RecordedProcess:
 
 @dataclass(frozen=True, slots=True)
 class MeshRecord:
-    """What a supervisor has written about its mesh.
+    """The record that a supervisor has written about its mesh.
 
     `facts` is what it knows beside its processes: `config`, `management` (address of each part that has one), and
     `ready` (the listeners' addresses), which is there once a probe has gone through the whole path.

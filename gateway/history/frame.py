@@ -12,12 +12,12 @@ from gateway.reasons import Rejected
 
 
 class NotFoundError(Exception):
-    """There is no such frame, or no longer; the message says which."""
+    """Raised if there is no such frame, or no longer; the message says which."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedFrame:
-    """`logged_at`: when its record was written, in microseconds."""
+    """A frame as it is in the raw log. `logged_at` is when its record was written, in microseconds."""
 
     position: Position
     raw: RawFrame

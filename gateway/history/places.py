@@ -1,4 +1,4 @@
-"""Where something stands: event ids as positions, and spans of offsets."""
+"""Positions in the log: event ids as positions, and spans of offsets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _EVENT_ID = re.compile(r"(\d{1,9})-(\d{1,18})-(\d{1,9})", re.ASCII)
 
 
 def position_of(event_id: str) -> Position:
-    """The raw frame that an event id names. Raises ValueError.
+    """Returns the position of the raw frame that an event id names. Raises ValueError.
 
     >>> position_of("3-1200-7")
     Position(partition=3, offset=1200, index=7, part=0)
@@ -24,7 +24,7 @@ def position_of(event_id: str) -> Position:
 
 
 class Span(NamedTuple):
-    """Offsets of one partition: from `start`, up to and without `end`."""
+    """A range of offsets of one partition: from `start`, up to and without `end`."""
 
     start: int
     end: int
@@ -42,5 +42,5 @@ class Span(NamedTuple):
         return Span(max(self.start, self.end - size), self.end)
 
     def before(self, later: Span) -> Span:
-        """What is left of it in front of its own end."""
+        """Returns what is left of this span in front of the later one."""
         return Span(self.start, later.start)

@@ -15,8 +15,11 @@ from gateway.topics.records import Record
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """`at`: when it was told, in microseconds. `again`: where the frame stood, if it had been put in again.
-    `truncated_bytes`: how many of the frame's bytes are missing from `frame`."""
+    """One record of `rejected`.
+
+    `at` is when it was written, in microseconds. `again` is where the frame stood, if it had been put in again.
+    `truncated_bytes` is how many of the frame's bytes are missing from `frame`.
+    """
 
     event_id: str
     reason: str
@@ -35,7 +38,7 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Empty: any."""
+    """Selects rejections. An empty field matches any."""
 
     event_ids: frozenset[str] = frozenset()
     reasons: frozenset[str] = frozenset()
@@ -54,7 +57,7 @@ class Filter:
 
 
 def rejections(history: History, chosen: Filter, start: int | None, end: int | None) -> Iterator[Rejection]:
-    """The newest first. Times in microseconds; None is no bound."""
+    """Yields the rejections, the newest first. Times are in microseconds; None is no bound."""
     spans = history.between("rejected", start, end)
     told = map(rejection, history.newest_first("rejected", spans))
     return (one for one in told if chosen.takes(one))

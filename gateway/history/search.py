@@ -1,4 +1,4 @@
-"""When to stop looking: what the router writes about a frame stands before what it writes about later ones.
+"""Decides when to stop looking: what the router writes about a frame stands before what it writes about later ones.
 
 All frames of a raw partition leave the router in their order. So in each partition of a topic, once something about a
 later frame of the same raw partition has come, nothing more about this one will, but for the little by which writes of
@@ -15,12 +15,14 @@ from gateway.history.topics import Scan
 from gateway.topics.records import Record
 
 OVERTAKEN_US = 1_000_000
-"""By no more than this."""
+"""The largest time by which records of one batch overtake each other."""
 
 
 class Told(NamedTuple):
-    """What a record is about, and where the frame stands that it was written for. Both differ for a frame that was put
-    in again: it keeps the name of its first time. No place: this record stands in no order.
+    """Says which frame a record is about, and where the frame stands that it was written for.
+
+    Both differ for a frame that was put in again: it keeps the name of its first time. A record without a position
+    stands in no order.
     """
 
     name: str
@@ -35,7 +37,10 @@ class Passed:
         self._passed_at: dict[int, int] = {}
 
     def is_over(self, record: Record, position: Position | None) -> bool:
-        """`position`: of the raw frame that the record is about, if it is about one."""
+        """Returns True if the search may stop at this record.
+
+        `position` is that of the raw frame that the record is about, if it is about one.
+        """
         if position is not None and position.partition == self._wanted[0]:
             if (position.partition, position.offset, position.index) > self._wanted:
                 self._passed_at.setdefault(record.partition, record.logged_at)
@@ -44,8 +49,9 @@ class Passed:
 
 
 def about(scan: Scan, place: Position, name: str, told: Callable[[Record], Iterable[Told]]) -> Iterator[Record]:
-    """The records about an event (or a place) of this name that were written when the frame at `place` was routed;
-    stops in each partition when that has been passed.
+    """Yields the records about an event, or a place, that were written when the frame at `place` was routed.
+
+    It stops in each partition when that has been passed.
 
     told: what a record is about, in the order of its frames, where it holds several.
     """

@@ -21,14 +21,14 @@ SILENCE_SECONDS = 30.0
 POLL_MILLISECONDS = 500
 RECORDS_PER_POLL = 2_000
 PARTITION_FETCH_BYTES = 4 * 1024 * 1024
-"""Of one partition at a time: a long stretch in few round trips."""
+"""Fetched of one partition at a time: a long range in few round trips."""
 
 Spans = Mapping[int, Span]
-"""By partition."""
+"""Spans by partition."""
 
 
 class History:
-    """One scan at a time, for they share a consumer.
+    """Reads the topics as they are. There is one scan at a time, because all scans share a consumer.
 
     Raises SetupError where Kafka does not answer, or has no such topic.
     """
@@ -54,14 +54,14 @@ class History:
     # -- where ---------------------------------------------------------------------------------------------------
 
     def bounds(self, name: TopicName) -> dict[int, Span]:
-        """All that the topic still has."""
+        """Returns the spans of everything that the topic still has."""
         partitions = self._partitions(name)
         starts = self._consumer.beginning_offsets(partitions)
         ends = self._consumer.end_offsets(partitions)
         return {one.partition: Span(starts[one], ends[one]) for one in partitions}
 
     def between(self, name: TopicName, from_us: int | None, to_us: int | None) -> dict[int, Span]:
-        """Records written in this time, by the index that Kafka keeps; None is no bound."""
+        """Returns the spans of records written in this time, by Kafka's index; None is no bound."""
         bounds = self.bounds(name)
         starts = {} if from_us is None else self._since(name, from_us)
         ends = {} if to_us is None else self._since(name, to_us)
@@ -85,7 +85,7 @@ class History:
     # -- what ----------------------------------------------------------------------------------------------------
 
     def record(self, name: TopicName, partition: int, offset: int) -> Record | None:
-        """The record at a place; None where the topic no longer has it, or not yet."""
+        """Returns the record at a position; None if the topic no longer has it, or not yet."""
         if partition not in (bounds := self.bounds(name)):
             return None
         span = bounds[partition]
@@ -97,7 +97,7 @@ class History:
         return Scan(self._consumer, self._config.topic(name), spans)
 
     def newest_first(self, name: TopicName, spans: Spans, *, step: int = 2_000) -> Iterator[Record]:
-        """Records from the end on, in order of time, a stretch of each partition after the other."""
+        """Yields records from the end on, in order of time, a stretch of each partition after the other."""
         left = dict(spans)
         waiting: list[Record] = []
         while any(span.size for span in left.values()):
@@ -110,7 +110,7 @@ class History:
 
 
 def _oldest(records: list[Record], unfinished: set[int]) -> int:
-    """From this time on nothing is missing: no partition of which more is left has been read so far back."""
+    """Returns the time from which nothing is missing: no unfinished partition has been read so far back."""
     first: dict[int, int] = {}
     for record in records:
         if record.partition in unfinished:
@@ -161,7 +161,7 @@ class Scan:
             yield record
 
     def _leave_what_is_read(self) -> None:
-        """By position, not by record: compaction and transactions leave offsets without one."""
+        """Leaves partitions by position, not by record: compaction and transactions leave offsets without one."""
         for one in [one for one, span in self._left.items() if self._consumer.position(one) >= span.end]:
             self._done(one)
 

@@ -1,4 +1,4 @@
-"""One frame's whole way, from the topics alone: each of them is searched only around the time it passed there."""
+"""Traces one frame through the topics alone. Each topic is searched only around the time the frame passed it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ENDED_SECONDS = 120
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """To one receiver; `outcome` is None until it is known."""
+    """One receiver that the frame was sent to. `outcome` is None until it is known."""
 
     destination: str
     part: int
@@ -83,7 +83,7 @@ class _Search:
         return None, 0
 
     def refusals(self) -> Iterator[Rejection]:
-        """By the router. What an edge could not deliver is told by its outcome."""
+        """Yields the router's refusals. What an edge could not deliver has an outcome."""
         yield from map(rejection, about(self._around("rejected"), self._place, self._place.event_id, _refusal_told))
 
     def sent(self, edge_prefix: str) -> Iterator[Sent]:
@@ -124,7 +124,7 @@ def _events_told(record: Record) -> Iterator[Told]:
 
 
 def _refusal_told(record: Record) -> Iterator[Told]:
-    """By the place where the frame stood then. Edges, who name none of theirs, write when they know: in no order."""
+    """Yields the position where the frame stood then. Edges name none, and write when they know: in no order."""
     place = record.header("again") or record.header("event_id")
     if record.header("stage") != Stage.DELIVER or record.header("edge"):
         yield Told(place, _position(place))

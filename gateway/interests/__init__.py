@@ -1,4 +1,4 @@
-"""Who wants what: the changes that ride in the log, the table they make, and the match of an event against it."""
+"""The interests of peers: the changes that ride in the log, the table they make, and the match of an event."""
 
 from gateway.interests.changes import Change, EndSession, NewEpoch, Put, Remove, Renew, SetFacts, from_bytes, to_bytes
 from gateway.interests.interest import FramePosition, Interest, InterestKey, Verb

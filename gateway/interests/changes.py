@@ -1,4 +1,4 @@
-"""What can happen to the interests. A change rides in every raw partition as bytes (`to_bytes`, `from_bytes`)."""
+"""The changes of interests. A change rides in every raw partition as bytes (`to_bytes`, `from_bytes`)."""
 
 from __future__ import annotations
 

@@ -19,15 +19,17 @@ MAX_CACHED_REFERENCES = 2_000_000
 """The cache's bound in references to interests (16 MB of pointers), not in subjects: one subject may have ten thousand
 subscribers, and another none. When it is full all of it goes: the tries refill it in microseconds a subject."""
 SUBJECT_REFERENCES = 32
-"""What a cached subject costs beside its references, in the same measure (its text, two dict entries, the answer)."""
+"""The cost of a cached subject beside its references, in the same measure (its text, two dict entries, the answer)."""
 
 _WILD = frozenset({"*", ">"})
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Everyone who fits a subject and is alive at a time from `since` on, before `until`: `plain` has each subscriber
-    once; `groups` the members of each, each once."""
+    """The subscribers whose interests fit a subject and hold at a time from `since` on, before `until`.
+
+    `plain` has each subscriber once; `groups` has the members of each group, each once.
+    """
 
     plain: tuple[Interest, ...]
     groups: tuple[tuple[Interest, ...], ...]
@@ -110,7 +112,7 @@ class Index:
         return node.here
 
     def remove(self, interest: Interest) -> None:
-        """Branches that have become empty go, so that a long life of changing patterns holds no memory."""
+        """Removes an interest. Branches that become empty go, so that changing patterns do not use up memory."""
         parts = tokens(interest.pattern)
         path: list[_Node] = [self._root]
         end: _Node | _Leaf = self._root
@@ -141,7 +143,8 @@ class Index:
         return now
 
     def below(self, prefix: str) -> Iterator[Interest]:
-        """Those whose pattern fits some subject that begins with all of the prefix's tokens and has more."""
+        """Yields the interests whose pattern fits some subject that begins with all of the prefix's tokens and has
+        more."""
         nodes, parts = [self._root], tokens(prefix)
         for depth, part in enumerate(parts, 1):
             for node in nodes:
@@ -247,10 +250,10 @@ def _arrange(interests: list[Interest], at_us: int) -> Found:
 
 
 def _in_order(members: dict[str, Interest]) -> tuple[Interest, ...]:
-    """By subscriber: not by who came first, which differs between two copies of one table."""
+    """Returns the members by subscriber, and not by who came first: that differs between two copies of one table."""
     return tuple(members[subscriber] for subscriber in sorted(members))
 
 
 def _preference(interest: Interest) -> tuple[bool, int, str]:
-    """Of a subscriber's overlapping interests the one that lives longest stands for all."""
+    """Orders a subscriber's overlapping interests: the one that lives longest stands for all."""
     return interest.expires_at is None, interest.expires_at or 0, interest.pattern

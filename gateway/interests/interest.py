@@ -1,4 +1,4 @@
-"""One interest: who wants what, where to send it, and how to encode it. Also the record of the compacted topic."""
+"""One interest: its subscriber, where to send events, and how to encode them. Also the compacted topic's record."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Verb(StrEnum):
 
 
 class InterestKey(NamedTuple):
-    """What makes two interests the same one; as bytes, the key of its record in the compacted topic.
+    """The identity of an interest; as bytes, the key of its record in the compacted topic.
 
     >>> InterestKey.from_bytes(InterestKey("edge-0.1.7", Verb.SERVE, "", "sum").to_bytes()).pattern
     'sum'
@@ -32,7 +32,7 @@ class InterestKey(NamedTuple):
     pattern: str
 
     def to_bytes(self) -> bytes:
-        """A JSON list: a pattern may hold any character, so no separator would be safe."""
+        """Returns a JSON list: a pattern may hold any character, so no separator would be safe."""
         return json.dumps(self, ensure_ascii=False, separators=(",", ":")).encode()
 
     @classmethod
@@ -43,7 +43,9 @@ class InterestKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interest:
-    """`subscriber` is a session's id or a node that outlives its sessions (`emm:<uuid>`).
+    """One interest in subjects that match a pattern.
+
+    `subscriber` is a session's id or a node that outlives its sessions (`emm:<uuid>`).
 
     A destination is a session (`edge`, `epoch`, `session`) or, for datagrams, an `address` behind an edge's listener.
     `expires_at` (µs since the epoch) ends a lease: compared with the receive time of the event, never with a clock, so
@@ -87,7 +89,7 @@ class Interest:
 
 
 def interest_fields(interest: Interest) -> dict[str, Any]:
-    """Returns the fields as JSON takes them. (`asdict` copies deeply, and a read-only mapping cannot be copied.)"""
+    """Returns the fields as JSON takes them. `asdict` would copy deeply, and a read-only mapping cannot be copied."""
     values = {entry.name: getattr(interest, entry.name) for entry in fields(interest)} | {"facts": dict(interest.facts)}
     if interest.kept_until is None:
         del values["kept_until"]  # an older build does not know it

@@ -13,17 +13,17 @@ EPOCH, PROBE = "epoch", "probe"
 
 
 def epoch_record(edge: str, epoch: int) -> tuple[bytes, bytes]:
-    """Key and value of an edge's epoch."""
+    """Returns key and value of an edge's epoch."""
     return json.dumps([EPOCH, edge]).encode(), json.dumps(epoch).encode()
 
 
 def probe_record(partition: int, token: str, received_at: int) -> tuple[bytes, bytes]:
-    """Key and value of the last probe of a partition. What was received before it has been written before it."""
+    """Returns key and value of a partition's last probe. What was received before it has been written before it."""
     return json.dumps([PROBE, partition]).encode(), json.dumps({"token": token, "at": received_at}).encode()
 
 
 def read_probe(key: bytes, value: bytes | None) -> str | None:
-    """The token of a probe's record; None for any other."""
+    """Returns the token of a probe's record; None for any other record."""
     return str(json.loads(value)["token"]) if value is not None and json.loads(key)[0] == PROBE else None
 
 

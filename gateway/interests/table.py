@@ -32,7 +32,8 @@ comes back for as long as the log takes to repeat its end too."""
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What a change did: what was put (new or changed) and what was removed. False if it did nothing."""
+    """The effect of a change: what was put (new or changed) and what was removed. It is false if the change did
+    nothing."""
 
     put: tuple[Interest, ...] = ()
     removed: tuple[Interest, ...] = ()
@@ -48,8 +49,9 @@ May = Callable[[Interest, str], bool]
 
 @dataclass(slots=True)
 class Matched:
-    """Who gets an event: every plain subscriber, and one chosen member of each group that does not get it anyway.
-    Not to be changed once made.
+    """The receivers of an event, not to be changed once made.
+
+    They are every plain subscriber, and one chosen member of each group that does not get the event anyway.
 
     `plain` is one and the same tuple for as long as nothing changes and no lease ends: what is derived from it may be
     kept.
@@ -99,7 +101,10 @@ class InterestTable:
     # -- matching ------------------------------------------------------------------------------------------------
 
     def match(self, subject: str, verb: Verb, at_us: int, event_id: str, may: May = lambda *_: True) -> Matched:
-        """Of those that are plain, nobody is left out: what each may get is for the caller to say, who can keep it."""
+        """Returns the receivers of an event. The members of groups are filtered by `may` here.
+
+        `plain` is not filtered by permissions: the caller must filter it, and may cache the result.
+        """
         found = self.find(subject, verb, at_us)
         if not found.groups:
             return Matched(found.plain, ())
@@ -115,20 +120,25 @@ class InterestTable:
         return self._indexes[verb].find(subject, at_us)
 
     def servers(self, subject: str, at_us: int) -> tuple[Interest, ...]:
-        """Each server of the subject once: whom a cancel goes to, also those that may not be asked any more, for they
-        may have been."""
+        """Returns each server of the subject once, for a cancel.
+
+        These include servers that may not be asked any more, because they may have been asked before.
+        """
         found = self._indexes[Verb.SERVE].find(subject, at_us)
         servers = {one.subscriber: one for members in (*found.groups, found.plain) for one in members}
         return tuple(servers.values())
 
     def server(self, subject: str, request_id: str, at_us: int, may: May = lambda *_: True) -> Interest | None:
-        """The one server of a request: the same one for a retry, as long as it is there. A node without a session may
-        say that it serves, and could not answer: it takes no request from those who can."""
+        """Returns the one server of a request: the same one for a retry, as long as it is there.
+
+        A node without a session may say that it serves, and could not answer. It takes no request from a server that
+        can.
+        """
         servers = tuple(one for one in self.servers(subject, at_us) if one.session)
         return choose_able(servers, request_id, subject, may) if servers else None
 
     def component_has_servers(self, prefix: str, at_us: int) -> bool:
-        """Someone serves subjects that begin with these tokens and go on."""
+        """Returns True if anybody serves subjects that begin with these tokens and go on."""
         return any(interest.alive_at(at_us) for interest in self._indexes[Verb.SERVE].below(prefix))
 
     # -- changing ------------------------------------------------------------------------------------------------
@@ -155,7 +165,7 @@ class InterestTable:
                 return self._begin_epoch(change)
 
     def forget_leases(self, over_at: int) -> None:
-        """Those that were over at this time go. They match nothing later anyway: this only frees their memory."""
+        """Forgets the leases that were over at this time. They match nothing any more: this only frees their memory."""
         self._remove_all([lease for lease in self._leases.values() if not lease.alive_at(over_at)])
 
     def _put(self, interest: Interest) -> Applied:
@@ -233,7 +243,7 @@ class InterestTable:
 
 
 def choose(members: tuple[Interest, ...], name: str) -> Interest:
-    """One member by rendezvous hash: when a member goes, only what was its own goes to others.
+    """Chooses one member by rendezvous hash: when a member goes, only what was its own goes to others.
 
     A CRC would not do: it is linear, so the order of members would depend on the name's bits and not be fair.
     """
@@ -241,8 +251,11 @@ def choose(members: tuple[Interest, ...], name: str) -> Interest:
 
 
 def choose_able(members: tuple[Interest, ...], name: str, subject: str, may: May) -> Interest | None:
-    """The one that is chosen among those that may get the subject: it is never lost to all for one that may not. Who
-    is chosen among all is so among fewer, so the others are asked only if it may not."""
+    """Returns the chosen one of the members that may get the subject, so no member's lack of permission loses it for
+    all.
+
+    The member chosen among all is also the choice among fewer, so the others are asked only if it may not.
+    """
     one = choose(members, name)
     if may(one, subject):
         return one

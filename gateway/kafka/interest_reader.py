@@ -28,7 +28,7 @@ PROGRESS_SECONDS = 30.0
 POLL_MILLISECONDS = 500
 RECORDS_PER_POLL = 10_000
 FETCH_BYTES = 8 * 2**20
-"""Of a partition at a time, so that a long topic takes few round trips."""
+"""Fetched of a partition at a time, so that a long topic takes few round trips."""
 
 InterestRecord = tuple[bytes, bytes | None]
 """Key and value of a record; no value is the end of what the key names."""

@@ -1,4 +1,4 @@
-"""What `/metrics` of a part says, as samples: of another part from its text, of our own without one."""
+"""Reads `/metrics` as samples: of another part from its text, of our own without one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Sample(NamedTuple):
 
 
 def read_samples(exposition: str) -> list[Sample]:
-    """Of the mesh's own families.
+    """Returns the samples of the mesh's own families.
 
     >>> read_samples('meshgate_x_total{a="b"} 3.0\\npython_info{} 1.0\\n')
     [Sample(name='meshgate_x_total', labels={'a': 'b'}, value=3.0)]
@@ -27,6 +27,6 @@ def read_samples(exposition: str) -> list[Sample]:
 
 
 def samples_in(registry: CollectorRegistry) -> list[Sample]:
-    """Our own: to write them as text and read that again would take ten times as long from the loop beside us."""
+    """Returns our own samples. Writing them as text and reading that again would take ten times as long."""
     families = registry.collect()
     return [Sample(one.name, one.labels, one.value) for family in families for one in family.samples]

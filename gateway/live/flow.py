@@ -1,4 +1,4 @@
-"""What flows now: rates, latencies and lags between two looks at the parts' metrics. Pure.
+"""Computes what flows now: rates, latencies and lags between two looks at the parts' metrics. Pure.
 
 A part that was started anew counts from zero again: what it counts then is what has happened since, as Prometheus takes
 it. A part that was away for a look has no rate until it has been seen twice.
@@ -26,7 +26,8 @@ Test = Callable[[Mapping[str, str]], bool]
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What the parts said at one moment, by their names; None where one did not answer, `missing` says why."""
+    """The metrics of the parts at one moment, by their names. A part that did not answer has None; `missing` says
+    why."""
 
     at: float
     parts: Mapping[str, Samples | None]
@@ -38,7 +39,7 @@ def samples_of(samples: Iterable[Sample]) -> Samples:
 
 
 class Change(NamedTuple):
-    """Of one series: its value, and by how much it has grown since the look before, None where that is not known."""
+    """The change of one series: its value, and its growth since the look before; None if that is not known."""
 
     name: str
     labels: Mapping[str, str]
@@ -47,7 +48,7 @@ class Change(NamedTuple):
 
 
 class Rate(NamedTuple):
-    """`per_second` is None where there is no look before to compare with."""
+    """A rate of growth. `per_second` is None if there is no look before to compare with."""
 
     per_second: float | None
     total: float
@@ -57,7 +58,7 @@ class Rate(NamedTuple):
 
 
 class Latency(NamedTuple):
-    """In seconds, of what was measured between the looks; None where nothing was."""
+    """The latencies, in seconds, measured between the looks; None if nothing was measured."""
 
     p50: float | None = None
     p99: float | None = None
@@ -75,7 +76,7 @@ def _any(_: Mapping[str, str]) -> bool:
 
 
 class Changes:
-    """Between two looks."""
+    """The changes of all series between two looks."""
 
     def __init__(self, before: Look | None, after: Look) -> None:
         self.seconds = after.at - before.at if before is not None else 0.0
@@ -90,7 +91,11 @@ class Changes:
         return (one for one in self._all.get(name, ()) if fits(one.labels))
 
     def rate(self, name: str, fits: Test = _any, *, beside: str = "") -> Rate:
-        """`beside`: what the same parts tell from their start on. Where this has no series yet, it has not happened."""
+        """Returns the sum of the rates of these series.
+
+        `beside` names what the same parts report from their start on. If that is there and this has no series yet, it
+        has not happened.
+        """
         found = self._rate(list(self.of(name, fits)))
         if found.per_second is None and beside and self.rate(beside, fits).per_second is not None:
             return Rate(0.0, found.total)
@@ -102,7 +107,7 @@ class Changes:
         return Rate(per_second, sum(one.value for one in changes))
 
     def rates(self, names: Iterable[str], label: str, fits: Test = _any) -> dict[str, Rate]:
-        """By the values of a label; what was never counted is left out."""
+        """Returns the rates by the values of a label. Values that were never counted are left out."""
         by_value: dict[str, list[Change]] = {}
         for name in names:
             for one in self.of(name, fits):
@@ -111,7 +116,7 @@ class Changes:
         return {value: self._rate(changes) for value, changes in by_value.items()}
 
     def now(self, name: str, fits: Test = _any) -> float | None:
-        """A state, summed; None where nobody tells it."""
+        """Returns a state, summed; None if no part reports it."""
         values = [one.value for one in self.of(name, fits)]
         return sum(values) if values else None
 
@@ -131,8 +136,9 @@ def _growth(before: float, after: float) -> float:
 
 
 def quantile(cumulative: Sequence[tuple[float, float]], share: float) -> float | None:
-    """From a histogram's cumulative buckets, as Prometheus does: even within a bucket, and the last bound for what is
-    beyond.
+    """Returns a quantile from a histogram's cumulative buckets, as Prometheus computes it.
+
+    Values are spread evenly within a bucket. Beyond the last bound, that bound is returned.
 
     >>> quantile([(0.1, 5.0), (0.2, 10.0), (float("inf"), 10.0)], 0.5)
     0.1
@@ -155,7 +161,7 @@ def quantile(cumulative: Sequence[tuple[float, float]], share: float) -> float |
 
 
 def flow(before: Look | None, after: Look) -> dict[str, Any]:
-    """One document, the same for people, programs and the page."""
+    """Returns one document, the same for people, programs and the page."""
     changes = Changes(before, after)
     return {
         "seconds": round(changes.seconds, 3),
@@ -232,7 +238,7 @@ def _listener(changes: Changes, edge: str, listener: str, protocol: str) -> dict
 
 
 def _pairs(changes: Changes) -> list[dict[str, Any]]:
-    """From which protocol to which, the busiest first: how long from receipt at an edge to delivery."""
+    """Returns the latency from receipt to delivery for each pair of protocols, the busiest first."""
     pairs = dict.fromkeys(
         (one.labels["from"], one.labels["to"]) for one in changes.of("end_to_end_duration_seconds_count")
     )
@@ -250,7 +256,7 @@ def _pair(changes: Changes, origin: str, to: str) -> dict[str, Any]:
 
 
 def _lag(changes: Changes, now: float) -> dict[str, float | None]:
-    """What waits, and where."""
+    """Returns what waits, and where."""
     committed = changes.latest("last_commit_timestamp_seconds")
     return {
         "raw_records": changes.now("source_lag_records"),
@@ -265,7 +271,7 @@ def _lag(changes: Changes, now: float) -> dict[str, float | None]:
 
 
 def _rejected(changes: Changes) -> list[dict[str, Any]]:
-    """At the edges and in the router together, by reason: what is refused most now first."""
+    """Returns the refusals at the edges and in the router together, by reason: the most frequent first."""
     edges = changes.rates(["rejected_frames_total"], "reason")
     router = changes.rates(["frames_total"], "reason", lambda labels: labels["outcome"] == "rejected")
     rows = [

@@ -26,7 +26,11 @@ SHOWN_INTERESTS = 100
 
 
 class Following(KafkaThread):
-    """`shown`: the first of those that stand. `count`: of all that were read. `is_whole`: nothing was left out."""
+    """Follows the interests.
+
+    `shown` are the first of those that hold. `count` counts all that were read. `is_whole` means that nothing was left
+    out.
+    """
 
     consumer_settings: ClassVar = {"max_poll_records": RECORDS_PER_POLL, "auto_offset_reset": "earliest"}
 

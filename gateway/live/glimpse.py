@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from kafka import KafkaConsumer, TopicPartition
 
 RECORDS_PER_LOOK = 200
-"""Of a topic, over its partitions."""
+"""The most records of a topic, over its partitions."""
 PACKED_RECORDS_PER_LOOK = 10
-"""Where a record holds hundreds of frames."""
+"""The most records if a record holds hundreds of frames."""
 PACKED: frozenset[TopicName] = frozenset({"raw", "egress"})
 RECORDS_BEFORE = 25
-"""Of each partition: so that there is something to see at once."""
+"""The last records of each partition, so that there is something to see at once."""
 FETCH_BYTES = 64 * 1024
-"""Of a partition at a time."""
+"""Fetched of a partition at a time."""
 LOOK_SECONDS = 1.0
 """The longest that a look waits for what the broker says it has."""
 POLL_MILLISECONDS = 100
@@ -36,7 +36,7 @@ BOOTSTRAP_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What one look brought. `skipped`: records that passed and were not looked at."""
+    """The records that one look brought. `skipped` counts the records that passed unread."""
 
     records: Mapping[TopicName, list[Record]] = field(default_factory=dict)
     skipped: Mapping[TopicName, int] = field(default_factory=dict)
@@ -60,7 +60,10 @@ def consumer_of(config: Config, **settings: Any) -> Iterator[KafkaConsumer]:
 
 
 class Glimpse:
-    """`consumer`: from `consumer_of`. The first look at a topic brings the last few records of before."""
+    """Looks at topics now and then, with a consumer from `consumer_of`.
+
+    The first look at a topic brings the last few records of before.
+    """
 
     def __init__(self, config: Config, consumer: KafkaConsumer) -> None:
         self._config = config
@@ -68,7 +71,7 @@ class Glimpse:
         self._names: dict[TopicPartition, TopicName] = {}
 
     def watch(self, names: frozenset[TopicName]) -> None:
-        """These from now on; what was watched before goes on where it is."""
+        """Watches these topics from now on. What was watched before goes on where it is."""
         wanted = {one: name for name in sorted(names) for one in self._partitions(name)}
         if wanted.keys() == self._names.keys():
             return

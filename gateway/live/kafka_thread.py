@@ -18,7 +18,7 @@ STOP_SECONDS = 1.0
 
 
 class KafkaThread(ABC):
-    """`start`, then `stop` once. `trouble` says why nothing is read, while nothing is."""
+    """Reads Kafka in a thread. Call `start`, then `stop` once. `trouble` says why nothing is read, while nothing is."""
 
     consumer_settings: ClassVar[dict[str, Any]] = {}
 
@@ -32,13 +32,13 @@ class KafkaThread(ABC):
         self._thread.start()
 
     def stop(self) -> None:
-        """A thread that waits for Kafka is left to end by itself."""
+        """Asks the thread to end. One that waits for Kafka is left to end by itself."""
         self.stopping.set()
         self._thread.join(STOP_SECONDS)
 
     @abstractmethod
     def read(self, consumer: KafkaConsumer) -> None:
-        """Until `stopping` is set; begins anew after each trouble."""
+        """Reads until `stopping` is set, and begins again after each trouble."""
 
     def _run(self) -> None:
         while not self.stopping.is_set():

@@ -13,7 +13,7 @@ from gateway.live.flow import Look, Samples, flow, samples_of
 from gateway.live.parts import Part
 
 Tell = Callable[[], Iterable[Sample]]
-"""What a part's metrics say now. Raises SetupError."""
+"""Returns what a part's metrics say now. Raises SetupError."""
 
 
 def telling(part: Part) -> Tell:
@@ -21,7 +21,10 @@ def telling(part: Part) -> Tell:
 
 
 class Looking:
-    """`tell`: by the part's name. A part that does not answer is missing from one look, and may be in the next."""
+    """Looks at the metrics of all parts, by the part's name.
+
+    A part that does not answer is missing from one look, and may be in the next.
+    """
 
     def __init__(self, tell: Mapping[str, Tell]) -> None:
         self._tell = dict(tell)
@@ -29,7 +32,8 @@ class Looking:
         self._route: dict[str, float | None] | None = None
 
     def look(self) -> dict[str, Any]:
-        """What has flowed since the look before (see `flow`); with all parts asked at once, for one may be slow."""
+        """Returns what has flowed since the look before (see `flow`). All parts are asked at once, because one may be
+        slow."""
         with ThreadPoolExecutor(max_workers=len(self._tell) or 1) as asking:
             told = dict(zip(self._tell, asking.map(_ask, self._tell.values()), strict=True))
         parts = {name: None if isinstance(one, str) else one for name, one in told.items()}
@@ -48,7 +52,7 @@ class Looking:
 
 
 def _ask(tell: Tell) -> Samples | str:
-    """What it said, or why it said nothing."""
+    """Returns what the part said, or why it said nothing."""
     try:
         return samples_of(tell())
     except (SetupError, ValueError) as silent:

@@ -55,8 +55,11 @@ Away = Callable[[], list[dict[str, Any]]]
 
 
 class LivePage:
-    """`tell`: this edge's own metrics. `sessions`: what is shown of those that stand. `away`: links and listeners whose
-    other side is not there. May be asked from any thread."""
+    """Serves the live page. May be called from any thread.
+
+    `tell` returns this edge's own metrics. `sessions` returns what is shown of those that are open. `away` returns the
+    links and listeners whose other side is not there.
+    """
 
     def __init__(self, config: Callable[[], Config], tell: Tell, sessions: Sessions, away: Away) -> None:
         self._config, self._tell, self._sessions, self._away = config, tell, sessions, away
@@ -64,7 +67,7 @@ class LivePage:
         self._viewing: Viewing | None = None
 
     def pages(self) -> dict[str, Page]:
-        """All of them read: there is nothing here that changes the mesh."""
+        """Returns the pages. All of them only read: nothing here changes the mesh."""
         static = {"/": "live.html", "/live.css": "live.css", "/live.js": "live.js"}
         return {
             **{path: _static(name) for path, name in static.items()},
@@ -107,7 +110,7 @@ class LivePage:
 
 
 class Viewing:
-    """From the first look of somebody until nobody looks any more."""
+    """Runs what viewers need, from somebody's first look until nobody looks any more."""
 
     def __init__(self, config: Config, tell: Tell) -> None:
         self._asked_at: dict[TopicName | None, float] = {}
@@ -161,7 +164,7 @@ class Viewing:
 
 
 def _row(row: Row) -> dict[str, Any]:
-    """What of it is text can be read and searched for; and no more than a line can show."""
+    """Returns a row whose text can be read and searched for, and no more than a line can show."""
     data = UNSHOWN.sub("·", row.data[: 4 * SHOWN_CHARACTERS].decode(errors="backslashreplace"))
     return {
         "id": row.id,

@@ -18,7 +18,11 @@ ANSWER_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """`name`: what it is to people. `setting`: what says where it is. Asking raises SetupError where it cannot tell."""
+    """One part of the mesh and its management address.
+
+    `name` is its name for people. `setting` names the setting of its address. Asking raises SetupError if the part
+    cannot be reached.
+    """
 
     name: str
     setting: str
@@ -37,7 +41,7 @@ class Part:
         return self._found(path).decode()
 
     def post(self, path: str) -> tuple[int, Any]:
-        """Status and answer: what it refuses is for the caller to tell."""
+        """Posts a command. Returns status and answer; the caller reports a refusal."""
         status, body = self._ask("POST", path)
         return status, json.loads(body)
 
@@ -66,7 +70,7 @@ class Part:
 
 
 def edge_parts(config: Config, given: tuple[HostPort, ...] = ()) -> list[Part]:
-    """The edges at the addresses given; else the one of the configuration."""
+    """Returns the edges at the addresses given, or else the one of the configuration."""
     if given:
         return [Part("an edge", "--edge", address.reachable) for address in given]
     return [Part("the edge", "edge.management", config.edge.management.reachable)]

@@ -1,4 +1,4 @@
-"""Who is connected, over all edges that were asked."""
+"""Lists who is connected, over all edges that were asked."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from gateway.event import SECOND_US
 from gateway.live.parts import Part
 
 Peer = dict[str, Any]
-"""As `/peers` tells it, with the edge that it is connected to, and times as everywhere else."""
+"""A peer as `/peers` shows it, with the edge that it is connected to, and times as everywhere else."""
 
 
 def connected(edges: Iterable[Part], session: str = "") -> list[Peer]:
-    """All, or the one with this session; by edge, then in the order in which they came."""
+    """Returns all peers, or the one with this session; by edge, then in the order in which they came."""
     path = f"/peers?session={quote(session)}" if session else "/peers"
     return [_peer(told) for edge in edges for told in edge.json(path)]
 
@@ -42,7 +42,8 @@ def _peer(told: dict[str, Any]) -> Peer:
 
 
 def edge_of(session: str) -> str:
-    """
+    """Returns the edge in a session's id.
+
     >>> edge_of("edge-0.19a1f.7")
     'edge-0'
     """
@@ -50,7 +51,7 @@ def edge_of(session: str) -> str:
 
 
 def is_anonymous(node: str) -> bool:
-    """Nothing has proven who it is: its name is made of its session's.
+    """Returns True if nothing has proven who the node is: its name is made of its session's.
 
     >>> is_anonymous("anon:edge-0:edge-0.19a1f.7"), is_anonymous("cn:plant-1")
     (True, False)

@@ -24,12 +24,15 @@ from gateway.topics.records import Record
 
 BYTES_PER_LINE = 16
 SHOWN_CHARACTERS = 160
-"""Of a body, in a line of text."""
+"""The characters of a body that a line of text shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """`at`: microseconds. `data`: the frame, or an event's body. `more`: what only this place knows."""
+    """One row of a topic.
+
+    `at` is in microseconds. `data` is the frame, or an event's body. `more` is what only this topic knows.
+    """
 
     id: str
     at: int
@@ -43,7 +46,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """What is left empty lets everything pass. `subject` is a pattern."""
+    """Selects rows. An empty field lets everything pass. `subject` is a pattern."""
 
     protocol: str = ""
     node: str = ""
@@ -80,7 +83,7 @@ def raw_rows(record: Record) -> Iterator[Row]:
 
 
 def _claimed_node(frame: RawFrame) -> str:
-    """What a datagram says of itself; nobody has judged it yet."""
+    """Returns what a datagram says of itself; nobody has judged it yet."""
     spec = protocols().get(frame.source.protocol)
     return "" if spec is None else spec.claimed_node(frame.data)
 
@@ -168,11 +171,11 @@ FILTERS = {
     "rejected": frozenset({"protocol", "node", "reason"}),
     "egress": frozenset({"protocol", "subject"}),
 }
-"""What a row of each place can be chosen by; what it has not got fits no filter."""
+"""The fields by which a topic's rows can be chosen. A row without the field fits no filter."""
 
 
 def rows_of(at: str, record: Record, chosen: Filter) -> Iterator[Row]:
-    """The rows of a record that pass; a record that cannot be read is a row with the reason."""
+    """Yields the rows of a record that pass. A record that cannot be read is a row with the reason."""
     try:
         rows: Iterable[Row] = list(ROWS[at](record))
     except (Rejected, KeyError, ValueError) as wrong:
@@ -205,7 +208,7 @@ def _data(data: bytes) -> dict[str, Any]:
 
 
 def as_text(row: Row) -> str:
-    """One line: when, which, what, and as much of it as a line takes."""
+    """Returns the row as one line: when, which, what, and as much of it as a line takes."""
     more = row.more
     named = [row.protocol, row.node, row.reason, row.subject, more.get("kind"), more.get("detail"), _receivers(more)]
     body = row.data[: 2 * SHOWN_CHARACTERS].decode(errors="backslashreplace")
@@ -221,14 +224,15 @@ def _receivers(more: Mapping[str, Any]) -> str:
 
 
 def as_hex(row: Row) -> str:
-    """The line without its body, and the bytes below it."""
+    """Returns the line without its body, and the bytes below it."""
     head = as_text(Row(row.id, row.at, row.protocol, row.node, row.subject, row.reason, b"", row.more))
     head = head.removesuffix("  0B") + f"  {len(row.data)}B"
     return "\n".join([head, *hex_lines(row.data)])
 
 
 def hex_lines(data: bytes) -> Iterator[str]:
-    """
+    """Yields the lines of a hex dump.
+
     >>> print(*hex_lines(b"hello \\x00 world, hello"), sep="\\n")
     00000000  68 65 6c 6c 6f 20 00 20  77 6f 72 6c 64 2c 20 68  |hello . world, h|
     00000010  65 6c 6c 6f                                       |ello|

@@ -1,4 +1,4 @@
-"""Who wants what now, as the compacted topic `interests` has it."""
+"""Reads the interests that hold now from the compacted topic `interests`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def order(interest: Interest) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is left empty lets everything pass. `subject`: who would get an event of it."""
+    """Selects interests. An empty field matches all. `subject` keeps interests whose pattern matches it."""
 
     verb: str = ""
     subject: str = ""
@@ -51,7 +51,7 @@ class Wanted:
 
 
 def interest_row(interest: Interest) -> dict[str, Any]:
-    """For people and programs: without what only the router needs."""
+    """Returns an interest for people and programs, without what only the router needs."""
     return {
         "verb": interest.verb.value,
         "pattern": interest.pattern,

@@ -1,4 +1,4 @@
-"""Which subjects are the busiest, from a sample of the events."""
+"""Finds the busiest subjects from a sample of the events."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 LOOKS_KEPT = 15
-"""What was seen in the looks before that is forgotten."""
+"""The number of looks that are remembered; older ones are forgotten."""
 SUBJECTS_PER_LOOK = 2_000
 """A mesh where every event has a subject of its own must not fill our memory; a sample of them is counted."""
 
@@ -32,7 +32,8 @@ class Subjects:
         return sum(look.total() for look in self._looks)
 
     def busiest(self, most: int) -> Sequence[Busy]:
-        """
+        """Returns the subjects that were seen most often.
+
         >>> subjects = Subjects()
         >>> subjects.add(["a", "b", "a"])
         >>> subjects.add(["a"])
@@ -48,7 +49,8 @@ class Subjects:
 
 
 def told(busiest: Iterable[Busy], events_per_second: float | None) -> list[dict[str, Any]]:
-    """A sample knows shares; how many events there are in all is what the router counts."""
+    """Returns the busiest subjects as JSON. A sample knows shares; the router counts how many events there are in
+    all."""
     return [
         {**one._asdict(), "per_second": None if events_per_second is None else round(one.share * events_per_second, 2)}
         for one in busiest

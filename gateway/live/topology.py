@@ -19,12 +19,16 @@ from gateway.raw_log.frames import session_id
 
 TOPICS: tuple[TopicName, ...] = ("raw", "egress", "events", "rejected", "interests")
 SHOWN_PATTERNS = 4
-"""Of one peer; a box that names hundreds says nothing."""
+"""The patterns shown of one peer; a box that names hundreds says nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """`kind`: peer, listener, edge, topic, lane or rules. `within`: the edge it is a part of. `up`: it answers."""
+    """One node of the graph.
+
+    `kind` is peer, listener, edge, topic, lane or rules. `within` is the edge that it is a part of. `up` means that it
+    answers.
+    """
 
     id: str
     kind: str
@@ -35,7 +39,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """`both`: frames go both ways."""
+    """One arrow of the graph. `both` means that frames go both ways."""
 
     start: str
     end: str
@@ -54,7 +58,7 @@ class Graph:
 
 @dataclass(frozen=True, slots=True)
 class EdgeNow:
-    """What an edge tells of itself: its configuration (`/config`), and its sessions."""
+    """An edge's view of itself: its configuration (`/config`), and its sessions."""
 
     config: Mapping[str, Any]
     peers: Sequence[Peer]
@@ -67,7 +71,10 @@ class EdgeNow:
 def topology(
     config: Config, edges: Iterable[EdgeNow], interests: Sequence[Interest], modes: Mapping[str, str], most_peers: int
 ) -> Graph:
-    """`modes`: of the router's lanes that run, by name. `most_peers`: of a listener that are shown one by one."""
+    """Returns the graph of the mesh.
+
+    `modes` are those of the router's lanes that run, by name. `most_peers` of a listener are shown one by one.
+    """
     graph = Graph()
     for edge in edges:
         _put_edge(graph, edge, interests, most_peers)
@@ -93,7 +100,7 @@ def _put_edge(graph: Graph, edge: EdgeNow, interests: Sequence[Interest], most_p
 
 
 def _wishes(edge: str, interests: Iterable[Interest]) -> dict[str, list[Interest]]:
-    """By session."""
+    """Returns the interests by session."""
     found: dict[str, list[Interest]] = {}
     for interest in interests:
         if interest.edge == edge and interest.session:
@@ -118,7 +125,7 @@ def _put_peers(
 
 
 def _put_away(graph: Graph, listener: str, interests: Iterable[Interest], peers: Iterable[Peer]) -> None:
-    """Who wants something and has no session now: nodes behind datagrams, and those that are owed what they miss."""
+    """Adds the subscribers without a session now: nodes behind datagrams, and those that are owed what they miss."""
     here = {peer["session"] for peer in peers}
     nodes: dict[str, list[Interest]] = {}
     for interest in interests:
@@ -131,7 +138,7 @@ def _put_away(graph: Graph, listener: str, interests: Iterable[Interest], peers:
 
 
 def wanted_lines(interests: Iterable[Interest]) -> list[str]:
-    """What a peer wants, and what it serves: a line each."""
+    """Returns one line for each thing that a peer wants or serves."""
     lines = []
     for verb, word in ((Verb.SUBSCRIBE, "wants"), (Verb.SERVE, "serves")):
         patterns = sorted({one.pattern for one in interests if one.verb is verb})

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 INTERVAL_SECONDS = 1.0
 ROWS_KEPT = 100
-"""Of each topic: what a person can still read."""
+"""The rows kept of each topic: what a person can still read."""
 EVERYTHING = Filter()
 
 Names = Callable[[], frozenset[TopicName]]
 
 
 class Watching(KafkaThread):
-    """`names`: asked before each look, what is to be watched."""
+    """Watches topics. `names` is called before each look, and returns what to watch."""
 
     def __init__(self, config: Config, names: Names) -> None:
         super().__init__(config)
@@ -43,12 +43,12 @@ class Watching(KafkaThread):
         self.nodes = Subjects()
 
     def rows(self, name: TopicName, after: int = 0) -> list[tuple[int, Row]]:
-        """The latest, each with its number; those beyond `after`."""
+        """Returns the latest rows beyond `after`, each with its number."""
         with self._lock:
             return [(number, row) for number, row in self._rows.get(name, ()) if number > after]
 
     def skipped(self, name: TopicName) -> int:
-        """Records that passed since it is watched and were not looked at."""
+        """Returns how many records passed unread since the topic is watched."""
         with self._lock:
             return self._skipped.get(name, 0)
 
@@ -79,7 +79,7 @@ class Watching(KafkaThread):
 
 
 def newest_rows(name: TopicName, records: list[Record]) -> list[Row]:
-    """As many as are kept, the oldest of them first: a record of `raw` alone may hold hundreds."""
+    """Returns as many rows as are kept, the oldest first. One record of `raw` alone may hold hundreds."""
     records = sorted(records, key=lambda one: one.logged_at, reverse=True)
     newest_first = (row for record in records for row in reversed(list(rows_of(name, record, EVERYTHING))))
     return list(islice(newest_first, ROWS_KEPT))[::-1]

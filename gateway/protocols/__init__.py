@@ -18,12 +18,12 @@ from gateway.protocols.spec import ProtocolSpec
 
 
 class ProtocolClashError(Exception):
-    """Two folders claim one name or one default port, or a folder has no PROTOCOL."""
+    """Raised if two folders claim one name or one default port, or a folder has no PROTOCOL."""
 
 
 @cache
 def protocols() -> Mapping[str, ProtocolSpec[Any]]:
-    """Every protocol by its name."""
+    """Returns every protocol by its name."""
     found: dict[str, ProtocolSpec[Any]] = {}
     for module in pkgutil.iter_modules(__path__):
         if module.ispkg:

@@ -1,4 +1,4 @@
-"""What a session asks of the edge, and what the edge gives it to deliver."""
+"""The actions that a session asks of the edge, and the deliveries that the edge gives it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gateway.reasons import MeshError, Reason
 
 
 class Outcome(StrEnum):
-    """What became of a delivery."""
+    """The outcome of a delivery."""
 
     CONFIRMED = "confirmed"
     WRITTEN = "written"
@@ -48,7 +48,9 @@ class LoginAsked:
 
 @dataclass(frozen=True, slots=True)
 class FramesReceived:
-    """Whole frames, side by side in `data`, in order. `tag` is handed back by `logged` when all of them are durable.
+    """Reports whole frames, side by side in `data`, in order.
+
+    `logged` hands `tag` back when all of them are durable.
 
     `replies`: the requests that these frames answer; or the name of the one that they open or cancel, where its own id
     would not do.
@@ -62,7 +64,7 @@ class FramesReceived:
 
 @dataclass(frozen=True, slots=True)
 class FrameRefused:
-    """Input the session refused and went on after (counted; not logged in `raw`)."""
+    """Reports input that the session refused and went on after. It is counted, and not logged in `raw`."""
 
     reason: Reason
     detail: str = ""
@@ -80,12 +82,12 @@ class Delivered:
 
 
 REQUEST_ENDS = ("response", "error", "cancelled", "timeout", "late")
-"""How a request of the peer is over; `late` is said of an answer after that."""
+"""The ways in which a request of the peer ends; `late` is said of an answer after that."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestEnded:
-    """`outcome`: one of REQUEST_ENDS."""
+    """Reports the end of a request. `outcome` is one of REQUEST_ENDS."""
 
     outcome: str
 
@@ -108,10 +110,13 @@ class RequestDropped:
 
 
 class Farewell(StrEnum):
-    """Why we end a session whose peer did nothing wrong. `OVERLOAD`: there was no place for it to begin with.
-    `NOT_LOGGED`: Kafka will never take what it sent. `INTERNAL`: a fault of ours. `EXPIRED`: what proved the peer has
-    ended. `REVOKED`: it is not believed any more. `LOGIN_REQUIRED`: the peer did not prove who it is, and must here.
-    `OVER_BUDGET`: it held most of the memory that an edge has for all sessions together."""
+    """The reason why we end a session whose peer did nothing wrong.
+
+    `OVERLOAD`: there was no room for it to begin with. `NOT_LOGGED`: Kafka will never take what it sent. `INTERNAL`: a
+    fault of ours. `EXPIRED`: what proved the peer has ended. `REVOKED`: the proof is no longer accepted.
+    `LOGIN_REQUIRED`: the peer did not prove who it is, and must here. `OVER_BUDGET`: it held most of the memory that an
+    edge has for all sessions together.
+    """
 
     DRAIN = "drain"
     KICKED = "kicked"

@@ -9,12 +9,12 @@ from gateway.reasons import MeshError, Rejected
 
 
 def error_body(error: MeshError, message: str) -> bytes:
-    """What the mesh says when it answers a request itself; its content type is JSON."""
+    """Returns the body of the mesh's own answer to a request. Its content type is JSON."""
     return json.dumps({"code": str(error), "message": message}, separators=(",", ":")).encode()
 
 
 def mesh_error_in(body: bytes) -> MeshError | None:
-    """Which error of a mesh it is that `error_body` wrote there."""
+    """Returns the mesh error that `error_body` wrote into this body, if it wrote it."""
     try:
         said = from_json(body)
         return MeshError(said["code"]) if isinstance(said, dict) else None

@@ -1,4 +1,4 @@
-"""How many requests all sessions of an edge may hold open together, and each session's fair share of them.
+"""Bounds the requests that all sessions of an edge hold open together, with a fair share for each session.
 
     a session may open one more  <=>  it has fewer open than are left for everybody
 
@@ -14,7 +14,7 @@ kilobyte."""
 
 
 class RequestBudget:
-    """`open_requests` counts requests of peers and requests delivered to peers."""
+    """Counts the open requests of all sessions: requests of peers, and requests delivered to peers."""
 
     def __init__(self, most: int = MOST_OPEN_REQUESTS) -> None:
         self.most = most

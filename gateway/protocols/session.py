@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence, Sized
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from gateway.errors import place_of
@@ -39,7 +39,7 @@ from gateway.protocols.actions import (
     RequestsAbandoned,
     Terminated,
 )
-from gateway.protocols.request_budget import RequestBudget
+from gateway.protocols.session_settings import SessionSettings
 from gateway.protocols.timers import Timers
 from gateway.raw_log.frames import NO_FACTS, Facts, ReplyAddress
 from gateway.reasons import MeshError, Reason, Rejected
@@ -48,27 +48,7 @@ from gateway.subjects import dotted, is_control
 LOGIN = "mesh.login"
 """The control subject whose requests the edge answers itself: their body is a secret, which the log must not hold."""
 TIMED_OUT = "timeout"
-"""How a request of the peer ends that nobody answered in time."""
-
-
-@dataclass(frozen=True, slots=True)
-class SessionSettings:
-    """`dialled`: we connected to the peer (a link or a client), so we speak first where the protocol has an order.
-
-    `token(n)` gives n random bytes. `message_transport`: the transport keeps the bounds of messages (WebSocket, XMPP):
-    `receive` is given one whole message, and each item of `data_to_send` is one. `request_budget` is shared by all
-    sessions of an edge.
-    """
-
-    token: Callable[[int], bytes]
-    dialled: bool = False
-    frame_bytes: int = 1_048_576
-    handshake_seconds: float = 5.0
-    request_timeout_seconds: float = 30.0
-    ping_seconds: float = 30.0
-    pong_timeout_seconds: float = 10.0
-    message_transport: bool = False
-    request_budget: RequestBudget = field(default_factory=RequestBudget)
+"""The end of a peer's request that nobody answered in time."""
 
 
 @dataclass(slots=True)
@@ -81,7 +61,7 @@ class PeerRequest:
 
 
 class Session(ABC):
-    """Shared by all: the buffer, the outputs, keepalive, and the two tables of open requests.
+    """The base of every session: the buffer, the outputs, keepalive, and the two tables of open requests.
 
     A protocol implements the abstract methods, calls `_act`, `_send` and `_open`, raises Rejected where the stream is
     broken, and names its own ids of requests delivered to the peer (`wire`): a number, a uid, whatever its answers
@@ -116,7 +96,7 @@ class Session(ABC):
     # -- inputs ------------------------------------------------------------------------------------------------
 
     def start(self, now: float) -> None:
-        """The connection stands (TLS and PROXY included). Called once, first."""
+        """Starts the session. Called once, first, when the connection stands (TLS and PROXY included)."""
         self.timers.set("handshake", now + self.settings.handshake_seconds)
         self._started(now)
 
@@ -165,17 +145,17 @@ class Session(ABC):
             self._ping(now)
 
     def excuse_silence(self, now: float) -> None:
-        """The peer was not read for a while, for reasons of ours: its pong gets its time anew."""
+        """Gives the pong its full time again, because the peer was not read for a while, for reasons of ours."""
         if self._waiting_pong and not self.closed:
             self.timers.set("pong", now + self.settings.pong_timeout_seconds)
 
     @abstractmethod
     def logged(self, tag: int, now: float) -> None:
-        """The frames with this tag are on all in-sync replicas."""
+        """Notes that the frames with this tag are on all in-sync replicas."""
 
     @abstractmethod
     def deliver(self, delivery: Delivery, now: float) -> None:
-        """Send what the router wrote. Must end in one `Delivered` sooner or later."""
+        """Sends what the router wrote. It must end in one `Delivered` sooner or later."""
 
     def write_events(self, frames: Sequence[bytes]) -> bool:
         """Writes the frames of events that have no stamps, which is the end of their delivery.
@@ -189,15 +169,17 @@ class Session(ABC):
 
     @abstractmethod
     def drain(self, now: float, redirect_url: str | None = None, why: Farewell = Farewell.DRAIN) -> None:
-        """Say goodbye in the protocol's own words, and end: at once, or when what is logged has been acknowledged.
+        """Says goodbye in the protocol's own words, and ends: at once, or when what is logged has been acknowledged.
 
         Also of a session that was never started: the peer is turned away.
         """
 
     @abstractmethod
     def use(self, options: Any) -> None:
-        """The protocol's own options, which hold from now on as they do for the router. What the two sides have agreed
-        on or proven stays, and so do the times of its keepalive."""
+        """Puts the protocol's own options into force, as the router does.
+
+        What the two sides have agreed on or proven stays, and so do the times of its keepalive.
+        """
 
     def is_still_proven(self, options: Any) -> bool:  # noqa: ARG002 - most protocols have no login of their own
         """True if what the peer has proven by its protocol's own login would be taken under these options too."""
@@ -218,17 +200,17 @@ class Session(ABC):
 
     @property
     def buffered_bytes(self) -> int:
-        """Received, and no whole frame yet."""
+        """The bytes that were received and are no whole frame yet."""
         return len(self._buffer)
 
     @property
     def held_bytes(self) -> int:
-        """What is kept in memory for this session, apart from what waits to be written."""
+        """The bytes kept in memory for this session, apart from what waits to be written."""
         return len(self._buffer)
 
     @property
     def awaits_pong(self) -> bool:
-        """The peer has been asked for a sign of life and has given none yet."""
+        """True while the peer has been asked for a sign of life and has given none yet."""
         return self._waiting_pong and not self.closed
 
     @property
@@ -396,7 +378,7 @@ class Session(ABC):
         return self._served_wire.get(reply.key)
 
     def served_for(self, edge: str, before_epoch: int) -> tuple[ReplyAddress, ...]:
-        """Who waits for answers of this peer, of an edge's lives before this epoch."""
+        """Returns the addresses that wait for answers of this peer, in an edge's lives before this epoch."""
         return tuple(one for one in self._served.values() if one.edge == edge and one.epoch < before_epoch)
 
     def _unserve(self, wire: Hashable) -> ReplyAddress | None:

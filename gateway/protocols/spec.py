@@ -1,4 +1,4 @@
-"""What a protocol is to the rest of the gateway: one `ProtocolSpec`, made in the protocol's own folder.
+"""A protocol is one `ProtocolSpec` to the rest of the gateway, made in the protocol's own folder.
 
 Everything in it is pure: bytes in, values out. The edge uses `session`; the router's workers use the mapping.
 """
@@ -17,7 +17,8 @@ from pydantic import BaseModel, ConfigDict
 
 from gateway.auth.keyring import NODE_BYTES, GatewayIdentity, KeyRing
 from gateway.event import Event
-from gateway.protocols.session import Session, SessionSettings
+from gateway.protocols.session import Session
+from gateway.protocols.session_settings import SessionSettings
 from gateway.raw_log.container import RecordColumns
 from gateway.raw_log.frames import NO_FACTS, Facts, RawFrame
 from gateway.reasons import Rejected
@@ -30,7 +31,7 @@ class Options(BaseModel):
 
     @property
     def confirmed_within_seconds(self) -> float:
-        """After this a delivery is confirmed or given up; 0 where it counts as soon as it is written."""
+        """The time after which a delivery is confirmed or given up; 0 if it counts as soon as it is written."""
         return 0.0
 
     @property
@@ -39,7 +40,7 @@ class Options(BaseModel):
         return True
 
     def for_router(self) -> Self:
-        """What decoding and encoding need: without the secrets that only a session has a use for."""
+        """Returns the options that decoding and encoding need, without the secrets that only a session uses."""
         return self
 
 
@@ -49,7 +50,7 @@ OptionsT_contra = TypeVar("OptionsT_contra", bound=Options, contravariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Env:
-    """What judging and encoding a frame needs beside the frame itself."""
+    """The context that judging and encoding a frame needs beside the frame itself."""
 
     keys: KeyRing
     identity: GatewayIdentity | None = None
@@ -59,7 +60,7 @@ class Env:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Who an encoding is for. Destinations with equal targets share one encoding.
+    """The target of an encoding. Destinations with equal targets share one encoding.
 
     `request` is the requester's own id, for answers and for nothing else.
     `progressive`: the requester asked for progress.
@@ -165,7 +166,7 @@ class FromEvent(Protocol[OptionsT_contra]):
 
 class DedupKey(Protocol[OptionsT_contra]):
     def __call__(self, event: Event, options: OptionsT_contra, /) -> str | None:
-        """What makes a repeat of this event the same event; None where the protocol has nothing of the kind."""
+        """Returns the key by which a repeat is the same event; None if the protocol has no such key."""
 
 
 class AwaitsConfirmation(Protocol[OptionsT_contra]):
@@ -176,7 +177,8 @@ class AwaitsConfirmation(Protocol[OptionsT_contra]):
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """What a presence packet of a protocol without sessions asks for; it holds for `seconds` from its receipt.
+    """A lease is asked for by a presence packet of a protocol without sessions. It holds for `seconds` from its
+    receipt.
 
     `renews`: the packet only prolongs what was asked for before. `keeps`: it asks for just that again, where it is now.
     """
@@ -200,7 +202,7 @@ class GrantLease(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProtocolSpec(Generic[OptionsT]):
-    """`session` is None for a protocol of datagrams.
+    """A protocol as the gateway knows it. `session` is None for a protocol of datagrams.
 
     `text_messages`: over a WebSocket its messages are text; those of all others are binary.
 
@@ -220,7 +222,7 @@ class ProtocolSpec(Generic[OptionsT]):
     text_messages: bool = False
     calls_may_be_events: bool = False
     message_id_bits: int | None = None
-    """How long the random ids are by which its repeats are known, where that is so short that honest ones collide."""
+    """The length of the random ids by which repeats are known, if it is so short that honest ones collide."""
     carries_content_type: bool = False
     """Its frames name the type of their body; so an event's trail over links travels there."""
     error_header: str = ""
@@ -236,6 +238,6 @@ class ProtocolSpec(Generic[OptionsT]):
     """Datagram protocols: the bytes that decide the raw partition, peeked and not judged (b"" if there are none)."""
 
     def claimed_node(self, frame: bytes) -> str:
-        """Who a datagram says it is from, which nobody has judged; "" where it does not say."""
+        """Returns the node that a datagram claims to be from, which is not verified yet; "" if it names none."""
         key = b"" if self.partition_key is None else self.partition_key(frame)
         return str(UUID(bytes=key)) if len(key) == NODE_BYTES else ""

@@ -7,7 +7,7 @@ from collections.abc import Hashable
 
 
 class Timers:
-    """Named deadlines. Setting a name again moves it; the heap drops what was moved when it comes up."""
+    """Keeps named deadlines. Setting a name again moves it; the heap drops what was moved when it comes up."""
 
     __slots__ = ("_due", "_heap")
 

@@ -1,4 +1,4 @@
-"""What a receiver of each protocol gets of each kind of event, found by asking the mappings themselves.
+"""Shows what a receiver of each protocol gets of each kind of event, by asking the mappings themselves.
 
 `python -m gateway.protocols.translation` prints the page TRANSLATION.md beside this file; a test says when it drifts.
 """

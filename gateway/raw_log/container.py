@@ -32,15 +32,15 @@ from gateway.reasons import Reason, Rejected
 MAGIC = b"MGR"
 VERSION, VERSION_AGAIN = 1, 2
 MAX_FRAMES = 65_535
-"""Of one record. A record closes at 200 frames; what is beyond this was not written by an edge."""
+"""The most frames of one record. A record closes at 200 frames; what is beyond this was not written by an edge."""
 
 _PREFIX = struct.Struct("<3sBII")
 FRAME_BYTES = 4 + 2 + 8
-"""What a record keeps of each frame beside its bytes: its length, its source's number, its time."""
+"""The cost of each frame in a record beside its bytes: its length, its source's number, its time."""
 INDEX_BYTES = 5
 """The longest form in which msgpack writes a number of 32 bits, or the length of a list or of bytes."""
 _HEAD_BYTES = 6 * INDEX_BYTES
-"""What msgpack writes around the parts of a head."""
+"""The bytes that msgpack writes around the parts of a head."""
 _SOURCE_TYPES = (str, str, str, int, int, str, str, str, dict)
 
 
@@ -82,7 +82,7 @@ class ContainerBuilder:
         return len(self._lengths)
 
     def add(self, source: Source, received_at: int, frame: bytes) -> None:
-        """One frame."""
+        """Adds one frame."""
         self._source_index.append(self._index(source))
         self._bodies.append(frame)
         size = len(frame)
@@ -118,14 +118,14 @@ class ContainerBuilder:
         self.size += len(data) + FRAME_BYTES * count
 
     def add_again(self, frame: RawFrame, again: Again) -> None:
-        """A frame of an earlier record, once more, as it was received."""
+        """Adds a frame of an earlier record once more, as it was received."""
         self._agains[len(self)] = again
         self.size += INDEX_BYTES + len(msgpack.packb(again.pack()))
         packed_replies = [reply.pack() for reply in frame.replies]
         self.add_run(frame.source, frame.received_at, frame.data, (len(frame.data),), packed_replies)
 
     def received(self) -> list[tuple[Source, int]]:
-        """Of each frame so far: where it came from, and when."""
+        """Returns for each frame so far where it came from, and when."""
         sources = [source for _, source in self._sources.values()]
         return [(sources[index], at) for index, at in zip(self._source_index, self._received, strict=True)]
 
@@ -137,7 +137,7 @@ class ContainerBuilder:
         return known[0]
 
     def build(self) -> bytes:
-        """The record; the builder is empty afterwards."""
+        """Returns the record, and empties the builder."""
         count = len(self._lengths)
         head = self._head()
         record = b"".join(
@@ -269,7 +269,7 @@ def _split(data: bytes) -> tuple[int, bytes, int]:
 
 
 SOURCES_REMEMBERED = 16_384
-"""Of sources without facts, which is all datagrams: a record of a hundred frames may have a hundred of them."""
+"""The most sources without facts that are remembered: all datagrams, and a record may have a hundred of them."""
 
 
 def _unpack_source(

@@ -1,4 +1,4 @@
-"""What stands beside a raw frame, so that it can be decoded without anything else."""
+"""The facts that stand beside a raw frame, so that it can be decoded without anything else."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from gateway.subjects import check_subject
 Fact = str | int | bool
 Facts = Mapping[str, Fact]
 LINK_FACT = "link"
-"""Of sessions that we dialled: what goes there carries its trail."""
+"""A fact of sessions that we dialled: what goes there carries its trail."""
 _DURABLE = "node:"
 REDELIVER_FACT = "redeliver_seconds"
-"""Of sessions whose node is proven or dialled: so long it keeps its subscriptions after a session has ended, and is
-owed what was accepted meanwhile."""
+"""A fact of sessions whose node is proven or dialled. For so long the node keeps its subscriptions after a session has
+ended, and is owed what was accepted meanwhile."""
 NO_FACTS: Facts = MappingProxyType({})
 
 
 @dataclass(slots=True)
 class Source:
-    """Where a frame came from. `session` is the session's number within its edge's epoch; 0 for UDP, which has none.
-    Not to be changed once made, as its frames are not.
+    """The source of a frame, not to be changed once made, as its frames are not.
+
+    `session` is the session's number within its edge's epoch; 0 for UDP, which has none.
 
     `facts` are what the session has negotiated so far (a serializer, that the envelope is spoken).
     """
@@ -66,7 +67,7 @@ class Source:
 
     @property
     def durable_name(self) -> str:
-        """Of the node where it outlives its sessions: what subscribes then, and what deliveries are owed to."""
+        """The name of the node if it outlives its sessions: what subscribes then, and what deliveries are owed to."""
         return f"{_DURABLE}{self.node}@{self.listener}"
 
 
@@ -75,7 +76,7 @@ def is_durable_name(name: str) -> bool:
 
 
 def durable_parts(name: str) -> tuple[str, str]:
-    """Node and listener of a durable name.
+    """Returns node and listener of a durable name.
 
     >>> durable_parts(Source("hsp", "plc", "edge-0", 1, node="urn:a@b").durable_name)
     ('urn:a@b', 'plc')
@@ -89,13 +90,13 @@ def session_id(edge: str, epoch: int, number: int) -> str:
 
 
 def datagram_name(listener: str, address: str) -> str:
-    """A destination that is no session, as `session_id` names one that is."""
+    """Returns the name of a destination that is no session, as `session_id` names one that is."""
     return f"{listener} {address}"
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyAddress:
-    """Where the answer to a request goes: the requester's session, and the id the requester gave to the request.
+    """The address of an answer: the requester's session, and the id that the requester gave to the request.
 
     The edge that delivers a request keeps this beside the id on its own wire, and logs it with the raw answer.
     `facts` and `listener` tell the router how to encode the answer.
@@ -144,7 +145,7 @@ class ReplyAddress:
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """Stands beside a frame that somebody has put into the log once more (redrive, replay).
+    """Marks a frame that somebody has put into the log once more (redrive, replay).
 
     `event_id`: the id of the first time, under which it goes on. `at`: when it was put in again, in microseconds: who
     wants it is asked for that time, while its freshness stays judged at its receipt. `reached`: the destinations and
@@ -165,10 +166,12 @@ class Again:
 
 @dataclass(slots=True)
 class RawFrame:
-    """One frame exactly as received. `replies`: the requests that it answers, as the edge remembered them; for
-    a request, or its cancel, the name that its session gave it, if it is not its own id.
+    """One frame exactly as received, not to be changed once made.
 
-    Not to be changed once made. (It is not `frozen`: as with an `Event`, that costs three times as much.)
+    `replies` are the requests that it answers, as the edge remembered them. For a request, or its cancel, it is the
+    name that its session gave it, if that is not its own id.
+
+    It is not `frozen`: as with an `Event`, that costs three times as much.
     """
 
     data: bytes
@@ -178,7 +181,7 @@ class RawFrame:
     again: Again | None = None
 
     def asked_subject(self) -> str:
-        """Of the request that this answers; raises Rejected where nobody asked."""
+        """Returns the subject of the request that this frame answers. Raises Rejected if nobody asked."""
         if not self.replies:
             raise Rejected(Reason.MALFORMED, "an answer to no open request")
         return self.replies[0].subject

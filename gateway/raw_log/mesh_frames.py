@@ -51,13 +51,17 @@ class RequestsAbandoned:
 
 @dataclass(frozen=True, slots=True)
 class RequestDropped:
-    """Nobody waits for the answer to the request beside this frame (`replies`): its session is over. Whoever serves it
-    is told, as of a cancel."""
+    """Nobody waits for the answer to the request beside this frame (`replies`): its session is over.
+
+    The server of the request hears of it as of a cancel.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class InterestChanged:
-    """Written by the router into every raw partition: each worker applies it where it stands in its own log.
+    """Reports a change of interests. The router writes it into every raw partition.
+
+    Each worker applies it where it stands in its own log.
 
     `change` is a change of the interest table as text. `edge`, `ticket`: whom to tell when it has been applied.
     """
@@ -82,7 +86,7 @@ class DeliveryConfirmed:
 
 @dataclass(frozen=True, slots=True)
 class DebtGiven:
-    """What an edge owes to a node that has come back at another, `edge`: one delivery, as the router wrote it.
+    """One delivery, as the router wrote it, that an edge owes to a node which has come back at another edge, `edge`.
 
     Stands beside the event's id (`again`), in the partition of the frame that the delivery came of. `move` names the
     node's move, `part` is of the delivery's position, `received_at` is the event's, `frame` is base64.
@@ -103,7 +107,7 @@ class DebtGiven:
 
 @dataclass(frozen=True, slots=True)
 class DebtsGiven:
-    """All that the node was owed of this partition stands before this."""
+    """Marks the end of what the node was owed of this partition: all of it stands before this frame."""
 
     node: str
     move: str
@@ -119,7 +123,7 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class RuleEvent:
-    """What a rule has found: the mesh makes an event of it.
+    """The finding of a rule, of which the mesh makes an event.
 
     `token` is the same when the rule finds the same again after a crash. `encoding`: empty, or `base64` for a body that
     is no text. `origin` is the id of the event that it follows from, if it follows from one. `hops`: how many rules lie

@@ -1,1 +1,1 @@
-"""What every part tells of itself: health and metrics over HTTP, how late it is, spans to a collector."""
+"""The telemetry of every part: health and metrics over HTTP, its lag, and spans to a collector."""

@@ -1,4 +1,4 @@
-"""How old the oldest of what is not yet done is, where only ends and places are known."""
+"""Estimates the age of the oldest record that is not done, from ends and positions only."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Lag:
-    """How old the oldest unread record is, from end offsets that were looked at from time to time."""
+    """Tells how old the oldest unread record is, from end offsets that were looked at from time to time."""
 
     _ends: deque[tuple[float, int]] = field(default_factory=deque)
 
     def observe(self, now: float, end: int, processed: int) -> float:
-        """Seconds. Where several partitions are looked at, `end` and `processed` are sums over them."""
+        """Returns the lag in seconds. If several partitions are looked at, `end` and `processed` are sums over them."""
         if not self._ends or end > self._ends[-1][1]:
             self._ends.append((now, end))
         while self._ends and self._ends[0][1] <= processed:

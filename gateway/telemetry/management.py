@@ -29,10 +29,10 @@ from gateway.errors import SetupError
 
 REQUEST_SECONDS = 10  # a scraper that says nothing for so long is dropped
 POLL_SECONDS = 0.1
-"""How long `stop` may take at most."""
+"""The longest time that `stop` may take."""
 
 Check = Callable[[], dict[str, str]]
-"""What is missing or away, by name; empty when all is well."""
+"""Returns what is missing or away, by name; empty when all is well."""
 READY = "/healthz/ready"
 ALWAYS = {
     "X-Content-Type-Options": "nosniff",
@@ -40,7 +40,7 @@ ALWAYS = {
     "Referrer-Policy": "no-referrer",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
 }
-"""What every answer carries. A page that needs more of a browser brings a policy of its own."""
+"""The headers of every answer. A page that needs more of a browser brings a policy of its own."""
 
 
 class Answer(NamedTuple):
@@ -137,7 +137,7 @@ class Management:
 
 
 def _unknown(host: str) -> Answer:
-    """What somebody hears whose browser may have been led here by a stranger's name."""
+    """Answers a browser that a stranger's name may have led here."""
     why = f"this address answers to an IP address, to a name without a domain, and to management_hosts; not to {host!r}"
     return json_answer(HTTPStatus.FORBIDDEN, {"error": why})
 

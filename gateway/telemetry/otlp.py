@@ -67,7 +67,7 @@ class OtlpSpans:
         self._processor.on_end(span)
 
     def stop(self) -> None:
-        """The processor itself would wait half a minute for a collector that is away."""
+        """Stops sending soon. The processor itself would wait half a minute for a collector that is away."""
         telling = threading.Thread(target=self._processor.shutdown, name="last spans", daemon=True)
         telling.start()
         telling.join(STOP_SECONDS)

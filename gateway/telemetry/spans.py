@@ -1,4 +1,7 @@
-"""Where spans go. What is here knows nothing of OpenTelemetry: without `telemetry.traces` it is never imported."""
+"""Sends spans to where they are collected.
+
+OpenTelemetry is never imported without `telemetry.traces`: nothing in this module knows it.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,11 @@ Attributes = Mapping[str, str | int]
 
 
 class Step(StrEnum):
-    """Of an event's way: a span each. `receive`: at an edge, until the raw log has it. `route`: the router's one pass.
-    `deliver`: at an edge, from the router's record to what became of it, one for each receiver."""
+    """The steps of an event's way, a span each.
+
+    `receive`: at an edge, until the raw log has it. `route`: the router's one pass. `deliver`: at an edge, from the
+    router's record to its outcome, one for each receiver.
+    """
 
     RECEIVE = "receive"
     ROUTE = "route"
@@ -29,20 +35,20 @@ class Spans(Protocol):
         self, step: Step, context: TraceContext, parent: TraceContext | None, start: int, end: int,
         attributes: Attributes, failed: str = "",
     ) -> None:  # fmt: skip
-        """Times in microseconds. `failed`: why it is the end of an event's way."""
+        """Adds a span. Times are in microseconds. `failed` says why it is the end of an event's way."""
 
     def stop(self) -> None:
         """Tells what it has, for a moment."""
 
 
 def spans_of(config: Config, service: str, instance: str) -> Spans | None:
-    """As it is configured; None where nothing is traced. Raises SetupError."""
+    """Returns the spans as configured; None if nothing is traced. Raises SetupError."""
     settings = config.telemetry.traces
     return None if settings is None else _otlp_spans()(settings.endpoint, config.mesh, service, instance)
 
 
 def check_spans(config: Config) -> None:
-    """That they can be had if they are configured, before a worker wants them. Raises SetupError."""
+    """Checks that configured spans can be had, before a worker needs them. Raises SetupError."""
     if config.telemetry.traces is not None:
         _otlp_spans()
 

@@ -30,11 +30,11 @@ log = logging.getLogger(__name__)
 library = logging.getLogger("kafka.admin")
 ANSWER_SECONDS, TRY_SECONDS, LEAST_TRY_SECONDS = 30.0, 2.0, 0.5
 START_SECONDS = 30.0
-"""For Kafka to answer a part that is being started, perhaps together with it."""
+"""The time for Kafka to answer a part that is being started, perhaps together with it."""
 LOOK_SECONDS = 4.0
-"""For Kafka to answer who only looks: nothing is being started that would have to wait for it."""
+"""The time for Kafka to answer a part that only looks: nothing is being started that would have to wait for it."""
 SETTLE_SECONDS = 30.0
-"""For all brokers to hear of a topic that was made or grown."""
+"""The time for all brokers to hear of a topic that was made or grown."""
 Answer = TypeVar("Answer")
 TOPICS: tuple[TopicName, ...] = get_args(TopicName)
 
@@ -50,12 +50,15 @@ class TopicState:
 
     @property
     def fits(self) -> bool:
-        """More partitions than wanted harm nobody, except in the raw topic: its nodes would be in other places."""
+        """True if the topic has enough partitions, and for the raw topic exactly as many as wanted.
+
+        More harm nobody except in the raw topic: its nodes would move to other partitions.
+        """
         return self.partitions == self.wanted if self.topic.endswith(".raw") else self.partitions >= self.wanted
 
 
 def ensure_topics(config: Config, *, seconds: float = START_SECONDS) -> None:
-    """All topics exist. Raises SetupError where Kafka cannot be reached or a topic has too few partitions."""
+    """Makes sure that all topics exist. Raises SetupError if Kafka is away or a topic has too few partitions."""
     admin = connect_admin(config, seconds)
     _create_missing(admin, config)
     # The brokers that are asked may hear of a topic a moment after the one that made it.
@@ -66,7 +69,7 @@ def ensure_topics(config: Config, *, seconds: float = START_SECONDS) -> None:
 
 
 def topic_states(config: Config, *, seconds: float | None = None) -> list[TopicState]:
-    """Every topic of the mesh. Raises SetupError where Kafka cannot be reached."""
+    """Returns the state of every topic of the mesh. Raises SetupError if Kafka cannot be reached."""
     return _states(connect_admin(config, seconds), config)
 
 
@@ -121,7 +124,7 @@ def _state(config: Config, name: TopicName, found: TopicMetadata | None) -> Topi
 
 
 def _wait_until(admin: AdminClient, config: Config, is_settled: Callable[[TopicState], bool]) -> list[TopicState]:
-    """Until the brokers tell so of every topic."""
+    """Waits until the brokers say so of every topic."""
     deadline = time.monotonic() + SETTLE_SECONDS
     while True:
         states = _states(admin, config)
@@ -135,10 +138,12 @@ def _wait_until(admin: AdminClient, config: Config, is_settled: Callable[[TopicS
 
 
 def connect_admin(config: Config, seconds: float | None = None) -> AdminClient:
-    """Tries until Kafka answers or the time is up: `LOOK_SECONDS`, where nothing else is said. Why not is said then,
-    once, and not by the library at each try.
+    """Tries until Kafka answers or the time is up, `LOOK_SECONDS` by default.
 
-    Also for whoever goes on with another client, of which each tries for another while and none knows why in vain.
+    The reason is said then, once, and not by the library at each try.
+
+    Callers that go on with another client call this first too: each such client would try for another while, and none
+    says why in vain.
     """
     said: list[str] = []  # why not, by what is known of the connection; a request only knows that none came
     settings = {**config.kafka.native_settings(), "error_cb": lambda error: said.append(error.str())}

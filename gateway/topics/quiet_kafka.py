@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from gateway.errors import SetupError
 
 _AROUND = re.compile(r"^\S+/(bootstrap|\d+): |Connect to \S+ failed: | \(after \d+ms in state \w+.*\)$")
-"""What stands around a cause: the broker, the address once more, the state of a connection."""
+"""Matches what stands around a cause: the broker, the address once more, the state of a connection."""
 
 _clients = logging.getLogger("kafka")
 _lock = threading.Lock()
@@ -38,7 +38,7 @@ def quiet_clients() -> Iterator[None]:
 
 
 def in_words(said: str) -> str:
-    """What librdkafka says of a connection, without what it is to itself.
+    """Returns librdkafka's message about a connection, without its own details.
 
     >>> in_words("m:9/bootstrap: Connect to ipv4#192.0.2.1:9 failed: Connection refused (after 0ms in state CONNECT)")
     'connection refused'
@@ -50,5 +50,5 @@ def in_words(said: str) -> str:
 
 
 def not_answering(servers: str, error: Exception) -> SetupError:
-    """What a client could not do, in one line."""
+    """Returns an error that says in one line that Kafka does not answer."""
     return SetupError(f"kafka.bootstrap {servers} does not answer ({type(error).__name__}): is Kafka running?")

@@ -23,18 +23,18 @@ class Record(NamedTuple):
     headers: tuple[tuple[str, bytes], ...] = ()
 
     def header(self, name: str) -> str:
-        """Empty where there is none."""
+        """Returns the value of a header; empty if there is none."""
         return next((value.decode(errors="replace") for key, value in self.headers if key == name), "")
 
 
 def record_of(given: Any) -> Record:
-    """What a consumer gives."""
+    """Returns the record that a consumer gave."""
     logged_at = given.timestamp * 1000
     return Record(given.partition, given.offset, logged_at, given.key, given.value, tuple(given.headers))
 
 
 def open_consumer(config: Config, **settings: Any) -> KafkaConsumer:
-    """In no group: nobody notices, and nothing is moved. Raises SetupError where Kafka does not answer."""
+    """Returns a consumer in no group, so nothing is moved. Raises SetupError if Kafka does not answer."""
     # Here, because it takes half as long as an edge's start, and most edges are never looked at.
     from kafka import KafkaConsumer
     from kafka.errors import KafkaError

@@ -1,4 +1,4 @@
-"""What is wrong with a configuration, told in one line each."""
+"""The faults of a configuration, in one line each."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """`path` as in `listeners[0].listen`; empty where the file itself is at fault. Never holds a value of the file,
-    for that may be a secret."""
+    """A fault of a file. It never holds a value of the file, because that may be a secret.
+
+    `path` is as in `listeners[0].listen`; empty if the file itself is at fault.
+    """
 
     file: str
     path: str

@@ -19,7 +19,7 @@ import yaml
 from gateway.yaml_files.faults import ConfigError, Fault
 
 Place = tuple[str | int, ...]
-"""Where a value stands: keys and positions from the root."""
+"""The place of a value: keys and positions from the root."""
 
 _REFERENCE = re.compile(r"\$\$\{|\$\{(?P<file>file:)?(?P<name>[^}:]*)(?P<default>:-[^}]*)?\}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -30,7 +30,7 @@ _SEXAGESIMAL = re.compile(r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?")
 
 @dataclass(slots=True)
 class Source:
-    """`files`: those whose contents were put in."""
+    """The text of a file. `files` are those whose contents were put in."""
 
     file: str
     data: Any = None
@@ -42,14 +42,15 @@ class Source:
         self.faults.append(Fault(self.file, path_text(place), expected, self.line(place)))
 
     def line(self, place: Place) -> int | None:
-        """Of the value, or of the nearest one around it (what is missing has no line of its own)."""
+        """Returns the line of the value, or of the nearest one around it: what is missing has no line of its own."""
         while place and place not in self.lines:
             place = place[:-1]
         return self.lines.get(place)
 
 
 def path_text(place: Place) -> str:
-    """
+    """Returns a place in the file as text.
+
     >>> path_text(("listeners", 0, "types", "17"))
     'listeners[0].types.17'
     """

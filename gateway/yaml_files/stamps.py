@@ -1,4 +1,4 @@
-"""Whether files are still what they were when they were read."""
+"""Tells whether files are still what they were when they were read."""
 
 from __future__ import annotations
 

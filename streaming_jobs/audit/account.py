@@ -1,4 +1,4 @@
-"""What became of one frame: the verdict of today beside what stands in the topics.
+"""Accounts for one frame: today's verdict beside what stands in the topics.
 
 Invariants
 1. Every frame is counted once: it was an event, refused, a repeat, the mesh's own affair, put in again, or it is lost.
@@ -26,7 +26,9 @@ class Counted(StrEnum):
 
 
 class FaultKind(StrEnum):
-    """`lost_*`: the record is not there. `altered_*`: it says something else than its frame does. `unknown_*`: it names
+    """The kinds of faults.
+
+    `lost_*`: the record is not there. `altered_*`: it says something else than its frame does. `unknown_*`: it names
     what never was. `unsent_delivery`: a receiver for whom nothing was handed to an edge.
     """
 
@@ -45,7 +47,9 @@ READS_DIFFERENTLY = "reads differently today"
 
 
 class Evidence(NamedTuple):
-    """`…_then` is what stands in the topics: the prints of all records of the event, reasons and bytes of refusals.
+    """Everything that the topics hold about one frame.
+
+    `…_then` is what stands in the topics: the prints of all records of the event, reasons and bytes of refusals.
 
     `again`: this frame was put in again; the event is then looked for under its first id, refusals under its own place.
     `covered`: a repeat, by its key, of a frame that came before it. `changed_interests`: it had an effect then that
@@ -65,7 +69,11 @@ class Evidence(NamedTuple):
 
 
 class Account(NamedTuple):
-    """`reason`: of a refusal, as it was told then. `differently`: what would be decided today, if that differs."""
+    """The account of one frame.
+
+    `reason` is that of a refusal, as it was written then. `differently` is what would be decided today, if that
+    differs.
+    """
 
     counted: str
     reason: str = ""

@@ -27,14 +27,16 @@ from streaming_jobs.plain_types import PlainArray
 from streaming_jobs.routing.change_records import ROUTER
 
 PAIR = ("event_id", "part", "destination")
-"""What names a delivery."""
+"""The columns that name a delivery."""
 RANKS = ("confirmed", "written", "expired", "undeliverable")
 """Best first. What was delivered, and then came again to an edge that had restarted, was delivered."""
 
 
 class Sent(NamedTuple):
-    """One receiver of a record of `egress`. `fresh`: not a repeat of the router after a crash. `request`: the open
-    request that it hands over or answers, by who asked.
+    """One receiver of a record of `egress`.
+
+    `fresh` is False for what the router repeats after a crash. `request` is the open request that the record hands over
+    or answers, by its requester.
     """
 
     event_id: str
@@ -95,7 +97,8 @@ class SentBy:
         return [tuple(one) for one in self.rows(value, partition)]
 
     def rows(self, value: bytes, partition: int) -> Iterator[Sent]:
-        """What is no record of the router's reaches nobody: the edge passes over it too."""
+        """Yields the receivers of one record. A value that is no record of the router's reaches nobody: the edge skips
+        it too."""
         try:
             record = egress_codec.decode(value)
         except Rejected:
@@ -150,16 +153,19 @@ def ended(records: DataFrame) -> DataFrame:
 
 
 def as_sent(outcomes: DataFrame, of: Mapping[int, Span]) -> DataFrame:
-    """Outcomes of these frames stand in for egress records that are no longer kept. By the frame, for an outcome may
-    come long after what was sent, to who was away."""
+    """Returns outcomes that stand in for egress records which are no longer kept.
+
+    They are found by the frame: an outcome may come long after the sending, if the receiver was away.
+    """
     older = outcomes.where(stands_in(of) & ~F.col("by_router"))
     nothing = F.lit("")
     return older.select(*PAIR, nothing.alias("kind"), F.lit(True).alias("fresh"), nothing.alias("request"), "logged_at")
 
 
 def delivered(sent_out: DataFrame, outcomes: DataFrame) -> DataFrame:
-    """Each delivery once, with the best of its outcomes. Without any, `outcome` is null, and `answered` tells whether
-    it is a request that has its answer.
+    """Returns each delivery once, with the best of its outcomes.
+
+    Without any outcome, `outcome` is null, and `answered` tells whether it is a request that has its answer.
     """
     rank = F.array_position(F.array(*map(F.lit, RANKS)), F.col("outcome"))
     best = outcomes.groupBy(*PAIR).agg(
@@ -193,8 +199,10 @@ def delivered(sent_out: DataFrame, outcomes: DataFrame) -> DataFrame:
 
 
 def unsent(frames: DataFrame, sent_out: DataFrame, outcomes: DataFrame) -> DataFrame:
-    """Receivers that a frame has today and for whom nothing was written then, and how many receivers it has (`wanted`)
-    and had (`had`). Only of frames that went then as they would go today.
+    """Returns the receivers that a frame has today and for whom nothing was written then.
+
+    It also returns how many receivers the frame has (`wanted`) and had (`had`). It covers only frames that went then as
+    they would go today.
     """
     as_then = "counted IN ('event', 'rejected', 'control', 'again') AND differently = '' AND fault = ''"
     as_then += " AND NOT (again AND verdict = 'control')"  # a debt handed over: its receivers are the first frame's
@@ -212,7 +220,7 @@ def unsent(frames: DataFrame, sent_out: DataFrame, outcomes: DataFrame) -> DataF
 
 
 def unknown(sent_out: DataFrame, outcomes: DataFrame) -> DataFrame:
-    """Outcomes of deliveries that nobody asked an edge for: `event_id`, `detail`."""
+    """Returns the outcomes of deliveries that nobody asked an edge for: `event_id`, `detail`."""
     from_edges = outcomes.where("NOT by_router").select("event_id", "destination").distinct()
     strange = from_edges.join(sent_out.select("event_id", "destination"), ["event_id", "destination"], "left_anti")
     return strange.select("event_id", F.concat(F.lit("nothing was sent to "), "destination").alias("detail"))

@@ -29,7 +29,7 @@ class Counters:
 
     @property
     def taken(self) -> int:
-        """Received and not refused: logged, or about to be."""
+        """The number of frames received and not refused: logged, or about to be."""
         return self.received - self.refused.total()
 
 
@@ -71,7 +71,10 @@ class AskedEdge:
 
 
 def edge_count(before: Counters, after: Counters, logged: int) -> EdgeCount:
-    """`logged`: frames of its peers in the raw log up to the cut, of the epoch it is in."""
+    """Returns an edge's counters beside the frames in the raw log.
+
+    `logged` counts the frames of its peers in the raw log up to the cut, of the epoch it is in.
+    """
     least = before.taken if not before.in_flight_bytes else 0
     balanced = least <= logged <= after.taken
     refused = dict(sorted(after.refused.items()))

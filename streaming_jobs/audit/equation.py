@@ -17,7 +17,7 @@ from gateway import cloud_event
 from streaming_jobs.audit.account import Counted
 
 LISTED = 100
-"""Of each kind of fault, so many are named: enough to look at, and a lost topic does not fill the terminal."""
+"""The faults of each kind that are named: enough to look at, and a lost topic does not fill the terminal."""
 
 
 class Fault(NamedTuple):
@@ -27,7 +27,7 @@ class Fault(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """Offsets of a raw partition that are gone before their time: what stood there can no longer be counted."""
+    """A range of offsets that is gone before its time: what stood there can no longer be counted."""
 
     partition: int
     first: int
@@ -48,7 +48,7 @@ class EdgeCount(NamedTuple):
 
 @dataclass
 class Equation:
-    """Times in microseconds; None is no bound."""
+    """The terms of the audit. Times are in microseconds; None is no bound."""
 
     mesh: str
     start: int | None = None

@@ -35,7 +35,7 @@ SPAN = StructType(
 
 
 def events_then(events: DataFrame) -> DataFrame:
-    """One row an event id, for the router may write a record twice after a crash."""
+    """Returns one row for each event id, because the router may write a record twice after a crash."""
     told = attributes_in(events).select(
         F.col("attributes")["ce_id"].alias("id"), event_print().alias("print"), "logged_at"
     )
@@ -45,7 +45,8 @@ def events_then(events: DataFrame) -> DataFrame:
 
 
 def refusals_then(rejected: DataFrame) -> DataFrame:
-    """By the place of the frame that was refused; what could not be delivered is no matter of the frame."""
+    """Returns the refusals by the position of the frame that was refused. Undeliverable events say nothing about the
+    frame."""
     told = rejected.where(header("stage") != str(Stage.DELIVER)).select(
         F.coalesce(header("again"), header("event_id")).alias("place"),
         header("reason").alias("reason"),
@@ -60,7 +61,7 @@ def refusals_then(rejected: DataFrame) -> DataFrame:
 
 
 def accounted(judged: DataFrame, events: DataFrame, refusals: DataFrame, config: Config) -> DataFrame:
-    """Every judged frame with its account."""
+    """Returns every judged frame with its account."""
     causes = judged.where("causes != ''").select(F.col("causes").alias("cause")).distinct()
     evidence = (
         judged.withColumn("again", F.col("first_id") != "")
@@ -162,9 +163,10 @@ def _was_refused() -> Column:
 
 
 def strangers(known: DataFrame, records: DataFrame, spans: DataFrame) -> DataFrame:
-    """Records, by `event_id` and `written_at`, that name no frame of the raw log. `is_gone`: its offset is not there.
+    """Returns the records, by `event_id` and `written_at`, that name no frame of the raw log.
 
-    Those before the stretch that is looked at, and after it, are nobody's.
+    `is_gone` means that the log no longer has the frame's offset. Records before and after the range that is looked at
+    are left out.
     """
     place = F.split("event_id", "-")
     number, at = F.get(place, F.lit(0)).try_cast("int"), F.get(place, F.lit(1)).try_cast("long")
@@ -174,6 +176,6 @@ def strangers(known: DataFrame, records: DataFrame, spans: DataFrame) -> DataFra
 
 
 def spans_table(spark: SparkSession, bounds: Mapping[int, Span], judged: Mapping[int, Span]) -> DataFrame:
-    """Of each raw partition: where it begins, and the stretch that is judged."""
+    """Returns a table of the raw partitions: where each begins, and the range of it that is judged."""
     rows = [(number, bounds[number].start, span.start, span.end) for number, span in judged.items()]
     return spark.createDataFrame(rows, SPAN)

@@ -34,7 +34,10 @@ def audit_mesh(
     config: Config, start: int | None, end: int | None, *, master: str | None, ask_edge: bool, settle_seconds: float,
     say: Say,
 ) -> Equation:  # fmt: skip
-    """Between two times (microseconds; None: all there is, up to now). `say` hears how far it is."""
+    """Audits the mesh between two times, in microseconds; None stands for the beginning, or for now.
+
+    `say` hears how far the audit is.
+    """
     with History(config) as history:
         asking = AskedEdge(edge_parts(config)[0]) if ask_edge else None
         stretch = choose_stretch(history, config, start, end, now_us())
@@ -151,7 +154,7 @@ class Audit:
         return [tuple(row)[1:] for row in rows]
 
     def _changes(self, destinations: set[str]) -> dict[str, list[int]]:
-        """When the interests of these destinations changed."""
+        """Returns when the interests of these destinations changed."""
         if not destinations:
             return {}
         changed = self.tables.judged.select("logged_at", F.explode("touched").alias("destination"))
@@ -163,7 +166,7 @@ class Audit:
     # -- edges ---------------------------------------------------------------------------------------------------
 
     def logged_by(self, edge: str) -> int:
-        """Frames of this edge's peers, of its newest epoch."""
+        """Returns how many frames this edge's peers have logged in its newest epoch."""
         of_edge = self.tables.judged.where(
             (F.col("edge") == edge) & (F.col("protocol") != MESH) & (F.col("first_id") == "")
         )

@@ -1,4 +1,4 @@
-"""What was missing when the topics were read: waited for, and struck off as it arrives.
+"""Waits for what was missing when the topics were read, and strikes it off as it arrives.
 
 Only what was received before the audit began is judged (the cut), so whatever is missing can only be late or lost. It
 is given the time that the mesh itself would give it; after that it is lost.
@@ -28,7 +28,8 @@ from streaming_jobs.audit.deliveries import SentBy, ended_in
 from streaming_jobs.audit.equation import Equation
 
 ROUTED_SECONDS = 30
-"""From the raw log to the router's outputs. A router that was killed is back, and has caught up, well before that."""
+"""The time from the raw log to the router's outputs. A router that was killed is back, and has caught up, well before
+that."""
 SPARE_SECONDS = 5
 MOVED_SECONDS = 10
 """Interests that changed so near to a frame may have counted for it, or not."""
@@ -66,7 +67,7 @@ class LateFrame(NamedTuple):
 
 
 class LateDelivery(NamedTuple):
-    """One without an outcome. `answered`: it is a request, and has its answer."""
+    """A delivery without an outcome. `answered` is True if it is a request that has its answer."""
 
     event_id: str
     part: int
@@ -81,7 +82,7 @@ class LateDelivery(NamedTuple):
 
     @property
     def is_owed(self) -> bool:
-        """To a node that may be away, by its durable name."""
+        """True if the delivery goes to a node that may be away, by its durable name."""
         return is_durable_name(self.destination)
 
 
@@ -109,7 +110,7 @@ class Waiting:
     # -- while it lasts ------------------------------------------------------------------------------------------
 
     def deadline(self) -> int:
-        """When the last of what is missing has had its time; 0 if nothing is. A request may wait for ever."""
+        """Returns when the last missing item has had its time; 0 if nothing is missing. A request may wait for ever."""
         patience = self.patience
         times = [one.logged_at + patience.routed for one in self.frames]
         times += [one.logged_at + patience.routed for one in self.unsent]
@@ -130,7 +131,7 @@ class Waiting:
                 read_to.update({at: span.end for at, span in spans.items()})
 
     def saw(self, name: TopicName, record: Record) -> None:
-        """A record that was written after the topics had been read."""
+        """Takes a record that was written after the topics had been read."""
         match name:
             case "events":
                 self._event(record)
@@ -165,7 +166,7 @@ class Waiting:
     # -- in the end ----------------------------------------------------------------------------------------------
 
     def conclude(self, equation: Equation, changes: Mapping[str, list[int]], now: int) -> None:
-        """What came late moves to where it belongs; what did not come is a fault, or in flight."""
+        """Moves what came late to where it belongs. What did not come becomes a fault, or is in flight."""
         for frame, reason in self.came.items():
             _count(equation, frame, reason)
         equation.outcomes += Counter(self.ended.values())
@@ -198,7 +199,7 @@ def _count(equation: Equation, frame: LateFrame, reason: str) -> None:
 
 
 def inexcusable(unsent: list[Unsent], changes: Mapping[str, list[int]]) -> Iterator[Unsent]:
-    """Without receivers that may have come or gone while the frame was under way.
+    """Yields the unsent frames except those whose receivers may have come or gone while the frame was under way.
 
     A worker that begins a task knows the interests as they are then, which is ahead of its own log. And where a group
     or the servers of a request have changed, another member got it: then it went to as many as it should.

@@ -20,7 +20,7 @@ MOST_TASKS = 200
 
 
 class Tables:
-    """Kept as long as the session: every term is counted from the same rows.
+    """Keeps the tables of one audit as long as the session: every term is counted from the same rows.
 
     `read_to`: how far the outputs were read. `judged` is every frame as it is decided today; `frames` adds what became
     of it then.
@@ -37,7 +37,7 @@ class Tables:
         self._read({name: history.between(name, self._outputs_from(name), None) for name in OUTPUTS})
 
     def _outputs_from(self, name: TopicName) -> int | None:
-        """Of egress nothing that may go while it is read: a day of it is kept, or less."""
+        """Returns where to start reading, so that no egress goes while it is read: a day of it is kept, or less."""
         since, egress = self._stretch.outputs_from, self._egress_from
         if name != "egress" or egress is None:
             return since
@@ -54,7 +54,7 @@ class Tables:
         self.frames = kept(frames.accounted(self.judged, self.events, self.refusals, self._config))
 
     def _within(self, rows: DataFrame) -> DataFrame:
-        """What belongs to a frame of the stretch."""
+        """Returns the rows that belong to a frame of the range."""
         return rows.where(stands_in(self._stretch.spans))
 
     def _without_egress(self) -> dict[int, Span]:

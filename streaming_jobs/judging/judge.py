@@ -34,7 +34,7 @@ class Judge:
 
     @classmethod
     def of_today(cls, config: Config) -> Judge:
-        """With the trust store as it is now."""
+        """Returns a judge with the trust store as it is now."""
         trust = trust_file.load(config.trust, entry=config.identity.key)
         return cls(config, trust.keys, trust.identity)
 
@@ -50,7 +50,7 @@ class Judge:
             apply_record(self._state.table, key, value, keeps_leases=keeps_leases)
 
     def record(self, value: bytes, partition: int, offset: int) -> Iterator[Judged]:
-        """Every frame of a record. What is no record at all counts as one frame, as the router counts it."""
+        """Yields every frame of a record. What is no record at all counts as one frame, as the router counts it."""
         try:
             frames = decode_record(value).frames
         except Rejected as refused:
@@ -65,17 +65,17 @@ class Judge:
             yield judged(next(routed), partition, offset, self._config.mesh, effect)
 
     def verdict(self, raw: RawFrame) -> Event | Rejected | None:
-        """Of one frame, whose event then has no id of its own."""
+        """Returns the verdict on one frame. An event has no id of its own then."""
         (verdict,) = self.verdicts([raw], 0, 0)
         return verdict
 
     def key_of(self, raw: RawFrame) -> str | None:
-        """What a repeat of it would be known by; None for what has no repeats."""
+        """Returns the key by which a repeat of the frame is known; None if its kind has no repeats."""
         verdict = self.verdict(raw)
         return self.rows.key_of(verdict) if isinstance(verdict, Event) else None
 
     def why_not_again(self, raw: RawFrame) -> str:
-        """Why this frame may not go through the mesh again; empty if it may."""
+        """Returns the reason why this frame may not go through the mesh again; empty if it may."""
         verdict = self.verdict(raw)
         if verdict is None:
             return "it is the mesh's own"
@@ -90,12 +90,16 @@ class Judge:
         return ""
 
     def is_wanted(self, raw: RawFrame, again: Again) -> bool:
-        """Somebody among the interests that it began with wants this frame's event, and has not got it."""
+        """Returns True if an interest that it began with wants this frame's event, and its subscriber has not got
+        it."""
         verdict = self.verdict(raw)
         return isinstance(verdict, Event) and bool(Fanout(self._state).find_again(verdict, again))
 
     def verdicts(self, frames: Sequence[RawFrame], partition: int, offset: int) -> list[Event | Rejected | None]:
-        """Of each frame, by itself: before permissions, receivers and repeats. None for the mesh's own."""
+        """Returns the verdict on each frame by itself, before permissions, receivers and repeats.
+
+        The verdict on a frame of the mesh's own is None.
+        """
         return self.rows.judge(frames, partition, offset)
 
     def _effect(self, raw: RawFrame) -> Effect:

@@ -1,4 +1,4 @@
-"""What the row functions say about one frame, as a row that the batch jobs compare with the topics."""
+"""Turns what the row functions say about one frame into a row that the batch jobs compare with the topics."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Verdict(StrEnum):
 
 
 class Judged(NamedTuple):
-    """One frame. `event_id` says where it stands; `first_id` where it stood first, if it was put in again.
+    """One judged frame. `event_id` is its position; `first_id` is its first position if it was put in again.
 
     `reasons`: why it, or a part of it, was refused (what could not be encoded for a receiver is no matter of the frame
     and is left out). `destinations`: who is to get something for it. `touched`: whose interests it changed, and
@@ -61,7 +61,7 @@ class Judged(NamedTuple):
 
 
 class Effect(NamedTuple):
-    """What a frame of the mesh changes about the interests."""
+    """The change that a frame of the mesh makes to the interests."""
 
     touched: tuple[str, ...] = ()
     causes: str = ""
@@ -112,14 +112,14 @@ def destinations_of(entries: Iterable[Entry], edge_ordinal: int) -> Iterable[str
 
 
 def receivers(group: Group, epoch: int, edge_ordinal: int) -> Iterable[str]:
-    """A session is named by its edge's number, for the record does not name the edge."""
+    """Returns the receivers. A session is named by its edge's number, because the record does not name the edge."""
     yield from (session_id(str(edge_ordinal), epoch, number) for number in group.sessions)
     yield from (datagram_name(*address) for address in group.addresses)
     yield from group.owed
 
 
 def numbered(destination: str) -> str:
-    """A session's name as `receivers` gives it; anything else as it is.
+    """Returns a session's name as `receivers` gives it; anything else as it is.
 
     >>> numbered("edge-3.19f.7"), numbered("devices 127.0.0.1:5050")
     ('3.19f.7', 'devices 127.0.0.1:5050')

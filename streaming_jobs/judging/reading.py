@@ -66,12 +66,18 @@ JUDGED = StructType(
 
 
 def start_batch(config: Config, master: str | None) -> SparkSession:
-    """Two tasks at a time where nothing else is said: what runs beside a mesh must leave it its cores."""
+    """Starts a session for a batch job, with two tasks at a time unless `master` says otherwise.
+
+    A job that runs beside a mesh must leave it its cores.
+    """
     return start_spark(f"meshgate-{config.mesh}-batch", master or "local[2]", BATCH, jvm_options=BRIEF_JVM)
 
 
 def read_topic(spark: SparkSession, config: Config, name: TopicName, spans: Spans) -> DataFrame:
-    """partition, offset, logged_at (µs), key, value, headers. Offsets that are gone are an error, not fewer rows."""
+    """Reads a topic: partition, offset, logged_at (µs), key, value, headers.
+
+    Offsets that are gone are an error, not fewer rows.
+    """
     topic = config.topic(name)
     options = {
         **config.kafka.spark_options(),
@@ -88,7 +94,7 @@ def read_topic(spark: SparkSession, config: Config, name: TopicName, spans: Span
 
 
 def stands_in(spans: Spans) -> Column:
-    """Whether a row's `event_id` is of a frame in one of these."""
+    """Returns a condition that is true if a row's `event_id` belongs to a frame in one of these spans."""
     place = F.split("event_id", "-")
     number, at = F.get(place, F.lit(0)).try_cast("int"), F.get(place, F.lit(1)).try_cast("long")
     inside = ((number == partition) & (at >= span.start) & (at < span.end) for partition, span in spans.items())
@@ -96,7 +102,7 @@ def stands_in(spans: Spans) -> Column:
 
 
 def header(name: str) -> Column:
-    """A header of the record as text; null where there is none."""
+    """Returns a header of the record as text; null if there is none."""
     return F.get(F.filter("headers", lambda one: one["key"] == name), F.lit(0))["value"].cast("string")
 
 
@@ -116,7 +122,7 @@ def _joined(names: Iterable[str]) -> Column:
 
 
 def judge_frames(raw: DataFrame, config: Config, standing_before: int | None) -> DataFrame:
-    """Every frame of the raw records, with what is said of it today (`JUDGED`), and when its record was logged.
+    """Returns every frame of the raw records, today's verdict on it (`JUDGED`), and when its record was logged.
 
     `standing_before`: the interests begin with those of that time; None: with none, where the log begins.
     """
@@ -138,7 +144,7 @@ class JudgeRecords:
 
 
 class JudgeWorker:
-    """One of each Python process. A task is one raw partition, from its beginning to its end."""
+    """Judges frames; there is one in each Python process. A task is one raw partition, from beginning to end."""
 
     def __init__(self, config_path: str, standing_before: int | None) -> None:
         self._config = load(Path(config_path)).for_router()
@@ -159,8 +165,10 @@ def _worker(config_path: str, standing_before: int | None) -> JudgeWorker:
 
 
 def standing(config: Config, before_us: int) -> list[InterestRecord]:
-    """The interests topic up to a time. What ended before, and was compacted away since, is not in it: then there are
-    fewer receivers than there were, never more.
+    """Returns the interests topic up to a time.
+
+    What ended before, and was compacted away since, is not in it: then there are fewer receivers than there were, never
+    more.
     """
     with closing(InterestReader(config, open_consumer)) as reader:
         return list(reader.read_until(before_us).items())
@@ -172,5 +180,5 @@ def task_id() -> int:
 
 
 def plain(row: Iterable[Any]) -> tuple[Any, ...]:
-    """As the JVM's unpickler wants it: a list is an array, a tuple a row."""
+    """Returns the row as the JVM's unpickler needs it: a list is an array, a tuple a row."""
     return tuple(list(value) if isinstance(value, tuple) else value for value in row)

@@ -1,4 +1,4 @@
-"""Which event a repeat repeats: the frame before it, in its own raw partition, that has the same key.
+"""Finds the event that a repeat repeats: the earlier frame in its own raw partition that has the same key.
 
 Repeats are mostly the same bytes, and bytes are found in a whole record at once. Only where those are not found is each
 frame of the window decoded, from the repeat backwards.
@@ -23,8 +23,11 @@ STEP_RECORDS = 200
 
 
 class Repeats:
-    """`key`: by which a repeat of the frame is known today; None for what has no repeats. `reach_seconds`: how long the
-    router knows a frame."""
+    """Finds the frames that a logged frame repeats.
+
+    `key` is the key by which a repeat of the frame is known today; None for what has no repeats. `reach_seconds` is how
+    long the router knows a frame.
+    """
 
     def __init__(self, history: History, judge: Judge, logged: LoggedFrame, reach_seconds: int) -> None:
         self._history, self._judge, self._logged = history, judge, logged
@@ -32,7 +35,7 @@ class Repeats:
         self.key = judge.key_of(logged.raw)
 
     def earlier(self, seconds: float) -> Iterator[str]:
-        """Ids of the frames with this key, the latest first; gives up after so many seconds."""
+        """Yields the ids of the frames with this key, the latest first. It gives up after so many seconds."""
         if self.key is None:
             return
         deadline = time.monotonic() + seconds

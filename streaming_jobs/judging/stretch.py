@@ -1,4 +1,4 @@
-"""Which part of the raw log is looked at: a cut through it, fixed before anything is read."""
+"""Chooses the range of the raw log to look at: a cut through it, fixed before anything is read."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ OUTPUT_LEAD_SECONDS = 60
 
 @dataclass(frozen=True)
 class Stretch:
-    """`bounds`: all that the raw log still has. `spans`: what is looked at. Times in microseconds; `start` is None for
-    everything there is.
+    """The range of the raw log that is looked at. Times are in microseconds; `start` is None for everything.
+
+    `bounds` are all that the raw log still has. `spans` are what is looked at.
     """
 
     start: int | None
@@ -50,7 +51,10 @@ class Stretch:
 
 
 def choose_stretch(history: History, config: Config, start: int | None, end: int | None, now: int) -> Stretch:
-    """Everything that was logged before now, unless times are given; never what some topic may no longer have."""
+    """Chooses everything that was logged before now, unless times are given.
+
+    It never chooses what some topic may no longer have.
+    """
     bounds = history.bounds("raw")
     start = max((at for at in (start, *_oldest_compared(history, config, bounds, now)) if at is not None), default=None)
     spans = history.between("raw", start, end)
@@ -71,14 +75,15 @@ def _oldest_compared(history: History, config: Config, bounds: dict[int, Span], 
 
 
 def whole_from(history: History, name: TopicName, now: int) -> list[int]:
-    """For each partition that has lost its beginning, from when on it has all, and will have it for a while."""
+    """Returns for each partition that has lost its beginning the time from which it has everything, and will for a
+    while."""
     gone = {number: span for number, span in history.bounds(name).items() if span.start > 0}
     first = first_times(history, gone, name)
     return [at + max(OUTPUT_LEAD_SECONDS * SECOND_US, int((now - at) * THINNED_SHARE)) for at in first.values()]
 
 
 def first_times(history: History, bounds: dict[int, Span], name: TopicName = "raw") -> dict[int, int]:
-    """When the first record that a partition still has was logged."""
+    """Returns for each partition when the first record was logged that it still has."""
     found = {}
     for number, span in bounds.items():
         if span.size and (record := history.record(name, number, span.start)) is not None:

@@ -1,4 +1,4 @@
-"""What a replay finds: frames that would be decided otherwise today, and what is to be sent for them."""
+"""Finds the frames that would be decided otherwise today, and what is to be sent for them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UNCOMPARED = frozenset({"id", "raw"})
 
 
 class Change(NamedTuple):
-    """`fields`: of the event, those that read differently now."""
+    """A frame that would be decided otherwise today. `fields` are the event's fields that read differently now."""
 
     event_id: str
     then: str
@@ -25,7 +25,7 @@ class Change(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What is done with a frame: sent again (`place`: where it stands now), or left alone and why."""
+    """The outcome for a frame: sent again (`place` is its new position), or left alone, with the reason."""
 
     event_id: str
     because: str
@@ -40,7 +40,7 @@ def differing(then: Event, today: Event) -> tuple[str, ...]:
 
 
 def _untraced(event: Event) -> Event:
-    """Whether it is traced is no part of what it says."""
+    """Returns the event without its trace, which is no part of what it says."""
     if TRACEPARENT not in event.headers:
         return event
     return replace(event, headers={name: said for name, said in event.headers.items() if name != TRACEPARENT})
@@ -48,7 +48,7 @@ def _untraced(event: Event) -> Event:
 
 @dataclass
 class Replay:
-    """Times in microseconds."""
+    """The result of a replay over a range of the raw log. Times are in microseconds."""
 
     mesh: str
     start: int | None

@@ -25,7 +25,8 @@ Given = tuple[LoggedFrame, Again]
 
 
 class AgainWriter:
-    """Into the partition where a frame stood first, so that it keeps its place among the others of its node."""
+    """Writes a frame again into the partition where it stood first, so that it keeps its order among its node's
+    frames."""
 
     def __init__(self, config: Config) -> None:
         self._topic = config.topic("raw")
@@ -52,7 +53,10 @@ class AgainWriter:
         self._producer.close()
 
     def put(self, frames: Iterable[Given]) -> list[str]:
-        """The ids of their new places, in order. They are on all in-sync replicas when it returns."""
+        """Writes the frames, and returns the ids of their new positions, in order.
+
+        They are on all in-sync replicas when it returns.
+        """
         places: list[str] = []
         for partition, record, count in records(frames, self._bytes):
             try:
@@ -64,7 +68,7 @@ class AgainWriter:
 
 
 def records(frames: Iterable[Given], most_bytes: int) -> Iterator[tuple[int, bytes, int]]:
-    """Partition, record, and how many frames are in it. A record is of one edge and epoch."""
+    """Yields the partition, the record, and how many frames are in it. A record has one edge and epoch."""
     for (partition, edge, epoch), together in groupby(frames, key=_home):
         builder = ContainerBuilder(edge, epoch)
         for logged, again in together:

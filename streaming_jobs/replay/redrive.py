@@ -28,11 +28,11 @@ from streaming_jobs.replay.put_in import AgainWriter, Given
 from streaming_jobs.routing.known_ids import repeat_horizon_seconds
 
 Reached = Mapping[str, frozenset[str]]
-"""By event id, the destinations and nodes that have got it."""
+"""The destinations and nodes that have got an event, by its id."""
 
 
 class Redriven(NamedTuple):
-    """What is done with one frame. `why`: it is not put in again, and this is the reason."""
+    """The result for one frame. If `why` is set, the frame is not put in again, for this reason."""
 
     event_id: str
     why: str = ""
@@ -41,7 +41,7 @@ class Redriven(NamedTuple):
 
 @dataclass(frozen=True)
 class Redrive:
-    """`now`: microseconds; who wants an event is asked for that time."""
+    """Redrives rejected frames. `now` is in microseconds: the receivers of an event are those of that time."""
 
     config: Config
     history: History
@@ -49,7 +49,7 @@ class Redrive:
     now: int
 
     def plan(self, chosen: Iterable[Rejection]) -> tuple[list[Given], list[Redriven]]:
-        """Frames to put in, the oldest first; and those that are not, each with why."""
+        """Returns the frames to put in, the oldest first, and those that are not, each with the reason."""
         oldest_first = {one.event_id: one for one in sorted(chosen, key=lambda one: -one.at)}.values()
         frames: list[LoggedFrame] = []
         left_out: list[Redriven] = []
@@ -135,7 +135,7 @@ def _frames_of(record: Record) -> Iterator[LoggedFrame]:
 
 
 def redrive(config: Config, history: History, chosen: Iterable[Rejection], *, dry_run: bool) -> list[Redriven]:
-    """What is done with each frame: put in again, or left alone and why."""
+    """Puts frames in again, and returns for each what was done with it: put in again, or left alone and why."""
     given, left_out = Redrive(config, history, Judge.of_today(config), now_us()).plan(chosen)
     if dry_run or not given:
         return [*(Redriven(again.event_id) for _, again in given), *left_out]

@@ -1,4 +1,4 @@
-"""What stands in a router's checkpoint, and whether this build can go on from there.
+"""Reads a router's checkpoint, and tells whether this build can go on from there.
 
     version.json             the format of all this, and the build that began it
     lock, counts/            see `lock` and `counts`
@@ -37,7 +37,7 @@ SIGNS_OF_DAMAGE = (
     "FileNotFoundException",
     "STDS_",
 )
-"""What Spark says of a checkpoint that it cannot go on from. It never goes on without the state that it had."""
+"""Spark's errors for a checkpoint that it cannot go on from. It never goes on without the state that it had."""
 
 Offsets = Mapping[int, int]
 
@@ -66,7 +66,8 @@ def claim(checkpoint: Path) -> None:
 
 
 def committed_offsets(lane: Path) -> dict[int, int]:
-    """Where the last committed batch of a lane ended; empty if there is none. Raises SetupError where it is damaged."""
+    """Returns where the last committed batch of a lane ended; empty if there is none. Raises SetupError if it is
+    damaged."""
     batch = last_commit(lane)
     if batch is None:
         return {}
@@ -79,12 +80,12 @@ def committed_offsets(lane: Path) -> dict[int, int]:
 
 
 def last_commit(lane: Path) -> int | None:
-    """The number of the last committed batch of a lane."""
+    """Returns the number of the last committed batch of a lane."""
     return max((int(one.name) for one in (lane / "commits").glob("[0-9]*") if one.name.isdigit()), default=None)
 
 
 def gaps(committed: Offsets, begins: Offsets, ends: Offsets) -> Iterator[str]:
-    """What stands between the checkpoint and the raw log as it is now.
+    """Yields a line for each partition of which the raw log no longer has what the checkpoint continues from.
 
     >>> list(gaps({0: 5, 1: 9, 2: 7}, {0: 5, 1: 12, 2: 0}, {0: 8, 1: 20, 2: 6}))
     ['offsets 9 to 11 of partition 1 are gone', 'partition 2 ends at 6, before offset 7']
@@ -97,7 +98,7 @@ def gaps(committed: Offsets, begins: Offsets, ends: Offsets) -> Iterator[str]:
 
 
 def in_short(failure: str, lane: Path) -> str:
-    """Why a query has ended; of a damaged checkpoint also what to do about it."""
+    """Returns why a query has ended, and for a damaged checkpoint also what to do about it."""
     sign = next((sign for sign in SIGNS_OF_DAMAGE if sign in failure), None)
     return f"{_damaged(lane)} (Spark: {sign})" if sign else failure[:FAILURE_CHARACTERS]
 

@@ -63,7 +63,10 @@ _FILE_BYTES = _NAMES_AT + NAMES_BYTES
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """`routed` is the next offset that the workers will take; after a crash it goes back, the counts do not."""
+    """The counts of one lane.
+
+    `routed` is the next offset that the workers will take. After a crash it goes back, the counts do not.
+    """
 
     routed: int
     series: Mapping[Series, int]
@@ -89,7 +92,7 @@ class CountFile:
         self._words = memoryview(self._map).cast("Q")
 
     def _open(self) -> mmap.mmap:
-        """What is not a whole file of this layout is begun anew: an older build's, or a creation cut short."""
+        """Opens the file. One that is not whole is made anew: an older build's, or a creation cut short."""
         if os.fstat(self._file).st_size != _FILE_BYTES or os.pread(self._file, _WORD, 0) != _BEGIN:
             os.ftruncate(self._file, 0)
             os.posix_fallocate(self._file, 0, _FILE_BYTES)  # a hole on a full disk would end us with SIGBUS
@@ -125,7 +128,7 @@ class CountFile:
         return is_new
 
     def _place(self, series: Series, slot: int) -> int:
-        """Where a series is counted. A new one's name is in force with the slot that says so."""
+        """Returns where a series is counted. A new one's name is in force with the slot that says so."""
         if (known := self._places.get(series)) is not None:
             return known
         line = json.dumps(series).encode() + b"\n"
@@ -151,7 +154,7 @@ class CountFile:
 
 
 def read_counts(path: Path) -> Counts | None:
-    """What a file says now; None if there is none (yet)."""
+    """Returns the counts that a file holds now; None if there is no file yet."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -175,7 +178,7 @@ def _read(file: int) -> Counts | None:
 
 
 def read_all(checkpoint: Path, partitions: Iterable[int]) -> tuple[dict[int, int], Counter[Series]]:
-    """What has been routed of each partition, and all counts summed."""
+    """Returns how much has been routed of each partition, and the sum of all counts."""
     routed: dict[int, int] = {}
     summed: Counter[Series] = Counter()
     for partition in partitions:

@@ -42,7 +42,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SPARE_SLOTS = 1
-"""For the short jobs beside the lanes: a lane that starts again reads its state while the others hold their slots."""
+"""Slots for the short jobs beside the lanes: a lane that starts again reads its state while the others hold their
+slots."""
 ONE_TASK = {
     "spark.sql.shuffle.partitions": "1",
     "spark.python.factory.idleWorkerMaxPoolSize": "1",
@@ -51,10 +52,10 @@ ONE_TASK = {
 """A lane's state has one partition, and its worker waits for the next batch: no other is started for it. A task that
 failed is not tried again, since its next worker would have no memory: the lane begins again at once."""
 WATCH_SECONDS = 0.1
-"""How soon the end of a query is noticed: it is part of every recovery."""
+"""The interval at which the end of a query is noticed: it is part of every recovery."""
 FOLLOW_SECONDS = 1.0
 ASK_MILLISECONDS = 5_000
-"""For an answer of Kafka's; meanwhile nothing else is looked at."""
+"""The time for an answer of Kafka's; meanwhile nothing else is looked at."""
 WARM_UP_SECONDS = 5
 
 
@@ -64,7 +65,10 @@ def local_master(config: Config) -> str:
 
 
 class Router:
-    """`spark_settings` go over our own. `accepts_loss`: it goes on over a gap between its checkpoint and the log."""
+    """Runs the router. `spark_settings` override its own.
+
+    `accepts_loss` lets it go on over a gap between its checkpoint and the log.
+    """
 
     def __init__(
         self,
@@ -107,7 +111,7 @@ class Router:
                 self._serve(stop, spark)
 
     def reload(self) -> None:
-        """For SIGHUP."""
+        """Reads the configuration again. SIGHUP calls this."""
         self._settings.ask()
 
     def _serve(self, stop: threading.Event, spark: SparkSession | None) -> None:
@@ -222,7 +226,7 @@ class Router:
 
 
 class RawBounds:
-    """Where the raw log begins and ends, by partition. Raises KafkaError while Kafka is away."""
+    """Knows where the raw log begins and ends, by partition. Raises KafkaError while Kafka is away."""
 
     def __init__(self, config: Config) -> None:
         self._topic = config.topic("raw")
@@ -240,7 +244,7 @@ class RawBounds:
 
 
 def warm_workers(spark: SparkSession) -> None:
-    """The process that workers are forked from takes a second or two to begin: while the queries are planned.
+    """Starts the process that workers are forked from while the queries are planned: it takes a second or two.
 
     Takes one core, which they must not need: a query in real time does not start with fewer than all of its own.
     """
@@ -252,7 +256,7 @@ def warm_workers(spark: SparkSession) -> None:
 
 
 def warm_up(spark: SparkSession) -> None:
-    """What a query loads and compiles when it first runs, done before it matters."""
+    """Runs what a query loads and compiles on its first run, before that time matters."""
     length = F.udf(len, "int", useArrow=False)
     rows = spark.readStream.format("rate").option("rowsPerSecond", 10).load()
     seen = rows.withColumn("length", length(F.col("value").cast("string")))

@@ -26,7 +26,7 @@ _MEMORY = (
 
 
 class JvmMetrics(Collector):
-    """Sampled by the observer and not at the scrape: a JVM that hangs would hang its exporter too."""
+    """The JVM's metrics. The observer samples them, not the scrape: a JVM that hangs would hang its exporter too."""
 
     def __init__(self) -> None:
         self._memory: dict[str, Memory] = {}

@@ -1,4 +1,4 @@
-"""What of the trust store's keys an operator must hear in time: how many hold, and when some end."""
+"""Counts the trust store's keys that hold, and says when they end, so that an operator hears of it in time."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ EXPIRING_SECONDS = 14 * 24 * 3600.0
 KEY_STATES = ("future", "valid", "expiring", "expired")
 
 Nodes = Mapping[bytes, Mapping[bytes, Key]]
-"""As in a KeyRing."""
+"""The nodes and their keys, as in a KeyRing."""
 
 
 def key_state(not_before: int | None, not_after: int | None, now: float) -> str:
-    """
+    """Returns the state of a key now: future, valid, expiring or expired.
+
     >>> key_state(None, 2_000_000, 1.0), key_state(None, 1_000_000, 1.0), key_state(None, None, 1.0)
     ('expiring', 'expired', 'valid')
     """
@@ -29,14 +30,14 @@ def key_state(not_before: int | None, not_after: int | None, now: float) -> str:
 
 
 def next_key_end(nodes: Nodes, now: float) -> float:
-    """When the next of the keys in force ends; 0 if none ever does."""
+    """Returns when the next of the keys in force ends; 0 if none ever does."""
     keys = chain.from_iterable(of.values() for of in nodes.values())
     in_force = (key for key in keys if key_state(key.not_before, key.not_after, now) in ("valid", "expiring"))
     return min((key.not_after / 1e6 for key in in_force if key.not_after is not None), default=0.0)
 
 
 def next_node_end(nodes: Nodes, now: float) -> float:
-    """When the next node is left without any key; 0 if none is.
+    """Returns when the next node is left without any key; 0 if none is.
 
     A key that ends while another of its node goes on is a rotation as it should be, and a node whose keys have all
     ended is one that was given up: neither is news.

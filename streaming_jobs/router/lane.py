@@ -1,4 +1,4 @@
-"""One lane: a streaming query over one raw partition.
+"""A lane is a streaming query over one raw partition.
 
 Each start begins at the last commit. What the query before it had put out since then comes again, and the edges drop
 it by position. Before a query starts, the ids that the last commit's state holds are written for its worker.
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 REALTIME_BATCH = "180 seconds"
-"""How long a real-time batch runs before it commits. At its end nothing passes for some 0.2 s. A longer one repeats
+"""The length of a real-time batch before it commits. At its end nothing passes for some 0.2 s. A longer one repeats
 more after a crash, which the lane works off at some hundred thousand frames a second; edges drop it by position."""
 
 BACKLOG_RECORDS = 5_000
@@ -42,7 +42,7 @@ ACCEPT_LOSS = "look at the gap with `meshgate audit`, then go on over it with `-
 
 
 class RawLog(Protocol):
-    """Where each raw partition begins and ends."""
+    """Knows where each raw partition begins and ends."""
 
     def begins(self) -> Offsets: ...
     def ends(self) -> Offsets: ...
@@ -78,11 +78,11 @@ class Lane:
         self.query.stop()
 
     def last_commit(self) -> int | None:
-        """The number of the last committed batch."""
+        """Returns the number of the last committed batch."""
         return last_commit(self._checkpoint)
 
     def failure(self) -> str | None:
-        """Why the query has ended, if it has and should not have."""
+        """Returns why the query has ended, if it has ended and should not have."""
         if self.query.isActive or self._has_caught_up():
             return None
         failed = self.query.exception()
@@ -110,7 +110,9 @@ class Lane:
         return True
 
     def follow(self) -> None:
-        """Called about once a second. Ends `--accept-loss` once past the gap, and restarts a stalled query.
+        """Ends `--accept-loss` once past the gap, restarts a stalled query, and under `auto` switches the trigger.
+
+        It is called about once a second.
 
         Raises SetupError if Spark runs the query otherwise than it must.
         """

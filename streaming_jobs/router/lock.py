@@ -1,4 +1,4 @@
-"""One router per checkpoint: a lock the kernel takes back when its holder dies, however it dies."""
+"""Allows one router per checkpoint, by a lock that the kernel takes back when its holder dies, however it dies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WAIT_SECONDS = 0.1
 
 
 class CheckpointLock:
-    """On a file system of one machine. (In Kubernetes the volume is ReadWriteOnce and the set has one pod.)"""
+    """A lock on a file system of one machine. In Kubernetes the volume is ReadWriteOnce and the set has one pod."""
 
     def __init__(self, checkpoint: Path) -> None:
         self._path = checkpoint / "lock"
@@ -32,7 +32,7 @@ class CheckpointLock:
             )
 
     def wait(self, stop: threading.Event) -> bool:
-        """Until the other router is gone; False if stopped before."""
+        """Waits until the other router is gone. Returns False if stopped before."""
         while not self._try():
             if stop.wait(WAIT_SECONDS):
                 return False

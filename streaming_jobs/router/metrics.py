@@ -48,7 +48,7 @@ _DECODED = (FRAMES, Stage.DECODE)
 
 @dataclass(slots=True)
 class LaneState:
-    """What is known of one lane.
+    """The state of one lane as the metrics know it.
 
     Args:
         probed_at: when a probe frame came back last; None before the first one since the start.
@@ -129,7 +129,7 @@ class RouterMetrics:
         self._restarts.labels(self._mesh, lane).inc()
 
     def committed(self, progress: Progress) -> None:
-        """A batch of a lane. Queries that are no lane of ours tell nothing."""
+        """Counts a committed batch of a lane. Queries that are no lane of ours are ignored."""
         state = self.lanes.get(progress.lane)
         if state is None:
             return
@@ -171,7 +171,7 @@ class RouterMetrics:
 
 
 class _Counted(Collector):
-    """What the workers have counted, and what follows from it together with what was observed."""
+    """Collects what the workers have counted, and what follows from it together with what was observed."""
 
     def __init__(self, metrics: RouterMetrics, protocols: Sequence[str]) -> None:
         self._metrics = metrics
@@ -206,7 +206,7 @@ class _Counted(Collector):
         yield self._watermark_lag(lanes)
 
     def _memory(self, of_lanes: Mapping[str, Mapping[Series, int]]) -> Iterator[Metric]:
-        """What the lanes' workers know and have dropped as repeats."""
+        """Yields what the lanes' workers know and have dropped as repeats."""
         duplicates = _family("duplicates", "Frames dropped as repeats", ("lane",))
         ids = _gauge("known_ids", "Message ids that a repeat would be known by", ("lane",))
         sizes = _gauge("known_ids_bytes", "Memory of the worker's table of message ids", ("lane",))
@@ -261,7 +261,7 @@ def _protocols(config: Config) -> list[str]:
 
 
 def _series_from_the_start(protocols: Sequence[str]) -> dict[Series, int]:
-    """At zero before anything was counted: an increase from nothing is none, and alarms look at increases."""
+    """Returns the series at zero before anything was counted, because alarms look at increases."""
     zeros: dict[Series, int] = {}
     for protocol in protocols:
         passed = (Stage.DECODE, ACCEPTED), (Stage.MATCH, EVENT), (Stage.MATCH, CONTROL), (Stage.DELIVER, ROUTED)

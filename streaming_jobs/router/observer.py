@@ -1,5 +1,6 @@
-"""What the router finds out for its metrics, on a thread of its own: Kafka's end offsets, the interests that hold, the
-JVM, the keys in force, and how long its own way is.
+"""Collects the router's slow metrics on a thread of its own.
+
+These are Kafka's end offsets, the interests that hold, the JVM, the keys in force, and the router's own latency.
 
 The probe is a frame of the mesh in the raw log, one for each lane; it goes through the Python pass, the dedup and the
 sink like every frame, and comes back in the compacted topic `interests`, which is read here anyway. It also gives an
@@ -42,8 +43,10 @@ RETRY_SECONDS = 5.0
 
 
 class Observer:
-    """`start` when the lanes run; `stop` before Spark ends. The JVM is asked by a thread of its own: one that stands
-    still must not keep us from seeing what piles up meanwhile."""
+    """Observes the router. Call `start` when the lanes run, and `stop` before Spark ends.
+
+    A thread of its own asks the JVM: one that stands still must not hide what piles up meanwhile.
+    """
 
     def __init__(self, config: Config, metrics: RouterMetrics, spark: SparkSession, jvm: JvmMetrics) -> None:
         self._config, self._metrics = config, metrics

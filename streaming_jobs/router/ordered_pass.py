@@ -33,7 +33,7 @@ class OrderedPass:
         self._checkpoint = checkpoint
         self._stands_before: tuple[int, int] | None = None
         self.rebuild_seconds = 0.0
-        """How long the memory took to read when it was read last."""
+        """The time that the last reading of the memory took."""
 
     def route(self, value: bytes, partition: int, offset: int, now_seconds: int) -> RoutedRecord:
         """Returns what the record gives; raises NoMemory where that cannot be told."""

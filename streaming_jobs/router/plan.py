@@ -1,4 +1,4 @@
-"""The router's query, the same for every trigger and every master:
+"""The router's query is the same for every trigger and every master:
 
     one raw partition ─► one Python pass a record ─► one row ─► dropDuplicates ─► explode ─► Kafka
 
@@ -48,7 +48,7 @@ STORED = [LOG_TIME, OFFSET, IDS]
 """The columns that the state holds."""
 
 PlainRow = tuple[int, int, bytes, list[tuple[Any, ...]]]
-"""What the pass returns of a record. A Row without its class: the JVM's unpickler knows tuples."""
+"""The row that the pass makes of a record. It is a Row without its class: the JVM's unpickler knows tuples."""
 
 LANE_VARIABLE = "MESHGATE_LANE"
 """Spark keeps Python workers apart by their environment. With a variable of its own, a lane keeps its worker from batch
@@ -70,12 +70,15 @@ SINK = {
 
 
 def sink_options(config: Config) -> dict[str, str]:
-    """A producer's own limit is 1 MiB, less than what is made of the largest frame; the workers hold to the mesh's."""
+    """Returns the sink's options.
+
+    A producer's own limit is 1 MiB, less than what is made of the largest frame. The workers obey the mesh's limit.
+    """
     return {**config.kafka.spark_options(), **SINK, "kafka.max.request.size": str(config.kafka.message_bytes)}
 
 
 def read_raw(spark: SparkSession, config: Config, partition: int, *, accepts_loss: bool = False) -> DataFrame:
-    """The records of one raw partition. A gap in the offsets is an error: it would be a silent loss."""
+    """Returns the records of one raw partition. A gap in the offsets is an error: it would be a silent loss."""
     assigned = json.dumps({config.topic("raw"): [partition]})
     options = {**config.kafka.spark_options(), **SOURCE, "assign": assigned}
     options |= {"startingOffsets": "earliest", "failOnDataLoss": str(not accepts_loss).lower()}
@@ -93,7 +96,7 @@ ROW = PlainStruct(
 
 
 def route(raw: DataFrame, pass_: Callable[[bytes, int, int], PlainRow], lane: int, keep_seconds: int) -> DataFrame:
-    """Records to write: topic, partition, key, value, headers.
+    """Returns the records to write: topic, partition, key, value, headers.
 
     Args:
         keep_seconds: how long an id stays in the state after its record, in log time.

@@ -1,4 +1,4 @@
-"""What Spark tells of a batch when it has been committed, and a listener that passes it on."""
+"""Reads what Spark reports of a committed batch, with a listener that passes it on."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NO_WATERMARK_YEAR = 1970
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One committed batch of one lane. A batch that was not committed tells nothing."""
+    """One committed batch of one lane. A batch that was not committed has no progress."""
 
     lane: str
     batch: int
@@ -37,7 +37,7 @@ class Progress:
 
     @classmethod
     def read(cls, told: Mapping[str, Any]) -> Progress:
-        """From the JSON of a StreamingQueryProgress."""
+        """Reads the progress from the JSON of a StreamingQueryProgress."""
         states = told.get("stateOperators") or []
         return cls(
             lane=told["name"] or "",
@@ -73,7 +73,7 @@ def _snake(name: str) -> str:
 
 
 class ProgressListener(StreamingQueryListener):
-    """Called on a thread of Spark's; whatever goes wrong here must not reach the query."""
+    """Passes progress on. Spark calls it on a thread of its own; no fault here may reach the query."""
 
     def __init__(self, tell: Callable[[Progress], None]) -> None:
         self._tell = tell
@@ -85,10 +85,10 @@ class ProgressListener(StreamingQueryListener):
             log.exception("a batch's progress could not be read")
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - pyspark's name
-        """The lane itself says so."""
+        """Ignores the event: the lane itself says so."""
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - pyspark's name
-        """Nothing new is no progress."""
+        """Ignores the event: nothing new is no progress."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - pyspark's name
-        """The router watches its queries itself."""
+        """Ignores the event: the router watches its queries itself."""

@@ -1,4 +1,4 @@
-"""When a query that has failed may be started again in place: on the same JVM, from the last commit.
+"""Decides when a failed query may be started again in place: on the same JVM, from the last commit.
 
 A Python worker that was killed, or a broker that was away for too long, ends a query and nothing else: its successor
 begins within a second. What fails again and again is not cured by that, and the router ends with the reason.
@@ -17,12 +17,12 @@ PAUSE_SECONDS = 1.0
 
 @dataclass(slots=True)
 class Restarts:
-    """Of one lane."""
+    """Counts the restarts of one lane."""
 
     _failures: deque[float] = field(default_factory=deque)
 
     def failed(self, now: float) -> float | None:
-        """Seconds to wait before the next start; None if there have been too many."""
+        """Returns the seconds to wait before the next start; None if there have been too many."""
         while self._failures and now - self._failures[0] > WITHIN_SECONDS:
             self._failures.popleft()
         self._failures.append(now)

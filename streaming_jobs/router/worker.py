@@ -89,5 +89,5 @@ class RoutePass:
 
 @cache
 def worker(config_path: str, state_dir: str | None) -> Worker:
-    """The one of this process."""
+    """Returns the one worker of this process."""
     return Worker(config_path, state_dir)

@@ -1,4 +1,4 @@
-"""What becomes of a record of the raw log: bytes in, rows out; no Spark, no socket, no clock.
+"""Routes a record of the raw log: bytes in, rows out; no Spark, no socket, no clock.
 
     rows.route_record [judge → match → encode] ─► outputs, packed into rows
 

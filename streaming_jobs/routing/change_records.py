@@ -11,7 +11,7 @@ from gateway.raw_log.mesh_frames import MESH
 
 ROUTER = "router"
 FRAME_OVERHEAD_BYTES = 14
-"""What a record has beside each frame: its length, its source and its time."""
+"""The cost of a frame in a record beside its bytes: its length, its source and its time."""
 _SOURCE = Source(MESH, "", ROUTER, 0)
 
 

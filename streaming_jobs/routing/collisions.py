@@ -20,7 +20,7 @@ def expected(count: int, bits: int) -> float:
 
 @dataclass(slots=True)
 class Window:
-    """How much a counter has grown within the last `seconds`."""
+    """Measures by how much a counter has grown within the last `seconds`."""
 
     seconds: float
     _seen: deque[tuple[float, int]] = field(default_factory=deque)

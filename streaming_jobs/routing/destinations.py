@@ -1,4 +1,4 @@
-"""Who gets an event, in the shape it is sent: by edge, then by encoding, then the receivers of that encoding.
+"""Finds who gets an event, in the shape it is sent: by edge, then by encoding, then that encoding's receivers.
 
 The grouping of a subject's plain subscribers is kept for as long as the interest table gives the same tuple for it: an
 event to ten thousand subscribers then costs one encoding and one record, and no walk over them.
@@ -25,7 +25,7 @@ EncodingKey = tuple[str, str, tuple[tuple[str, object], ...]]
 
 @dataclass(slots=True)
 class Receivers:
-    """Those on one edge that share an encoding."""
+    """The receivers on one edge that share an encoding."""
 
     target: Target
     sessions: tuple[int, ...] = ()
@@ -37,7 +37,8 @@ class Receivers:
 
     @classmethod
     def of(cls, interests: Sequence[Interest]) -> Receivers:
-        """Who is owed an event is known by name; it may be away."""
+        """Groups the interests by receiver. A receiver that is owed an event is known by name, because it may be
+        away."""
         at_places = [one for one in interests if one.address]
         others = [one for one in interests if not one.address]
         return cls(
@@ -68,7 +69,7 @@ def target_of(interest: Interest) -> Target:
 
 
 def destination_of(interest: Interest) -> str:
-    """The name under which `deliveries` knows this receiver."""
+    """Returns the name under which `deliveries` knows this receiver."""
     if interest.address:
         return datagram_name(interest.listener, interest.address)
     return session_id(interest.edge, interest.epoch, interest.session) if interest.session else interest.subscriber
@@ -79,8 +80,10 @@ def _facts_key(facts: Facts) -> tuple[tuple[str, object], ...]:
 
 
 class SharedDestinations(NamedTuple):
-    """Where all events of one subject go that are received from `since` on, before `until`. None: that differs from
-    event to event."""
+    """The destinations of all events of one subject that are received from `since` on, before `until`.
+
+    They are None if they differ from event to event.
+    """
 
     destinations: Destinations | None
     since: int
@@ -107,7 +110,7 @@ class Fanout:
         return SharedDestinations(destinations, found.since, found.until)
 
     def find_again(self, event: Event, again: Again) -> Destinations:
-        """Who wants it at the time it was put in again, without those who have got it."""
+        """Returns who wants the event at the time it was put in again, without those who have got it."""
         matched = self._state.table.match(event.subject, _SUBSCRIBE, again.at, event.id, self._may)
         allowed = (*self._allowed(matched.plain, event.subject), *matched.chosen)
         return group(one for one in allowed if not again.reached & {one.node, destination_of(one)})

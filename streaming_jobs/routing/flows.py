@@ -24,7 +24,8 @@ from streaming_jobs.routing.mesh_state import MeshState, Spoken
 from streaming_jobs.routing.work import RECEIVER_BYTES
 
 FLOWS_REMEMBERED = 16_384
-"""At some 3 KB each. Beyond so many all go, and are asked for again by their next frames."""
+"""The most flows that are remembered, at some 3 KB each. Beyond so many all are forgotten, and made again by their next
+frames."""
 FRAME_BYTES = 65_536
 """No datagram is longer, whatever else its entry holds."""
 
@@ -34,7 +35,7 @@ Deliveries = tuple[tuple[str, Route], ...]
 
 @dataclass(slots=True, eq=False)
 class Flow:
-    """What is known of all frames of a flow.
+    """Everything that is known of all frames of a flow.
 
     Args:
         event: of the frame by which the flow was met.

@@ -34,7 +34,7 @@ class InterestLog:
         self._written_count = 0
 
     def of(self, subscriber: str) -> dict[InterestKey, Interest]:
-        """What the subscriber wants, counting what is still on its way through the log."""
+        """Returns the subscriber's interests, including those still on their way through the log."""
         known = {interest.key: interest for interest in self._state.table.of(subscriber)}
         return known | self._written.get(subscriber, {})
 
@@ -56,8 +56,11 @@ class InterestLog:
     def renew(
         self, work: Work, leases: Iterable[Interest], expires_at: int, kept_until: int, *, ticket: str = ""
     ) -> None:
-        """Prolongs the leases of one subscriber. Their records are written only if those end before `expires_at`; then
-        they last until `kept_until`, so that most renewals write none."""
+        """Prolongs the leases of one subscriber.
+
+        Their records are written only if those end before `expires_at`. Then they last until `kept_until`, so that most
+        renewals write none.
+        """
         renewed, position = list(leases), frame_position(work.position)
         is_kept = all(one.kept_until is not None and one.kept_until >= expires_at for one in renewed)
         if not is_kept:
@@ -77,7 +80,7 @@ class InterestLog:
             self._write(work, [SetFacts(subscriber, facts, position)], "")
 
     def end(self, work: Work, subscriber: str) -> None:
-        """Everything the subscriber wanted is over."""
+        """Ends everything that the subscriber wanted."""
         gone = self.of(subscriber)
         self._forget_all(subscriber)
         for key in gone:
@@ -86,7 +89,9 @@ class InterestLog:
             self._write(work, [EndSession(subscriber, frame_position(work.position))], "")
 
     def new_epoch(self, work: Work, interests: Iterable[Interest]) -> None:
-        """What an edge's new epoch has ended: every worker sees that for itself, and cleans up its own partition's.
+        """Removes the interests that an edge's new epoch has ended.
+
+        Every worker sees the new epoch for itself, and cleans up its own partition's interests.
 
         The epoch stands in the compacted topic too, for a late interest of the one before must not come back with it.
         """
@@ -100,7 +105,7 @@ class InterestLog:
                 work.outs.append(self._state.topics.interest(interest.key.to_bytes(), None))
 
     def landed(self, change: Change) -> None:
-        """A change has come back through the log: the table knows it now."""
+        """Notes that a change has come back through the log: the table knows it now."""
         if isinstance(change, Put):
             written = self._written.get(change.subscriber, {}).get(change.interest.key)
             if written == change.interest:

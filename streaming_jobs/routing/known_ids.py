@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from gateway.config import Config
 
 LATENESS_SECONDS = 300
-"""How far the clocks of two edges, or of an edge and the router, may be apart."""
+"""The most by which the clocks of two edges, or of an edge and the router, may be apart."""
 GENERATION_SECONDS = 360
 PACKET_KEY_BYTES, NODE_BYTES = 20, 16
 """The key of an authenticated packet: NODE ID and Message ID."""
@@ -123,7 +123,7 @@ class KnownIds:
 
     @property
     def memory_bytes(self) -> int:
-        """What the tables take; the few nodes' numbers are left out."""
+        """The memory that the tables take, without the few nodes' numbers."""
         return sum(table.memory_bytes for table in self._tables)
 
     # -- the log goes on -----------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ class KnownIds:
         return verdicts
 
     def mark(self, key: bytes, received_second: int) -> None:
-        """Remembers a key whatever is known of it."""
+        """Remembers a key, whether or not it is known."""
         self._remember([(key, received_second)])
 
     def take_back(self) -> None:

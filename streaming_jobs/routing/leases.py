@@ -26,8 +26,11 @@ class Leases:
         self._interests = interests
 
     def handle(self, work: Work, event: Event, lease: Lease) -> None:
-        """Only the node itself may aim the mesh at an address: neither who proves nothing, nor a key that anybody may
-        bring. Of those it is told that they are here, and no more."""
+        """Sends the subscriber's deliveries to the address that the lease names.
+
+        Only the node itself may aim the mesh at an address. A sender that proves nothing, and a key that anybody may
+        bring, are only told that they are here.
+        """
         if not event.proves_node:
             return
         if lease.renews:
@@ -139,5 +142,5 @@ def _subscriber(event: Event) -> str:
 
 
 def _address(work: Work) -> tuple[str, str]:
-    """Where the packet came from: a listener of ours, and the peer's host and port."""
+    """Returns where the packet came from: a listener of ours, and the peer's host and port."""
     return work.raw.source.listener, work.raw.source.peer

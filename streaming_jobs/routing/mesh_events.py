@@ -87,7 +87,7 @@ class MeshEvents:
         work.raw = replace(work.raw, source=replace(work.raw.source, protocol=speaks))
 
     def _requests_over(self, work: Work, frame: RequestsAbandoned | RequestDropped) -> None:
-        """At one end: the other one is told."""
+        """Tells the other end of requests that are over at one end."""
         for reply in work.raw.replies:
             if isinstance(frame, RequestDropped):
                 work.drop(reply)
@@ -112,7 +112,7 @@ class MeshEvents:
             self._announce(work, SESSION_OPENED, "")
 
     def _grant(self, work: Work, wanted: Iterable[tuple[Verb, str, str]]) -> set[InterestKey]:
-        """What the session's node may have of these: verb, pattern and group."""
+        """Returns what the session's node may have of these: verb, pattern and group."""
         source, granted, added = work.raw.source, [], 0
         for verb, pattern, queue in wanted:
             try:
@@ -128,8 +128,10 @@ class MeshEvents:
         return {interest.key for interest in granted}
 
     def _of_former_node(self, source: Source) -> list[InterestKey]:
-        """What the session has asked for as somebody else, before its peer proved who it is. Durable names are none of
-        these: they have a node that was proven before the session began."""
+        """Returns what the session has asked for before its peer proved who it is.
+
+        Durable names are none of these: they have a node that was proven before the session began.
+        """
         return [one.key for one in self._interests.of(source.session_id).values() if one.node != source.node]
 
     def _closed(self, work: Work, closed: SessionClosed) -> None:
@@ -227,20 +229,26 @@ class MeshEvents:
             _tell_move(work, change.interest)
 
     def _forget_leases(self, now_us: int) -> None:
-        """By the log's time, as all else: a backlog may be hours old."""
+        """Forgets old leases now and then, by the log's time: a backlog may be hours old."""
         if now_us - self._looked_at > LOOK_SECONDS * SECOND_US:
             self._looked_at = now_us
             self._state.table.forget_leases(now_us - FORGOTTEN_SECONDS * SECOND_US)
 
     def _debt(self, work: Work, debt: DebtGiven) -> str:
-        """To where its node is by now. Its key keeps out what an edge that was killed has handed over twice."""
+        """Routes a migrated delivery to the node's current edge.
+
+        The returned dedup key drops a second copy after a crash of the old edge.
+        """
         here = next(iter(self._state.table.of(debt.node)), None)
         work.give_debt(here.edge if here else debt.edge, debt)
         return f"debt:{debt.move}:{work.event_id}.{debt.part}:{debt.node}"
 
 
 def _tell_move(work: Work, interest: Interest) -> None:
-    """From here on what this partition has for the node goes to its new edge, behind what the old one owes of it."""
+    """Starts the move of a node: from here on this partition's deliveries go to its new edge.
+
+    They go behind what the old edge owes of the partition.
+    """
     old_edge, _, _ = interest.left.rsplit(".", 2)
     move = "-".join(map(str, interest.position))
     node, edge = interest.subscriber, interest.edge

@@ -1,4 +1,4 @@
-"""What the row functions work with: the configuration in force, keys, interests. No clock and no I/O of its own."""
+"""The state that the row functions use: configuration, keys, interests. It has no clock and no I/O of its own."""
 
 from __future__ import annotations
 
@@ -42,8 +42,10 @@ class Spoken:
 
 
 class MeshState:
-    """One per worker process. `reconfigure` and `use_keys` put new settings and keys in force between records. `now_us`
-    is for who asks what time it is, and decides nothing."""
+    """The state of one worker process. `reconfigure` and `use_keys` put new settings and keys in force between records.
+
+    `now_us` only answers a peer that asks for the time. It decides nothing.
+    """
 
     def __init__(
         self, config: Config, keys: KeyRing, identity: GatewayIdentity | None, now_us: Callable[[], int] = lambda: 0
@@ -76,7 +78,8 @@ class MeshState:
         self.env = Env(trusted, self._identity, self.config.replay_window_seconds, self.config.clock_skew_seconds)
 
     def spoken(self, listener: str, protocol: str) -> Spoken:
-        """A listener that is gone from the configuration leaves its protocol's defaults."""
+        """Returns how a listener's protocol is spoken. A listener that the configuration lost has the protocol's
+        defaults."""
         found = self._spoken.get((listener, protocol))
         if found is None:
             spec, known = self.protocol(protocol), self.options.get(listener)

@@ -1,4 +1,4 @@
-"""What the router writes: each output is a record of some topic."""
+"""An output is what the router writes: a record of some topic."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Out(NamedTuple):
 
 
 def bytes_of(out: Out) -> int:
-    """As a producer counts a record before it compresses it: at most so many."""
+    """Returns an upper bound of the record's size as a producer counts it before it compresses it."""
     return record_bytes(out.key or b"", out.value or b"", out.headers)
 
 
 class Topics:
-    """Topic names of this mesh, and the records that go into each."""
+    """The topic names of this mesh, and the records that go into each."""
 
     def __init__(self, config: Config) -> None:
         self.events = EventWriter(config.mesh, config.kafka.message_bytes, batches=config.events.format == "batch")
@@ -60,7 +60,10 @@ class Topics:
     def rejected(
         self, event_id: str, stage: Stage, refused: Rejected, frame: bytes, source: Source | None, again: str = ""
     ) -> Out:
-        """`again`: where the frame stands in the raw log, if that is not the place its id names."""
+        """Returns a record of `rejected`.
+
+        `again` is where the frame stands in the raw log, if that is not the position its id names.
+        """
         headers = {
             "reason": refused.reason.value,
             "stage": stage,

@@ -1,4 +1,4 @@
-"""What the router makes of one raw record, collected frame by frame: it travels through Spark as one row.
+"""Collects what the router makes of one raw record, frame by frame. It travels through Spark as one row.
 
     log time | ids that the record added | records to write
 
@@ -112,7 +112,7 @@ class RecordOutputs:
         return self.builder(ordinal_of(edge))
 
     def before_entries(self, write: Callable[[RecordOutputs], None]) -> None:
-        """Has something written before the next entry of a frame, or at the end: many runs of frames at once."""
+        """Calls `write` before the next entry of a frame, or at the end, to write many runs of frames at once."""
         self._waiting = write
 
     def _write_waiting(self) -> None:

@@ -42,7 +42,7 @@ _DECODE, _MATCH = Stage.DECODE, Stage.MATCH
 
 
 class RowFunctions:
-    """`route_record` is the one pass of Python that a record gets.
+    """The row functions of one worker. `route_record` is the one pass of Python that a record gets.
 
     `known` holds the ids of the records that were routed so far; somebody who begins in the middle of the log puts what
     was known there in its place. Without `in_columns` every frame takes the plain path, which comes to the same.
@@ -61,7 +61,7 @@ class RowFunctions:
 
     @property
     def horizon_seconds(self) -> int:
-        """How far apart a frame and its repeat may be received."""
+        """The longest time between the receipt of a frame and of its repeat."""
         return self._state.horizon_seconds
 
     def route_record(self, value: bytes, partition: int, offset: int, now_seconds: int) -> RoutedRecord:
@@ -223,7 +223,7 @@ class RowFunctions:
             tally.control(protocol)
 
     def key_of(self, event: Event) -> str | None:
-        """What a repeat of this event would be known by."""
+        """Returns the key by which a repeat of this event is known."""
         return self._state.spoken(event.listener, event.protocol).dedup_key(event)
 
     def _dispatch(self, work: Work, event: Event) -> None:
@@ -253,8 +253,10 @@ class RowFunctions:
                 work.send(event, destinations)
 
     def is_repeatable(self, event: Event) -> bool:
-        """It may go through the mesh again at a later time: nobody waits for an old answer, an old hello would put
-        back what its node wants no more, and an old subscription belongs to a session that is gone.
+        """Returns True if the event may go through the mesh again at a later time.
+
+        Nobody waits for an old answer. An old hello would put back what its node wants no more. An old subscription
+        belongs to a session that is gone.
         """
         spoken = self._state.spoken(event.listener, event.protocol)
         return event.kind is Kind.EVENT and not is_control(event.subject) and spoken.asked_lease(event) is None
@@ -283,7 +285,7 @@ class RowFunctions:
             work.answer_error(work.requester(event), error, refused.detail, headers)
 
     def _request(self, work: Work, event: Event) -> None:
-        """To one server of the subject: the same one for a retry."""
+        """Sends a request to one server of the subject: the same one for a retry."""
         retry = f"{event.node}:{event.message_id}"
         server = self._state.table.server(event.subject, retry, event.received_at, self._may_be_asked)
         if server is None:
@@ -306,7 +308,10 @@ class RowFunctions:
         return self._state.permissions.may_be_asked(server.node, server.listener, subject)
 
     def _unserved(self, work: Work, event: Event) -> None:
-        """Nobody serves it. Where calls may be events and somebody subscribes, it is one and no answer is owed."""
+        """Handles a request that nobody serves.
+
+        If calls may be events and somebody subscribes, it is an event and no answer is owed.
+        """
         destinations = self._fanout.find(event)
         if not (destinations and self._state.protocol(event.protocol).calls_may_be_events):
             refused = Rejected(Reason.NO_RESPONDER, f"nobody serves {event.subject}")

@@ -1,4 +1,4 @@
-"""What the row functions count: frames by what became of them, and what translations lost.
+"""Counts frames by what became of them, and what translations lost.
 
 Kept while a record is routed, and taken by the worker when it is done; labels come from closed sets. A frame costs one
 entry in a dictionary, for there may be many thousands of them a second; what that means for each metric is worked out
@@ -67,7 +67,7 @@ class Tally:
         self._other[series] = self._other.get(series, 0) + count
 
     def take(self) -> dict[Series, int]:
-        """What was counted since it was last taken."""
+        """Returns what was counted since the last call."""
         for protocol, count in self._routed.items():
             self._add((FRAMES, Stage.DELIVER, ROUTED, "", protocol), count)
         for (protocol, auth, outcome, reason), count in self._accepted.items():

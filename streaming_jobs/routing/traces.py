@@ -1,4 +1,4 @@
-"""What a worker tells of events that are traced: the one pass, from a record's beginning to the frame's outputs."""
+"""Writes a worker's spans of traced events: the one pass, from a record's beginning to the frame's outputs."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ class RouterTraces:
 
     @classmethod
     def of(cls, config: Config) -> RouterTraces | None:
-        """None where nothing is traced. Raises SetupError."""
+        """Returns the traces as configured; None if nothing is traced. Raises SetupError."""
         settings, spans = config.telemetry.traces, spans_of(config, "router", f"worker-{os.getpid()}")
         return cls(Sampling(config.mesh, settings.share), spans) if settings is not None and spans is not None else None
 
     def of_record(self, frames: Sequence[RawFrame], partition: int, offset: int) -> RecordSpans | None:
-        """None for a record without frames."""
+        """Returns the spans of a record; None for a record without frames."""
         if not frames:
             return None
         return RecordSpans(self._sampling.of_record(partition, offset, frames[0].received_at), self._spans)
 
 
 class RecordSpans:
-    """Of one record on its way through the row functions."""
+    """Collects the spans of one record on its way through the row functions."""
 
     def __init__(self, traces: RecordTraces, spans: Spans) -> None:
         self._traces = traces
@@ -48,7 +48,7 @@ class RecordSpans:
         self._parent: TraceContext | None = None
 
     def begin(self, work: Work, judged: Event | Rejected | None) -> Event | Rejected | None:
-        """The event with the context that whoever follows it goes on from."""
+        """Returns the event with the context that its followers go on from."""
         if work.raw.source.protocol == MESH:
             return judged
         brought = brought_by(judged) if isinstance(judged, Event) else None
@@ -63,7 +63,7 @@ class RecordSpans:
         return replace(judged, headers={**judged.headers, TRACEPARENT: str(context)})
 
     def end(self, work: Work, judged: Event | Rejected | None) -> None:
-        """Of a frame that is traced."""
+        """Ends the span of a traced frame."""
         if work.trace is not None:
             failed = work.refused.value if work.refused is not None else ""
             said = _of_frame(work, judged)

@@ -1,4 +1,4 @@
-"""From what a session or node asks for to the interests it gets: judged by permissions and limits."""
+"""Turns what a session or node asks for into the interests it gets, judged by permissions and limits."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from streaming_jobs.routing.mesh_state import MeshState
 
 
 def session_interest(source: Source, at: Position, verb: Verb, pattern: str, queue: str = "") -> Interest:
-    """An interest of the session a frame came from. Its pattern is spelled with dots, so that `a/b` is `a.b` when it is
-    taken back too."""
+    """Returns an interest of the session a frame came from.
+
+    Its pattern is spelled with dots, so that `a/b` is `a.b` when it is taken back too.
+    """
     return Interest(
         subscriber=subscriber(source, verb),
         verb=verb,
@@ -32,14 +34,17 @@ def session_interest(source: Source, at: Position, verb: Verb, pattern: str, que
 
 
 def subscriber(source: Source, verb: Verb) -> str:
-    """Who wants it, or no more: the session; or the node, where it outlives its sessions."""
+    """Returns who holds the interest: the session, or the node if the interest outlives its sessions."""
     if not source.session:  # each change is written into every partition: not for whoever can send a datagram
         raise Rejected(Reason.FORBIDDEN, "only a session or a hello can subscribe")
     return source.durable_name if is_durable(source, verb) else source.session_id
 
 
 def is_durable(source: Source, verb: Verb) -> bool:
-    """A subscription can wait for its node; a server that is away must not be sent requests."""
+    """Returns True if the interest outlives its session.
+
+    A subscription can wait for its node; a server that is away must not be sent requests.
+    """
     return verb is Verb.SUBSCRIBE and bool(source.facts.get(REDELIVER_FACT))
 
 

@@ -1,4 +1,4 @@
-"""One raw frame on its way through the row functions: what it is, and the outputs it has made so far."""
+"""Carries one raw frame through the row functions: what it is, and the outputs it has made so far."""
 
 from __future__ import annotations
 
@@ -36,10 +36,13 @@ REQUEST_SESSION_HEADER, REQUEST_ID_HEADER = "request-session", "request-id"
 
 @dataclass(slots=True)
 class Work:
-    """`parts` counts the egress entries of this frame for each edge, so that each has a position of its own there,
-    whatever other edges get. `recorded`, `refused`:
-    what has become of the frame itself, for the tally. `trace`: of a frame that is traced, where its deliveries follow
-    from. `changes`: what the frame changes about the interests, for every raw partition."""
+    """One raw frame and the outputs it has made so far.
+
+    `parts` counts the egress entries of this frame for each edge, so that each has a position of its own there,
+    whatever other edges get. `recorded` and `refused` are the outcome of the frame itself, for the counters. `trace` is
+    where the deliveries of a traced frame follow from. `changes` are what the frame changes about the interests, for
+    every raw partition.
+    """
 
     state: MeshState
     position: Position
@@ -69,13 +72,14 @@ class Work:
             self.refused = refused.reason
 
     def _named_source(self) -> Source:
-        """With the node that a datagram names: whose keys to look at, or whose name is being used."""
+        """Returns the source with the node that a datagram names: whose keys to look at, or whose name is being
+        used."""
         source = self.raw.source
         spec = None if source.session else self.state.protocols.get(source.protocol)
         return source if spec is None else replace(source, node=spec.claimed_node(self.raw.data))
 
     def refuse_whole(self, refused: Rejected) -> None:
-        """Whatever was to come of it."""
+        """Refuses the frame and drops every output that it has made."""
         self.outs.clear()
         self.entries.clear()
         self.changes.clear()
@@ -165,7 +169,7 @@ class Work:
         return encoded
 
     def cancel(self, event: Event, of: ReplyAddress) -> None:
-        """To every server of the subject; whoever does not know the request ignores it."""
+        """Sends a cancel to every server of the subject. A server that does not know the request ignores it."""
         reply = of.pack()
         for server in self.state.table.servers(event.subject, event.received_at):
             try:
@@ -177,12 +181,14 @@ class Work:
                 self.deliver(server.edge, server.epoch, event, (group,))
 
     def drop(self, reply: ReplyAddress) -> None:
-        """As if who asked had cancelled it."""
+        """Drops an open request as if its requester had cancelled it."""
         self.cancel(self._answer_event(reply, Kind.CANCEL), reply)
 
     def send(self, event: Event, destinations: Destinations, confirm: Confirm | None = None) -> list[tuple[Group, ...]]:
-        """One encoding per group of receivers, one record per edge (more where they are large): those that were
-        written. What has no encoding is undeliverable."""
+        """Writes an event: one encoding per group of receivers, one record per edge, or more if they are large.
+
+        Returns the groups that were written. An event without an encoding for a group is undeliverable.
+        """
         records: list[tuple[Group, ...]] = []
         for (edge, epoch), encodings in destinations.items():
             for groups in self._encoded(event, edge, epoch, encodings):
@@ -191,7 +197,7 @@ class Work:
         return records
 
     def send_awaited(self, event: Event, destinations: Destinations) -> None:
-        """As `send`; and its sender hears, once every record has been delivered, whether all have got it."""
+        """Sends like `send`. The sender hears, once every record has been delivered, whether all receivers got it."""
         to = self.requester(event)
         records = self.send(event, destinations, Confirm(to.edge, event.id))
         if self._left_out(records, destinations):
@@ -243,13 +249,13 @@ class Work:
     # -- answers -----------------------------------------------------------------------------------------------
 
     def is_awaited(self, event: Event) -> bool:
-        """Its sender waits to hear what became of it."""
+        """Returns True if the event's sender waits to hear what became of it."""
         if event.kind is _REQUEST:
             return True
         return self.state.spoken(event.listener, event.protocol).awaits_confirmation(event)
 
     def requester(self, event: Event) -> ReplyAddress:
-        """Where the answer to this request goes: the session it came from."""
+        """Returns where the answer to this request goes: the session it came from."""
         source = self.raw.source
         return ReplyAddress(
             source.protocol,
@@ -323,7 +329,7 @@ class Work:
 
 
 def in_records(groups: list[Group], largest: int) -> list[tuple[Group, ...]]:
-    """As few records as hold them: encodings of one large event do not fit into one."""
+    """Splits groups into as few records as hold them: the encodings of one large event may need several."""
     if len(groups) == 1:  # most events
         return [(groups[0],)]
     records: list[tuple[Group, ...]] = []
@@ -340,8 +346,11 @@ def in_records(groups: list[Group], largest: int) -> list[tuple[Group, ...]]:
 
 
 def naming_request(event: Event, replies: Sequence[ReplyAddress]) -> Event:
-    """An answer as it is recorded. It names its request in the server's words, who asked did so in their own: with
-    these two headers the one can be found from the other (they are the request's `session` and `message_id`)."""
+    """Returns an answer as it is recorded, with two headers that name its request in the requester's words.
+
+    The answer itself names its request in the server's words. With the headers the one can be found from the other
+    (they are the request's `session` and `message_id`).
+    """
     if not replies:
         return event
     first = replies[0]
@@ -356,4 +365,4 @@ MESH_ERRORS = {
     Reason.UNDELIVERABLE: MeshError.UNDELIVERABLE,
     Reason.INTERNAL: MeshError.INTERNAL,
 }
-"""What a requester is told about a refusal; anything else is its own mistake: `bad_request`."""
+"""The errors that a requester gets for a refusal. Any other refusal is its own mistake: `bad_request`."""

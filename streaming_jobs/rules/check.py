@@ -39,20 +39,20 @@ OUTPUTS: dict[str, tuple[type[DataType], ...]] = {
     "origin": (StringType,),
     "hops": (IntegerType, LongType),
 }
-"""What a row may give, and the types that may have. Only the subject must be there."""
+"""The columns that a row may give, and the types they may have. Only the subject must be there."""
 LATE_SECONDS = 10
-"""How much later than others an event may come and still count in a window: what the router needs, with room."""
+"""An event may come so much later than others and still count in a window: what the router needs, with room."""
 _POSITION = re.compile(r"line (\d+),? pos (\d+)")
 _DRESSING = re.compile(r"^\s*\[[A-Z0-9_.]+\]\s*|\s*SQLSTATE:.*", re.DOTALL)
 
 
 class RuleFault(Exception):
-    """Why a rule cannot run."""
+    """The reason why a rule cannot run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """`subjects`: what it may publish under, None where that cannot be told."""
+    """A compiled rule. `subjects` are what it may publish under; None for one that cannot be told."""
 
     name: str
     subjects: tuple[str | None, ...]
@@ -61,7 +61,10 @@ class Compiled:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """`faults`: by the rule's place in the configuration. `depths`: how many rules lie behind what each finds."""
+    """The result of a check.
+
+    `faults` are by the rule's place in the configuration. `depths` are how many rules lie behind what each finds.
+    """
 
     faults: dict[int, str]
     depths: dict[str, int]
@@ -99,7 +102,7 @@ def _ring_text(ring: list[str]) -> str:
 
 @contextmanager
 def empty_tables(spark: SparkSession) -> Iterator[tuple[DataFrame, DataFrame]]:
-    """The table without rows, as a batch and as a stream: enough for everything but results."""
+    """Yields the table without rows, as a batch and as a stream: enough for everything except results."""
     with tempfile.TemporaryDirectory(prefix="meshgate-rules-") as folder:
         stream = spark.readStream.schema(SCHEMA).json(folder)
         yield spark.read.schema(SCHEMA).json(folder), stream.withWatermark("received_at", f"{LATE_SECONDS} seconds")
@@ -145,7 +148,7 @@ def _check_subjects(compiled: Compiled) -> None:
 
 
 def explain(failed: PySparkException) -> str:
-    """Spark's message in one line: without its classes, its states and the plan."""
+    """Returns Spark's message in one line: without its classes, its states and the plan."""
     told = str(failed)
     if failed.getCondition() == "TABLE_OR_VIEW_NOT_FOUND":
         return f"the one table is {TABLE}: there is no {(failed.getMessageParameters() or {}).get('relationName')}"
@@ -169,7 +172,7 @@ def _fed_by(spark: SparkSession, source: Compiled, rules: Sequence[Compiled]) ->
 
 
 def _may_see(spark: SparkSession, rule: str, subject: str | None, reading: Reading) -> bool:
-    """Whether an event of a rule can pass the conditions. What is not known of it may be anything."""
+    """Returns True if an event of a rule can pass the conditions. What is not known of it may be anything."""
     known = _known_of(rule, subject)
     decided = [one for one in reading.conditions if one.columns <= known.keys() and "origin" not in one.sql]
     if not decided:
@@ -181,7 +184,7 @@ def _may_see(spark: SparkSession, rule: str, subject: str | None, reading: Readi
 
 
 def _known_of(rule: str, subject: str | None) -> dict[str, str]:
-    """What is certain of any event of a rule, as SQL (see `rule_event`). Its node, body and time are not."""
+    """Returns what is certain of any event of a rule, as SQL (see `rule_event`). Its node, body and time are not."""
     nothing = ("listener", "edge", "session", "peer", "message_id", "correlation", "key_id")
     known = {
         **dict.fromkeys(nothing, "''"),

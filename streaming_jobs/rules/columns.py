@@ -12,7 +12,9 @@ _STRUCTURES = (StructType, MapType, ArrayType, VariantType)
 
 
 def as_event_columns(found: DataFrame) -> DataFrame:
-    """subject, body (text or binary), content_type, origin, hops; null where the rule says nothing.
+    """Returns the columns of an event: subject, body (text or binary), content_type, origin, hops.
+
+    A column is null if the rule says nothing about it.
 
     A structure is JSON, and any other value its text. A rule need not say the content type of either.
     """

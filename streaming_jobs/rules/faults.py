@@ -1,4 +1,4 @@
-"""What is wrong with the rules of a configuration, with the place in the file."""
+"""Finds what is wrong with the rules of a configuration, with the place in the file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from gateway.yaml_files.source import read_source
 
 
 def faults_of(config: Config, by_place: Mapping[int, str]) -> list[Fault]:
-    """`by_place`: what is wrong with the rules, by their place in the list."""
+    """Returns the faults of the rules as faults of the configuration.
+
+    `by_place` are the faults by the rules' places in the list.
+    """
     path = config.path
     source = read_source(path.read_text(), str(path), path.absolute().parent)
     source.faults.clear()

@@ -1,5 +1,4 @@
-"""Who feeds whom: the events of a rule may be what another one looks for, but never, by whatever way, what it looks
-for itself.
+"""Finds which rule feeds which. A rule may look for another rule's events, but never, by any way, for its own.
 
 A rule reads what peers sent and what rules found, so a ring of rules would go on by itself for ever. Rings are found
 when rules are loaded; what remains has a depth, and that is how many rules may lie behind an event.
@@ -14,7 +13,7 @@ Feeds = Mapping[str, Sequence[str]]
 
 
 def ring_through(rule: str, feeds: Feeds) -> list[str] | None:
-    """The shortest way from a rule back to itself, if there is one.
+    """Returns the shortest way from a rule back to itself, if there is one.
 
     >>> ring_through("a", {"a": ["b"], "b": ["a"]})
     ['a', 'b', 'a']
@@ -33,7 +32,8 @@ def ring_through(rule: str, feeds: Feeds) -> list[str] | None:
 
 
 def depths(feeds: Feeds) -> dict[str, int]:
-    """How many rules lie between what each finds and what a peer sent, at most, itself included. There is no ring.
+    """Returns for each rule how many rules at most lie between a peer's event and its own, itself included. There is no
+    ring.
 
     >>> depths({"a": ["b"], "b": [], "c": []})
     {'a': 1, 'b': 2, 'c': 1}

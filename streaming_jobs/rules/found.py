@@ -1,4 +1,4 @@
-"""From the rows a rule found to the frames that enter the mesh."""
+"""Turns the rows that a rule found into the frames that enter the mesh."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from gateway.raw_log.mesh_frames import RuleEvent
 from streaming_jobs.routing.rule_event import BASE64
 
 TOKEN_BYTES = 12
-"""Of a hash that names what was found within the replay window; two of 10^9 findings meet by chance once in 10^10."""
+"""The bytes of a hash that names what was found within the replay window; two of 10^9 findings meet by chance once in
+10^10."""
 
 
 def rule_events(rule: str, depth: int, batch: int, rows: Iterable[Mapping[str, Any]]) -> Iterator[RuleEvent]:
-    """A row without a subject is no event: so a rule can say "nothing" in a CASE.
+    """Yields the events of rows. A row without a subject is no event: so a rule can say "nothing" in a CASE.
 
     A row that names its origin is the same finding whenever it is found again. Any other is known by its batch, which
     Spark repeats as it was after a crash, and by how many like it came before.
@@ -54,5 +55,6 @@ def _token(*parts: str) -> str:
 
 
 def partition_of(rule: str, partitions: int) -> int:
-    """All findings of a rule go one way: in order, and a repeat meets its first in the same lane."""
+    """Returns the one partition of a rule's findings. They stay in order, and a repeat meets its first in the same
+    lane."""
     return zlib.crc32(rule.encode()) % partitions

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 TRIGGER = "500 milliseconds"
-"""How often a rule looks for new events. Without a pause each would ask Kafka a hundred times a second."""
+"""The interval at which a rule looks for new events. Without a pause each would ask Kafka a hundred times a second."""
 WATCH_SECONDS = 1.0
 RETRY_SECONDS = (1.0, 5.0, 30.0)
 # Windows must close though nothing more comes in: a batch without data moves their end on.
@@ -54,7 +54,10 @@ class Running:
 
 
 class RulesJob:
-    """`ready`: a file that exists while all rules run, for whoever supervises this. `begun`: called when they do."""
+    """Runs the rules.
+
+    `ready` is a file that exists while all rules run, for the supervisor. `begun` is called when they do.
+    """
 
     def __init__(
         self,
@@ -71,11 +74,11 @@ class RulesJob:
         self._running: dict[str, Running] = {}
 
     def reload(self) -> None:
-        """For SIGHUP."""
+        """Reads the configuration again. SIGHUP calls this."""
         self._watch.ask()
 
     def run(self, stop: threading.Event) -> None:
-        """Until `stop` is set. Raises ConfigError for rules that cannot run."""
+        """Runs the rules until `stop` is set. Raises ConfigError for rules that cannot run."""
         self._tell_ready(is_ready=False)
         ensure_topics(self._config)
         self._spark = start_spark(f"meshgate-{self._config.mesh}-rules", self._master, {**SETTINGS, **STREAMING})
@@ -163,7 +166,7 @@ class RulesJob:
 
 
 def checkpoint_of(config: Config, rule: RuleSettings) -> Path:
-    """Of its own for each text: the state of one query means nothing to another."""
+    """Returns the checkpoint's folder. Each text of a rule has its own: one query's state means nothing to another."""
     text = blake2b(rule.sql.encode(), digest_size=6).hexdigest()
     return (Path(config.router.checkpoint).parent / "rules" / f"{rule.name}-{text}").resolve()
 

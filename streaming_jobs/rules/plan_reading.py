@@ -24,7 +24,7 @@ PLACEHOLDER = "x"
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """`sql` over `columns` of the table, which it calls `table`."""
+    """A condition of a rule: `sql` over `columns` of the table, which it calls `table`."""
 
     sql: str
     columns: frozenset[str]
@@ -33,7 +33,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One place where a rule reads the table: all its conditions must hold."""
+    """One place where a rule reads the table. All its conditions must hold."""
 
     conditions: tuple[Condition, ...]
 
@@ -56,7 +56,7 @@ def check_stream(spark: SparkSession, rows: DataFrame) -> None:
 
 
 def readings(plan: Any) -> list[Reading]:
-    """Every place where the table is read."""
+    """Returns every place where the table is read."""
     return [Reading(tuple(conditions)) for conditions in _leaves(plan, [])]
 
 
@@ -84,8 +84,10 @@ def _conjuncts(condition: Any) -> Iterator[Condition]:
 
 
 def subjects(plan: Any) -> list[str | None]:
-    """What the column `subject` of the result can be: text, with `PLACEHOLDER` in it for what varies; None where that
-    cannot be told."""
+    """Returns what the column `subject` of the result can be.
+
+    A text has `PLACEHOLDER` in it for what varies. None stands for a subject that cannot be told.
+    """
     for attribute in _items(plan.output()):
         if attribute.name() == "subject":
             return list(_values(plan, attribute.exprId()))
@@ -93,7 +95,7 @@ def subjects(plan: Any) -> list[str | None]:
 
 
 def _values(plan: Any, expression_id: Any) -> Iterator[str | None]:
-    """Of the column with this id: followed down to where it is made."""
+    """Yields the values of the column with this id, followed down to where it is made."""
     kind = _kind(plan)
     if kind in ("Project", "Aggregate"):
         made = plan.projectList() if kind == "Project" else plan.aggregateExpressions()

@@ -20,7 +20,7 @@ class RecordedError(Exception):
 
 
 def read_recorded(lines: Iterable[str]) -> list[Row]:
-    """Rows in the order of the table's columns. Raises RecordedError, which names the line."""
+    """Returns rows in the order of the table's columns. Raises RecordedError, which names the line."""
     rows = []
     for number, line in enumerate(lines, start=1):
         if not line.strip():

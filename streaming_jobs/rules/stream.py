@@ -18,8 +18,10 @@ from streaming_jobs.rules.check import LATE_SECONDS
 
 
 def live_events(spark: SparkSession, config: Config, since_ms: int) -> DataFrame:
-    """Those that were logged since a time. Without one, Spark would begin where the topic ends when it gets to look,
-    seconds after the query was started."""
+    """Returns the stream of events that were logged since a time.
+
+    Without a time, Spark would begin where the topic ends when it first looks, seconds after the query was started.
+    """
     events = follow_events(spark, config, since_ms=since_ms).unionByName(_ticks(spark, config))
     # Spark pushes what a rule asks for below the watermark, which would then only see what the rule wants. It stops at
     # a condition that is not deterministic, and this one is that in name only.

@@ -15,7 +15,7 @@ from streaming_jobs.rules.recorded import Row
 
 
 def try_rules(spark: SparkSession, rules: Sequence[RuleSettings], recorded: Sequence[Row]) -> Iterator[RuleEvent]:
-    """What each rule finds, in the order of the rules. They do not see what others find."""
+    """Yields what each rule finds, in the order of the rules. A rule does not see what others find."""
     spark.createDataFrame(list(recorded), SCHEMA).createOrReplaceTempView(TABLE)
     for rule in rules:
         rows = as_event_columns(spark.sql(rule.sql)).collect()

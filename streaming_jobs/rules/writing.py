@@ -25,7 +25,7 @@ FLUSH_SECONDS = 30.0
 
 
 class FindingsWriter:
-    """For one thread at a time and rule: Spark runs a query's batches one after the other."""
+    """Writes the findings of rules, for one thread at a time and rule: Spark runs a query's batches one by one."""
 
     def __init__(self, config: Config) -> None:
         self._topic = config.topic("raw")

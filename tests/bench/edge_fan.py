@@ -1,4 +1,4 @@
-"""What an edge spends on an event for many sessions: from its egress record to the sockets of its receivers.
+"""Measures what an edge spends on an event for many sessions: from its egress record to its receivers' sockets.
 
     python -m tests.bench.edge_fan [SESSIONS] [PROFILE]
 

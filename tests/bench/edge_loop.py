@@ -1,4 +1,4 @@
-"""What a whole edge costs, and how often it wakes up, with a stand-in for the router that sends everything back.
+"""Measures a whole edge and its wake-ups, with a stand-in for the router that sends everything back.
 
     python -m tests.bench.edge_loop [SECONDS] [RATE ...]      # needs strace for the system calls
 
@@ -112,7 +112,7 @@ def send(senders: list[socket.socket], rate: int, seconds: float) -> int:
 
 
 def wake_ups(pid: int) -> int:
-    """How often the threads of a process went to sleep, so far."""
+    """Returns how often the threads of a process went to sleep, so far."""
     found = 0
     for status in Path(f"/proc/{pid}/task").glob("*/status"):
         with contextlib.suppress(OSError):

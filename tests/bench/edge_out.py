@@ -1,4 +1,4 @@
-"""What an edge spends on a frame, by part: from a datagram to a raw record, and from an egress record to a datagram.
+"""Measures what an edge spends on a frame, by part: from a datagram to a raw record, and from egress to a datagram.
 
     python -m tests.bench.edge_out [PROFILE]
 

@@ -26,7 +26,7 @@ NODES = 64
 
 
 def packets() -> list[bytes]:
-    """Of many nodes, so that they spread over the partitions; signed as devices sign."""
+    """Returns packets of many nodes, so that they spread over the partitions; signed as devices sign."""
     body = Field(FieldType.JSON, b'{"celsius": 21.5, "place": "' + b"x" * 60 + b'"}')
     fields = (Field(FieldType.STRING, b"temp.high"), body)
     signers = [Signer(number.to_bytes(16, "big"), bytes(4), b"k" * 32) for number in range(NODES)]
@@ -57,7 +57,7 @@ class Result:
 
 
 def send(port: int, rate: int, seconds: float, stock: list[bytes]) -> tuple[int, float]:
-    """How many were sent, and at what rate."""
+    """Returns how many were sent, and at what rate."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.connect(("127.0.0.1", port))
         put, count, sent = sock.send, len(stock), 0

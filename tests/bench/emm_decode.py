@@ -1,4 +1,4 @@
-"""What a packet costs to decode and verify, plainly and by the container, as ratios of one run.
+"""Measures decoding and verifying a packet, plainly and by the container, as ratios of one run.
 
     python -m tests.bench.emm_decode
 

@@ -147,7 +147,7 @@ def pings(at: Mapping[str, int]) -> None:
 
 
 def forged_packets(at: Mapping[str, int]) -> None:
-    """Of one node, hence all in one partition."""
+    """Returns packets of one node, hence all in one partition."""
     packet, sent, began = packets()[0], 0, time.monotonic()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.connect(("127.0.0.1", at["emm"]))

@@ -1,4 +1,4 @@
-"""What little input may cost: the bytes of each shape of hostile input against CPU time and memory.
+"""Measures hostile input of little size: the bytes of each shape against CPU time and memory.
 
     python -m tests.bench.hostile_inputs
 
@@ -25,7 +25,7 @@ from gateway.protocols.actions import FramesReceived
 from gateway.protocols.emm import codec
 from gateway.protocols.emm.frames import EventType, Field, FieldType
 from gateway.protocols.emm.signing import Signer
-from gateway.protocols.session import SessionSettings
+from gateway.protocols.session_settings import SessionSettings
 from gateway.raw_log.frames import Fact
 from tests.unit.contract.streams import examples
 from tests.unit.emm import vectors

@@ -1,4 +1,4 @@
-"""What the number of interests does to the cost of a match, as ratios of one run.
+"""Measures how the number of interests changes the cost of a match, as ratios of one run.
 
     python -m tests.bench.interests_match
 

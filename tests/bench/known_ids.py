@@ -1,4 +1,4 @@
-"""What the ids that a lane knows cost: memory, time to ask, time to read them back.
+"""Measures the ids that a lane knows: memory, time to look one up, time to read them back.
 
     python -m tests.bench.known_ids [MILLIONS]
 

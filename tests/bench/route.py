@@ -1,4 +1,4 @@
-"""What the router's one Python pass costs a frame, by its parts, as ratios of one run.
+"""Measures the router's one Python pass for a frame, by its parts, as ratios of one run.
 
     python -m tests.bench.route [PROFILE]
 

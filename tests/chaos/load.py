@@ -1,4 +1,4 @@
-"""Who sends while parts are killed. All of them go on by themselves when their edge is back."""
+"""The senders and receivers while parts are killed. All of them go on by themselves when their edge is back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is done to the mesh, and when."""
+"""The plan of what is done to the mesh, and when."""
 
 from __future__ import annotations
 

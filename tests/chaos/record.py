@@ -1,4 +1,4 @@
-"""What was sent and what came, written down while it happens."""
+"""Records what was sent and what came, written down while it happens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a part says of itself, at its management address."""
+"""Reads what a part says of itself, at its management address."""
 
 from __future__ import annotations
 

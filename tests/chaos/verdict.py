@@ -1,4 +1,4 @@
-"""What must hold, judged from the records alone: each function names the faults it has found."""
+"""Judges what must hold from the records alone: each function names the faults it has found."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def miscounted(told: Sequence[Sample], audited: Mapping[str, Any]) -> Iterator[s
 
 
 def recovery_seconds(received: Received, sent: Sent, publisher: str, at: float) -> float | None:
-    """From a blow to the first delivery of what was sent after it; None as long as there was none."""
+    """Returns the time from a blow to the first delivery of what was sent after it; None if there was none."""
     for message, came in received.since(at):
         if message.publisher == publisher and sent.at[message] > at + GRACE_SECONDS:
             return came - at

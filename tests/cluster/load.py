@@ -1,4 +1,4 @@
-"""Who talks to the mesh from outside while something is done to it. A process of its own, in the client's network.
+"""Talks to the mesh from outside while something is done to it, as a process in the client's network.
 
 python -m tests.cluster.load SETTINGS
 

@@ -50,7 +50,7 @@ def built() -> Path:
 
 
 def definitions() -> Path:
-    """The folder with what operators define. It is fetched again when their versions change, without a build."""
+    """The folder with what operators define; it is fetched anew when their versions change."""
     digest = hashlib.sha256(repr(sorted(DEFINITIONS.items())).encode()).hexdigest()[:12]
     folder = CACHE / f"definitions-{digest}"
     if not folder.is_dir():

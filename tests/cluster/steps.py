@@ -1,4 +1,7 @@
-"""What is done to the mesh, in this order, and what must hold. A step says what it found, or raises AssertionError."""
+"""The steps that are done to the mesh, in this order, and what must hold.
+
+A step says what it found, or raises AssertionError.
+"""
 
 from __future__ import annotations
 

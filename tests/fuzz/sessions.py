@@ -15,7 +15,8 @@ from typing import Any
 from gateway.auth.keyring import KeyRing
 from gateway.protocols import protocols
 from gateway.protocols.actions import Action, FramesReceived, Opened, Terminated
-from gateway.protocols.session import Session, SessionSettings
+from gateway.protocols.session import Session
+from gateway.protocols.session_settings import SessionSettings
 from gateway.protocols.spec import Env, ProtocolSpec
 from gateway.raw_log.frames import Fact, RawFrame, Source
 from gateway.reasons import Reason, Rejected

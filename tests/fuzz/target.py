@@ -1,4 +1,4 @@
-"""What is fuzzed: a check of one input, the seeds it begins with, and the bounds within which it must end."""
+"""A target of fuzzing: a check of one input, the seeds it begins with, and the bounds within which it must end."""
 
 from __future__ import annotations
 

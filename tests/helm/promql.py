@@ -1,4 +1,4 @@
-"""What a query asks for: its selectors, as the parser of Prometheus's own grammar finds them."""
+"""Finds the selectors of a query with the parser of Prometheus's own grammar."""
 
 from __future__ import annotations
 

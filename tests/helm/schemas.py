@@ -256,7 +256,7 @@ CUSTOM: dict[tuple[str, str], Schema] = {
 
 
 def faults(each: dict[str, Any], kubernetes: str = NEWEST) -> list[str]:
-    """What is wrong with an object; empty when nothing is."""
+    """Returns what is wrong with an object; empty when nothing is."""
     known = CUSTOM.get((each["apiVersion"], each["kind"]))
     if known is None:
         validator = published(each["apiVersion"], each["kind"], kubernetes)

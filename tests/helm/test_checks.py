@@ -1,4 +1,4 @@
-"""What `helm test` asserts, tried on servers of our own: each check passes where it should, and can fail."""
+"""Tests what `helm test` asserts on servers of our own: each check passes where it should, and can fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a cluster has once: every base and overlay is built, validated, and fits the chart that uses it."""
+"""Tests what a cluster has once: every base and overlay is built, validated, and fits the chart that uses it."""
 
 from __future__ import annotations
 

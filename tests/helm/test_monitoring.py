@@ -1,4 +1,4 @@
-"""What watches a release: monitors, rules, dashboards, as files that lie in the chart."""
+"""Tests what watches a release: monitors, rules, dashboards, as files that lie in the chart."""
 
 from __future__ import annotations
 

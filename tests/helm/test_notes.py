@@ -1,4 +1,4 @@
-"""What a release says when it is installed: what is open to whom."""
+"""Tests what a release says when it is installed: what is open to whom."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the pages say can be followed: links lead somewhere, commands have their options, values and objects exist."""
+"""Tests that the pages can be followed: links lead somewhere, commands have their options, values and objects exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a frame stands in the raw log."""
+"""Finds where a frame stands in the raw log."""
 
 from __future__ import annotations
 

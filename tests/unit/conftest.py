@@ -1,4 +1,4 @@
-"""How hard property tests try: HYPOTHESIS_PROFILE is `dev` (if not set), `ci` or `nightly`.
+"""Sets how hard property tests try: HYPOTHESIS_PROFILE is `dev` (if not set), `ci` or `nightly`.
 
 No profile has a deadline: how long an example takes says more about the machine's other work than about the code.
 """

@@ -1,4 +1,5 @@
-"""What README and pages show can be taken as it stands: configurations hold, the device signs, links lead somewhere."""
+"""Tests that README and pages can be taken as they stand: configurations hold, the device signs, links lead
+somewhere."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ import yaml
 import streaming_jobs.rules
 from gateway import cloud_event
 from gateway.auth.trust_file import load
+from gateway.cli import VERBS
 from gateway.config import parse
 from gateway.event import Auth
 from gateway.protocols import protocols
@@ -23,15 +25,40 @@ from gateway.protocols.emm.codec import decode
 from gateway.protocols.emm.judge import authenticate
 from gateway.protocols.emm.options import EmmOptions
 from gateway.protocols.spec import ProtocolSpec
+from gateway.topics.ensure import TOPICS
 from tests.unit.cli.running import run
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "gateway" / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
+ARCHITECTURE, CONTRIBUTING, GLOSSARY = (DOCS / f"{name}.md" for name in ("architecture", "contributing", "glossary"))
+OF_THE_DESIGN = pytest.mark.parametrize("page", [ARCHITECTURE, CONTRIBUTING, GLOSSARY], ids=lambda page: page.stem)
+FOLDERS = "gateway|streaming_jobs|tests|helm|k8s|[.]ci"
+PLACEHOLDER = "NAME"
+"""Stands in a list of files for a name of the reader's own."""
+SAME_FOLDER = {"edges.py", "router.py", "security.py"}
+"""Named beside another module of their folder."""
 
 
 def blocks(page: Path, language: str) -> list[str]:
     return re.findall(rf"(?ms)^```{language}\n(.*?)^```$", page.read_text())
+
+
+def spans(page: Path) -> set[str]:
+    """What stands in the text's marks, or is a line of a block."""
+    *parts, last = re.split(r"(?m)^```\w*\n", page.read_text())
+    lines = [line for block in parts[1::2] for line in block.splitlines()]
+    return {*lines, *(span for text in [*parts[::2], last] for span in re.findall(r"`([^`]+)`", text))}
+
+
+def rows(page: Path, heading: str = "") -> list[list[str]]:
+    """The cells of all tables of a page, or of those below a heading, without the heads of the tables."""
+    text = page.read_text()
+    if heading:
+        text = re.split(r"(?m)^##+ ", text.partition(f"# {heading}\n")[2])[0]
+    lines = re.findall(r"(?m)^\|(.+)\|$", text)
+    heads = {number for at, line in enumerate(lines) if re.fullmatch(r"[-|]+", line) for number in (at - 1, at)}
+    return [[cell.strip() for cell in line.split("|")] for at, line in enumerate(lines) if at not in heads]
 
 
 def anchors(page: Path) -> set[str]:
@@ -47,6 +74,51 @@ def test_every_link_leads_somewhere(page: Path) -> None:
         target = (page.parent / path).resolve() if path else page
         assert target.exists(), link
         assert not anchor or anchor in anchors(target), link
+
+
+@OF_THE_DESIGN
+def test_every_file_that_is_named_is_there(page: Path) -> None:
+    named = {path for span in spans(page) for path in re.findall(rf"(?<![\w/.])(?:{FOLDERS})/[\w./*-]+", span)}
+    assert page == GLOSSARY or len(named) > 50
+    assert [path for path in sorted(named) if not any(ROOT.glob(path.replace(PLACEHOLDER, "*")))] == []
+
+
+@OF_THE_DESIGN
+def test_a_module_is_named_by_its_whole_path(page: Path) -> None:
+    short = [span for span in spans(page) if re.fullmatch(r"[\w/]+[.]py", span) and not re.match(FOLDERS, span)]
+    assert [span for span in short if span not in SAME_FOLDER] == []
+
+
+@OF_THE_DESIGN
+def test_every_class_that_is_named_is_there(page: Path) -> None:
+    named = {span for span in spans(page) if re.fullmatch(r"(?:[A-Z][a-z]+){2,}", span)}
+    code = "".join(
+        path.read_text() for folder in ("gateway", "streaming_jobs") for path in (ROOT / folder).rglob("*.py")
+    )
+    assert [name for name in sorted(named) if not re.search(rf"(?m)^class {name}\b", code)] == []
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", ARCHITECTURE, CONTRIBUTING], ids=lambda page: page.stem)
+def test_every_verb_and_program_that_is_named_is_there(page: Path) -> None:
+    verbs = {verb for span in spans(page) for verb in re.findall(r"(?:^|[ /])meshgate ([a-z]+)\b", span)}
+    assert verbs
+    assert verbs <= VERBS.keys()
+    modules = {name for span in spans(page) for name in re.findall(r"python -m ((?:gateway|helm|tests)[\w.]+)", span)}
+    places = {name: ROOT.joinpath(*name.split(".")) for name in modules}
+    assert [
+        name for name, at in places.items() if not (at.with_suffix(".py").exists() or (at / "__main__.py").exists())
+    ] == []
+
+
+def test_every_topic_is_told_of_with_who_writes_and_who_reads_it() -> None:
+    assert {name.strip("`") for name, *_ in rows(ARCHITECTURE, "The topics")} == set(TOPICS)
+
+
+def test_a_word_of_the_glossary_is_explained_in_one_sentence() -> None:
+    words = [word for word, _ in rows(GLOSSARY)]
+    assert len(words) > 60
+    assert words == sorted(set(words))
+    assert [meaning for _, meaning in rows(GLOSSARY) if not re.fullmatch(r"[^.]+(?:`[^`]+`[^.]*)*[.]", meaning)] == []
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Who may publish, subscribe and serve what."""
+"""Tests who may publish, subscribe and serve what."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Kafka's clients say while somebody asks."""
+"""Tests what Kafka's clients say while somebody asks."""
 
 from __future__ import annotations
 

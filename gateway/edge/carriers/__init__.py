@@ -1,1 +1,1 @@
-"""How streams reach a connection: TCP, TLS, WebSocket, XMPP; listeners that take them and links that dial them."""
+"""The carriers bring streams to a connection: TCP, TLS, WebSocket and XMPP, with listeners and links for each."""

@@ -35,17 +35,17 @@ class Door(Protocol):
     def handshake_seconds(self) -> float: ...
 
     def enter(self) -> Standing | None:
-        """A place for one more connection, if only to be turned away; None if there is none."""
+        """Returns a place for one more connection, if only to be turned away; None if there is none."""
 
     def seconds_until_turn(self) -> float | None:
-        """How long a new connection waits, so that not too many arrive in a second; None if that is too long."""
+        """Returns how long a new connection waits so that not too many arrive in a second; None if that is too long."""
 
     waiting: set[Arrival]
     """Those whose turn has not come. They are refused when the listener closes."""
 
     def carrier(self, standing: Standing, address: str, deadline: float) -> Carrier: ...
     def leave(self, standing: Standing) -> None:
-        """The place is free again, and there never was a carrier."""
+        """Frees the place of a connection that never had a carrier."""
 
     def keep(self, task: asyncio.Task[None]) -> None:
         """Holds a reference to it until it is done."""
@@ -103,7 +103,8 @@ class Arrival(asyncio.BufferedProtocol):
             self.refuse(refused.reason)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - there is nobody to tell
-        """Only without a carrier: it would have taken the transport over."""
+        """Tells the listener that the peer left before it had a carrier. A carrier would have taken the transport
+        over."""
         self._door.waiting.discard(self)
         if self._timer is not None:
             self._timer.cancel()
@@ -159,7 +160,7 @@ class Arrival(asyncio.BufferedProtocol):
             carrier.connection_made(transport)
 
     def _make_carrier(self) -> Carrier | None:
-        """From here on the carrier answers for the place."""
+        """Makes the carrier, which holds the place of the connection from here on."""
         standing, self._standing = self._standing, None
         if self._timer is not None:
             self._timer.cancel()

@@ -1,4 +1,4 @@
-"""What carries a connection's bytes: asyncio's BufferedProtocol, which reads into one buffer of ours.
+"""A carrier moves a connection's bytes: it is asyncio's BufferedProtocol, which reads into one shared buffer.
 
     connection_made ─► [WebSocket: upgrade] ─► host.begin: a session ─► bytes both ways ─► close ─► connection_lost
 
@@ -36,18 +36,24 @@ DISCARDED_BYTES = 4_194_304
 
 
 class Host(Protocol):
-    """Who made the carrier: a listener or a link."""
+    """The host of a carrier is the listener or the link that made it."""
 
     def begin(self, carrier: Carrier) -> Connection:
-        """A session for a carrier that is ready for one; it may have ended already, for want of a place."""
+        """Makes a session for a carrier that is ready for one. It may have ended already, if there was no place."""
 
     def left(self, carrier: Carrier) -> None:
-        """Its transport is no more."""
+        """Hears that the carrier's transport is no more."""
 
 
 class Carrier(asyncio.BufferedProtocol, ABC):
-    """`address`: of the peer. `deadline`: when its session must stand, by the loop's clock. `identity`: who the peer is
-    by what it presented to the carrier itself."""
+    """Carries the bytes of one connection.
+
+    Args:
+        deadline: when its session must stand, by the loop's clock.
+        address: the peer's address.
+
+    `identity` is the peer's identity by what it presented to the carrier itself.
+    """
 
     def __init__(self, host: Host, standing: Standing, address: str, deadline: float) -> None:
         self._loop = asyncio.get_running_loop()
@@ -79,7 +85,7 @@ class Carrier(asyncio.BufferedProtocol, ABC):
 
     @abstractmethod
     def write(self, messages: list[bytes]) -> None:
-        """Each item is whole: a frame, or a message of the protocol."""
+        """Writes the items. Each is whole: a frame, or a message of the protocol."""
 
     def _say_goodbye(self, reason: str) -> None:
         """The transport's own last word, after the protocol's."""
@@ -114,7 +120,7 @@ class Carrier(asyncio.BufferedProtocol, ABC):
             self.connection.account(seconds)
 
     def take_early(self, data: bytes) -> None:
-        """What the transport had read before it was ours."""
+        """Takes what the transport had read before it was handed to this carrier."""
         if data and not self._closing:
             self._received(memoryview(data), self._loop.time())
 
@@ -174,7 +180,7 @@ class Carrier(asyncio.BufferedProtocol, ABC):
         return self._transport.get_write_buffer_size() if self._transport is not None else 0
 
     def own_queued_bytes(self) -> int:
-        """What waits to be written to this peer and to no other."""
+        """Returns how many bytes wait to be written to this peer and to no other."""
         return self.queued_bytes()
 
     def pause_reading(self) -> None:
@@ -186,7 +192,7 @@ class Carrier(asyncio.BufferedProtocol, ABC):
             self._transport.resume_reading()
 
     def close(self, reason: str) -> None:
-        """`reason`: as in `Terminated`."""
+        """Closes the connection after what was written has gone out. `reason` is that of `Terminated`."""
         transport = self._transport
         if self._closing or transport is None:
             return

@@ -43,12 +43,15 @@ LONGEST_REST_SECONDS = 30.0
 STEADY_SECONDS = 30.0
 """A session that stood so long was no failure: the next rest is the first again."""
 MAX_REDIRECTS = 5
-"""In a row. Edges that send a peer round in a circle are left alone for a while."""
+"""The most redirects in a row. Edges that send a peer round in a circle are left alone for a while."""
 
 
 class BackOff:
-    """Twice as long each time, and somewhere in the upper half of that: peers of one server that was away must not come
-    back all at once. `share` gives a number from 0 to 1."""
+    """Waits twice as long after each failed try, up to a limit.
+
+    The wait lies somewhere in its upper half, so that the peers of one server that was away do not come back all at
+    once. `share` gives a number from 0 to 1.
+    """
 
     def __init__(
         self, share: Callable[[], float] = random.random, longest_seconds: float = LONGEST_REST_SECONDS
@@ -58,7 +61,7 @@ class BackOff:
         self._next = FIRST_REST_SECONDS
 
     def rest(self) -> float:
-        """Seconds until the next try."""
+        """Returns the seconds until the next try."""
         seconds, self._next = self._next, min(2 * self._next, self._longest)
         return seconds * (1 + self._share()) / 2
 
@@ -86,20 +89,20 @@ class LinkKeeper:
 
     @property
     def is_gone(self) -> bool:
-        """It has no connection, not even one that is closing."""
+        """True if the link has no connection, not even one that is closing."""
         return self._gone.is_set()
 
     def start(self) -> None:
         self._task = self._loop.create_task(self._keep(), name=f"link {self.link.name}")
 
     def stop(self) -> None:
-        """No more dialling. The session that stands is ended by who stops us, or by `leave`."""
+        """Stops dialling. The session that stands is ended by the caller, or by `leave`."""
         self._stopping = True
         if self._task is not None:
             self._task.cancel()
 
     def leave(self) -> None:
-        """For a link that is no more in the configuration."""
+        """Ends a link that the configuration no longer has."""
         self.stop()
         if self._connection is not None:
             self._connection.leave(Farewell.DRAIN)
@@ -120,7 +123,7 @@ class LinkKeeper:
             await asyncio.sleep(back_off.rest())
 
     def _redirect(self) -> Address | None:
-        """Where the last session's peer sent us, if we may go there: never from TLS to a connection without."""
+        """Returns where the last session's peer sent us, if we may go there: never from TLS to a connection without."""
         end = self._connection.end if self._connection is not None else None
         if end is None or end.reason != "redirect":
             return None
@@ -134,7 +137,7 @@ class LinkKeeper:
     # -- dialling ----------------------------------------------------------------------------------------------
 
     async def _dial(self, address: Address) -> None:
-        """Until the transport stands; then the carrier goes on by itself, and `left` tells of its end."""
+        """Dials until the transport stands. Then the carrier goes on by itself, and `left` reports its end."""
         self._connection = None
         limit = self._sessions.limits(self.link.name).handshake_seconds
         deadline = self._loop.time() + limit
@@ -192,7 +195,7 @@ class LinkKeeper:
 
 
 class _LinkStanding(Standing):
-    """Also tells its link when the session opens."""
+    """Notifies its link when the session opens, beside counting."""
 
     def __init__(self, metrics: ListenerMetrics, on_open: Callable[[], None]) -> None:
         super().__init__(metrics)

@@ -27,24 +27,28 @@ log = logging.getLogger(__name__)
 BACKLOG = 1_024
 """Connections the kernel holds for us; a thousand that arrive in one turn of the loop are not turned away."""
 TURNED_AWAY_AT_ONCE = 64
-"""For whom there is no place is told so in the protocol's own words, which takes the listener's TLS and upgrade before
-it, and a moment after it to read them: little for a few, and too much for everyone who comes when nobody is let in."""
+"""The most connections that are turned away at once. A peer without a place is told so in the protocol's own words.
+That takes the listener's TLS and upgrade before it, and a moment after it to read them: little for a few peers, and too
+much for all when none is let in."""
 
 
 class SessionMaker(Protocol):
-    """What makes sessions, as listeners and links see it."""
+    """Makes sessions for listeners and links."""
 
     def connect(self, endpoint: Endpoint, carrier: Carrier, peer: Peer) -> Connection: ...
     @property
     def logins(self) -> TokenJudge: ...
     def limits(self, name: str) -> Limits:
-        """In force at present."""
+        """Returns the limits of this listener or link that are in force at present."""
 
 
 class StreamListener:
-    """`listener` and `secured` may be replaced: what is bound stays, and new sessions get other policies. `places`: how
-    many connections there are, from the first byte of their arrival to the last of their leaving, but for those that
-    are turned away."""
+    """Listens for streams. `listener` and `secured` may be replaced: what is bound stays, new sessions get the new
+    policies.
+
+    `places` counts the connections from the first byte of their arrival to the last of their leaving, without those
+    that are turned away.
+    """
 
     def __init__(
         self, listener: Listener, sessions: SessionMaker, tls: TlsContext | None, metrics: ListenerMetrics
@@ -80,7 +84,7 @@ class StreamListener:
         return self._port
 
     def close(self) -> None:
-        """Nobody new; who is connected stays."""
+        """Stops taking new connections. Peers that are connected stay."""
         self._closed = True
         for arrival in list(self.waiting):
             arrival.refuse(Farewell.DRAIN)

@@ -1,4 +1,4 @@
-"""Who is at the other end of a transport."""
+"""The peer at the other end of a transport: its address, and who it has proven to be."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gateway.address import host_port
 from gateway.event import Auth
 
 Holds = Callable[[], bool]
-"""Whether a proof would be taken now as well, by the files and settings in force."""
+"""Returns True if a proof would be taken now as well, by the files and settings in force."""
 
 
 def always() -> bool:
@@ -33,7 +33,9 @@ NOBODY = Identity("")
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """`node` is "" where the transport proves nothing; then the protocol may, or the session stays anonymous.
+    """The peer as its transport proves it.
+
+    `node` is "" if the transport proves nothing. Then the protocol may, or the session stays anonymous.
 
     `proofs` are those that the session stands by: it ends with the first of them that ends. The first is the
     transport's own, which stays when a login gives the session another node.

@@ -27,7 +27,7 @@ _UNSPECIFIED = 0x00
 
 
 def rest_length(head: bytes) -> int:
-    """How many bytes follow the first sixteen. Raises Rejected."""
+    """Returns how many bytes of the header follow the first sixteen. Raises Rejected."""
     reader = Reader(head)
     signature = reader.take(len(SIGNATURE))
     if signature.startswith(b"PROXY "):
@@ -44,7 +44,7 @@ def rest_length(head: bytes) -> int:
 
 
 def source(head: bytes, rest: bytes) -> str | None:
-    """The peer as `host:port`; None where the balancer speaks for itself, or cannot say. Raises Rejected."""
+    """Returns the peer as `host:port`; None if the balancer speaks for itself, or cannot say. Raises Rejected."""
     command, family = head[len(SIGNATURE)], head[len(SIGNATURE) + 1]
     if command == _LOCAL or family == _UNSPECIFIED:
         return None

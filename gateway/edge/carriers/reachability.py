@@ -1,4 +1,4 @@
-"""What a link or listener depends on outside this edge, and whether that is there.
+"""Keeps whether each thing outside this edge is there that a link or listener depends on.
 
 away ──reached──► there ──lost──► away        a line in the log for each change, and for each new reason
 """
@@ -14,7 +14,10 @@ NOT_YET = "not connected yet"
 
 
 class Reachability:
-    """`what`: the link or listener, as people call it. Read from the management's threads too."""
+    """Keeps whether the other side of one link or listener is there.
+
+    `what` is the name of the link or listener for people. The management's threads read this too.
+    """
 
     def __init__(self, what: str) -> None:
         self.what = what
@@ -27,7 +30,7 @@ class Reachability:
         self._change("")
 
     def lost(self, why: str) -> None:
-        """A reason that was told already is told again only after the other side was there."""
+        """Notes the loss. The same reason is logged again only after the other side was there."""
         log.log(logging.DEBUG if why == self.why_away else logging.WARNING, "%s: %s", self.what, why)
         self._change(why)
 

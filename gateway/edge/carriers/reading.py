@@ -1,4 +1,4 @@
-"""When a connection is read, and how much at once: what keeps one peer from costing others."""
+"""Decides when a connection is read, and how much at once, so that one peer does not cost the others."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from enum import StrEnum
 from gateway.config import Limits
 
 BURST_SECONDS = 1.0
-"""What a session may send at once after a pause: as much as it may in a second."""
+"""A session may send at once, after a pause, as much as it may in so many seconds."""
 
 ARRIVALS_BURST_SECONDS = 10.0
-"""Of connections: all peers of an edge that was away come back at once, 5,000 of them without waiting."""
+"""The burst of connections: all peers of an edge that was away come back at once, 5,000 of them without waiting."""
 
 STREAM_FRAMES_PER_SECOND = 20_000.0
-"""Of one stream, where the configuration says nothing."""
+"""The rate of one stream if the configuration says nothing."""
 
 NOTABLE_SHARE = 0.01
-"""Of what a stream may cost in a second. To look after each read would cost as much as to read a small frame."""
+"""The share of a second's cost after which a stream is looked at. A look after each read would cost as much as to read
+a small frame."""
 
 READ_BYTES = 65_536
 """A busy connection's read. More would not be faster: the kernel's own copies dominate from here."""
@@ -34,7 +35,7 @@ that a thousand peers who send without end are each read a little, and an honest
 
 
 class Hold(StrEnum):
-    """Why a connection is not read at present."""
+    """The reasons for which a connection is not read at present."""
 
     LOG_FULL = "the raw log takes no more"
     RATE = "it sends too much"
@@ -42,7 +43,7 @@ class Hold(StrEnum):
 
 
 class Gate:
-    """Reading goes on while nothing holds it."""
+    """Pauses reading while anything holds it."""
 
     __slots__ = ("_holds", "_pause", "_resume")
 
@@ -69,7 +70,7 @@ class Gate:
 
 
 class TokenBucket:
-    """`rate` frames a second, and what comes in `burst_seconds` at once."""
+    """Allows `rate` frames a second, and `burst_seconds` of them at once."""
 
     __slots__ = ("_at", "_burst_seconds", "_tokens", "rate")
 
@@ -84,7 +85,7 @@ class TokenBucket:
         return max(self.rate * self._burst_seconds, 1.0)
 
     def take(self, frames: int, now: float) -> float:
-        """They have come already, so they are taken in any case; seconds until the debt is paid."""
+        """Takes frames that have come already. Returns the seconds until the debt is paid."""
         self._fill(now)
         self._tokens -= frames
         return max(-self._tokens / self.rate, 0.0)
@@ -144,7 +145,7 @@ class Throttle:
         self._saved_controls = self._controls = -limits.subscriptions_per_session * self._of_controls
 
     def take(self, frames: int, size: int, cpu_seconds: float, controls: int, now: float) -> float:
-        """They have come already, so they are taken in any case. Returns the seconds until all debts are paid."""
+        """Takes what has come already. Returns the seconds until all debts are paid."""
         elapsed = now - self._at
         self._at = now
         self._frames = max(self._frames - elapsed, self._saved_frames) + frames * self._of_frames
@@ -184,7 +185,7 @@ class Spending:
 
 
 class Turn:
-    """How long the reads of this turn of the loop have taken, of all connections."""
+    """Measures how long the reads of this turn of the loop have taken, over all connections."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -208,7 +209,7 @@ class Turn:
 
 
 class ReadSize:
-    """How many bytes the next read may bring: what the loop handles in a slice, by what the last read cost."""
+    """Chooses how many bytes the next read may bring: what the loop handles in a slice, by what the last read cost."""
 
     __slots__ = ("bytes",)
 

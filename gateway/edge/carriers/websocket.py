@@ -42,7 +42,7 @@ BEARER_SUBPROTOCOL = "bearer."
 BATCH_BYTES = 65_536
 """However small a listener's frames must be, a message may hold several."""
 WINDOW_BITS = 12
-"""Of permessage-deflate, both ways: 4 KiB of window and little memory for each connection, as `websockets` has it."""
+"""The window of permessage-deflate, both ways: 4 KiB and little memory for each connection, as `websockets` has it."""
 _DEFLATE = {"memLevel": 5}
 
 _quiet = logging.getLogger(f"{__name__}.protocol")
@@ -77,8 +77,11 @@ class TokenJudge(Protocol):
 
 
 class WebSocketCarrier(Carrier):
-    """`protocol` stands for our side of it. `check`: of a listener's requests. `text`: of the protocol's messages.
-    `logins`: who judges the tokens in them."""
+    """Carries a session over a WebSocket.
+
+    `protocol` is our side of it. `check` checks the requests to a listener. `text` is true if the protocol's messages
+    are text. `logins` judges the tokens in requests.
+    """
 
     def __init__(
         self, host: Host, standing: Standing, address: str, deadline: float,
@@ -207,7 +210,7 @@ class WebSocketCarrier(Carrier):
 
 
 def serving(protocol: str, frame_bytes: int, *, text: bool) -> ServerProtocol:
-    """Our side of a connection that a peer opens."""
+    """Returns our side of a connection that a peer opens."""
 
     def choose(_: ServerProtocol, offered: Sequence[Subprotocol]) -> Subprotocol | None:
         """A browser that offers some gives up where none is taken, so the first will do if ours is not among them."""
@@ -227,7 +230,7 @@ def serving(protocol: str, frame_bytes: int, *, text: bool) -> ServerProtocol:
 
 
 def dialling(address: Address, frame_bytes: int, *, text: bool) -> ClientProtocol:
-    """Our side of a connection that we open."""
+    """Returns our side of a connection that we open."""
     return ClientProtocol(
         parse_uri(str(address)),
         extensions=[ClientPerMessageDeflateFactory(client_max_window_bits=True, compress_settings=_DEFLATE)],
@@ -237,8 +240,11 @@ def dialling(address: Address, frame_bytes: int, *, text: bool) -> ClientProtoco
 
 
 def _largest(frame_bytes: int, *, text: bool) -> tuple[int | None, int]:
-    """Of a message, and of a fragment of one. A text is kept until it is whole; in a stream of bytes what comes is
-    consumed, and it is the protocol that knows where a frame ends."""
+    """Returns the largest message, and the largest fragment of one.
+
+    A text is kept until it is whole. In a stream of bytes the protocol knows where a frame ends, and what comes is
+    consumed.
+    """
     fragment_bytes = max(frame_bytes, BATCH_BYTES) + MESSAGE_HEAD_BYTES
     return fragment_bytes if text else None, fragment_bytes
 
@@ -258,7 +264,8 @@ def token_in(request: Request) -> str | None:
 
 
 def check_of(listener: Listener) -> Check:
-    """The path of the listener, if it names one; and pages that its `origins` let in."""
+    """Returns the check of requests: the path of the listener, if it names one, and the pages that its `origins` let
+    in."""
 
     def check(request: Request) -> http.HTTPStatus | None:
         path = request.path.partition("?")[0]

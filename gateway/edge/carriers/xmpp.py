@@ -64,13 +64,13 @@ class XmppListener:
         self._task = self._loop.create_task(self._keep(), name=f"listener {self.listener.name}")
 
     def use(self, listener: Listener) -> None:
-        """With another domain or secret the stream is begun anew."""
+        """Takes the new configuration. With another domain or secret the stream is begun again."""
         changed, self.listener = listener.xmpp != self.listener.xmpp, listener
         if changed:
             self._stream.give_up("the settings have changed")
 
     def close(self) -> None:
-        """Nobody new; who has a session keeps it, and the stream with it."""
+        """Stops taking new peers. A peer with a session keeps it, and the stream with it."""
         self._closed = True
         self._end_if_done()
 
@@ -109,7 +109,8 @@ class XmppListener:
             self._stream = self._new_stream()
 
     def stands(self) -> None:
-        """Who lost a session with the last stream is told now: their subscriptions are gone, and they cannot know."""
+        """Tells the peers that lost a session with the last stream: their subscriptions are gone, and they cannot
+        know."""
         self._stood_at = self._loop.time()
         if self._deadline is not None:
             self._deadline.cancel()

@@ -1,4 +1,4 @@
-"""One peer behind an XMPP server: its devices, and what comes while its session is not read."""
+"""Carries one peer behind an XMPP server: its devices, and what comes while its session is not read."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from gateway.edge.connection import Connection
 from gateway.edge.metrics import Standing
 
 HELD_BYTES = 65_536
-"""As much as one message may have: what a session may leave unread of the stream that all share."""
+"""A session may leave so much unread of the stream that all share: as much as one message may have."""
 
 MOST_DEVICES = 64
-"""Of one peer, that are remembered."""
+"""The most devices of one peer that are remembered."""
 
 
 class XmppCarrier(Carrier):
-    """Of one peer. `own`: which of our addresses it writes to; the device that wrote last is answered."""
+    """Carries one XMPP peer. `own` is our address that it writes to. Answers go to the device that wrote last."""
 
     def __init__(self, host: Host, standing: Standing, jid: str, deadline: float, stream: ComponentStream) -> None:
         super().__init__(host, standing, jid, deadline)
@@ -66,11 +66,11 @@ class XmppCarrier(Carrier):
             self._present.discard(oldest)
 
     def asked(self) -> None:
-        """We want to know of its presence."""
+        """Notes that the peer's presence was asked for."""
         self._asked = True
 
     def missed(self, device: str) -> bool:
-        """That device is gone; with no name, all of them are. True if it was the last.
+        """Notes that a device is gone, or all devices if no name is given. Returns True if it was the last.
 
         That all are gone is also what servers say when we ask: Prosody as a receipt, others as long as nobody there
         shows himself to everyone. It proves nothing then, and who wrote to us is there.
@@ -96,7 +96,7 @@ class XmppCarrier(Carrier):
         return self._stream.queued_bytes
 
     def own_queued_bytes(self) -> int:
-        """Nothing: all peers behind the server share one queue, which is bounded by itself."""
+        """Returns 0: all peers behind the server share one queue, which has a bound of its own."""
         return 0
 
     def pause_reading(self) -> None:

@@ -25,20 +25,20 @@ _faults = Faults(log)
 
 
 class User(Protocol):
-    """Who is told what comes. `own`: which of our addresses was written to."""
+    """The user of a stream is told of everything that comes. `own` is our address that was written to."""
 
     def stands(self) -> None:
-        """The server has accepted us."""
+        """Hears that the server has accepted us."""
 
     def message(self, sender: JID, own: JID, kind: MessageTypes, body: str) -> None: ...
     def bounced(self, sender: JID) -> None:
-        """What was written to them could not be delivered."""
+        """Hears that what was written to this peer could not be delivered."""
 
     def asked(self, of: JID) -> None:
-        """They were asked for their presence."""
+        """Hears that its presence was asked for."""
 
     def knows(self, sender: JID) -> bool:
-        """They have a session."""
+        """Returns True if this sender has a session."""
 
     def present(self, sender: JID) -> None: ...
     def absent(self, sender: JID) -> None: ...
@@ -47,7 +47,7 @@ class User(Protocol):
 
 
 class ComponentStream(ComponentXMPP):
-    """One try. `over` is done when the stream has ended, or never came about; with why."""
+    """Makes one attempt at a stream. `over` is done, with the reason, when the stream has ended or never came about."""
 
     def __init__(self, domain: str, secret: str, user: User) -> None:
         super().__init__(domain, secret)  # type: ignore[no-untyped-call]
@@ -62,20 +62,20 @@ class ComponentStream(ComponentXMPP):
         self.add_event_handler("disconnected", self._ended)
 
     def give_up(self, why: object) -> None:
-        """At once."""
+        """Ends the stream at once."""
         self._ended(why)
         self.abort()
         self._let_go()
 
     def hang_up(self) -> None:
-        """After what was written has gone out."""
+        """Ends the stream after what was written has gone out."""
         if self.transport is not None:
             self.send_raw(self.stream_footer)
             self.transport.close()
         self._let_go()
 
     def _let_go(self) -> None:
-        """Of the tasks that slixmpp keeps."""
+        """Cancels the tasks that slixmpp keeps."""
         self.cancel_connection_attempt()
         if self._run_out_filters is not None:
             self._run_out_filters.cancel()
@@ -86,7 +86,7 @@ class ComponentStream(ComponentXMPP):
         self._put_out(for_now(self.make_message(mto=to, mfrom=own, mtype=kind, mbody=body)))
 
     def refuse(self, own: JID, to: JID) -> None:
-        """An error in answer to a message: there is no place for more sessions."""
+        """Answers a message with an error: there is no place for more sessions."""
         message = self.make_message(mto=to, mfrom=own, mtype="error")
         message["error"]["condition"] = "resource-constraint"
         message["error"]["type"] = "wait"

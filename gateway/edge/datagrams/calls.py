@@ -26,7 +26,7 @@ first."""
 
 
 class Vector(ctypes.Structure):
-    """struct iovec."""
+    """The system's `struct iovec`."""
 
     _fields_ = (("base", ctypes.c_void_p), ("length", ctypes.c_size_t))
 
@@ -46,13 +46,13 @@ class _Message(ctypes.Structure):
 
 
 class Slot(ctypes.Structure):
-    """struct mmsghdr."""
+    """The system's `struct mmsghdr`."""
 
     _fields_ = (("message", _Message), ("length", ctypes.c_uint))
 
 
 class Slots:
-    """`AT_ONCE` of them: to each an address, in `places`, and a stretch of bytes wherever it is `put`."""
+    """Holds `AT_ONCE` slots. Each has an address, in `places`, and a stretch of bytes wherever it is `put`."""
 
     def __init__(self, family: int) -> None:
         size = ADDRESSES[family].size
@@ -69,7 +69,7 @@ class Slots:
         self._bases, self._lengths = words[0::2], words[1::2]
 
     def put(self, bases: Iterable[int], lengths: Iterable[int]) -> None:
-        """Where the bytes of the first ones are, or have room."""
+        """Points the first slots at these bytes, or at the room for them."""
         for column, values in ((self._bases, array("L", bases)), (self._lengths, array("L", lengths))):
             column[: len(values)] = values
 
@@ -80,7 +80,7 @@ _CONTROL = struct.Struct("NiiH6x")
 
 
 class RunSlots:
-    """`AT_ONCE` slots for messages whose bytes stand in one buffer, of which a message may hold several datagrams."""
+    """Holds `AT_ONCE` slots for messages whose bytes stand in one buffer. A message may hold several datagrams."""
 
     def __init__(self, family: int) -> None:
         self._place_bytes = ADDRESSES[family].size
@@ -100,7 +100,7 @@ class RunSlots:
         messages["control"] = self._controls.ctypes.data + np.arange(AT_ONCE) * _CONTROL.size
 
     def use(self, data: bytes, places: bytes) -> None:
-        """The buffer of the messages that follow, and the socket addresses of their peers, side by side."""
+        """Sets the buffer of the messages that follow, and the socket addresses of their peers, side by side."""
         self._places = np.frombuffer(places, np.uint8)
         self._places_at = self._places.ctypes.data
         self._data = np.frombuffer(data, np.uint8)
@@ -128,8 +128,11 @@ def address_of(buffer: bytearray) -> int:
 
 
 def find_call(name: str, *more: object) -> Call | None:
-    """`PyDLL`, for the call never waits: what it takes is copied before another thread would have got the lock. `more`:
-    arguments after the flags."""
+    """Returns a call of the system; None if it is missing. `more` are the types of arguments after the flags.
+
+    It is a `PyDLL`, because the call never waits: what it takes is copied before another thread would have got the
+    lock.
+    """
     try:
         found = ctypes.PyDLL(None, use_errno=True)[name]
     except (AttributeError, OSError, TypeError):

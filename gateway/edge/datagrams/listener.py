@@ -1,4 +1,4 @@
-"""What every listener of datagrams is, whatever its datagrams carry."""
+"""The base of every datagram listener, whatever its datagrams carry."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class DatagramListener(ABC):
 
     @abstractmethod
     def send(self, datagrams: Sequence[Datagram[OfT]], told: Told[OfT]) -> None:
-        """See `dispatch.Datagrams`."""
+        """Sends the datagrams, as `dispatch.Datagrams` says."""
 
     def send_run(self, run: DatagramRun) -> int:  # noqa: ARG002 - only a plain socket can
         """Returns how many of them, from the first, have left; `send` is for the others."""
@@ -60,12 +60,12 @@ class DatagramListener(ABC):
         self._loop.add_reader(self.socket.fileno(), self._drain)
 
     def stop(self) -> None:
-        """Nothing more is received; what the router still sends goes out, as far as the protocol below allows."""
+        """Stops receiving. What the router still sends goes out, as far as the protocol below allows."""
         self._loop.remove_reader(self.socket.fileno())
         self.count_kernel_drops()
 
     def close(self) -> None:
-        """After `stop`. What waits to be sent has no end but this."""
+        """Closes the socket, after `stop`, and drops what still waits to be sent."""
         if self.socket.fileno() >= 0:
             self._out.close()
             self.socket.close()

@@ -39,8 +39,10 @@ class KernelDrops:
 
 
 def kernel_drops(sock: socket.socket) -> int | None:
-    """Datagrams this socket's full buffer has cost so far: the last of SO_MEMINFO's counters. None where the kernel
-    does not say, or the socket is closed: that is no number a count could go back to."""
+    """Returns how many datagrams this socket's full buffer has cost so far: the last of SO_MEMINFO's counters.
+
+    None means that the kernel does not say, or the socket is closed: that is no number a count could go back to.
+    """
     try:
         info = sock.getsockopt(socket.SOL_SOCKET, _SO_MEMINFO, _MEMINFO.size)
     except OSError:

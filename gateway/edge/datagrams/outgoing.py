@@ -14,7 +14,7 @@ from gateway.edge.datagrams.calls import AT_ONCE
 from gateway.edge.datagrams.sending import Datagram, DatagramRun, NoAddress, OfT, sending
 
 QUEUED_BYTES = 1_048_576
-"""What may wait for the system to take it: some two thousand of the largest packets, milliseconds' worth."""
+"""The most that waits for the system to take it: two thousand of the largest packets, milliseconds' worth."""
 RETRY_SECONDS = 0.01
 """After ENOBUFS, which the poll does not tell the end of: the network card's queue is full, not the socket's."""
 
@@ -35,7 +35,7 @@ class DatagramsOut:
         self._closed = False
 
     def send(self, datagrams: Sequence[Datagram[OfT]], told: Told[OfT]) -> None:
-        """In their order, and after all that were given before."""
+        """Sends the datagrams in their order, after all that were given before."""
         if self._closed:
             told(datagrams, "the listener is gone")
             return
@@ -60,8 +60,10 @@ class DatagramsOut:
         self._over(len(self._waiting), "the edge ended first")
 
     def _try(self, datagrams: Sequence[Datagram[Any]]) -> tuple[int, str]:
-        """How many, from the first, are over, and what was in the way if that is an error. None: they have to wait,
-        and it is watched for how long."""
+        """Returns how many datagrams, from the first, are over, and what was in the way if that is an error.
+
+        None are over if they have to wait; it is watched for how long.
+        """
         try:
             return self._sending.send(datagrams), ""
         except NoAddress:

@@ -49,7 +49,7 @@ TOKEN_BYTES = 4
 
 @dataclass(slots=True)
 class _Known:
-    """What the listener remembers of a connection. `ids`: those it is known by."""
+    """The listener's memory of a connection. `ids` are the ids it is known by."""
 
     peer: QuicPeer
     source: Source
@@ -59,7 +59,8 @@ class _Known:
 
 
 class QuicListener(DatagramListener):
-    """`listener` and `secured` may be replaced: what is bound stays, and new connections get other certificates."""
+    """Listens for QUIC connections. `listener` and `secured` may be replaced: what is bound stays, new connections get
+    the new certificates."""
 
     def __init__(
         self, edge: str, epoch: int, listener: Listener, spec: ProtocolSpec[Any], publisher: RawPublisher,
@@ -82,7 +83,7 @@ class QuicListener(DatagramListener):
             known.bucket = self._bucket()
 
     def stop(self) -> None:
-        """Goodbye to all, and nothing more is sent to any: there are no connections without receiving."""
+        """Says goodbye to all peers, and sends them nothing more: there are no connections without receiving."""
         self._closed = True
         super().stop()
         for known in list(self._known.values()):
@@ -91,7 +92,7 @@ class QuicListener(DatagramListener):
         self.close()
 
     def send(self, datagrams: Sequence[Datagram[OfT]], told: Told[OfT]) -> None:
-        """Their addresses: the names of connections."""
+        """Sends the datagrams. Their addresses are the names of connections."""
         for one in datagrams:
             frame, name, _ = one
             known = self._known.get(name)

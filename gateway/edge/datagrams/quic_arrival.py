@@ -30,13 +30,13 @@ Address = tuple[str, int]
 
 
 class Retries:
-    """Proof that a peer is at the address it claims (RFC 9000 section 8.1.2)."""
+    """Proves that a peer is at the address it claims (RFC 9000 section 8.1.2)."""
 
     def __init__(self) -> None:
         self._tokens = QuicRetryTokenHandler()
 
     def demand(self, header: QuicHeader, address: Address, now: float) -> bytes:
-        """The packet that says so."""
+        """Returns the packet that demands a proof of the address."""
         own = os.urandom(RETRY_ID_BYTES)
         token = self._tokens.create_token(
             address=address,
@@ -53,7 +53,7 @@ class Retries:
         )
 
     def proven(self, header: QuicHeader, address: Address, now: float) -> bytes | None:
-        """The connection id of the peer's first packet; None without a token of ours that holds."""
+        """Returns the connection id of the peer's first packet; None without a valid token of ours."""
         if not header.token:
             return None
         try:
@@ -71,7 +71,7 @@ def other_versions(header: QuicHeader, supported: list[int]) -> bytes:
 
 
 def refusal(header: QuicHeader) -> bytes:
-    """CONNECTION_CLOSE in an Initial packet, whose keys follow from the id that the peer has chosen."""
+    """Returns a CONNECTION_CLOSE in an Initial packet. Its keys follow from the id that the peer has chosen."""
     crypto, version = CryptoPair(), header.version or 0
     crypto.setup_initial(cid=header.destination_cid, is_client=False, version=version)
     builder = QuicPacketBuilder(

@@ -1,4 +1,4 @@
-"""One QUIC connection: its clock, what it has received, and what waits to be sent on it.
+"""Drives one QUIC connection: its clock, what it has received, and what waits to be sent on it.
 
     handshake ──TLS done, certificate good──► open ──► closing ──► gone
         └── not in time, no certificate, no place in the protocol ──►┘
@@ -46,17 +46,17 @@ class Host(Protocol):
     def took(self, peer: QuicPeer, packet: bytes) -> None: ...
     def put_out(self, data: bytes, address: Address) -> None: ...
     def arrived(self) -> None:
-        """A handshake is over, however it went."""
+        """Hears that a handshake is over, however it went."""
 
     def issued(self, connection_id: bytes, peer: QuicPeer) -> None:
-        """The connection is known by this id too."""
+        """Hears that the connection is known by this id too."""
 
     def retired(self, connection_id: bytes) -> None: ...
     def gone(self, peer: QuicPeer) -> None: ...
 
 
 class QuicPeer:
-    """`name`: of the connection, whatever address its peer moves to."""
+    """The peer of one QUIC connection. `name` is the connection's, whatever address its peer moves to."""
 
     def __init__(
         self, host: Host, connection: DatagramConnection, name: str, standing: Standing, handshake_seconds: float
@@ -78,7 +78,7 @@ class QuicPeer:
     # -- what the peer sends -----------------------------------------------------------------------------------
 
     def receive(self, data: bytes, address: Address, now: float) -> None:
-        """`flush` is due afterwards: one for all that came at once."""
+        """Takes one packet. The caller then calls `flush` once for all packets that came at once."""
         try:
             self._connection.receive_datagram(data, address, now)
             self._take_events()
@@ -117,7 +117,7 @@ class QuicPeer:
     # -- what the peer is sent ---------------------------------------------------------------------------------
 
     def send(self, packet: bytes, done: Done, bound_bytes: int) -> None:
-        """`bound_bytes`: what may wait for the congestion window, which is as fast as the peer acknowledges."""
+        """Sends one packet. `bound_bytes` bounds what may wait for the congestion window."""
         largest = self._connection.largest_datagram
         if not self.is_open:
             done("the connection is not open")

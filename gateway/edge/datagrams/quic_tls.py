@@ -12,7 +12,7 @@ from gateway.edge.carriers.tls import TlsContext
 
 
 class QuicContext(TlsContext):
-    """`quic`: in force for the next connection."""
+    """Holds the TLS configuration. `quic` is in force for the next connection."""
 
     quic: QuicConfiguration
 

@@ -27,14 +27,14 @@ from gateway.edge.datagrams.calls import ADDRESSES, AT_ONCE, Call, RunSlots, Slo
 log = logging.getLogger(__name__)
 
 KNOWN_ADDRESSES = 16_384
-"""Of which what is found once is kept, some megabytes; then those that were not sent to for longest are forgotten."""
+"""The most addresses kept once resolved, some megabytes. Those that were not sent to for longest are forgotten."""
 
 SEGMENTS = 32
 """Datagrams that leave as one message at most. The system takes 64 and 65,507 bytes; this stays below both."""
 SEGMENT_BYTES = 1_232
 """Longer frames leave one by one. So much fits into every IPv6 packet without fragments."""
 _NO_SEGMENTS = frozenset({errno.EINVAL, errno.EIO, errno.EMSGSIZE, errno.EOPNOTSUPP, errno.ENOPROTOOPT})
-"""What a system, or the device behind a socket, answers that does not cut messages into datagrams."""
+"""The errors of a system, or of the device behind a socket, that does not cut messages into datagrams."""
 
 OfT = TypeVar("OfT")
 Datagram = tuple[bytes, str, OfT]
@@ -63,25 +63,27 @@ class DatagramRun:
 
 
 class NoAddress(ValueError):
-    """It names no port of a host."""
+    """Raised for an address that names no port of a host."""
 
 
 class Sending(Protocol):
     def send(self, datagrams: Sequence[Datagram[OfT]]) -> int:
-        """How many of them, from the first, the system has taken: one at least. Raises NoAddress, OSError,
-        OverflowError or UnicodeError for what is in the way of the first."""
+        """Returns how many of the datagrams, from the first, the system has taken: at least one.
+
+        Raises NoAddress, OSError, OverflowError or UnicodeError if the first cannot be sent.
+        """
 
     def send_run(self, run: DatagramRun) -> int:
         """Returns how many of them, from the first, the system took. `send` says what is in the way of the next."""
 
 
 def sending(sock: socket.socket) -> Sending:
-    """`sock` does not block."""
+    """Returns the way of sending on this socket, which must not block."""
     return ManyAtOnce(sock, _sendmmsg) if _sendmmsg is not None else OneByOne(sock)
 
 
 class OneByOne:
-    """By `sendto`, which every system has."""
+    """Sends each datagram with `sendto`, which every system has."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
@@ -96,7 +98,8 @@ class OneByOne:
 
 
 class ManyAtOnce:
-    """By `sendmmsg`. One alone costs less by `sendto`, which also says what is wrong with an address."""
+    """Sends with `sendmmsg`. A single datagram goes by `sendto`: that costs less, and says what is wrong with an
+    address."""
 
     def __init__(self, sock: socket.socket, sendmmsg: Call) -> None:
         self._socket = sock

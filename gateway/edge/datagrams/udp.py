@@ -27,7 +27,7 @@ from gateway.reasons import Reason
 log = logging.getLogger(__name__)
 
 REMEMBERED_KEYS = 65_536
-"""What is known of an address or a node is found once; beyond this it starts over, for both can be forged at will."""
+"""The most addresses and nodes of which facts are kept. Beyond this it starts over, because both can be forged."""
 
 KeyT = TypeVar("KeyT")
 ValueT = TypeVar("ValueT")

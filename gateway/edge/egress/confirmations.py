@@ -1,4 +1,4 @@
-"""What a publisher waits for that hears of every delivery of its event (hsp's `ack: delivered`), on both its ends.
+"""Waits until every delivery of an event is confirmed, for hsp's `ack: delivered`, on both of its ends.
 
     entry with `confirm` ─► Awaited, counts its deliveries ─► DeliveryConfirmed, in the raw log ─────┐
             (each edge that has receivers)                                                           │ the router
@@ -64,11 +64,12 @@ class HeldAnswers(Generic[HeldT]):
         self._told: dict[str, dict[tuple[str, int], bool]] = {}
 
     def __len__(self) -> int:
-        """How many wait."""
+        """Returns how many answers wait."""
         return len(self._answers)
 
     def hold(self, ticket: str, held: HeldT, needed: int, until: float) -> list[Released[HeldT]]:
-        """What need not, or can no longer, wait: this one, or the one that has waited longest."""
+        """Holds an answer. Returns those that need not, or can no longer, wait: this one, or the one that waited
+        longest."""
         self._answers[ticket] = _Answer(held, needed, until)
         if (released := self._release(ticket)) is not None:
             return [released]
@@ -84,7 +85,7 @@ class HeldAnswers(Generic[HeldT]):
         return self._release(ticket)
 
     def overdue(self, now: float) -> Iterator[Released[HeldT]]:
-        """Those that have waited as long as anybody waits for them."""
+        """Yields the answers that have waited as long as anybody waits for them."""
         for ticket in [ticket for ticket, answer in self._answers.items() if answer.until <= now]:
             yield self._give_up(ticket)
 

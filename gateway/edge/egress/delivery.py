@@ -25,9 +25,13 @@ DeliveryKey = tuple[int, str, int]
 
 @dataclass(slots=True)
 class HandedDelivery(Delivery):
-    """`offset`: of its egress record. `protocol`: what its frame is written in. `owed_to`: the durable name of the node
-    that gets it even if its session is away. `partition`: the raw one that its frame stands in. `given`: another edge
-    owed it before. `trace`: the `traceparent` it follows from, and then `handed_at`: when it was handed to us."""
+    """A delivery that was handed to a session.
+
+    `offset` is that of its egress record, and `partition` the raw partition of its frame. `protocol` is what its frame
+    is written in. `owed_to` is the durable name of the node that gets it even if its session is away. `given` means
+    that another edge owed it before. `trace` is the `traceparent` it follows from, and `handed_at` then the time when
+    it was handed to us.
+    """
 
     offset: int = 0
     protocol: str = ""
@@ -45,7 +49,7 @@ class HandedDelivery(Delivery):
 
 
 class Receiver(NamedTuple):
-    """Whose a delivery was. `destination`: the session's id, `listener host:port`, or the durable name of a node."""
+    """The receiver of a delivery. `destination` is a session's id, `listener host:port`, or a node's durable name."""
 
     destination: str
     listener: str = ""
@@ -102,6 +106,6 @@ class Ends:
                 self._metrics.observe_end_to_end(origin, protocol, [max(one, 0) / 1e6 for one in took_us])
 
     def end_owed(self, delivery: HandedDelivery, outcome: Outcome, detail: str) -> None:
-        """One that was owed to a node: whichever session it went to, it is the node that got it."""
+        """Ends a delivery that was owed to a node. Whichever session took it, the node is its receiver."""
         node, listener = durable_parts(delivery.owed_to)
         self.end(delivery, Receiver(delivery.owed_to, listener, node), outcome, detail)

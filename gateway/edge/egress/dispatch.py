@@ -1,4 +1,4 @@
-"""From the egress partition to sessions and datagrams: what the router wrote for this edge, in its order.
+"""Carries out what the router wrote for this edge: from the egress partition, in order, to sessions and datagrams.
 
 Records come in batches from the reader's thread and are handled in slices, so that an event for ten thousand sessions
 delays nobody's keepalive.
@@ -59,7 +59,8 @@ class OpenSession(RunSession, Protocol):
 
 class Datagrams(RunDatagrams, Protocol):
     def send(self, datagrams: Sequence[Datagram[OfT]], told: Told[OfT]) -> None:
-        """In their order. `told`, of each: "" when the system has taken it, or what is in the way."""
+        """Sends the datagrams in their order. `told` hears of each: "" when the system has taken it, or what prevented
+        it."""
 
 
 Confirming = Callable[[Confirm, Position, bool, Callable[[], None]], None]
@@ -67,8 +68,11 @@ Confirming = Callable[[Confirm, Position, bool, Callable[[], None]], None]
 
 
 class Past:
-    """What an earlier life of this edge has done: of records before `to` sessions lack nothing below `sessions_to`,
-    and of all else `outcomes` says what is known."""
+    """Knows what an earlier life of this edge has done.
+
+    Every delivery to a session was handled below `sessions_to`. For all other records before `to`, `outcomes` says what
+    is known.
+    """
 
     def __init__(self, to: int = 0, sessions_to: int = 0, outcomes: KnownOutcomes | None = None) -> None:
         self._to = to
@@ -76,7 +80,7 @@ class Past:
         self._outcomes = outcomes or KnownOutcomes()
 
     def may_know(self, offset: int) -> bool:
-        """Whether the record stands among those that the earlier life may have handled."""
+        """Returns True if the earlier life may have handled the record."""
         return offset < self._to
 
     def knows(self, offset: int, delivery: Delivery, destination: str, *, owed: bool) -> bool:
@@ -89,10 +93,17 @@ class Past:
 
 
 class Dispatch:
-    """`session(number)`: of this epoch. `datagrams`: by listener. `abandon`: tells who asked that nobody will answer.
-    `begun`: another edge has begun anew. `confirm`: tells who waits for a record that it is over. `patience`: how many
-    seconds such a one waits.
-    `taken`: called for each batch when it has been handled."""
+    """Hands the entries of egress records to sessions and datagrams.
+
+    Args:
+        session: returns the session of a number, in this epoch.
+        datagrams: the senders of datagrams, by listener.
+        abandon: tells the requester that nobody will answer.
+        begun: hears that another edge has begun again.
+        confirm: tells the edge that waits for a record that it is over.
+        patience: how many seconds such an edge waits.
+        taken: is called for each batch when it has been handled.
+    """
 
     def __init__(
         self, *, edge: str, epoch: int, ledger: Ledger, ends: Ends, owed: Owed, handovers: Handovers,
@@ -123,7 +134,7 @@ class Dispatch:
         self._faults = Faults(log)
 
     def stop(self) -> None:
-        """What has not been handled is the next life's."""
+        """Stops handling records. The next life handles the rest."""
         self._stopped = True
         self._queue.clear()
 
@@ -138,7 +149,7 @@ class Dispatch:
             self._work()
 
     def expire(self) -> None:
-        """Looked at now and then: answers that nobody waits for any more."""
+        """Drops answers that nobody waits for any more. Called now and then."""
         for released in list(self._answers.overdue(self._loop.time())):
             self._deliver_all(*_chosen(released))
         self._send_all()
@@ -167,7 +178,7 @@ class Dispatch:
                 return
 
     def _pieces(self, offset: int, record: EgressRecord) -> Iterable[Run | Entry]:
-        """What is new of a record. Where an earlier life may have handled it, each delivery is asked about."""
+        """Yields what is new of a record. If an earlier life may have handled it, each delivery is looked up."""
         new = self._ledger.begin(record)
         return new if self._past.may_know(offset) else self._plans.pieces(new)
 
@@ -219,9 +230,11 @@ class Dispatch:
             self._deliver(offset, record, group, awaited)
 
     def _awaited(self, offset: int, record: Deliver) -> Awaited | None:
-        """What is told to who waits is as much a part of the record as its outcomes: it is open until it is durable.
+        """Counts the deliveries of a record for whoever waits for it.
 
-        It is sessions that confirm: a node that is away has none, and is not waited for.
+        The confirmation is as much a part of the record as its outcomes: it is open until it is durable.
+
+        Sessions confirm: a node that is away has none, and is not waited for.
         """
         confirm = record.confirm
         if confirm is None:
@@ -304,7 +317,7 @@ class Dispatch:
             self._send(listener)
 
     def _send(self, listener: str) -> None:
-        """With one call where the system can: what leaves together costs less than one by one."""
+        """Sends what waits with one call if the system can: that costs less than one by one."""
         leaving, told = self._leaving.pop(listener), partial(self._sent, listener)
         socket = self._datagrams.get(listener)
         try:
@@ -349,7 +362,7 @@ def _chosen(released: Released[tuple[int, Deliver]]) -> tuple[int, Deliver]:
 
 
 def _handed(offset: int, record: Deliver, group: Group, awaited: Awaited | None, owed_to: str = "") -> HandedDelivery:
-    """By place, in the order of the fields: by name it takes twice as long."""
+    """Makes a delivery, by position in the order of the fields: by name it takes twice as long."""
     position = record.position
     return HandedDelivery(
         record.event_id,

@@ -30,13 +30,13 @@ from gateway.raw_log.frames import Again, RawFrame, Source
 from gateway.raw_log.mesh_frames import DebtGiven, DebtsGiven
 
 WAIT_SECONDS = 30.0
-"""For an old edge, which may have been killed and be on its way up. After that what is new goes on, and what is owed
-comes late: order is given up before delivery is."""
+"""The wait for an old edge, which may have been killed and be on its way up. After that what is new goes on, and what
+is owed comes late: order is given up before delivery is."""
 TOO_LARGE = "too large to be handed to another edge: kafka.message_bytes"
 
 
 class Publisher(Protocol):
-    """Of the raw publisher, what is used here."""
+    """The part of the raw publisher that handovers use."""
 
     def add_again(self, partition: int, frame: RawFrame, again: Again) -> None: ...
     def add_run(
@@ -46,8 +46,11 @@ class Publisher(Protocol):
 
 
 class Handovers:
-    """`source`: this edge, as it signs its own frames. Steps come open in the ledger, as owed. `largest_frame`: of the
-    raw log."""
+    """Hands what is owed to a node from edge to edge.
+
+    `source` is this edge, as it signs its own frames. Steps come open in the ledger, as owed. `largest_frame` is that
+    of the raw log.
+    """
 
     def __init__(
         self, owed: Owed, end: End, publisher: Publisher, source: Source, ledger: Ledger, clock: Callable[[], float],
@@ -62,7 +65,8 @@ class Handovers:
         self._clock = clock
 
     def take(self, offset: int, partition: int, handover: MigrationStep) -> None:
-        """`offset`: of the step's egress record. `partition`: the raw one that it is about."""
+        """Takes a step of a handover. `offset` is that of its egress record, `partition` the raw one that it is
+        about."""
         over = partial(self._ledger.settle, offset, owed=True)
         match handover.step:
             case Step.GIVE:

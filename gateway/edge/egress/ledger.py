@@ -1,4 +1,4 @@
-"""From where a next start has to read the egress partition, whatever killed this edge.
+"""Keeps the offset from which the next start must read the egress partition, whatever killed this edge.
 
 Every delivery gets an outcome in `deliveries`. Until that stands on all in-sync replicas the delivery is *open*, and
 the committed offset may not pass its record: a killed edge reads it again, and its successor says what became of it.
@@ -33,7 +33,7 @@ from gateway.egress import Position
 from gateway.egress_codec import EgressRecord
 
 METADATA_BYTES = 4_096
-"""What a broker keeps beside an offset by default. 280 raw partitions fit; beyond them, raise the broker's
+"""The most that a broker keeps beside an offset by default. 280 raw partitions fit; beyond them, raise the broker's
 `offset.metadata.max.bytes`."""
 CHECKPOINTS = 64
 """Kept while something is open for long; then every second one goes, and a restart reads a little more."""
@@ -52,8 +52,10 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Resumption:
-    """What a start finds committed. No delivery to a session is open below `sessions_to`; `sessions_ms` is a time
-    before any such outcome was written."""
+    """The committed state that a start finds.
+
+    No delivery to a session is open below `sessions_to`. No such outcome was written before `sessions_ms`.
+    """
 
     epoch: int
     checkpoint: Checkpoint
@@ -67,7 +69,7 @@ class Resumption:
 
     @classmethod
     def from_metadata(cls, offset: int, text: str) -> Resumption:
-        """What no edge wrote tells nothing: then all that follows the offset is judged as new."""
+        """Reads the committed metadata. If no edge wrote it, all that follows the offset is handled as new."""
         try:
             epoch, numbers, at_ms, sessions_to, sessions_ms = msgpack.unpackb(base64.b64decode(text, validate=True))
             rows = [numbers[at : at + 4] for at in range(0, len(numbers), 4)]
@@ -82,7 +84,10 @@ def _fields(position: Position) -> tuple[int, int, int, int]:
 
 
 class Ledger:
-    """`epoch`: of this edge. Offsets come in order; what is open is settled in any order."""
+    """Tracks which records are handled and which deliveries are open. `epoch` is this edge's.
+
+    Offsets come in order. What is open is settled in any order.
+    """
 
     def __init__(self, epoch: int, begin: Checkpoint) -> None:
         self._epoch = epoch
@@ -99,12 +104,12 @@ class Ledger:
         return record
 
     def open(self, offset: int, count: int = 1, *, owed: bool = False) -> None:
-        """So many more deliveries of that record have no outcome yet."""
+        """Counts so many more deliveries of that record that have no outcome yet."""
         table = self._open[owed]
         table[offset] = table.get(offset, 0) + count
 
     def settle(self, offset: int, count: int = 1, *, owed: bool = False) -> None:
-        """So many of them have: it is on all in-sync replicas."""
+        """Counts so many deliveries of that record as over: their outcomes are on all in-sync replicas."""
         table = self._open[owed]
         left = table.get(offset, 0) - count
         if left > 0:
@@ -113,7 +118,7 @@ class Ledger:
             table.pop(offset, None)
 
     def done(self, end: int) -> None:
-        """All records before this offset have been handled."""
+        """Notes that all records before this offset have been handled."""
         self.handled_to = end
         if self._reached is not None:
             self._positions[self._reached.partition] = self._reached

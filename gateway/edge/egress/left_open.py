@@ -19,11 +19,11 @@ from gateway.raw_log.frames import ReplyAddress
 from gateway.reasons import Rejected
 
 LOOK_BACK_SECONDS = 20.0
-"""For the reading itself; what is not found in it ends by its timeout."""
+"""The time for the reading itself. A request that is not found in it ends by its timeout."""
 
 
 def left_open(config: Config, epoch: int) -> list[ReplyAddress]:
-    """Who still waits for sessions of epochs before this one. Blocks. Raises SetupError."""
+    """Returns the requests that were open on sessions of epochs before this one. Blocks. Raises SetupError."""
     since_ms = int((time.time() - config.request_timeout_seconds) * 1000)
     found: dict[ReplyAddress, None] = {}
     with contextlib.suppress(TimeoutError):
@@ -33,7 +33,7 @@ def left_open(config: Config, epoch: int) -> list[ReplyAddress]:
 
 
 def replies_in(value: bytes, epoch: int) -> Iterator[ReplyAddress]:
-    """Of the requests in one egress record."""
+    """Yields the reply addresses of the requests in one egress record."""
     try:
         record = egress_codec.decode(value)
     except Rejected:

@@ -1,4 +1,5 @@
-"""What became of each delivery: into `deliveries`, many to a record. What could not be delivered: into `rejected`."""
+"""Writes the outcome of each delivery into `deliveries`, many to a record, and what was undeliverable into
+`rejected`."""
 
 from __future__ import annotations
 
@@ -22,19 +23,19 @@ RUN_BYTES_PER_OUTCOME = 256
 """So many bytes of a run count as one more outcome. A record of outcomes stays below half a megabyte by that."""
 
 OWED_KEY = b"owed"
-"""Of records with outcomes of owed deliveries, so that a start that looks far back for them reads no others."""
+"""The key of records with outcomes of owed deliveries, so that a start that looks far back for them reads no others."""
 CLOCK_STEP_MS = 10_000
-"""How far this host's clock may have been set back between two starts."""
+"""The most by which this host's clock may have been set back between two starts."""
 LOOK_BACK_SECONDS = 60.0
 
 
 def partition_of(config: Config) -> int:
-    """Where this edge writes its outcomes: one partition, so that it need not read all of them back."""
+    """Returns the one partition that this edge writes its outcomes to, so that it need not read all of them back."""
     return config.edge_ordinal % config.kafka.topic("deliveries").partitions
 
 
 class OutcomeLog:
-    """Lives in the event loop. `failed` is told when Kafka will not take an outcome at all."""
+    """Writes outcomes, in the event loop. `failed` is called if Kafka will not take an outcome at all."""
 
     def __init__(
         self, config: Config, producer: Sends, ledger: Ledger, failed: Callable[[BaseException], None]
@@ -53,12 +54,12 @@ class OutcomeLog:
         self._flush_is_due = False
 
     def add(self, row: DeliveryOutcome, offset: int, *, owed: bool = False) -> None:
-        """`offset`: of the egress record, which was opened in the ledger for this."""
+        """Adds an outcome. `offset` is that of the egress record, which was opened in the ledger for this."""
         self._rows[owed].append(row)
         self._added(offset, 1, owed)
 
     def add_run(self, run: RunOutcome, offset: int, deliveries: int) -> None:
-        """`deliveries`: how many the run stands for."""
+        """Adds the outcome of a run, which stands for so many `deliveries`."""
         self._runs.append(run)
         self._run_weight += 1 + (len(run.indices) + len(run.receivers)) // RUN_BYTES_PER_OUTCOME
         self._added(offset, deliveries, owed=False)
@@ -73,7 +74,7 @@ class OutcomeLog:
             self._write(owed)
 
     def reject(self, row: DeliveryOutcome, frame: bytes, headers: dict[str, str], offset: int, *, owed: bool) -> None:
-        """What could not be delivered can be looked at, and sent through again."""
+        """Writes an undeliverable frame into `rejected`, where it can be looked at and sent through again."""
         why = {"reason": Reason.UNDELIVERABLE, "stage": Stage.DELIVER, "detail": row.detail}
         kept, cut = kept_part(frame)
         said = why | {"event_id": row.event_id} | headers | cut
@@ -112,7 +113,7 @@ class OutcomeLog:
 
 
 class KnownOutcomes:
-    """Outcomes that an earlier life of this edge has written, for records that are read again."""
+    """The outcomes that an earlier life of this edge has written, for records that are read again."""
 
     def __init__(self) -> None:
         self._known: set[tuple[str, int, str]] = set()
@@ -127,7 +128,7 @@ class KnownOutcomes:
         self._known.add((row.event_id, row.part, row.destination))
 
     def take(self, event_id: str, part: int, destination: str) -> bool:
-        """Whether it is known. It will not be asked for again, and is forgotten."""
+        """Returns True if the outcome is known, and forgets it: nobody asks for it again."""
         key = event_id, part, destination
         known = key in self._known
         self._known.discard(key)

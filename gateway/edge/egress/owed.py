@@ -34,7 +34,7 @@ from gateway.raw_log.frames import Source
 GIVEN_AT_ONCE = 1_024
 """Given to a session and not yet acknowledged: enough for a long line, and little to say again after a broken one."""
 FULL_SECONDS = 0.05
-"""How soon a session whose queue is full, or that gives no sign of life, is asked again."""
+"""The pause before a session whose queue is full, or that gives no sign of life, is tried again."""
 
 
 class Receiving(Hashable, Protocol):
@@ -50,10 +50,10 @@ class Receiving(Hashable, Protocol):
     def is_over(self) -> bool: ...
     @property
     def was_lost(self) -> bool:
-        """It is over, and not because we wanted it to be."""
+        """True if the session is over and we did not end it."""
 
     def answers(self) -> bool:
-        """Whether the peer has given a sign of life; it is asked for one if not."""
+        """Returns True if the peer has given a sign of life. If not, it is asked for one."""
 
     def deliver(self, delivery: Delivery) -> None: ...
     def abort(self) -> None: ...
@@ -61,8 +61,10 @@ class Receiving(Hashable, Protocol):
 
 @dataclass(slots=True)
 class _Arrival:
-    """What another edge owes of one raw partition is on its way here; `held`: what came meanwhile and goes behind it.
-    `over` is told when that is done."""
+    """Waits for what another edge owes of one raw partition.
+
+    `held` is what came meanwhile and goes behind it. `over` is called when that is done.
+    """
 
     move: str
     until: float
@@ -77,7 +79,7 @@ Later = Callable[[float, Callable[[], None]], object]
 
 @dataclass(slots=True)
 class _Debt:
-    """To one node. `away_until`: counts while there is no connection."""
+    """Everything that is owed to one node. `away_until` counts while there is no connection."""
 
     away_until: float
     connection: Receiving | None = None
@@ -98,21 +100,25 @@ class _Debt:
         return len(self.given) - len(self.returned) < (1 if self.suspicion.is_wary else GIVEN_AT_ONCE)
 
     def take_back(self) -> None:
-        """What was given, and is not over, stands where it stood. A session that still says what became of it is not
-        heard: it is another's by then."""
+        """Puts open deliveries back where they stood.
+
+        What the old session still says of them is ignored: they belong to another session by then.
+        """
         self.waiting.extendleft(reversed(self.given.values()))
         self.given.clear()
         self.returned.clear()
 
     def release(self, partition: int) -> None:
-        """What was held goes on."""
+        """Lets go what was held."""
         if (arrival := self.arrivals.pop(partition, None)) is not None:
             self.waiting.extend(arrival.held)
             arrival.over()
 
 
 class Owed:
-    """`patience(name)`: how long a node is waited for that was not seen since this edge began.
+    """Keeps what each node is owed, and delivers it again.
+
+    `patience(name)`: how long a node is waited for that was not seen since this edge began.
 
     `node_bytes` may wait for one node, `total_bytes` for all. `clock` gives seconds, monotonic; `later` calls back.
     """
@@ -153,12 +159,12 @@ class Owed:
         return debt
 
     def is_here(self, name: str) -> bool:
-        """The node has a session."""
+        """Returns True if the node has a session."""
         debt = self._debts.get(name)
         return debt is not None and debt.connection is not None
 
     def opened(self, connection: Receiving) -> None:
-        """Its node's session, from now on: a newer one takes over what an older one has not confirmed."""
+        """Takes the node's new session. It takes over what an older one has not confirmed."""
         debt = self._debts.setdefault(connection.source.durable_name, _Debt(0.0))
         debt.connection = connection
         debt.take_back()
@@ -180,7 +186,7 @@ class Owed:
             self._over(debt, given_up, Outcome.UNDELIVERABLE, GIVEN_UP)
 
     def delivered(self, connection: Receiving, end: Delivered) -> None:
-        """The session is done with one that it was given."""
+        """Notes that the session is done with a delivery that it was given."""
         delivery = end.delivery
         if not isinstance(delivery, HandedDelivery):
             return
@@ -201,7 +207,7 @@ class Owed:
         self._end(delivery, outcome, detail)
 
     def expire(self) -> None:
-        """Looked at now and then: what is owed to nodes that stayed away too long is over."""
+        """Ends what is owed to nodes that stayed away too long. Called now and then."""
         now = self._clock()
         for name, debt in list(self._debts.items()):
             for partition in [number for number, one in debt.arrivals.items() if now >= one.until]:
@@ -221,7 +227,8 @@ class Owed:
     # -- from one edge to another ------------------------------------------------------------------------------
 
     def take_out(self, name: str, partition: int, left: str) -> list[HandedDelivery]:
-        """What is owed of a raw partition, for another edge to give. A session that is newer than `left` has it."""
+        """Takes out what is owed of a raw partition, for another edge to deliver. A session newer than `left` keeps
+        it."""
         debt = self._debts.get(name)
         if debt is None or not self._leaves(debt, left):
             return []
@@ -250,13 +257,13 @@ class Owed:
         return True
 
     def expect(self, name: str, partition: int, move: str, until: float, over: Callable[[], None]) -> None:
-        """Another edge owes the node something of this raw partition: it goes before what is new."""
+        """Expects what another edge owes the node of this raw partition. It goes before what is new."""
         debt = self._debt(name)
         debt.release(partition)
         debt.arrivals[partition] = _Arrival(move, until, over)
 
     def arrived(self, name: str, partition: int, move: str) -> None:
-        """All of it is here."""
+        """Notes that everything this move brings is here."""
         debt = self._debts.get(name)
         if debt is not None and (arrival := debt.arrivals.get(partition)) is not None and arrival.move == move:
             debt.release(partition)

@@ -35,8 +35,11 @@ Failed = Callable[[BaseException], None]
 
 
 class EgressReader:
-    """`resumption`: where the last life of this edge had come to. `end`: of the partition at the start; what stands
-    before it may have been handled by that life, what comes later was not."""
+    """Reads the egress partition in a thread.
+
+    `resumption` is where the last life of this edge had come to. `end` is the end of the partition at the start: that
+    life may have handled what stands before it, but nothing after it.
+    """
 
     def __init__(self, config: Config) -> None:
         self._place = TopicPartition(config.topic("egress"), config.edge_ordinal)
@@ -78,17 +81,17 @@ class EgressReader:
         return end_of(self._consumer, TopicPartition(self._raw, number)) if there_is else 0
 
     def lag(self, handled_to: int) -> int:
-        """Records that stand in the partition and have not been handled."""
+        """Returns how many records stand in the partition and have not been handled."""
         return max(self._seen_to - handled_to, 0)
 
     def start(self, handle: Handle, failed: Failed) -> None:
-        """`failed` is told, in the event loop, what the reader died of."""
+        """Starts the thread. `failed` is called in the event loop with the error that ended the reader."""
         loop = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._run, args=(loop, handle, failed), name="egress", daemon=True)
         self._thread.start()
 
     def commit_now(self, resumption: Resumption) -> None:
-        """Before `start`; blocks."""
+        """Commits at once. Is called before `start`, and blocks."""
         insist(lambda: self._commit_to(resumption))
 
     def _commit_to(self, resumption: Resumption) -> None:
@@ -96,15 +99,15 @@ class EgressReader:
         self._committed_last = resumption
 
     def commit(self, resumption: Resumption) -> None:
-        """Soon, in the reader's thread."""
+        """Commits soon, in the reader's thread."""
         self._to_commit = resumption
 
     def taken(self) -> None:
-        """The loop has handled a batch."""
+        """Notes that the loop has handled a batch."""
         self._room.release()
 
     def stop(self) -> None:
-        """Blocks for a moment. The last commit goes out before."""
+        """Stops the reader after its last commit. Blocks for a moment."""
         self._stopping.set()
         if self._thread is not None:
             self._thread.join(timeout=STOP_SECONDS)

@@ -41,7 +41,7 @@ SESSION_DELIVERIES = 10_000
 """About as many deliveries to sessions are one run at most: then others have their turn. What costs is a session that
 is written to, and hardly how many frames it gets."""
 REMEMBERED_RECEIVERS = 65_536
-"""What routes mean is kept, up to so many receivers in all, some megabytes; beyond this it starts over."""
+"""The most receivers of remembered routes, some megabytes. Beyond this it starts over."""
 
 Rows = NDArray[np.intp]
 
@@ -56,7 +56,7 @@ class Target(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """What a route means for this edge: whether its deliveries may be part of a run, and who gets them."""
+    """Says what a route means for this edge: whether its deliveries may be part of a run, and who gets them."""
 
     is_plain: bool
     origin: str
@@ -190,7 +190,8 @@ class Alone(Protocol):
 
 
 class RunDelivery:
-    """`session(number)`: of this epoch. `datagrams`: by listener."""
+    """Delivers runs of plain deliveries. `session(number)` returns a session of this epoch; `datagrams` are by
+    listener."""
 
     def __init__(
         self, ends: Ends, session: Callable[[int], RunSession | None], datagrams: Mapping[str, RunDatagrams],
@@ -203,10 +204,10 @@ class RunDelivery:
         self._packed: tuple[list[Source], bytes] = [], b""
         self._unflushed: dict[RunSession, None] = {}
         self.over = 0
-        """How many deliveries of the run that was handled last have been seen to."""
+        """The number of deliveries that are done, of the run that was handled last."""
 
     def deliver(self, offset: int, run: Run) -> None:
-        """`offset` is that of the egress record; all of the run's deliveries are open in the ledger."""
+        """Delivers a run of the egress record at `offset`. All of its deliveries are open in the ledger."""
         self.over = 0
         if any(plan.targets for plan in run.plans):
             self._to_peers(offset, run)

@@ -1,4 +1,4 @@
-"""Whether a node's sessions end on a delivery: what it cannot take must not keep from it all that comes after.
+"""Detects a delivery on which a node's sessions end, so that it does not block everything that comes after it.
 
 A protocol may have no word for "too large", or a peer may break on a frame: then it ends the session, and would end
 the next one on the same. But peers leave for other reasons too, and what is owed must survive all of those.
@@ -26,7 +26,7 @@ GIVEN_UP = f"{GIVE_UP_AFTER} sessions of the node have ended on it"
 
 
 class Suspicion:
-    """Of one node. A delivery is known by its event, so it is the same one when it comes back from another edge."""
+    """Suspects the deliveries of one node. Each is known by its event, also when it comes back from another edge."""
 
     def __init__(self) -> None:
         self._oldest: tuple[str, int] | None = None
@@ -38,11 +38,14 @@ class Suspicion:
         return self._suspects > 0
 
     def over(self) -> None:
-        """One that was given is over, for its session at least."""
+        """Notes that a delivery finished, or left this session: one suspect fewer."""
         self._suspects = max(self._suspects - 1, 0)
 
     def ended(self, open_: Sequence[HandedDelivery]) -> HandedDelivery | None:
-        """The peer has ended the session with these open, the oldest first. Returns the one to give up, if any."""
+        """Notes that the peer ended the session with these deliveries open, the oldest first.
+
+        Returns the one to give up, if any.
+        """
         if not open_:
             return None
         oldest = open_[0].event_id, open_[0].part

@@ -19,18 +19,19 @@ class Tickets(Generic[HeldT]):
         self._held: dict[str, HeldT] = {}
 
     def __len__(self) -> int:
-        """How many wait."""
+        """Returns how many answers wait."""
         return len(self._held)
 
     def applied(self, ticket: str, partition: int) -> HeldT | None:
-        """What was held under it, if it stands everywhere now."""
+        """Notes that a partition has applied the ticket. Returns what was held under it once every partition has."""
         self._applied.setdefault(ticket, set()).add(partition)
         if len(self._applied) > TICKETS_REMEMBERED:
             del self._applied[next(iter(self._applied))]
         return self._held.pop(ticket, None) if self._stands(ticket) else None
 
     def hold(self, ticket: str, held: HeldT) -> list[HeldT]:
-        """What need not, or can no longer, wait: this one, or the one that has waited longest."""
+        """Holds an answer. Returns those that need not, or can no longer, wait: this one, or the one that waited
+        longest."""
         if self._stands(ticket):
             return [held]
         self._held[ticket] = held

@@ -30,7 +30,7 @@ _DEFAULTS = EmmOptions()
 
 
 class Proof(NamedTuple):
-    """How a packet was proven, and by which key."""
+    """Says how a packet was proven, and by which key."""
 
     auth: Auth
     key_id: str
@@ -71,7 +71,10 @@ class KeyMemory(dict[bytes, _Known | None]):
 
 
 def prove(packets: Sequence[bytes], scans: Sequence[Places | None], keys: KeyMemory) -> list[Proof | Rejected | None]:
-    """HMAC, then signature, of the common packets whose key is known. None: the plain path must say."""
+    """Verifies HMAC, then signature, of the common packets whose key is known.
+
+    None means that the plain path must decide.
+    """
     proofs: list[Proof | Rejected | None] = []
     for packet, places in zip(packets, scans, strict=True):
         if places is None:
@@ -92,7 +95,7 @@ def prove(packets: Sequence[bytes], scans: Sequence[Places | None], keys: KeyMem
 
 
 def _prove_signature(packet: bytes, tag: int, signature: int, known: _Known) -> Proof | Rejected | None:
-    """Of a packet that has one, and maybe an HMAC before it."""
+    """Proves a packet that has a signature, and maybe an HMAC before it."""
     key = known.key
     signed = packet[: (tag or signature) - 2]
     if tag:
@@ -110,7 +113,8 @@ def _prove_signature(packet: bytes, tag: int, signature: int, known: _Known) -> 
 def to_events(
     raws: Sequence[RawFrame], event_ids: Sequence[str], options: Mapping[str, Options], env: Env, /
 ) -> list[Event | Rejected]:
-    """The event of each packet, or why it was refused; `options` by listener, the defaults for one that is gone."""
+    """Returns the event of each packet, or why it was refused. `options` are by listener; one that is gone has the
+    defaults."""
     if not raws:
         return []
     packets = [raw.data for raw in raws]

@@ -21,7 +21,7 @@ _CONTENT_TYPES: dict[int, str] = {
 
 
 def content_of(fields: Sequence[Field]) -> tuple[str, bytes]:
-    """The content type and body that joined data fields stand for: none is empty, several are a JSON array."""
+    """Returns the content type and body that joined data fields stand for: none is empty, several are a JSON array."""
     if not fields:
         return "", b""
     if len(fields) == 1:
@@ -63,7 +63,7 @@ def _element(item: Field) -> bytes:
 
 
 def fields_of(event: Event) -> tuple[tuple[Field, ...], tuple[str, ...]]:
-    """The data fields for an event's body, and what of it emm cannot say."""
+    """Returns the data fields for an event's body, and what of it emm cannot say."""
     if not event.body:
         return (), ()
     match media_type(event.content_type):

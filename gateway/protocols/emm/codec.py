@@ -29,7 +29,7 @@ _SECURITY_RANK: dict[int, int] = {kind: 256 + rank for rank, kind in enumerate(S
 
 
 def decode(raw: bytes, *, ignore_reserved: bool = False) -> Packet:
-    """The packet in a datagram (6.2, steps 2 to 6): its shape only, nothing about it is trusted."""
+    """Returns the packet in a datagram (6.2, steps 2 to 6): its shape only, nothing about it is trusted."""
     reader = Reader(raw)
     header = _decode_header(reader, ignore_reserved)
     return Packet(header, tuple(decode_fields(reader)), raw)
@@ -57,7 +57,7 @@ def _check_length(announced: int, given: int) -> None:
 
 
 def decode_fields(reader: Reader) -> Iterator[Field]:
-    """All fields up to the reader's end; one that overruns it is refused."""
+    """Yields all fields up to the reader's end. A field that overruns it is refused."""
     count = 0
     while reader.remaining:
         count += 1
@@ -71,8 +71,11 @@ def encode_fields(fields: Iterable[Field]) -> bytes:
 
 
 def canonical(packet: Packet) -> bytes:
-    """What HMAC and signature cover: the header as sent (its Payload Length counts fields 10 and 12 too), then all
-    fields but those two, sorted."""
+    """Returns the bytes that HMAC and signature cover.
+
+    These are the header as sent (its Payload Length counts fields 10 and 12 too), then all fields but those two,
+    sorted.
+    """
     return _canonical(packet.raw[:HEADER_BYTES], packet.fields)
 
 
@@ -88,12 +91,13 @@ def _canonical_field(item: Field) -> Field:
 
 
 def _sorted(fields: Iterable[Field]) -> list[Field]:
-    """By type; equal ones keep their order."""
+    """Returns the fields by type; equal ones keep their order."""
     return sorted(fields, key=lambda item: item.type)
 
 
 def join_values(fields: Iterable[Field]) -> Iterator[Field]:
-    """Fields with the pieces of a long value put together: 255 bytes go on in the next field of the same type."""
+    """Yields the fields with the pieces of a long value joined. A piece of 255 bytes goes on in the next field of its
+    type."""
     pending: Field | None = None
     goes_on = False
     for item in fields:
@@ -109,7 +113,7 @@ def join_values(fields: Iterable[Field]) -> Iterator[Field]:
 
 
 def split_value(kind: int, value: bytes) -> list[Field]:
-    """The inverse of `join_values`: a last piece of exactly 255 bytes is closed by an empty one."""
+    """Returns the inverse of `join_values`: a last piece of exactly 255 bytes is closed by an empty one."""
     starts = range(0, len(value) + 1, MAX_FIELD_BYTES)
     return [Field(kind, value[start : start + MAX_FIELD_BYTES]) for start in starts]
 
@@ -126,13 +130,13 @@ class Draft:
 
     @property
     def sealed_header(self) -> bytes:
-        """All of the header but Payload Length: it is known before the payload is."""
+        """The header without Payload Length. It is known before the payload is."""
         head = U8.pack(VERSION) + self.message_id + U8.pack(self.flags) + U8.pack(self.event_type)
         return head + U64.pack(self.timestamp)
 
 
 def encode(draft: Draft, signer: Signer | None = None) -> bytes:
-    """The packet of 6.1: fields in their order, then keys and tags over the canonical bytes."""
+    """Returns the packet of 6.1: fields in their order, then keys and tags over the canonical bytes."""
     fields = _wire_order([*draft.fields, *(signer.fields() if signer else ())])
     payload = encode_fields(fields)
     size = len(payload) + (signer.tags_bytes if signer else 0)

@@ -61,7 +61,7 @@ _WRONG = b"!"
 
 
 class Layout(NamedTuple):
-    """Where the parts of a common packet stand. Ends are exclusive; a part that is absent begins and ends at 0.
+    """The places of a common packet's parts. Ends are exclusive; an absent part begins and ends at 0.
 
     Args:
         sender_end: of NODE ID, and of the Auth Key ID where that follows at once.
@@ -118,9 +118,9 @@ class Layouts:
         self._octets = np.zeros((LAYOUTS_KEPT, MOST_OCTETS), np.uint8)
         self._lengths = np.zeros(LAYOUTS_KEPT, np.uint32)
         self.claimed_at = np.zeros(LAYOUTS_KEPT, np.int64)
-        """Where the time stands by which freshness is judged."""
+        """The place of the time by which freshness is judged."""
         self.keys_at = np.zeros((LAYOUTS_KEPT, _KEY_BYTES), np.int16)
-        """Where the octets of the repeat key stand: NODE ID, then Message ID."""
+        """The places of the octets of the repeat key: NODE ID, then Message ID."""
         self._forget()
 
     def _forget(self) -> None:
@@ -181,7 +181,7 @@ class _Known(NamedTuple):
 
 
 class _Proofs(NamedTuple):
-    """What the one loop over the packets finds. `wrong` has the places of those that are not proven."""
+    """The proofs that the one loop over the packets finds. `wrong` has the places of those that are not proven."""
 
     flows: list[bytes]
     bodies: list[bytes]

@@ -114,7 +114,7 @@ NONCE_FIELD: dict[int, SubType] = {Algorithm.AES_256_GCM: SubType.IV, Algorithm.
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One TLV; `type` is a plain number, since unknown ones take part in what is signed."""
+    """One TLV field. `type` is a plain number, because unknown types take part in what is signed."""
 
     type: int
     value: bytes
@@ -137,7 +137,7 @@ class Packet:
     raw: bytes = field(repr=False, compare=False)
 
     def value(self, kind: int) -> bytes | None:
-        """The value of a singleton, or of the first field of this type."""
+        """Returns the value of a singleton, or of the first field of this type."""
         for item in self.fields:
             if item.type == kind:
                 return item.value

@@ -24,8 +24,11 @@ _PRESENCE = frozenset({EventType.HELLO, EventType.HEARTBEAT})
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How a packet was proven. `foreign_key`: the public key (13) it brought with it, when no node's key in the store
-    equals it and the listener takes any."""
+    """Says how a packet was proven.
+
+    `foreign_key` is the public key (13) that the packet brought, if no node's key in the store equals it and the
+    listener takes any.
+    """
 
     auth: Auth
     key_id: bytes = b""
@@ -33,7 +36,7 @@ class Verdict:
 
 
 def judge(raw: bytes, received_at: int, options: EmmOptions, env: Env) -> tuple[Packet, Verdict]:
-    """The packet in a datagram and how it was proven; raises Rejected."""
+    """Returns the packet in a datagram and how it was proven. Raises Rejected."""
     packet = codec.decode(raw, ignore_reserved=options.reserved_flags == "ignore")
     rules.check(packet)
     verdict = authenticate(packet, received_at, options, env.keys)
@@ -42,7 +45,7 @@ def judge(raw: bytes, received_at: int, options: EmmOptions, env: Env) -> tuple[
 
 
 def authenticate(packet: Packet, received_at: int, options: EmmOptions, keys: KeyRing) -> Verdict:
-    """HMAC first, then signature (4.2); with neither, what the listener says.
+    """Verifies HMAC first, then signature (4.2). With neither, the listener's options decide.
 
     Keys are judged at the time of receipt, so that a replay of the log decides as it was decided.
     """
@@ -67,7 +70,7 @@ def _unauthenticated(packet: Packet, options: EmmOptions) -> Verdict:
 
 
 def _named_keys(packet: Packet, keys: KeyRing) -> tuple[Key, ...]:
-    """By (NODE ID, Auth Key ID); without the latter the node's default keys."""
+    """Returns the keys of (NODE ID, Auth Key ID); without the latter the node's default keys."""
     return keys.named(packet.value(FieldType.NODE_ID) or b"", packet.value(FieldType.AUTH_KEY_ID))
 
 
@@ -81,7 +84,7 @@ def _check_hmac(named: tuple[Key, ...], signed: bytes, tag: bytes, received_at: 
 def _check_signature(
     packet: Packet, signed: bytes, signature: bytes, received_at: int, options: EmmOptions, keys: KeyRing
 ) -> Verdict:
-    """With the key the packet brings (13), which takes precedence for this packet, else with the one it names."""
+    """Verifies the signature. The key that the packet brings (13) takes precedence over the one it names."""
     public = packet.value(FieldType.PUBLIC_KEY)
     if public is None:
         known = tuple(key for key in _named_keys(packet, keys) if key.ed25519 is not None)
@@ -104,7 +107,7 @@ def _check_foreign(public: bytes, signed: bytes, signature: bytes, options: EmmO
 
 
 def check_freshness(packet: Packet, received_at: int, options: EmmOptions, env: Env) -> None:
-    """In whole seconds, as the packet counts them (5.4)."""
+    """Refuses a packet that is not fresh, in whole seconds as the packet counts them (5.4)."""
     signed_at = packet.value(FieldType.TIMESTAMP)
     if options.freshness == "off" or (options.freshness == "timestamp_only" and signed_at is None):
         return

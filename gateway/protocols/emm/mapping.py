@@ -45,7 +45,7 @@ _NODE_ID = FieldType.NODE_ID.value
 _EVENT, _UNPROVEN = Kind.EVENT, Auth.NONE
 
 NAMES_REMEMBERED = 16_384
-"""Of nodes, and of events."""
+"""The most names that are remembered, of nodes and of events."""
 
 ENCRYPTED_HEADER = "encrypted"
 COMPRESSED_HEADER = "compressed"
@@ -57,7 +57,7 @@ def to_event(raw: RawFrame, event_id: str, options: EmmOptions, env: Env, /) -> 
 
 
 def event_of(packet: Packet, verdict: Verdict, raw: RawFrame, event_id: str, options: EmmOptions, env: Env) -> Event:
-    """Of a packet that has been judged, or whose receiver need not know who it comes from. Raises Rejected."""
+    """Returns the event of a packet that was judged, or whose receiver need not know its sender. Raises Rejected."""
     subject, data = _subject_and_data(packet)
     headers: dict[str, str] = {}
     if packet.header.flags & Flag.ENCRYPTED and options.encryption == "pass":
@@ -93,12 +93,12 @@ def event_of(packet: Packet, verdict: Verdict, raw: RawFrame, event_id: str, opt
 
 @lru_cache(maxsize=NAMES_REMEMBERED)
 def node_text(node: bytes) -> str:
-    """A NODE ID in the canonical text of a UUID; nothing for none."""
+    """Returns a NODE ID in the canonical text of a UUID; empty for none."""
     return str(UUID(bytes=node)) if node else ""
 
 
 def sent_at(timestamp: int) -> int | None:
-    """What the peer claims, in microseconds; None for a time that no clock will show."""
+    """Returns the time that the peer claims, in microseconds; None for a time that no clock will show."""
     return timestamp * SECOND_US if timestamp <= LATEST_SECONDS else None
 
 
@@ -133,7 +133,7 @@ def check_name(name: str) -> None:
 
 
 def _capabilities(data: tuple[Field, ...]) -> tuple[str, bytes]:
-    """Of a hello: its first binary field, whatever else it says."""
+    """Returns the content of a hello: its first binary field, whatever else it says."""
     blob = next(item.value for item in data if item.type == FieldType.BINARY)
     return BINARY if capabilities(blob) is None else JSON, blob
 
@@ -154,7 +154,7 @@ def _sealed_headers(packet: Packet) -> Mapping[str, str]:
 
 
 def from_event(event: Event, target: Target, options: EmmOptions, env: Env, /) -> Encoded:
-    """emm carries events and nothing else."""
+    """Encodes an event. emm carries events and nothing else."""
     if event.kind is not _EVENT:
         if event.kind is Kind.REQUEST:
             raise Rejected(Reason.NO_RESPONDER, "an emm peer answers no requests")
@@ -178,14 +178,17 @@ def _goes_verbatim(event: Event, target: Target, options: EmmOptions, env: Env) 
 
 
 def _is_signed_by(identity: GatewayIdentity | None, event: Event) -> bool:
-    """As `from_event` signs: what is compressed, or was encrypted, is another's doing with the same key."""
+    """Returns True if this gateway's `from_event` produced the packet.
+
+    It never compresses or encrypts, so such a packet came from another holder of the key.
+    """
     named = identity is not None and event.node == node_text(identity.node)
     proven = event.auth is not Auth.NONE and FOREIGN_KEY_HEADER not in event.headers
     return named and proven and not event.raw[FLAGS_OFFSET] & (Flag.ENCRYPTED | Flag.COMPRESSED)
 
 
 def draft_of(event: Event, message_id: bytes) -> tuple[codec.Draft, tuple[str, ...]]:
-    """The packet that says what the event says, and what of the event it cannot say."""
+    """Returns the packet that says what the event says, and what of the event it cannot say."""
     fields, losses = fields_of(event)
     draft = codec.Draft(
         message_id=message_id,
@@ -197,8 +200,10 @@ def draft_of(event: Event, message_id: bytes) -> tuple[codec.Draft, tuple[str, .
 
 
 def dedup_key(event: Event, _options: EmmOptions, /) -> str | None:
-    """(NODE ID, Message ID), for the whole mesh. What does not prove the node it names is keyed apart, so that it can
-    never burn the id of a packet that does."""
+    """Returns (NODE ID, Message ID), for the whole mesh.
+
+    A packet that does not prove its node is keyed apart, so that it can never use up the id of a packet that does.
+    """
     if not event.node:
         return None
     if event.auth is _UNPROVEN:
@@ -209,7 +214,7 @@ def dedup_key(event: Event, _options: EmmOptions, /) -> str | None:
 
 
 def partition_key(raw: bytes, /) -> bytes:
-    """The NODE ID that a datagram claims. Called for every datagram an edge receives, so it only walks."""
+    """Returns the NODE ID that a datagram claims. Called for every datagram an edge receives, so it only walks."""
     position = HEADER_BYTES
     last = len(raw) - NODE_BYTES - 2
     while position <= last:

@@ -1,4 +1,4 @@
-"""What a listener of emm packets may be told."""
+"""The options of a listener of emm packets."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class Capabilities:
 
 
 def capabilities(body: bytes) -> Capabilities | None:
-    """What a hello asks for; None where its capabilities are a blob of the node's own."""
+    """Returns what a hello asks for; None if its capabilities are a blob of the node's own."""
     try:
         said = json.loads(body.decode())
     except (ValueError, RecursionError):
@@ -42,7 +42,7 @@ def _patterns(said: Any) -> tuple[str, ...] | None:
 
 
 def hello_reply(event: Event, lease_seconds: int, subscribed: Sequence[str], env: Env) -> bytes:
-    """The mesh's own hello in answer to one: byte for byte the same for the same event.
+    """Returns the mesh's own hello in answer to one: byte for byte the same for the same event.
 
     As many of the patterns as a packet holds; `more` counts the others.
     """

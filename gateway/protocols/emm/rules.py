@@ -1,4 +1,4 @@
-"""What a packet must hold to be taken for one (4.2, 6.3), before any key is looked at. Each function is one rule."""
+"""The rules that a packet must obey (4.2, 6.3), before any key is looked at. Each function is one rule."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ def check_singletons(packet: Packet) -> None:
 
 
 def check_order(packet: Packet) -> None:
-    """A signature is the last field of all; thereby neither 10 nor 13 can follow it. All else is sorted anyway."""
+    """Requires that a signature is the last field: thereby neither 10 nor 13 can follow it. All else is sorted
+    anyway."""
     if any(item.type == FieldType.SIGNATURE for item in packet.fields[:-1]):
         raise Rejected(Reason.TLV_ORDER, "a field after the signature")
 
@@ -120,7 +121,7 @@ _ENCODINGS: dict[int, Callable[[bytes], object]] = {FieldType.STRING: decode_utf
 
 
 def check_required(packet: Packet) -> None:
-    """3.1: what each event type cannot do without. Unknown types need nothing."""
+    """Requires the fields that each event type cannot do without (3.1). Unknown types need nothing."""
     kinds = {item.type for item in packet.fields}
     event_type = packet.header.event_type
     if FieldType.NODE_ID not in kinds and (kinds & TAG_TYPES or event_type in (EventType.HELLO, EventType.HEARTBEAT)):

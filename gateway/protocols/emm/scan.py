@@ -1,4 +1,4 @@
-"""Where the fields of the common packet stand, found at speed.
+"""Finds the fields of the common packet, at speed.
 
 The common packet is an event whose fields ascend, so that its canonical bytes are a prefix of it:
 
@@ -34,7 +34,7 @@ from gateway.protocols.emm.frames import (
 
 
 class Place(IntEnum):
-    """In the order the fields have on the wire; each stands once at most."""
+    """The fields in the order they have on the wire. Each stands once at most."""
 
     NAME = 1
     DATA = 2
@@ -82,11 +82,11 @@ class _Shape(NamedTuple):
 
 
 _shapes: dict[tuple[int, int, int], _Shape] = {}
-"""By size, flags and length of the name: which of them differ in more than these is rare."""
+"""The shapes by size, flags and length of the name: packets that differ in more than these are rare."""
 
 
 def scan(packet: bytes) -> Places | None:
-    """The places in a packet."""
+    """Returns the places in a packet."""
     try:
         shape = _shapes.get((len(packet), packet[FLAGS_OFFSET], packet[_NAME_WIDTH]))
     except IndexError:  # too short to hold a name
@@ -100,7 +100,7 @@ def scan(packet: bytes) -> Places | None:
 
 
 def walk(packet: bytes) -> Places | None:
-    """As `scan`, from field to field."""
+    """Returns what `scan` returns, going from field to field."""
     try:
         return _walk(packet) if _has_common_header(packet) else None
     except IndexError:  # a field head beyond the end

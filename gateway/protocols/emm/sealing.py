@@ -1,4 +1,4 @@
-"""What the text leaves to the application: encryption and compression of the binary field (04).
+"""Does what the text leaves to the application: encryption and compression of the binary field (04).
 
     sending:   body → gzip → encrypt → field 04        receiving: the same backwards
 
@@ -38,7 +38,7 @@ _Cipher = AESGCM | ChaCha20Poly1305
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """How a packet was encrypted (11, and 17). The key identifier is 16 bytes, or None for the node's default key."""
+    """Says how a packet was encrypted (11, and 17). The key id is 16 bytes, or None for the node's default key."""
 
     algorithm: Algorithm
     nonce: bytes
@@ -46,7 +46,7 @@ class Metadata:
 
     @classmethod
     def of(cls, packet: Packet) -> Metadata:
-        """Of a packet that has been checked."""
+        """Returns the metadata of a packet that has been checked."""
         inner = {item.type: item.value for item in decode_fields(Reader(packet.value(FieldType.ENCRYPTION) or b""))}
         algorithm = Algorithm(inner[SubType.ALGORITHM][0])
         identifier = inner.get(SubType.KEY_IDENTIFIER, packet.value(FieldType.KEY_IDENTIFIER))
@@ -68,7 +68,8 @@ def _cipher(algorithm: Algorithm, key: bytes) -> _Cipher:
 
 
 def seal(draft: Draft, metadata: Metadata, key: bytes) -> Draft:
-    """The draft with its binary field encrypted. Last of all: no flag and no other header field may change after it."""
+    """Returns the draft with its binary field encrypted. It comes last: no flag or other header field may change after
+    it."""
     flagged = replace(draft, flags=draft.flags | Flag.ENCRYPTED)
     sealed = _cipher(metadata.algorithm, key).encrypt(
         metadata.nonce, binary_field(draft.fields).value, flagged.sealed_header
@@ -77,13 +78,13 @@ def seal(draft: Draft, metadata: Metadata, key: bytes) -> Draft:
 
 
 def compress(draft: Draft) -> Draft:
-    """The draft with its binary field gzipped; the same bytes for the same body."""
+    """Returns the draft with its binary field gzipped; the same bytes for the same body."""
     packed = gzip.compress(binary_field(draft.fields).value, mtime=0)
     return replace(draft, flags=draft.flags | Flag.COMPRESSED, fields=with_binary(draft.fields, packed))
 
 
 def unseal(packet: Packet, sealed: bytes, received_at: int, keys: KeyRing) -> bytes:
-    """What was encrypted; raises Rejected."""
+    """Returns the decrypted bytes; raises Rejected."""
     metadata = Metadata.of(packet)
     node = packet.value(FieldType.NODE_ID) or b""
     known = (key for key in keys.for_encryption(node, metadata.key_identifier) if key.encryption is not None)
@@ -98,7 +99,7 @@ def unseal(packet: Packet, sealed: bytes, received_at: int, keys: KeyRing) -> by
 
 
 def expand(packed: bytes, limit: int) -> bytes:
-    """What was gzipped, if it is at most `limit` bytes: the rest of a bomb is never made."""
+    """Returns the unzipped bytes. More than `limit` of them are refused: the rest of a bomb is never made."""
     unpacker = zlib.decompressobj(wbits=_GZIP_ONLY)
     try:
         body = unpacker.decompress(packed, limit + 1)
@@ -112,7 +113,7 @@ def expand(packed: bytes, limit: int) -> bytes:
 
 
 def binary_field(fields: tuple[Field, ...]) -> Field:
-    """The one field that the flags speak of."""
+    """Returns the one field that the flags speak of."""
     found = [item for item in fields if item.type == FieldType.BINARY]
     if len(found) != 1:
         reason = Reason.MALFORMED if found else Reason.MISSING_FIELD
@@ -127,7 +128,7 @@ def with_binary(fields: tuple[Field, ...], value: bytes) -> tuple[Field, ...]:
 def opened(
     packet: Packet, data: tuple[Field, ...], received_at: int, keys: KeyRing, uncompressed_bytes: int
 ) -> tuple[Field, ...]:
-    """The data fields (joined) of a packet with its binary field decrypted and uncompressed, as its flags say."""
+    """Returns the data fields (joined) with the binary field decrypted and uncompressed, as the packet's flags say."""
     flags = packet.header.flags
     if not flags & (Flag.ENCRYPTED | Flag.COMPRESSED):
         return data

@@ -1,4 +1,4 @@
-"""Who a packet comes from, and the tags that prove it."""
+"""Signs packets: the sender, and the tags that prove it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Signer:
         return cls(identity.node, identity.key_id, identity.hmac, identity.ed25519_private)
 
     def fields(self) -> list[Field]:
-        """What is signed with the rest of the packet: 14, 13 and 18."""
+        """Returns the fields that are signed with the rest of the packet: 14, 13 and 18."""
         fields = [Field(FieldType.NODE_ID, self.node)]
         if self.announce and self.ed25519_private is not None:
             fields.append(Field(FieldType.PUBLIC_KEY, public_of(self.ed25519_private)))
@@ -41,13 +41,13 @@ class Signer:
 
     @property
     def tags_bytes(self) -> int:
-        """Room the tags take: Payload Length is signed, so it must be known before them."""
+        """The bytes that the tags take. Payload Length is signed, so they must be known before the tags."""
         hmac = 0 if self.hmac is None else _FIELD_HEAD_BYTES + VALUE_BYTES[FieldType.HMAC]
         signature = 0 if self.ed25519_private is None else _FIELD_HEAD_BYTES + VALUE_BYTES[FieldType.SIGNATURE]
         return hmac + signature
 
     def tags(self, signed: bytes) -> list[Field]:
-        """10 and 12, both over the same canonical bytes."""
+        """Returns the tags 10 and 12, both over the same canonical bytes."""
         tags = []
         if self.hmac is not None:
             tags.append(Field(FieldType.HMAC, hmac_sha256(self.hmac, signed)))
@@ -63,13 +63,16 @@ def signing_identity(identity: GatewayIdentity | None) -> GatewayIdentity:
 
 
 def message_id(event_id: str, identity: GatewayIdentity, purpose: bytes) -> bytes:
-    """Random to everybody else, and the same for the same event: a repeat after a crash is the same packet."""
+    """Returns an id that is random to everybody else, and the same for the same event.
+
+    So a repeat after a crash is the same packet.
+    """
     key = identity.ed25519_private
     return blake2b(event_id.encode(), digest_size=MESSAGE_ID_BYTES, key=key, person=purpose).digest()
 
 
 REFUSED_REMEMBERED = 4_096
-"""At half a kilobyte each."""
+"""The most refusals that are remembered, at half a kilobyte each."""
 _refused: set[tuple[bytes, bytes, bytes]] = set()
 
 

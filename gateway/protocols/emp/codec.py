@@ -34,7 +34,8 @@ _UNUSED = bytes(3)
 
 
 def split(buffer: bytes | bytearray, pos: int, limit: int) -> int:
-    """How many bytes the message at `pos` has; 0 if it is not whole yet. Raises Rejected once it cannot become one."""
+    """Returns the length of the message at `pos`; 0 if it is not whole yet. Raises Rejected once it cannot become
+    one."""
     left = len(buffer) - pos
     if left < U32.size:
         return 0
@@ -51,7 +52,7 @@ def check_size(size: int, limit: int) -> None:
 
 
 def decode(data: bytes) -> Message:
-    """The message that is exactly these bytes."""
+    """Returns the message that is exactly these bytes."""
     reader = Reader(data)
     if reader.u32() != len(data):
         raise Rejected(Reason.MALFORMED, "the size is not that of the message", can_continue=False)
@@ -64,7 +65,8 @@ def decode(data: bytes) -> Message:
 
 
 def first_block(buffer: bytes | bytearray, pos: int, size: int) -> bytes:
-    """The first block of the message at `pos` as it stands, head and M bit included; empty if it is long or broken."""
+    """Returns the first block of the message at `pos` as it stands, head and M bit included; empty if long or
+    broken."""
     if size < 2 * HEAD_BYTES:
         return b""
     length: int = U32.unpack_from(buffer, pos + HEAD_BYTES)[0]
@@ -109,7 +111,7 @@ def _sized(kind: int, flag: bool, content: bytes) -> bytes:
 
 
 def decode_hello(body: bytes) -> int:
-    """The highest version that the peer speaks."""
+    """Returns the highest version that the peer speaks."""
     if len(body) != U32.size:
         raise Rejected(Reason.MALFORMED, f"a hello with a body of {len(body)} bytes, not 4", can_continue=False)
     return body[0]

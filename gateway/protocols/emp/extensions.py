@@ -1,4 +1,4 @@
-"""What the extension blocks of a message say together, and what they do to its body.
+"""Reads what a message's extension blocks say together, and what they do to its body.
 
     on the wire                            | kind
     -------------------------------------- | ------------------------
@@ -43,7 +43,7 @@ _GZIP_WINDOW = 31
 _REQUEST_CONTENT_BYTES = 12
 _COMPRESSION_CONTENT_BYTES = 4
 REQUEST_ID_OFFSET = 4
-"""Of the request id in its block's content."""
+"""The offset of the request id in its block's content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ def deflate(body: bytes) -> bytes:
 
 
 def inflate(data: bytes, limit: int) -> bytes:
-    """The bytes in a gzip body; never more than one byte beyond the limit is made of it."""
+    """Returns the bytes in a gzip body. Never more than one byte beyond the limit is made of it."""
     parts: list[bytes] = []
     for _ in range(MAX_GZIP_MEMBERS):
         part, data = _inflate_member(data, limit)

@@ -21,10 +21,10 @@ from gateway.reasons import Reason, Rejected
 
 VERSION = 1
 HEAD_BYTES = 8
-"""Of a message and of a block."""
+"""The size of the head of a message and of a block."""
 
 TYPE_OFFSET = 4
-"""Of a message's type, and of a block's extension id."""
+"""The offset of a message's type, and of a block's extension id."""
 
 FLAG = 0x80
 """E, M and R are each the top bit of their byte."""
@@ -64,7 +64,7 @@ class ErrorCode(IntEnum):
 
 
 class ExtensionErrorCode(IntEnum):
-    """Ours, for every extension: the text leaves them to each."""
+    """Our error codes for every extension. The text leaves them to each."""
 
     UNSUPPORTED = 1
     BROKEN_BLOCK = 2
@@ -88,7 +88,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """`body` is as it stands on the wire: compressed, if a block says so."""
+    """One message. `body` is as it stands on the wire: compressed, if a block says so."""
 
     type: int
     body: bytes = b""
@@ -107,7 +107,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class RequestMark:
-    """What a request-response block says."""
+    """The content of a request-response block."""
 
     id: int
     asks: bool

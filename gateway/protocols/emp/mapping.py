@@ -77,7 +77,8 @@ def _subject(message: Message, content: Content, raw: RawFrame, options: EmpOpti
 
 
 def dedup_key(event: Event, options: EmpOptions) -> str | None:
-    """An id is never used twice in a session, and means nothing outside of it. Data has none."""
+    """Returns the key of a repeat. An id is never used twice in a session, and means nothing outside of it. Data has
+    none."""
     return repeat_key("emp", event.session, event.message_id) if event.kind is Kind.REQUEST else None
 
 
@@ -85,7 +86,7 @@ def dedup_key(event: Event, options: EmpOptions) -> str | None:
 
 
 class Answer(NamedTuple):
-    """What an answer needs to be written; an `Event` has it all."""
+    """The fields that an answer needs to be written. An `Event` has them all."""
 
     kind: Kind
     subject: str
@@ -107,7 +108,7 @@ def from_event(event: Event, target: Target, options: EmpOptions, env: Env) -> E
 
 
 def answer(said: Answer | Event, request: str, facts: Facts, options: EmpOptions) -> Encoded:
-    """An answer carries the requester's own id, so nothing is left to stamp."""
+    """Encodes an answer. It carries the requester's own id, so nothing is left to stamp."""
     enveloped = speaks_envelope(facts, options)
     if said.kind is Kind.PROGRESS and not enveloped:
         return Encoded(b"", losses=("progress",))

@@ -1,4 +1,4 @@
-"""What a listener or link of emp can be told, beside what all take."""
+"""The options of a listener or link of emp, beside those of every protocol."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class EmpOptions(Options):
         return self.subjects.get(type_, f"emp.type.{type_}")
 
     def type_for(self, subject: str) -> int | None:
-        """The type that stands for a subject; data, then the lowest, if there are several."""
+        """Returns the type that stands for a subject; data, then the lowest, if there are several."""
         return self._types_by_subject.get(subject.replace("/", "."))
 
     @cached_property

@@ -52,7 +52,8 @@ from gateway.protocols.emp.options import EmpOptions
 from gateway.protocols.error_bodies import error_body
 from gateway.protocols.frame_run import FrameRun
 from gateway.protocols.recent_ids import RecentIds
-from gateway.protocols.session import LOGIN, Session, SessionSettings
+from gateway.protocols.session import LOGIN, Session
+from gateway.protocols.session_settings import SessionSettings
 from gateway.protocols.stamps import stamped
 from gateway.raw_log.frames import Fact, ReplyAddress
 from gateway.reasons import MeshError, Reason, Rejected
@@ -89,7 +90,7 @@ MAX_NAMES = 256
 """Few peers name more subjects in a session; each takes at most MAX_SIGHT_BYTES of our memory."""
 
 MAX_ERROR_TEXT = 200
-"""Of a peer's own words, as much as a line of the log takes."""
+"""The most of a peer's own words: as much as a line of the log takes."""
 
 
 Transition = Callable[["EmpSession", Message, Content, float], bool]
@@ -142,7 +143,7 @@ class EmpSession(Session):
         return pos
 
     def _emit(self, pos: int) -> None:
-        """What was received up to `pos`, and not left out, goes to the log."""
+        """Sends what was received up to `pos`, and not left out, to the log."""
         frames, lengths = self._run.cut(self._buffer, pos)
         if lengths:
             self._act(FramesReceived(frames, lengths))
@@ -241,7 +242,7 @@ class EmpSession(Session):
     }
 
     def _learn(self, content: Content) -> None:
-        """What the peer has used itself may be sent to it."""
+        """Notes what the peer has used itself: that may be sent to it."""
         learned: dict[str, Fact] = {}
         if content.envelope is not None:
             learned["envelope"] = True
@@ -329,7 +330,7 @@ class EmpSession(Session):
         self._send(answer(said, request, self._facts, self.options).frame)
 
     def logged(self, tag: int, now: float) -> None:
-        """Nothing in emp acknowledges."""
+        """Does nothing: emp has no acknowledgements."""
 
     # -- keepalive and end -------------------------------------------------------------------------------------
 

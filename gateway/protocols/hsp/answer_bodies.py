@@ -23,13 +23,13 @@ alone may not fill the edge's memory with them."""
 class AnswerBodies:
     def __init__(self) -> None:
         self.open_requests: Counter[int] = Counter()
-        """How many requests are open for each reply type. Types without one are absent."""
+        """The number of open requests for each reply type. Types without one are absent."""
         self._reply_types: dict[Hashable, int] = {}
         self._held: dict[int, deque[bytes]] = {}
         self.held_bytes = 0
 
     def expect(self, request: Hashable, reply_type: int) -> None:
-        """The request goes to the peer."""
+        """Notes that the request goes to the peer."""
         self._reply_types[request] = reply_type
         self.open_requests[reply_type] += 1
 
@@ -51,7 +51,7 @@ class AnswerBodies:
         return frame
 
     def end(self, request: Hashable) -> bytes:
-        """The request is over. Returns the DATA that no open request can claim any more."""
+        """Notes that the request is over. Returns the DATA that no open request can claim any more."""
         reply_type = self._reply_types.pop(request, None)
         if reply_type is None:
             return b""

@@ -36,7 +36,7 @@ _HEAD_BYTES = {
 
 
 def split(buffer: bytes | bytearray, pos: int, payload_limit: int) -> int:
-    """How many bytes the frame at `pos` has; 0 if it is not whole yet. Raises Rejected once it cannot become one."""
+    """Returns the length of the frame at `pos`; 0 if it is not whole yet. Raises Rejected once it cannot become one."""
     left = len(buffer) - pos
     if left < 1:
         return 0
@@ -53,7 +53,7 @@ def split(buffer: bytes | bytearray, pos: int, payload_limit: int) -> int:
 
 
 def decode(data: bytes) -> Frame:
-    """The frame that is exactly these bytes."""
+    """Returns the frame that is exactly these bytes."""
     reader = Reader(data)
     command = command_of(reader.u8())
     message_id = reader.u32() if command.has_message_id else 0
@@ -75,8 +75,10 @@ def encode(frame: Frame) -> bytes:
 
 
 def is_plain_event(buffer: bytearray, at: int, end: int) -> bool:
-    """A glance at an enveloped payload: surely an event that `envelope.decode` takes, and not one under `mesh`: its ACK
-    may leave without another look. May say no to one that is."""
+    """Returns True if the payload surely is an event that `envelope.decode` takes, and not one under `mesh`.
+
+    Its ACK may then leave without another look. It may return False for a plain event.
+    """
     subject = at + _SUBJECT_OFFSET
     if end - at < _SHORTEST_ENVELOPE_BYTES or buffer[at : subject - U16.size] != _EVENT_HEAD:
         return False

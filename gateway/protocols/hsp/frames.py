@@ -19,13 +19,13 @@ ENVELOPE_TYPE = 0xFFFF
 
 DATA_HEAD_BYTES = 7
 DATA_ACK_HEAD_BYTES = 11
-"""Of an ERROR too."""
+"""The size of the head of a DATA_ACK, and of an ERROR too."""
 
 MESSAGE_ID_OFFSET = 1
-"""Where a message id stands in every frame that has one."""
+"""The offset of the message id in every frame that has one."""
 
 DATA_ACK_TYPE_OFFSET = 5
-"""Where the type of a DATA_ACK stands."""
+"""The offset of the type of a DATA_ACK."""
 
 
 class Command(IntEnum):

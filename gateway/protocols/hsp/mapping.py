@@ -52,7 +52,7 @@ _ANSWER_OF = {Command.ACK: Kind.RESPONSE, Command.ERROR: Kind.ERROR, Command.ERR
 
 
 class Content(NamedTuple):
-    """What a frame says, whichever way it says it."""
+    """The content of a frame, whichever way it goes."""
 
     kind: Kind
     subject: str
@@ -63,7 +63,7 @@ class Content(NamedTuple):
 
 
 def enveloped_request(correlation: int) -> str:
-    """The id of a request that was asked in the envelope."""
+    """Returns the id of a request that was asked in the envelope."""
     return f"e{correlation}"
 
 
@@ -137,8 +137,10 @@ def _enveloped_content(frame: Frame, raw: RawFrame) -> Content:
 
 
 def dedup_key(event: Event, options: HspOptions) -> str | None:
-    """Only with `dedup: payload`, and only for a DATA_ACK that is an event: a MessageID may be used again after its
-    answer, and a repeated request or subscription is owed an answer of its own."""
+    """Returns the key of a repeat: only with `dedup: payload`, and only for a DATA_ACK that is an event.
+
+    A MessageID may be used again after its answer. A repeated request or subscription is owed an answer of its own.
+    """
     if options.dedup == "off" or event.kind is not Kind.EVENT or not event.message_id or is_control(event.subject):
         return None
     digest = sha256(event.content_type.encode() + b"\0" + event.body).hexdigest()
@@ -146,7 +148,8 @@ def dedup_key(event: Event, options: HspOptions) -> str | None:
 
 
 def awaits_confirmation(event: Event, options: HspOptions) -> bool:
-    """A DATA_ACK that the log does not acknowledge: with `ack: delivered`, and on a control subject."""
+    """Returns True for a DATA_ACK that the log does not acknowledge: with `ack: delivered`, and on a control
+    subject."""
     is_acknowledged = event.kind is Kind.EVENT and bool(event.message_id)
     return is_acknowledged and (options.ack == "delivered" or is_control(event.subject))
 
@@ -190,7 +193,7 @@ def _cancel(event: Event) -> Encoded:
 
 
 class Answer(NamedTuple):
-    """What an answer needs to be written; an `Event` has it all."""
+    """The fields that an answer needs to be written. An `Event` has them all."""
 
     kind: Kind
     subject: str

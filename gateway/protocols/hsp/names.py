@@ -1,4 +1,4 @@
-"""What the mesh calls the requests of a peer: by their own ids, as long as that is clear.
+"""Names the requests of a peer: by their own ids, as long as that is unambiguous.
 
 A MessageID, and a correlation, may be used again once it was answered, and our word that time is up is an answer. The
 server's own may still come then, and must not pass for the answer to the next request of that id. So that one gets a
@@ -18,11 +18,11 @@ class Names:
         self._count = 0
 
     def of(self, request: str) -> str:
-        """What the open request of this id is called."""
+        """Returns the name of the open request of this id."""
         return self._open.get(request, request)
 
     def give(self, request: str) -> str:
-        """To a new request of this id."""
+        """Gives a name to a new request of this id."""
         if request not in self._late:
             return request
         self._count += 1
@@ -30,7 +30,7 @@ class Names:
         return self._open[request]
 
     def end(self, name: str, *, late: bool = False) -> None:
-        """The request is over; `late`: the answer of its server may still come."""
+        """Ends the request. With `late`, the answer of its server may still come."""
         request = id_of(name)
         self._open.pop(request, None)
         if late:
@@ -38,7 +38,8 @@ class Names:
 
 
 def id_of(name: str) -> str:
-    """
+    """Returns the id in a name.
+
     >>> id_of("e7.2"), id_of("e7")
     ('e7', 'e7')
     """
@@ -46,5 +47,5 @@ def id_of(name: str) -> str:
 
 
 def name_in(raw: RawFrame, request: str) -> str:
-    """Of a request of this id, or of the one that a cancel means."""
+    """Returns the name of a request of this id, or of the one that a cancel means."""
     return raw.replies[0].request if raw.replies else request

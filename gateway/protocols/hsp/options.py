@@ -1,4 +1,4 @@
-"""What a listener or link of hsp can be told, beside what all take."""
+"""The options of a listener or link of hsp, beside those of every protocol."""
 
 from __future__ import annotations
 
@@ -104,18 +104,19 @@ class HspOptions(Options):
         return mapped.content_type or self.content_type if mapped else self.content_type
 
     def kind_of(self, type_: int) -> Kind:
-        """Of a DATA_ACK."""
+        """Returns the kind of a DATA_ACK."""
         mapped = self.types.get(type_)
         if mapped and mapped.kind:
             return Kind(mapped.kind)
         return Kind.REQUEST if self.ack == "answered" else Kind.EVENT
 
     def waits(self, type_: int) -> bool:
-        """A DATA_ACK of this type is acknowledged by the router's answer, not by the log."""
+        """Returns True if the router's answer, and not the log, acknowledges a DATA_ACK of this type."""
         return self.ack == "delivered" or self.kind_of(type_) is Kind.REQUEST or is_control(self.subject_of(type_))
 
     def type_for(self, subject: str, kind: Kind = Kind.EVENT) -> int | None:
-        """The type that stands for a subject: of several, one of requests for a request, and then the lowest."""
+        """Returns the type that stands for a subject: of several, one of requests for a request, and then the
+        lowest."""
         types = self._types_of_requests if kind is Kind.REQUEST else self._types_of_events
         mapped = types.get(_dotted(subject))
         if mapped is None and (bare := _UNMAPPED.fullmatch(_dotted(subject))):

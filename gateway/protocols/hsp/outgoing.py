@@ -1,4 +1,4 @@
-"""What an hsp session sends: deliveries and answers, with the ids that belong to the connection."""
+"""Sends what an hsp session sends: deliveries and answers, with the ids that belong to the connection."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from gateway.protocols.hsp.mapping import Answer, answer
 from gateway.protocols.hsp.names import Names
 from gateway.protocols.hsp.options import HspOptions
 from gateway.protocols.hsp.unconfirmed import Unconfirmed
-from gateway.protocols.session import TIMED_OUT, Session, SessionSettings
+from gateway.protocols.session import TIMED_OUT, Session
+from gateway.protocols.session_settings import SessionSettings
 from gateway.protocols.stamps import stamped
 from gateway.raw_log.frames import ReplyAddress
 from gateway.reasons import MeshError, Reason, Rejected

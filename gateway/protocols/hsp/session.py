@@ -28,7 +28,7 @@ from gateway.protocols.hsp.frames import DATA_ACK_HEAD_BYTES, DATA_HEAD_BYTES, E
 from gateway.protocols.hsp.mapping import enveloped_request, is_enveloped
 from gateway.protocols.hsp.options import HspOptions
 from gateway.protocols.hsp.outgoing import OutgoingSession
-from gateway.protocols.session import SessionSettings
+from gateway.protocols.session_settings import SessionSettings
 from gateway.raw_log.frames import NO_FACTS, Facts, ReplyAddress
 from gateway.reasons import MeshError, Reason, Rejected
 from gateway.subjects import check_subject, is_control
@@ -102,7 +102,7 @@ class HspSession(OutgoingSession):
         return pos
 
     def _emit(self, pos: int) -> None:
-        """What was received up to `pos`, and not left out, goes to the log."""
+        """Sends what was received up to `pos`, and not left out, to the log."""
         frames, lengths = self._run.cut(self._buffer, pos)
         if lengths:
             self._act(FramesReceived(frames, lengths, self._owe(bytes(self._run_acks))))
@@ -277,7 +277,8 @@ class HspSession(OutgoingSession):
         self._act(FrameRefused(Reason.MALFORMED, "the correlation is that of an open request"))
 
     def _log_named(self, name: str, subject: str, raw: bytes, pos: int, said: bytes = b"") -> bool:
-        """By itself, with the name of the request it opens or cancels; `said` when it is logged."""
+        """Logs a frame by itself, with the name of the request it opens or cancels. `said` goes out when it is
+        logged."""
         self._emit(pos)
         named = ReplyAddress.naming(name, subject, self.protocol)
         self._act(FramesReceived(raw, (len(raw),), self._owe(said), (named,)))
@@ -297,7 +298,7 @@ class HspSession(OutgoingSession):
         self._send(_PING)
 
     def drain(self, now: float, redirect_url: str | None = None, why: Farewell = Farewell.DRAIN) -> None:
-        """hsp has no goodbye: what is logged is acknowledged, then the connection ends."""
+        """Ends the session once what is logged has been acknowledged: hsp has no goodbye."""
         self._draining = why
         self._end_if_drained()
 

@@ -16,7 +16,7 @@ MAX_UNCONFIRMED_BYTES = 16_777_216
 """Frames that wait for an ACK: as much as one session may have to read, twice. A peer that reads and acknowledges is at
 most a round trip behind; one that only reads could else make us keep all that it is sent in half a minute."""
 ENTRY_BYTES = 256
-"""What a delivery costs here beside its frame."""
+"""The cost of a delivery here beside its frame."""
 
 LAST_ID = 0xFFFF_FFFF
 
@@ -66,7 +66,7 @@ class Unconfirmed:
         return self._events.bytes + self._requests.bytes
 
     def add(self, delivery: Delivery, now: float) -> int:
-        """A MessageID of its own for a delivery."""
+        """Returns a MessageID of its own for a delivery."""
         self._last = self._last % LAST_ID + 1
         while self._last in self._events.entries or self._last in self._requests.entries:
             self._last = self._last % LAST_ID + 1
@@ -75,7 +75,7 @@ class Unconfirmed:
         return self._last
 
     def take(self, message_id: int) -> Delivery | None:
-        """The peer has acknowledged or refused it."""
+        """Takes out the delivery that the peer has acknowledged or refused."""
         return self._events.take(message_id) or self._requests.take(message_id)
 
     def was_given_up(self, message_id: int) -> bool:
@@ -84,7 +84,7 @@ class Unconfirmed:
 
     @property
     def due(self) -> float | None:
-        """When the oldest event has waited long enough."""
+        """The time at which the oldest event has waited long enough."""
         return self._events.due
 
     @property
@@ -108,7 +108,7 @@ class Unconfirmed:
         return delivery
 
     def take_all(self) -> list[Delivery]:
-        """The session is over."""
+        """Takes out all deliveries, because the session is over."""
         left = [delivery for table in (self._events, self._requests) for _, delivery in table.entries.values()]
         self._events, self._requests = _Table(), _Table()
         return left

@@ -54,7 +54,7 @@ Asked = Generator[Question, Any, "Gained"]
 
 @dataclass(frozen=True, slots=True)
 class Gained:
-    """What a step changed: a higher level, a cipher for all that is sent from now on, a proven node."""
+    """The gain of a step: a higher level, a cipher for all that is sent from now on, a proven node."""
 
     trust: TrustLevel = TrustLevel.NONE
     cipher: Cipher | None = field(default=None, repr=False)
@@ -103,7 +103,7 @@ class Authority:
         return None, NOTHING
 
     def exchange_keys(self, public_key: str, iv: str) -> tuple[Object, Gained]:
-        """One key for the session: a second exchange is refused."""
+        """Makes one key for the session. A second exchange is refused."""
         blob, iv_bytes = _base64(public_key), _base64(iv)
         if len(iv_bytes) != IV_BYTES:
             raise _Refused(ErrorCode.INVALID_PARAMETERS)
@@ -172,7 +172,7 @@ _METHODS: dict[str, tuple[TrustLevel, tuple[str, ...], Callable[..., tuple[Objec
     "userauthverify": (TrustLevel.CLUSTER, ("string", "string"), Authority.verify_user),
     "awardtrustlevel": (TrustLevel.NONE, ("int32",), Authority.award_trust_level),
 }
-"""By method in lower case: the level it needs, the types of its parameters, and who answers it."""
+"""The methods in lower case: the level each needs, the types of its parameters, and its handler."""
 
 
 def is_authentication(call: Call) -> bool:
@@ -198,8 +198,10 @@ def _as_base64(data: bytes) -> Object:
 
 
 def log_in(step: Step, auth: AuthOptions, user: str, token: Token) -> Asked:
-    """One step as a conversation: yields a method and its parameters, is sent the value of the response, and returns
-    what was gained. Raises Rejected if the peer does not play along."""
+    """Runs one step as a conversation. Raises Rejected if the peer does not play along.
+
+    It yields a method and its parameters, is sent the value of the response, and returns what was gained.
+    """
     match step:
         case "connect":
             _accepted((yield "EstablishConnection", ()))

@@ -29,12 +29,12 @@ _ORDER = int(
     "51868783bf2f966b7fcc0148f709a5d03bb5c9b8899c47aebb6fb71e91386409",
     16,
 )
-"""Of P-521's base point (SEC 2, 2.6.1)."""
+"""The order of P-521's base point (SEC 2, 2.6.1)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cipher:
-    """One key and IV for the whole session, both ways."""
+    """Encrypts with one key and IV for the whole session, both ways."""
 
     key: bytes = field(repr=False)
     iv: bytes
@@ -52,14 +52,14 @@ class Cipher:
 
 
 class KeyPair:
-    """Our half of one key agreement."""
+    """Holds our half of one key agreement."""
 
     def __init__(self, private: ec.EllipticCurvePrivateKey) -> None:
         self._private = private
 
     @classmethod
     def from_token(cls, token: bytes) -> Self:
-        """From `SCALAR_TOKEN_BYTES` random bytes."""
+        """Returns the key pair made from `SCALAR_TOKEN_BYTES` random bytes."""
         scalar = int.from_bytes(token, "big") % (_ORDER - 1) + 1
         return cls(ec.derive_private_key(scalar, ec.SECP521R1()))
 
@@ -69,7 +69,8 @@ class KeyPair:
         return b"".join((_BLOB_HEAD, *(at.to_bytes(_COORDINATE_BYTES, "big") for at in (point.x, point.y))))
 
     def agree(self, blob: bytes) -> bytes:
-        """The AES key shared with the owner of that public key. Raises ValueError if it is no point of the curve."""
+        """Returns the AES key shared with the owner of that public key. Raises ValueError if it is no point of the
+        curve."""
         if len(blob) != BLOB_BYTES or not blob.startswith(_BLOB_HEAD):
             raise ValueError("no ECK5 blob")
         x, y = blob[len(_BLOB_HEAD) : -_COORDINATE_BYTES], blob[-_COORDINATE_BYTES:]

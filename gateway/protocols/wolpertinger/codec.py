@@ -46,12 +46,13 @@ SALVAGED_CHARACTERS = 255
 
 
 def split(buffer: bytearray, pos: int, searched: int = 0) -> int:
-    """Where the line that begins at `pos` ends; -1 if it is not whole. The first `searched` bytes hold no newline."""
+    """Returns where the line that begins at `pos` ends; -1 if it is not whole. No newline is in the first `searched`
+    bytes."""
     return buffer.find(b"\n", pos + searched)
 
 
 def decode(data: bytes) -> Message:
-    """The message in a layer-1 payload; raises BadMessage."""
+    """Returns the message in a layer-1 payload. Raises BadMessage."""
     try:
         root = parse(data)
     except ValueError as error:
@@ -181,7 +182,7 @@ def encode(message: Message) -> bytes:
 
 
 def call_id_offset(data: bytes) -> int:
-    """Where the CallId of an encoded message stands."""
+    """Returns where the CallId of an encoded message stands."""
     return data.index(_CALL_ID_TAG) + len(_CALL_ID_TAG)
 
 

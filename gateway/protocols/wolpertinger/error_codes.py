@@ -19,7 +19,7 @@ _CODES = {code.name.lower(): code for code in ErrorCode} | {str(slug): code for 
 
 
 def body_of(code: int) -> bytes:
-    """In the mesh's form: its slug where it has one, else our name of it, else the number."""
+    """Returns the error in the mesh's form: its slug if it has one, else our name of it, else the number."""
     try:
         known = ErrorCode(code)
     except ValueError:
@@ -53,7 +53,7 @@ def _said(event: Event) -> Any:
 
 
 def _code_named(said: Any) -> ErrorCode | None:
-    """By the mesh's name of it, by ours (`body_of` writes both), or as the number it is."""
+    """Returns the code by the mesh's name, by ours (`body_of` writes both), or by its number."""
     if isinstance(said, str) and said in _CODES:
         return _CODES[said]
     number = _number(said)
@@ -61,7 +61,7 @@ def _code_named(said: Any) -> ErrorCode | None:
 
 
 def _number(said: Any) -> int | None:
-    """Of 32 bits, as a number or in decimal digits."""
+    """Reads a number of 32 bits, as a number or in decimal digits."""
     if isinstance(said, str) and _DECIMAL.fullmatch(said):
         said = int(said)
     fits = isinstance(said, int) and not isinstance(said, bool) and -_INT32_END <= said < _INT32_END

@@ -17,7 +17,7 @@ OPEN_WHOLES = 4
 """All open sets together hold at most this many times what one whole message may have."""
 
 PIECE_COST_BYTES = 128
-"""What a piece is charged beside its text, so that a million empty pieces are not free."""
+"""The charge for a piece beside its text, so that a million empty pieces are not free."""
 
 
 @dataclass(slots=True)
@@ -30,7 +30,10 @@ class _Set:
 
 
 class Fragments:
-    """`whole_bytes` bounds one joined message. What breaks a bound loses its own set and no other's."""
+    """Joins fragments. `whole_bytes` bounds one joined message.
+
+    What breaks a bound loses its own set and no other's.
+    """
 
     def __init__(self, whole_bytes: int) -> None:
         self._whole_bytes = whole_bytes
@@ -39,7 +42,7 @@ class Fragments:
 
     @property
     def due(self) -> float | None:
-        """When the oldest set expires; sets are kept in the order they were opened."""
+        """The time at which the oldest set expires. Sets are kept in the order they were opened."""
         return next((opened.deadline for opened in self._sets.values()), None)
 
     def expire(self, now: float) -> int:
@@ -50,7 +53,7 @@ class Fragments:
         return len(expired)
 
     def add(self, piece: Piece, now: float) -> Piece | None:
-        """The whole message if this piece completes it. Raises BadTransmission."""
+        """Returns the whole message if this piece completes it. Raises BadTransmission."""
         if piece.count == 1:
             self._check_size(piece, len(piece.text))
             return piece

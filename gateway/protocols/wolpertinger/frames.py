@@ -23,21 +23,22 @@ from gateway.reasons import MeshError, Reason, Rejected
 NAMESPACE = "http://nerdcave.eu/wolpertinger"
 
 LINE_BYTES = 65_536
-"""Of one layer-1 message: room for a piece of 30,500 characters twice over, as XMPP servers allow for a stanza."""
+"""The size of one layer-1 message: room for a piece of 30,500 characters twice over, as XMPP servers allow for a
+stanza."""
 
 PIECE_CHARACTERS = 30_500
 """We split above this, as the original does, so that a piece with its metadata fits into any XMPP stanza."""
 
 MAX_PIECES = 1024
 WHOLE_BYTES = 1_048_576
-"""Of a split message, in base64; a gateway's own setting may say otherwise (`frame_bytes`)."""
+"""The size of a split message, in base64; a gateway's own setting may say otherwise (`frame_bytes`)."""
 
 MAX_XML_BYTES = WHOLE_BYTES // 4 * 3 - 16
 """What base64 makes `WHOLE_BYTES` of, with a whole block of padding: no peer need take more from us."""
 
 MAX_OBJECTS = 16_384
-"""In one message, of lists too. The edge looks at each, and two kilobytes of gzip can hold fifty thousand; a directory
-of so many files is the largest list that the original knows."""
+"""The most objects in one message, those of lists included. The edge looks at each, and two kilobytes of gzip can hold
+fifty thousand. A directory of so many files is the largest list that the original knows."""
 
 ID_LIMIT = 1 << 32
 CALL_ID_CHARACTERS = 36
@@ -50,7 +51,7 @@ all others. So what peers answer to events is told from late answers without rem
 
 
 class Result(IntEnum):
-    """What a confirmation says."""
+    """The result that a confirmation carries."""
 
     SUCCESS = 0
     TIMEOUT = 1
@@ -61,7 +62,7 @@ class Result(IntEnum):
 
 
 class ErrorCode(IntEnum):
-    """What a RemoteError says."""
+    """The code that a RemoteError carries."""
 
     UNSPECIFIED = 100
     SECURITY = 200
@@ -162,7 +163,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """`value` is None where the method has a response but no value."""
+    """A response. `value` is None if the method has a response but no value."""
 
     component: str
     call_id: str
@@ -171,7 +172,7 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class RemoteError:
-    """`call_id` is empty if no call of the peer's caused it."""
+    """An error of the other side. `call_id` is empty if no call of the peer's caused it."""
 
     component: str
     code: int
@@ -179,7 +180,7 @@ class RemoteError:
 
 
 def new_call_id(token: bytes, version: int) -> str:
-    """A UUID of 16 random bytes; the versions that Python makes itself end at 5."""
+    """Returns a UUID of 16 random bytes. The versions that Python makes itself end at 5."""
     number = int.from_bytes(token, "big") & ~(0xF << 76) & ~(0x3 << 62)
     return str(UUID(int=number | version << 76 | 0x2 << 62))
 

@@ -31,7 +31,7 @@ _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;"}
 
 
 def parse(data: bytes) -> etree._Element:
-    """The root element. Raises ValueError for what is no XML, or has a DOCTYPE."""
+    """Returns the root element. Raises ValueError for what is no XML, or has a DOCTYPE."""
     if b"<!DOCTYPE" in data and _has_doctype(data):
         raise ValueError("a DOCTYPE")
     try:
@@ -58,7 +58,7 @@ def _has_doctype(data: bytes) -> bool:
 
 
 def escape(text: str) -> str:
-    """Text between two tags. Raises Rejected for a character that XML cannot hold in any form."""
+    """Escapes text between two tags. Raises Rejected for a character that XML cannot hold in any form."""
     if _ILLEGAL.search(text):
         raise Rejected(Reason.UNTRANSLATABLE, "a character that XML does not have")
     return text.translate(_ESCAPES)
@@ -69,5 +69,5 @@ def local_name(element: etree._Element) -> str:
 
 
 def outer_text(element: etree._Element) -> str:
-    """The element as XML, on its own."""
+    """Returns the element as XML, on its own."""
     return etree.tostring(element, encoding="unicode", with_tail=False)

@@ -20,7 +20,8 @@ from abc import abstractmethod
 from collections.abc import Hashable
 
 from gateway.protocols.actions import Delivery, FrameRefused
-from gateway.protocols.session import Session, SessionSettings
+from gateway.protocols.session import Session
+from gateway.protocols.session_settings import SessionSettings
 from gateway.protocols.wolpertinger import transmission
 from gateway.protocols.wolpertinger.cipher import Cipher
 from gateway.protocols.wolpertinger.codec import split
@@ -31,7 +32,7 @@ from gateway.protocols.wolpertinger.receipts import Received, Sent, Unconfirmed
 from gateway.reasons import Reason, Rejected
 
 HEAD_BYTES = 256
-"""Of a line too long to be kept, so much is read for an id to answer to; all six keys need 106."""
+"""The part of a line too long to be kept that is read for an id to answer to; all six keys need 106."""
 
 
 BEFORE_LOGIN_BYTES = 65_536
@@ -112,7 +113,7 @@ class LayerOne(Session):
         return len(buffer)
 
     def _refuse_long(self, head: bytes) -> None:
-        """What it lacks is splitting; if the id stands in its head, the peer hears that."""
+        """Refuses a message that should have been split. If the id stands in its head, the peer hears that."""
         self._act(FrameRefused(Reason.TOO_LARGE, f"a message of more than {self.options.line_bytes} bytes"))
         try:
             message = transmission.decode(head[: head.rfind(b";") + 1])

@@ -44,7 +44,7 @@ class Login:
         return call_id in self._waiting
 
     def next_call(self) -> Call | None:
-        """What to ask now; None if nothing, or if the peer has yet to answer."""
+        """Returns the next call; None if there is nothing to ask, or the peer has yet to answer."""
         if self._waiting:
             return None
         if self._next is None and self._steps:
@@ -58,7 +58,7 @@ class Login:
         return Call(COMPONENT, call_id, method, tuple(Object("string", text) for text in parameters))
 
     def answered(self, call_id: str, answer: Response | RemoteError) -> Gained | None:
-        """What the step gained if it is over. Raises Rejected if the peer refused it."""
+        """Returns what the step gained, if it is over. Raises Rejected if the peer refused it."""
         step = self._waiting.pop(call_id)
         if isinstance(answer, RemoteError):
             raise Rejected(Reason.UNAUTHENTICATED, f"the peer answered our login with error {answer.code}")

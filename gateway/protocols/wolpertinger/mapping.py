@@ -45,10 +45,10 @@ COMPONENT_HEADER = "wolpertinger-component"
 ERROR_SUBJECT = "wolpertinger.error"
 
 MAX_TYPES_CHARACTERS = 4096
-"""Of the types header. Values with more types to tell arrive as what their JSON says."""
+"""The most characters of the types header. Values with more types to tell arrive as what their JSON says."""
 
 UNSTAMPED_CALL_ID = "00000000-0000-0000-0000-000000000000"
-"""Where the session writes a CallId of its own."""
+"""Stands where the session writes a CallId of its own."""
 
 _MESH = "mesh"
 _INTERESTS = frozenset({"subscribe", "unsubscribe", "serve", "unserve"})
@@ -56,7 +56,7 @@ _INTEREST_NAMES = ("subject", "group")
 
 
 class Content(NamedTuple):
-    """What a message says."""
+    """The content of a message."""
 
     kind: Kind
     subject: str
@@ -112,7 +112,10 @@ def _request(call: Call) -> Content:
 
 
 def subject_of(call: Call) -> str:
-    """`Component.Method`; for the mesh's own component, which has any case, in lower case."""
+    """Returns `Component.Method` as the subject.
+
+    The mesh's own component, which may have any case, becomes lower case.
+    """
     return call.name.lower() if call.component.lower() == _MESH else call.name
 
 
@@ -121,7 +124,7 @@ def is_interest_call(call: Call) -> bool:
 
 
 def _interest_body(parameters: list[Any]) -> bytes:
-    """As many parameters as the call may have get their names; the mesh refuses what is wrong with them."""
+    """Names as many parameters as the call may have. The mesh refuses what is wrong with them."""
     if len(parameters) > 2:
         return to_json(parameters)
     return to_json(dict(zip(_INTEREST_NAMES, parameters, strict=False)))
@@ -141,7 +144,7 @@ def _types_header(items: tuple[Object, ...]) -> dict[str, str]:
 
 
 def dedup_key(event: Event, options: WolpertingerOptions, /) -> str | None:
-    """A CallId is a UUID, in either case, and its answer goes to the session that used it."""
+    """Returns the key of a repeat. A CallId is a UUID, in either case; its answer goes to the session that used it."""
     if event.kind is not Kind.REQUEST:
         return None
     return repeat_key("wolpertinger", event.session, event.message_id.lower())
@@ -183,7 +186,7 @@ def _names(subject: str) -> tuple[str, str]:
 
 
 def answering(subject: str) -> str:
-    """The component that answers a call on this subject."""
+    """Returns the component that answers a call on this subject."""
     component, _ = _names(subject)
     return component.capitalize() if component.lower() == _MESH else component
 

@@ -154,7 +154,7 @@ def hint_of(item: Object) -> Hint:
 
 
 def from_json(value: Any, hint: Hint = None) -> Object:
-    """The object for a value of JSON: of the hinted type where it fits that, else of the one that its kind goes by."""
+    """Returns the object for a JSON value: of the hinted type if it fits that, else of its kind's usual type."""
     if isinstance(value, list):
         hints = hint if isinstance(hint, list) else []
         paired = zip_longest(value, hints[: len(value)])

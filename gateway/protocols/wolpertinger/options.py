@@ -1,4 +1,4 @@
-"""What a listener or link of wolpertinger can be told, beside what all take."""
+"""The options of a listener or link of wolpertinger, beside those of every protocol."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _hexadecimal(secret: SecretStr) -> SecretStr:
 
 
 class AuthOptions(BaseModel):
-    """Secrets of the edge: nothing that decodes or encodes needs them, so the router never has them."""
+    """The secrets of the edge. Nothing that decodes or encodes needs them, so the router never has them."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 

@@ -17,7 +17,7 @@ MAX_UNCONFIRMED_BYTES = 16_777_216
 """What waits for a confirmation must be kept to be sent again. A peer that never confirms gets no further than this;
 one that does is at most a round trip behind."""
 SENT_BYTES = 512
-"""What a message costs beside its bytes: its entries in the tables of ids and of timers. So at most 32,768 wait."""
+"""The cost of a message beside its bytes: its entries in the tables of ids and of timers. So at most 32,768 wait."""
 
 
 class Received:
@@ -83,14 +83,14 @@ class Unconfirmed:
         self.bytes += sent.size
 
     def take(self, message_id: int) -> Sent | None:
-        """Confirmed, or given up."""
+        """Takes out a message that was confirmed or given up."""
         sent = self._sent.pop(message_id, None)
         if sent is not None:
             self.bytes -= sent.size
         return sent
 
     def again(self, message_id: int) -> Sent | None:
-        """To be sent once more; None if it has had its tries."""
+        """Returns the message to be sent once more; None if it has had its tries."""
         sent = self._sent[message_id]
         if sent.tries >= TRIES:
             return None

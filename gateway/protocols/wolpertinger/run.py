@@ -26,7 +26,7 @@ class Run:
 
     @property
     def waits(self) -> bool:
-        """Whether the log has yet to say that it has something."""
+        """True while the log has yet to say that it has something."""
         return bool(self._owed)
 
     def add(self, data: bytes, receipt: Receipt) -> None:
@@ -36,21 +36,21 @@ class Run:
             self._calls[receipt.call_id] = receipt.message_id
 
     def close(self) -> tuple[bytes, tuple[int, ...], int]:
-        """The frames side by side, their lengths, and the tag under which their receipts wait."""
+        """Returns the frames side by side, their lengths, and the tag under which their receipts wait."""
         self._tag += 1
         self._owed[self._tag] = self._receipts
         frames, self.frames, self._receipts = self.frames, [], []
         return b"".join(frames), tuple(map(len, frames)), self._tag
 
     def answered(self, call_id: str) -> int | None:
-        """The id of a call that the log must have, for it was answered, though the log has yet to say so."""
+        """Returns the id of a call that was answered. The log must have it, though the log has yet to say so."""
         message_id = self._calls.pop(call_id, None)
         if message_id is not None:
             self._confirmed.add(message_id)
         return message_id
 
     def logged(self, tag: int) -> list[Receipt]:
-        """What is owed, but for what `answered` has told."""
+        """Returns the receipts that are owed, without those that `answered` has sent."""
         receipts = self._owed.pop(tag, [])
         for receipt in receipts:
             self._calls.pop(receipt.call_id, None)

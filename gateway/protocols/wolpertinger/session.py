@@ -35,7 +35,7 @@ from gateway.protocols.actions import (
     Outcome,
     RequestsAbandoned,
 )
-from gateway.protocols.session import SessionSettings
+from gateway.protocols.session_settings import SessionSettings
 from gateway.protocols.wolpertinger.authentication import COMPONENT, is_authentication
 from gateway.protocols.wolpertinger.codec import decode, encode
 from gateway.protocols.wolpertinger.frames import (
@@ -202,7 +202,7 @@ class WolpertingerSession(TrustingSession):
     # -- the log -----------------------------------------------------------------------------------------------
 
     def _log(self, data: bytes, receipt: Receipt, replies: tuple[ReplyAddress, ...]) -> None:
-        """On its own, for it answers something; what came before it goes first."""
+        """Logs a message on its own, because it answers something. What came before it goes first."""
         self._log_run()
         self._run.add(data, receipt)
         self._log_run(replies)
@@ -289,7 +289,7 @@ class WolpertingerSession(TrustingSession):
     # -- the end -----------------------------------------------------------------------------------------------
 
     def drain(self, now: float, redirect_url: str | None = None, why: Farewell = Farewell.DRAIN) -> None:
-        """wolpertinger has no goodbye: what is logged is confirmed, then the connection ends."""
+        """Ends the session once what is logged has been confirmed: wolpertinger has no goodbye."""
         self._draining = why
         self._end_if_drained()
 

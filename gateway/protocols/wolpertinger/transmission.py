@@ -34,7 +34,10 @@ _GZIP_WINDOW = 31
 
 
 def decode(message: bytes) -> Piece | Confirmation:
-    """One layer-1 message. Raises Rejected where nothing can be answered, BadTransmission where a result code can."""
+    """Reads one layer-1 message.
+
+    Raises BadTransmission if a result code can answer it, and Rejected if nothing can.
+    """
     # One pair more than there are keys is enough to see that one is repeated or unknown.
     *pairs, text = message.split(b";", len(_KEYS) + 1)
     found = _metadata(pairs)
@@ -92,7 +95,7 @@ def _position(found: dict[bytes, bytes], message_id: int) -> tuple[int, int]:
 
 
 def unpack(whole: Piece, cipher: Cipher | None, limit: int) -> bytes:
-    """The layer-2 message in a joined one. `limit` bounds what gzip may make of it."""
+    """Returns the layer-2 message in a joined one. `limit` bounds what gzip may make of it."""
     try:
         data = binascii.a2b_base64(whole.text, strict_mode=True)
     except (binascii.Error, ValueError):
@@ -166,7 +169,7 @@ def pack(data: bytes, cipher: Cipher | None, *, compress: bool) -> Packed:
 
 
 def encode(message_id: int, packed: Packed) -> list[bytes]:
-    """The layer-1 messages that carry it: one, or as many as it must be split into."""
+    """Returns the layer-1 messages that carry it: one, or as many as it must be split into."""
     head = b"message_id:%d;" % message_id
     text = packed.text
     if len(text) <= PIECE_CHARACTERS:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import abstractmethod
 
 from gateway.protocols.actions import Identified
-from gateway.protocols.session import SessionSettings
+from gateway.protocols.session_settings import SessionSettings
 from gateway.protocols.wolpertinger.authentication import MAX_FAILED_PROOFS, Authority, Gained
 from gateway.protocols.wolpertinger.codec import encode
 from gateway.protocols.wolpertinger.frames import Call, RemoteError, Response, TrustLevel
@@ -35,7 +35,7 @@ class TrustingSession(LayerOne):
 
     @abstractmethod
     def _log_run(self) -> None:
-        """What was received so far goes to the log."""
+        """Sends what was received so far to the log."""
 
     def _started(self, now: float) -> None:
         if self.settings.dialled:
@@ -43,7 +43,7 @@ class TrustingSession(LayerOne):
         self._settle(now)
 
     def _settle(self, now: float) -> None:
-        """What has been proven so far takes effect."""
+        """Puts into effect what has been proven so far."""
         if not self.opened and self._login.done and self.trust >= self.options.require_trust:
             self._open(now)
         if self.opened and self._node:
@@ -70,7 +70,7 @@ class TrustingSession(LayerOne):
         self._settle(now)
 
     def log_in(self, steps: tuple[Step, ...], now: float) -> None:
-        """Prove ourselves to the peer, one step after another. If it refuses, the session ends."""
+        """Proves us to the peer, one step after another. If the peer refuses, the session ends."""
         self._login.add(steps)
         self._ask_login(now)
 

@@ -41,7 +41,8 @@ _LAYOUTS: tuple[tuple[tuple[int, int], ...], ...] = (
 
 
 def split(buffer: bytearray | bytes, limit: int, start: int = 0) -> tuple[list[int], Rejected | None]:
-    """The lengths of the whole frames from `start` on, and what is wrong with the bytes after them, if anything is."""
+    """Returns the lengths of the whole frames from `start` on, and what is wrong with the bytes after them, if
+    anything."""
     lengths: list[int] = []
     pos = start
     while pos < len(buffer):
@@ -57,7 +58,7 @@ def split(buffer: bytearray | bytes, limit: int, start: int = 0) -> tuple[list[i
 
 
 def frame_length(buffer: bytearray | bytes, pos: int, limit: int) -> int | None:
-    """How long the frame at `pos` is, once its sizes have come. Raises Rejected(unknown_type, too_large)."""
+    """Returns the length of the frame at `pos`, once its sizes have come. Raises Rejected(unknown_type, too_large)."""
     kind = buffer[pos]
     if kind >= len(_LAYOUTS):
         raise Rejected(Reason.UNKNOWN_TYPE, f"unknown frame type {kind:#04x}", can_continue=False)
@@ -73,7 +74,7 @@ def frame_length(buffer: bytearray | bytes, pos: int, limit: int) -> int | None:
 
 
 def decode(data: bytes) -> Frame:
-    """The frame that these bytes are, all of them; raises Rejected."""
+    """Returns the frame that these bytes are, all of them. Raises Rejected."""
     reader = Reader(data)
     kind = reader.u8()
     if kind >= len(_READERS):
@@ -110,24 +111,24 @@ def _fields(frame: Frame) -> bytes:
 
 
 def uid_of(frame: bytes) -> bytes:
-    """The uid of a user frame."""
+    """Returns the uid of a user frame."""
     return frame[1 : 1 + UID_BYTES]
 
 
 def with_uid_at(frame: bytes, stamps: tuple[int, ...], uid: bytes) -> bytes:
-    """The frame with a uid of this connection written at each stamp."""
+    """Returns the frame with a uid of this connection written at each stamp."""
     for at in stamps:
         frame = frame[:at] + uid + frame[at + UID_BYTES :]
     return frame
 
 
 def is_kill(cancel: bytes) -> bool:
-    """A cancel frame ends with its flag."""
+    """Returns True if a cancel frame ends with its flag set."""
     return cancel.endswith(b"\x01")
 
 
 def shortened(reason: str) -> str:
-    """A close frame's reason that fits its size field, cut between characters."""
+    """Returns a close frame's reason that fits its size field, cut between characters."""
     return reason.encode()[:MAX_REASON_BYTES].decode(errors="ignore")
 
 

@@ -103,7 +103,7 @@ class UserEvent:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """`progressive`: the requester wants to hear of progress."""
+    """A request. `progressive` means that the requester wants to hear of progress."""
 
     type: ClassVar[FrameType] = FrameType.REQUEST
     uid: bytes
@@ -114,7 +114,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """`kill`: the requester is no longer interested and wants no answer at all."""
+    """A cancel. `kill` means that the requester is no longer interested and wants no answer at all."""
 
     type: ClassVar[FrameType] = FrameType.CANCEL
     uid: bytes

@@ -41,7 +41,7 @@ _TO_BE_STAMPED = bytes(UID_BYTES)
 
 
 def to_event(raw: RawFrame, event_id: str, _options: YampOptions, _env: Env) -> Event:
-    """The session has checked the body already, and closed if it was not what the handshake agreed on."""
+    """Returns the event of a frame. The session has checked the body against the handshake already."""
     frame = decode(raw.data)
     if not isinstance(frame, UserFrame):
         raise Rejected(Reason.UNKNOWN_TYPE, f"a {frame.type.name.lower()} frame is no message")
@@ -72,7 +72,7 @@ def dedup_key(event: Event, _options: YampOptions) -> str:
 
 
 def format_of(facts: Facts) -> Format:
-    """What the session agreed on in its handshake."""
+    """Returns the format that the session agreed on in its handshake."""
     return Format(str(facts[FORMAT_FACT]))
 
 
@@ -106,7 +106,7 @@ def _headers(frame: UserFrame) -> Mapping[str, str]:
 
 
 def _trail(frame: UserFrame) -> Mapping[str, str]:
-    """What a mesh has written into the uid of an event that came over a link."""
+    """Returns what a mesh has written into the uid of an event that came over a link."""
     trail = from_uid(frame.uid) if isinstance(frame, UserEvent | Request) else None
     return trail.headers() if trail else NO_HEADERS
 

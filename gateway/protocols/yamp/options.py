@@ -1,4 +1,4 @@
-"""What a listener or link of yamp can be told, beside what all take."""
+"""The options of a listener or link of yamp, beside those of every protocol."""
 
 from __future__ import annotations
 

@@ -26,7 +26,8 @@ from gateway.content import JSON, check, convert
 from gateway.event import Kind
 from gateway.protocols.actions import Delivered, Delivery, Farewell, FrameRefused, FramesReceived, Outcome
 from gateway.protocols.error_bodies import error_body
-from gateway.protocols.session import Session, SessionSettings
+from gateway.protocols.session import Session
+from gateway.protocols.session_settings import SessionSettings
 from gateway.protocols.yamp.codec import decode, encode, frame_length, is_kill, shortened, split, uid_of, with_uid_at
 from gateway.protocols.yamp.frames import (
     UID_BYTES,
@@ -55,7 +56,7 @@ PING_PAYLOAD_BYTES = 8
 """Random bytes in a ping's payload. They are sent as hexadecimal digits: the text calls the payload a string, and
 stock peers decode it as one."""
 SHOWN_REASON_CHARACTERS = 200
-"""How much of a peer's own words goes into our logs."""
+"""The most of a peer's own words that goes into our logs."""
 CLOSE_REASONS: Mapping[Farewell, str] = MappingProxyType(
     {
         Farewell.DRAIN: "shutting down",
@@ -97,7 +98,7 @@ class YampSession(Session):
             self._send(self._handshake)
 
     def logged(self, tag: int, now: float) -> None:
-        """yamp acknowledges nothing."""
+        """Does nothing: yamp acknowledges nothing."""
 
     # -- what the peer sends -----------------------------------------------------------------------------------
 
@@ -301,7 +302,7 @@ class YampSession(Session):
     # -- the end -----------------------------------------------------------------------------------------------
 
     def drain(self, now: float, redirect_url: str | None = None, why: Farewell = Farewell.DRAIN) -> None:
-        """Only a server may send its peer elsewhere (system.close-redirect)."""
+        """Says goodbye. Only a server may send its peer elsewhere (system.close-redirect)."""
         if self.closed:
             return
         if redirect_url is not None and not self.settings.dialled:

@@ -38,4 +38,4 @@ TRANSITIONS: Mapping[State, Mapping[FrameType, State]] = MappingProxyType(
         State.ENDED: {},
     }
 )
-"""Where a frame that is accepted leads. What is not here ends the session with a reason."""
+"""The state that each accepted frame leads to. A frame that is not here ends the session with a reason."""

@@ -1,4 +1,4 @@
-"""Who takes part. Each has an address that takes packets, and delivers what it lets through to another."""
+"""The contenders. Each has an address that takes packets, and delivers what it lets through to another."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.bench.peers.running import Running
 from tests.bench.peers.tools import Tools
 from tests.integration.mesh import TestMesh, free_port
 
-PARTITIONS = 2
+PARTITIONS = 1
 WINDOW_SECONDS = 300
 TOPIC = "raw"
 START_SECONDS = 60.0

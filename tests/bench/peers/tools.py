@@ -1,4 +1,4 @@
-"""Where the contenders' programs are: in a cache folder of their own, never in Meshgate's environment."""
+"""Finds the contenders' programs: in a cache folder of their own, never in Meshgate's environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What verbs print, and the log beside it."""
+"""Tests the output of verbs, and the log beside it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for every verb: how it is found, how it fails, how it speaks."""
+"""Tests what holds for every verb: how it is found, how it fails, how it speaks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands in a log, and what does not."""
+"""Tests what stands in a log, and what does not."""
 
 from __future__ import annotations
 

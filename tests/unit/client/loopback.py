@@ -21,7 +21,8 @@ from gateway.content import JSON, decode_value
 from gateway.event import Event, Kind
 from gateway.protocols import protocols
 from gateway.protocols.actions import Action, Delivery, FramesReceived, Opened, RequestsAbandoned, Terminated
-from gateway.protocols.session import Session, SessionSettings
+from gateway.protocols.session import Session
+from gateway.protocols.session_settings import SessionSettings
 from gateway.protocols.spec import Env, Options, ProtocolSpec, Target
 from gateway.raw_log.frames import RawFrame, ReplyAddress, Source
 from gateway.reasons import MeshError

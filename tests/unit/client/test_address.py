@@ -1,4 +1,4 @@
-"""Where a peer is."""
+"""Tests the addresses of peers."""
 
 from __future__ import annotations
 

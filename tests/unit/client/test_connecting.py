@@ -1,4 +1,4 @@
-"""From an address to an open session: TLS, redirects, and peers that say no or nothing."""
+"""Tests the way from an address to an open session: TLS, redirects, and peers that say no or nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a request waits."""
+"""Tests how long a request waits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a configuration says whose tokens count, and where a login is required."""
+"""Tests how a configuration says whose tokens count, and where a login is required."""
 
 from __future__ import annotations
 

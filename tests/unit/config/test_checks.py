@@ -1,4 +1,4 @@
-"""What no single setting can be blamed for."""
+"""Tests the checks that concern several settings."""
 
 from __future__ import annotations
 

@@ -19,12 +19,12 @@ def default() -> Config:
 
 
 @pytest.fixture(autouse=True)
-def four_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.cpu_count", lambda: 4)
+def eight_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 8)
 
 
-@pytest.mark.parametrize(("cores", "partitions"), [(None, 2), (1, 2), (2, 2), (3, 3), (4, 4), (64, 4)])
-def test_a_core_has_one_partition(cores: int | None, partitions: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("cores", "partitions"), [(None, 1), (1, 1), (2, 1), (4, 2), (7, 3), (64, 4)])
+def test_two_cores_have_one_partition(cores: int | None, partitions: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: cores)
     assert default().kafka.partitions == partitions
 

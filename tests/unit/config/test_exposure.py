@@ -1,4 +1,4 @@
-"""What a configuration opens to whom: nothing to strangers, where the written one was only bound to another address."""
+"""Tests what a configuration opens to whom: nothing to strangers, unless it is bound to another address."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a file to a Config, or to everything that is wrong with it."""
+"""Tests the way from a file to a Config, or to everything that is wrong with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `gateway.config` offers, and who need not pay for it."""
+"""Tests what `gateway.config` offers, and who need not pay for it."""
 
 from __future__ import annotations
 

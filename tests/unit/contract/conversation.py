@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 from gateway.event import Kind
 from gateway.protocols.actions import Action, Delivery, FramesReceived, Terminated
-from gateway.protocols.session import Session, SessionSettings
+from gateway.protocols.session import Session
+from gateway.protocols.session_settings import SessionSettings
 from gateway.raw_log.frames import RawFrame, ReplyAddress, Source
 
 ActionT = TypeVar("ActionT")

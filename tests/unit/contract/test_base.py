@@ -1,4 +1,4 @@
-"""What every session gets from the base: timers, ids that are over, runs of frames, stamps, a catch for our faults."""
+"""Tests what every session gets from the base: timers, ids that are over, runs, stamps, a catch for our faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds between two sessions of every stream protocol: each understands what the other says."""
+"""Tests what holds between two sessions of every stream protocol: each understands what the other says."""
 
 from __future__ import annotations
 

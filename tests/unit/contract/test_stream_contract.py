@@ -1,4 +1,4 @@
-"""What holds for the bytes of every stream protocol, however they are cut, and whatever they are."""
+"""Tests what holds for the bytes of every stream protocol, however they are cut, and whatever they are."""
 
 from __future__ import annotations
 

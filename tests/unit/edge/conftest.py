@@ -1,4 +1,4 @@
-"""What more than one test of the edge asks for."""
+"""The fixtures that several tests of the edge share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is owed to nodes, with sessions that take what they are given, for the tests."""
+"""Keeps what is owed to nodes, with sessions that take what they are given, for the tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a link rests before it is dialled again."""
+"""Tests how long a link rests before it is dialled again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What waits in a socket, taken at once: both ways of taking it give the same."""
+"""Tests taking what waits in a socket at once: both ways of taking it give the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the router wrote for this edge: to sessions, to addresses, and what became of it."""
+"""Tests what the router wrote for this edge: to sessions, to addresses, and what became of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may be committed: never past a delivery without its outcome, and with the positions as they were there."""
+"""Tests what may be committed: never past a delivery without its outcome, and with the positions of then."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an edge holds for all its sessions together: the largest holders go first, and nobody else is harmed."""
+"""Tests the memory of all sessions together: the largest holders go first, and nobody else is harmed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of deliveries, written; and what an earlier life of the edge has written, known."""
+"""Tests the outcomes of deliveries: written, and read back from an earlier life of the edge."""
 
 from __future__ import annotations
 

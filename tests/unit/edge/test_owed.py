@@ -1,4 +1,4 @@
-"""What is owed to nodes: kept while they are away, given once to each session, over in one of four ways."""
+"""Tests what is owed to nodes: kept while they are away, given once to each session, over in one of four ways."""
 
 from __future__ import annotations
 

@@ -3,65 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
 from itertools import pairwise
 
 from gateway.config.settings import RecordSettings
-from gateway.edge.producer import NotTaken
-from gateway.edge.publisher import RUN_BYTES, RUN_FRAMES, RawPublisher
-from gateway.raw_log.container import FRAME_BYTES, decode_record
-from gateway.raw_log.frames import RawFrame, ReplyAddress, Source
+from gateway.edge.publisher import RUN_BYTES
+from gateway.edge.run_parts import RUN_FRAMES
+from gateway.raw_log.container import FRAME_BYTES
+from gateway.raw_log.frames import Source
 from gateway.raw_log.mesh_frames import MESH
-from tests.unit.edge.fake_kafka import FENCED, TOO_LARGE, FakeProducer
+from tests.unit.edge.fake_kafka import FENCED, TOO_LARGE
+from tests.unit.edge.publisher_log import LONG, SOURCE, Counted, Log, turn
 from tests.unit.edge.running import in_a_loop, until
-
-SOURCE = Source("hsp", "plc", "edge-0", 1, 3)
-LONG = RecordSettings(linger_milliseconds=60_000)
-
-
-@dataclass
-class Log:
-    """A publisher into a Kafka that acknowledges only when told."""
-
-    limits: RecordSettings = field(default_factory=RecordSettings)
-    bound: int = 1_000_000
-    partitions: int = 2
-    largest_bytes: int = 4_000_000
-    settled: list[tuple[str, bool]] = field(default_factory=list)
-    took: list[float] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.kafka = FakeProducer(held=True)
-        self.publisher = RawPublisher(
-            self.kafka, topic="test.raw", partitions=self.partitions, edge="edge-0", epoch=1,
-            limits=self.limits, bound_bytes=self.bound, largest_bytes=self.largest_bytes, observe=self.took.append,
-        )  # fmt: skip
-
-    def adds(
-        self, name: str, data: bytes = b"frame", *, partition: int = 0, frames: int = 1,
-        replies: tuple[ReplyAddress, ...] = (),
-    ) -> None:  # fmt: skip
-        def settled(accepted: bool) -> None:
-            self.settled.append((name, accepted))
-
-        lengths = (len(data),) * frames
-        self.publisher.add_run(partition, SOURCE, data * frames, lengths, replies=replies, settled=settled)
-
-    def records(self) -> list[list[RawFrame]]:
-        return [list(decode_record(one.value).frames) for one in self.kafka.written]
-
-    async def has_written(self, count: int) -> None:
-        await until(lambda: len(self.records()) == count)
-
-    async def acknowledges(self, error: NotTaken | None = None) -> None:
-        self.kafka.acknowledge(error)
-        await turn()
-
-
-async def turn() -> None:
-    """What was called soon is done."""
-    for _ in range(3):
-        await asyncio.sleep(0)
 
 
 @in_a_loop
@@ -187,15 +139,6 @@ async def test_a_producer_that_is_at_its_end_ends_the_edge() -> None:
     await log.acknowledges(FENCED)
     assert log.settled == [("one", False)]
     assert log.publisher.failed.result() is FENCED
-
-
-class Counted:
-    def __init__(self) -> None:
-        self.settles: list[tuple[int, bool]] = []
-
-    def settled(self, frames: int, seconds: float, accepted: bool) -> None:
-        assert seconds >= 0
-        self.settles.append((frames, accepted))
 
 
 @in_a_loop
@@ -327,80 +270,6 @@ async def test_a_topic_that_was_made_anew_ends_this_life() -> None:
         await log.acknowledges()
     assert log.settled[-1] == ("into another", True)  # Kafka has it all the same
     assert str(log.publisher.failed.result()) == "test.raw is not the topic it was: it has been made anew"
-
-
-def addresses(count: int) -> tuple[ReplyAddress, ...]:
-    return tuple(ReplyAddress("hsp", "plc", "edge-0", 1, number, str(number), "x" * 255) for number in range(count))
-
-
-def sizes(log: Log) -> list[int]:
-    return [len(record.value) for record in log.kafka.written]
-
-
-@in_a_loop
-async def test_a_record_is_full_by_all_that_stands_in_it() -> None:
-    log = Log(RecordSettings(bytes=10_000, linger_milliseconds=60_000))
-    await turn()
-    for number in range(100):
-        log.adds(str(number), replies=addresses(2))
-    log.publisher.flush()
-    assert len(log.records()) > 5
-    assert max(sizes(log)) < 11_000
-
-
-@in_a_loop
-async def test_a_frame_that_answers_more_requests_than_fit_is_logged_again_for_each_part_of_them() -> None:
-    log = Log()
-    everybody = addresses(10_000)
-    log.adds("abandoned", replies=everybody)
-    log.publisher.flush()
-    logged = [frame for record in log.records() for frame in record]
-    assert {frame.data for frame in logged} == {b"frame"}
-    assert tuple(reply for frame in logged for reply in frame.replies) == everybody
-    assert max(sizes(log)) < 200_000
-    assert log.settled == []
-    await log.acknowledges()
-    assert log.settled == [("abandoned", True)]
-
-
-@in_a_loop
-async def test_a_run_of_many_bytes_is_cut_into_several_records() -> None:
-    log = Log()
-    log.adds("run", bytes(60_000), frames=20)
-    log.publisher.flush()
-    assert sum(len(record) for record in log.records()) == 20
-    assert max(sizes(log)) < 2 * RecordSettings().bytes
-
-
-@in_a_loop
-async def test_a_run_of_which_kafka_refuses_any_part_is_refused() -> None:
-    log = Log()
-    log.adds("run", b"x", frames=2 * RUN_FRAMES)
-    await turn()
-    first, *rest = log.kafka.open
-    log.kafka.open = rest
-    first.told(TOO_LARGE, -1)
-    await log.acknowledges()
-    assert log.settled == [("run", False)]
-
-
-@in_a_loop
-async def test_a_record_closes_before_a_frame_that_would_make_it_larger_than_kafka_takes() -> None:
-    log = Log(largest_bytes=100_000)
-    log.adds("small", bytes(10_000))
-    log.adds("large", bytes(95_000))
-    log.publisher.flush()
-    assert [[len(frame.data) for frame in record] for record in log.records()] == [[10_000], [95_000]]
-
-
-@in_a_loop
-async def test_a_datagram_record_closes_before_datagrams_that_would_make_it_larger_than_kafka_takes() -> None:
-    log, tally = Log(largest_bytes=70_000), Counted()
-    for _ in range(3):
-        log.publisher.add_datagrams(0, (SOURCE,) * 20, 1, (2_000,) * 20, bytes(40_000), tally)
-    log.publisher.flush()
-    assert max(sizes(log)) < 70_000
-    assert sum(len(record) for record in log.records()) == 60
 
 
 @in_a_loop

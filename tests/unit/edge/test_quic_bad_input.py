@@ -1,4 +1,4 @@
-"""What is no QUIC, what was changed on its way, and a fault of ours: one connection suffers at most."""
+"""Tests what is no QUIC, what was changed on its way, and a fault of ours: one connection suffers at most."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a connection is read: the gate, the bucket, and how much at once."""
+"""Tests when a connection is read: the gate, the bucket, and how much at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What keeps one peer, or a Kafka that is away, from costing others: when connections are read, and when not."""
+"""Tests when connections are read, so that neither one peer nor a Kafka that is away costs others."""
 
 from __future__ import annotations
 

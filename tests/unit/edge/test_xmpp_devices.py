@@ -1,4 +1,4 @@
-"""What an XMPP server says of a peer's devices, of which it may invent any number."""
+"""Tests a peer's devices as an XMPP server reports them, of which it may invent any number."""
 
 from __future__ import annotations
 

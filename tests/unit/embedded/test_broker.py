@@ -1,4 +1,4 @@
-"""Where the embedded broker listens, and what its own tools say when they fail."""
+"""Tests where the embedded broker listens, and what its own tools say when they fail."""
 
 from __future__ import annotations
 

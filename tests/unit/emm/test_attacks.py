@@ -1,4 +1,4 @@
-"""What somebody may try who sees every packet and can send any, but has no key.
+"""Tests what an attacker may try who sees every packet and can send any, but has no key.
 
 Each attempt ends in one refusal with its reason, or in a key of its own that no honest packet has: nothing crashes,
 nothing forged passes. Both decoders are asked.

@@ -1,4 +1,4 @@
-"""What makes a packet no packet: 6.3 of the text and the settlements on it, a case for each rule."""
+"""Tests what makes a packet no packet: 6.3 of the text and the settlements on it, a case for each rule."""
 
 from __future__ import annotations
 

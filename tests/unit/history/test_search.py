@@ -1,4 +1,4 @@
-"""When a search may stop, and in which order the past is read."""
+"""Tests when a search may stop, and in which order the past is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an hsp listener can be told."""
+"""Tests the options of an hsp listener."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who gets an event: once each, one of a group, one server, the same for a retry."""
+"""Tests who gets an event: once each, one of a group, one server, the same for a retry."""
 
 from __future__ import annotations
 

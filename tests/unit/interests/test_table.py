@@ -1,4 +1,4 @@
-"""What changes do to the table, in order, repeated, and out of the past."""
+"""Tests what changes do to the table, in order, repeated, and out of the past."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `tap` makes of the records of each topic."""
+"""Tests what `tap` makes of the records of each topic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept of what a light tap has seen."""
+"""Tests what is kept of what a light tap has seen."""
 
 from __future__ import annotations
 

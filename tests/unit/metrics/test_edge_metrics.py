@@ -1,4 +1,4 @@
-"""What an edge tells of itself before anything has happened: every name, and every refusal at zero."""
+"""Tests an edge's metrics before anything has happened: every name, and every refusal at zero."""
 
 from __future__ import annotations
 

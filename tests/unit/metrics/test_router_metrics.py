@@ -1,4 +1,4 @@
-"""What the router tells of itself: from committed batches, from the workers' files, from what it looks at."""
+"""Tests the router's metrics: from committed batches, from the workers' files, from what it looks at."""
 
 from __future__ import annotations
 

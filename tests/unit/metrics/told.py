@@ -1,4 +1,4 @@
-"""What the product's exporters can tell: every sample's name with its labels, after each kind has happened once."""
+"""Collects every sample's name with its labels that the product's exporters can tell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests say to the mesh over yamp, and what they hear."""
+"""Sends what tests say to the mesh over yamp, and collects what they hear."""
 
 from __future__ import annotations
 

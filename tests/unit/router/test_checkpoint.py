@@ -1,4 +1,4 @@
-"""What a router finds in its checkpoint: gone on with, or refused in one line that says what to do."""
+"""Tests what a router finds in its checkpoint: gone on with, or refused in one line that says what to do."""
 
 from __future__ import annotations
 

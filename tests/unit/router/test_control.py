@@ -1,4 +1,4 @@
-"""What peers ask of the mesh itself, and answers on their way back."""
+"""Tests what peers ask of the mesh itself, and answers on their way back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Spark forks its Python workers from: how a worker ends."""
+"""Tests the process that Spark forks its Python workers from: how a worker ends."""
 
 from __future__ import annotations
 

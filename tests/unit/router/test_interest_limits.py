@@ -1,4 +1,4 @@
-"""How many interests a node and the mesh may have: at the limit, and one beyond it."""
+"""Tests how many interests a node and the mesh may have: at the limit, and one beyond it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a change of an interest costs the log: nothing where nothing changes, and one record a partition else."""
+"""Tests the cost of an interest's change for the log: one record a partition, and nothing if nothing changes."""
 
 from __future__ import annotations
 

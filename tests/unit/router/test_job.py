@@ -1,4 +1,4 @@
-"""What ends the router before it starts a Spark."""
+"""Tests what ends the router before it starts a Spark."""
 
 from __future__ import annotations
 

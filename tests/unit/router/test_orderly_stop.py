@@ -1,4 +1,4 @@
-"""Whether the open batches of a router that stops can be ended with a commit."""
+"""Tests whether the open batches of a router that stops can be ended with a commit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may, as the row functions see it: also after a reload, and after a login."""
+"""Tests permissions as the row functions see them: also after a reload, and after a login."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What leaves the router as one row for each raw record."""
+"""Tests what leaves the router as one row for each raw record."""
 
 from __future__ import annotations
 

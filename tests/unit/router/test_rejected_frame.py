@@ -1,4 +1,4 @@
-"""What is kept of a frame that is refused."""
+"""Tests what is kept of a frame that is refused."""
 
 from __future__ import annotations
 

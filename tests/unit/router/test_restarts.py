@@ -1,4 +1,4 @@
-"""When a query that has failed is started again in place."""
+"""Tests when a query that has failed is started again in place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Spark leaves behind when it is killed is taken away by whoever starts next."""
+"""Tests that the next start takes away what Spark leaves behind when it is killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Spark ships to its workers, and what they keep, holds no secret of a connection."""
+"""Tests that what Spark ships to its workers, and what they keep, holds no secret of a connection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes over a link says where it began, without ever saying so in a type that is none."""
+"""Tests that what goes over a link says where it began, without ever saying so in a type that is none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From rows to frames: what is said, and by what name it is known again."""
+"""Tests the way from rows to frames: what is said, and by what name it is known again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a rule found, as the router makes an event of it; and what rules need of other events."""
+"""Tests the events that the router makes of a rule's findings, and what rules need of other events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What trust a call needs, and when a session opens that requires some."""
+"""Tests what trust a call needs, and when a session opens that requires some."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from gateway.auth.keyring import KeyRing
 from gateway.content import JSON, from_json
 from gateway.event import Event, Kind
 from gateway.protocols.actions import Delivery, FramesReceived, Opened
-from gateway.protocols.session import SessionSettings
+from gateway.protocols.session_settings import SessionSettings
 from gateway.protocols.spec import Env, Target
 from gateway.protocols.yamp import PROTOCOL
 from gateway.protocols.yamp.options import YampOptions

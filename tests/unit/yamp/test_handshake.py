@@ -1,4 +1,4 @@
-"""How a session begins, as listener and dialled, and how it is refused."""
+"""Tests how a session begins, as listener and dialled, and how it is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pipeline is told: one JSON file, named by its only argument."""
+"""The settings of a pipeline: one JSON file, named by its only argument."""
 
 from __future__ import annotations
 

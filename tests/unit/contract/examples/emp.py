@@ -1,4 +1,4 @@
-"""What the contract must be told of emp."""
+"""The examples of emp for the contract."""
 
 from __future__ import annotations
 

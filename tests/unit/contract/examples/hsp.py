@@ -1,4 +1,4 @@
-"""What the contract must be told of hsp."""
+"""The examples of hsp for the contract."""
 
 from __future__ import annotations
 

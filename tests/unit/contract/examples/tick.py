@@ -1,4 +1,4 @@
-"""What the contract must be told of the sixth protocol."""
+"""The examples of the sixth protocol for the contract."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the contract must be told of wolpertinger, whose messages are lines and end a session by nothing they say."""
+"""The examples of wolpertinger for the contract: its messages are lines, and none of them ends a session."""
 
 from __future__ import annotations
 

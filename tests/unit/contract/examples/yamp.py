@@ -1,4 +1,4 @@
-"""What the contract must be told of yamp."""
+"""The examples of yamp for the contract."""
 
 from __future__ import annotations
 

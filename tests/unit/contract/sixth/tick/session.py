@@ -7,7 +7,8 @@ from typing import ClassVar
 from gateway.event import Kind
 from gateway.protocols.actions import Delivered, Delivery, Farewell, FramesReceived, Outcome
 from gateway.protocols.error_bodies import error_body
-from gateway.protocols.session import Session, SessionSettings
+from gateway.protocols.session import Session
+from gateway.protocols.session_settings import SessionSettings
 from gateway.protocols.stamps import stamped
 from gateway.raw_log.frames import ReplyAddress
 from gateway.reasons import MeshError, Reason, Rejected
