@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from jsonschema import Draft7Validator
+from jsonschema.validators import validator_for
 
 from gateway import __version__
 from gateway.address import is_loopback
@@ -33,7 +33,7 @@ EACH = pytest.mark.parametrize("name", SERVICES)
 def compose_faults(document: Any) -> list[str]:
     schemas = resources.files("check_jsonschema").joinpath("builtin_schemas", "vendor")
     schema = json.loads(schemas.joinpath("compose-spec.json").read_text())
-    return [error.message for error in Draft7Validator(schema).iter_errors(document)]
+    return [error.message for error in validator_for(schema)(schema).iter_errors(document)]
 
 
 def mounts(name: str) -> dict[str, str]:
