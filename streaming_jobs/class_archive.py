@@ -29,6 +29,8 @@ class ClassArchive:
         self.path = folder / f"spark-{hashlib.sha256(made_of.encode()).hexdigest()[:16]}.jsa"
         self._fresh = self.path.with_suffix(f".{os.getpid()}.new")
         self._may_write = may_write
+        self.is_written_at_end = False
+        """The JVM that has these `options` writes the archive when it ends."""
 
     def options(self) -> list[str]:
         """Returns the options of the JVM's command: use the archive, or write it at the end."""
@@ -40,6 +42,7 @@ class ClassArchive:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError:  # a read-only home: starts are slower, that is all
             return []
+        self.is_written_at_end = True
         return [f"-XX:ArchiveClassesAtExit={self._fresh}", *_SILENT]
 
     def keep(self, *, ended_well: bool) -> None:

@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Mapping, Sequence
 
 from gateway.embedded.processes import ends_with_parent
@@ -20,7 +21,9 @@ from streaming_jobs.class_archive import ClassArchive
 log = logging.getLogger(__name__)
 
 END_SECONDS = 30.0
-"""An orderly end may have to write the class archive."""
+"""An orderly end may have to write the class archive, which takes some ten seconds."""
+BRIEF_RUN_SECONDS, BRIEF_END_SECONDS = 300.0, 1.0
+"""A run this short does not wait for that: whoever stops what has just begun wants it to be gone."""
 EXIT_CODE = 70  # EX_SOFTWARE
 
 
@@ -30,6 +33,7 @@ class SparkJvm:
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], archive: ClassArchive) -> None:
         self._archive = archive
+        self._began = time.monotonic()
         self.is_ending = False
         """Its end is wanted."""
         # It also ends, in order, when its standard input does.
@@ -55,11 +59,15 @@ class SparkJvm:
             log.error("Spark's JVM has ended (exit code %d), and so do we", code)
             os._exit(EXIT_CODE)
 
-    def end(self, seconds: float = END_SECONDS) -> None:
-        """Ends the JVM in order. The session on it must be stopped already."""
+    def end(self, seconds: float | None = None) -> None:
+        """Ends the JVM in order, and waits so long for it. The session on it must be stopped already."""
         self.is_ending = True
         try:
-            self._process.communicate(timeout=seconds)
+            self._process.communicate(timeout=self._patience_seconds() if seconds is None else seconds)
         except subprocess.TimeoutExpired:
             self._process.kill()
         self._archive.keep(ended_well=self._process.wait() == 0)
+
+    def _patience_seconds(self) -> float:
+        is_brief = time.monotonic() - self._began < BRIEF_RUN_SECONDS
+        return BRIEF_END_SECONDS if is_brief and self._archive.is_written_at_end else END_SECONDS

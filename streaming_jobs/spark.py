@@ -20,7 +20,7 @@ from gateway.embedded.jars import ensure_jars, spark_home, spark_jars
 from gateway.embedded.java import Java, find_java
 from gateway.errors import SetupError
 from streaming_jobs.class_archive import ClassArchive
-from streaming_jobs.jvm_process import END_SECONDS, SparkJvm
+from streaming_jobs.jvm_process import SparkJvm
 from streaming_jobs.scratch import scratch_folder
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def brief(session: SparkSession) -> Iterator[None]:
         stop_spark(session)
 
 
-def stop_spark(session: SparkSession, *, seconds: float = END_SECONDS) -> None:
+def stop_spark(session: SparkSession, *, seconds: float | None = None) -> None:
     """Ends Spark and its JVM in order, so that its folders go and its class archive stays.
 
     A later start in this process has a JVM of its own.

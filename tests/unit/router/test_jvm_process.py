@@ -8,11 +8,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from gateway.embedded.java import Java
 from gateway.embedded.record import start_time
-from streaming_jobs.jvm_process import EXIT_CODE
+from streaming_jobs.class_archive import ClassArchive
+from streaming_jobs.jvm_process import EXIT_CODE, SparkJvm
 
 DEADLINE_SECONDS = 30.0
 DRIVER = """
@@ -41,6 +44,19 @@ def driver() -> Iterator[subprocess.Popen[str]]:
 def jvm_of(driver: subprocess.Popen[str]) -> int:
     assert driver.stdout is not None
     return int(driver.stdout.readline())
+
+
+def test_a_brief_run_does_not_wait_for_its_jvm_to_write_an_archive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MESHGATE_CACHE", str(tmp_path))
+    archive = ClassArchive(Java(sys.executable, 17, ""), "", may_write=True)
+    archive.options()
+    jvm = SparkJvm([sys.executable, "-c", "import time; time.sleep(60)"], os.environ, archive)
+    began = time.monotonic()
+    jvm.end()
+    assert time.monotonic() - began < DEADLINE_SECONDS / 2
+    assert jvm.exit_code == -signal.SIGKILL
 
 
 def is_gone(pid: int) -> bool:
