@@ -39,7 +39,7 @@ SEPARATOR = ",\n\n"
 _SEPARATOR = SEPARATOR.encode()
 _BATCH_HEADERS: tuple[Header, ...] = ((CONTENT_TYPE, BATCH.encode()),)
 RECORD_BYTES, HEADER_BYTES = 128, 10
-"""What Kafka's format adds to a batch of one record (61 + 21 bytes and lengths) and to a header (two lengths)."""
+"""Kafka's format adds so much to a batch of one record (61 + 21 bytes and lengths) and to a header (two lengths)."""
 
 
 MOST_TEMPLATES = 8_192

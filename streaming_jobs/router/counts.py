@@ -47,7 +47,7 @@ UNCOUNTED: Series = ("uncounted",)
 KNOWN_IDS: Series = ("known_ids",)
 KNOWN_IDS_BYTES: Series = ("known_ids_bytes",)
 REBUILD_MILLISECONDS: Series = ("known_ids_rebuild_milliseconds",)
-"""What a worker states of its memory."""
+"""A worker states these of its memory."""
 NO_STATES: Mapping[Series, int] = MappingProxyType({})
 LAST_NAME_BYTES = 64  # kept for the name of UNCOUNTED
 READ_TRIES = 1_000

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 REALTIME_BATCH = "180 seconds"
-"""The length of a real-time batch before it commits. At its end nothing passes for some 0.2 s. A longer one repeats
-more after a crash, which the lane works off at some hundred thousand frames a second; edges drop it by position."""
+"""The length of a real-time batch before it commits. At its end nothing passes for a fraction of a second. A longer one
+repeats more after a crash; the edges drop it by position."""
 
 BACKLOG_RECORDS = 5_000
 """More than this unread at a start is worked off first. Less takes real time a second or so."""
@@ -110,7 +110,7 @@ class Lane:
         return True
 
     def follow(self) -> None:
-        """Ends `--accept-loss` once past the gap, restarts a stalled query, and under `auto` switches the trigger.
+        """Ends `--accept-loss` once past the gap, and restarts a stalled query.
 
         It is called about once a second.
 

@@ -36,7 +36,7 @@ HEAD_BYTES = 256
 
 
 BEFORE_LOGIN_BYTES = 65_536
-"""What gzip may make of a message while the session is not open: two kilobytes can hold a megabyte of XML, and to parse
+"""Gzip may make so much of a message while the session is not open: two kilobytes can hold a megabyte of XML. To parse
 that takes 57 ms of all sessions' time. The largest call of a login has less than a kilobyte."""
 MAX_UNDECRYPTABLE = 5
 """Then the session ends. A peer with the right key sends none; who changes messages on their way needs thousands."""
