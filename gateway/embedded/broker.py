@@ -54,9 +54,11 @@ log.segment.bytes=67108864
 log.cleaner.dedupe.buffer.size=33554432
 broker.heartbeat.interval.ms=500
 broker.session.timeout.ms=3000
+metadata.max.idle.interval.ms=0
 """
 # The session: a broker that was killed may only register again when its last session is over, which by default takes
 # nine seconds. In a process with its controller it cannot be cut off from it, so there is nothing to wait for.
+# The idle interval: at rest the controller would write an empty record twice a second, for brokers that lag behind.
 
 
 @dataclass(frozen=True, slots=True)

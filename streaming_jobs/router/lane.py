@@ -112,7 +112,7 @@ class Lane:
     def follow(self) -> None:
         """Ends `--accept-loss` once past the gap, and restarts a stalled query.
 
-        It is called about once a second.
+        It is called every few seconds.
 
         Raises SetupError if Spark runs the query otherwise than it must.
         """

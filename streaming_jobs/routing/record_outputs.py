@@ -132,17 +132,22 @@ class RecordOutputs:
         self._outs.append(out)
 
     def finish(self, log_seconds: int) -> RoutedRecord:
-        """Returns the row; nothing can be added after that."""
+        """Returns the row; nothing can be added after that.
+
+        The sink has one request under way, so what edges wait for stands first: the next request carries the rest.
+        """
         self._write_waiting()
         topics = self._state.topics
-        outs = self._outs
-        outs += self._event_records()
+        events = self._event_records()
+        outs = [
+            topics.egress(edge_ordinal, record)
+            for edge_ordinal, builder in self._edges.items()
+            for record in builder.finish()
+        ]
         if self._changes:
             records = list(change_records(self._changes, self._state.largest_frame))
             outs += [topics.raw(number, record) for number in range(self._state.raw_partitions) for record in records]
-        for edge_ordinal, builder in self._edges.items():
-            outs += [topics.egress(edge_ordinal, record) for record in builder.finish()]
-        return RoutedRecord(log_seconds, self._known.added_row(), outs)
+        return RoutedRecord(log_seconds, self._known.added_row(), [*outs, *self._outs, *events])
 
     def _event_records(self) -> list[Out]:
         write, partition = self._state.topics.event_records, self._place[0]
