@@ -15,6 +15,7 @@ from gateway.protocols.spec import Env, Lease, Options, ProtocolSpec
 from gateway.reasons import Reason, Rejected
 from streaming_jobs.routing.known_ids import repeat_horizon_seconds
 from streaming_jobs.routing.outputs import Topics
+from streaming_jobs.routing.plain_routes import PlainRoutes
 from streaming_jobs.routing.tally import Tally
 from streaming_jobs.routing.traces import RouterTraces
 
@@ -54,6 +55,7 @@ class MeshState:
         self.protocols: Mapping[str, ProtocolSpec[Any]] = protocols()
         self.table = InterestTable()
         self.tally = Tally()
+        self.plain_routes = PlainRoutes()
         self.traces: RouterTraces | None = None
         self._keys, self._identity = keys, identity
         self.reconfigure(config)

@@ -90,11 +90,18 @@ class RecordOutputs:
             self._write_waiting()
         try:
             for edge_ordinal, entry in frame.entries:
-                self.builder(edge_ordinal).add(entry)
+                self._add_entry(self.builder(edge_ordinal), entry)
         except Exception:
             self._refuse(frame)
         if frame.event_row is not None:
             self.event_rows.append(frame.event_row)
+
+    def _add_entry(self, builder: EgressBuilder, entry: Entry) -> None:
+        if isinstance(entry, Deliver) and (route := self._state.plain_routes.find(entry)) is not None:
+            at = entry.position
+            builder.deliver(at.index, at.part, route, entry.received_at, entry.groups[0].frame)
+        else:
+            builder.add(entry)
 
     def _refuse(self, frame: RoutedFrame) -> None:
         place = f"{self._place[0]}-{self._place[1]}-{frame.frame_index}"
