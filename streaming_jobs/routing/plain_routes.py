@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gateway.egress import Deliver, Group
-from gateway.egress_codec import Route
-from gateway.event import Kind
+from gateway.core.event import Kind
+from gateway.records.egress import Deliver, Group
+from gateway.records.egress_codec import Route
 
 RECEIVERS_REMEMBERED = 65_536
 """The most receivers of remembered routes, some megabytes. Beyond so many all are forgotten, and made again by their
