@@ -174,8 +174,11 @@ def entry_bytes(entry: Entry) -> int:
     """Returns about how much of a record an entry takes: never less than three quarters of it."""
     if not isinstance(entry, Deliver):
         return 0
-    groups = (*entry.groups, *entry.groups_on_failure)
-    return sum(len(group.frame) + len(group.reply) + 64 * group.receivers for group in groups)
+    size = 0
+    for groups in (entry.groups, entry.groups_on_failure):
+        for group in groups:
+            size += len(group.frame) + len(group.reply) + 64 * group.receivers
+    return size
 
 
 def _is_replayed(frame: RoutedFrame) -> bool:
