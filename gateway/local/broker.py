@@ -140,6 +140,6 @@ def threads() -> int:
 
 
 def _jvm(java: Java, jars: str, *more: str) -> list[str]:
-    options = [f"-Xmx{HEAP}", "-Xms64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
+    options = [f"-Xmx{HEAP}", "-Xms64m", "-XX:+UseSerialGC", "-Xshare:auto"]
     logging = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.showDateTime=true"]
     return [java.executable, *more, *options, *logging, "-cp", jars]
