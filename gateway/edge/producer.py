@@ -145,7 +145,8 @@ class Producer:
 
     def flush(self, seconds: float) -> None:
         """Blocks until every result has been reported, or the time is up."""
-        self._kafka.flush(seconds)
+        with self._reporting:
+            self._kafka.flush(seconds)
 
     def close(self, seconds: float) -> None:
         """Closes the producer after at most so many seconds. What is not acknowledged by then was never promised."""

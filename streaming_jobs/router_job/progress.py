@@ -94,5 +94,5 @@ class ProgressListener(StreamingQueryListener):
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - pyspark's name
         """Ignores the event: nothing new is no progress."""
 
-    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - pyspark's name
+    def onQueryTerminated(self, _: QueryTerminatedEvent) -> None:  # noqa: N802 - pyspark's name
         self._ended()
