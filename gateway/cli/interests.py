@@ -7,10 +7,10 @@ from typing import Any
 import click
 
 from gateway.cli.console import Output, show_table
-from gateway.cli.node_labels import node_labels
 from gateway.cli.options import common_options, config_group, read_config
 from gateway.cli.protocol_option import protocol_option
 from gateway.interests import Verb
+from gateway.live.node_labels import node_labels
 from gateway.live.peers import is_anonymous
 from gateway.live.standing import Wanted, interest_row, standing
 

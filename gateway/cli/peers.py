@@ -11,12 +11,12 @@ import click
 
 from gateway.address import HostPort
 from gateway.cli.console import CommandError, Output, cell, printable, show, show_line, show_table
-from gateway.cli.node_labels import node_labels
 from gateway.cli.options import common_options, config_group, read_config
 from gateway.cli.part_options import edges_option
 from gateway.cli.protocol_option import protocol_option
 from gateway.cloud_event import microseconds
 from gateway.event import SECOND_US
+from gateway.live.node_labels import node_labels
 from gateway.live.parts import Part, edge_parts
 from gateway.live.peers import Peer, away, connected, is_anonymous
 

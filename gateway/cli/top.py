@@ -14,7 +14,6 @@ import click
 
 from gateway.address import HostPort
 from gateway.cli.console import Output, UnavailableError, show_line
-from gateway.cli.node_labels import node_labels
 from gateway.cli.numbers import Seconds, Whole
 from gateway.cli.options import common_options, read_config
 from gateway.cli.part_options import edges_option, router_option
@@ -22,6 +21,7 @@ from gateway.cli.top_text import painted, plain, screen
 from gateway.clock import now_us
 from gateway.cloud_event import rfc3339
 from gateway.live.looking import Looking, telling
+from gateway.live.node_labels import node_labels
 from gateway.live.parts import edge_parts, router_part
 from gateway.live.subjects import told
 from gateway.live.watching import Watching

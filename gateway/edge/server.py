@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry
 
 from gateway.config import Config, ConfigWatch, Reloaded, redacted
 from gateway.config.exposure import exposure_warnings
+from gateway.edge.acts import ACTS, PageActs
 from gateway.edge.connection import Connection
 from gateway.edge.kafka_clients import Clients, KafkaClients
 from gateway.edge.life import Life
@@ -139,6 +140,7 @@ class Edge:
                 **self._live.pages(),
             },
             commands={"/peers/": peers.command},
+            acts={ACTS: PageActs(lambda: self.config, peers.kick).command},
             names=self.config.edge.management_hosts,
         )
 
