@@ -24,11 +24,11 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any
 
-from gateway.address import is_loopback
 from gateway.auth.operators import find_operator
 from gateway.config import Config
+from gateway.core.address import is_loopback
+from gateway.observability.management import PageAnswer, Request, json_answer
 from gateway.protocols import protocols
-from gateway.telemetry.management import Answer, Request, json_answer
 
 log = logging.getLogger(__name__)
 
@@ -48,13 +48,13 @@ FIELDS: Mapping[str, frozenset[str]] = {
 class PageActs:
     """Does what operators ask for. May be called from any thread. `kick` ends a session."""
 
-    def __init__(self, config: Callable[[], Config], kick: Callable[[str], Answer]) -> None:
+    def __init__(self, config: Callable[[], Config], kick: Callable[[str], PageAnswer]) -> None:
         self._config = config
         self._kick = kick
         self._running = threading.Lock()
         self._refusals = Refusals()
 
-    def command(self, request: Request) -> Answer:
+    def command(self, request: Request) -> PageAnswer:
         """Answers a POST below `/live/acts/`."""
         config = self._config()
         tokens = {name: token.get_secret_value() for name, token in config.edge.operators.items()}
@@ -76,7 +76,7 @@ class PageActs:
         log.info("operator %s at %s: %s %s: %d", operator, request.client, request.below, shown, answer.status)
         return answer
 
-    def _act(self, config: Config, act: str, fields: Mapping[str, str]) -> Answer:
+    def _act(self, config: Config, act: str, fields: Mapping[str, str]) -> PageAnswer:
         if act == "kick":
             return self._kick(fields["session"])
         if act == "trace":
@@ -87,7 +87,7 @@ class PageActs:
             return _error(HTTPStatus.BAD_REQUEST, f"via is one of {', '.join(protocols())}")
         return self._run(config, "pub", fields["subject"], "-", via=fields["via"], body=fields["body"])
 
-    def _run(self, config: Config, *words: str, via: str = "", body: str = "") -> Answer:
+    def _run(self, config: Config, *words: str, via: str = "", body: str = "") -> PageAnswer:
         """Runs a verb, and answers with what it prints. The last of `words` are arguments and never options."""
         verb = words[: 2 if words[0] == "rejected" else 1]
         options = ["-c", str(config.path), "--output", "json", *(["--via", via] if via else [])]
@@ -136,5 +136,5 @@ def _fields(request: Request) -> dict[str, str] | None:
     return fields if all(isinstance(text, str) and "\0" not in text for text in fields.values()) else None
 
 
-def _error(status: HTTPStatus, why: str) -> Answer:
+def _error(status: HTTPStatus, why: str) -> PageAnswer:
     return json_answer(status, {"error": why})

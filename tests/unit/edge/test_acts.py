@@ -13,11 +13,11 @@ import pytest
 from gateway.auth.operators import find_operator
 from gateway.config import Config
 from gateway.edge.acts import ACTS, FIELDS, PageActs
-from gateway.protocols.actions import Farewell
+from gateway.observability.management import PageAnswer, Request, json_answer
+from gateway.protocols.actions import CloseReason
 from gateway.protocols.yamp.codec import encode
 from gateway.protocols.yamp.frames import Close
 from gateway.protocols.yamp.session import CLOSE_REASONS
-from gateway.telemetry.management import Answer, Request, json_answer
 from tests.integration.mesh import free_port
 from tests.unit.edge.process import Process, process
 from tests.unit.edge.running import in_a_loop, listener, until
@@ -53,7 +53,7 @@ async def test_an_operator_kicks_a_session_and_the_log_says_who(
         assert await acts(edge, "kick", {"session": session}, BOB, Origin=f"http://{here}") == (
             202, {"kicked": session},
         )  # fmt: skip
-        assert await peer.reads_all() == encode(Close(CLOSE_REASONS[Farewell.KICKED]))
+        assert await peer.reads_all() == encode(Close(CLOSE_REASONS[CloseReason.KICKED]))
     assert f"operator bob at 127.0.0.1: kick {{'session': '{session}'}}: 202" in caplog.messages
 
 
@@ -148,7 +148,7 @@ def test_a_token_from_another_machine_is_not_even_looked_at() -> None:
     config = Config.model_validate({"mesh": "m", "edge": OPERATORS})
     kicked: list[str] = []
 
-    def kick(session: str) -> Answer:
+    def kick(session: str) -> PageAnswer:
         kicked.append(session)
         return json_answer(HTTPStatus.ACCEPTED, {})
 
