@@ -124,5 +124,5 @@ def test_a_body_is_read_up_to_its_bound_and_no_further() -> None:
 
 @pytest.mark.parametrize("length", ["-1", "1e3", "9" * 5000, "many"])
 def test_a_length_that_is_none_is_refused(length: str) -> None:
-    with managed() as management, asked(management, "POST", "/acts/echo", **{"Content-Length": length}) as answer:
+    with managed() as management, asked(management, "POST", "/acts/echo", None, **{"Content-Length": length}) as answer:
         assert answer.status == 413
