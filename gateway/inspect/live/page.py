@@ -5,7 +5,8 @@ one at the ends of the topics, one follows the interests. However many look, the
 
     GET /            the page                 GET /live/now    what flows, who is connected, who wants what
     GET /live.js     what it does             GET /live/rows   frames as they pass: ?at=raw|events|rejected|egress
-    GET /live.css    how it looks                              &after=NUMBER
+    GET /drawing.js  what it draws                             &after=NUMBER
+    GET /live.css    how it looks
     GET /live/graph  the mesh as a graph      GET /live/hour   rates and latencies of the last hour
 
 All of these only read. What an operator may do from the page is `gateway.edge.acts`.
@@ -81,7 +82,7 @@ class LivePage:
 
     def pages(self) -> dict[str, Page]:
         """Returns the pages. All of them only read: nothing here changes the mesh."""
-        static = {"/": "live.html", "/live.css": "live.css", "/live.js": "live.js"}
+        static = {"/": "live.html"} | {f"/{name}": name for name in ("live.css", "live.js", "drawing.js")}
         return {
             **{path: _static(name) for path, name in static.items()},
             "/live/now": lambda _: self.now(),
