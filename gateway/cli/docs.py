@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from gateway.cli.console import CommandError
+from gateway.cli.console import CommandError, Output, show_line
 from gateway.cli.numbers import Whole
 from gateway.cli.options import logging_options
 
@@ -39,14 +39,17 @@ MOST_PORT = 65_535
     help="Serve at this port of 127.0.0.1.  [default: a free one]",
 )
 @click.option("--no-open", is_flag=True, help="Do not open a browser.")
+@click.option("--json", "is_json", is_flag=True, help="Say as JSON where it is.")
 @logging_options
-def command(folder: Path | None, port: int, no_open: bool) -> None:
+def command(folder: Path | None, port: int, no_open: bool, is_json: bool) -> None:
     """Read the documentation in a browser. It is served on this machine alone, and asks for nothing elsewhere."""
-    from gateway.docs.site import build_site
+    from gateway.docs.site import HOME, build_site
 
-    site = build_site()
+    site, output = build_site(), Output.JSON if is_json else Output.TEXT
     if folder is not None:
         _write(site, folder)
+        home = str(folder / HOME)
+        show_line({"folder": str(folder), "files": len(site)}, output, f"wrote {len(site)} files: open {home}")
         return
     try:
         server = ThreadingHTTPServer(("127.0.0.1", port), _handler(site))
@@ -54,7 +57,7 @@ def command(folder: Path | None, port: int, no_open: bool) -> None:
         raise CommandError(f"port {port} of 127.0.0.1: {error.strerror}: choose another with --port") from None
     with server:
         url = f"http://127.0.0.1:{server.server_address[1]}/"
-        click.echo(f"the documentation is at {url}; Ctrl-C ends it")
+        show_line({"url": url}, output, f"the documentation is at {url}; Ctrl-C ends it")
         sys.stdout.flush()
         if not no_open and _has_desktop():
             webbrowser.open(url)
@@ -71,7 +74,6 @@ def _write(site: dict[str, bytes], folder: Path) -> None:
             (folder / name).write_bytes(content)
     except OSError as error:
         raise CommandError(f"{error.filename}: {error.strerror}") from None
-    click.echo(f"wrote {len(site)} files: open {folder / 'index.html'}")
 
 
 def _has_desktop() -> bool:

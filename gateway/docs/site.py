@@ -112,11 +112,9 @@ class _Renderer:
         self._page = page
         self._by_path = by_path
         self.images: dict[str, str] = {}
-        self._markdown = MarkdownIt("commonmark").enable("table")
-        rules = self._markdown.renderer.rules
-        rules |= {
-            name: getattr(self, f"_{name}") for name in ("table_open", "table_close", "html_block", "html_inline")
-        }
+        self._renderer = RendererHTML()
+        own = ("table_open", "table_close", "html_block", "html_inline")
+        self._renderer.rules |= {name: getattr(self, f"_{name}") for name in own}
 
     def render(self) -> str:
         for token in self._page.tokens:

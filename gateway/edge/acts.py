@@ -1,4 +1,4 @@
-"""What an operator may do from the edge's page: kick a session, trace an event, redrive a refused one, publish a test.
+"""Lets an operator act from the edge's page: kick a session, trace an event, redrive a refused one, publish a test.
 
     POST /live/acts/kick      {"session": ID}             POST /live/acts/redrive   {"event_id": ID}
     POST /live/acts/trace     {"event_id": ID}            POST /live/acts/publish   {"subject", "body", "via"}

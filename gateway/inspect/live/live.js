@@ -269,7 +269,8 @@ function showTrace(way) {
     [raw.received_at, "received", `${raw.bytes} bytes by ${raw.protocol} listener ${raw.listener} of ${raw.edge} from ${raw.session || raw.peer}`],
     [raw.logged_at, "logged", `raw partition ${raw.partition}, offset ${raw.offset}, frame ${raw.index} of ${raw.record_frames}`],
     ...way.rejected.map(one => [one.at, "rejected", `${one.reason} (${one.stage}): ${one.detail}`]),
-    event ? [event.routed_at, "accepted", `${event.kind} ${event.subject} of ${event.node || raw.peer} (${way.auth})`] : ["", way.verdict, way.repeats ? `of ${way.repeats}` : ""],
+    ...(event ? [[event.routed_at, "accepted", `${event.kind} ${event.subject} of ${event.node || raw.peer} (${way.auth})`]] : []),
+    ...(event || way.rejected.length ? [] : [["", way.verdict, way.repeats ? `of ${way.repeats}` : ""]]),
     ...way.deliveries.flatMap(one => [
       [one.sent_at, "sent", `to ${one.destination}, ${one.bytes} bytes of ${one.protocol}`],
       [one.outcome_at, one.outcome ?? "in flight", `${one.node || one.destination}${one.detail ? `: ${one.detail}` : ""}`],

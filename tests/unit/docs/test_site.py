@@ -124,6 +124,8 @@ def test_it_is_written_into_a_folder(tmp_path: Path) -> None:
     done = run("docs", "--output", str(tmp_path / "site"))
     assert done.exit_code == 0
     assert {path.name: path.read_bytes() for path in (tmp_path / "site").iterdir()} == SITE
+    again = run("docs", "--output", str(tmp_path / "site"), "--json")
+    assert json.loads(again.stdout) == {"folder": str(tmp_path / "site"), "files": len(SITE)}
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
