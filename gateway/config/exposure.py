@@ -18,7 +18,7 @@ def openings(config: Config) -> dict[int, str]:
         if listener.is_exposed and _admits_unproven(listener):
             rule = permissions.rule_of(_UNPROVEN, listener.name)
             grants = {"publish": rule.publish, "subscribe": rule.subscribe, "serve": rule.serve}
-            if may := [verb for verb, grant in grants.items() if grant.allow]:
+            if may := [verb for verb, grant in grants.items() if not grant.is_empty]:
                 found[at] = " and ".join(filter(None, (", ".join(may[:-1]), may[-1])))
     return found
 
