@@ -39,10 +39,10 @@ from gateway.protocols.actions import (
     RequestsAbandoned,
     Terminated,
 )
-from gateway.protocols.session import LOGIN
 from gateway.protocols.session_settings import SessionSettings
 from gateway.protocols.spec import Options, ProtocolSpec
 from gateway.reasons import MeshError, Rejected
+from gateway.subjects import LOGIN
 
 CONTROL_SECONDS = 30.0
 """The time for the mesh to acknowledge a subscription: it must stand in every partition of the log first."""

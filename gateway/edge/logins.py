@@ -22,11 +22,11 @@ from gateway.event import Event, Kind
 from gateway.protocols import protocols
 from gateway.protocols.actions import Delivery, LoginAsked
 from gateway.protocols.error_bodies import error_body
-from gateway.protocols.session import LOGIN
 from gateway.protocols.spec import Env, Target
 from gateway.raw_log.frames import RawFrame, Source
 from gateway.raw_log.mesh_frames import MESH
 from gateway.reasons import MeshError, Reason, Rejected
+from gateway.subjects import LOGIN
 
 log = logging.getLogger(__name__)
 
@@ -78,6 +78,8 @@ class Logins:
     def answer(self, connection: Connection, asked: LoginAsked, endpoint: Endpoint) -> None:
         """Answers a request on `mesh.login`. A good token makes the session another node from here on."""
         try:
+            if connection.session.settings.dialled:
+                raise Rejected(Reason.UNAUTHENTICATED, "whom this edge has dialled does not log in to it")
             token = _token_in(connection.source, asked, endpoint)
             identity = self.verify(token, confidential=connection.is_confidential)
             if connection.terms.redeliver_seconds:

@@ -20,7 +20,7 @@ from gateway.raw_log.container import RecordColumns, read_columns
 from gateway.raw_log.frames import Again, RawFrame
 from gateway.raw_log.mesh_frames import MESH
 from gateway.reasons import MeshError, Reason, Rejected, Stage
-from gateway.subjects import is_control
+from gateway.subjects import is_control, is_login
 from gateway.trail import came_round, found_in
 from streaming_jobs.routing.columnar import ColumnarPass, CommonRecord
 from streaming_jobs.routing.control import Control
@@ -196,6 +196,7 @@ class RowFunctions:
         try:
             if judged is None:
                 return self._mesh_events.handle(work)
+            work.is_secret = is_login(judged.subject)
             self._dispatch(work, judged)
             return self.key_of(judged)
         except Rejected as refused:
