@@ -272,8 +272,6 @@ class Listener(Endpoint):
         address = info.data.get("listen")
         if address is not None and address.has_tls and tls is None:
             raise PydanticCustomError("tls", "{scheme}:// needs tls: {cert, key}", {"scheme": address.scheme})
-        if address is not None and address.scheme == "quic" and tls is not None and tls.crl is not None:
-            raise PydanticCustomError("tls", "quic:// reads no crl: drop it, or use another scheme")
         return _only_with_tls(tls, address)
 
     @field_validator("xmpp")
