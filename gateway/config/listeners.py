@@ -16,7 +16,9 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, SecretStr, SerializeAsAny, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from gateway.address import (
+from gateway.config.section import Name, Pattern, RelativePath, Section
+from gateway.config.settings import Limits
+from gateway.core.address import (
     PROXIED_SCHEMES,
     Address,
     AddressField,
@@ -26,8 +28,6 @@ from gateway.address import (
     is_private,
     is_within,
 )
-from gateway.config.section import Name, Pattern, RelativePath, Section
-from gateway.config.settings import Limits
 from gateway.protocols import protocols
 from gateway.protocols.spec import Options
 
