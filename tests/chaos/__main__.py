@@ -27,8 +27,8 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from gateway.embedded.jars import ensure_jars
-from gateway.embedded.java import find_java
+from gateway.local.jars import ensure_jars
+from gateway.local.java import find_java
 from tests.chaos import away
 from tests.chaos.brokers import Brokers
 from tests.chaos.mesh import PARTS, ROUTER, STANDBY, chaos_mesh

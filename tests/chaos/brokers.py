@@ -24,9 +24,9 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from gateway.embedded.broker import jvm
-from gateway.embedded.jars import ensure_jars
-from gateway.embedded.java import Java, find_java
+from gateway.local.broker import jvm
+from gateway.local.jars import ensure_jars
+from gateway.local.java import Java, find_java
 from tests.integration.mesh import free_port
 
 NAMES = ("broker-1", "broker-2", "broker-3")
