@@ -1,14 +1,14 @@
 "use strict";
 /* Draws what the page shows as pictures: plots of the last hour, and the mesh as a graph. It asks for nothing itself. */
 
-const HOUR = 3600;
+const SHORTEST_SECONDS = 120;
 const DECADES = [0.001, 0.01, 0.1, 1, 10];
 const RATES = { received: "received", delivered: "delivered", refused: "refused" };
 const LATENCIES = {
-  ack_p50: "acknowledge, half", ack_p99: "all but 1 %", end_to_end_p50: "end to end, half", end_to_end_p99: "all but 1 %",
+  ack_p50: "acknowledge p50", ack_p99: "acknowledge p99", end_to_end_p50: "end to end p50", end_to_end_p99: "end to end p99",
 };
-const [WIDTH, HEIGHT, LINE, PAD, GAP] = [176, 18, 16, 6, 44];
-const SHOWN_LETTERS = 25;
+const [WIDTH, HEIGHT, LINE, PAD, GAP] = [192, 18, 16, 6, 34];
+const SHOWN_LETTERS = 26;
 const COLUMNS = { peer: 0, listener: 1, edge: 2, raw: 3, lane: 4, rules: 4, topic: 5 };
 const BACK = 14;
 
@@ -21,13 +21,16 @@ function drawn(tag, attributes, ...children) {
 
 /* -- plots ------------------------------------------------------------------------------------------------ */
 
+/* What the edge has seen so far is as wide as the plot: an hour, once it has run for that long. */
+const lastingOf = at => Math.max(SHORTEST_SECONDS, (at.at(-1) ?? 0) - (at[0] ?? 0));
+
 /* A line is broken where nothing was measured. */
 function way(values, at, height) {
-  const end = at.at(-1) ?? 0;
+  const [end, span] = [at.at(-1) ?? 0, lastingOf(at)];
   let pen = "M";
   return values.map((value, index) => {
     if (value === null) { pen = "M"; return ""; }
-    const point = `${pen}${(360 - 360 * (end - at[index]) / HOUR).toFixed(1)},${(100 - 100 * height(value)).toFixed(1)}`;
+    const point = `${pen}${(360 - 360 * (end - at[index]) / span).toFixed(1)},${(100 - 100 * height(value)).toFixed(1)}`;
     pen = "L";
     return point;
   }).join("");
@@ -48,7 +51,7 @@ function plot(hour, names, height, grid, words) {
     const numbers = measured.length ? `${words(measured.at(-1))}, at most ${words(Math.max(...measured))}` : NONE;
     return el("li", "", swatch, `${text} ${numbers}`);
   });
-  return [el("div", "plot", svg, ...marks), el("div", "ends", el("span", "", "an hour ago"), el("span", "", "now")), el("ul", "legend", ...legend)];
+  return [el("div", "plot", svg, ...marks), el("div", "ends", el("span", "", `${Math.round(lastingOf(hour.at) / 60)} minutes ago`), el("span", "", "now")), el("ul", "legend", ...legend)];
 }
 
 function plotRates(hour) {
@@ -65,11 +68,13 @@ function plotLatencies(hour) {
 
 /* -- the graph -------------------------------------------------------------------------------------------- */
 
+/* What leads back to the edges stands lowest, so that its arrow crosses nothing. */
+const lowest = (one, other) => (one.id === "egress") - (other.id === "egress");
 const column = node => COLUMNS[node.id] ?? COLUMNS[node.kind];
 const short = text => text.length > SHOWN_LETTERS ? `${text.slice(0, SHOWN_LETTERS - 1)}…` : text;
 
 function placed(nodes) {
-  const columns = Array.from({ length: 6 }, (_, number) => nodes.filter(node => column(node) === number));
+  const columns = Array.from({ length: 6 }, (_, number) => nodes.filter(node => column(node) === number).sort(lowest));
   const size = node => 2 * PAD + LINE * node.lines.length;
   const tall = Math.max(...columns.map(some => some.reduce((sum, node) => sum + size(node) + HEIGHT, 0)));
   const boxes = new Map();
