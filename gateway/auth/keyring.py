@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from gateway.auth.verification import public_of
-from gateway.reasons import Reason, Rejected
+from gateway.core.reasons import Reason, Rejected
 
 NODE_BYTES = 16
 KEY_ID_BYTES = 4

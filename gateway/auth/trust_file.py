@@ -25,8 +25,8 @@ from uuid import UUID
 
 from gateway.auth.keyring import KEY_ID_BYTES, GatewayIdentity, Key, KeyRing
 from gateway.auth.verification import ED25519_KEY_BYTES, is_public_key
-from gateway.yaml_files.faults import ConfigError
-from gateway.yaml_files.source import Place, Source, path_text, read_source, read_text
+from gateway.core.yaml_files.faults import ConfigError
+from gateway.core.yaml_files.source import Place, YamlSource, path_text, read_source, read_text
 
 ENCRYPTION_KEY_BYTES = 32
 MIN_HMAC_BYTES = 16
@@ -71,7 +71,7 @@ def microseconds(time: datetime) -> int:
 class _Reading:
     """Reads as far as it can, so that all faults are told at once; what it makes of a faulty file is thrown away."""
 
-    source: Source
+    source: YamlSource
     entry: str
 
     def trust(self) -> Trust:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from gateway.auth import trust_file
 from gateway.auth.keyring import GatewayIdentity, KeyRing
-from gateway.yaml_files.faults import ConfigError
-from gateway.yaml_files.stamps import Stamp, stamps
+from gateway.core.yaml_files.faults import ConfigError
+from gateway.core.yaml_files.stamps import Stamp, stamps
 
 INTERVAL_SECONDS = 1.0
 """Looking costs one `stat` per file; a change must hold within 10 s in every part."""

@@ -29,7 +29,7 @@ _NEVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class RunAccount:
     """The account of a run.
 
     `latencies_ms` are of all subscribers together, unsorted, beside the second of the run in which each was due.
@@ -52,13 +52,13 @@ class Account:
         return self.expected - self.received
 
 
-def account(noted: Sequence[Noted], schedule: Schedule, first_measured: int, sessions: int) -> Account:
+def account(noted: Sequence[Noted], schedule: Schedule, first_measured: int, sessions: int) -> RunAccount:
     """Makes the account of a run. Frame `index` was sent by session `index % sessions`."""
     parts = [_subscriber(one, schedule, first_measured, sessions) for one in noted]
     measured = schedule.total - first_measured
     if not parts:
-        return Account(0, 0, 0, 0, 0, np.empty(0), np.empty(0, dtype=np.int64), 0, 0)
-    return Account(
+        return RunAccount(0, 0, 0, 0, 0, np.empty(0), np.empty(0, dtype=np.int64), 0, 0)
+    return RunAccount(
         expected=measured * len(parts),
         received=sum(one.received for one in parts),
         duplicates=sum(one.duplicates for one in parts),
@@ -71,7 +71,7 @@ def account(noted: Sequence[Noted], schedule: Schedule, first_measured: int, ses
     )
 
 
-def _subscriber(noted: Noted, schedule: Schedule, first_measured: int, sessions: int) -> Account:
+def _subscriber(noted: Noted, schedule: Schedule, first_measured: int, sessions: int) -> RunAccount:
     indices = np.frombuffer(noted.indices, dtype=np.int64)
     times = np.frombuffer(noted.times, dtype=np.int64)
     _, first = np.unique(indices, return_index=True)
@@ -81,7 +81,7 @@ def _subscriber(noted: Noted, schedule: Schedule, first_measured: int, sessions:
     is_measured = indices >= first_measured
     due = np.round(indices[is_measured] * (SECOND_NS / schedule.rate))
     since_start = times[is_measured] - schedule.start
-    return Account(
+    return RunAccount(
         expected=schedule.total - first_measured,
         received=int(is_measured.sum()),
         duplicates=repeated,
@@ -102,15 +102,15 @@ def _disordered(indices: Integers, sessions: int) -> int:
     return int((lifted < np.maximum.accumulate(lifted)).sum()) if len(lifted) else 0
 
 
-def latency(account: Account) -> dict[str, float | None]:
+def latency(account: RunAccount) -> dict[str, float | None]:
     return named(np.sort(account.latencies_ms))
 
 
-def latency_curve(account: Account) -> list[tuple[float, float]]:
+def latency_curve(account: RunAccount) -> list[tuple[float, float]]:
     return curve(np.sort(account.latencies_ms))
 
 
-def timeline(account: Account) -> list[dict[str, float]]:
+def timeline(account: RunAccount) -> list[dict[str, float]]:
     """Returns a row for each second in which frames were due, without the seconds of the warm-up."""
     if not len(account.due_seconds):
         return []

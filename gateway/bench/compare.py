@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from gateway.bench.work import WorkError
+from gateway.bench.workload import WorkError
 
 SAME_WORK = ("origin", "target", "request", "rate", "size", "sign", "sessions", "fan_out")
 _RATIOS = (

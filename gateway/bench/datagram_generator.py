@@ -5,23 +5,23 @@ from __future__ import annotations
 import socket
 import time
 
-from gateway.bench.child import Orders, Stopwatch, settle_memory
+from gateway.bench.capacity import check_memory
 from gateway.bench.marker import Marker, probe_of
-from gateway.bench.messages import Go, Place, Probe, Ready, Sent
-from gateway.bench.pace import PROBE_SECONDS, due_now, now_ns, pause
+from gateway.bench.messages import Go, PeerPlace, Ready, SendProbe, SendReport
+from gateway.bench.pacing import PROBE_SECONDS, due_now, now_ns, pause
 from gateway.bench.packets import PacketTemplate, first_message_id
-from gateway.bench.room import check_memory
 from gateway.bench.schedule import Schedule
 from gateway.bench.sockets import datagram_socket
-from gateway.bench.work import Work
+from gateway.bench.worker_process import Orders, Stopwatch, settle_memory
+from gateway.bench.workload import Workload
 
 
-def generate_datagrams(orders: Orders, work: Work, place: Place) -> None:
+def generate_datagrams(orders: Orders, work: Workload, place: PeerPlace) -> None:
     generator = DatagramGenerator(work, place)
     generator.prepare()
     settle_memory()
     orders.say(Ready())
-    orders.wait(Probe)
+    orders.wait(SendProbe)
     attempt = 0
     while not orders.comes_within(PROBE_SECONDS):
         generator.probe(attempt)
@@ -31,7 +31,7 @@ def generate_datagrams(orders: Orders, work: Work, place: Place) -> None:
 
 
 class DatagramGenerator:
-    def __init__(self, work: Work, place: Place) -> None:
+    def __init__(self, work: Workload, place: PeerPlace) -> None:
         self._work = work
         self._sockets = [datagram_socket(place.address) for _ in range(work.sessions)]
         first_id, marker = first_message_id(time.time_ns()), Marker(work.run)
@@ -60,7 +60,7 @@ class DatagramGenerator:
             packet = template.packet(probe_of(session, attempt, self._work.sessions), now)
             self._send(self._sockets[session], packet)
 
-    def send_all(self, schedule: Schedule) -> Sent:
+    def send_all(self, schedule: Schedule) -> SendReport:
         watch, sent, total = Stopwatch(), 0, schedule.total
         while sent < total:
             now = now_ns()
@@ -72,7 +72,7 @@ class DatagramGenerator:
             self._burst(sent, due)
             sent = due
         outcomes = {"refused": self._refused} if self._refused else {}
-        return Sent(sent, now_ns(), watch.late, watch.cpu_seconds, outcomes)
+        return SendReport(sent, now_ns(), watch.late, watch.cpu_seconds, outcomes)
 
     def flat_out(self, seconds: float) -> tuple[int, float]:
         """Sends all frames again and again, without a schedule. Returns how many, and in how much processor time."""

@@ -9,17 +9,17 @@ import time
 from collections.abc import Callable
 
 from gateway.bench.arrivals import Arrivals
-from gateway.bench.child import Orders, Stopwatch, settle_memory
 from gateway.bench.marker import Marker
-from gateway.bench.messages import Collected, Expect, Go, Place, Probed, Ready
-from gateway.bench.quiet import Quiet
+from gateway.bench.messages import Collected, Expect, Go, PeerPlace, Probed, Ready
+from gateway.bench.quiescence import Quiescence
 from gateway.bench.sockets import bound_socket, datagram_socket
-from gateway.bench.work import Work
+from gateway.bench.worker_process import Orders, Stopwatch, settle_memory
+from gateway.bench.workload import Workload
 from gateway.client import NoAnswerError, PacketKey, RefusedError
-from gateway.client.packets import Grant, PacketReader, PacketWriter, grant_of
-from gateway.clock import now_us
+from gateway.client.packets import GrantedLease, PacketReader, PacketWriter, grant_of
+from gateway.core.clock import now_us
+from gateway.core.reasons import Rejected
 from gateway.edge.datagrams.open_socket import kernel_drops
-from gateway.reasons import Rejected
 
 HELLO_SECONDS = 1.0
 """Between a hello and the next, until one is answered."""
@@ -30,7 +30,7 @@ DATAGRAMS_PER_WAKE_UP = 256
 DATAGRAM_BYTES = 2048
 
 
-def receive_datagrams(orders: Orders, work: Work, place: Place, subscribers: int) -> None:
+def receive_datagrams(orders: Orders, work: Workload, place: PeerPlace, subscribers: int) -> None:
     """Receives datagrams in a child. `place.keys` has one key for each subscriber."""
     receiver = DatagramReceiver(orders, work, place, subscribers)
     receiver.subscribe()
@@ -43,20 +43,20 @@ def receive_datagrams(orders: Orders, work: Work, place: Place, subscribers: int
     watch = Stopwatch()
     receiver.listen(receiver.is_ordered)
     expect = orders.wait(Expect)
-    quiet = Quiet(receiver.arrivals, expect)
+    quiet = Quiescence(receiver.arrivals, expect)
     receiver.listen(quiet.is_over)
     noted = tuple(one.noted() for one in receiver.arrivals)
     orders.say(Collected(noted, watch.cpu_seconds, receiver.kernel_dropped))
     receiver.close()
 
 
-class Subscriber:
+class DatagramSubscriber:
     """Subscribes with one socket. `key` is None if there is no mesh to ask for a lease."""
 
     def __init__(self, sock: socket.socket, key: PacketKey | None, subject: str, arrivals: Arrivals) -> None:
         self.socket = sock
         self.arrivals = arrivals
-        self.grant: Grant | None = None
+        self.grant: GrantedLease | None = None
         self._subject = subject
         self._reader = PacketReader(None, verify=False)
         self._writer = None if key is None else PacketWriter(key, os.urandom, now_us)
@@ -101,12 +101,12 @@ class Subscriber:
 
 
 class DatagramReceiver:
-    def __init__(self, orders: Orders, work: Work, place: Place, subscribers: int) -> None:
+    def __init__(self, orders: Orders, work: Workload, place: PeerPlace, subscribers: int) -> None:
         marker = Marker(work.run)
         self._peer = place.address
         self._sessions = work.sessions
         self._subscribers = [
-            Subscriber(
+            DatagramSubscriber(
                 bound_socket(place.address) if place.is_bare else datagram_socket(place.address),
                 None if place.is_bare else place.keys[number % len(place.keys)],
                 work.subject,
@@ -144,7 +144,7 @@ class DatagramReceiver:
                 if (greeted := self._by_descriptor.get(descriptor)) is not None:
                     self._take_grants(greeted)
 
-    def _take_grants(self, one: Subscriber) -> None:
+    def _take_grants(self, one: DatagramSubscriber) -> None:
         for packet in _packets(one.socket):
             one.take_grant(packet, self._peer)
 
@@ -159,7 +159,7 @@ class DatagramReceiver:
                     self._ordered = True
             self._keep_leases()
 
-    def _drain(self, one: Subscriber) -> None:
+    def _drain(self, one: DatagramSubscriber) -> None:
         take, receive = one.arrivals.take, one.socket.recv
         try:
             for _ in range(DATAGRAMS_PER_WAKE_UP):

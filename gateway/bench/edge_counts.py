@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gateway.errors import SetupError
-from gateway.live.exposition import read_samples
-from gateway.live.parts import Part
+from gateway.core.errors import SetupError
+from gateway.inspect.live.exposition import read_samples
+from gateway.inspect.live.mesh_parts import MeshPart
 
 COUNTED = {
     "meshgate_received_frames_total": "received",
@@ -17,7 +17,7 @@ COUNTED = {
 _DETAILS = ("reason", "outcome")
 
 
-def read(edge: Part | None) -> dict[str, float]:
+def read(edge: MeshPart | None) -> dict[str, float]:
     """Returns the counters by name, over all listeners; empty if no edge answers."""
     if edge is None:
         return {}

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gateway.embedded.record import start_time
+from gateway.local.mesh_record import start_time
 
 PROC = Path("/proc")
 SAMPLE_SECONDS = 0.5
@@ -38,7 +38,7 @@ class Process:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class ProcessSample:
     """One sample, by part. `at` is in nanoseconds of the monotonic clock."""
 
     at: int
@@ -128,7 +128,7 @@ class Watch:
     """
 
     roots: Mapping[str, int]
-    samples: list[Sample] = field(default_factory=list)
+    samples: list[ProcessSample] = field(default_factory=list)
     _ended: dict[str, float] = field(default_factory=dict)
     _seen: dict[int, tuple[str, float]] = field(default_factory=dict)
     _stop: threading.Event = field(default_factory=threading.Event)
@@ -164,7 +164,7 @@ class Watch:
             self._seen[pid] = part, process.cpu_seconds
             cpu[part] = cpu.get(part, 0.0) + process.cpu_seconds
             resident[part] = resident.get(part, 0) + process.resident_bytes
-        self.samples.append(Sample(at, cpu, resident))
+        self.samples.append(ProcessSample(at, cpu, resident))
 
     def usage(self, begin: int, end: int) -> dict[str, Usage]:
         """Returns the usage between two times, by part. Between two samples processor time counts as evenly spent."""

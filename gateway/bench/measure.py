@@ -9,18 +9,18 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from gateway.bench import edge_counts
-from gateway.bench.accounting import Account, account
-from gateway.bench.children import BenchError, Child, Children
+from gateway.bench.accounting import RunAccount, account
 from gateway.bench.datagram_generator import generate_datagrams
 from gateway.bench.datagram_receiver import receive_datagrams
 from gateway.bench.machine import Usage, Watch
-from gateway.bench.messages import Collected, Expect, Go, Place, Probe, Probed, Ready, Sent
+from gateway.bench.messages import Collected, Expect, Go, PeerPlace, Probed, Ready, SendProbe, SendReport
 from gateway.bench.requester import generate_requests
 from gateway.bench.schedule import SECOND_NS, Schedule
 from gateway.bench.stream_generator import generate_events
 from gateway.bench.stream_receiver import receive_events, serve_requests
-from gateway.bench.work import Work
-from gateway.live.parts import Part
+from gateway.bench.worker_processes import BenchError, Child, Children
+from gateway.bench.workload import Workload
+from gateway.inspect.live.mesh_parts import MeshPart
 from gateway.protocols import protocols
 
 READY_SECONDS = 300.0
@@ -45,11 +45,11 @@ class Setup:
     `wait_seconds`: how long after the last frame was sent those that have not come are waited for.
     """
 
-    origin: Place
-    target: Place
+    origin: PeerPlace
+    target: PeerPlace
     receivers: int = 1
     roots: Mapping[str, int] = field(default_factory=dict)
-    edge: Part | None = None
+    edge: MeshPart | None = None
     wait_seconds: float = WAIT_SECONDS
 
 
@@ -60,18 +60,18 @@ class Measured:
     `began` is when the first measured frame was due.
     """
 
-    work: Work
+    work: Workload
     schedule: Schedule
     began: int
-    sent: Sent
+    sent: SendReport
     collected: tuple[Collected, ...]
-    account: Account
+    account: RunAccount
     usage: Mapping[str, Usage]
     edge: Mapping[str, int]
     load_average: float
 
 
-def measure(work: Work, setup: Setup, say: Say) -> Measured:
+def measure(work: Workload, setup: Setup, say: Say) -> Measured:
     """Raises BenchError, WorkError."""
     work.check()
     load_average = os.getloadavg()[0]
@@ -79,12 +79,12 @@ def measure(work: Work, setup: Setup, say: Say) -> Measured:
         say("preparing")
         children.each(Ready, READY_SECONDS, f"not ready within {READY_SECONDS:g} s", children.all)
         say("probing")
-        children.generator.tell(Probe())
+        children.generator.tell(SendProbe())
         _wait_probed(work, setup, children)
         return _run(work, setup, children, say, load_average)
 
 
-def _wait_probed(work: Work, setup: Setup, children: Children) -> None:
+def _wait_probed(work: Workload, setup: Setup, children: Children) -> None:
     probing: Sequence[Child] = (children.generator,) if work.request else children.receivers
     lost = (
         f"{work.title()}: within {PROBE_SECONDS:g} s nothing came through from one or more of {work.sessions} sessions"
@@ -93,7 +93,7 @@ def _wait_probed(work: Work, setup: Setup, children: Children) -> None:
     children.each(Probed, PROBE_SECONDS, lost + hint, probing)
 
 
-def _run(work: Work, setup: Setup, children: Children, say: Say, load_average: float) -> Measured:
+def _run(work: Workload, setup: Setup, children: Children, say: Say, load_average: float) -> Measured:
     edge_before = edge_counts.read(setup.edge)
     schedule = Schedule(time.monotonic_ns() + LEAD_NS, work.rate, work.total)
     watch = Watch(setup.roots)
@@ -121,13 +121,13 @@ def _run(work: Work, setup: Setup, children: Children, say: Say, load_average: f
     )
 
 
-def _wait_sent(work: Work, setup: Setup, children: Children) -> Sent:
+def _wait_sent(work: Workload, setup: Setup, children: Children) -> SendReport:
     seconds = work.total / work.rate + LEAD_NS / SECOND_NS + LATE_SECONDS + setup.wait_seconds
     behind = f"the generator fell more than {LATE_SECONDS:g} s behind {work.rate:g}/s: choose a lower --rate"
-    return children.each(Sent, seconds, behind, (children.generator,))[0]
+    return children.each(SendReport, seconds, behind, (children.generator,))[0]
 
 
-def _children(work: Work, setup: Setup) -> Children:
+def _children(work: Workload, setup: Setup) -> Children:
     """The receivers first: they have longer to go until they are ready."""
     receivers: list[Child] = []
     try:
@@ -140,20 +140,20 @@ def _children(work: Work, setup: Setup) -> Children:
         raise
 
 
-def _generator(work: Work, setup: Setup) -> Child:
+def _generator(work: Workload, setup: Setup) -> Child:
     if work.request:
         return Child("generator", generate_requests, work, setup.origin, setup.wait_seconds)
     is_datagram = protocols()[work.origin].session is None
     return Child("generator", generate_datagrams if is_datagram else generate_events, work, setup.origin)
 
 
-def _receiver(work: Work, setup: Setup, number: int, share: range) -> Child:
+def _receiver(work: Workload, setup: Setup, number: int, share: range) -> Child:
     place = setup.target
     if work.request:
         return Child(f"server {number}", serve_requests, work, place, len(share))
     if protocols()[work.target].session is None:
         keys = tuple(place.keys[share.start : share.stop])
-        place = Place(place.protocol, place.address, keys, place.tls, place.is_bare)
+        place = PeerPlace(place.protocol, place.address, keys, place.tls, place.is_bare)
         return Child(f"receiver {number}", receive_datagrams, work, place, len(share))
     return Child(f"receiver {number}", receive_events, work, place, len(share))
 

@@ -20,14 +20,14 @@ from gateway.client import PacketKey
 
 
 @dataclass(frozen=True, slots=True)
-class TlsFiles:
+class BenchTlsFiles:
     ca: str | None = None
     cert: str | None = None
     key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PeerPlace:
     """The place where one side of the load connects. `keys` are emm's, in turn for the sessions there.
 
     `is_bare`: no mesh is there to subscribe at; what is to be received comes to this address by itself.
@@ -36,7 +36,7 @@ class Place:
     protocol: str
     address: str
     keys: tuple[PacketKey, ...] = ()
-    tls: TlsFiles = field(default_factory=TlsFiles)
+    tls: BenchTlsFiles = field(default_factory=BenchTlsFiles)
     is_bare: bool = False
 
 
@@ -46,7 +46,7 @@ class Ready:
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class SendProbe:
     """Send probes, again and again, until there is another order."""
 
 
@@ -71,7 +71,7 @@ class Expect:
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SendReport:
     """Reports what a generator has sent.
 
     `ended` is when the last frame had been handed over. `late` is nanoseconds behind schedule, one for each wake-up, as
@@ -105,5 +105,5 @@ class Failed:
     why: str
 
 
-Order = Probe | Go | Expect
-Report = Ready | Probed | Sent | Collected | Failed
+Order = SendProbe | Go | Expect
+Report = Ready | Probed | SendReport | Collected | Failed

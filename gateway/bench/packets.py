@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from gateway.auth.verification import hmac_sha256, sign_ed25519
 from gateway.bench.marker import INDEX_DIGITS, MIN_BODY_BYTES, PROBE, Marker
-from gateway.bench.work import WorkError
+from gateway.bench.workload import WorkError
+from gateway.core.wire import U32, U64
 from gateway.protocols.emm import codec
 from gateway.protocols.emm.frames import MAX_FIELD_BYTES, SEALED_HEADER_BYTES, VALUE_BYTES, Field, FieldType
 from gateway.protocols.emm.signing import Signer
-from gateway.wire import U32, U64
 
 _ID_START, _ID_END = 1, 5
 _FIELD_HEAD_BYTES = 2

@@ -7,32 +7,32 @@ from collections import Counter
 from collections.abc import Sequence
 
 from gateway.bench.arrivals import Arrivals
-from gateway.bench.child import Orders, Stopwatch
 from gateway.bench.marker import Marker, probe_of
-from gateway.bench.messages import Go, Place, Probe, Probed, Ready, Sent
-from gateway.bench.pace import PROBE_SECONDS, due_now, now_ns, pause
+from gateway.bench.messages import Go, PeerPlace, Probed, Ready, SendProbe, SendReport
+from gateway.bench.pacing import PROBE_SECONDS, due_now, now_ns, pause
 from gateway.bench.schedule import Schedule
 from gateway.bench.stream_clients import BenchClient, close_all, open_clients, run_loop
-from gateway.bench.work import Work
+from gateway.bench.worker_process import Orders, Stopwatch
+from gateway.bench.workload import Workload
 from gateway.client import EndedError, NoAnswerError, StreamClient
-from gateway.content import JSON
-from gateway.event import Kind
+from gateway.core.content import JSON
+from gateway.core.event import Kind
 
 ANSWERED = "answered"
 NO_ANSWER = "no_answer"
 """Given up here; the mesh's own `timeout` is an answer."""
 
 
-def generate_requests(orders: Orders, work: Work, place: Place, answer_seconds: float) -> None:
+def generate_requests(orders: Orders, work: Workload, place: PeerPlace, answer_seconds: float) -> None:
     """Sends requests, and waits `answer_seconds` for each answer."""
     run_loop(_generate(orders, work, place, answer_seconds), work.sessions)
 
 
-async def _generate(orders: Orders, work: Work, place: Place, answer_seconds: float) -> None:
+async def _generate(orders: Orders, work: Workload, place: PeerPlace, answer_seconds: float) -> None:
     clients = await open_clients(BenchClient, place, work.sessions)
     requester = Requester(work, clients, answer_seconds)
     orders.say(Ready())
-    await orders.wait_async(Probe)
+    await orders.wait_async(SendProbe)
     go = asyncio.create_task(orders.wait_async(Go))
     await requester.probe(go)
     orders.say(Probed())
@@ -41,7 +41,7 @@ async def _generate(orders: Orders, work: Work, place: Place, answer_seconds: fl
 
 
 class Requester:
-    def __init__(self, work: Work, clients: Sequence[StreamClient], answer_seconds: float) -> None:
+    def __init__(self, work: Workload, clients: Sequence[StreamClient], answer_seconds: float) -> None:
         self._work = work
         self._clients = clients
         self._seconds = answer_seconds
@@ -61,7 +61,7 @@ class Requester:
             if len(self._arrivals.probed) < self._work.sessions:
                 await asyncio.wait((go,), timeout=PROBE_SECONDS)
 
-    async def ask_all(self, schedule: Schedule) -> Sent:
+    async def ask_all(self, schedule: Schedule) -> SendReport:
         self._outcomes.clear()
         watch, sent = Stopwatch(), 0
         while sent < schedule.total:
@@ -77,7 +77,7 @@ class Requester:
             await asyncio.sleep(0)
         ended = now_ns()
         await asyncio.gather(*self._open)
-        return Sent(sent, ended, watch.late, watch.cpu_seconds, self._outcomes, self._arrivals.noted())
+        return SendReport(sent, ended, watch.late, watch.cpu_seconds, self._outcomes, self._arrivals.noted())
 
     def _begin(self, index: int) -> None:
         task = asyncio.create_task(self._ask(index % len(self._clients), index))

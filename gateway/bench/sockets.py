@@ -5,9 +5,9 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable
 
-from gateway.address import Address, parse_address
 from gateway.client import UnreachableError
 from gateway.client.driver import why
+from gateway.core.address import Address, parse_address
 
 RECEIVE_BUFFER_BYTES = 4 * 1024 * 1024
 """6,500 datagrams of 200 bytes: what comes while the two cores are somebody else's for a few tens of milliseconds."""

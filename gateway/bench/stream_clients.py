@@ -14,15 +14,15 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
-from gateway.address import Address, parse_address
 from gateway.bench.arrivals import Arrivals
-from gateway.bench.messages import Place, TlsFiles
-from gateway.client import Answer, Asked, StreamClient, UnreachableError
-from gateway.client.carriers import tls_context
+from gateway.bench.messages import BenchTlsFiles, PeerPlace
+from gateway.client import Answer, IncomingRequest, StreamClient, UnreachableError
+from gateway.client.carriers.stream import tls_context
 from gateway.client.connecting import CONNECT_SECONDS, FRAME_BYTES, SERVE_SECONDS, client_options
 from gateway.client.stream import OnEvent
-from gateway.content import JSON
-from gateway.event import Event
+from gateway.core.address import Address, parse_address
+from gateway.core.content import JSON
+from gateway.core.event import Event
 from gateway.protocols import protocols
 from gateway.protocols.actions import Action, Delivered, Delivery, FramesReceived
 from gateway.protocols.session_settings import SessionSettings
@@ -43,7 +43,7 @@ class BenchClient(StreamClient):
     takes_frames = False
 
 
-class Publisher(BenchClient):
+class StreamPublisher(BenchClient):
     """Publishes deliveries that are made beforehand, and put when they are due."""
 
     def __init__(self, *given: Any) -> None:
@@ -66,7 +66,7 @@ class Publisher(BenchClient):
         super()._delivered(delivered)
 
 
-class Subscriber(BenchClient):
+class StreamSubscriber(BenchClient):
     """Subscribes over a session. Once `takes_frames` is set, it searches what comes as it is, and makes no events."""
 
     def _act(self, action: Action) -> None:
@@ -78,7 +78,7 @@ class Subscriber(BenchClient):
             super()._act(action)
 
 
-async def open_clients(kind: type[ClientT], place: Place, count: int) -> list[ClientT]:
+async def open_clients(kind: type[ClientT], place: PeerPlace, count: int) -> list[ClientT]:
     """Raises UnreachableError."""
     room = asyncio.Semaphore(OPENING)
 
@@ -89,7 +89,7 @@ async def open_clients(kind: type[ClientT], place: Place, count: int) -> list[Cl
     return await asyncio.gather(*(one() for _ in range(count)))
 
 
-async def open_client(kind: type[ClientT], place: Place, on_event: OnEvent | None = None) -> ClientT:
+async def open_client(kind: type[ClientT], place: PeerPlace, on_event: OnEvent | None = None) -> ClientT:
     """Raises UnreachableError."""
     spec, address = protocols()[place.protocol], parse_address(place.address)
     settings = SessionSettings(
@@ -109,11 +109,11 @@ async def open_client(kind: type[ClientT], place: Place, on_event: OnEvent | Non
     return client
 
 
-def _context(address: Address, files: TlsFiles) -> ssl.SSLContext | None:
+def _context(address: Address, files: BenchTlsFiles) -> ssl.SSLContext | None:
     return tls_context(files.ca, files.cert, files.key) if address.has_tls else None
 
 
-async def open_subscribers(place: Place, subject: str, arrivals: Sequence[Arrivals]) -> list[Subscriber]:
+async def open_subscribers(place: PeerPlace, subject: str, arrivals: Sequence[Arrivals]) -> list[StreamSubscriber]:
     """Returns subscribers whose subscriptions the mesh has acknowledged.
 
     Raises UnreachableError, RefusedError, NoAnswerError.
@@ -121,9 +121,9 @@ async def open_subscribers(place: Place, subject: str, arrivals: Sequence[Arriva
     room = asyncio.Semaphore(OPENING)
     by_event = protocols()[place.protocol].calls_may_be_events
 
-    async def one(noting: Arrivals) -> Subscriber:
+    async def one(noting: Arrivals) -> StreamSubscriber:
         async with room:
-            client = await open_client(Subscriber, place, _noting(noting))
+            client = await open_client(StreamSubscriber, place, _noting(noting))
             client.arrivals = noting
             await client.subscribe(subject)
             # A call that may be an event has to be understood, for its session is told that no answer is owed.
@@ -140,7 +140,7 @@ def _noting(arrivals: Arrivals) -> Callable[[Event], None]:
     return take
 
 
-async def echo(asked: Asked) -> Answer:
+async def echo(asked: IncomingRequest) -> Answer:
     """The server's side of a measured request."""
     return Answer(body=asked.body, content_type=asked.content_type)
 

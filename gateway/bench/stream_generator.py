@@ -6,14 +6,14 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 
-from gateway.bench.child import Orders, Stopwatch, settle_memory
+from gateway.bench.capacity import check_memory
 from gateway.bench.marker import Marker, probe_of
-from gateway.bench.messages import Go, Place, Probe, Ready, Sent
-from gateway.bench.pace import PROBE_SECONDS, due_now, now_ns, pause
-from gateway.bench.room import check_memory
+from gateway.bench.messages import Go, PeerPlace, Ready, SendProbe, SendReport
+from gateway.bench.pacing import PROBE_SECONDS, due_now, now_ns, pause
 from gateway.bench.schedule import Schedule
-from gateway.bench.stream_clients import Publisher, close_all, open_clients, run_loop
-from gateway.bench.work import Work
+from gateway.bench.stream_clients import StreamPublisher, close_all, open_clients, run_loop
+from gateway.bench.worker_process import Orders, Stopwatch, settle_memory
+from gateway.bench.workload import Workload
 from gateway.protocols.actions import Delivery
 
 CONFIRM_SECONDS = 5.0
@@ -21,17 +21,17 @@ CONFIRM_SECONDS = 5.0
 LOOK_SECONDS = 0.02
 
 
-def generate_events(orders: Orders, work: Work, place: Place) -> None:
+def generate_events(orders: Orders, work: Workload, place: PeerPlace) -> None:
     run_loop(_generate(orders, work, place), work.sessions)
 
 
-async def _generate(orders: Orders, work: Work, place: Place) -> None:
-    clients = await open_clients(Publisher, place, work.sessions)
+async def _generate(orders: Orders, work: Workload, place: PeerPlace) -> None:
+    clients = await open_clients(StreamPublisher, place, work.sessions)
     generator = StreamGenerator(work, clients)
     generator.prepare()
     settle_memory()
     orders.say(Ready())
-    await orders.wait_async(Probe)
+    await orders.wait_async(SendProbe)
     go = asyncio.create_task(orders.wait_async(Go))
     attempt = 0
     while not go.done():
@@ -43,7 +43,7 @@ async def _generate(orders: Orders, work: Work, place: Place) -> None:
 
 
 class StreamGenerator:
-    def __init__(self, work: Work, clients: Sequence[Publisher]) -> None:
+    def __init__(self, work: Workload, clients: Sequence[StreamPublisher]) -> None:
         self._work = work
         self._clients = clients
         self._marker = Marker(work.run)
@@ -61,7 +61,7 @@ class StreamGenerator:
         for session, client in enumerate(self._clients):
             client.put(self._frame(probe_of(session, attempt, self._work.sessions), session))
 
-    async def send_all(self, schedule: Schedule) -> Sent:
+    async def send_all(self, schedule: Schedule) -> SendReport:
         """A session whose peer takes no more holds the others back too: what is sent late counts from when it was due,
         and nothing piles up here that the mesh has not taken."""
         watch, sent, total = Stopwatch(), 0, schedule.total
@@ -80,7 +80,7 @@ class StreamGenerator:
             for client in self._clients:
                 await client.writable()
         ended = now_ns()
-        return Sent(sent, ended, watch.late, watch.cpu_seconds, await self._outcomes(sent))
+        return SendReport(sent, ended, watch.late, watch.cpu_seconds, await self._outcomes(sent))
 
     async def _outcomes(self, sent: int) -> Counter[str]:
         """Probes that are confirmed late are among them, so there may be more than there were frames."""

@@ -6,19 +6,19 @@ import asyncio
 from collections.abc import Callable
 
 from gateway.bench.arrivals import Arrivals
-from gateway.bench.child import Orders, Stopwatch, settle_memory
 from gateway.bench.marker import Marker
-from gateway.bench.messages import Collected, Expect, Go, Place, Probed, Ready
-from gateway.bench.quiet import LOOK_SECONDS, Quiet
+from gateway.bench.messages import Collected, Expect, Go, PeerPlace, Probed, Ready
+from gateway.bench.quiescence import LOOK_SECONDS, Quiescence
 from gateway.bench.stream_clients import BenchClient, close_all, echo, open_clients, open_subscribers, run_loop
-from gateway.bench.work import Work
+from gateway.bench.worker_process import Orders, Stopwatch, settle_memory
+from gateway.bench.workload import Workload
 
 
-def receive_events(orders: Orders, work: Work, place: Place, subscribers: int) -> None:
+def receive_events(orders: Orders, work: Workload, place: PeerPlace, subscribers: int) -> None:
     run_loop(_receive(orders, work, place, subscribers), subscribers)
 
 
-async def _receive(orders: Orders, work: Work, place: Place, subscribers: int) -> None:
+async def _receive(orders: Orders, work: Workload, place: PeerPlace, subscribers: int) -> None:
     marker = Marker(work.run)
     arrivals = [Arrivals(marker, work.sessions) for _ in range(subscribers)]
     clients = await open_subscribers(place, work.subject, arrivals)
@@ -30,7 +30,7 @@ async def _receive(orders: Orders, work: Work, place: Place, subscribers: int) -
     settle_memory()
     watch = Stopwatch()
     expect = await orders.wait_async(Expect)
-    await _until(Quiet(arrivals, expect).is_over)
+    await _until(Quiescence(arrivals, expect).is_over)
     orders.say(Collected(tuple(one.noted() for one in arrivals), watch.cpu_seconds))
     await close_all(clients)
 
@@ -40,11 +40,11 @@ async def _until(is_over: Callable[[], bool]) -> None:
         await asyncio.sleep(LOOK_SECONDS)
 
 
-def serve_requests(orders: Orders, work: Work, place: Place, servers: int) -> None:
+def serve_requests(orders: Orders, work: Workload, place: PeerPlace, servers: int) -> None:
     run_loop(_serve(orders, work, place, servers), servers)
 
 
-async def _serve(orders: Orders, work: Work, place: Place, servers: int) -> None:
+async def _serve(orders: Orders, work: Workload, place: PeerPlace, servers: int) -> None:
     """Answers requests. The requester measures, so there is nothing to note here."""
     clients = await open_clients(BenchClient, place, servers)
     await asyncio.gather(*(client.serve(work.subject, echo) for client in clients))

@@ -14,7 +14,7 @@ from gateway.checkup.machine import check_machine
 from gateway.checkup.parts import check_parts
 from gateway.checkup.trust import check_trust
 from gateway.config import Config
-from gateway.live.parts import Part
+from gateway.inspect.live.mesh_parts import MeshPart
 
 GROUPS = ("configuration", "machine", "kafka", "trust", "access", "parts")
 
@@ -29,7 +29,7 @@ class Checkup:
     """
 
     config: Config
-    parts: list[Part]
+    parts: list[MeshPart]
     is_running: bool
 
     def run(self, groups: Collection[str] = GROUPS) -> Iterator[Finding]:
@@ -48,7 +48,7 @@ class Checkup:
 
     def _configuration(self) -> Iterator[Finding]:
         faults = file_faults(self.config)
-        advice = [] if faults else [*self.config.advice(), *file_advice(self.config)]
+        advice = [] if faults else [*self.config.warnings(), *file_advice(self.config)]
         for fault in faults:
             yield Finding("configuration", Level.FAIL, str(fault), "meshgate validate")
         for fault in advice:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gateway.address import HostPort, is_loopback
 from gateway.checkup.findings import Finding, Level
 from gateway.config import Config
 from gateway.config.exposure import exposure, openings
+from gateway.core.address import HostPort, is_loopback
 
 
 def check_access(config: Config) -> Iterator[Finding]:

@@ -12,9 +12,9 @@ from kafka.errors import KafkaError
 
 from gateway.checkup.findings import Finding, Level
 from gateway.config import Config
-from gateway.errors import SetupError
-from gateway.topics.ensure import ANSWER_SECONDS, TopicState, connect_admin, differing_settings, topic_states
-from gateway.topics.quiet_kafka import quiet_clients
+from gateway.core.errors import SetupError
+from gateway.kafka.client_logs import quiet_clients
+from gateway.kafka.topics import ANSWER_SECONDS, TopicState, connect_admin, differing_settings, topic_states
 
 CLOCK_WARN_SECONDS, CLOCK_FAIL_SECONDS = 1.0, 60.0
 """Retention counts in the broker's time, freshness in the edge's; a minute apart, neither means what it says."""

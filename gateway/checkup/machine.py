@@ -10,14 +10,14 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
-from gateway.address import HostPort
 from gateway.checkup.findings import Finding, Level, graded
 from gateway.config import Config
+from gateway.core.address import HostPort
+from gateway.core.errors import SetupError
 from gateway.edge.carriers.listeners import BACKLOG
 from gateway.edge.datagrams.open_socket import RECEIVE_BUFFER_BYTES, granted_buffer_bytes
-from gateway.embedded.broker import MIN_FREE_BYTES
-from gateway.embedded.java import find_java
-from gateway.errors import SetupError
+from gateway.local.broker import MIN_FREE_BYTES
+from gateway.local.java import find_java
 
 MIB, GIB = 2**20, 2**30
 START_BYTES, COMFORTABLE_BYTES = 1 * GIB, 2 * GIB

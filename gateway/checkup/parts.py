@@ -10,22 +10,22 @@ from gateway import __version__
 from gateway.auth import trust_file
 from gateway.checkup.findings import Finding, Level
 from gateway.config import Config
-from gateway.embedded.probe import SUBJECT, probed_listener, send_probe
-from gateway.errors import SetupError
-from gateway.live.parts import Part
-from gateway.yaml_files.faults import ConfigError
+from gateway.core.errors import SetupError
+from gateway.core.yaml_files.faults import ConfigError
+from gateway.inspect.live.mesh_parts import MeshPart
+from gateway.local.first_event import SUBJECT, probed_listener, send_probe
 
 PROBE_SECONDS = 10.0
 """A probe that takes longer is lost, as far as whoever waits for it is concerned."""
 SLOW_SECONDS = 1.0
 
 
-def check_parts(parts: list[Part]) -> Iterator[Finding]:
+def check_parts(parts: list[MeshPart]) -> Iterator[Finding]:
     for part in parts:
         yield _part(part)
 
 
-def _part(part: Part) -> Finding:
+def _part(part: MeshPart) -> Finding:
     check = f"parts {part.name.removeprefix('the ')} {part.address}"
     try:
         readiness, version = part.readiness(), part.json("/version")["version"]

@@ -14,7 +14,7 @@ from gateway.auth.key_admin import ListedKey, list_keys
 from gateway.checkup.findings import Finding, Level, graded
 from gateway.config import Config
 from gateway.config.needed_files import named_files
-from gateway.yaml_files.faults import ConfigError
+from gateway.core.yaml_files.faults import ConfigError
 
 WARN_DAYS, FAIL_DAYS = 30.0, 3.0
 """A month is time to renew a certificate in working hours; three days are not a weekend."""

@@ -14,26 +14,26 @@ import click
 
 from gateway.auth import trust_file
 from gateway.auth.keyring import trusting
-from gateway.bench.alone import flat_out, measure_alone
-from gateway.bench.children import BenchError
+from gateway.bench.capacity import check_memory, check_sockets
 from gateway.bench.compare import compared, read
-from gateway.bench.keys import AUTO, bench_keys, for_signing, sample_key, unsigned_keys
 from gateway.bench.machine import roots_of
 from gateway.bench.marker import RUN_DIGITS, Marker
 from gateway.bench.measure import PROBE_SECONDS, READY_SECONDS, WAIT_SECONDS, Setup, measure
-from gateway.bench.messages import Place, TlsFiles
+from gateway.bench.messages import BenchTlsFiles, PeerPlace
 from gateway.bench.packets import PacketTemplate
 from gateway.bench.plot import svg
 from gateway.bench.report import Document, document, text
-from gateway.bench.room import check_memory, check_sockets
-from gateway.bench.work import Sign, Work, WorkError
+from gateway.bench.self_benchmark import flat_out, measure_alone
+from gateway.bench.signing_keys import AUTO, bench_keys, for_signing, sample_key, unsigned_keys
+from gateway.bench.worker_processes import BenchError
+from gateway.bench.workload import Sign, WorkError, Workload
 from gateway.cli.console import Output, UnavailableError, note, show
 from gateway.cli.numbers import Number, Seconds, Whole
 from gateway.cli.options import common_options
-from gateway.cli.peer_options import SECONDS, Peer
+from gateway.cli.peer_options import SECONDS, PeerOptions
 from gateway.client import KeyNotFoundError, PacketKey, find_key
 from gateway.config import Config
-from gateway.live.parts import edge_parts
+from gateway.inspect.live.mesh_parts import edge_parts
 from gateway.protocols import protocols
 
 _protocol = click.Choice(sorted(protocols()))
@@ -84,8 +84,8 @@ def command(
     the mesh of the configuration, whose processes are watched for what they cost.
     """
     run = secrets.token_hex(RUN_DIGITS // 2)
-    work = Work(run=run, sign=Sign(sign), **asked)  # type: ignore[arg-type]
-    ends = Ends(config_file, from_address, to_address, tls_ca, tls_cert, tls_key)
+    work = Workload(run=run, sign=Sign(sign), **asked)  # type: ignore[arg-type]
+    ends = BenchEnds(config_file, from_address, to_address, tls_ca, tls_cert, tls_key)
     try:
         work.check()
         check_sockets(work.sessions + work.fan_out)
@@ -111,14 +111,14 @@ def command(
     show(found, output, text(found))
 
 
-def _alone(work: Work, wait_seconds: float) -> Document:
+def _alone(work: Workload, wait_seconds: float) -> Document:
     if (work.origin, work.target, work.fan_out) != ("emm", "emm", 1):
         raise WorkError("--self: from emm to one subscriber of emm")
     return {**document(measure_alone(work, wait_seconds, note)), "flat_out": flat_out(work, note)}
 
 
 @dataclass(frozen=True)
-class Ends:
+class BenchEnds:
     """The two ends of a run: where the load goes in and where it comes out."""
 
     config_file: str | None
@@ -143,7 +143,7 @@ class Ends:
             edge_parts(config)[0].text("/healthz/live")
 
     def setup(
-        self, work: Work, ours: list[PacketKey], theirs: list[PacketKey], receivers: int, wait_seconds: float
+        self, work: Workload, ours: list[PacketKey], theirs: list[PacketKey], receivers: int, wait_seconds: float
     ) -> Setup:
         if ours:
             _check_size(work, ours[0])
@@ -161,22 +161,22 @@ class Ends:
             edge=edge_parts(config)[0],
         )
 
-    def _place(self, protocol: str, where: str | None, keys: list[PacketKey]) -> Place:
+    def _place(self, protocol: str, where: str | None, keys: list[PacketKey]) -> PeerPlace:
         address = self._peer(protocol, where).address()
         if protocols()[protocol].session is None and address.scheme != "udp":
             raise WorkError(f"{address}: {protocol} is measured over udp:// alone")
         files = (None if path is None else str(path) for path in (self.tls_ca, self.tls_cert, self.tls_key))
-        return Place(protocol, str(address), tuple(keys), TlsFiles(*files))
+        return PeerPlace(protocol, str(address), tuple(keys), BenchTlsFiles(*files))
 
-    def _peer(self, protocol: str, where: str | None) -> Peer:
-        return Peer(
+    def _peer(self, protocol: str, where: str | None) -> PeerOptions:
+        return PeerOptions(
             config_file=self.config_file, via=protocol, to=where, key=None, tls=False, tls_ca=self.tls_ca,
             tls_cert=self.tls_cert, tls_key=self.tls_key, tls_server_name=None, protocol_options={},
         )  # fmt: skip
 
 
 @contextmanager
-def _keys(work: Work, name: str, ends: Ends) -> Iterator[tuple[list[PacketKey], list[PacketKey]]]:
+def _keys(work: Workload, name: str, ends: BenchEnds) -> Iterator[tuple[list[PacketKey], list[PacketKey]]]:
     """Yields the keys of the publishing sessions and of the subscribing ones; none if the protocol has none.
 
     The trust store is only written where the run can begin.
@@ -203,7 +203,7 @@ def _keys(work: Work, name: str, ends: Ends) -> Iterator[tuple[list[PacketKey], 
             yield unsigned or [for_signing(key, work.sign) for key in keys[:publishing]], keys[publishing:]
 
 
-def _check_size(work: Work, key: PacketKey) -> None:
+def _check_size(work: Workload, key: PacketKey) -> None:
     """Raises WorkError."""
     PacketTemplate(key.signer, work.subject, work.size, Marker(work.run), 0)
 

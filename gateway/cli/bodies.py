@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 
 import click
 
-from gateway.content import BINARY, JSON, TEXT, from_json
-from gateway.reasons import Rejected
-from gateway.subjects import configured_subject, tokens
+from gateway.core.content import BINARY, JSON, TEXT, from_json
+from gateway.core.reasons import Rejected
+from gateway.core.subjects import configured_subject, tokens
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 EXAMPLE = "kitchen"

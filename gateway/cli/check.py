@@ -10,7 +10,6 @@ from pathlib import Path
 
 import click
 
-from gateway.address import HostPort
 from gateway.checkup import GROUPS, Checkup
 from gateway.checkup.findings import Finding, Level, worst
 from gateway.checkup.parts import PROBE_SECONDS, probe_path
@@ -21,9 +20,10 @@ from gateway.cli.numbers import Seconds, Whole
 from gateway.cli.options import config_option, dir_option, logging_options, output_choice
 from gateway.cli.part_options import edges_option, router_option
 from gateway.config import Config, find_config, load
-from gateway.errors import SetupError
-from gateway.live.parts import Part, edge_parts, router_part
-from gateway.yaml_files.faults import ConfigError
+from gateway.core.address import HostPort
+from gateway.core.errors import SetupError
+from gateway.core.yaml_files.faults import ConfigError
+from gateway.inspect.live.mesh_parts import MeshPart, edge_parts, router_part
 
 
 class CheckOutput(StrEnum):
@@ -81,7 +81,7 @@ def _is_running(config: Config, config_file: str | None, state_dir: Path | None)
     return (record is not None and record.is_running) or any(map(_answers, here))
 
 
-def _answers(part: Part) -> bool:
+def _answers(part: MeshPart) -> bool:
     try:
         part.readiness()
     except (SetupError, ValueError):

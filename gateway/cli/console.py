@@ -15,8 +15,8 @@ from typing import Any
 
 import click
 
-from gateway.errors import SetupError
-from gateway.yaml_files.faults import ConfigError
+from gateway.core.errors import SetupError
+from gateway.core.yaml_files.faults import ConfigError
 
 GAP = "  "
 LOG_FORMAT = ContextVar("log_format", default="text")

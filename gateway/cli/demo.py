@@ -12,7 +12,7 @@ from gateway.cli.numbers import Number, Seconds, Whole
 from gateway.cli.options import common_options, read_config
 from gateway.client import ClientError, RefusedError
 from gateway.demo.devices import MOST_DEVICES, Device, demo_devices
-from gateway.demo.traffic import DEVICES, SUBSCRIBER, Demo, Plan, Tally, addresses_of
+from gateway.demo.traffic import DEVICES, SUBSCRIBER, Demo, DemoCounts, DemoPlan, addresses_of
 from gateway.protocols import protocols
 
 DEMO_SECONDS, LONGEST_SECONDS = 60.0, 86_400.0
@@ -60,7 +60,7 @@ def command(config_file: str | None, output: Output, seconds: float, rate: float
         raise CommandError("there is no listener that takes peers without certificates and tokens")
     made = demo_devices(config, devices) if DEVICES in addresses else []
     _note_new(made)
-    demo = Demo(Plan(addresses, tuple(made), seconds, rate))
+    demo = Demo(DemoPlan(addresses, tuple(made), seconds, rate))
     try:
         asyncio.run(_watched(demo))
     except* ClientError as failed:
@@ -92,13 +92,13 @@ def _first(failed: BaseExceptionGroup[ClientError]) -> BaseException:
     return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner
 
 
-def _summary(tally: Tally) -> str:
+def _summary(tally: DemoCounts) -> str:
     by_protocol = ", ".join(f"{protocol} {count}" for protocol, count in sorted(tally.sent.items()))
     asked = f"; {tally.answered} of {tally.answered + tally.failed} requests answered"
     return f"sent {tally.sent.total()} events ({by_protocol}), received {tally.received.total()}{asked}"
 
 
-def _document(tally: Tally, left_out: list[str]) -> dict[str, Any]:
+def _document(tally: DemoCounts, left_out: list[str]) -> dict[str, Any]:
     return {
         "sent": dict(tally.sent),
         "received": dict(tally.received),

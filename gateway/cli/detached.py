@@ -12,10 +12,10 @@ import click
 from gateway.cli.console import Exit
 from gateway.cli.logs import LogTail
 from gateway.config import Config
-from gateway.embedded import record
-from gateway.embedded.mesh import DETACHED
-from gateway.embedded.processes import program, refuse_running
-from gateway.embedded.record import MeshRecord
+from gateway.local import mesh_record
+from gateway.local.mesh import DETACHED
+from gateway.local.mesh_record import MeshRecord
+from gateway.local.processes import program, refuse_running
 
 LOOK_SECONDS = 0.1
 ERROR_MARKS = ("meshgate: ", '{"time": ')
@@ -29,7 +29,7 @@ def start_detached(config: Config, options: Sequence[str]) -> int:
     The child has a session of its own, so it outlives this terminal; its output goes to a log that `logs up` shows.
     """
     state = config.state_dir / "state"
-    record_path, log_path = state / record.FILE_NAME, state / "logs" / f"{DETACHED}.log"
+    record_path, log_path = state / mesh_record.FILE_NAME, state / "logs" / f"{DETACHED}.log"
     refuse_running(MeshRecord.read(record_path), record_path)
     log_path.parent.mkdir(parents=True, exist_ok=True)
     tail = LogTail(log_path)

@@ -10,7 +10,7 @@ from gateway.cli.console import CommandError, Output, note, show
 from gateway.cli.local_mesh import MeshFolder
 from gateway.cli.numbers import Seconds
 from gateway.cli.options import common_options, dir_option
-from gateway.embedded.processes import Processes
+from gateway.local.processes import Processes
 
 
 @click.command("down")

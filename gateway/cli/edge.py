@@ -9,9 +9,9 @@ from pathlib import Path
 
 import click
 
-from gateway.address import host_port
 from gateway.cli.console import Output, show_line
 from gateway.cli.options import common_options, dir_option, read_config
+from gateway.core.address import host_port
 from gateway.edge.server import Edge
 
 YOUNG_OBJECTS = 20_000

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from gateway.egress import Position
-from gateway.history.places import position_of
+from gateway.inspect.history.positions import position_of
+from gateway.records.egress import Position
 
 
 class EventId(click.ParamType[Position]):

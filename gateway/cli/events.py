@@ -6,8 +6,8 @@ from typing import Any
 
 from gateway.cli.bodies import body_fields, body_text
 from gateway.client import Answer
-from gateway.cloud_event import rfc3339
-from gateway.event import Event
+from gateway.core.event import Event
+from gateway.records.cloud_event import rfc3339
 
 NO_HEADERS = frozenset({"subject", "body", "body_base64"})
 """The fields that the line of an event has already."""

@@ -6,18 +6,18 @@ from dataclasses import asdict
 
 import click
 
-from gateway.address import HostPort
 from gateway.cli.console import Output, show
 from gateway.cli.graph_text import as_dot, as_mermaid
 from gateway.cli.numbers import Whole
 from gateway.cli.options import common_options, read_config
 from gateway.cli.part_options import edges_option, router_option
-from gateway.errors import SetupError
-from gateway.live.exposition import read_samples
-from gateway.live.parts import Part, edge_parts, router_part
-from gateway.live.peers import connected
-from gateway.live.standing import standing
-from gateway.live.topology import EdgeNow, topology
+from gateway.core.address import HostPort
+from gateway.core.errors import SetupError
+from gateway.inspect.live.current_interests import standing
+from gateway.inspect.live.exposition import read_samples
+from gateway.inspect.live.mesh_parts import MeshPart, edge_parts, router_part
+from gateway.inspect.live.peers import connected
+from gateway.inspect.live.topology import EdgeNow, topology
 
 MODES = {1.0: "real time", 0.0: "micro-batch"}
 
@@ -50,7 +50,7 @@ def command(
     show(asdict(graph), output, "\n".join(lines))
 
 
-def _modes(router: Part) -> dict[str, str]:
+def _modes(router: MeshPart) -> dict[str, str]:
     """Returns the modes of the lanes, by name; none if the router does not answer."""
     try:
         samples = read_samples(router.text("/metrics"))

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gateway.cli.console import printable
-from gateway.live.topology import Arrow, Graph, Node
+from gateway.inspect.live.topology import Arrow, Graph, Node
 
 
-class Look(NamedTuple):
+class GraphLook(NamedTuple):
     """The look of a kind of node: Graphviz's shape, Mermaid's brackets, a fill."""
 
     shape: str
@@ -19,12 +19,12 @@ class Look(NamedTuple):
 
 
 LOOKS = {
-    "peer": Look("box", "(", ")", "#fdf6e3"),
-    "listener": Look("box", "[", "]", "#e8f1fa"),
-    "edge": Look("box", "[[", "]]", "#cfe3f7"),
-    "topic": Look("cylinder", "[(", ")]", "#eeeeee"),
-    "lane": Look("component", "{{", "}}", "#dff3e4"),
-    "rules": Look("component", "{{", "}}", "#f3e4f7"),
+    "peer": GraphLook("box", "(", ")", "#fdf6e3"),
+    "listener": GraphLook("box", "[", "]", "#e8f1fa"),
+    "edge": GraphLook("box", "[[", "]]", "#cfe3f7"),
+    "topic": GraphLook("cylinder", "[(", ")]", "#eeeeee"),
+    "lane": GraphLook("component", "{{", "}}", "#dff3e4"),
+    "rules": GraphLook("component", "{{", "}}", "#f3e4f7"),
 }
 ESCAPES = str.maketrans({"#": "#35;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "&": "#amp;", "`": "#96;"})
 

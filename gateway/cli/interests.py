@@ -10,9 +10,9 @@ from gateway.cli.console import Output, show_table
 from gateway.cli.node_labels import node_labels
 from gateway.cli.options import common_options, config_group, read_config
 from gateway.cli.protocol_option import protocol_option
+from gateway.inspect.live.current_interests import InterestFilter, interest_row, standing
+from gateway.inspect.live.peers import is_anonymous
 from gateway.interests import Verb
-from gateway.live.peers import is_anonymous
-from gateway.live.standing import Wanted, interest_row, standing
 
 COLUMNS = ("verb", "pattern", "group", "subscriber", "protocol", "listener", "node", "label", "expires")
 
@@ -35,7 +35,7 @@ def list_(config_file: str | None, output: Output, verb: str | None, **wanted: s
     A subscriber is a session (`meshgate peers show` tells of it), or what outlives its sessions: `emm:NODE`, whose
     hello was a lease until `expires` at the latest, and `node:NODE@LISTENER`, which is owed what it misses.
     """
-    chosen = Wanted(verb=verb or "", **wanted)
+    chosen = InterestFilter(verb=verb or "", **wanted)
     config = read_config(config_file)
     labels = node_labels(config)
     rows = (interest_row(one) for one in standing(config) if chosen.passes(one))

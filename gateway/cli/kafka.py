@@ -9,8 +9,8 @@ import click
 
 from gateway.cli.console import CommandError, Output, show_line
 from gateway.cli.options import common_options, dir_option, read_config
-from gateway.embedded.broker import Broker
-from gateway.embedded.java import find_java
+from gateway.local.broker import Broker
+from gateway.local.java import find_java
 
 
 @click.command()

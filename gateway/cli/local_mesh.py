@@ -6,8 +6,8 @@ from pathlib import Path
 
 from gateway.config import find_config
 from gateway.config.default import FILE_NAME
-from gateway.embedded import record
-from gateway.embedded.record import MeshRecord
+from gateway.local import mesh_record
+from gateway.local.mesh_record import MeshRecord
 
 DEFAULT_DIR = Path("mesh")
 STATE, LOGS = "state", "logs"
@@ -33,7 +33,7 @@ class MeshFolder:
     def __init__(self, config_file: str | None, state_dir: Path | None) -> None:
         config = Path(config_file) if config_file is not None else existing_config(state_dir)
         self.folder = state_dir or (config or find_config()).parent
-        self.record_path = self.folder / STATE / record.FILE_NAME
+        self.record_path = self.folder / STATE / mesh_record.FILE_NAME
         self.logs = self.folder / STATE / LOGS
 
     def record(self) -> MeshRecord | None:

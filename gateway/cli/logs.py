@@ -32,7 +32,7 @@ def command(
     PART is one of them; without any, all are shown, each line after the name of its part. The logs stay after the mesh
     has ended. With --output json each line is a JSON document with `part` and `line`.
     """
-    logs = _chosen(MeshFolder(config_file, state_dir).logs, parts)
+    logs = _select_groups(MeshFolder(config_file, state_dir).logs, parts)
     width = max(map(len, logs)) if len(logs) != 1 else 0
     tails = {part: LogTail(path) for part, path in logs.items()}
 
@@ -50,7 +50,7 @@ def command(
         time.sleep(FOLLOW_SECONDS)
 
 
-def _chosen(folder: Path, parts: tuple[str, ...]) -> dict[str, Path]:
+def _select_groups(folder: Path, parts: tuple[str, ...]) -> dict[str, Path]:
     """Returns the logs of the parts that are named, or all there are."""
     found = {path.stem: path for path in sorted(folder.glob("*.log"))}
     if not found:

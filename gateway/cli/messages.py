@@ -15,15 +15,15 @@ from typing import Any, BinaryIO
 
 from gateway.cli.bodies import guessed_type
 from gateway.cli.console import CommandError
-from gateway.content import JSON
-from gateway.subjects import configured_subject
+from gateway.core.content import JSON
+from gateway.core.subjects import configured_subject
 
 LINE_BYTES = 4 * 1024 * 1024
 """The longest line: more than the largest frame, written in base64."""
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class OutgoingMessage:
     """An event to be published."""
 
     subject: str
@@ -31,12 +31,14 @@ class Message:
     content_type: str
 
 
-async def repeated(message: Message, count: int) -> AsyncIterator[Message]:
+async def repeated(message: OutgoingMessage, count: int) -> AsyncIterator[OutgoingMessage]:
     for _ in range(count):
         yield message
 
 
-async def messages_of_lines(stream: BinaryIO, subject: str | None, content_type: str | None) -> AsyncIterator[Message]:
+async def messages_of_lines(
+    stream: BinaryIO, subject: str | None, content_type: str | None
+) -> AsyncIterator[OutgoingMessage]:
     """Yields a message for each line that is not empty.
 
     Args:
@@ -50,7 +52,7 @@ async def messages_of_lines(stream: BinaryIO, subject: str | None, content_type:
         if not body:
             continue
         if subject is not None:
-            yield Message(subject, body, guessed_type(body) if content_type is None else content_type)
+            yield OutgoingMessage(subject, body, guessed_type(body) if content_type is None else content_type)
             continue
         try:
             yield message_of_json(body, content_type)
@@ -58,7 +60,7 @@ async def messages_of_lines(stream: BinaryIO, subject: str | None, content_type:
             raise CommandError(f"line {number}: {wrong}") from None
 
 
-def message_of_json(line: bytes, content_type: str | None = None) -> Message:
+def message_of_json(line: bytes, content_type: str | None = None) -> OutgoingMessage:
     """Returns the message in a line as `sub --json` writes it. Raises ValueError.
 
     >>> message_of_json(b'{"subject": "temp.high", "body": {"celsius": 81}}')
@@ -72,7 +74,7 @@ def message_of_json(line: bytes, content_type: str | None = None) -> Message:
         raise ValueError("expected a JSON object with subject and body")
     body, is_json = _body_of(fields)
     kind = fields.get("content_type", content_type)
-    return Message(configured_subject(fields["subject"]), body, _type_of(kind, body, is_json=is_json))
+    return OutgoingMessage(configured_subject(fields["subject"]), body, _type_of(kind, body, is_json=is_json))
 
 
 def _body_of(fields: Mapping[str, Any]) -> tuple[bytes, bool]:

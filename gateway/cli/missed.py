@@ -7,11 +7,11 @@ import time
 from collections.abc import Sequence
 
 from gateway.cli.console import note, timestamp
-from gateway.cli.peer_options import Peer
+from gateway.cli.peer_options import PeerOptions
 from gateway.config import Config
-from gateway.errors import SetupError
-from gateway.event import SECOND_US
-from gateway.live.rows import Filter, rows_of
+from gateway.core.errors import SetupError
+from gateway.core.event import SECOND_US
+from gateway.inspect.live.rows import RowFilter, rows_of
 
 COUNTED_AT_MOST = 100_000
 """More than that nobody counts for a line of text."""
@@ -20,7 +20,7 @@ COUNTED_AT_MOST = 100_000
 class Absence:
     """Notes when a session ends, and says what has passed when the next one is subscribed."""
 
-    def __init__(self, peer: Peer, patterns: Sequence[str]) -> None:
+    def __init__(self, peer: PeerOptions, patterns: Sequence[str]) -> None:
         self._patterns = patterns
         self._config = peer.config() if peer.to is None else None
         self._began: float | None = None
@@ -55,15 +55,17 @@ class Absence:
 
 def count_between(config: Config, patterns: Sequence[str], began: float, ended: float) -> int | None:
     """Returns how many events that match were accepted between two times; None where Kafka does not tell."""
-    from gateway.history.topics import History  # imported late: a subscriber that misses nothing needs no Kafka client
+    from gateway.inspect.history.topics import (
+        History,  # imported late: a subscriber that misses nothing needs no Kafka client
+    )
 
-    filters = [Filter(subject=pattern) for pattern in patterns]
+    filters = [RowFilter(subject=pattern) for pattern in patterns]
     try:
         with History(config) as history:
             spans = history.between("events", int(began * SECOND_US), int(ended * SECOND_US))
             count = 0
             for record in history.read("events", spans):
-                count += sum(any(one.passes(row) for one in filters) for row in rows_of("events", record, Filter()))
+                count += sum(any(one.passes(row) for one in filters) for row in rows_of("events", record, RowFilter()))
                 if count >= COUNTED_AT_MOST:
                     break
             return count

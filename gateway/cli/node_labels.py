@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gateway.auth.key_admin import labels_of
 from gateway.config import Config
-from gateway.yaml_files.faults import ConfigError
+from gateway.core.yaml_files.faults import ConfigError
 
 
 def node_labels(config: Config) -> dict[str, str]:

@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 import click
 from pydantic_core import PydanticCustomError
 
-from gateway.address import HostPort, parse_host_port
+from gateway.core.address import HostPort, parse_host_port
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 
 
-class Address(click.ParamType[HostPort]):
+class PartAddress(click.ParamType[HostPort]):
     name = "HOST:PORT"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> HostPort:
@@ -28,7 +28,7 @@ def edges_option(verb: Verb) -> Verb:
     return click.option(
         "--edge",
         "edges",
-        type=Address(),
+        type=PartAddress(),
         multiple=True,
         help="The management address of an edge; may be repeated.  [default: edge.management]",
     )(verb)
@@ -37,5 +37,5 @@ def edges_option(verb: Verb) -> Verb:
 def router_option(verb: Verb) -> Verb:
     """Adds `router: HostPort | None`, for `router_part`."""
     return click.option(
-        "--router", type=Address(), help="The management address of the router.  [default: router.management]"
+        "--router", type=PartAddress(), help="The management address of the router.  [default: router.management]"
     )(verb)

@@ -16,7 +16,6 @@ import click
 from click.core import ParameterSource
 from pydantic import ValidationError
 
-from gateway.address import Address, is_loopback
 from gateway.auth import trust_file
 from gateway.auth.keyring import GatewayIdentity, KeyRing, trusting
 from gateway.cli.console import CommandError, UnavailableError, note
@@ -38,17 +37,18 @@ from gateway.client import (
     open_client,
 )
 from gateway.client.address import peer_address
-from gateway.client.carriers import tls_context
+from gateway.client.carriers.stream import tls_context
 from gateway.client.connecting import CONNECT_SECONDS
 from gateway.client.driver import REFUSED
-from gateway.client.staying import stay
+from gateway.client.reconnect import stay
 from gateway.config import Config, Listener
 from gateway.config.loading import DEFAULT_PATHS
+from gateway.core.address import Address, is_loopback
+from gateway.core.reasons import Rejected
+from gateway.core.yaml_files.faults import ConfigError
+from gateway.core.yaml_files.source import read_source
 from gateway.protocols import protocols
 from gateway.protocols.spec import ProtocolSpec
-from gateway.reasons import Rejected
-from gateway.yaml_files.faults import ConfigError
-from gateway.yaml_files.source import read_source
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 ResultT = TypeVar("ResultT")
@@ -67,7 +67,7 @@ SPOKEN_SCHEMES = frozenset({"tcp", "tls", "ws", "wss", "udp", "quic"})
 
 
 @dataclass(frozen=True)
-class Peer:
+class PeerOptions:
     """The peer that the options describe. With `of_context` they come from a context, and no configuration is
     sought."""
 
@@ -252,7 +252,7 @@ def _is_strange(failed: ClientError) -> bool:
     return isinstance(cause, TimeoutError)
 
 
-PEER_NAMES = tuple(field.name for field in fields(Peer) if field.name != "of_context")
+PEER_NAMES = tuple(field.name for field in fields(PeerOptions) if field.name != "of_context")
 
 
 def peer_options(verb: Verb) -> Verb:
@@ -271,15 +271,15 @@ def peer_options(verb: Verb) -> Verb:
     return decorated
 
 
-def _peer(given: dict[str, Any], context_name: str | None) -> Peer:
+def _peer(given: dict[str, Any], context_name: str | None) -> PeerOptions:
     """Returns the peer: the command line goes before the context."""
     current = click.get_current_context()
     said = {name for name in PEER_NAMES if current.get_parameter_source(name) is ParameterSource.COMMANDLINE}
     chosen = choose_context(context_name, says_where=bool(said & {"to", "config_file"}))
     if chosen is None:
-        return Peer(**given)
+        return PeerOptions(**given)
     values = {**given, "config_file": None, **_as_given(chosen.values), **{name: given[name] for name in said}}
-    return Peer(**values, of_context=True)
+    return PeerOptions(**values, of_context=True)
 
 
 def _as_given(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -290,7 +290,7 @@ def _as_given(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def connection_options(verb: Callable[..., Any]) -> Any:
-    """The options that `Peer` is made of, and the log's."""
+    """The options that `PeerOptions` is made of, and the log's."""
     path = click.Path(exists=True, dir_okay=False, path_type=Path)
     decorated: Any = verb
     for option in reversed((
@@ -337,7 +337,7 @@ def _protocol_options(context: click.Context, option: click.Parameter, given: tu
     return chosen
 
 
-def run(talk: Coroutine[Any, Any, ResultT], peer: Peer) -> ResultT:
+def run(talk: Coroutine[Any, Any, ResultT], peer: PeerOptions) -> ResultT:
     """Runs it; whatever stands between us and the peer ends in one line that names the peer."""
     try:
         return asyncio.run(talk)

@@ -9,16 +9,16 @@ from urllib.parse import quote
 
 import click
 
-from gateway.address import HostPort
 from gateway.cli.console import CommandError, Output, cell, printable, show, show_line, show_table
 from gateway.cli.node_labels import node_labels
 from gateway.cli.options import common_options, config_group, read_config
 from gateway.cli.part_options import edges_option
 from gateway.cli.protocol_option import protocol_option
-from gateway.cloud_event import microseconds
-from gateway.event import SECOND_US
-from gateway.live.parts import Part, edge_parts
-from gateway.live.peers import Peer, away, connected, is_anonymous
+from gateway.core.address import HostPort
+from gateway.core.event import SECOND_US
+from gateway.inspect.live.mesh_parts import MeshPart, edge_parts
+from gateway.inspect.live.peers import Peer, away, connected, is_anonymous
+from gateway.records.cloud_event import microseconds
 
 COLUMNS = ("session", "protocol", "listener", "peer", "node", "label", "age", "received", "delivered", "pending")
 TOLD_AS = {"received_frames": "received", "delivered_frames": "delivered", "pending_deliveries": "pending"}
@@ -84,7 +84,7 @@ def kick(config_file: str | None, output: Output, edges: tuple[HostPort, ...], s
         show_line(said, output, f"kicked {session} ({peer['protocol']} {peer['peer']})")
 
 
-def _find(edges: list[Part], session: str) -> tuple[Part, Peer]:
+def _find(edges: list[MeshPart], session: str) -> tuple[MeshPart, Peer]:
     for edge in edges:
         for peer in connected([edge], session):
             return edge, peer

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from gateway.protocols import protocols
-from gateway.raw_log.mesh_frames import MESH
+from gateway.records.raw_log.control_frames import MESH
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 

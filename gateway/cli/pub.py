@@ -14,10 +14,10 @@ import click
 
 from gateway.cli.bodies import BodyCommand, body_options, read_body, subject_argument
 from gateway.cli.console import CommandError, Output, show
-from gateway.cli.messages import Message, Pace, messages_of_lines, repeated
+from gateway.cli.messages import OutgoingMessage, Pace, messages_of_lines, repeated
 from gateway.cli.numbers import Number, Whole
 from gateway.cli.options import output_option
-from gateway.cli.peer_options import SECONDS, Peer, peer_options, run
+from gateway.cli.peer_options import SECONDS, PeerOptions, peer_options, run
 from gateway.client import NoAnswerError, StreamClient, Wrapping
 from gateway.client.packets import ALGORITHMS
 from gateway.client.stream import SETTLE_SECONDS
@@ -58,7 +58,7 @@ UNCONFIRMED = 64
 @output_option
 @peer_options
 def command(
-    peer: Peer, subject: str, body: str | None, content_type: str | None, file: Path | None, lines: bool,
+    peer: PeerOptions, subject: str, body: str | None, content_type: str | None, file: Path | None, lines: bool,
     rate: float | None, count: int, timeout: float, urgent: bool, compress: bool, encrypt: str | None, output: Output,
 ) -> None:  # fmt: skip
     """Publish an event on SUBJECT. BODY may be `-` for standard input.
@@ -76,7 +76,7 @@ def command(
             own_subject = None if subject == EACH_ITS_OWN else subject
             messages = messages_of_lines(_input(file, files), own_subject, content_type)
         else:
-            once = Message(subject, *read_body(body, content_type, file))
+            once = OutgoingMessage(subject, *read_body(body, content_type, file))
             messages = repeated(once, count)
         paced = _paced(messages, rate)
         if peer.is_emm:
@@ -87,7 +87,7 @@ def command(
     _tell(published, None if lines else once, output, peer.via)
 
 
-def _tell(published: Published, once: Message | None, output: Output, protocol: str) -> None:
+def _tell(published: Published, once: OutgoingMessage | None, output: Output, protocol: str) -> None:
     """Says what was published: so many lines, or one event once or more often."""
     outcome = {"outcome": published.outcome}
     known = f", {_known(published.outcome, protocol)}" if published.count else ""
@@ -109,7 +109,7 @@ class Published:
         self.bytes = 0
         self.outcome = ""
 
-    def add(self, message: Message, outcome: str) -> None:
+    def add(self, message: OutgoingMessage, outcome: str) -> None:
         self.count += 1
         self.bytes += len(message.body)
         self.outcome = outcome
@@ -128,7 +128,7 @@ def _input(file: Path | None, files: ExitStack) -> BinaryIO:
     return sys.stdin.buffer if file is None else files.enter_context(file.open("rb"))
 
 
-async def _paced(messages: AsyncIterator[Message], rate: float | None) -> AsyncIterator[Message]:
+async def _paced(messages: AsyncIterator[OutgoingMessage], rate: float | None) -> AsyncIterator[OutgoingMessage]:
     pace = Pace(rate)
     async for message in messages:
         await pace.wait()
@@ -136,10 +136,10 @@ async def _paced(messages: AsyncIterator[Message], rate: float | None) -> AsyncI
 
 
 async def _publish(
-    client: StreamClient, messages: AsyncIterator[Message], seconds: float, published: Published
+    client: StreamClient, messages: AsyncIterator[OutgoingMessage], seconds: float, published: Published
 ) -> None:
     """Publishes in order; several wait for their confirmation at once."""
-    open_: deque[tuple[Message, asyncio.Task[Outcome]]] = deque()
+    open_: deque[tuple[OutgoingMessage, asyncio.Task[Outcome]]] = deque()
 
     async def end_first() -> None:
         message, task = open_.popleft()
@@ -163,7 +163,7 @@ async def _publish(
         await client.settle(min(seconds, SETTLE_SECONDS))
 
 
-async def _publish_one(client: StreamClient, message: Message, seconds: float) -> Outcome:
+async def _publish_one(client: StreamClient, message: OutgoingMessage, seconds: float) -> Outcome:
     try:
         async with asyncio.timeout(seconds):
             return await client.publish(message.subject, message.body, message.content_type)
@@ -171,7 +171,9 @@ async def _publish_one(client: StreamClient, message: Message, seconds: float) -
         raise NoAnswerError(client.peer, f"{message.subject} was not confirmed within {seconds:g} s") from None
 
 
-async def _send(peer: Peer, messages: AsyncIterator[Message], wrapping: Wrapping, published: Published) -> None:
+async def _send(
+    peer: PeerOptions, messages: AsyncIterator[OutgoingMessage], wrapping: Wrapping, published: Published
+) -> None:
     peer.note_unsigned()
     async with peer.connect_emm() as client:
         async for message in messages:

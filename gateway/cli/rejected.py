@@ -17,13 +17,13 @@ from gateway.cli.numbers import Whole
 from gateway.cli.options import common_options, config_group, read_config
 from gateway.cli.protocol_option import protocol_option
 from gateway.cli.times import from_time, microseconds, to_time
-from gateway.cloud_event import rfc3339
-from gateway.egress import Position
-from gateway.event import SECOND_US
-from gateway.history.rejections import Filter, Rejection, rejections, with_whole_frame
-from gateway.history.topics import History
-from gateway.history.way import ROUTED_SECONDS, SKEW_SECONDS
-from gateway.reasons import Reason, Stage
+from gateway.core.event import SECOND_US
+from gateway.core.reasons import Reason, Stage
+from gateway.inspect.history.frame_trace import ROUTED_SECONDS, SKEW_SECONDS
+from gateway.inspect.history.rejections import Rejection, RejectionFilter, rejections, with_whole_frame
+from gateway.inspect.history.topics import History
+from gateway.records.cloud_event import rfc3339
+from gateway.records.egress import Position
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 COLUMNS = ("at", "event_id", "reason", "stage", "protocol", "peer", "node", "bytes", "detail")
@@ -101,7 +101,7 @@ def redrive(
     from streaming_jobs.replay.redrive import redrive as send_again
 
     chosen = _filter(event_ids=(*named, *event_ids), **wanted)
-    if not everything and chosen == Filter() and start is None:
+    if not everything and chosen == RejectionFilter() and start is None:
         raise click.UsageError("which? EVENT_ID, --reason, --stage, --protocol, --node or --from say it, or --all")
     config = read_config(config_file)
     with History(config) as history:
@@ -119,14 +119,14 @@ def redrive(
 
 def _filter(
     reasons: tuple[str, ...], stages: tuple[str, ...], event_ids: tuple[Position, ...], protocol: str, node: str
-) -> Filter:
+) -> RejectionFilter:
     names = frozenset(one.event_id for one in event_ids)
-    return Filter(names, frozenset(reasons), frozenset(stages), protocol, node)
+    return RejectionFilter(names, frozenset(reasons), frozenset(stages), protocol, node)
 
 
 def _of_frame(history: History, event_id: Position) -> list[Rejection]:
     """Around the time it was logged; else, where its raw record is gone or it was refused much later, anywhere."""
-    chosen = Filter(frozenset({event_id.event_id}))
+    chosen = RejectionFilter(frozenset({event_id.event_id}))
     logged = history.record("raw", event_id.partition, event_id.offset)
     if logged is not None:
         since = logged.logged_at - SKEW_SECONDS * SECOND_US

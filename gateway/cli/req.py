@@ -10,10 +10,10 @@ from gateway.cli.bodies import BodyCommand, body_options, body_text, read_body, 
 from gateway.cli.console import CommandError, Exit, Output, printable, show
 from gateway.cli.events import answer_fields
 from gateway.cli.options import output_option
-from gateway.cli.peer_options import SECONDS, Peer, peer_options, run
+from gateway.cli.peer_options import SECONDS, PeerOptions, peer_options, run
 from gateway.client import Answer, StreamClient
 from gateway.client.stream import REQUEST_SECONDS
-from gateway.event import Event
+from gateway.core.event import Event
 
 NO_REASON = "the server gave no reason"
 """An hsp server may refuse with ERROR_UNDEF, which says nothing at all."""
@@ -28,7 +28,7 @@ NO_REASON = "the server gave no reason"
 @output_option
 @peer_options
 def command(
-    peer: Peer, subject: str, body: str | None, content_type: str | None, timeout: float, progress: bool,
+    peer: PeerOptions, subject: str, body: str | None, content_type: str | None, timeout: float, progress: bool,
     output: Output,
 ) -> int:  # fmt: skip
     """Ask on SUBJECT and print the answer. BODY may be `-` for standard input. Ctrl-C cancels the request.

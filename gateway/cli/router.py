@@ -12,7 +12,7 @@ import click
 from gateway.cli.console import Output, show_line
 from gateway.cli.options import common_options, dir_option, read_config
 from gateway.cli.signals import stop_on_signals
-from streaming_jobs.router.job import Router
+from streaming_jobs.router_job.job import Router
 
 
 @click.command()

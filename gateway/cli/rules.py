@@ -27,7 +27,7 @@ from gateway.config import ConfigError
 
 if TYPE_CHECKING:
     from gateway.config.settings import RuleSettings
-    from gateway.raw_log.mesh_frames import RuleEvent
+    from gateway.records.raw_log.control_frames import RuleEvent
 
 
 @config_group("rules")
@@ -130,10 +130,10 @@ def _rules(config_file: str | None, rules_file: str | None) -> list[RuleSettings
 def _try(rules: list[RuleSettings], recorded: list[tuple[object, ...]]) -> list[RuleEvent]:
     from pyspark.errors import PySparkException
 
-    from streaming_jobs.events_table import SETTINGS
+    from streaming_jobs.rules.batch_run import try_rules
     from streaming_jobs.rules.check import check_rules, explain
-    from streaming_jobs.rules.trying import try_rules
-    from streaming_jobs.spark import BRIEF_JVM, brief, start_spark
+    from streaming_jobs.spark.events_table import SETTINGS
+    from streaming_jobs.spark.session import BRIEF_JVM, brief, start_spark
 
     spark = start_spark("meshgate-rules-test", "local[2]", SETTINGS, jvm_options=BRIEF_JVM)
     with brief(spark):

@@ -15,9 +15,9 @@ from gateway.cli.console import CommandError, Output, note, show_line
 from gateway.cli.events import answer_fields
 from gateway.cli.numbers import Whole
 from gateway.cli.options import output_option
-from gateway.cli.peer_options import Peer, peer_options, run
-from gateway.client import Answer, Asked, StreamClient
-from gateway.content import BINARY
+from gateway.cli.peer_options import PeerOptions, peer_options, run
+from gateway.client import Answer, IncomingRequest, StreamClient
+from gateway.core.content import BINARY
 
 FAILED = "failed"
 """The code of the error that a failing command is."""
@@ -38,7 +38,7 @@ LINE_BYTES = 1_048_576
 @output_option
 @peer_options
 def command(
-    peer: Peer, pattern: str, line: tuple[str, ...], content_type: str | None, count: int | None, parallel: int,
+    peer: PeerOptions, pattern: str, line: tuple[str, ...], content_type: str | None, count: int | None, parallel: int,
     progress_lines: str | None, reconnect: bool, output: Output,
 ) -> None:  # fmt: skip
     """Run CMD for each request whose subject matches PATTERN: its input is the request's body, its output the answer.
@@ -87,7 +87,7 @@ class Servant:
             enough.cancel()
             ended.cancel()
 
-    async def answer(self, asked: Asked) -> Answer:
+    async def answer(self, asked: IncomingRequest) -> Answer:
         async with self._room:
             answer = await self._run(asked)
         if self._output_form is Output.JSON:
@@ -98,7 +98,7 @@ class Servant:
                 self._enough.set()
         return answer
 
-    async def _run(self, asked: Asked) -> Answer:
+    async def _run(self, asked: IncomingRequest) -> Answer:
         told = {"MESHGATE_SUBJECT": asked.subject, "MESHGATE_CONTENT_TYPE": asked.content_type}
         process = await asyncio.create_subprocess_exec(
             *self._line, stdin=PIPE, stdout=PIPE, stderr=PIPE, limit=LINE_BYTES, env=os.environ | told
@@ -115,7 +115,7 @@ class Servant:
             raise
         return self._answer_of(output) if code == 0 else failure(code, complaints)
 
-    async def _output(self, process: Process, asked: Asked) -> bytes:
+    async def _output(self, process: Process, asked: IncomingRequest) -> bytes:
         stdout = _stream(process.stdout)
         if self._progress is None:
             return await stdout.read()

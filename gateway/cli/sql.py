@@ -18,7 +18,7 @@ from gateway.cli.numbers import Whole
 from gateway.cli.options import common_options, read_config
 from gateway.cli.signals import stop_on_signals
 from gateway.cli.times import from_time
-from gateway.topics.ensure import connect_admin
+from gateway.kafka.topics import connect_admin
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -70,9 +70,9 @@ def command(
 def _spark(config: Config, master: str | None) -> Iterator[SparkSession]:
     from pyspark.errors import PySparkException
 
-    from streaming_jobs.events_table import SETTINGS
     from streaming_jobs.rules.check import explain
-    from streaming_jobs.spark import BRIEF_JVM, brief, start_spark
+    from streaming_jobs.spark.events_table import SETTINGS
+    from streaming_jobs.spark.session import BRIEF_JVM, brief, start_spark
 
     note("starting Spark")
     spark = start_spark(f"meshgate-{config.mesh}-sql", master or "local[2]", SETTINGS, jvm_options=BRIEF_JVM)
@@ -86,7 +86,7 @@ def _spark(config: Config, master: str | None) -> Iterator[SparkSession]:
 def _ask(
     spark: SparkSession, config: Config, query: str, since_ms: int | None, limit: int | None, output: Output
 ) -> None:
-    from streaming_jobs.events_table import TABLE, read_events
+    from streaming_jobs.spark.events_table import TABLE, read_events
 
     read_events(spark, config, since_ms=since_ms).createOrReplaceTempView(TABLE)
     found = spark.sql(query)
@@ -103,13 +103,13 @@ def _ask(
 def _follow(
     spark: SparkSession, config: Config, query: str, since_ms: int | None, limit: int | None, output: Output
 ) -> None:
-    from streaming_jobs.events_table import TABLE, follow_events
     from streaming_jobs.rules.check import LATE_SECONDS
+    from streaming_jobs.spark.events_table import TABLE, follow_events
 
     events = follow_events(spark, config, since_ms=since_ms)
     events.withWatermark("received_at", f"{LATE_SECONDS} seconds").createOrReplaceTempView(TABLE)
     found = spark.sql(query)
-    shown = Shown(limit, output)
+    shown = ShownTable(limit, output)
     stream = found.writeStream.outputMode(_output_mode(spark, found)).foreachBatch(shown.batch)
     started = stream.trigger(processingTime=TRIGGER).start()
     note(f"following {config.topic('events')}")
@@ -134,7 +134,7 @@ def _output_mode(spark: SparkSession, found: DataFrame) -> str:
     return "append"
 
 
-class Shown:
+class ShownTable:
     """Rows as each batch brings them."""
 
     def __init__(self, limit: int | None, output: Output) -> None:

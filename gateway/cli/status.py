@@ -8,13 +8,13 @@ from typing import Any
 
 import click
 
-from gateway.address import parse_host_port
 from gateway.cli.console import Exit, Output, show, show_table
 from gateway.cli.local_mesh import MeshFolder
 from gateway.cli.options import common_options, dir_option
-from gateway.embedded.record import MeshRecord, RecordedProcess
-from gateway.errors import SetupError
-from gateway.live.parts import Part
+from gateway.core.address import parse_host_port
+from gateway.core.errors import SetupError
+from gateway.inspect.live.mesh_parts import MeshPart
+from gateway.local.mesh_record import MeshRecord, RecordedProcess
 
 COLUMNS = ("part", "state", "pid", "running_for", "detail")
 
@@ -72,7 +72,7 @@ def _health(name: str, management: str | None) -> tuple[str, str]:
     if management is None:
         return "ready", ""
     try:
-        readiness = Part(f"the {name}", f"{name}.management", parse_host_port(management)).readiness()
+        readiness = MeshPart(f"the {name}", f"{name}.management", parse_host_port(management)).readiness()
     except (SetupError, json.JSONDecodeError) as failed:
         return "starting", str(failed)
     missing = "; ".join(f"{what}: {why}" for what, why in readiness.get("missing", {}).items())

@@ -15,9 +15,9 @@ from gateway.cli.events import event_fields, event_line, header_lines
 from gateway.cli.missed import Absence
 from gateway.cli.numbers import Whole
 from gateway.cli.options import output_option
-from gateway.cli.peer_options import SECONDS, Peer, peer_options, run
+from gateway.cli.peer_options import SECONDS, PeerOptions, peer_options, run
 from gateway.client import DatagramClient, NoAnswerError, StreamClient
-from gateway.event import Event
+from gateway.core.event import Event
 
 
 @click.command("sub")
@@ -33,7 +33,7 @@ from gateway.event import Event
 @output_option
 @peer_options
 def command(
-    peer: Peer, patterns: tuple[str, ...], group: str | None, count: int | None, timeout: float | None,
+    peer: PeerOptions, patterns: tuple[str, ...], group: str | None, count: int | None, timeout: float | None,
     verify: bool, reconnect: bool, timestamps: bool, headers: bool, raw: bool, output: Output,
 ) -> None:  # fmt: skip
     """Show events whose subject matches PATTERN (`*` is one token, `>` at the end one or more), as they come.
@@ -43,7 +43,7 @@ def command(
     peer.check_options(verify=verify)
     if raw and (timestamps or headers or output is Output.JSON):
         raise click.UsageError("--raw shows nothing but bodies: leave out --timestamps, --headers and --json")
-    shown = Shown(EventPrinter(output, timestamps=timestamps, headers=headers, raw=raw), count, timeout)
+    shown = ShownEvents(EventPrinter(output, timestamps=timestamps, headers=headers, raw=raw), count, timeout)
     absence = Absence(peer, patterns)
 
     async def follow(client: StreamClient) -> None:
@@ -90,7 +90,7 @@ class EventPrinter:
                 show_line({}, self.output, line)
 
 
-class Shown:
+class ShownEvents:
     """Shows events until there were enough of them, over as many sessions as it takes."""
 
     def __init__(self, printer: EventPrinter, count: int | None, timeout: float | None) -> None:

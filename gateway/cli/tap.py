@@ -14,11 +14,11 @@ from gateway.cli.options import common_options, read_config
 from gateway.cli.protocol_option import protocol_option
 from gateway.cli.times import from_time
 from gateway.config import Config
-from gateway.live.glimpse import consumer_of
-from gateway.live.rows import FILTERS, ROWS, Filter, Row, as_hex, as_json, as_text, rows_of
-from gateway.reasons import Reason, Rejected
-from gateway.subjects import check_pattern
-from gateway.topics.records import record_of
+from gateway.core.reasons import Reason, Rejected
+from gateway.core.subjects import check_pattern
+from gateway.inspect.live.rows import FILTERS, ROWS, Row, RowFilter, as_hex, as_json, as_text, rows_of
+from gateway.inspect.live.topic_sampler import consumer_of
+from gateway.kafka.records import record_of
 
 POLL_SECONDS = 0.5
 FETCH_BYTES = 1024 * 1024
@@ -62,7 +62,7 @@ def command(
     if others := sorted(chosen.keys() - FILTERS[at]):
         known = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(FILTERS[at]))
         note(f"--{others[0].replace('_', '-')} fits nothing at {at}: what is there can be chosen by {known}")
-    rows = tap(read_config(config_file), at, start, Filter(**chosen))
+    rows = tap(read_config(config_file), at, start, RowFilter(**chosen))
     for count, row in enumerate(rows, start=1):
         click.echo(line_of(row, form or output.value))
         if count == limit:
@@ -77,7 +77,7 @@ def line_of(row: Row, form: str) -> str:
     return printable(as_text(row))
 
 
-def tap(config: Config, at: str, start: datetime | None, chosen: Filter) -> Iterator[Row]:
+def tap(config: Config, at: str, start: datetime | None, chosen: RowFilter) -> Iterator[Row]:
     """Rows as they come, without end."""
     topic = f"{config.mesh}.{at}"
     with consumer_of(config, max_partition_fetch_bytes=FETCH_BYTES) as consumer:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import click
 
-from gateway.event import SECOND_US
+from gateway.core.event import SECOND_US
 
 _SPAN = re.compile(r"(?P<count>\d{1,5})(?P<unit>[smhdw])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}

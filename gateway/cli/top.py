@@ -12,19 +12,19 @@ from typing import Any
 
 import click
 
-from gateway.address import HostPort
 from gateway.cli.console import Output, UnavailableError, show_line
 from gateway.cli.node_labels import node_labels
 from gateway.cli.numbers import Seconds, Whole
 from gateway.cli.options import common_options, read_config
 from gateway.cli.part_options import edges_option, router_option
 from gateway.cli.top_text import painted, plain, screen
-from gateway.clock import now_us
-from gateway.cloud_event import rfc3339
-from gateway.live.looking import Looking, telling
-from gateway.live.parts import edge_parts, router_part
-from gateway.live.subjects import told
-from gateway.live.watching import Watching
+from gateway.core.address import HostPort
+from gateway.core.clock import now_us
+from gateway.inspect.live.busy_subjects import told
+from gateway.inspect.live.mesh_parts import edge_parts, router_part
+from gateway.inspect.live.metrics_poller import MetricsPoller, telling
+from gateway.inspect.live.topic_watcher import TopicWatcher
+from gateway.records.cloud_event import rfc3339
 
 SUBJECTS_TOLD = 20
 NODES_TOLD = 20
@@ -56,12 +56,12 @@ def command(
     """
     config = read_config(config_file)
     parts = [*edge_parts(config, edges), router_part(config, router)]
-    looking = Looking({f"{part.setting} {part.address}": telling(part) for part in parts})
+    looking = MetricsPoller({f"{part.setting} {part.address}": telling(part) for part in parts})
     first = looking.look()
     if len(first["missing"]) == len(parts):
         raise UnavailableError("; ".join(first["missing"].values()))
     labels = node_labels(config)
-    watching = Watching(config, lambda: frozenset({"events"}))
+    watching = TopicWatcher(config, lambda: frozenset({"events"}))
     watching.start()
     turns = 1 if once else count
     try:
@@ -72,7 +72,7 @@ def command(
         watching.stop()
 
 
-def document(mesh: str, flow: dict[str, Any], watching: Watching, labels: Mapping[str, str]) -> dict[str, Any]:
+def document(mesh: str, flow: dict[str, Any], watching: TopicWatcher, labels: Mapping[str, str]) -> dict[str, Any]:
     """Returns what one screen shows."""
     events = flow["stages"]["events"]["per_second"]
     nodes = told(watching.nodes.busiest(NODES_TOLD), events)

@@ -9,7 +9,7 @@ import click
 from gateway.cli.console import Exit, Output, complain, show_table
 from gateway.cli.numbers import Seconds
 from gateway.cli.options import common_options, config_group, read_config
-from gateway.topics.ensure import LOOK_SECONDS, TopicState, ensure_topics, grow_topics, topic_states
+from gateway.kafka.topics import LOOK_SECONDS, TopicState, ensure_topics, grow_topics, topic_states
 
 wait_option = click.option(
     "--wait", "wait_seconds", type=Seconds(min=0), default=LOOK_SECONDS, show_default=True,

@@ -14,12 +14,12 @@ from gateway.cli.options import common_options, read_config
 from gateway.cli.times import from_time, microseconds
 from gateway.cli.trace_text import way_as_json, way_as_text
 from gateway.config import Config
-from gateway.egress import Position
-from gateway.history.frame import NotFoundError, find_frame
-from gateway.history.messages import find_message
-from gateway.history.places import position_of
-from gateway.history.topics import History
-from gateway.history.way import Way, way_of
+from gateway.inspect.history.frame_trace import FrameTrace, way_of
+from gateway.inspect.history.logged_frame import NotFoundError, find_frame
+from gateway.inspect.history.messages import find_message
+from gateway.inspect.history.positions import position_of
+from gateway.inspect.history.topics import History
+from gateway.records.egress import Position
 
 FROM = "-1h"
 SHOWN_MESSAGES = 5
@@ -84,13 +84,13 @@ def _position_of(history: History, node: str, message_id: str, start: datetime) 
     return position_of(found[0])
 
 
-def _repeated(history: History, config: Config, way: Way, seconds: float) -> tuple[str | None, str | None]:
+def _repeated(history: History, config: Config, way: FrameTrace, seconds: float) -> tuple[str | None, str | None]:
     """The key by which a repeat of it is known today; and what it repeats itself, if nothing else became of it."""
-    from streaming_jobs.judging.judge import Judge
-    from streaming_jobs.judging.repeats import Repeats
+    from streaming_jobs.reprocess.duplicates import Duplicates
+    from streaming_jobs.reprocess.reprocessor import Reprocessor
     from streaming_jobs.routing.known_ids import repeat_horizon_seconds
 
-    repeats = Repeats(history, Judge.of_today(config), way.logged, repeat_horizon_seconds(config))
+    repeats = Duplicates(history, Reprocessor.of_today(config), way.logged, repeat_horizon_seconds(config))
     if way.event is not None or way.refusals or repeats.key is None:
         return repeats.key, None
     earlier = list(repeats.earlier(seconds))

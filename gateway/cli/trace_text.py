@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from gateway.cloud_event import rfc3339
-from gateway.history.rejections import Rejection
-from gateway.history.way import Sent, Way
-from gateway.raw_log.mesh_frames import MESH
+from gateway.inspect.history.frame_trace import FrameTrace, SentOutput
+from gateway.inspect.history.rejections import Rejection
+from gateway.records.cloud_event import rfc3339
+from gateway.records.raw_log.control_frames import MESH
 
 SHOWN_BYTES = 48
 WHAT_WIDTH = len("undeliverable") + 2
 """The longest of what can be said to have become of a frame."""
 
 
-def verdict_of(way: Way, key: str | None, repeats: str | None) -> str:
+def verdict_of(way: FrameTrace, key: str | None, repeats: str | None) -> str:
     """Returns the verdict on a frame. `pending` means that nothing has become of it yet, or nothing that is still
     kept."""
     if way.event is not None:
@@ -27,7 +27,7 @@ def verdict_of(way: Way, key: str | None, repeats: str | None) -> str:
     return "pending" if key is not None and not way.sent else "control"
 
 
-def way_as_json(way: Way, key: str | None, repeats: str | None) -> dict[str, Any]:
+def way_as_json(way: FrameTrace, key: str | None, repeats: str | None) -> dict[str, Any]:
     logged, raw = way.logged, way.logged.raw
     event = way.event
     return {
@@ -81,7 +81,7 @@ def _refusal(refusal: Rejection) -> dict[str, Any]:
     }
 
 
-def _delivery(one: Sent) -> dict[str, Any]:
+def _delivery(one: SentOutput) -> dict[str, Any]:
     outcome = one.outcome
     return {
         "destination": one.destination,
@@ -98,13 +98,13 @@ def _delivery(one: Sent) -> dict[str, Any]:
     }
 
 
-def way_as_text(way: Way, key: str | None, repeats: str | None) -> str:
+def way_as_text(way: FrameTrace, key: str | None, repeats: str | None) -> str:
     return "\n".join(
         f"{rfc3339(at) if at else '':<28}{what:<{WHAT_WIDTH}}{detail}" for at, what, detail in _steps(way, key, repeats)
     )
 
 
-def _steps(way: Way, key: str | None, repeats: str | None) -> Iterator[tuple[int, str, str]]:
+def _steps(way: FrameTrace, key: str | None, repeats: str | None) -> Iterator[tuple[int, str, str]]:
     logged, raw = way.logged, way.logged.raw
     source = raw.source
     by = f"{source.protocol} listener {source.listener} of {source.edge}" if source.listener else source.edge
@@ -121,7 +121,7 @@ def _steps(way: Way, key: str | None, repeats: str | None) -> Iterator[tuple[int
         yield from _delivered(one)
 
 
-def _verdict(way: Way, key: str | None, repeats: str | None) -> Iterator[tuple[int, str, str]]:
+def _verdict(way: FrameTrace, key: str | None, repeats: str | None) -> Iterator[tuple[int, str, str]]:
     event = way.event
     said = [(one.at, "rejected", f"{one.reason} ({one.stage}): {one.detail}") for one in way.refusals]
     if event is not None:
@@ -141,7 +141,7 @@ def _verdict(way: Way, key: str | None, repeats: str | None) -> Iterator[tuple[i
             pass
 
 
-def _delivered(one: Sent) -> Iterator[tuple[int, str, str]]:
+def _delivered(one: SentOutput) -> Iterator[tuple[int, str, str]]:
     if one.kind:
         yield one.sent_at, "sent", f"{one.kind} to {one.destination}, {len(one.frame)} bytes of {one.protocol}"
         yield 0, "", _shown(one.frame)

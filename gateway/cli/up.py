@@ -19,7 +19,7 @@ from gateway.cli.options import config_option, dir_option, logging_options, outp
 from gateway.cli.signals import stop_on_signals
 from gateway.config import Config, find_config, load
 from gateway.config.default import write_default
-from gateway.embedded.mesh import LocalMesh
+from gateway.local.mesh import LocalMesh
 
 
 @click.command()

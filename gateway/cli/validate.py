@@ -34,7 +34,7 @@ def command(config_file: str | None, output: Output, skip_files: bool, skip_rule
             raise
         show({"valid": False, "faults": [asdict(fault) for fault in faulty.faults]}, output, "")
         return Exit.CONFIG
-    for one in [*config.advice(), *exposure_warnings(config), *([] if skip_files else file_advice(config))]:
+    for one in [*config.warnings(), *exposure_warnings(config), *([] if skip_files else file_advice(config))]:
         note(str(one))
     show({"valid": True, "faults": []}, output, _summary(config))
     return Exit.OK

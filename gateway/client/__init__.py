@@ -26,13 +26,13 @@ from gateway.client.errors import (
 )
 from gateway.client.packet_key import KeyNotFoundError, PacketKey, find_key
 from gateway.client.packets import Wrapping
-from gateway.client.serving import Asked
+from gateway.client.serving import IncomingRequest
 from gateway.client.stream import StreamClient
 from gateway.client.translation import Answer
 
 __all__ = [
     "Answer",
-    "Asked",
+    "IncomingRequest",
     "ClientError",
     "DatagramClient",
     "EndedError",

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
-from gateway.address import Address, HostPort, parse_address, parse_host_port
 from gateway.client.errors import UnreachableError
+from gateway.core.address import Address, HostPort, parse_address, parse_host_port
 from gateway.protocols.spec import ProtocolSpec
 
 XMPP_PORT = 5222

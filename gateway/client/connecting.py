@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from gateway.address import Address
 from gateway.client.address import peer_address
 from gateway.client.errors import UnreachableError
 from gateway.client.stream import OnEvent, StreamClient
+from gateway.core.address import Address
 from gateway.protocols import protocols
 from gateway.protocols.session_settings import SessionSettings
 from gateway.protocols.spec import Options, ProtocolSpec

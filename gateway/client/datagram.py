@@ -15,19 +15,19 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from gateway.address import Address
 from gateway.auth.keyring import KeyRing
 from gateway.client.address import peer_address
 from gateway.client.driver import why
 from gateway.client.errors import NoAnswerError, RefusedError, UnreachableError
 from gateway.client.inbox import Inbox
 from gateway.client.packet_key import PacketKey
-from gateway.client.packets import PLAIN, Grant, PacketReader, PacketWriter, Wrapping, grant_of
-from gateway.clock import now_us
-from gateway.event import Event
+from gateway.client.packets import PLAIN, GrantedLease, PacketReader, PacketWriter, Wrapping, grant_of
+from gateway.core.address import Address
+from gateway.core.clock import now_us
+from gateway.core.event import Event
+from gateway.core.reasons import Reason, Rejected
 from gateway.protocols import protocols
 from gateway.protocols.emm.frames import MAX_PACKET_BYTES
-from gateway.reasons import Reason, Rejected
 
 log = logging.getLogger(__name__)
 
@@ -94,7 +94,7 @@ class DatagramClient:
         self._reader = reader
         self._inbox = Inbox(self._pause, self._resume)
         self._patterns: dict[str, None] = {}
-        self._granted: asyncio.Future[Grant] | None = None
+        self._granted: asyncio.Future[GrantedLease] | None = None
         self._keeping: asyncio.Task[None] | None = None
         self._refusal: OSError | None = None
         self._resume()
@@ -170,7 +170,7 @@ class DatagramClient:
         if self._keeping is None:
             self._keeping = asyncio.create_task(self._keep(grant.lease_seconds))
 
-    async def _lease(self) -> Grant:
+    async def _lease(self) -> GrantedLease:
         """Says hello until the mesh does."""
         self._granted = self._loop.create_future()
         while True:

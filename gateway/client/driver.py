@@ -8,10 +8,10 @@ import errno
 import ssl
 from collections.abc import Callable
 
-from gateway.address import Address
 from gateway.client.address import XmppAddress
-from gateway.client.carriers import Carrier, StreamCarrier
+from gateway.client.carriers.stream import ClientCarrier, ClientStreamCarrier
 from gateway.client.errors import UnreachableError
+from gateway.core.address import Address
 from gateway.protocols.actions import Action, Delivery
 from gateway.protocols.session import Session
 
@@ -36,7 +36,7 @@ class Driver:
         self._peer = peer
         self._on_action = on_action
         self._text = text
-        self._carrier: Carrier | None = None
+        self._carrier: ClientCarrier | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._scheduled = False
         self._gone = asyncio.Event()
@@ -57,22 +57,22 @@ class Driver:
             elif address.is_websocket:
                 await self._dial_websocket(address, tls, server_name)
             else:
-                await StreamCarrier.dial(address, tls, server_name, self)
+                await ClientStreamCarrier.dial(address, tls, server_name, self)
         except OSError as refused:
             raise UnreachableError(self._peer, why(refused)) from refused
 
     async def _dial_websocket(self, address: Address, tls: ssl.SSLContext | None, server_name: str | None) -> None:
         """Imported late: most clients never speak it."""
-        from gateway.client.websocket import WebSocketCarrier
+        from gateway.client.carriers.websocket import ClientWebSocketCarrier
 
         size = self._session.settings.frame_bytes
-        await WebSocketCarrier.dial(address, tls, server_name, self, text=self._text, frame_bytes=size)
+        await ClientWebSocketCarrier.dial(address, tls, server_name, self, text=self._text, frame_bytes=size)
 
     async def _dial_xmpp(self, address: XmppAddress, tls: ssl.SSLContext | None) -> None:
         """Imported late, likewise."""
-        from gateway.client.xmpp import XmppCarrier
+        from gateway.client.carriers.xmpp import ClientXmppCarrier
 
-        await XmppCarrier.dial(address, tls or ssl.create_default_context(), self)
+        await ClientXmppCarrier.dial(address, tls or ssl.create_default_context(), self)
 
     # -- the client's side -------------------------------------------------------------------------------------
 
@@ -133,7 +133,7 @@ class Driver:
 
     # -- the carrier's side ------------------------------------------------------------------------------------
 
-    def connected(self, carrier: Carrier) -> None:
+    def connected(self, carrier: ClientCarrier) -> None:
         self._carrier = carrier
         self._session.start(self._loop.time())
         self._pump()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.reasons import Reason
+from gateway.core.reasons import Reason
 
 REDIRECT = "redirect"
 """Why a session ended whose peer named another address; the detail is its url."""

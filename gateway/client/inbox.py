@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
-from gateway.event import Event
+from gateway.core.event import Event
 
 FULL_EVENTS = 65_536
 """Then the carrier reads no more until half are taken: a program that falls behind holds its peer back, which is the

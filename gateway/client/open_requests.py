@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from gateway.client.translation import Answer
-from gateway.event import Event
+from gateway.core.event import Event
 
 OnProgress = Callable[[Event], None]
 

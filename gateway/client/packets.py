@@ -10,18 +10,18 @@ from typing import Any
 from gateway.auth.keyring import KEY_IDENTIFIER_BYTES, KeyRing
 from gateway.client.message_ids import MessageIds
 from gateway.client.packet_key import PacketKey
-from gateway.content import BINARY
-from gateway.event import SECOND_US, Auth, Event, Kind
+from gateway.core.content import BINARY
+from gateway.core.event import SECOND_US, Auth, Event, Kind
+from gateway.core.reasons import Reason, Rejected
+from gateway.core.wire import U64
 from gateway.protocols.emm import codec, rules
 from gateway.protocols.emm.frames import HELLO_SUBJECT, Algorithm, EventType, Field, FieldType
-from gateway.protocols.emm.judge import Verdict, judge
 from gateway.protocols.emm.mapping import draft_of, event_of
 from gateway.protocols.emm.options import EmmOptions
+from gateway.protocols.emm.packet_checks import PacketVerdict, judge
 from gateway.protocols.emm.sealing import Metadata, compress, seal
-from gateway.protocols.spec import Env
-from gateway.raw_log.frames import RawFrame, Source
-from gateway.reasons import Reason, Rejected
-from gateway.wire import U64
+from gateway.protocols.spec import CodecContext
+from gateway.records.raw_log.frames import FrameSource, RawFrame
 
 NONCE_BYTES = 12
 ALGORITHMS = {algorithm.label: algorithm for algorithm in Algorithm}
@@ -40,7 +40,7 @@ PLAIN = Wrapping()
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
+class GrantedLease:
     """The mesh's answer to a hello. `more` counts the patterns it subscribed to that it did not name."""
 
     lease_seconds: float
@@ -102,27 +102,27 @@ class PacketReader:
     """Reads packets. `keys` verify them and open encrypted bodies; without any, nothing is verified."""
 
     def __init__(self, keys: KeyRing | None, *, verify: bool) -> None:
-        self._env = Env(keys or KeyRing())
+        self._env = CodecContext(keys or KeyRing())
         self._verify = verify
         self._options = EmmOptions(encryption="pass" if keys is None else "open")
 
     def read(self, packet: bytes, peer: str, now: int) -> Event:
         """Raises Rejected."""
-        raw = RawFrame(packet, Source("emm", "", "client", 1, peer=peer), now)
+        raw = RawFrame(packet, FrameSource("emm", "", "client", 1, peer=peer), now)
         if self._verify:
             decoded, verdict = judge(packet, now, self._options, self._env)
         else:
-            decoded, verdict = codec.decode(packet), Verdict(Auth.NONE)
+            decoded, verdict = codec.decode(packet), PacketVerdict(Auth.NONE)
             rules.check(decoded)
         return event_of(decoded, verdict, raw, "", self._options, self._env)
 
 
-def grant_of(event: Event) -> Grant | None:
+def grant_of(event: Event) -> GrantedLease | None:
     """Returns what the mesh granted, if this is its answer to a hello and not somebody's own hello."""
     if event.subject != HELLO_SUBJECT:
         return None
     try:
         said: Any = json.loads(event.body)
-        return Grant(float(said["lease_seconds"]), frozenset(said["subscribed"]), int(said.get("more", 0)))
+        return GrantedLease(float(said["lease_seconds"]), frozenset(said["subscribed"]), int(said.get("more", 0)))
     except (ValueError, KeyError, TypeError, AttributeError):
         return None

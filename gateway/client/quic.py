@@ -21,14 +21,14 @@ from aioquic.quic.events import (
 from aioquic.quic.packet import QuicErrorCode
 from aioquic.tls import AlertDescription
 
-from gateway.address import Address
 from gateway.carriers.quic import DatagramConnection, client_configuration, is_idle, is_tls
 from gateway.client.datagram import DATAGRAMS_PER_WAKE_UP, DatagramClient, TlsFiles, connected_socket
 from gateway.client.driver import why
 from gateway.client.errors import ClientError, EndedError, UnreachableError
 from gateway.client.packet_key import PacketKey
 from gateway.client.packets import PLAIN, PacketReader, Wrapping
-from gateway.reasons import Reason, Rejected
+from gateway.core.address import Address
+from gateway.core.reasons import Reason, Rejected
 
 log = logging.getLogger(__name__)
 

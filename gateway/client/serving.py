@@ -7,14 +7,14 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from gateway.client.translation import Answer
-from gateway.event import Event, Kind
-from gateway.reasons import MeshError
-from gateway.subjects import matches
+from gateway.core.event import Event, Kind
+from gateway.core.reasons import MeshError
+from gateway.core.subjects import matches
 
 log = logging.getLogger(__name__)
 
 
-class Asked:
+class IncomingRequest:
     """A request to be answered."""
 
     def __init__(self, event: Event, say: Callable[[Event, Answer], None]) -> None:
@@ -38,11 +38,11 @@ class Asked:
         self._say(self._event, Answer(Kind.PROGRESS, body, content_type))
 
 
-Handler = Callable[[Asked], Awaitable[Answer | bytes]]
+Handler = Callable[[IncomingRequest], Awaitable[Answer | bytes]]
 """Bytes are the body of a response. A handler whose request is cancelled is cancelled itself."""
 
 
-class Servants:
+class RequestHandlers:
     """Runs the handlers of requests. `say` sends an answer, or progress, to a request."""
 
     def __init__(self, say: Callable[[Event, Answer], None]) -> None:
@@ -68,7 +68,7 @@ class Servants:
 
     async def _serve(self, request: Event, handler: Handler) -> None:
         try:
-            answer = await handler(Asked(request, self._say))
+            answer = await handler(IncomingRequest(request, self._say))
         except asyncio.CancelledError:
             answer = Answer(Kind.CANCELLED)
         except Exception as failed:

@@ -19,30 +19,30 @@ import ssl
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from gateway.address import Address
 from gateway.client.driver import Driver, why
 from gateway.client.errors import EndedError, NoAnswerError, RefusedError, UndeliveredError, UnreachableError
 from gateway.client.inbox import Inbox
 from gateway.client.open_requests import OnProgress, OpenRequests
-from gateway.client.serving import Handler, Servants
+from gateway.client.serving import Handler, RequestHandlers
 from gateway.client.translation import Answer, Translator
-from gateway.clock import now_us
-from gateway.content import JSON
-from gateway.event import Event, Kind
+from gateway.core.address import Address
+from gateway.core.clock import now_us
+from gateway.core.content import JSON
+from gateway.core.event import Event, Kind
+from gateway.core.reasons import MeshError, Rejected
 from gateway.protocols.actions import (
+    AbandonRequests,
     Action,
     Delivered,
     Delivery,
     FramesReceived,
     Opened,
     Outcome,
-    RequestsAbandoned,
     Terminated,
 )
 from gateway.protocols.session import LOGIN
 from gateway.protocols.session_settings import SessionSettings
 from gateway.protocols.spec import Options, ProtocolSpec
-from gateway.reasons import MeshError, Rejected
 
 CONTROL_SECONDS = 30.0
 """The time for the mesh to acknowledge a subscription: it must stand in every partition of the log first."""
@@ -68,7 +68,7 @@ class StreamClient:
         self._translator = Translator(spec, options, peer, secrets.token_hex(8), now_us)
         self._inbox = Inbox(self._driver.pause_reading, self._driver.resume_reading)
         self._on_event = on_event or self._inbox.put
-        self._servants = Servants(self._answer)
+        self._servants = RequestHandlers(self._answer)
         self._requests = OpenRequests()
         self._waiting: dict[str, Delivery] = {}
         self._sent: dict[str, asyncio.Future[Delivered]] = {}
@@ -228,7 +228,7 @@ class StreamClient:
                 self._translator.agreed(dict(facts))
                 if not self._ready.done():
                     self._ready.set_result(None)
-            case RequestsAbandoned(replies, error):
+            case AbandonRequests(replies, error):
                 asked = [reply.request for reply in replies]
                 self._abandoned(asked, error, "the peer cannot answer this request any more")
             case Terminated(reason, detail):

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gateway.auth.keyring import KeyRing
-from gateway.content import JSON
-from gateway.event import NO_HEADERS, Event, Kind
+from gateway.core.content import JSON
+from gateway.core.event import NO_HEADERS, Event, Kind
+from gateway.core.reasons import Rejected
 from gateway.protocols.actions import Delivery, FramesReceived
-from gateway.protocols.spec import Encoded, Env, Options, ProtocolSpec, Target
-from gateway.raw_log.frames import NO_FACTS, Facts, RawFrame, ReplyAddress, Source
-from gateway.reasons import Rejected
+from gateway.protocols.spec import CodecContext, Encoded, Options, ProtocolSpec, Target
+from gateway.records.raw_log.frames import NO_FACTS, Facts, FrameSource, RawFrame, ReplyAddress
 
 EPOCH = SESSION = 1
 """Of a client, which has one session in its life."""
@@ -78,7 +78,7 @@ class Translator:
     ) -> None:
         self._spec = spec
         self._options = options
-        self._env = Env(KeyRing())
+        self._env = CodecContext(KeyRing())
         self._peer = peer
         self._name = name
         self._clock = clock
@@ -89,8 +89,8 @@ class Translator:
         """Takes the facts that the session has negotiated."""
         self._source = self._source_with(facts)
 
-    def _source_with(self, facts: Facts) -> Source:
-        return Source(self._spec.name, "", CLIENT, EPOCH, SESSION, peer=self._peer, facts=facts)
+    def _source_with(self, facts: Facts) -> FrameSource:
+        return FrameSource(self._spec.name, "", CLIENT, EPOCH, SESSION, peer=self._peer, facts=facts)
 
     # -- towards the peer --------------------------------------------------------------------------------------
 

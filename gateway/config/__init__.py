@@ -9,7 +9,7 @@ from gateway.config.needed_files import check_files
 from gateway.config.schema import json_schema
 from gateway.config.settings import Limits
 from gateway.config.watch import Broken, Change, ConfigWatch, Refused, Reloaded, restart_needed
-from gateway.yaml_files.faults import ConfigError, Fault
+from gateway.core.yaml_files.faults import ConfigError, Fault
 
 __all__ = [
     "Broken",

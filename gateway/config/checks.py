@@ -11,13 +11,13 @@ from typing import Any
 
 from pydantic_core import PydanticCustomError
 
-from gateway.address import Address, HostPort, parse_address, parse_host_port
 from gateway.config.kafka import COMPACTED, RECORD_OVERHEAD_BYTES, KafkaSettings
 from gateway.config.settings import EdgeSettings, Limits, RouterSettings, ordinal_of
-from gateway.yaml_files.source import Place, Source, path_text
+from gateway.core.address import Address, HostPort, parse_address, parse_host_port
+from gateway.core.yaml_files.source import Place, YamlSource, path_text
 
 
-def check_together(source: Source) -> None:
+def check_together(source: YamlSource) -> None:
     if not isinstance(source.data, Mapping):
         return
     _names(source, ("listeners", "peers"))
@@ -28,7 +28,7 @@ def check_together(source: Source) -> None:
     _topics(source)
 
 
-def _entries(source: Source, section: str) -> Iterator[tuple[Place, Mapping[str, Any]]]:
+def _entries(source: YamlSource, section: str) -> Iterator[tuple[Place, Mapping[str, Any]]]:
     entries = source.data.get(section)
     if isinstance(entries, list):
         for at, entry in enumerate(entries):
@@ -36,12 +36,12 @@ def _entries(source: Source, section: str) -> Iterator[tuple[Place, Mapping[str,
                 yield (section, at), entry
 
 
-def _section(source: Source, name: str) -> Mapping[str, Any]:
+def _section(source: YamlSource, name: str) -> Mapping[str, Any]:
     found = source.data.get(name)
     return found if isinstance(found, Mapping) else {}
 
 
-def _names(source: Source, sections: tuple[str, ...]) -> None:
+def _names(source: YamlSource, sections: tuple[str, ...]) -> None:
     """Listeners and links share one name space: a frame is recorded under the name of what it came by."""
     seen: dict[str, Place] = {}
     for section in sections:
@@ -52,7 +52,7 @@ def _names(source: Source, sections: tuple[str, ...]) -> None:
             seen.setdefault(name, place)
 
 
-def _addresses(source: Source) -> None:
+def _addresses(source: YamlSource) -> None:
     bound: list[tuple[Place, Address]] = []
     for place, address in _bound(source):
         for other_place, other in bound:
@@ -62,7 +62,7 @@ def _addresses(source: Source) -> None:
         bound.append((place, address))
 
 
-def _bound(source: Source) -> Iterator[tuple[Place, Address]]:
+def _bound(source: YamlSource) -> Iterator[tuple[Place, Address]]:
     kafka, edge, router = (_section(source, name) for name in ("kafka", "edge", "router"))
     own: list[tuple[Place, object]] = [
         (("edge", "management"), edge.get("management", EdgeSettings().management)),
@@ -95,7 +95,7 @@ def _number(section: Mapping[str, Any], name: str, default: int | None) -> int |
         return None
 
 
-def _edge_has_partition(source: Source) -> None:
+def _edge_has_partition(source: YamlSource) -> None:
     """More edges than egress partitions: the last ones would never be sent anything."""
     kafka = _section(source, "kafka")
     topics = kafka.get("topics")
@@ -112,7 +112,7 @@ def _edge_has_partition(source: Source) -> None:
         )
 
 
-def _frames_fit_records(source: Source) -> None:
+def _frames_fit_records(source: YamlSource) -> None:
     message_bytes = _number(_section(source, "kafka"), "message_bytes", KafkaSettings().message_bytes)
     if message_bytes is None:
         return
@@ -126,7 +126,7 @@ def _frames_fit_records(source: Source) -> None:
             source.fault((*place, "frame_bytes"), least)
 
 
-def _topics(source: Source) -> None:
+def _topics(source: YamlSource) -> None:
     topics = _section(source, "kafka").get("topics")
     for name, settings in topics.items() if isinstance(topics, Mapping) else ():
         place: Place = ("kafka", "topics", str(name))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gateway.config.listeners import Listener
 from gateway.config.model import Config
-from gateway.yaml_files.faults import Fault
+from gateway.core.yaml_files.faults import Fault
 
 _UNPROVEN = "anon:"
 """The names of nodes that nobody has proven begin with this, for sessions and packets."""
@@ -12,7 +12,7 @@ _UNPROVEN = "anon:"
 
 def openings(config: Config) -> dict[int, str]:
     """Returns what the unproven may do at each exposed listener where they may do anything, by its place."""
-    permissions = config.judge()
+    permissions = config.permissions_policy()
     found = {}
     for at, listener in enumerate(config.listeners):
         if listener.is_exposed and _admits_unproven(listener):

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 from pydantic_core import PydanticCustomError
 
-from gateway.address import HostPort, KnownHostPortField, parse_host_port
 from gateway.config.section import Bytes, Count, Milliseconds, RelativePath, Seconds, Section
+from gateway.core.address import HostPort, KnownHostPortField, parse_host_port
 
 EMBEDDED = "embedded"
 TopicName = Literal["raw", "events", "rejected", "egress", "deliveries", "interests"]
@@ -187,7 +187,7 @@ def _quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
-class Producer(Section):
+class ProducerSettings(Section):
     """The edges' producers. It is idempotent and waits for all in-sync replicas always: that is no setting."""
 
     compression: Literal["zstd", "lz4", "gzip", "none"] = "zstd"
@@ -256,7 +256,7 @@ class KafkaSettings(Section):
     """The topics of a cluster take at most so much disk together, one copy counted; the oldest goes first, however
     young. Null is no bound: then whoever may send can fill the brokers' disks, and a full Kafka stops everybody.
     `retention_bytes` of a topic wins over its share."""
-    producer: Producer = Producer()
+    producer: ProducerSettings = ProducerSettings()
     """This section tunes the edges' producers. They are always idempotent and wait for all in-sync copies; that is no
     setting."""
     topics: dict[TopicName, TopicSettings] = Field(default_factory=dict)

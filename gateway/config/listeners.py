@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, SecretStr, SerializeAsAny, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from gateway.address import PROXIED_SCHEMES, Address, AddressField, is_loopback, is_private
 from gateway.config.section import Name, Pattern, RelativePath, Section
 from gateway.config.settings import Limits
+from gateway.core.address import PROXIED_SCHEMES, Address, AddressField, is_loopback, is_private
 from gateway.protocols import protocols
 from gateway.protocols.spec import Options
 

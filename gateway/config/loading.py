@@ -20,8 +20,8 @@ from gateway.config.model import Config
 from gateway.config.schema import known_keys
 from gateway.config.section import FILES, FOLDER, NAME, PATH, STATE
 from gateway.config.settings import EDGE_ID, HOST_NAME, HTTP_URL, URL
-from gateway.yaml_files.faults import ConfigError, Fault
-from gateway.yaml_files.source import Place, Source, path_text, read_source, read_text
+from gateway.core.yaml_files.faults import ConfigError, Fault
+from gateway.core.yaml_files.source import Place, YamlSource, path_text, read_source, read_text
 
 DEFAULT_PATHS = (Path("meshgate.yaml"), Path("mesh/meshgate.yaml"))
 """A configuration is looked for here when none is named; `up` writes one to the second."""
@@ -97,7 +97,7 @@ def _without_empty(data: Any) -> Any:
     return {key: value for key, value in data.items() if value is not None or key not in Config.model_fields}
 
 
-def _tell(invalid: ValidationError, source: Source) -> None:
+def _tell(invalid: ValidationError, source: YamlSource) -> None:
     """One fault per place: the branches of a union all complain, and a value that could not be put in has been told."""
     expected: dict[Place, list[str]] = {}
     errors = invalid.errors(include_url=False, include_input=False)
@@ -129,7 +129,7 @@ def _place(loc: Iterable[str | int], data: Any) -> Place:
     return tuple(place)
 
 
-def _expectation(error: Mapping[str, Any], place: Place, source: Source) -> str:
+def _expectation(error: Mapping[str, Any], place: Place, source: YamlSource) -> str:
     match error["type"]:
         case "extra_forbidden":
             return _unknown(place, source.data)

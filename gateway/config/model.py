@@ -16,15 +16,15 @@ from gateway.config.settings import (
     DEFAULT_LANES,
     EdgeSettings,
     EventsSettings,
-    Identity,
+    IdentitySettings,
     Limits,
     PermissionSettings,
     RouterSettings,
     RuleSettings,
     TelemetrySettings,
 )
-from gateway.permissions import Permissions, Rule
-from gateway.yaml_files.faults import Fault
+from gateway.core.permissions import Permissions, Rule
+from gateway.core.yaml_files.faults import Fault
 
 SHARED_LIMITS = {
     "in_flight_bytes": "all of an edge wait for Kafka together",
@@ -39,7 +39,7 @@ class Config(Section):
     mesh: Annotated[str, Field(pattern=NAME)]
     """The mesh's name is the prefix of every topic, which a `.` ends. It holds no `.` itself, so that no two meshes'
     topics differ in `.` for `_` alone, which Kafka refuses."""
-    identity: Identity = Identity()
+    identity: IdentitySettings = IdentitySettings()
     """The gateway is a node of its own mesh; this says which, and with which keys it signs."""
     kafka: KafkaSettings = KafkaSettings()
     """This section says where Kafka is, how clients prove themselves to it, and what each topic keeps."""
@@ -111,7 +111,7 @@ class Config(Section):
         """The number of the router's lanes: one for each raw partition."""
         return self.kafka.topic("raw").partitions
 
-    def advice(self) -> list[Fault]:
+    def warnings(self) -> list[Fault]:
         """Returns what is no fault, but works otherwise than it reads."""
         told = {
             f"{section}[{at}].{limit}": f"{why}: only limits.{limit} holds"
@@ -154,7 +154,7 @@ class Config(Section):
         """Returns the mesh's limits with those of this listener or link."""
         return self.endpoint(name).limits_over(self.limits)
 
-    def judge(self) -> Permissions:
+    def permissions_policy(self) -> Permissions:
         return Permissions(tuple(map(self._rule, self.permissions)))
 
     def _rule(self, settings: PermissionSettings) -> Rule:

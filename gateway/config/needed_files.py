@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gateway.config.model import Config
-from gateway.yaml_files.faults import Fault
+from gateway.core.yaml_files.faults import Fault
 
 
 def check_files(config: Config) -> list[Fault]:

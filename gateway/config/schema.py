@@ -9,12 +9,12 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
-from gateway.address import host_port
 from gateway.config.listeners import SPLIT, Link, Listener
 from gateway.config.model import Config
 from gateway.config.settings import Limits
+from gateway.core.address import host_port
+from gateway.core.yaml_files.source import Place
 from gateway.protocols import protocols
-from gateway.yaml_files.source import Place
 
 Schema = dict[str, Any]
 DIALECT = "https://json-schema.org/draft/2020-12/schema"

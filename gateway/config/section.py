@@ -9,8 +9,8 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
 from pydantic_core import PydanticCustomError
 
-from gateway.reasons import Rejected
-from gateway.subjects import check_pattern
+from gateway.core.reasons import Rejected
+from gateway.core.subjects import check_pattern
 
 PATH, FILES, FOLDER, STATE = "path", "files", "folder", "state"
 """Keys of pydantic's validation context: the file read, those put into it, and where relative paths and those of

@@ -9,9 +9,9 @@ from uuid import UUID
 
 from pydantic import AfterValidator, Field
 
-from gateway.address import HostPort, HostPortField
 from gateway.config.section import Bytes, Count, Milliseconds, Name, Pattern, Seconds, SecondsOrZero, Section, StatePath
-from gateway.permissions import EVERYTHING, Grant, Rule
+from gateway.core.address import HostPort, HostPortField
+from gateway.core.permissions import EVERYTHING, Grant, Rule
 from gateway.protocols.request_budget import MOST_OPEN_REQUESTS
 
 EDGE_ID = r"^(?:[A-Za-z0-9][A-Za-z0-9-]*-)?[0-9]{1,6}$"
@@ -29,7 +29,7 @@ def ordinal_of(edge: str) -> int:
     return int(found[0]) if found else 0
 
 
-class Identity(Section):
+class IdentitySettings(Section):
     """The gateway as a node of its own mesh: what it signs with."""
 
     node: UUID | None = None

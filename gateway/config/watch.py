@@ -15,8 +15,8 @@ from pydantic import BaseModel
 from gateway.config.listeners import Listener
 from gateway.config.loading import load
 from gateway.config.model import Config
-from gateway.yaml_files.faults import ConfigError, Fault
-from gateway.yaml_files.stamps import stamps
+from gateway.core.yaml_files.faults import ConfigError, Fault
+from gateway.core.yaml_files.stamps import stamps
 
 INTERVAL_SECONDS = 1.0
 """A change must hold within 10 s; looking costs one `stat` per file."""

@@ -9,9 +9,9 @@ from uuid import NAMESPACE_URL, uuid5
 from gateway.auth import trust_file
 from gateway.auth.key_admin import new_key
 from gateway.client import PacketKey, find_key
-from gateway.clock import now_us
 from gateway.config import Config
-from gateway.errors import SetupError
+from gateway.core.clock import now_us
+from gateway.core.errors import SetupError
 
 NAMES = ("garden sensor", "kitchen sensor", "cellar sensor", "roof sensor", "gate sensor", "well sensor")
 MOST_DEVICES = len(NAMES)

@@ -22,11 +22,11 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from gateway.client import Answer, Asked, StreamClient, connect, connect_emm
+from gateway.client import Answer, IncomingRequest, StreamClient, connect, connect_emm
 from gateway.config import Config
-from gateway.content import JSON
+from gateway.core.content import JSON
+from gateway.core.event import Event
 from gateway.demo.devices import Device
-from gateway.event import Event
 
 SUBSCRIBER, PLC, ORDERS, SHIFT = "yamp", "hsp", "emp", "wolpertinger"
 DEVICES = "emm"
@@ -44,7 +44,7 @@ Talk = Callable[[int], Awaitable[None]]
 
 
 @dataclass(slots=True)
-class Tally:
+class DemoCounts:
     """Counts what was sent and received, by protocol of the sender."""
 
     sent: Counter[str] = field(default_factory=Counter)
@@ -55,7 +55,7 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class DemoPlan:
     """The plan of a demo. `addresses` say where each protocol's peers connect; a protocol without one is left out."""
 
     addresses: Mapping[str, str]
@@ -80,10 +80,10 @@ def addresses_of(config: Config) -> dict[str, str]:
 class Demo:
     """Runs the peers of a plan. `tally` says at any time how far they are. Raises ClientError."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: DemoPlan) -> None:
         self._plan = plan
         self._until = 0.0
-        self.tally = Tally()
+        self.tally = DemoCounts()
 
     async def run(self) -> None:
         """Connects everybody first, and counts the time from then on."""
@@ -118,7 +118,7 @@ class Demo:
 class _Cast:
     """The peers, each connected as it is made; `peers` ends their sessions."""
 
-    def __init__(self, plan: Plan, tally: Tally, peers: AsyncExitStack) -> None:
+    def __init__(self, plan: DemoPlan, tally: DemoCounts, peers: AsyncExitStack) -> None:
         self._plan = plan
         self._tally = tally
         self._peers = peers
@@ -189,7 +189,7 @@ class _Cast:
 _SENDERS = {"demo.pump.pressure": PLC, "demo.order.created": ORDERS, "demo.shift.report": SHIFT}
 
 
-async def _turn_valve(asked: Asked) -> Answer:
+async def _turn_valve(asked: IncomingRequest) -> Answer:
     """Echoes what the valve was set to: wolpertinger sends its parameters as a list."""
     return Answer(body=asked.body, content_type=asked.content_type)
 

@@ -22,44 +22,44 @@ from dataclasses import replace
 from functools import partial
 
 from gateway.config import Limits
+from gateway.core.event import Auth, Kind
+from gateway.core.fault_log import RateLimitedFaultLog
+from gateway.core.reasons import MeshError, Reason
 from gateway.edge.admission import Admission
 from gateway.edge.carriers.carrier import Carrier
-from gateway.edge.carriers.peer import Identity, Peer
-from gateway.edge.carriers.reading import Gate, Hold, Spending, Throttle
-from gateway.edge.mesh import Mesh
+from gateway.edge.carriers.peer import Peer, PeerIdentity
+from gateway.edge.carriers.read_control import PauseReason, ReadGate, Spending, Throttle
+from gateway.edge.mesh_services import MeshServices
 from gateway.edge.metrics import ListenerMetrics
 from gateway.edge.outbox import Outbox
 from gateway.edge.session_log import SessionLog
+from gateway.edge.session_terms import SessionTerms
 from gateway.edge.session_timer import SessionTimer
-from gateway.edge.terms import Terms
-from gateway.event import Auth, Kind
-from gateway.faults import Faults
 from gateway.protocols.actions import (
     OUR_ENDS,
     REACHED,
+    AbandonRequests,
     Action,
+    CloseReason,
     Delivered,
     Delivery,
-    Farewell,
+    DropRequest,
     FrameRefused,
     FramesReceived,
     Identified,
     LoginAsked,
     Opened,
     Outcome,
-    RequestDropped,
     RequestEnded,
-    RequestsAbandoned,
     Terminated,
 )
 from gateway.protocols.session import Session
 from gateway.protocols.spec import Options
-from gateway.raw_log.frames import Source
-from gateway.raw_log.mesh_frames import SessionOpened
-from gateway.reasons import MeshError, Reason
+from gateway.records.raw_log.control_frames import SessionOpened
+from gateway.records.raw_log.frames import FrameSource
 
 log = logging.getLogger(__name__)
-_faults = Faults(log)
+_faults = RateLimitedFaultLog(log)
 
 LEAVE_SECONDS = 5.0
 """The time for what a protocol still waits for after its goodbye (acknowledgements that are owed)."""
@@ -67,7 +67,13 @@ LEAVE_SECONDS = 5.0
 
 class Connection:
     def __init__(
-        self, mesh: Mesh, session: Session, carrier: Carrier, peer: Peer, terms: Terms, metrics: ListenerMetrics
+        self,
+        mesh: MeshServices,
+        session: Session,
+        carrier: Carrier,
+        peer: Peer,
+        terms: SessionTerms,
+        metrics: ListenerMetrics,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._mesh = mesh
@@ -76,7 +82,9 @@ class Connection:
         self.terms = terms
         self._metrics = metrics
         self.number = 0
-        source = Source(session.protocol, terms.listener, mesh.edge, mesh.epoch, 0, peer.address, peer.node, peer.auth)
+        source = FrameSource(
+            session.protocol, terms.listener, mesh.edge, mesh.epoch, 0, peer.address, peer.node, peer.auth
+        )
         self.session_log = SessionLog(mesh.publisher, source)
         self.connected_at = time.time()
         self.received_frames = self.delivered_frames = self.pending = 0
@@ -87,18 +95,18 @@ class Connection:
         self._pump_is_due = False
         self._outbox = Outbox(session, carrier, mesh.memory)
         self._admission = Admission(self.leave, peer.proofs, must_log_in=terms.require_login)
-        self.gate = Gate(carrier.pause_reading, carrier.resume_reading)
+        self.gate = ReadGate(carrier.pause_reading, carrier.resume_reading)
         self._has_heard = False
         self._buffered = 0
         self._progress_at = self._loop.time()
         self._spending = Spending(self._loop.time)
-        self.use(terms.limits)
+        self.reconfigure(terms.limits)
 
     @property
-    def source(self) -> Source:
+    def source(self) -> FrameSource:
         return self.session_log.source
 
-    def use(self, limits: Limits) -> None:
+    def reconfigure(self, limits: Limits) -> None:
         """Puts new limits into force."""
         self.terms = replace(self.terms, limits=limits)
         self._spending.throttle = Throttle(limits, self._loop.time())
@@ -133,24 +141,24 @@ class Connection:
         session.control_frames = 0
         if pause_seconds and self.end is None:
             self._metrics.throttled_seconds.inc(pause_seconds)
-            self.gate.hold(Hold.RATE)
-            self._loop.call_later(pause_seconds, self.gate.release, Hold.RATE)
+            self.gate.hold(PauseReason.RATE)
+            self._loop.call_later(pause_seconds, self.gate.release, PauseReason.RATE)
 
     def receive_eof(self) -> None:
         self.session.receive_eof()
         self.pump()
 
     @property
-    def owes_word(self) -> bool:
+    def has_pending_replies(self) -> bool:
         """True while a half-closed peer must still be sent an acknowledgement or an answer. Links reconnect instead."""
         asks = self.session.open_requests > 0 and not self.session.settings.dialled
         return self.end is None and (self._unlogged > 0 or asks)
 
-    def end_when_told(self) -> None:
+    def begin_half_close(self) -> None:
         """Notes that the peer has closed its half and only waits for what it is still owed."""
         self.session.half_closed = True
 
-    def ask_for_life(self) -> None:
+    def ping_peer(self) -> None:
         self.session.probe(self._loop.time())
         self.pump()
 
@@ -159,7 +167,7 @@ class Connection:
         self._override = self._override or Terminated(reason, detail)
         self.receive_eof()
 
-    def _give_up(self, why: Farewell, detail: str) -> None:
+    def _give_up(self, why: CloseReason, detail: str) -> None:
         """Says goodbye, unless that was said, and waits for nothing."""
         if self.end is None and self._override is None:
             self.session.drain(self._loop.time(), None, why)
@@ -169,11 +177,11 @@ class Connection:
 
     def hold(self) -> None:
         """Stops reading: the raw log takes no more at present."""
-        self.gate.hold(Hold.LOG_FULL)
+        self.gate.hold(PauseReason.LOG_FULL)
 
     def release(self) -> None:
-        self.session.excuse_silence(self._loop.time())
-        self.gate.release(Hold.LOG_FULL)
+        self.session.extend_pong_deadline(self._loop.time())
+        self.gate.release(PauseReason.LOG_FULL)
 
     @property
     def queued_bytes(self) -> int:
@@ -188,14 +196,14 @@ class Connection:
         return self.session.closed
 
     @property
-    def was_lost(self) -> bool:
+    def ended_by_peer(self) -> bool:
         """True if the session is over and we did not end it."""
         return self.end is not None and self.end.reason not in OUR_ENDS
 
     def answers(self) -> bool:
         """Returns True if the peer has said anything yet. If not, the edge asks it for a sign of life."""
         if not self._has_heard:
-            self.ask_for_life()
+            self.ping_peer()
         return self._has_heard
 
     @property
@@ -217,9 +225,9 @@ class Connection:
         try:
             self.session.deliver(delivery, self._loop.time())
         except Exception:
-            _faults.tell(f"while delivering to a session of {self.session.protocol}")
+            _faults.log_exception(f"while delivering to a session of {self.session.protocol}")
             self._delivered(Delivered(delivery, Outcome.UNDELIVERABLE, "internal error", refused=True))
-            self._give_up(Farewell.INTERNAL, "a delivery could not be handled")
+            self._give_up(CloseReason.INTERNAL, "a delivery could not be handled")
         if not self._pump_is_due:
             self._pump_is_due = True
             self._loop.call_soon(self.pump)
@@ -244,7 +252,7 @@ class Connection:
         """True if nobody between the peer and us can read what is said."""
         return self._carrier.is_confidential
 
-    def identify(self, identity: Identity) -> None:
+    def identify(self, identity: PeerIdentity) -> None:
         """Takes the identity that the peer has proven. Its subscriptions are judged again as that node's."""
         self._admission.proven(identity)
         self._opened(replace(self.source, node=identity.node, auth=Auth.SESSION))
@@ -252,9 +260,9 @@ class Connection:
     def judge_again(self, options: Options, *, require_login: bool) -> None:
         """Ends the session if its peer would not be let in now as what it is."""
         if not (self._admission.is_still_proven() and self.session.is_still_proven(options)):
-            self.leave(Farewell.REVOKED)
+            self.leave(CloseReason.REVOKED)
         elif require_login and self.number and self.source.auth is Auth.NONE:
-            self.leave(Farewell.LOGIN_REQUIRED)
+            self.leave(CloseReason.LOGIN_REQUIRED)
 
     def refuse_login(self) -> None:
         self._metrics.refused(Reason.UNAUTHENTICATED)
@@ -265,7 +273,7 @@ class Connection:
         self.session.deliver(delivery, self._loop.time())
         self._loop.call_soon(self.pump)
 
-    def leave(self, why: Farewell, redirect_url: str | None = None, *, seconds: float = LEAVE_SECONDS) -> None:
+    def leave(self, why: CloseReason, redirect_url: str | None = None, *, seconds: float = LEAVE_SECONDS) -> None:
         """Says goodbye in the protocol's own words."""
         if self.end is not None or self._override is not None:
             return
@@ -281,7 +289,7 @@ class Connection:
 
     def cut(self) -> None:
         """Frees at once what is held for a session that holds too much of the edge's memory."""
-        self.fail(Farewell.OVER_BUDGET, f"{self.held_bytes} bytes were held for it")
+        self.fail(CloseReason.OVER_BUDGET, f"{self.held_bytes} bytes were held for it")
         self.abort()
 
     # -- what the session wants --------------------------------------------------------------------------------
@@ -294,7 +302,7 @@ class Connection:
         self._outbox.flush()
         if self.end is not None:
             self._carrier.close(self.end.reason)
-        elif self.session.half_closed and not self.owes_word:
+        elif self.session.half_closed and not self.has_pending_replies:
             self.receive_eof()
         else:
             due = self._progress_at + self.terms.limits.idle_seconds
@@ -310,7 +318,7 @@ class Connection:
             case Opened(facts):
                 self._opened(replace(self.source, facts=self.terms.facts(facts, dialled=self.session.settings.dialled)))
             case Identified(node):
-                self.identify(Identity(node))
+                self.identify(PeerIdentity(node))
             case LoginAsked():
                 self._mesh.log_in(self, action)
             case FrameRefused(reason, _):
@@ -318,9 +326,9 @@ class Connection:
                 self._metrics.refused(reason)
             case RequestEnded(outcome):
                 self._metrics.request_ended(outcome)
-            case RequestsAbandoned(replies, error):
+            case AbandonRequests(replies, error):
                 self.session_log.abandon(replies, error)
-            case RequestDropped(request, subject):
+            case DropRequest(request, subject):
                 self.session_log.drop_request(request, subject)
             case Terminated():
                 self._terminated(self._override or action)
@@ -332,7 +340,7 @@ class Connection:
         self._metrics.received_frames.inc(count)
         if not self.number:  # held back until somebody is proven, and so is nobody's frame
             self._metrics.rejected(Reason.UNAUTHENTICATED, count)
-            self.leave(Farewell.LOGIN_REQUIRED)
+            self.leave(CloseReason.LOGIN_REQUIRED)
             return
         self._unlogged += received.tag is not None
         self.session_log.add_frames(received, partial(self._settled, received.tag, count, now))
@@ -343,7 +351,7 @@ class Connection:
         self._unlogged -= tag is not None
         if not accepted:
             self._metrics.rejected(Reason.INTERNAL, count)
-            self._give_up(Farewell.NOT_LOGGED, "Kafka refused what the peer sent")
+            self._give_up(CloseReason.NOT_LOGGED, "Kafka refused what the peer sent")
             return
         self._metrics.accepted(count, now - received_at)
         if tag is not None:
@@ -357,7 +365,7 @@ class Connection:
         self.delivered_frames += end.outcome in REACHED
         self._mesh.delivered(self, end)
 
-    def _opened(self, source: Source) -> None:
+    def _opened(self, source: FrameSource) -> None:
         self.session_log.source = source
         if self._admission.lacks_login(source.node):
             self._admission.wait_for_login(self.terms.limits.handshake_seconds)
@@ -387,12 +395,12 @@ class Connection:
     def _look_at_time(self) -> None:
         now = self._loop.time()
         if self.gate.is_ours or self.session.half_closed:
-            self.session.excuse_silence(now)
+            self.session.extend_pong_deadline(now)
         if self.gate.is_ours:
             self._progress_at = now
         elif now >= self._progress_at + self.terms.limits.idle_seconds:
             self._progress_at = now
             if not self._carrier.is_present:
-                self.leave(Farewell.IDLE)
+                self.leave(CloseReason.IDLE)
         self.session.handle_timer(now)
         self.pump()

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from prometheus_client import Gauge
 
-from gateway.address import Address
 from gateway.config import Config, Endpoint, Link, Listener
+from gateway.core.address import Address
+from gateway.core.errors import SetupError
 from gateway.edge.carriers.links import LinkKeeper
 from gateway.edge.carriers.listeners import StreamListener
 from gateway.edge.carriers.reachability import Reachability
@@ -18,7 +19,6 @@ from gateway.edge.datagrams.listener import DatagramListener
 from gateway.edge.datagrams.udp import UdpListener
 from gateway.edge.metrics import EdgeMetrics
 from gateway.edge.sessions import Sessions
-from gateway.errors import SetupError
 from gateway.protocols import protocols
 
 if TYPE_CHECKING:
@@ -146,21 +146,21 @@ class Endpoints:
 
     # -- while it runs -----------------------------------------------------------------------------------------
 
-    def use(self, config: Config) -> None:
+    def reconfigure(self, config: Config) -> None:
         """Takes a new configuration whose sockets are the same: policies, and links."""
-        self._sessions.use(config)
+        self._sessions.reconfigure(config)
         for listener in config.listeners:
             if listener.name in self.datagrams and listener.name not in self._quic:
                 self.datagrams[listener.name].listener = listener
         for name, udp in self.datagrams.items():
-            udp.use(self._sessions.limits(name))
+            udp.reconfigure(self._sessions.limits(name))
         for listener in config.listeners:
             if (stream := self._streams.get(listener.name)) is not None:
                 _change(stream, listener, self._context)
             if (quic := self._quic.get(listener.name)) is not None:
                 _change(quic, listener, self._quic_context)
             if (xmpp := self._xmpp.get(listener.name)) is not None:
-                xmpp.use(listener)
+                xmpp.reconfigure(listener)
         wanted = {link.name: link for link in config.peers}
         for name, keeper in list(self._links.items()):
             if name not in wanted or _differs(keeper.link, wanted[name]):

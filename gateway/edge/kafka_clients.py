@@ -6,30 +6,30 @@ from typing import Protocol
 
 from gateway.config import Config
 from gateway.edge import producer
-from gateway.edge.egress.ledger import Resumption
-from gateway.edge.egress.left_open import left_open
-from gateway.edge.egress.outcomes import KnownOutcomes, look_back
-from gateway.edge.egress.reader import EgressReader, Failed, Handle
+from gateway.edge.delivery.offset_tracker import CommittedState
+from gateway.edge.delivery.orphaned_requests import orphaned_requests
+from gateway.edge.delivery.outcomes import KnownOutcomes, look_back
+from gateway.edge.delivery.reader import EgressReader, Failed, Handle
 from gateway.edge.producer import Sends
-from gateway.raw_log.frames import ReplyAddress
-from gateway.topics.ensure import ensure_topics
+from gateway.kafka.topics import ensure_topics
+from gateway.records.raw_log.frames import ReplyAddress
 
 
-class Producer(Sends, Protocol):
+class ProducerClient(Sends, Protocol):
     def flush(self, seconds: float) -> None: ...
     def close(self, seconds: float) -> None: ...
 
 
-class Reader(Protocol):
+class ReaderClient(Protocol):
     """Reads the egress partition. `EgressReader` implements it."""
 
     end: int
-    resumption: Resumption
+    resumption: CommittedState
 
     def lag(self, handled_to: int) -> int: ...
     def start(self, handle: Handle, failed: Failed) -> None: ...
-    def commit_now(self, resumption: Resumption) -> None: ...
-    def commit(self, resumption: Resumption) -> None: ...
+    def commit_now(self, resumption: CommittedState) -> None: ...
+    def commit(self, resumption: CommittedState) -> None: ...
     def taken(self) -> None: ...
     def stop(self) -> None: ...
 
@@ -38,12 +38,12 @@ class Clients(Protocol):
     def prepare(self, config: Config) -> None:
         """Makes sure that the topics exist. Raises SetupError."""
 
-    def producer(self, config: Config) -> Producer: ...
-    def reader(self, config: Config) -> Reader: ...
-    def look_back(self, config: Config, resumption: Resumption) -> KnownOutcomes:
+    def producer(self, config: Config) -> ProducerClient: ...
+    def reader(self, config: Config) -> ReaderClient: ...
+    def look_back(self, config: Config, resumption: CommittedState) -> KnownOutcomes:
         """Returns the outcomes that an earlier life has written into `deliveries`."""
 
-    def left_open(self, config: Config, epoch: int) -> list[ReplyAddress]:
+    def orphaned_requests(self, config: Config, epoch: int) -> list[ReplyAddress]:
         """Returns the requests that were open on sessions of an earlier life."""
 
 
@@ -51,14 +51,14 @@ class KafkaClients:
     def prepare(self, config: Config) -> None:
         ensure_topics(config)
 
-    def producer(self, config: Config) -> Producer:
+    def producer(self, config: Config) -> ProducerClient:
         return producer.Producer(config)
 
-    def reader(self, config: Config) -> Reader:
+    def reader(self, config: Config) -> ReaderClient:
         return EgressReader(config)
 
-    def look_back(self, config: Config, resumption: Resumption) -> KnownOutcomes:
+    def look_back(self, config: Config, resumption: CommittedState) -> KnownOutcomes:
         return look_back(config, resumption)
 
-    def left_open(self, config: Config, epoch: int) -> list[ReplyAddress]:
-        return left_open(config, epoch)
+    def orphaned_requests(self, config: Config, epoch: int) -> list[ReplyAddress]:
+        return orphaned_requests(config, epoch)

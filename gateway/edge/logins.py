@@ -11,26 +11,26 @@ from dataclasses import replace
 from typing import Any
 
 from gateway.auth.keyring import KeyRing
-from gateway.clock import now_us
 from gateway.config import Config, Endpoint
-from gateway.content import JSON, decode_value, to_json
-from gateway.edge.carriers.peer import Identity
+from gateway.core.clock import now_us
+from gateway.core.content import JSON, decode_value, to_json
+from gateway.core.errors import SetupError
+from gateway.core.event import Event, Kind
+from gateway.core.reasons import MeshError, Reason, Rejected
+from gateway.edge.carriers.peer import PeerIdentity
 from gateway.edge.connection import Connection
 from gateway.edge.tokens import TokenVerifier
-from gateway.errors import SetupError
-from gateway.event import Event, Kind
 from gateway.protocols import protocols
 from gateway.protocols.actions import Delivery, LoginAsked
 from gateway.protocols.error_bodies import error_body
 from gateway.protocols.session import LOGIN
-from gateway.protocols.spec import Env, Target
-from gateway.raw_log.frames import RawFrame, Source
-from gateway.raw_log.mesh_frames import MESH
-from gateway.reasons import MeshError, Reason, Rejected
+from gateway.protocols.spec import CodecContext, Target
+from gateway.records.raw_log.control_frames import MESH
+from gateway.records.raw_log.frames import FrameSource, RawFrame
 
 log = logging.getLogger(__name__)
 
-_ENV = Env(KeyRing())
+_ENV = CodecContext(KeyRing())
 
 
 class Logins:
@@ -42,7 +42,7 @@ class Logins:
         except (OSError, ValueError) as broken:
             raise SetupError(f"auth.tokens.jwks: {broken}") from broken
 
-    def use(self, config: Config) -> None:
+    def reconfigure(self, config: Config) -> None:
         """Takes over other settings; those whose keys are of no use change nothing."""
         try:
             self._verifier = _verifier(config)
@@ -57,7 +57,7 @@ class Logins:
         """Takes over keys that have changed, and returns whether there are any. Reads files: called in a thread."""
         return self._verifier is not None and self._verifier.refresh()
 
-    def verify(self, token: str, *, confidential: bool) -> Identity:
+    def verify(self, token: str, *, confidential: bool) -> PeerIdentity:
         """Returns who the token makes of a session. Raises Rejected(unauthenticated).
 
         `confidential`: nobody between the peer and us can have read the token.
@@ -95,7 +95,7 @@ def _verifier(config: Config) -> TokenVerifier | None:
     return None if config.auth.tokens is None else TokenVerifier(config.auth.tokens)
 
 
-def _token_in(source: Source, asked: LoginAsked, endpoint: Endpoint) -> str:
+def _token_in(source: FrameSource, asked: LoginAsked, endpoint: Endpoint) -> str:
     """Returns the token in a request's body: a text, or a list that holds one, as protocols of calls carry it."""
     raw = RawFrame(asked.frame, source, now_us())
     event = protocols()[endpoint.protocol].to_event(raw, "", endpoint.options, _ENV)
@@ -109,7 +109,7 @@ def _token_in(source: Source, asked: LoginAsked, endpoint: Endpoint) -> str:
     return value.strip().strip('"')
 
 
-def _answer(source: Source, asked: LoginAsked, endpoint: Endpoint, kind: Kind, body: bytes) -> Delivery:
+def _answer(source: FrameSource, asked: LoginAsked, endpoint: Endpoint, kind: Kind, body: bytes) -> Delivery:
     event = Event(
         id="", kind=kind, subject=LOGIN, protocol=MESH, listener=source.listener, edge=source.edge, session="",
         peer="", node="", received_at=now_us(), correlation=asked.request, content_type=JSON, body=body,

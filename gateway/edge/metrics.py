@@ -18,8 +18,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 
 from gateway import __version__
 from gateway.config import Config, Endpoint
-from gateway.protocols.actions import REQUEST_ENDS, Farewell, Outcome
-from gateway.reasons import Reason
+from gateway.core.reasons import Reason
+from gateway.protocols.actions import REQUEST_ENDS, CloseReason, Outcome
 
 EDGE = ("mesh", "edge")
 BY_LISTENER = ("listener", "protocol")
@@ -156,13 +156,13 @@ class ListenerMetrics:
         self.in_state = cache(lambda state: metrics.connections.labels(**labels, state=state))
         for reason in Reason:
             self._rejected(reason.value)
-        for reason in (*Farewell, Reason.RATE_LIMITED):
+        for reason in (*CloseReason, Reason.RATE_LIMITED):
             self._closed(reason.value)
         for outcome in Outcome:
             self._delivered(str(outcome))
         for ended in REQUEST_ENDS:
             self._requests(ended)
-        for state in Standing.STATES:
+        for state in ConnectionGauge.STATES:
             self.in_state(state)
 
     def accepted(self, frames: int, seconds: float) -> None:
@@ -196,7 +196,7 @@ class ListenerMetrics:
         self._requests_in_flight.set_function(open_requests)
 
 
-class Standing:
+class ConnectionGauge:
     """Counts one connection from its acceptance to the end of its transport, under the state it is in.
 
     Each that was opened is closed once, for one reason.

@@ -12,11 +12,11 @@ from http import HTTPStatus
 from importlib.resources import files
 from typing import Any
 
-from gateway.address import parse_address
 from gateway.config import Config
+from gateway.core.address import parse_address
 from gateway.edge.connection import Connection
-from gateway.protocols.actions import Farewell
-from gateway.telemetry.management import Answer, json_answer
+from gateway.observability.management import PageAnswer, json_answer
+from gateway.protocols.actions import CloseReason
 
 PAGE_SPEAKS = "yamp"
 """The protocol of the example page."""
@@ -52,20 +52,20 @@ class PeersPage:
         self._sessions = sessions
         self._loop = loop
 
-    def show(self, query: Mapping[str, str]) -> Answer:
+    def show(self, query: Mapping[str, str]) -> PageAnswer:
         """Answers `GET /peers` with all peers, and `?session=ID` with that one."""
         wanted = query.get("session")
         shown = [describe(one) for one in self._sessions() if wanted in (None, one.source.session_id)]
         return json_answer(HTTPStatus.OK, shown)
 
-    def command(self, below: str) -> Answer:
+    def command(self, below: str) -> PageAnswer:
         """Answers `POST /peers/ID/kick`: the peer hears a goodbye in its protocol's words, and the connection ends."""
         session, _, verb = below.partition("/")
         found = next((one for one in self._sessions() if one.source.session_id == session), None)
         if found is None or verb != "kick":
             missing = "no such session here" if found is None else "the only command is kick"
             return json_answer(HTTPStatus.NOT_FOUND, {"error": missing})
-        self._loop.call_soon_threadsafe(found.leave, Farewell.KICKED)
+        self._loop.call_soon_threadsafe(found.leave, CloseReason.KICKED)
         return json_answer(HTTPStatus.ACCEPTED, {"kicked": session})
 
 
@@ -76,7 +76,7 @@ class ExamplePage:
         self._config = config
         self._listeners = listeners
 
-    def show(self, query: Mapping[str, str]) -> Answer:  # noqa: ARG002 - the page itself looks at it
+    def show(self, query: Mapping[str, str]) -> PageAnswer:  # noqa: ARG002 - the page itself looks at it
         """Answers `GET /example`, `?to=ws://HOST:PORT&subscribe=PATTERN`.
 
         A listener lets this page in without any `origins`, because it comes from the host that it connects to. It
@@ -85,7 +85,7 @@ class ExamplePage:
         page = (files(__package__) / "browser_example.html").read_text()
         page = page.replace(NOTHING_OFFERED, NOTHING_OFFERED.replace("[]", json.dumps(self._offered())))
         security = {"Content-Security-Policy": _policy(page)}
-        return Answer(HTTPStatus.OK, "text/html; charset=utf-8", page.encode(), security)
+        return PageAnswer(HTTPStatus.OK, "text/html; charset=utf-8", page.encode(), security)
 
     def _offered(self) -> list[dict[str, str | int]]:
         bound = {name: parse_address(address) for name, address in self._listeners().items()}

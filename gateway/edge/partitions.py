@@ -14,7 +14,7 @@ from typing import TypeVar
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from gateway.config import Config
-from gateway.errors import SetupError
+from gateway.core.errors import SetupError
 
 library = logging.getLogger("kafka.consumer")
 

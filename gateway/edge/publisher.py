@@ -36,13 +36,13 @@ from typing import Protocol
 from zlib import crc32
 
 from gateway.config.settings import RecordSettings
+from gateway.core.errors import SetupError
 from gateway.edge.producer import NotTaken, Sends
 from gateway.edge.run_parts import RUN_FRAMES, Settled, WholeRun, frames_that_fit, parts_of_replies, parts_of_run
 from gateway.edge.traces import EdgeTraces, Received
-from gateway.errors import SetupError
-from gateway.raw_log.container import FRAME_BYTES, ContainerBuilder, size_of_replies
-from gateway.raw_log.frames import Again, RawFrame, ReplyAddress, Source
-from gateway.raw_log.mesh_frames import MESH
+from gateway.records.raw_log.container import FRAME_BYTES, ContainerBuilder, size_of_replies
+from gateway.records.raw_log.control_frames import MESH
+from gateway.records.raw_log.frames import FrameSource, RawFrame, Replayed, ReplyAddress
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ SETTLE_SECONDS = 0.1
 """The longest time before a result that nobody waits for is looked at, if no record leaves before."""
 
 
-class Tally(Hashable, Protocol):
+class AckListener(Hashable, Protocol):
     """Counts datagrams, for which nobody waits one by one."""
 
     def settled(self, frames: int, seconds: float, accepted: bool) -> None: ...
@@ -64,7 +64,7 @@ class Tally(Hashable, Protocol):
 class _Partition:
     builder: ContainerBuilder
     waiting: list[Settled] = field(default_factory=list)
-    tallies: dict[Tally, int] = field(default_factory=dict)
+    tallies: dict[AckListener, int] = field(default_factory=dict)
     weight: int = 0
     opened_at: float = 0.0
     logged_to: int = -1
@@ -78,7 +78,7 @@ class _Sent:
     frames: int
     weight: int
     waiting: list[Settled]
-    tallies: dict[Tally, int]
+    tallies: dict[AckListener, int]
     opened_at: float
     sent_at: float
     received: Received = ()
@@ -154,15 +154,15 @@ class RawPublisher:
             self._before_leaving.append(take)
         return waits
 
-    def use(self, bound_bytes: int) -> None:
+    def reconfigure(self, bound_bytes: int) -> None:
         self._bound = bound_bytes
         self._weigh(0)
 
     # -- frames in ---------------------------------------------------------------------------------------------
 
     def add_datagrams(
-        self, partition: int, sources: Sequence[Source], received_at: int, lengths: Sequence[int], data: bytes,
-        tally: Tally,
+        self, partition: int, sources: Sequence[FrameSource], received_at: int, lengths: Sequence[int], data: bytes,
+        tally: AckListener,
     ) -> None:  # fmt: skip
         """Adds datagrams side by side that were received at once, each with a source of its own."""
         into, most = self._partitions[partition], self._limits.frames
@@ -177,8 +177,8 @@ class RawPublisher:
             self._add_some(into, partition, sources, received_at, lengths, data, tally)
 
     def _add_some(
-        self, into: _Partition, partition: int, sources: Sequence[Source], received_at: int, lengths: Sequence[int],
-        data: bytes, tally: Tally,
+        self, into: _Partition, partition: int, sources: Sequence[FrameSource], received_at: int, lengths: Sequence[int],
+        data: bytes, tally: AckListener,
     ) -> None:  # fmt: skip
         weight = len(data) + FRAME_BYTES * len(lengths)
         self._make_room(into, partition, weight)
@@ -189,7 +189,7 @@ class RawPublisher:
     def add_run(
         self,
         partition: int,
-        source: Source,
+        source: FrameSource,
         data: bytes,
         lengths: tuple[int, ...],
         *,
@@ -210,7 +210,7 @@ class RawPublisher:
                 self._add_part(partition, source, part, part_lengths, share, settled)
 
     def _add_part(
-        self, partition: int, source: Source, data: bytes, lengths: tuple[int, ...], packed_replies: Sequence[bytes],
+        self, partition: int, source: FrameSource, data: bytes, lengths: tuple[int, ...], packed_replies: Sequence[bytes],
         settled: Settled | None,
     ) -> None:  # fmt: skip
         into, weight = self._partitions[partition], len(data) + FRAME_BYTES * len(lengths) + RUN_BYTES
@@ -224,7 +224,7 @@ class RawPublisher:
             into.waiting.append(settled)
         self._added(into, partition, weight)
 
-    def add_again(self, partition: int, frame: RawFrame, again: Again) -> None:
+    def add_again(self, partition: int, frame: RawFrame, again: Replayed) -> None:
         """Adds a control frame that is known by the id of another frame."""
         into, weight = self._partitions[partition], len(frame.data) + FRAME_BYTES + RUN_BYTES
         self._make_room(into, partition, weight)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, takewhile
 
-from gateway.raw_log.container import FRAME_BYTES, INDEX_BYTES
+from gateway.records.raw_log.container import FRAME_BYTES, INDEX_BYTES
 
 RUN_FRAMES = 8_192
 """Longer runs are cut: a record holds 65,535 frames at most."""

@@ -14,15 +14,15 @@ from prometheus_client import CollectorRegistry
 
 from gateway.config import Config, ConfigWatch, Reloaded, redacted
 from gateway.config.exposure import exposure_warnings
+from gateway.core.errors import SetupError
 from gateway.edge.connection import Connection
 from gateway.edge.kafka_clients import Clients, KafkaClients
-from gateway.edge.life import Life
 from gateway.edge.metrics import EdgeMetrics
 from gateway.edge.pages import ExamplePage, PeersPage, describe
-from gateway.errors import SetupError
-from gateway.live.exposition import samples_in
-from gateway.live.page import LivePage
-from gateway.telemetry.management import Management, json_answer
+from gateway.edge.runtime import EdgeRuntime
+from gateway.inspect.live.exposition import samples_in
+from gateway.inspect.live.page import LivePage
+from gateway.observability.management import Management, json_answer
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ class Edge:
         self._begun = begun
         self._watch = ConfigWatch(config, time.monotonic)
         self._registry = CollectorRegistry()
-        self.life = Life(config, EdgeMetrics(config, self._registry), clients or KafkaClients())
+        self.life = EdgeRuntime(config, EdgeMetrics(config, self._registry), clients or KafkaClients())
         self._live = LivePage(lambda: self.config, lambda: samples_in(self._registry), self._described, self._away)
         self._reread = asyncio.Event()
         self.management_port = 0
@@ -53,7 +53,7 @@ class Edge:
         management = self._management()
         self.management_port = management.port
         management.start()
-        for one in [*self.config.advice(), *exposure_warnings(self.config)]:
+        for one in [*self.config.warnings(), *exposure_warnings(self.config)]:
             log.warning("%s", one)
         try:
             await self.life.begin()
@@ -115,7 +115,7 @@ class Edge:
             self.life.sessions.judge_again()
         if isinstance(change, Reloaded):
             self.config = change.config
-            self.life.use(change.config)
+            self.life.reconfigure(change.config)
             log.info("the configuration has changed and is in force")
         elif change is not None:
             log.warning("%s", change)

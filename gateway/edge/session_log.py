@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from gateway.core.reasons import MeshError
 from gateway.edge.publisher import RawPublisher
 from gateway.protocols.actions import FramesReceived
-from gateway.raw_log import mesh_frames
-from gateway.raw_log.frames import ReplyAddress, Source, session_id
-from gateway.raw_log.mesh_frames import MESH, RequestDropped, RequestsAbandoned, SessionClosed, SessionOpened
-from gateway.reasons import MeshError
+from gateway.records.raw_log import control_frames
+from gateway.records.raw_log.control_frames import MESH, RequestDropped, RequestsAbandoned, SessionClosed, SessionOpened
+from gateway.records.raw_log.frames import FrameSource, ReplyAddress, session_id
 
 
 class SessionLog:
@@ -23,7 +23,7 @@ class SessionLog:
     `source` says where the session's frames come from. Its session is 0 until the session has a number.
     """
 
-    def __init__(self, publisher: RawPublisher, source: Source) -> None:
+    def __init__(self, publisher: RawPublisher, source: FrameSource) -> None:
         self._publisher = publisher
         self._partition = 0
         self.source = source
@@ -36,10 +36,10 @@ class SessionLog:
         self._partition = self._publisher.partition_of(node.encode())
 
     def open(self, opened: SessionOpened) -> None:
-        self._write(mesh_frames.encode(opened))
+        self._write(control_frames.encode(opened))
 
     def close(self, reason: str) -> None:
-        self._write(mesh_frames.encode(SessionClosed(self.source.protocol, reason)))
+        self._write(control_frames.encode(SessionClosed(self.source.protocol, reason)))
 
     def add_frames(self, received: FramesReceived, settled: Callable[[bool], None]) -> None:
         """Adds frames of the peer. `settled` is told once whether Kafka has them."""
@@ -49,7 +49,7 @@ class SessionLog:
 
     def abandon(self, replies: tuple[ReplyAddress, ...], error: MeshError) -> None:
         """Tells those who wait for these answers that none comes."""
-        self._write(mesh_frames.encode(RequestsAbandoned(error)), replies)
+        self._write(control_frames.encode(RequestsAbandoned(error)), replies)
 
     def drop_request(self, request: str, subject: str) -> None:
         """Tells whoever serves this request of the peer that the peer does not wait for the answer any more."""
@@ -59,7 +59,7 @@ class SessionLog:
 
     def drop(self, reply: ReplyAddress) -> None:
         """Tells whoever serves the request that nobody waits for its answer any more."""
-        self._write(mesh_frames.encode(RequestDropped()), (reply,))
+        self._write(control_frames.encode(RequestDropped()), (reply,))
 
     def _write(self, frame: bytes, replies: tuple[ReplyAddress, ...] = ()) -> None:
         """Adds a frame of the mesh about this session."""

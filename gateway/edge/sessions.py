@@ -8,24 +8,24 @@ import os
 from collections.abc import Callable, Iterator
 
 from gateway.config import Config, Endpoint, Limits, Link, Listener
+from gateway.core.event import Auth
 from gateway.edge.carriers.carrier import Carrier
 from gateway.edge.carriers.peer import Peer
 from gateway.edge.connection import Connection
-from gateway.edge.egress.delivery import Ends, HandedDelivery, Receiver
-from gateway.edge.egress.owed import Owed
+from gateway.edge.delivery.egress_delivery import EgressDelivery, OutcomeRecorder, Receiver
+from gateway.edge.delivery.redelivery import RedeliveryQueues
 from gateway.edge.logins import Logins
 from gateway.edge.memory_budget import MemoryBudget
 from gateway.edge.metrics import EdgeMetrics
 from gateway.edge.publisher import RawPublisher
-from gateway.edge.terms import Terms
-from gateway.egress import EdgeRestarted
-from gateway.event import Auth
+from gateway.edge.session_terms import SessionTerms
 from gateway.protocols import protocols
-from gateway.protocols.actions import Delivered, Farewell, LoginAsked, Terminated
+from gateway.protocols.actions import CloseReason, Delivered, LoginAsked, Terminated
 from gateway.protocols.request_budget import RequestBudget
 from gateway.protocols.session import Session
 from gateway.protocols.session_settings import SessionSettings
-from gateway.raw_log.frames import durable_parts
+from gateway.records.egress import EdgeRestarted
+from gateway.records.raw_log.frames import durable_parts
 
 log = logging.getLogger(__name__)
 
@@ -40,12 +40,12 @@ class Sessions:
     `owed` and `ends` are set before the first session is made: they need what is made from here.
     """
 
-    owed: Owed
-    ends: Ends
+    owed: RedeliveryQueues
+    ends: OutcomeRecorder
 
     def __init__(self, config: Config, edge: str, epoch: int, publisher: RawPublisher, metrics: EdgeMetrics) -> None:
         self._loop = asyncio.get_running_loop()
-        self._config, self._permissions = config, config.judge()
+        self._config, self._permissions = config, config.permissions_policy()
         self.edge = edge
         self.epoch = epoch
         self.publisher = publisher
@@ -84,7 +84,7 @@ class Sessions:
 
     def connect(self, endpoint: Endpoint, carrier: Carrier, peer: Peer) -> Connection:
         proven = peer.auth is Auth.TLS or isinstance(endpoint, Link)
-        terms = Terms(
+        terms = SessionTerms(
             endpoint.name,
             self.limits(endpoint.name),
             endpoint.subscribe,
@@ -149,7 +149,7 @@ class Sessions:
 
     def delivered(self, connection: Connection, end: Delivered) -> None:
         delivery = end.delivery
-        if not isinstance(delivery, HandedDelivery):
+        if not isinstance(delivery, EgressDelivery):
             raise TypeError("a delivery that is none of this edge's")
         if delivery.owed_to:
             self.owed.delivered(connection, end)
@@ -165,21 +165,21 @@ class Sessions:
 
     # -- for all of them ---------------------------------------------------------------------------------------
 
-    def use(self, config: Config) -> None:
+    def reconfigure(self, config: Config) -> None:
         """Puts a configuration into force. Limits, permissions and protocol options hold at once, all else for new
         sessions."""
         if config.auth != self._config.auth:
-            self.logins.use(config)
-        self._config, self._permissions = config, config.judge()
+            self.logins.reconfigure(config)
+        self._config, self._permissions = config, config.permissions_policy()
         self.requests.most = config.limits.open_requests
         self.memory.reconfigure(config.limits.held_bytes)
         options = {(one.name, one.protocol): one.options for one in config.endpoints}
         for connection in self._everyone():
-            connection.use(self.limits(connection.terms.listener))
+            connection.reconfigure(self.limits(connection.terms.listener))
             connection.session.may_publish = self._judge_of(connection)
             named = connection.terms.listener, connection.session.protocol
             if named in options:  # a link of this name may speak something else by now
-                connection.session.use(options[named])
+                connection.session.reconfigure(options[named])
 
     def judge_again(self) -> None:
         """Ends the sessions whose proof holds no more: withdrawn by a file, or by the configuration in force."""
@@ -224,7 +224,7 @@ class Sessions:
                 return
             for connection in self._everyone():
                 if connection.is_quiet or elapsed >= patience:
-                    connection.leave(Farewell.DRAIN, redirect_url, seconds=seconds - elapsed)
+                    connection.leave(CloseReason.DRAIN, redirect_url, seconds=seconds - elapsed)
             await asyncio.sleep(LOOK_SECONDS)
 
 

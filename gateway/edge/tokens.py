@@ -18,9 +18,9 @@ import jwt
 
 from gateway.auth.node_names import TOKEN
 from gateway.config.auth import TokenSettings
-from gateway.edge.carriers.peer import Identity
-from gateway.reasons import Reason, Rejected
-from gateway.yaml_files.stamps import stamps
+from gateway.core.reasons import Reason, Rejected
+from gateway.core.yaml_files.stamps import stamps
+from gateway.edge.carriers.peer import PeerIdentity
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ class TokenVerifier:
             return True
         return False
 
-    def verify(self, token: str) -> Identity:
+    def verify(self, token: str) -> PeerIdentity:
         """Returns who the token makes of a session, and until when. Raises Rejected(unauthenticated)."""
         if len(token) > MAX_TOKEN_BYTES:
             raise _refusal(f"a token has at most {MAX_TOKEN_BYTES} bytes")
@@ -98,14 +98,14 @@ class TokenVerifier:
         fitting = [key for key in self._keys if key.algorithm_name == algorithm]
         return [key.key for key in fitting if kid is None or key.key_id in (None, kid)]
 
-    def _identity(self, claims: Mapping[str, Any]) -> Identity:
+    def _identity(self, claims: Mapping[str, Any]) -> PeerIdentity:
         claim, until = self.settings.node_claim, float(claims["exp"])
         name = claims[claim]
         if not isinstance(name, str) or not name or _UNPRINTABLE.search(name) or len(name.encode()) > MAX_NODE_BYTES:
             raise _refusal(f"{claim} of the token is no name of at most {MAX_NODE_BYTES} bytes")
         if until <= time.time():  # the leeway is for clocks, not for longer sessions
             raise _refusal("the token has expired")
-        return Identity(f"{TOKEN}{name}", until)
+        return PeerIdentity(f"{TOKEN}{name}", until)
 
     def _files(self) -> list[Any]:
         return [] if self.settings.jwks is None else [self.settings.jwks]

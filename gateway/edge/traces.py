@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from gateway.clock import now_us
 from gateway.config import Config
-from gateway.raw_log.frames import Source
-from gateway.raw_log.mesh_frames import MESH
-from gateway.telemetry.spans import Attributes, Spans, Step, spans_of
-from gateway.trace_context import Sampling, parse
+from gateway.core.clock import now_us
+from gateway.core.trace_context import Sampling, parse
+from gateway.observability.spans import Attributes, Spans, SpanStep, spans_of
+from gateway.records.raw_log.control_frames import MESH
+from gateway.records.raw_log.frames import FrameSource
 
-Received = Sequence[tuple[Source, int]]
+Received = Sequence[tuple[FrameSource, int]]
 """The source and the time of receipt, in microseconds, of each frame of a record."""
 
 
@@ -49,9 +49,11 @@ class EdgeTraces:
         for index, context in record.among(len(received)):
             source, at = received[index]
             if source.protocol != MESH:
-                self._spans.add(Step.RECEIVE, context, None, at, now, self._of_frame(source, partition, offset, index))
+                self._spans.add(
+                    SpanStep.RECEIVE, context, None, at, now, self._of_frame(source, partition, offset, index)
+                )
 
-    def _of_frame(self, source: Source, partition: int, offset: int, index: int) -> Attributes:
+    def _of_frame(self, source: FrameSource, partition: int, offset: int, index: int) -> Attributes:
         named = {"meshgate.event_id": f"{partition}-{offset}-{index}", "meshgate.edge": self._edge}
         named |= {"meshgate.protocol": source.protocol, "meshgate.listener": source.listener}
         return named | ({"meshgate.session": source.session_id} if source.session else {})
@@ -69,4 +71,4 @@ class EdgeTraces:
             "meshgate.outcome": outcome,
         }
         context = parent.step(f"{Step.DELIVER}/{destination}")
-        self._spans.add(Step.DELIVER, context, parent, delivery.handed_at, at, said, failed)
+        self._spans.add(SpanStep.DELIVER, context, parent, delivery.handed_at, at, said, failed)

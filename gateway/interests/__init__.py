@@ -2,10 +2,10 @@
 
 from gateway.interests.changes import Change, EndSession, NewEpoch, Put, Remove, Renew, SetFacts, from_bytes, to_bytes
 from gateway.interests.interest import FramePosition, Interest, InterestKey, Verb
-from gateway.interests.table import Applied, InterestTable, Matched
+from gateway.interests.table import AppliedChange, InterestTable, Matched
 
 __all__ = [
-    "Applied",
+    "AppliedChange",
     "Change",
     "EndSession",
     "FramePosition",

@@ -17,7 +17,7 @@ from gateway.interests.interest import (
     interest_from,
     position_from,
 )
-from gateway.raw_log.frames import Fact
+from gateway.records.raw_log.frames import Fact
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from gateway.core.subjects import tokens
 from gateway.interests.interest import Interest, InterestKey
-from gateway.subjects import tokens
 
 NEVER = 1 << 63
 """After every time that an event may have."""
@@ -25,7 +25,7 @@ _WILD = frozenset({"*", ">"})
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class IndexMatch:
     """The subscribers whose interests fit a subject and hold at a time from `since` on, before `until`.
 
     `plain` has each subscriber once; `groups` has the members of each group, each once.
@@ -37,7 +37,7 @@ class Found:
     until: int = NEVER
 
 
-NOBODY = Found((), ())
+NOBODY = IndexMatch((), ())
 
 
 class _Leaf:
@@ -88,7 +88,7 @@ class _Node:
 class Index:
     def __init__(self) -> None:
         self._root = _Node()
-        self._cache: dict[str, dict[str, Found]] = {}
+        self._cache: dict[str, dict[str, IndexMatch]] = {}
         self._cached_references = 0
 
     def put(self, interest: Interest) -> None:
@@ -130,7 +130,7 @@ class Index:
             del path[depth - 1].children[parts[depth - 1]]
         self._forget(parts)
 
-    def find(self, subject: str, at_us: int) -> Found:
+    def find(self, subject: str, at_us: int) -> IndexMatch:
         name = subject.replace("/", ".")
         first = name.partition(".")[0]
         branch = self._cache.get(first)
@@ -158,7 +158,7 @@ class Index:
             for child in node.children.values():
                 yield from _subtree(child)
 
-    def _remember(self, first: str, name: str, found: Found) -> None:
+    def _remember(self, first: str, name: str, found: IndexMatch) -> None:
         known = self._cache.get(first, {}).get(name)
         self._cached_references += _weight(found) - (_weight(known) if known is not None else 0)
         if self._cached_references > MAX_CACHED_REFERENCES:
@@ -178,7 +178,7 @@ class Index:
             self._cached_references -= sum(map(_weight, self._cache.pop(parts[0], {}).values()))
 
 
-def _weight(found: Found) -> int:
+def _weight(found: IndexMatch) -> int:
     return SUBJECT_REFERENCES + len(found.plain) + sum(map(len, found.groups))
 
 
@@ -228,7 +228,7 @@ def _subtree(node: _Node | _Leaf) -> Iterator[Interest]:
             nodes.extend(node.children.values())
 
 
-def _arrange(interests: list[Interest], at_us: int) -> Found:
+def _arrange(interests: list[Interest], at_us: int) -> IndexMatch:
     if not interests:
         return NOBODY
     groups: dict[str, dict[str, Interest]] = {}
@@ -246,7 +246,7 @@ def _arrange(interests: list[Interest], at_us: int) -> Found:
             members[interest.subscriber] = interest
     plain = _in_order(groups.pop("", {}))
     in_groups = tuple(_in_order(members) for _, members in sorted(groups.items()))
-    return Found(plain, in_groups, since, until)
+    return IndexMatch(plain, in_groups, since, until)
 
 
 def _in_order(members: dict[str, Interest]) -> tuple[Interest, ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from gateway.raw_log.frames import NO_FACTS, Fact
+from gateway.records.raw_log.frames import NO_FACTS, Fact
 
 FramePosition = tuple[int, int, int]
 """Raw partition, offset and index of the frame that made a change."""

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 
 from gateway.interests.changes import Change, EndSession, NewEpoch, Put, Remove, Renew, SetFacts
-from gateway.interests.index import Found, Index
+from gateway.interests.index import Index, IndexMatch
 from gateway.interests.interest import FramePosition, Interest, InterestKey, Verb
 
 ENDS_REMEMBERED = 16_384
@@ -31,7 +31,7 @@ comes back for as long as the log takes to repeat its end too."""
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
+class AppliedChange:
     """The effect of a change: what was put (new or changed) and what was removed. It is false if the change did
     nothing."""
 
@@ -42,8 +42,8 @@ class Applied:
         return bool(self.put or self.removed)
 
 
-NOTHING = Applied()
-May = Callable[[Interest, str], bool]
+NOTHING = AppliedChange()
+PermissionCheck = Callable[[Interest, str], bool]
 """May this one get the subject?"""
 
 
@@ -100,7 +100,9 @@ class InterestTable:
 
     # -- matching ------------------------------------------------------------------------------------------------
 
-    def match(self, subject: str, verb: Verb, at_us: int, event_id: str, may: May = lambda *_: True) -> Matched:
+    def match(
+        self, subject: str, verb: Verb, at_us: int, event_id: str, may: PermissionCheck = lambda *_: True
+    ) -> Matched:
         """Returns the receivers of an event. The members of groups are filtered by `may` here.
 
         `plain` is not filtered by permissions: the caller must filter it, and may cache the result.
@@ -108,14 +110,14 @@ class InterestTable:
         found = self.find(subject, verb, at_us)
         if not found.groups:
             return Matched(found.plain, ())
-        ones = (choose_able(members, event_id, subject, may) for members in found.groups)
+        ones = (choose_permitted(members, event_id, subject, may) for members in found.groups)
         chosen = {one.subscriber: one for one in ones if one is not None}
         for interest in found.plain:
             if interest.subscriber in chosen and may(interest, subject):
                 del chosen[interest.subscriber]
         return Matched(found.plain, tuple(chosen.values()))
 
-    def find(self, subject: str, verb: Verb, at_us: int) -> Found:
+    def find(self, subject: str, verb: Verb, at_us: int) -> IndexMatch:
         """Returns all whose pattern fits the subject, and how long that holds if the table does not change."""
         return self._indexes[verb].find(subject, at_us)
 
@@ -128,14 +130,16 @@ class InterestTable:
         servers = {one.subscriber: one for members in (*found.groups, found.plain) for one in members}
         return tuple(servers.values())
 
-    def server(self, subject: str, request_id: str, at_us: int, may: May = lambda *_: True) -> Interest | None:
+    def server(
+        self, subject: str, request_id: str, at_us: int, may: PermissionCheck = lambda *_: True
+    ) -> Interest | None:
         """Returns the one server of a request: the same one for a retry, as long as it is there.
 
         A node without a session may say that it serves, and could not answer. It takes no request from a server that
         can.
         """
         servers = tuple(one for one in self.servers(subject, at_us) if one.session)
-        return choose_able(servers, request_id, subject, may) if servers else None
+        return choose_permitted(servers, request_id, subject, may) if servers else None
 
     def component_has_servers(self, prefix: str, at_us: int) -> bool:
         """Returns True if anybody serves subjects that begin with these tokens and go on."""
@@ -143,7 +147,7 @@ class InterestTable:
 
     # -- changing ------------------------------------------------------------------------------------------------
 
-    def apply(self, change: Change) -> Applied:
+    def apply(self, change: Change) -> AppliedChange:
         match change:
             case Put(interest):
                 return self._put(interest)
@@ -168,9 +172,9 @@ class InterestTable:
         """Forgets the leases that were over at this time. They match nothing any more: this only frees their memory."""
         self._remove_all([lease for lease in self._leases.values() if not lease.alive_at(over_at)])
 
-    def _put(self, interest: Interest) -> Applied:
+    def _put(self, interest: Interest) -> AppliedChange:
         known = self._subscribers.get(interest.subscriber, {}).get(interest.key)
-        if self._is_of_the_past(interest) or self._is_over(interest):
+        if self._is_stale_epoch(interest) or self._is_over(interest):
             return NOTHING
         if known is not None and (known == interest or _before(interest.position, known.position)):
             return NOTHING
@@ -178,7 +182,7 @@ class InterestTable:
         self._epochs[interest.edge] = max(interest.epoch, self._epochs.get(interest.edge, -1))
         return self._replace([interest])
 
-    def _end(self, interests: Iterable[Interest], what: InterestKey | str, position: FramePosition) -> Applied:
+    def _end(self, interests: Iterable[Interest], what: InterestKey | str, position: FramePosition) -> AppliedChange:
         known = self._ends.pop(what, position)
         self._ends[what] = known if _before(position, known) else position
         if len(self._ends) > ENDS_REMEMBERED:
@@ -192,22 +196,22 @@ class InterestTable:
         ends = (self._ends.get(interest.key), self._ends.get(interest.subscriber))
         return any(end is not None and _before(interest.position, end) for end in ends)
 
-    def _is_of_the_past(self, interest: Interest) -> bool:
+    def _is_stale_epoch(self, interest: Interest) -> bool:
         return not interest.durable and interest.epoch < self._epochs.get(interest.edge, -1)
 
-    def _begin_epoch(self, change: NewEpoch) -> Applied:
+    def _begin_epoch(self, change: NewEpoch) -> AppliedChange:
         self._epochs[change.edge] = max(change.epoch, self._epochs.get(change.edge, -1))
         of_the_edge = self._edges.get(change.edge, {}).values()
-        return self._remove_all([interest for interest in of_the_edge if self._is_of_the_past(interest)])
+        return self._remove_all([interest for interest in of_the_edge if self._is_stale_epoch(interest)])
 
-    def _replace(self, interests: Iterable[Interest]) -> Applied:
-        return Applied(put=tuple(interest for interest in interests if self._insert(interest)))
+    def _replace(self, interests: Iterable[Interest]) -> AppliedChange:
+        return AppliedChange(put=tuple(interest for interest in interests if self._insert(interest)))
 
-    def _remove_all(self, interests: Iterable[Interest]) -> Applied:
+    def _remove_all(self, interests: Iterable[Interest]) -> AppliedChange:
         removed = tuple(interests)
         for interest in removed:
             self._delete(interest)
-        return Applied(removed=removed)
+        return AppliedChange(removed=removed)
 
     def _insert(self, interest: Interest) -> bool:
         key = interest.key
@@ -250,7 +254,7 @@ def choose(members: tuple[Interest, ...], name: str) -> Interest:
     return max(members, key=lambda member: blake2b(f"{name}\0{member.subscriber}".encode(), digest_size=8).digest())
 
 
-def choose_able(members: tuple[Interest, ...], name: str, subject: str, may: May) -> Interest | None:
+def choose_permitted(members: tuple[Interest, ...], name: str, subject: str, may: PermissionCheck) -> Interest | None:
     """Returns the chosen one of the members that may get the subject, so no member's lack of permission loses it for
     all.
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from gateway.config import Config
-from gateway.errors import SetupError
+from gateway.core.errors import SetupError
 from gateway.interests.records import apply_record
 from gateway.interests.table import InterestTable
 

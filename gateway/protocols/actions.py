@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from gateway.event import Kind
-from gateway.raw_log.frames import NO_FACTS, Facts, ReplyAddress
-from gateway.reasons import MeshError, Reason
+from gateway.core.event import Kind
+from gateway.core.reasons import MeshError, Reason
+from gateway.records.raw_log.frames import NO_FACTS, Facts, ReplyAddress
 
 
 class Outcome(StrEnum):
@@ -93,7 +93,7 @@ class RequestEnded:
 
 
 @dataclass(frozen=True, slots=True)
-class RequestsAbandoned:
+class AbandonRequests:
     """Requests delivered to the peer that it can no longer answer: their requesters are told at once."""
 
     replies: tuple[ReplyAddress, ...]
@@ -101,7 +101,7 @@ class RequestsAbandoned:
 
 
 @dataclass(frozen=True, slots=True)
-class RequestDropped:
+class DropRequest:
     """The peer waits for no answer to this request of its own any more: its session is over, or as good as
     over."""
 
@@ -109,7 +109,7 @@ class RequestDropped:
     subject: str
 
 
-class Farewell(StrEnum):
+class CloseReason(StrEnum):
     """The reason why we end a session whose peer did nothing wrong.
 
     `OVERLOAD`: there was no room for it to begin with. `NOT_LOGGED`: Kafka will never take what it sent. `INTERNAL`: a
@@ -130,13 +130,13 @@ class Farewell(StrEnum):
     OVER_BUDGET = "over_budget"
 
 
-OUR_ENDS = frozenset(Farewell) - {Farewell.INTERNAL}
+OUR_ENDS = frozenset(CloseReason) - {CloseReason.INTERNAL}
 """Why a session ends that has nothing to do with what its peer was sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Terminated:
-    """The session has ended. `reason` is a slug for the metric: a `Reason`, a `Farewell`, `bye`, `eof`, `peer_error`,
+    """The session has ended. `reason` is a slug for the metric: a `Reason`, a `CloseReason`, `bye`, `eof`, `peer_error`,
     `redirect` (`detail` is where to)."""
 
     reason: str
@@ -151,8 +151,8 @@ Action = (
     | FrameRefused
     | Delivered
     | RequestEnded
-    | RequestsAbandoned
-    | RequestDropped
+    | AbandonRequests
+    | DropRequest
     | Terminated
 )
 

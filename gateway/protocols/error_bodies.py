@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from gateway.content import from_json
-from gateway.reasons import MeshError, Rejected
+from gateway.core.content import from_json
+from gateway.core.reasons import MeshError, Rejected
 
 
 def error_body(error: MeshError, message: str) -> bytes:

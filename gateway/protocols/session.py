@@ -12,7 +12,7 @@ Invariants
 2. After `Terminated` the session takes nothing more; what `data_to_send` still holds is sent before the socket closes.
 3. Every delivery ends in exactly one `Delivered`, also when the session ends first.
 4. Every request of the peer is answered at most once; what of them is open when the session ends is reported in a
-   `RequestDropped` each; every request delivered to the peer that is open then is reported in one `RequestsAbandoned`.
+   `DropRequest` each; every request delivered to the peer that is open then is reported in one `AbandonRequests`.
 5. A limit is tested when the length is read, before anything is buffered.
 """
 
@@ -23,27 +23,27 @@ from collections.abc import Callable, Hashable, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from gateway.errors import place_of
-from gateway.event import Kind
+from gateway.core.errors import place_of
+from gateway.core.event import Kind
+from gateway.core.reasons import MeshError, Reason, Rejected
+from gateway.core.subjects import dotted, is_control
 from gateway.protocols.actions import (
+    AbandonRequests,
     Action,
+    CloseReason,
     Delivered,
     Delivery,
-    Farewell,
+    DropRequest,
     FrameRefused,
     LoginAsked,
     Opened,
     Outcome,
-    RequestDropped,
     RequestEnded,
-    RequestsAbandoned,
     Terminated,
 )
 from gateway.protocols.session_settings import SessionSettings
 from gateway.protocols.timers import Timers
-from gateway.raw_log.frames import NO_FACTS, Facts, ReplyAddress
-from gateway.reasons import MeshError, Reason, Rejected
-from gateway.subjects import dotted, is_control
+from gateway.records.raw_log.frames import NO_FACTS, Facts, ReplyAddress
 
 LOGIN = "mesh.login"
 """The control subject whose requests the edge answers itself: their body is a secret, which the log must not hold."""
@@ -144,7 +144,7 @@ class Session(ABC):
             self.timers.set("pong", now + self.settings.pong_timeout_seconds)
             self._ping(now)
 
-    def excuse_silence(self, now: float) -> None:
+    def extend_pong_deadline(self, now: float) -> None:
         """Gives the pong its full time again, because the peer was not read for a while, for reasons of ours."""
         if self._waiting_pong and not self.closed:
             self.timers.set("pong", now + self.settings.pong_timeout_seconds)
@@ -168,14 +168,14 @@ class Session(ABC):
         return True
 
     @abstractmethod
-    def drain(self, now: float, redirect_url: str | None = None, why: Farewell = Farewell.DRAIN) -> None:
+    def drain(self, now: float, redirect_url: str | None = None, why: CloseReason = CloseReason.DRAIN) -> None:
         """Says goodbye in the protocol's own words, and ends: at once, or when what is logged has been acknowledged.
 
         Also of a session that was never started: the peer is turned away.
         """
 
     @abstractmethod
-    def use(self, options: Any) -> None:
+    def reconfigure(self, options: Any) -> None:
         """Puts the protocol's own options into force, as the router does.
 
         What the two sides have agreed on or proven stays, and so do the times of its keepalive.
@@ -281,12 +281,12 @@ class Session(ABC):
         self._buffer.clear()
         self._end_served()
         if self._served:
-            self._act(RequestsAbandoned(tuple(self._served.values())))
+            self._act(AbandonRequests(tuple(self._served.values())))
             self._budget.open_requests -= len(self._served)
             self._served.clear()
             self._served_wire.clear()
         for request, asked in self._asked.items():
-            self._act(RequestDropped(request, asked.subject))
+            self._act(DropRequest(request, asked.subject))
         self._budget.open_requests -= len(self._asked)
         self._asked.clear()
         self._act(Terminated(reason, detail))
@@ -352,7 +352,7 @@ class Session(ABC):
     def _asked_timed_out(self, request: str, now: float) -> None:
         if request in self._asked:
             if self.half_closed:
-                self._act(RequestDropped(request, self._asked[request].subject))
+                self._act(DropRequest(request, self._asked[request].subject))
             self._answer_error(request, MeshError.TIMEOUT, "no answer in time", now)
             self._forget_asked(request, TIMED_OUT)
 
@@ -363,7 +363,7 @@ class Session(ABC):
         given_up = None
         if self._served and not self._has_room(self._served):
             given_up = next(iter(self._served))
-            self._act(RequestsAbandoned((self._served[given_up],), MeshError.TIMEOUT))
+            self._act(AbandonRequests((self._served[given_up],), MeshError.TIMEOUT))
             self._unserve(given_up)
         self._budget.open_requests += wire not in self._served
         self._served[wire] = reply

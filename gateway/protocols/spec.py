@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from gateway.auth.keyring import NODE_BYTES, GatewayIdentity, KeyRing
-from gateway.event import Event
+from gateway.core.event import Event
+from gateway.core.reasons import Rejected
 from gateway.protocols.session import Session
 from gateway.protocols.session_settings import SessionSettings
-from gateway.raw_log.container import RecordColumns
-from gateway.raw_log.frames import NO_FACTS, Facts, RawFrame
-from gateway.reasons import Rejected
+from gateway.records.raw_log.container import RecordColumns
+from gateway.records.raw_log.frames import NO_FACTS, Facts, RawFrame
 
 
 class Options(BaseModel):
@@ -49,7 +49,7 @@ OptionsT_contra = TypeVar("OptionsT_contra", bound=Options, contravariant=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Env:
+class CodecContext:
     """The context that judging and encoding a frame needs beside the frame itself."""
 
     keys: KeyRing
@@ -89,13 +89,13 @@ class Encoded:
 
 
 class ToEvent(Protocol[OptionsT_contra]):
-    def __call__(self, raw: RawFrame, event_id: str, options: OptionsT_contra, env: Env, /) -> Event:
+    def __call__(self, raw: RawFrame, event_id: str, options: OptionsT_contra, env: CodecContext, /) -> Event:
         """The event in a frame; raises Rejected."""
 
 
 class ToEvents(Protocol):
     def __call__(
-        self, raws: Sequence[RawFrame], event_ids: Sequence[str], options: Mapping[str, Options], env: Env, /
+        self, raws: Sequence[RawFrame], event_ids: Sequence[str], options: Mapping[str, Options], env: CodecContext, /
     ) -> list[Event | Rejected]:
         """A whole container at once; `options` by listener. Must agree with ToEvent frame by frame."""
 
@@ -155,12 +155,12 @@ class CommonReader(Protocol):
 
 
 class ReadsCommon(Protocol):
-    def __call__(self, env: Env, nonce: str, /) -> CommonReader:
+    def __call__(self, env: CodecContext, nonce: str, /) -> CommonReader:
         """Returns a reader. `nonce`: letters and digits that no sender can know."""
 
 
 class FromEvent(Protocol[OptionsT_contra]):
-    def __call__(self, event: Event, target: Target, options: OptionsT_contra, env: Env, /) -> Encoded:
+    def __call__(self, event: Event, target: Target, options: OptionsT_contra, env: CodecContext, /) -> Encoded:
         """The frame for a target; raises Rejected (untranslatable, too_large, no_responder)."""
 
 
@@ -196,7 +196,7 @@ class AskedLease(Protocol[OptionsT_contra]):
 
 
 class GrantLease(Protocol):
-    def __call__(self, event: Event, lease: Lease, env: Env, /) -> bytes:
+    def __call__(self, event: Event, lease: Lease, env: CodecContext, /) -> bytes:
         """The frame that tells the sender what it has been granted."""
 
 

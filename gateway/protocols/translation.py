@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from gateway.auth.keyring import GatewayIdentity, KeyRing
-from gateway.content import JSON
-from gateway.event import Event, Kind
+from gateway.core.content import JSON
+from gateway.core.event import Event, Kind
+from gateway.core.reasons import Rejected
 from gateway.protocols import protocols
-from gateway.protocols.spec import Env, Target
-from gateway.reasons import Rejected
+from gateway.protocols.spec import CodecContext, Target
 
 _BODY = b'{"celsius":21.5}'
-_ENV = Env(KeyRing(), GatewayIdentity(b"\1" * 16, b"\0\0\0\1", b"\2" * 32))
+_ENV = CodecContext(KeyRing(), GatewayIdentity(b"\1" * 16, b"\0\0\0\1", b"\2" * 32))
 _HEAD = """# What each receiver gets
 
 Made by `python -m gateway.protocols.translation` from the mappings themselves. A row is what was sent, whatever it was

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.reasons import Reason
+from gateway.core.reasons import Reason
 from helm.dashboards.dashboard import Dashboard
 from helm.dashboards.panels import Query, lines, row, stat
 from helm.dashboards.queries import of, rate, total

@@ -13,7 +13,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
-from streaming_jobs.judging.judged import Verdict
+from streaming_jobs.reprocess.frame_verdict import VerdictDigests
 
 
 class Counted(StrEnum):
@@ -68,7 +68,7 @@ class Evidence(NamedTuple):
     changed_interests: bool = False
 
 
-class Account(NamedTuple):
+class FrameAccount(NamedTuple):
     """The account of one frame.
 
     `reason` is that of a refusal, as it was written then. `differently` is what would be decided today, if that
@@ -81,40 +81,42 @@ class Account(NamedTuple):
     differently: str = ""
 
 
-def account(frame: Evidence) -> Account:
+def account(frame: Evidence) -> FrameAccount:
     found = _put_in_again(frame) if frame.again else _received(frame)
     if found.counted == Counted.LOST or found.fault:
         return found
     return found._replace(fault=_altered(frame), differently=_differently(frame, found))
 
 
-def _received(frame: Evidence) -> Account:
+def _received(frame: Evidence) -> FrameAccount:
     if frame.event_prints_then:
-        missing = frame.verdict == Verdict.EVENT and frame.reasons and not frame.reasons_then
-        return Account(Counted.EVENT, fault=FaultKind.LOST_REJECTION if missing else "")
+        missing = frame.verdict == VerdictDigests.EVENT and frame.reasons and not frame.reasons_then
+        return FrameAccount(Counted.EVENT, fault=FaultKind.LOST_REJECTION if missing else "")
     if frame.reasons_then:
-        return Account(Counted.REJECTED, frame.reasons_then[0])
+        return FrameAccount(Counted.REJECTED, frame.reasons_then[0])
     if frame.covered:
-        return Account(Counted.DUPLICATE)
-    if frame.verdict == Verdict.CONTROL or frame.changed_interests:
-        return Account(Counted.CONTROL)
+        return FrameAccount(Counted.DUPLICATE)
+    if frame.verdict == VerdictDigests.CONTROL or frame.changed_interests:
+        return FrameAccount(Counted.CONTROL)
     return _lost(frame)
 
 
-def _put_in_again(frame: Evidence) -> Account:
+def _put_in_again(frame: Evidence) -> FrameAccount:
     """It is no new frame, but it must have come to something, for somebody sent it."""
-    if frame.verdict == Verdict.CONTROL or frame.event_prints_then or frame.reasons_then:
-        return Account(Counted.AGAIN)
+    if frame.verdict == VerdictDigests.CONTROL or frame.event_prints_then or frame.reasons_then:
+        return FrameAccount(Counted.AGAIN)
     return _lost(frame)
 
 
-def _lost(frame: Evidence) -> Account:
-    kind = FaultKind.LOST_EVENT if frame.verdict == Verdict.EVENT else FaultKind.LOST_REJECTION
-    return Account(Counted.LOST, fault=kind)
+def _lost(frame: Evidence) -> FrameAccount:
+    kind = FaultKind.LOST_EVENT if frame.verdict == VerdictDigests.EVENT else FaultKind.LOST_REJECTION
+    return FrameAccount(Counted.LOST, fault=kind)
 
 
 def _altered(frame: Evidence) -> str:
-    if frame.verdict == Verdict.EVENT and any(_is_altered(one, frame.event_print) for one in frame.event_prints_then):
+    if frame.verdict == VerdictDigests.EVENT and any(
+        _is_altered(one, frame.event_print) for one in frame.event_prints_then
+    ):
         return FaultKind.ALTERED_EVENT
     if any(one != frame.frame_print for one in frame.frame_prints_then):
         return FaultKind.ALTERED_REJECTION
@@ -129,16 +131,16 @@ def _is_altered(then: str, today: str) -> bool:
     return proof_then == proof_today and fixed_then != fixed_today
 
 
-def _differently(frame: Evidence, found: Account) -> str:
+def _differently(frame: Evidence, found: FrameAccount) -> str:
     match found.counted, frame.verdict:
-        case Counted.REJECTED, Verdict.REJECTED:
+        case Counted.REJECTED, VerdictDigests.REJECTED:
             if set(frame.reasons) == set(frame.reasons_then):
                 return ""
-        case Counted.EVENT, Verdict.EVENT:
+        case Counted.EVENT, VerdictDigests.EVENT:
             return READS_DIFFERENTLY if set(frame.event_prints_then) != {frame.event_print} else ""
         case Counted.DUPLICATE | Counted.AGAIN, _:
             return ""
-        case Counted.CONTROL, Verdict.CONTROL:
+        case Counted.CONTROL, VerdictDigests.CONTROL:
             return ""
     then = f"{found.counted} ({found.reason})" if found.reason else str(found.counted)
     today = f"{frame.verdict} ({frame.reasons[0]})" if frame.reasons else frame.verdict

@@ -15,16 +15,16 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from gateway import deliveries, egress_codec
-from gateway.egress import Deliver, Group, PositionFilter
-from gateway.event import Kind
-from gateway.history.places import Span
-from gateway.raw_log.frames import ReplyAddress, session_id
-from gateway.reasons import Rejected
-from streaming_jobs.judging.judged import numbered, receivers
-from streaming_jobs.judging.reading import stands_in, task_id
-from streaming_jobs.plain_types import PlainArray
+from gateway.core.event import Kind
+from gateway.core.reasons import Rejected
+from gateway.inspect.history.positions import Span
+from gateway.records import deliveries, egress_codec
+from gateway.records.egress import Deliver, Group, PositionFilter
+from gateway.records.raw_log.frames import ReplyAddress, session_id
+from streaming_jobs.reprocess.frame_verdict import numbered, receivers
+from streaming_jobs.reprocess.spark_tables import stands_in, task_id
 from streaming_jobs.routing.change_records import ROUTER
+from streaming_jobs.spark.plain_types import PlainArray
 
 PAIR = ("event_id", "part", "destination")
 """The columns that name a delivery."""
@@ -32,7 +32,7 @@ RANKS = ("confirmed", "written", "expired", "undeliverable")
 """Best first. What was delivered, and then came again to an edge that had restarted, was delivered."""
 
 
-class Sent(NamedTuple):
+class SentDelivery(NamedTuple):
     """One receiver of a record of `egress`.
 
     `fresh` is False for what the router repeats after a crash. `request` is the open request that the record hands over
@@ -96,7 +96,7 @@ class SentBy:
             self._task, self._passing = task, PositionFilter()
         return [tuple(one) for one in self.rows(value, partition)]
 
-    def rows(self, value: bytes, partition: int) -> Iterator[Sent]:
+    def rows(self, value: bytes, partition: int) -> Iterator[SentDelivery]:
         """Yields the receivers of one record. A value that is no record of the router's reaches nobody: the edge skips
         it too."""
         try:
@@ -109,8 +109,8 @@ class SentBy:
                 yield from _receivers_of(entry, partition, fresh=fresh)
 
 
-def _receivers_of(entry: Deliver, edge_ordinal: int, *, fresh: bool) -> Iterator[Sent]:
-    named = Sent(entry.event_id, entry.position.part, "", entry.kind.value, fresh)
+def _receivers_of(entry: Deliver, edge_ordinal: int, *, fresh: bool) -> Iterator[SentDelivery]:
+    named = SentDelivery(entry.event_id, entry.position.part, "", entry.kind.value, fresh)
     for group in entry.groups:
         for destination in receivers(group, entry.epoch, edge_ordinal):
             request = _request(group, destination, entry.kind)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from gateway.live.exposition import read_samples
-from gateway.live.parts import Part
+from gateway.inspect.live.exposition import read_samples
+from gateway.inspect.live.mesh_parts import MeshPart
 from streaming_jobs.audit.equation import EdgeCount
 
 RECEIVED, REJECTED = "meshgate_received_frames_total", "meshgate_rejected_frames_total"
@@ -52,7 +52,7 @@ def read(exposition: str) -> Counters:
 class AskedEdge:
     """An edge that is asked before the cut and after it. Raises SetupError where it does not answer."""
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: MeshPart) -> None:
         self._part = part
         self._before = self._after = self._ask()
 

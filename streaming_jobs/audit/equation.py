@@ -13,14 +13,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from gateway import cloud_event
+from gateway.records import cloud_event
 from streaming_jobs.audit.account import Counted
 
 LISTED = 100
 """The faults of each kind that are named: enough to look at, and a lost topic does not fill the terminal."""
 
 
-class Fault(NamedTuple):
+class EquationFault(NamedTuple):
     kind: str
     event_id: str
     detail: str = ""
@@ -58,9 +58,9 @@ class Equation:
     reasons: Counter[str] = field(default_factory=Counter)
     outcomes: Counter[str] = field(default_factory=Counter)
     fault_counts: Counter[str] = field(default_factory=Counter)
-    faults: list[Fault] = field(default_factory=list)
+    faults: list[EquationFault] = field(default_factory=list)
     differently_count: int = 0
-    differently: list[Fault] = field(default_factory=list)
+    differently: list[EquationFault] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
     edges: list[EdgeCount] | None = None
 
@@ -80,7 +80,7 @@ class Equation:
     def fault(self, kind: str, event_id: str, detail: str = "") -> None:
         self.fault_counts[kind] += 1
         if self.fault_counts[kind] <= LISTED:
-            self.faults.append(Fault(kind, event_id, detail))
+            self.faults.append(EquationFault(kind, event_id, detail))
 
     # -- showing it ----------------------------------------------------------------------------------------------
 

@@ -13,17 +13,17 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from gateway.config import Config
-from gateway.event import SECOND_US
-from gateway.history.places import Span
-from gateway.reasons import Stage
-from gateway.rejected_frame import KEPT_BYTES
-from streaming_jobs.audit.account import Account, Evidence, account
-from streaming_jobs.events_table import attributes_in
-from streaming_jobs.judging.judged import Verdict
-from streaming_jobs.judging.reading import event_print, header
+from gateway.core.event import SECOND_US
+from gateway.core.reasons import Stage
+from gateway.inspect.history.positions import Span
+from gateway.records.rejected_frame import KEPT_BYTES
+from streaming_jobs.audit.account import Evidence, FrameAccount, account
+from streaming_jobs.reprocess.frame_verdict import VerdictDigests
+from streaming_jobs.reprocess.spark_tables import event_print, header
 from streaming_jobs.routing.known_ids import repeat_horizon_seconds
+from streaming_jobs.spark.events_table import attributes_in
 
-ACCOUNT = StructType([StructField(name, StringType()) for name in Account._fields])
+ACCOUNT = StructType([StructField(name, StringType()) for name in FrameAccount._fields])
 SPAN = StructType(
     [
         StructField("number", IntegerType()),
@@ -146,7 +146,7 @@ def _is_moved() -> Column:
 
 def _has_passed() -> Column:
     """Its key was remembered: something stands in the topics of it, or it only told the mesh itself something."""
-    return (_came_through() | (F.col("verdict") == str(Verdict.CONTROL))) & ~_was_refused()
+    return (_came_through() | (F.col("verdict") == str(VerdictDigests.CONTROL))) & ~_was_refused()
 
 
 def _seconds(column: str) -> Column:
@@ -159,7 +159,11 @@ def _came_through() -> Column:
 
 def _was_refused() -> Column:
     """Refused then, although it would be an event today: without a verdict on it, it had no key and marked nothing."""
-    return (F.col("verdict") == str(Verdict.EVENT)) & (F.size("event_prints_then") == 0) & (F.size("reasons_then") > 0)
+    return (
+        (F.col("verdict") == str(VerdictDigests.EVENT))
+        & (F.size("event_prints_then") == 0)
+        & (F.size("reasons_then") > 0)
+    )
 
 
 def strangers(known: DataFrame, records: DataFrame, spans: DataFrame) -> DataFrame:

@@ -9,20 +9,20 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
-from gateway.clock import now_us
 from gateway.config import Config
-from gateway.history.topics import History
-from gateway.live.parts import edge_parts
-from gateway.raw_log.mesh_frames import MESH
+from gateway.core.clock import now_us
+from gateway.inspect.history.topics import History
+from gateway.inspect.live.mesh_parts import edge_parts
+from gateway.records.raw_log.control_frames import MESH
 from streaming_jobs.audit import deliveries, frames
 from streaming_jobs.audit.account import Counted, FaultKind
 from streaming_jobs.audit.edges import AskedEdge
-from streaming_jobs.audit.equation import LISTED, Equation, Fault, Gap
+from streaming_jobs.audit.equation import LISTED, Equation, EquationFault, Gap
 from streaming_jobs.audit.settle import LateDelivery, LateFrame, Patience, Unsent, Waiting
 from streaming_jobs.audit.tables import Tables, kept
-from streaming_jobs.judging.reading import start_batch
-from streaming_jobs.judging.stretch import Stretch, choose_stretch
-from streaming_jobs.spark import brief
+from streaming_jobs.reprocess.log_range import LogRange, choose_stretch
+from streaming_jobs.reprocess.spark_tables import start_batch
+from streaming_jobs.spark.session import brief
 
 CHECKED = 10_000
 """So many missing records are followed one by one; where more are missing, waiting for them would not help."""
@@ -53,7 +53,7 @@ def audit_mesh(
 
 
 class Audit:
-    def __init__(self, config: Config, spark: SparkSession, history: History, stretch: Stretch) -> None:
+    def __init__(self, config: Config, spark: SparkSession, history: History, stretch: LogRange) -> None:
         self._config, self._spark, self._history, self._stretch = config, spark, history, stretch
         self._equation = Equation(config.mesh, stretch.start, stretch.end)
 
@@ -88,7 +88,7 @@ class Audit:
         self._fault(faults, self._frames.where("counted != 'lost'").withColumn("detail", F.lit("")))
         if equation.differently_count:
             rows = self._frames.where("differently != ''").select("event_id", "differently").orderBy("event_id")
-            equation.differently = [Fault("judged_differently", *row) for row in rows.limit(LISTED).collect()]
+            equation.differently = [EquationFault("judged_differently", *row) for row in rows.limit(LISTED).collect()]
 
     def _count_strangers(self) -> None:
         """Records that name no frame; those whose place is gone from the raw log tell of a gap in it."""
@@ -128,7 +128,7 @@ class Audit:
         if counts.total():
             self._equation.fault_counts += counts
             rows = found.where("fault != ''").select("fault", "event_id", "detail").orderBy("event_id")
-            self._equation.faults += [Fault(*row) for row in rows.limit(LISTED).collect()]
+            self._equation.faults += [EquationFault(*row) for row in rows.limit(LISTED).collect()]
 
     # -- what is missing -----------------------------------------------------------------------------------------
 

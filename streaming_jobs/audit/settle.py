@@ -13,16 +13,16 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from gateway import event_records
-from gateway.clock import now_us
 from gateway.config import Config
 from gateway.config.kafka import TopicName
-from gateway.event import SECOND_US
-from gateway.history.places import Span
-from gateway.history.topics import History
-from gateway.raw_log.frames import is_durable_name
-from gateway.reasons import Rejected, Stage
-from gateway.topics.records import Record
+from gateway.core.clock import now_us
+from gateway.core.event import SECOND_US
+from gateway.core.reasons import Rejected, Stage
+from gateway.inspect.history.positions import Span
+from gateway.inspect.history.topics import History
+from gateway.kafka.records import TopicRecord
+from gateway.records import event_records
+from gateway.records.raw_log.frames import is_durable_name
 from streaming_jobs.audit.account import Counted, FaultKind
 from streaming_jobs.audit.deliveries import SentBy, ended_in
 from streaming_jobs.audit.equation import Equation
@@ -130,7 +130,7 @@ class Waiting:
                     self.saw(name, record)
                 read_to.update({at: span.end for at, span in spans.items()})
 
-    def saw(self, name: TopicName, record: Record) -> None:
+    def saw(self, name: TopicName, record: TopicRecord) -> None:
         """Takes a record that was written after the topics had been read."""
         match name:
             case "events":
@@ -142,23 +142,23 @@ class Waiting:
             case "deliveries":
                 self._outcomes(record)
 
-    def _event(self, record: Record) -> None:
+    def _event(self, record: TopicRecord) -> None:
         with suppress(Rejected, KeyError, ValueError):
             event_ids = set(event_records.ids(record.headers, record.value or b""))
             self.came.update({one: Counted.EVENT for one in self.frames if one.known_as in event_ids})
         self.frames = [one for one in self.frames if one not in self.came]
 
-    def _rejection(self, record: Record) -> None:
+    def _rejection(self, record: TopicRecord) -> None:
         if record.header("stage") != Stage.DELIVER:
             place = record.header("again") or record.header("event_id")
             self.came.update({one: record.header("reason") for one in self.frames if one.place == place})
             self.frames = [one for one in self.frames if one not in self.came]
 
-    def _egress(self, record: Record) -> None:
+    def _egress(self, record: TopicRecord) -> None:
         there = {(one.event_id, one.destination) for one in SentBy().rows(record.value or b"", record.partition)}
         self.unsent = [one for one in self.unsent if (one.event_id, one.destination) not in there]
 
-    def _outcomes(self, record: Record) -> None:
+    def _outcomes(self, record: TopicRecord) -> None:
         outcomes = {(one.event_id, one.part, one.destination): one.outcome for one in ended_in(record.value or b"")}
         self.ended.update({one.pair: outcomes[one.pair] for one in self.deliveries if one.pair in outcomes})
         self.deliveries = [one for one in self.deliveries if one.pair not in self.ended]

@@ -7,12 +7,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from gateway.config import Config
 from gateway.config.kafka import TopicName
-from gateway.event import SECOND_US
-from gateway.history.places import Span
-from gateway.history.topics import History
+from gateway.core.event import SECOND_US
+from gateway.inspect.history.positions import Span
+from gateway.inspect.history.topics import History
 from streaming_jobs.audit import deliveries, frames
-from streaming_jobs.judging.reading import judge_frames, read_topic, stands_in
-from streaming_jobs.judging.stretch import OUTPUT_LEAD_SECONDS, Stretch, whole_from
+from streaming_jobs.reprocess.log_range import OUTPUT_LEAD_SECONDS, LogRange, whole_from
+from streaming_jobs.reprocess.spark_tables import judge_frames, read_topic, stands_in
 
 OUTPUTS: tuple[TopicName, ...] = ("events", "rejected", "egress", "deliveries")
 RECORDS_PER_TASK = 5_000
@@ -26,7 +26,7 @@ class Tables:
     of it then.
     """
 
-    def __init__(self, config: Config, spark: SparkSession, history: History, stretch: Stretch) -> None:
+    def __init__(self, config: Config, spark: SparkSession, history: History, stretch: LogRange) -> None:
         self._config, self._spark, self._history, self._stretch = config, spark, history, stretch
         records = sum(span.size for span in stretch.spans.values())
         spark.conf.set("spark.sql.shuffle.partitions", min(2 + records // RECORDS_PER_TASK, MOST_TASKS))

@@ -7,15 +7,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
-from gateway import cloud_event
-from gateway.event import Event
-from gateway.trace_context import TRACEPARENT
+from gateway.core.event import Event
+from gateway.core.trace_context import TRACEPARENT
+from gateway.records import cloud_event
 
 LISTED = 100
 UNCOMPARED = frozenset({"id", "raw"})
 
 
-class Change(NamedTuple):
+class ReplayChange(NamedTuple):
     """A frame that would be decided otherwise today. `fields` are the event's fields that read differently now."""
 
     event_id: str
@@ -24,7 +24,7 @@ class Change(NamedTuple):
     fields: tuple[str, ...] = ()
 
 
-class Outcome(NamedTuple):
+class ReplayOutcome(NamedTuple):
     """The outcome for a frame: sent again (`place` is its new position), or left alone, with the reason."""
 
     event_id: str
@@ -56,11 +56,11 @@ class Replay:
     dry_run: bool
     frames: int = 0
     kinds: Counter[str] = field(default_factory=Counter)
-    changes: list[Change] = field(default_factory=list)
-    outcomes: list[Outcome] = field(default_factory=list)
+    changes: list[ReplayChange] = field(default_factory=list)
+    outcomes: list[ReplayOutcome] = field(default_factory=list)
 
     @property
-    def sent(self) -> list[Outcome]:
+    def sent(self) -> list[ReplayOutcome]:
         return [one for one in self.outcomes if not one.left_alone]
 
     def to_json(self) -> dict[str, Any]:

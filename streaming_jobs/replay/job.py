@@ -15,28 +15,28 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
-from gateway import cloud_event
-from gateway.clock import now_us
 from gateway.config import Config
-from gateway.egress import Position
-from gateway.event import SECOND_US, Event
-from gateway.history.frame import LoggedFrame, NotFoundError, find_frame
-from gateway.history.places import Span, position_of
-from gateway.history.topics import History
+from gateway.core.clock import now_us
+from gateway.core.event import SECOND_US, Event
+from gateway.inspect.history.logged_frame import LoggedFrame, NotFoundError, find_frame
+from gateway.inspect.history.positions import Span, position_of
+from gateway.inspect.history.topics import History
 from gateway.protocols.actions import REACHED
-from gateway.raw_log.container import decode_record
-from gateway.raw_log.frames import Again, RawFrame
+from gateway.records import cloud_event
+from gateway.records.egress import Position
+from gateway.records.raw_log.container import decode_record
+from gateway.records.raw_log.frames import RawFrame, Replayed
 from streaming_jobs.audit import deliveries
 from streaming_jobs.audit.account import READS_DIFFERENTLY, FaultKind
 from streaming_jobs.audit.tables import Tables, kept
-from streaming_jobs.events_table import attributes_in
-from streaming_jobs.judging.judge import Judge
-from streaming_jobs.judging.reading import read_topic, standing, start_batch
-from streaming_jobs.judging.stretch import Stretch, choose_stretch
-from streaming_jobs.replay.changes import LISTED, Change, Outcome, Replay, differing
-from streaming_jobs.replay.put_in import AgainWriter, Given
+from streaming_jobs.replay.changes import LISTED, Replay, ReplayChange, ReplayOutcome, differing
+from streaming_jobs.replay.put_in import Given, ReplayWriter
+from streaming_jobs.reprocess.log_range import LogRange, choose_stretch
+from streaming_jobs.reprocess.reprocessor import Reprocessor
+from streaming_jobs.reprocess.spark_tables import read_topic, standing, start_batch
 from streaming_jobs.routing.known_ids import repeat_horizon_seconds
-from streaming_jobs.spark import brief
+from streaming_jobs.spark.events_table import attributes_in
+from streaming_jobs.spark.session import brief
 
 Say = Callable[[str], None]
 
@@ -57,10 +57,10 @@ def replay_mesh(
 
 class ReplayJob:
     def __init__(
-        self, config: Config, spark: SparkSession, history: History, stretch: Stretch, *, dry_run: bool
+        self, config: Config, spark: SparkSession, history: History, stretch: LogRange, *, dry_run: bool
     ) -> None:
         self._config, self._spark, self._history, self._stretch = config, spark, history, stretch
-        self._judge = Judge.of_today(config)
+        self._judge = Reprocessor.of_today(config)
         self._found = Replay(config.mesh, stretch.start, stretch.end, dry_run)
 
     def run(self, say: Say) -> Replay:
@@ -83,20 +83,20 @@ class ReplayJob:
             rows = changed.select("event_id", "change").orderBy("partition", "offset", "frame_index").limit(LISTED)
             found.changes = list(self._described(rows.collect()))
 
-    def _described(self, rows: list[Any]) -> Iterator[Change]:
+    def _described(self, rows: list[Any]) -> Iterator[ReplayChange]:
         then = self._events_then([row["event_id"] for row in rows if row["change"] == READS_DIFFERENTLY])
         for row in rows:
             if row["event_id"] in then:
                 yield self._reading(row["event_id"], then[row["event_id"]])
             else:
                 before, _, after = row["change"].partition(" then, ")
-                yield Change(row["event_id"], before, after.removesuffix(" today"))
+                yield ReplayChange(row["event_id"], before, after.removesuffix(" today"))
 
-    def _reading(self, event_id: str, then: Event) -> Change:
+    def _reading(self, event_id: str, then: Event) -> ReplayChange:
         today = self._event_today(event_id)
         if today is None:
-            return Change(event_id, _shown(then), "not readable")
-        return Change(event_id, _shown(then), _shown(today), differing(then, today))
+            return ReplayChange(event_id, _shown(then), "not readable")
+        return ReplayChange(event_id, _shown(then), _shown(today), differing(then, today))
 
     def _event_today(self, event_id: str) -> Event | None:
         try:
@@ -123,20 +123,20 @@ class ReplayJob:
         chosen: list[Given] = []
         because: list[str] = []
         for row, logged in self._logged(rows):
-            again = Again(row["event_id"], now_us(), frozenset(row["reached"]))
+            again = Replayed(row["event_id"], now_us(), frozenset(row["reached"]))
             if why := self._why_not(row["because"], logged.raw, again):
-                self._found.outcomes.append(Outcome(row["event_id"], row["because"], left_alone=why))
+                self._found.outcomes.append(ReplayOutcome(row["event_id"], row["because"], left_alone=why))
             else:
                 chosen.append((logged, again))
                 because.append(row["because"])
         places = [""] * len(chosen)
         if chosen and not self._found.dry_run:
-            with AgainWriter(self._config) as writer:
+            with ReplayWriter(self._config) as writer:
                 places = writer.put(chosen)
         sent = zip(chosen, because, places, strict=True)
-        self._found.outcomes += [Outcome(again.event_id, why, place) for (_, again), why, place in sent]
+        self._found.outcomes += [ReplayOutcome(again.event_id, why, place) for (_, again), why, place in sent]
 
-    def _why_not(self, because: str, raw: RawFrame, again: Again) -> str:
+    def _why_not(self, because: str, raw: RawFrame, again: Replayed) -> str:
         why = self._judge.why_not_again(raw)
         if not why and because == UNDELIVERED and not self._judge.is_wanted(raw, again):
             return "nobody wants it now who has not got it"

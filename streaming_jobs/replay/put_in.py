@@ -11,20 +11,20 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
 from gateway.config import Config
-from gateway.errors import SetupError
-from gateway.history.frame import LoggedFrame
-from gateway.raw_log.container import ContainerBuilder
-from gateway.raw_log.frames import Again
-from gateway.topics.quiet_kafka import not_answering
+from gateway.core.errors import SetupError
+from gateway.inspect.history.logged_frame import LoggedFrame
+from gateway.kafka.client_logs import not_answering
+from gateway.records.raw_log.container import ContainerBuilder
+from gateway.records.raw_log.frames import Replayed
 
 FRAMES_PER_RECORD = 200
 CONNECT_SECONDS = 5
 WRITE_SECONDS = 30
 
-Given = tuple[LoggedFrame, Again]
+Given = tuple[LoggedFrame, Replayed]
 
 
-class AgainWriter:
+class ReplayWriter:
     """Writes a frame again into the partition where it stood first, so that it keeps its order among its node's
     frames."""
 

@@ -7,24 +7,24 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gateway import deliveries
-from gateway.clock import now_us
 from gateway.config import Config
-from gateway.deliveries import DeliveryOutcome
-from gateway.egress import Position
-from gateway.event import SECOND_US
-from gateway.history.frame import LoggedFrame, NotFoundError, find_frame
-from gateway.history.places import position_of
-from gateway.history.rejections import Rejection
-from gateway.history.topics import History
-from gateway.history.way import way_of
+from gateway.core.clock import now_us
+from gateway.core.event import SECOND_US
+from gateway.core.reasons import Rejected, Stage
+from gateway.inspect.history.frame_trace import way_of
+from gateway.inspect.history.logged_frame import LoggedFrame, NotFoundError, find_frame
+from gateway.inspect.history.positions import position_of
+from gateway.inspect.history.rejections import Rejection
+from gateway.inspect.history.topics import History
+from gateway.kafka.records import TopicRecord
 from gateway.protocols.actions import REACHED
-from gateway.raw_log.container import decode_record
-from gateway.raw_log.frames import Again
-from gateway.reasons import Rejected, Stage
-from gateway.topics.records import Record
-from streaming_jobs.judging.judge import Judge
-from streaming_jobs.replay.put_in import AgainWriter, Given
+from gateway.records import deliveries
+from gateway.records.deliveries import DeliveryOutcome
+from gateway.records.egress import Position
+from gateway.records.raw_log.container import decode_record
+from gateway.records.raw_log.frames import Replayed
+from streaming_jobs.replay.put_in import Given, ReplayWriter
+from streaming_jobs.reprocess.reprocessor import Reprocessor
 from streaming_jobs.routing.known_ids import repeat_horizon_seconds
 
 Reached = Mapping[str, frozenset[str]]
@@ -45,7 +45,7 @@ class Redrive:
 
     config: Config
     history: History
-    judge: Judge
+    judge: Reprocessor
     now: int
 
     def plan(self, chosen: Iterable[Rejection]) -> tuple[list[Given], list[Redriven]]:
@@ -70,8 +70,8 @@ class Redrive:
         frames = [frame for frame in frames if frame.position.event_id not in heard]
         return [(frame, self._again(frame.position.event_id, reached)) for frame in frames], left_out
 
-    def _again(self, name: str, reached: Reached) -> Again:
-        return Again(name, self.now, reached.get(name, frozenset()))
+    def _again(self, name: str, reached: Reached) -> Replayed:
+        return Replayed(name, self.now, reached.get(name, frozenset()))
 
     def _repeatable(self, rejection: Rejection) -> LoggedFrame:
         """Raises NotFoundError with why it is not put in again."""
@@ -128,7 +128,7 @@ class Redrive:
                     yield frame, other
 
 
-def _frames_of(record: Record) -> Iterator[LoggedFrame]:
+def _frames_of(record: TopicRecord) -> Iterator[LoggedFrame]:
     with suppress(Rejected):
         for index, raw in enumerate(decode_record(record.value or b"").frames):
             yield LoggedFrame(Position(record.partition, record.offset, index), raw, record.logged_at)
@@ -136,9 +136,9 @@ def _frames_of(record: Record) -> Iterator[LoggedFrame]:
 
 def redrive(config: Config, history: History, chosen: Iterable[Rejection], *, dry_run: bool) -> list[Redriven]:
     """Puts frames in again, and returns for each what was done with it: put in again, or left alone and why."""
-    given, left_out = Redrive(config, history, Judge.of_today(config), now_us()).plan(chosen)
+    given, left_out = Redrive(config, history, Reprocessor.of_today(config), now_us()).plan(chosen)
     if dry_run or not given:
         return [*(Redriven(again.event_id) for _, again in given), *left_out]
-    with AgainWriter(config) as writer:
+    with ReplayWriter(config) as writer:
         places = writer.put(given)
     return [*(Redriven(again.event_id, "", place) for (_, again), place in zip(given, places, strict=True)), *left_out]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from gateway.raw_log.container import MAX_FRAMES, ContainerBuilder
-from gateway.raw_log.frames import Source
-from gateway.raw_log.mesh_frames import MESH
+from gateway.records.raw_log.container import MAX_FRAMES, ContainerBuilder
+from gateway.records.raw_log.control_frames import MESH
+from gateway.records.raw_log.frames import FrameSource
 
 ROUTER = "router"
 FRAME_OVERHEAD_BYTES = 14
 """The cost of a frame in a record beside its bytes: its length, its source and its time."""
-_SOURCE = Source(MESH, "", ROUTER, 0)
+_SOURCE = FrameSource(MESH, "", ROUTER, 0)
 
 
 class ChangeFrame(NamedTuple):

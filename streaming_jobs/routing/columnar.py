@@ -27,17 +27,17 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from gateway.egress_codec import Route
-from gateway.event import SECOND_US, Event
-from gateway.faults import Faults
-from gateway.protocols.spec import CommonFrames, CommonReader, Env, ProtocolSpec
-from gateway.raw_log.container import RecordColumns
+from gateway.core.event import SECOND_US, Event
+from gateway.core.fault_log import RateLimitedFaultLog
+from gateway.protocols.spec import CodecContext, CommonFrames, CommonReader, ProtocolSpec
+from gateway.records.egress_codec import Route
+from gateway.records.raw_log.container import RecordColumns
 from streaming_jobs.routing.destinations import Fanout
 from streaming_jobs.routing.flows import Deliveries, Flow, Flows
+from streaming_jobs.routing.frame_counters import EVENT
 from streaming_jobs.routing.known_ids import FIRST_SECOND, LAST_SECOND
 from streaming_jobs.routing.mesh_state import MeshState
 from streaming_jobs.routing.record_outputs import RecordOutputs
-from streaming_jobs.routing.tally import EVENT
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -55,8 +55,8 @@ class ColumnarPass:
     def __init__(self, state: MeshState, fanout: Fanout) -> None:
         self.state = state
         self.flows = Flows(state, fanout)
-        self._faults = Faults(log)
-        self._env: Env | None = None
+        self._faults = RateLimitedFaultLog(log)
+        self._env: CodecContext | None = None
         self._readers: dict[str, CommonReader] = {}
 
     def read(self, record: RecordColumns, partition: int, offset: int) -> CommonRecord | None:
@@ -66,7 +66,7 @@ class ColumnarPass:
         try:
             return self._read(record, partition, offset)
         except Exception:  # no frame is refused for what is wrong here: the plain path judges each alone
-            self._faults.tell("in the fast pass")
+            self._faults.log_exception("in the fast pass")
             return None
 
     def _read(self, record: RecordColumns, partition: int, offset: int) -> CommonRecord | None:

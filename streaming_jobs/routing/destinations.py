@@ -10,12 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gateway.event import Event
+from gateway.core.event import Event
+from gateway.core.permissions import Permissions
+from gateway.core.subjects import is_control
 from gateway.interests.interest import Interest, Verb
-from gateway.permissions import Permissions
 from gateway.protocols.spec import Target
-from gateway.raw_log.frames import Again, Facts, datagram_name, session_id
-from gateway.subjects import is_control
+from gateway.records.raw_log.frames import Facts, Replayed, datagram_name, session_id
 from streaming_jobs.routing.mesh_state import MeshState
 
 _SUBSCRIBE = Verb.SUBSCRIBE
@@ -109,7 +109,7 @@ class Fanout:
         destinations = None if found.groups else self._plain(subject, found.plain)
         return SharedDestinations(destinations, found.since, found.until)
 
-    def find_again(self, event: Event, again: Again) -> Destinations:
+    def find_again(self, event: Event, again: Replayed) -> Destinations:
         """Returns who wants the event at the time it was put in again, without those who have got it."""
         matched = self._state.table.match(event.subject, _SUBSCRIBE, again.at, event.id, self._may)
         allowed = (*self._allowed(matched.plain, event.subject), *matched.chosen)

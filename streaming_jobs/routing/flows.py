@@ -9,19 +9,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from gateway.content import JSON
-from gateway.egress import Group
-from gateway.egress_codec import Route
-from gateway.event import Event, Kind
-from gateway.event_records import EventTemplate
+from gateway.core.content import JSON
+from gateway.core.event import Event, Kind
+from gateway.core.reasons import Rejected
+from gateway.core.subjects import is_control
 from gateway.protocols.spec import CommonFrames
-from gateway.raw_log.container import RecordColumns
-from gateway.raw_log.frames import LINK_FACT, Source
-from gateway.reasons import Rejected
-from gateway.subjects import is_control
+from gateway.records.egress import Group
+from gateway.records.egress_codec import Route
+from gateway.records.event_records import EventTemplate
+from gateway.records.raw_log.container import RecordColumns
+from gateway.records.raw_log.frames import LINK_FACT, FrameSource
 from streaming_jobs.routing.destinations import Destinations, Encodings, Fanout, Receivers
-from streaming_jobs.routing.mesh_state import MeshState, Spoken
-from streaming_jobs.routing.work import RECEIVER_BYTES
+from streaming_jobs.routing.frame_context import RECEIVER_BYTES
+from streaming_jobs.routing.mesh_state import ListenerProtocol, MeshState
 
 FLOWS_REMEMBERED = 16_384
 """The most flows that are remembered, at some 3 KB each. Beyond so many all are forgotten, and made again by their next
@@ -68,7 +68,7 @@ _PLAIN = Flow(None)
 class _SourceFlows:
     """Keeps its source alive, by whose identity it is found."""
 
-    source: Source
+    source: FrameSource
     flows: dict[bytes, Flow] = field(default_factory=dict)
 
 
@@ -98,7 +98,7 @@ class Flows:
                     flows[at] = self._learn(record, int(common.rows[at]), by_source[sources[at]], common.flows[at])
         return flows
 
-    def _of_source(self, source: Source) -> dict[bytes, Flow]:
+    def _of_source(self, source: FrameSource) -> dict[bytes, Flow]:
         known = self._flows.get(id(source))
         if known is None:
             known = self._flows[id(source)] = _SourceFlows(source)
@@ -125,7 +125,7 @@ class Flows:
         template = self._state.topics.events.template(event)
         return template.of_checked_bodies() if event.content_type == JSON else template
 
-    def _is_common(self, event: Event, spoken: Spoken) -> bool:
+    def _is_common(self, event: Event, spoken: ListenerProtocol) -> bool:
         return (
             event.kind is Kind.EVENT
             and not event.headers

@@ -13,17 +13,17 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
+from gateway.core.reasons import Reason, Rejected
 from gateway.interests import changes
 from gateway.interests.changes import Change, EndSession, Put, Remove, Renew, SetFacts
 from gateway.interests.interest import Interest, InterestKey
 from gateway.interests.records import epoch_record
-from gateway.raw_log import mesh_frames
-from gateway.raw_log.mesh_frames import InterestChanged
-from gateway.reasons import Reason, Rejected
+from gateway.records.raw_log import control_frames
+from gateway.records.raw_log.control_frames import InterestChanged
 from streaming_jobs.routing.change_records import ChangeFrame
+from streaming_jobs.routing.frame_context import FrameContext
+from streaming_jobs.routing.interest_requests import frame_position, limits_of
 from streaming_jobs.routing.mesh_state import MeshState
-from streaming_jobs.routing.wants import frame_position, limits_of
-from streaming_jobs.routing.work import Work
 
 
 class InterestLog:
@@ -38,7 +38,7 @@ class InterestLog:
         known = {interest.key: interest for interest in self._state.table.of(subscriber)}
         return known | self._written.get(subscriber, {})
 
-    def put(self, work: Work, interests: Iterable[Interest], *, ticket: str = "") -> None:
+    def put(self, work: FrameContext, interests: Iterable[Interest], *, ticket: str = "") -> None:
         wanted = list(interests)
         for interest in wanted:
             if interest.session:
@@ -46,7 +46,7 @@ class InterestLog:
             work.outs.append(self._state.topics.interest(interest.key.to_bytes(), interest.to_json()))
         self._write(work, [Put(interest) for interest in wanted], ticket)
 
-    def remove(self, work: Work, keys: Iterable[InterestKey], *, ticket: str = "") -> None:
+    def remove(self, work: FrameContext, keys: Iterable[InterestKey], *, ticket: str = "") -> None:
         gone = list(keys)
         for key in gone:
             self._forget(self._written.get(key.subscriber, {}).get(key))
@@ -54,7 +54,7 @@ class InterestLog:
         self._write(work, [Remove(key, frame_position(work.position)) for key in gone], ticket)
 
     def renew(
-        self, work: Work, leases: Iterable[Interest], expires_at: int, kept_until: int, *, ticket: str = ""
+        self, work: FrameContext, leases: Iterable[Interest], expires_at: int, kept_until: int, *, ticket: str = ""
     ) -> None:
         """Prolongs the leases of one subscriber.
 
@@ -71,7 +71,7 @@ class InterestLog:
             change = Renew(renewed[0].subscriber, expires_at, position, None if is_kept else kept_until)
             self._write(work, [change], ticket)
 
-    def set_facts(self, work: Work, subscriber: str) -> None:
+    def set_facts(self, work: FrameContext, subscriber: str) -> None:
         facts, position = work.raw.source.facts, frame_position(work.position)
         changed = [replace(one, facts=facts, position=position) for one in self.of(subscriber).values()]
         for interest in changed:
@@ -79,7 +79,7 @@ class InterestLog:
         if changed:
             self._write(work, [SetFacts(subscriber, facts, position)], "")
 
-    def end(self, work: Work, subscriber: str) -> None:
+    def end(self, work: FrameContext, subscriber: str) -> None:
         """Ends everything that the subscriber wanted."""
         gone = self.of(subscriber)
         self._forget_all(subscriber)
@@ -88,7 +88,7 @@ class InterestLog:
         if gone:
             self._write(work, [EndSession(subscriber, frame_position(work.position))], "")
 
-    def new_epoch(self, work: Work, interests: Iterable[Interest]) -> None:
+    def new_epoch(self, work: FrameContext, interests: Iterable[Interest]) -> None:
         """Removes the interests that an edge's new epoch has ended.
 
         Every worker sees the new epoch for itself, and cleans up its own partition's interests.
@@ -143,9 +143,9 @@ class InterestLog:
         for interest in list(self._written.get(subscriber, {}).values()):
             self._forget(interest)
 
-    def _write(self, work: Work, made: list[Change], ticket: str) -> None:
+    def _write(self, work: FrameContext, made: list[Change], ticket: str) -> None:
         """Adds changes for every raw partition. Only the last carries the ticket: when it is applied, all are."""
         for at, change in enumerate(made):
             last = ticket if at == len(made) - 1 else ""
             frame = InterestChanged(changes.to_bytes(change).decode(), work.raw.source.edge if last else "", last)
-            work.changes.append(ChangeFrame(work.raw.received_at, mesh_frames.encode(frame)))
+            work.changes.append(ChangeFrame(work.raw.received_at, control_frames.encode(frame)))

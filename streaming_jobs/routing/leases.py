@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gateway.egress import Group
-from gateway.event import SECOND_US, Event
+from gateway.core.event import SECOND_US, Event
+from gateway.core.reasons import Rejected, Stage
+from gateway.core.subjects import check_pattern, dotted
 from gateway.interests.interest import Interest, Verb
 from gateway.protocols.spec import Lease
-from gateway.reasons import Rejected, Stage
-from gateway.subjects import check_pattern, dotted
+from gateway.records.egress import Group
+from streaming_jobs.routing.frame_context import FrameContext
 from streaming_jobs.routing.interest_log import InterestLog
+from streaming_jobs.routing.interest_requests import check_allowed, frame_position, limits_of
 from streaming_jobs.routing.mesh_state import MeshState
-from streaming_jobs.routing.wants import check_allowed, frame_position, limits_of
-from streaming_jobs.routing.work import Work
 
 SPARED_SECONDS, SPARED_SHARE = 1.0, 0.1
 """A heartbeat renews the lease, but for one that comes so soon after the last renewal (a tenth of a short lease): a
@@ -25,7 +25,7 @@ class Leases:
         self._state = state
         self._interests = interests
 
-    def handle(self, work: Work, event: Event, lease: Lease) -> None:
+    def handle(self, work: FrameContext, event: Event, lease: Lease) -> None:
         """Sends the subscriber's deliveries to the address that the lease names.
 
         Only the node itself may aim the mesh at an address. A sender that proves nothing, and a key that anybody may
@@ -38,14 +38,14 @@ class Leases:
         else:
             self._replace(work, event, lease)
 
-    def _renew(self, work: Work, event: Event, lease: Lease) -> None:
+    def _renew(self, work: FrameContext, event: Event, lease: Lease) -> None:
         until, kept_until = _ends(event, lease)
         spared = min(SPARED_SECONDS, lease.seconds * SPARED_SHARE) * SECOND_US
         alive = self._alive(event)
         if any(_is_read_back(one) or (one.expires_at or 0) < until - spared for one in alive):
             self._interests.renew(work, alive, until, kept_until)
 
-    def _replace(self, work: Work, event: Event, lease: Lease) -> None:
+    def _replace(self, work: FrameContext, event: Event, lease: Lease) -> None:
         """A hello is the full list: what is not in it any more is over. It is answered when it holds everywhere."""
         granted = self._grantable(work, event, self._as_before(event, lease) if lease.keeps else lease)
         wanted = self._leased(work, event, granted)
@@ -71,7 +71,7 @@ class Leases:
         known = self._interests.of(_subscriber(event)).values()
         return [one for one in known if one.alive_at(event.received_at)]
 
-    def _grantable(self, work: Work, event: Event, lease: Lease) -> Lease:
+    def _grantable(self, work: FrameContext, event: Event, lease: Lease) -> Lease:
         """Without the patterns that are malformed or forbidden; each of those is recorded."""
         node = replace(work.raw.source, node=event.node)  # the packet has proven it; its source knows an address
         limit = limits_of(self._state, node.listener).subscriptions_per_session
@@ -93,7 +93,7 @@ class Leases:
 
         return replace(lease, subscribe=good(Verb.SUBSCRIBE, lease.subscribe), serve=good(Verb.SERVE, lease.serve))
 
-    def _leased(self, work: Work, event: Event, lease: Lease) -> list[Interest]:
+    def _leased(self, work: FrameContext, event: Event, lease: Lease) -> list[Interest]:
         source = work.raw.source
         listener, address = _address(work)
         until, kept_until = _ends(event, lease)
@@ -141,6 +141,6 @@ def _subscriber(event: Event) -> str:
     return f"{event.protocol}:{event.node}"
 
 
-def _address(work: Work) -> tuple[str, str]:
+def _address(work: FrameContext) -> tuple[str, str]:
     """Returns where the packet came from: a listener of ours, and the peer's host and port."""
     return work.raw.source.listener, work.raw.source.peer

@@ -8,14 +8,14 @@ from typing import Any
 
 from gateway.auth.keyring import GatewayIdentity, KeyRing, trusting
 from gateway.config import Config
-from gateway.event import Event
+from gateway.core.event import Event
+from gateway.core.reasons import Reason, Rejected
 from gateway.interests.table import InterestTable
 from gateway.protocols import protocols
-from gateway.protocols.spec import Env, Lease, Options, ProtocolSpec
-from gateway.reasons import Reason, Rejected
+from gateway.protocols.spec import CodecContext, Lease, Options, ProtocolSpec
+from streaming_jobs.routing.frame_counters import FrameCounters
 from streaming_jobs.routing.known_ids import repeat_horizon_seconds
-from streaming_jobs.routing.outputs import Topics
-from streaming_jobs.routing.tally import Tally
+from streaming_jobs.routing.output_records import Topics
 from streaming_jobs.routing.traces import RouterTraces
 
 LISTENERS_REMEMBERED = 1_024
@@ -23,7 +23,7 @@ LISTENERS_REMEMBERED = 1_024
 
 
 @dataclass(frozen=True, slots=True)
-class Spoken:
+class ListenerProtocol:
     """A protocol as one listener speaks it."""
 
     protocol: ProtocolSpec[Any]
@@ -53,7 +53,7 @@ class MeshState:
         self.now_us = now_us
         self.protocols: Mapping[str, ProtocolSpec[Any]] = protocols()
         self.table = InterestTable()
-        self.tally = Tally()
+        self.tally = FrameCounters()
         self.traces: RouterTraces | None = None
         self._keys, self._identity = keys, identity
         self.reconfigure(config)
@@ -61,9 +61,9 @@ class MeshState:
     def reconfigure(self, config: Config) -> None:
         self.config = config
         self.topics = Topics(config)
-        self.permissions = config.judge()
+        self.permissions = config.permissions_policy()
         self.options: dict[str, Options] = {one.name: one.options for one in config.endpoints}
-        self._spoken: dict[tuple[str, str], Spoken] = {}
+        self._spoken: dict[tuple[str, str], ListenerProtocol] = {}
         self.horizon_seconds = repeat_horizon_seconds(config)
         self.largest_frame = config.kafka.largest_frame
         self.raw_partitions = config.kafka.topic("raw").partitions
@@ -75,15 +75,17 @@ class MeshState:
 
     def _make_env(self) -> None:
         trusted = trusting(self._keys, self._identity)
-        self.env = Env(trusted, self._identity, self.config.replay_window_seconds, self.config.clock_skew_seconds)
+        self.env = CodecContext(
+            trusted, self._identity, self.config.replay_window_seconds, self.config.clock_skew_seconds
+        )
 
-    def spoken(self, listener: str, protocol: str) -> Spoken:
+    def spoken(self, listener: str, protocol: str) -> ListenerProtocol:
         """Returns how a listener's protocol is spoken. A listener that the configuration lost has the protocol's
         defaults."""
         found = self._spoken.get((listener, protocol))
         if found is None:
             spec, known = self.protocol(protocol), self.options.get(listener)
-            found = Spoken(spec, known if isinstance(known, spec.options) else spec.options())
+            found = ListenerProtocol(spec, known if isinstance(known, spec.options) else spec.options())
             if len(self._spoken) < LISTENERS_REMEMBERED:
                 self._spoken[listener, protocol] = found
         return found

@@ -13,21 +13,21 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from gateway.config.settings import ordinal_of
-from gateway.egress import Deliver, Entry
-from gateway.egress_codec import EgressBuilder
-from gateway.event import SECOND_US
-from gateway.event_records import Row
-from gateway.faults import Faults
-from gateway.raw_log.frames import Source
-from gateway.raw_log.mesh_frames import MESH
-from gateway.reasons import Reason, Rejected, Stage
+from gateway.core.event import SECOND_US
+from gateway.core.fault_log import RateLimitedFaultLog
+from gateway.core.reasons import Reason, Rejected, Stage
+from gateway.records.egress import Deliver, Entry
+from gateway.records.egress_codec import EgressBuilder
+from gateway.records.event_records import Row
+from gateway.records.raw_log.control_frames import MESH
+from gateway.records.raw_log.frames import FrameSource
 from streaming_jobs.routing.change_records import ChangeFrame, change_records
 from streaming_jobs.routing.known_ids import FIRST_SECOND, LAST_SECOND, KnownIds, message_key
 from streaming_jobs.routing.mesh_state import MeshState
-from streaming_jobs.routing.outputs import Out
+from streaming_jobs.routing.output_records import OutputRecord
 from streaming_jobs.routing.routed_frame import RoutedFrame
 
-_faults = Faults(logging.getLogger(__name__))
+_faults = RateLimitedFaultLog(logging.getLogger(__name__))
 
 
 class RoutedRecord(NamedTuple):
@@ -35,7 +35,7 @@ class RoutedRecord(NamedTuple):
 
     log_seconds: int
     ids: bytes
-    outs: list[Out]
+    outs: list[OutputRecord]
 
 
 class RecordOutputs:
@@ -44,7 +44,7 @@ class RecordOutputs:
     def __init__(self, state: MeshState, known: KnownIds, partition: int, offset: int) -> None:
         self._state, self._known = state, known
         self._place = partition, offset
-        self._outs: list[Out] = []
+        self._outs: list[OutputRecord] = []
         self._edges: dict[int, EgressBuilder] = {}
         self._changes: list[ChangeFrame] = []
         self.event_rows: list[Row] = []
@@ -101,8 +101,8 @@ class RecordOutputs:
         again = frame.raw.again
         self._refuse_as(again.event_id if again else place, frame.raw.data, frame.raw.source, place if again else "")
 
-    def _refuse_as(self, event_id: str, data: bytes, source: Source | None, again: str = "") -> None:
-        _faults.tell("packing what a frame gives")
+    def _refuse_as(self, event_id: str, data: bytes, source: FrameSource | None, again: str = "") -> None:
+        _faults.log_exception("packing what a frame gives")
         refused = Rejected(Reason.INTERNAL, "what it gives cannot be packed; see the router's log")
         self._outs.append(self._state.topics.rejected(event_id, Stage.MATCH, refused, data, source, again))
         self._state.tally.rejected(Stage.MATCH, refused.reason, source.protocol if source else "")
@@ -128,7 +128,7 @@ class RecordOutputs:
             builder = self._edges[edge_ordinal] = EgressBuilder(*self._place, largest)
         return builder
 
-    def add(self, out: Out) -> None:
+    def add(self, out: OutputRecord) -> None:
         self._outs.append(out)
 
     def finish(self, log_seconds: int) -> RoutedRecord:
@@ -144,12 +144,12 @@ class RecordOutputs:
             outs += [topics.egress(edge_ordinal, record) for record in builder.finish()]
         return RoutedRecord(log_seconds, self._known.added_row(), outs)
 
-    def _event_records(self) -> list[Out]:
+    def _event_records(self) -> list[OutputRecord]:
         write, partition = self._state.topics.event_records, self._place[0]
         try:
             return write(self.event_rows, partition)
         except Exception:  # then each alone, so that only the event at fault is refused
-            records: list[Out] = []
+            records: list[OutputRecord] = []
             for row in self.event_rows:
                 try:
                     records += write([row], partition)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gateway.egress import Entry
-from gateway.event import Event
-from gateway.event_records import EventRow
-from gateway.raw_log.frames import RawFrame
+from gateway.core.event import Event
+from gateway.records.egress import Entry
+from gateway.records.event_records import EventRow
+from gateway.records.raw_log.frames import RawFrame
 from streaming_jobs.routing.change_records import ChangeFrame
-from streaming_jobs.routing.outputs import Out
+from streaming_jobs.routing.output_records import OutputRecord
 
 
 @dataclass(slots=True)
@@ -28,7 +28,7 @@ class RoutedFrame:
     frame_index: int
     raw: RawFrame
     key: str | None
-    outs: list[Out]
+    outs: list[OutputRecord]
     entries: list[tuple[int, Entry]]
     event: Event | None
     event_row: EventRow | None

@@ -7,11 +7,11 @@ import binascii
 from uuid import UUID
 
 from gateway.auth.keyring import GatewayIdentity
-from gateway.event import Event, Kind
-from gateway.raw_log.mesh_frames import MESH, RuleEvent
-from gateway.reasons import Reason, Rejected
-from gateway.subjects import check_subject, is_control
-from streaming_jobs.routing.work import Work
+from gateway.core.event import Event, Kind
+from gateway.core.reasons import Reason, Rejected
+from gateway.core.subjects import check_subject, is_control
+from gateway.records.raw_log.control_frames import MESH, RuleEvent
+from streaming_jobs.routing.frame_context import FrameContext
 
 RULE_HEADER, ORIGIN_HEADER, HOPS_HEADER = "rule", "origin", "hops"
 MAX_HOPS = 16
@@ -20,7 +20,7 @@ peer that publishes our own findings again would keep going."""
 BASE64 = "base64"
 
 
-def rule_event(found: RuleEvent, work: Work, identity: GatewayIdentity | None) -> Event:
+def rule_event(found: RuleEvent, work: FrameContext, identity: GatewayIdentity | None) -> Event:
     """Raises Rejected for what no rule may say."""
     if not found.subject:
         raise Rejected(Reason.MISSING_FIELD, "a rule's event needs a subject")

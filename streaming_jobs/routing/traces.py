@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gateway.clock import now_us
 from gateway.config import Config
-from gateway.event import Event
-from gateway.raw_log.frames import RawFrame
-from gateway.raw_log.mesh_frames import MESH
-from gateway.reasons import Rejected
-from gateway.telemetry.spans import Attributes, Spans, Step, spans_of
-from gateway.trace_context import TRACEPARENT, RecordTraces, Sampling, TraceContext, brought_by
+from gateway.core.clock import now_us
+from gateway.core.event import Event
+from gateway.core.reasons import Rejected
+from gateway.core.trace_context import TRACEPARENT, RecordTraces, Sampling, TraceContext, brought_by
+from gateway.observability.spans import Attributes, Spans, SpanStep, spans_of
+from gateway.records.raw_log.control_frames import MESH
+from gateway.records.raw_log.frames import RawFrame
 
 if TYPE_CHECKING:
-    from streaming_jobs.routing.work import Work
+    from streaming_jobs.routing.frame_context import FrameContext
 
 
 class RouterTraces:
@@ -47,7 +47,7 @@ class RecordSpans:
         self._began = now_us()
         self._parent: TraceContext | None = None
 
-    def begin(self, work: Work, judged: Event | Rejected | None) -> Event | Rejected | None:
+    def begin(self, work: FrameContext, judged: Event | Rejected | None) -> Event | Rejected | None:
         """Returns the event with the context that its followers go on from."""
         if work.raw.source.protocol == MESH:
             return judged
@@ -55,22 +55,22 @@ class RecordSpans:
         parent = brought or self._traces.of(work.position.index)
         if parent is None:
             return judged
-        context = parent.step(Step.ROUTE) if parent.sampled else parent
+        context = parent.step(SpanStep.ROUTE) if parent.sampled else parent
         if parent.sampled:
             self._parent, work.trace = parent, context
         if not isinstance(judged, Event):
             return judged
         return replace(judged, headers={**judged.headers, TRACEPARENT: str(context)})
 
-    def end(self, work: Work, judged: Event | Rejected | None) -> None:
+    def end(self, work: FrameContext, judged: Event | Rejected | None) -> None:
         """Ends the span of a traced frame."""
         if work.trace is not None:
             failed = work.refused.value if work.refused is not None else ""
             said = _of_frame(work, judged)
-            self._spans.add(Step.ROUTE, work.trace, self._parent, self._began, now_us(), said, failed)
+            self._spans.add(SpanStep.ROUTE, work.trace, self._parent, self._began, now_us(), said, failed)
 
 
-def _of_frame(work: Work, judged: Event | Rejected | None) -> Attributes:
+def _of_frame(work: FrameContext, judged: Event | Rejected | None) -> Attributes:
     source = work.raw.source
     said: dict[str, str | int] = {
         "meshgate.event_id": work.event_id,

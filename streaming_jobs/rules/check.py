@@ -17,12 +17,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType, IntegerType, LongType, StringType
 
 from gateway.config.settings import RuleSettings
-from gateway.event import Auth, Kind
-from gateway.raw_log.mesh_frames import MESH
-from gateway.subjects import is_control
-from streaming_jobs.events_table import SCHEMA, TABLE
+from gateway.core.event import Auth, Kind
+from gateway.core.subjects import is_control
+from gateway.records.raw_log.control_frames import MESH
 from streaming_jobs.routing.rule_event import MAX_HOPS
-from streaming_jobs.rules.feeding import depths, ring_through
 from streaming_jobs.rules.plan_reading import (
     Reading,
     check_stream,
@@ -31,6 +29,8 @@ from streaming_jobs.rules.plan_reading import (
     readings,
     subjects,
 )
+from streaming_jobs.rules.rule_graph import depths, ring_through
+from streaming_jobs.spark.events_table import SCHEMA, TABLE
 
 OUTPUTS: dict[str, tuple[type[DataType], ...]] = {
     "subject": (StringType,),

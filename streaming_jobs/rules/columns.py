@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StringType, StructType, VariantType
 
-from gateway.content import JSON, TEXT
+from gateway.core.content import JSON, TEXT
 
 _STRUCTURES = (StructType, MapType, ArrayType, VariantType)
 

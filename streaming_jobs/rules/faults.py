@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gateway.config import Config
-from gateway.yaml_files.faults import Fault
-from gateway.yaml_files.source import read_source
+from gateway.core.yaml_files.faults import Fault
+from gateway.core.yaml_files.source import read_source
 
 
 def faults_of(config: Config, by_place: Mapping[int, str]) -> list[Fault]:
@@ -24,9 +24,9 @@ def faults_of(config: Config, by_place: Mapping[int, str]) -> list[Fault]:
 
 def rule_faults(config: Config, master: str = "local[1]") -> list[Fault]:
     """Starts Spark, asks it about each rule, and ends it."""
-    from streaming_jobs.events_table import SETTINGS
     from streaming_jobs.rules.check import check_rules
-    from streaming_jobs.spark import BRIEF_JVM, brief, start_spark
+    from streaming_jobs.spark.events_table import SETTINGS
+    from streaming_jobs.spark.session import BRIEF_JVM, brief, start_spark
 
     spark = start_spark(f"meshgate-{config.mesh}-check", master, SETTINGS, jvm_options=BRIEF_JVM)
     with brief(spark):

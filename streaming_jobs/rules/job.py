@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING
 from gateway.config import Config
 from gateway.config.settings import RuleSettings
 from gateway.config.watch import ConfigWatch, Reloaded
-from gateway.topics.ensure import ensure_topics
-from gateway.yaml_files.faults import ConfigError
-from streaming_jobs.events_table import SETTINGS, TABLE
+from gateway.core.yaml_files.faults import ConfigError
+from gateway.kafka.topics import ensure_topics
 from streaming_jobs.rules.check import check_rules
 from streaming_jobs.rules.columns import as_event_columns
+from streaming_jobs.rules.events_stream import live_events
 from streaming_jobs.rules.faults import faults_of
-from streaming_jobs.rules.stream import live_events
-from streaming_jobs.rules.writing import FindingsWriter
-from streaming_jobs.spark import start_spark, stop_spark
+from streaming_jobs.rules.output_writer import FindingsWriter
+from streaming_jobs.spark.events_table import SETTINGS, TABLE
+from streaming_jobs.spark.session import start_spark, stop_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

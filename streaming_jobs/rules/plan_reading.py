@@ -13,7 +13,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from streaming_jobs.events_table import TABLE
+from streaming_jobs.spark.events_table import TABLE
 
 # pyspark logs each query that is refused, with both stacks; what is wrong is told in one line elsewhere.
 logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from gateway.event import Auth, Kind
+from gateway.core.event import Auth, Kind
 
 Row = tuple[Any, ...]
 _TEXTS = ("listener", "edge", "session", "peer", "node", "message_id", "correlation", "content_type")

@@ -19,14 +19,14 @@ import sys
 import time
 from contextlib import ExitStack, closing, nullcontext, suppress
 
-from gateway import egress_codec
 from gateway.cli.edge import YOUNG_OBJECTS
-from gateway.edge.egress import runs
-from gateway.egress import Group
-from gateway.egress_codec import EgressBuilder, Route
-from gateway.event import Kind
+from gateway.core.event import Kind
+from gateway.edge.delivery import runs
 from gateway.protocols.yamp.codec import encode
 from gateway.protocols.yamp.frames import Format, Handshake
+from gateway.records import egress_codec
+from gateway.records.egress import Group
+from gateway.records.egress_codec import EgressBuilder, Route
 from tests.unit.edge.running import RunningEdge, configured, listener, running
 
 NAME = "apps"

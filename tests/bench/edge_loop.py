@@ -28,10 +28,10 @@ from pathlib import Path
 import numpy as np
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from gateway.egress import Group
-from gateway.egress_codec import EgressBuilder, Route
-from gateway.event import Kind
-from gateway.raw_log.container import decode_record
+from gateway.core.event import Kind
+from gateway.records.egress import Group
+from gateway.records.egress_codec import EgressBuilder, Route
+from gateway.records.raw_log.container import decode_record
 from tests.bench.edge_rig import Rig, cpu_seconds, rig
 
 NAME = "devices"

@@ -24,28 +24,28 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from gateway import egress_codec
 from gateway.cli.edge import YOUNG_OBJECTS
 from gateway.config import Config
 from gateway.config.settings import RecordSettings
+from gateway.core.event import Kind
 from gateway.edge import producer
 from gateway.edge.datagrams.calls import AT_ONCE
 from gateway.edge.datagrams.outgoing import Told
 from gateway.edge.datagrams.sending import Datagram, DatagramRun, OfT
 from gateway.edge.datagrams.udp import UdpListener
-from gateway.edge.egress import runs
-from gateway.edge.egress.delivery import Ends
-from gateway.edge.egress.dispatch import Dispatch, Past
-from gateway.edge.egress.ledger import Checkpoint, Ledger
-from gateway.edge.egress.outcomes import OutcomeLog
-from gateway.edge.egress.reader import Batch
-from gateway.edge.egress.tickets import Tickets
+from gateway.edge.delivery import runs
+from gateway.edge.delivery.dispatch import Dispatch, PreviousRun
+from gateway.edge.delivery.egress_delivery import OutcomeRecorder
+from gateway.edge.delivery.offset_tracker import Checkpoint, OffsetTracker
+from gateway.edge.delivery.outcomes import OutcomeLog
+from gateway.edge.delivery.partition_barrier import PartitionBarrier
+from gateway.edge.delivery.reader import Batch
 from gateway.edge.metrics import EdgeMetrics
 from gateway.edge.publisher import RawPublisher
-from gateway.egress import Group
-from gateway.egress_codec import EgressBuilder, Route
-from gateway.event import Kind
 from gateway.protocols import protocols
+from gateway.records import egress_codec
+from gateway.records.egress import Group
+from gateway.records.egress_codec import EgressBuilder, Route
 from tests.unit.edge.running import configured, listener
 
 FRAME = b"x" * 200
@@ -93,13 +93,13 @@ class Out:
     """A dispatch with all that is behind it, and the outcomes that come of it."""
 
     def __init__(self, config: Config, metrics: EdgeMetrics, datagrams: Mapping[str, Any]) -> None:
-        self._kafka, self._ledger = Acknowledged(), Ledger(EPOCH, Checkpoint(0))
+        self._kafka, self._ledger = Acknowledged(), OffsetTracker(EPOCH, Checkpoint(0))
         self._outcomes = OutcomeLog(config, self._kafka, self._ledger, _raise)
-        ends = Ends(self._outcomes, metrics)
+        ends = OutcomeRecorder(self._outcomes, metrics)
         unused: Any = None  # sessions and nodes have no part in this
         self._dispatch = Dispatch(
-            edge="edge-0", epoch=EPOCH, past=Past(), ledger=self._ledger, ends=ends, owed=unused, handovers=unused,
-            tickets=Tickets(1), session=unused, datagrams=datagrams, abandon=unused, begun=unused, confirm=unused,
+            edge="edge-0", epoch=EPOCH, past=PreviousRun(), ledger=self._ledger, ends=ends, owed=unused, handovers=unused,
+            tickets=PartitionBarrier(1), session=unused, datagrams=datagrams, abandon=unused, begun=unused, confirm=unused,
             patience=unused, taken=self._one_taken,
         )  # fmt: skip
         self._taken = 0

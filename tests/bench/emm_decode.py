@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 
 from gateway.auth.keyring import Key, KeyRing
 from gateway.auth.verification import hmac_verifier, public_of, verify_ed25519
-from gateway.event import Event
+from gateway.core.event import Event
 from gateway.protocols.emm import codec
 from gateway.protocols.emm.batch import KeyMemory, prove, to_events
 from gateway.protocols.emm.frames import Field, FieldType
@@ -26,8 +26,8 @@ from gateway.protocols.emm.mapping import to_event
 from gateway.protocols.emm.options import EmmOptions
 from gateway.protocols.emm.scan import scan, walk
 from gateway.protocols.emm.signing import Signer
-from gateway.protocols.spec import Env
-from gateway.raw_log.frames import RawFrame, Source
+from gateway.protocols.spec import CodecContext
+from gateway.records.raw_log.frames import FrameSource, RawFrame
 
 CONTAINERS = (10, 100, 1_000)
 ROUNDS = 25
@@ -40,9 +40,9 @@ ED25519_MARK = 1.3
 NODE, KEY_ID, SECRET = bytes(15) + b"\1", bytes(3) + b"\1", b"k" * 32
 TIMESTAMP = 1_759_190_400
 OPTIONS = EmmOptions()
-ENV = Env(KeyRing({NODE: {KEY_ID: Key(KEY_ID, hmac=SECRET)}}))
-PUBLIC_ENV = Env(KeyRing({NODE: {KEY_ID: Key(KEY_ID, ed25519=public_of(SECRET))}}))
-SOURCE = Source("emm", "devices", "edge-0", 1, peer="192.0.2.7:40000")
+ENV = CodecContext(KeyRing({NODE: {KEY_ID: Key(KEY_ID, hmac=SECRET)}}))
+PUBLIC_ENV = CodecContext(KeyRing({NODE: {KEY_ID: Key(KEY_ID, ed25519=public_of(SECRET))}}))
+SOURCE = FrameSource("emm", "devices", "edge-0", 1, peer="192.0.2.7:40000")
 
 
 def packets(count: int, signer: Signer) -> list[bytes]:

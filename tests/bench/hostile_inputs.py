@@ -26,10 +26,10 @@ from gateway.protocols.emm import codec
 from gateway.protocols.emm.frames import EventType, Field, FieldType
 from gateway.protocols.emm.signing import Signer
 from gateway.protocols.session_settings import SessionSettings
-from gateway.raw_log.frames import Fact
-from tests.unit.contract.streams import examples
-from tests.unit.emm import vectors
-from tests.unit.router.mesh_in_a_log import LISTENERS, NOW, MeshInALog, Peer
+from gateway.records.raw_log.frames import Fact
+from tests.unit.protocols.contract.streams import examples
+from tests.unit.protocols.emm import vectors
+from tests.unit.routing.mesh_in_a_log import LISTENERS, NOW, MeshInALog, Peer
 
 ROUNDS = 5
 MIB = 1 << 20

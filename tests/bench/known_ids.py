@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from streaming_jobs.router.snapshot import SnapshotWriter, read_snapshot
+from streaming_jobs.router_job.snapshot import SnapshotWriter, read_snapshot
 from streaming_jobs.routing.known_ids import LATENESS_SECONDS, KnownIds
 
 HORIZON_SECONDS = 420

@@ -24,14 +24,14 @@ from uuid import uuid4
 
 from kafka import KafkaProducer
 
-from gateway import cloud_event, deliveries, egress_codec
 from gateway.config import Config, load
-from gateway.deliveries import DeliveryOutcome
-from gateway.egress import Deliver, Group, Position
-from gateway.event import Auth, Event, Kind
-from gateway.raw_log.container import ContainerBuilder
-from gateway.raw_log.frames import Source
-from gateway.topics.ensure import ensure_topics
+from gateway.core.event import Auth, Event, Kind
+from gateway.kafka.topics import ensure_topics
+from gateway.records import cloud_event, deliveries, egress_codec
+from gateway.records.deliveries import DeliveryOutcome
+from gateway.records.egress import Deliver, Group, Position
+from gateway.records.raw_log.container import ContainerBuilder
+from gateway.records.raw_log.frames import FrameSource
 from tests.integration.emm_peer import Device
 from tests.integration.mesh import TestMesh
 from tests.integration.program import running_program
@@ -106,7 +106,7 @@ class Partition:
         device.close()
 
     def _container(self, device: Device) -> bytes:
-        source = Source("emm", "devices", "edge-0", EPOCH, 0, "10.0.0.1:9")
+        source = FrameSource("emm", "devices", "edge-0", EPOCH, 0, "10.0.0.1:9")
         builder = ContainerBuilder("edge-0", EPOCH)
         for _ in range(PER_RECORD):
             packet = device.packet(SUBJECT, "21.5")

@@ -25,11 +25,11 @@ from gateway.auth.verification import public_of
 from gateway.protocols.emm import codec
 from gateway.protocols.emm.frames import EventType, Field, FieldType
 from gateway.protocols.emm.signing import Signer
-from gateway.raw_log.container import ContainerBuilder, read_columns
-from gateway.raw_log.frames import Source
+from gateway.records.raw_log.container import ContainerBuilder, read_columns
+from gateway.records.raw_log.frames import FrameSource
+from streaming_jobs.routing.frame_router import FrameRouter
 from streaming_jobs.routing.known_ids import KnownIds
-from streaming_jobs.routing.rows import RowFunctions
-from tests.unit.router.mesh_in_a_log import EDGE, EPOCH, NOW, MeshInALog
+from tests.unit.routing.mesh_in_a_log import EDGE, EPOCH, NOW, MeshInALog
 
 NODES = [bytes(15) + bytes([number]) for number in range(1, 17)]
 KEY_ID, SECRET = bytes(3) + b"\1", b"k" * 32
@@ -41,8 +41,8 @@ LAYOUTS = 20
 ROUNDS = 7
 
 
-def source(peer: str) -> Source:
-    return Source("emm", "emm", EDGE, EPOCH, peer=peer)
+def source(peer: str) -> FrameSource:
+    return FrameSource("emm", "emm", EDGE, EPOCH, peer=peer)
 
 
 def mesh(subscribed: bool, **settings: Any) -> MeshInALog:
@@ -88,7 +88,7 @@ def best_us(run: Callable[[], object], count: int) -> float:
 
 def costs(frames: int, kind: str, *, in_columns: bool) -> dict[str, float]:
     settings = {"events": {"format": "batch"}} if kind == "batch" else {}
-    functions = RowFunctions(mesh(True, **settings).state, in_columns=in_columns)
+    functions = FrameRouter(mesh(True, **settings).state, in_columns=in_columns)
     record = container(frames, layouts=LAYOUTS if kind == "mixed" else 1, is_signed=kind == "ed25519")
 
     def routed() -> tuple[object, ...]:
@@ -118,7 +118,7 @@ def shown(measured: Mapping[str, float]) -> str:
 
 
 def profile(what: str) -> None:
-    functions, record = RowFunctions(mesh(True).state, in_columns=what == "columns"), container(100)
+    functions, record = FrameRouter(mesh(True).state, in_columns=what == "columns"), container(100)
     profiler = cProfile.Profile()
     profiler.enable()
     for offset in range(200):

@@ -6,10 +6,10 @@ import asyncio
 import random
 from collections.abc import Callable
 
-from gateway.client import Answer, Asked, StreamClient, connect
+from gateway.client import Answer, IncomingRequest, StreamClient, connect
 from gateway.client.errors import ClientError, EndedError, NoAnswerError
-from gateway.content import JSON
-from gateway.event import Kind
+from gateway.core.content import JSON
+from gateway.core.event import Kind
 from gateway.protocols.actions import Delivered, Outcome
 from tests.chaos.record import Message, Received, Requests, Sent
 from tests.integration.emm_peer import Device
@@ -198,7 +198,7 @@ class Receiver:
 async def serve(port: int, requests: Requests, ready: Callable[[], None]) -> None:
     """Answers every number with the next, for ever. Raises EndedError if its session ends."""
 
-    async def answer(asked: Asked) -> Answer:
+    async def answer(asked: IncomingRequest) -> Answer:
         number = int(asked.body)
         requests.asked[number] += 1
         return Answer(Kind.RESPONSE, b"%d" % (number + 1), JSON)

@@ -8,8 +8,8 @@ from typing import Any
 
 from prometheus_client.samples import Sample
 
-from gateway.raw_log.mesh_frames import MESH
-from gateway.reasons import Reason
+from gateway.core.reasons import Reason
+from gateway.records.raw_log.control_frames import MESH
 from tests.chaos.record import Message, Received, Requests, Sent
 from tests.chaos.told import by
 

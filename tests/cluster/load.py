@@ -31,7 +31,7 @@ from typing import Any
 from gateway.auth.keyring import GatewayIdentity
 from gateway.client import StreamClient, connect
 from gateway.client.errors import ClientError
-from gateway.content import JSON
+from gateway.core.content import JSON
 from gateway.protocols.actions import Outcome
 from tests.integration.emm_peer import Device
 

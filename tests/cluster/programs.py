@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from gateway.embedded.jars import cache_folder
+from gateway.local.jars import cache_folder
 from tests.integration.debian import from_sid, unpacked, with_dependencies
 
 KUBERNETES = "1.36.4"

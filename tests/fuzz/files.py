@@ -9,7 +9,7 @@ from uuid import UUID
 from gateway.auth import trust_file
 from gateway.config import parse
 from gateway.config.default import default_text
-from gateway.yaml_files.faults import ConfigError
+from gateway.core.yaml_files.faults import ConfigError
 from tests.fuzz.target import Target
 
 NODE = UUID("9a1f4c3e-1111-4222-8333-000000000001")

@@ -9,18 +9,18 @@ import json
 from collections.abc import Iterator, Sequence
 from functools import cache
 
+from gateway.core.reasons import Rejected
 from gateway.protocols import protocols
 from gateway.protocols.emm import codec
 from gateway.protocols.emm.batch import to_events
 from gateway.protocols.emm.frames import EventType, Field, FieldType
 from gateway.protocols.emm.mapping import to_event
-from gateway.raw_log.frames import Fact, RawFrame
-from gateway.reasons import Rejected
-from streaming_jobs.routing.outputs import bytes_of
+from gateway.records.raw_log.frames import Fact, RawFrame
+from streaming_jobs.routing.output_records import bytes_of
 from tests.fuzz.target import Target
-from tests.unit.contract.streams import examples, stream_protocols
-from tests.unit.emm import vectors
-from tests.unit.router.mesh_in_a_log import LISTENERS, MeshInALog, Peer
+from tests.unit.protocols.contract.streams import examples, stream_protocols
+from tests.unit.protocols.emm import vectors
+from tests.unit.routing.mesh_in_a_log import LISTENERS, MeshInALog, Peer
 
 PROTOCOLS = tuple(sorted(protocols()))
 INPUTS_PER_MESH = 200

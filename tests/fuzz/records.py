@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gateway import content, deliveries, egress_codec, envelope, event_records, subjects, trace_context
-from gateway.deliveries import DeliveryOutcome
+from gateway.core import content, envelope, subjects, trace_context
+from gateway.core.event import Event, Kind
+from gateway.core.reasons import Rejected
+from gateway.core.wire import decode_utf8
 from gateway.edge.carriers import proxy
-from gateway.egress import Confirm, Deliver, EdgeRestarted, Group, InterestApplied, Position
-from gateway.event import Event, Kind
-from gateway.event_records import EventWriter
 from gateway.interests import changes
 from gateway.interests.changes import EndSession, Put, Renew
 from gateway.interests.interest import Interest, Verb
-from gateway.raw_log import mesh_frames
-from gateway.raw_log.container import ContainerBuilder, decode_record
-from gateway.raw_log.frames import Again, RawFrame, ReplyAddress, Source
-from gateway.raw_log.mesh_frames import EdgeStarted, InterestChanged, SessionOpened
-from gateway.reasons import Rejected
-from gateway.wire import decode_utf8
+from gateway.records import deliveries, egress_codec, event_records
+from gateway.records.deliveries import DeliveryOutcome
+from gateway.records.egress import Confirm, Deliver, EdgeRestarted, Group, InterestApplied, Position
+from gateway.records.event_records import EventWriter
+from gateway.records.raw_log import control_frames
+from gateway.records.raw_log.container import ContainerBuilder, decode_record
+from gateway.records.raw_log.control_frames import EdgeStarted, InterestChanged, SessionOpened
+from gateway.records.raw_log.frames import FrameSource, RawFrame, Replayed, ReplyAddress
 from tests.fuzz.target import Target
 
-SOURCE = Source("yamp", "apps", "edge-0", 7, 3, "192.0.2.1:40000", "n", facts={"format": "json"})
+SOURCE = FrameSource("yamp", "apps", "edge-0", 7, 3, "192.0.2.1:40000", "n", facts={"format": "json"})
 REPLY = ReplyAddress("yamp", "apps", "edge-1", 1, 7, "r1", "orders.create")
 EVENT = Event(
     "0-1-2", Kind.EVENT, "temp.high", "emm", "devices", "edge-0", "", "192.0.2.7:4", "n", 1_759_190_400_000_000,
@@ -35,7 +36,7 @@ NESTED = b'{"":' * 5_000
 def record_targets() -> Iterator[Target]:
     missing = (Rejected, KeyError, ValueError)
     yield Target("raw-record", _raw_record, _raw_seeds)
-    yield Target("mesh-frame", lambda data: _ignore(mesh_frames.decode(data)), _mesh_frame_seeds)
+    yield Target("mesh-frame", lambda data: _ignore(control_frames.decode(data)), _mesh_frame_seeds)
     yield Target("interest-change", lambda data: _ignore(changes.from_bytes(data)), _change_seeds, (ValueError,))
     yield Target("egress", _egress, _egress_seeds)
     yield Target("deliveries", _deliveries, _deliveries_seeds)
@@ -62,14 +63,14 @@ def _raw_seeds() -> Sequence[bytes]:
     one, again = ContainerBuilder("edge-0", 7), ContainerBuilder("edge-0", 7)
     one.add(SOURCE, 5, b"frame")
     one.add_run(SOURCE, 6, b"abcd", (1, 3), (REPLY.pack(),))
-    again.add_again(RawFrame(b"frame", SOURCE, 5, (REPLY,)), Again("0-1-2", 9, frozenset({"n"})))
+    again.add_again(RawFrame(b"frame", SOURCE, 5, (REPLY,)), Replayed("0-1-2", 9, frozenset({"n"})))
     return [one.build(), again.build()]
 
 
 def _mesh_frame_seeds() -> Sequence[bytes]:
     opened = SessionOpened("yamp", subscribe=("a.>",), serve=("b",))
     frames = (opened, EdgeStarted(), InterestChanged("{}", "edge-0", "t"))
-    return [*(mesh_frames.encode(frame) for frame in frames), NESTED]
+    return [*(control_frames.encode(frame) for frame in frames), NESTED]
 
 
 def _change_seeds() -> Sequence[bytes]:

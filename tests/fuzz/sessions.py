@@ -13,20 +13,20 @@ from functools import partial
 from typing import Any
 
 from gateway.auth.keyring import KeyRing
+from gateway.core.reasons import Reason, Rejected
 from gateway.protocols import protocols
 from gateway.protocols.actions import Action, FramesReceived, Opened, Terminated
 from gateway.protocols.session import Session
 from gateway.protocols.session_settings import SessionSettings
-from gateway.protocols.spec import Env, ProtocolSpec
-from gateway.raw_log.frames import Fact, RawFrame, Source
-from gateway.reasons import Reason, Rejected
+from gateway.protocols.spec import CodecContext, ProtocolSpec
+from gateway.records.raw_log.frames import Fact, FrameSource, RawFrame
 from tests.fuzz.target import Target
-from tests.unit.contract.streams import examples, stream_protocols
+from tests.unit.protocols.contract.streams import examples, stream_protocols
 
 FRAME_BYTES = 32_768
 PIECES = (1 << 20, 1, 2, 3, 7, 64, 512, 4096)
 DIALLED, MESSAGES = 0x08, 0x10
-ENV = Env(KeyRing())
+ENV = CodecContext(KeyRing())
 TIMERS = 8
 ANSWER_FACTOR, ANSWER_BYTES = 64, 65_536
 """What a peer is told may be so many times as much as it has said: a small frame may have an answer in words."""
@@ -117,7 +117,7 @@ class _Connection:
     def _map(self, received: FramesReceived) -> None:
         """As the router reads it: each frame is an event, or it is refused."""
         assert sum(received.lengths) == len(received.data)
-        source = Source(self._spec.name, "fuzz", "edge-0", 1, 1, node="n", facts=dict(self._facts))
+        source = FrameSource(self._spec.name, "fuzz", "edge-0", 1, 1, node="n", facts=dict(self._facts))
         at = 0
         for length in received.lengths:
             raw = RawFrame(bytes(received.data[at : at + length]), source, 1_700_000_000_000_000, received.replies)

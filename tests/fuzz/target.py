@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from random import Random
 
-from gateway.reasons import Rejected
+from gateway.core.reasons import Rejected
 from tests.fuzz.mutation import mutated, random_edits
 
 CORPORA = Path(__file__).parent / "corpora"

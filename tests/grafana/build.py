@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from gateway.embedded.jars import cache_folder
+from gateway.local.jars import cache_folder
 from tests.go_modules import copied, kindly
 
 VERSION = "10.1.0-pre"

@@ -16,7 +16,7 @@ from helm.dashboards.security import UNPROVEN
 from tests.helm.chart import CHART
 from tests.helm.promql import selectors
 from tests.integration.prometheus import prometheus_program
-from tests.unit.metrics.told import FROM_PROMETHEUS, told
+from tests.unit.observability.metrics.told import FROM_PROMETHEUS, told
 
 FILES = sorted((CHART / "alerts").glob("*.yaml"))
 TESTS = sorted((Path(__file__).parent / "alerts").glob("*.yaml"))

@@ -20,9 +20,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from prometheus_client import CollectorRegistry
 
 from gateway import __version__
-from gateway.address import HostPort
 from gateway.config import parse
-from gateway.telemetry.management import Management
+from gateway.core.address import HostPort
+from gateway.observability.management import Management
 from tests.helm.chart import CHART, find, module_at, of_kind, render
 
 LISTENERS = [

@@ -13,9 +13,9 @@ import yaml
 from jsonschema.validators import validator_for
 
 from gateway import __version__
-from gateway.address import is_loopback
 from gateway.config import Config, parse
 from gateway.config.exposure import openings
+from gateway.core.address import is_loopback
 from gateway.demo.traffic import addresses_of
 from gateway.protocols import protocols
 from helm.dashboards.panels import DATASOURCE

@@ -13,7 +13,7 @@ import yaml
 from helm.dashboards import files
 from tests.helm.chart import CHART
 from tests.helm.promql import selectors
-from tests.unit.metrics.told import told
+from tests.unit.observability.metrics.told import told
 
 Json = dict[str, Any]
 UNITS = {"none", "short", "percentunit", "s", "bytes", "Bps", "cps"}

@@ -11,7 +11,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from gateway.embedded.jars import jar_set
+from gateway.local.jars import jar_set
 from tests.helm.chart import CHART, find, pod_specs, render
 
 ROOT = CHART.parents[1]

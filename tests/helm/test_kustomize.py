@@ -13,7 +13,7 @@ import yaml
 
 from gateway import __version__
 from gateway.config import parse
-from gateway.embedded.broker import Broker
+from gateway.local.broker import Broker
 from tests.helm.chart import CHART, Object, find, merged, of_kind, pod_specs, render, render_exactly
 from tests.helm.schemas import faults
 from tests.helm.test_topics import restricted

@@ -9,7 +9,7 @@ import pytest
 
 from gateway.cli.topics import command
 from gateway.config.kafka import TopicName
-from gateway.topics.ensure import TOPICS
+from gateway.kafka.topics import TOPICS
 from tests.helm.chart import Object, find, of_kind, render
 from tests.helm.test_configuration import RULES, loaded, user_of
 

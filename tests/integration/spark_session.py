@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from streaming_jobs.events_table import SETTINGS
-from streaming_jobs.spark import start_spark, stop_spark
+from streaming_jobs.spark.events_table import SETTINGS
+from streaming_jobs.spark.session import start_spark, stop_spark
 
 
 @pytest.fixture(scope="module")

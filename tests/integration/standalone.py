@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import streaming_jobs
-from gateway.embedded.jars import spark_home
-from gateway.embedded.java import find_java
-from gateway.embedded.processes import ends_with_parent
-from streaming_jobs.spark import jvm
+from gateway.local.jars import spark_home
+from gateway.local.java import find_java
+from gateway.local.processes import ends_with_parent
+from streaming_jobs.spark.session import jvm
 from tests.integration.mesh import free_port, wait_until
 
 TREE = Path(streaming_jobs.__file__).parents[1]

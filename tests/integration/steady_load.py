@@ -9,8 +9,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
 
-from gateway.client import Answer, Asked, ClientError, StreamClient, connect
-from gateway.event import Kind
+from gateway.client import Answer, ClientError, IncomingRequest, StreamClient, connect
+from gateway.core.event import Kind
 from tests.integration.emm_peer import Device
 from tests.integration.mesh import TestMesh
 
@@ -68,11 +68,11 @@ async def _ask(asker: StreamClient, *subjects: str) -> None:
             await asker.request(subject, b"[1]", JSON)
 
 
-async def _answer(_: Asked) -> Answer:
+async def _answer(_: IncomingRequest) -> Answer:
     return Answer(Kind.RESPONSE, b"2", JSON)
 
 
-async def _fail(_: Asked) -> Answer:
+async def _fail(_: IncomingRequest) -> Answer:
     """wolpertinger has no room for what an error says: this is lost in translation."""
     return Answer(Kind.ERROR, b'{"why":"it fails"}', JSON)
 

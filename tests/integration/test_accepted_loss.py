@@ -17,7 +17,7 @@ from kafka.admin import KafkaAdminClient
 
 from gateway.cli.console import Exit
 from gateway.config import load
-from streaming_jobs.router.checkpoint import committed_offsets
+from streaming_jobs.router_job.checkpoint import committed_offsets
 from tests.integration.emm_peer import Device
 from tests.integration.mesh import TestMesh, wait_until
 

@@ -14,19 +14,19 @@ from kafka.admin import KafkaAdminClient
 from kafka.structs import TopicPartition
 from pyspark.sql import SparkSession
 
-from gateway import deliveries, egress_codec
-from gateway.clock import now_us
 from gateway.config import Config, load
 from gateway.config.kafka import TopicName
-from gateway.egress import Deliver
-from gateway.egress_codec import EgressBuilder
-from gateway.event import Kind
-from gateway.history.topics import History
-from gateway.topics.records import Record
+from gateway.core.clock import now_us
+from gateway.core.event import Kind
+from gateway.inspect.history.topics import History
+from gateway.kafka.records import TopicRecord
+from gateway.records import deliveries, egress_codec
+from gateway.records.egress import Deliver
+from gateway.records.egress_codec import EgressBuilder
 from streaming_jobs.audit.job import Audit
-from streaming_jobs.judging.reading import start_batch
-from streaming_jobs.judging.stretch import choose_stretch
-from streaming_jobs.spark import stop_spark
+from streaming_jobs.reprocess.log_range import choose_stretch
+from streaming_jobs.reprocess.spark_tables import start_batch
+from streaming_jobs.spark.session import stop_spark
 from tests.integration.copied import copied
 from tests.integration.mesh import TestMesh
 from tests.integration.traffic import Traffic, traffic
@@ -106,14 +106,14 @@ class Damage:
         self._since = began.timestamp() * 1_000_000
         self.done: dict[str, str] = {}
 
-    def __call__(self, name: TopicName, record: Record) -> Iterable[Record]:
+    def __call__(self, name: TopicName, record: TopicRecord) -> Iterable[TopicRecord]:
         if record.logged_at < self._since:
             return [record]
         damage = {"events": self._event, "rejected": self._rejection, "egress": self._egress,
                   "deliveries": self._delivery}  # fmt: skip
         return damage[name](record) if name in damage else [record]
 
-    def _event(self, record: Record) -> Iterable[Record]:
+    def _event(self, record: TopicRecord) -> Iterable[TopicRecord]:
         subject, event_id = record.header("ce_subject"), record.header("ce_id")
         if subject == "traffic.second":
             self.done["lost_event"] = event_id
@@ -131,7 +131,7 @@ class Damage:
         else:
             yield record
 
-    def _rejection(self, record: Record) -> Iterable[Record]:
+    def _rejection(self, record: TopicRecord) -> Iterable[TopicRecord]:
         reason, event_id = record.header("reason"), record.header("event_id")
         if reason == "no_responder":
             self.done["lost_rejection"] = event_id
@@ -141,7 +141,7 @@ class Damage:
         else:
             yield record
 
-    def _egress(self, record: Record) -> Iterable[Record]:
+    def _egress(self, record: TopicRecord) -> Iterable[TopicRecord]:
         written = egress_codec.decode(record.value or b"")
         builder = EgressBuilder(written.partition, written.offset, len(record.value or b"") * 2)
         for entry in written:
@@ -157,7 +157,7 @@ class Damage:
                 builder.add(entry)
         yield from (record._replace(value=value) for value in builder.finish())
 
-    def _delivery(self, record: Record) -> Iterable[Record]:
+    def _delivery(self, record: TopicRecord) -> Iterable[TopicRecord]:
         written = deliveries.decode(record.value or b"")
         gone = {self.done["unsent_delivery"], self.done["lost_delivery"]}
         left = [row for row in written if row.event_id not in gone]
@@ -179,7 +179,7 @@ def test_each_kind_of_loss_is_noticed_and_named(
 def test_what_the_router_repeats_after_a_crash_unbalances_nothing(
     mesh: TestMesh, told: Traffic, batch: SparkSession, tmp_path: Path
 ) -> None:
-    def twice(name: TopicName, record: Record) -> Iterable[Record]:
+    def twice(name: TopicName, record: TopicRecord) -> Iterable[TopicRecord]:
         return [record] if name == "raw" else [record, record]
 
     said = audited(copied(mesh, "repeated", tmp_path, twice), batch)

@@ -20,17 +20,17 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from gateway import cloud_event
 from gateway.config import parse
-from gateway.history.places import Span
+from gateway.inspect.history.positions import Span
+from gateway.records import cloud_event
 from streaming_jobs.audit import deliveries, frames
-from streaming_jobs.audit.deliveries import Ended, Sent
-from streaming_jobs.judging.judged import Judged, event_print, frame_print
-from streaming_jobs.judging.reading import JUDGED, plain
+from streaming_jobs.audit.deliveries import Ended, SentDelivery
+from streaming_jobs.reprocess.frame_verdict import FrameVerdict, event_print, frame_print
+from streaming_jobs.reprocess.spark_tables import JUDGED, plain
 from streaming_jobs.routing.known_ids import KnownIds, message_key, repeat_horizon_seconds
 from tests.integration.spark_session import spark
-from tests.unit.test_cloud_event import FULL
-from tests.unit.test_event_records import BATCH_FORM, BINARY_FORM
+from tests.unit.records.test_cloud_event import FULL
+from tests.unit.records.test_event_records import BATCH_FORM, BINARY_FORM
 
 __all__ = ["spark"]
 pytestmark = pytest.mark.integration
@@ -56,15 +56,15 @@ RECORD = StructType(
 class Topics:
     """Frames of the raw log as they are judged, and the records that were made of them."""
 
-    judged: list[Judged] = field(default_factory=list)
+    judged: list[FrameVerdict] = field(default_factory=list)
     events: list[tuple[Any, ...]] = field(default_factory=list)
     rejected: list[tuple[Any, ...]] = field(default_factory=list)
 
-    def frame(self, offset: int, *, received_at: int = AT, partition: int = 0, **more: Any) -> Judged:
+    def frame(self, offset: int, *, received_at: int = AT, partition: int = 0, **more: Any) -> FrameVerdict:
         event_id = f"{partition}-{offset}-0"
         said: dict[str, Any] = {"verdict": "event", "event_print": self.print_of(event_id), "frame_print": "f"}
         said |= more
-        one = Judged(event_id, partition, offset, 0, received_at, "emm", "edge-0", 7, **said)
+        one = FrameVerdict(event_id, partition, offset, 0, received_at, "emm", "edge-0", 7, **said)
         self.judged.append(one)
         return one
 
@@ -146,7 +146,7 @@ def test_every_frame_finds_what_was_made_of_it(spark: SparkSession) -> None:
     assert topics.accounted(spark) == expected
 
 
-def routed(occurrences: Iterable[Judged]) -> Iterator[Judged]:
+def routed(occurrences: Iterable[FrameVerdict]) -> Iterator[FrameVerdict]:
     """Returns what the router lets through."""
     known = KnownIds(repeat_horizon_seconds(CONFIG))
     for one in occurrences:
@@ -206,7 +206,7 @@ def test_the_engine_prints_a_record_as_the_row_functions_do(spark: SparkSession)
 # -- deliveries ----------------------------------------------------------------------------------------------------
 
 
-def sent_rows(spark: SparkSession, *rows: Sent) -> DataFrame:
+def sent_rows(spark: SparkSession, *rows: SentDelivery) -> DataFrame:
     schema = StructType([*deliveries.SENT.fields, StructField("logged_at", LongType())])
     return spark.createDataFrame([(*row, AT) for row in rows], schema)
 
@@ -219,12 +219,12 @@ def ended_rows(spark: SparkSession, *rows: Ended) -> DataFrame:
 def test_each_delivery_has_the_best_of_its_outcomes_or_none(spark: SparkSession) -> None:
     sent = sent_rows(
         spark,
-        Sent("0-1-0", 0, "0.7.1", "event", True),
-        Sent("0-1-0", 0, "0.7.2", "event", True),
-        Sent("0-1-0", 1, "0.7.2", "event", True),
-        Sent("0-1-0", 1, "0.7.1", "event", False),
-        Sent("0-2-0", 0, "0.7.9", "request", True, "0.7.1 17"),
-        Sent("0-3-0", 0, "0.7.1", "response", True, "0.7.1 17"),
+        SentDelivery("0-1-0", 0, "0.7.1", "event", True),
+        SentDelivery("0-1-0", 0, "0.7.2", "event", True),
+        SentDelivery("0-1-0", 1, "0.7.2", "event", True),
+        SentDelivery("0-1-0", 1, "0.7.1", "event", False),
+        SentDelivery("0-2-0", 0, "0.7.9", "request", True, "0.7.1 17"),
+        SentDelivery("0-3-0", 0, "0.7.1", "response", True, "0.7.1 17"),
     )
     ended = ended_rows(
         spark,
@@ -247,7 +247,7 @@ def test_each_delivery_has_the_best_of_its_outcomes_or_none(spark: SparkSession)
 
 
 def test_an_outcome_of_what_no_edge_was_asked_for_is_unknown(spark: SparkSession) -> None:
-    sent = sent_rows(spark, Sent("0-1-0", 0, "0.7.1", "event", True))
+    sent = sent_rows(spark, SentDelivery("0-1-0", 0, "0.7.1", "event", True))
     ended = ended_rows(
         spark,
         Ended("0-1-0", 0, "0.7.1", "written", False),

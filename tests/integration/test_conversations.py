@@ -7,10 +7,10 @@ import json
 
 import pytest
 
-from gateway.client import Answer, Asked, StreamClient, connect
+from gateway.client import Answer, IncomingRequest, StreamClient, connect
 from gateway.config import Limits
-from gateway.content import from_msgpack
-from gateway.event import Event, Kind
+from gateway.core.content import from_msgpack
+from gateway.core.event import Event, Kind
 from tests.integration.mesh import TestMesh
 
 pytestmark = pytest.mark.integration
@@ -61,7 +61,7 @@ def test_a_request_is_answered(mesh: TestMesh, origin: str, to: str) -> None:
     async def ask() -> Answer:
         subject = f"Sum.{origin}-{to}"
 
-        async def serve(asked: Asked) -> Answer:
+        async def serve(asked: IncomingRequest) -> Answer:
             return Answer(Kind.RESPONSE, b"42", "application/json")
 
         async with (

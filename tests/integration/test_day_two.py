@@ -13,7 +13,7 @@ import pytest
 from gateway.cli.console import timestamp
 from gateway.cli.missed import count_between
 from gateway.config import load
-from gateway.embedded.record import MeshRecord
+from gateway.local.mesh_record import MeshRecord
 from tests.integration.mesh import TestMesh
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]

@@ -24,22 +24,22 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
-from gateway import event_records
 from gateway.auth.keyring import KeyRing
 from gateway.config import Config, parse
-from gateway.event import Auth
+from gateway.core.event import Auth
 from gateway.protocols.yamp.codec import encode
 from gateway.protocols.yamp.frames import UserEvent
-from gateway.raw_log.container import ContainerBuilder
-from gateway.raw_log.frames import Source
-from streaming_jobs.router.checkpoint import in_short, last_commit
-from streaming_jobs.router.ordered_pass import OrderedPass
-from streaming_jobs.router.plan import PlainRow, route
-from streaming_jobs.router.plan_check import is_as_planned
-from streaming_jobs.router.snapshot import snapshot_path, write_snapshot
+from gateway.records import event_records
+from gateway.records.raw_log.container import ContainerBuilder
+from gateway.records.raw_log.frames import FrameSource
+from streaming_jobs.router_job.checkpoint import in_short, last_commit
+from streaming_jobs.router_job.ordered_pass import OrderedPass
+from streaming_jobs.router_job.plan import PlainRow, route
+from streaming_jobs.router_job.plan_check import is_as_planned
+from streaming_jobs.router_job.snapshot import snapshot_path, write_snapshot
+from streaming_jobs.routing.frame_router import FrameRouter
 from streaming_jobs.routing.known_ids import keep_seconds, repeat_horizon_seconds
 from streaming_jobs.routing.mesh_state import MeshState
-from streaming_jobs.routing.rows import RowFunctions
 from tests.integration.spark_session import spark
 
 __all__ = ["spark"]
@@ -66,7 +66,7 @@ def config() -> Config:
 
 @cache
 def ordered_pass(checkpoint: str) -> OrderedPass:
-    return OrderedPass(RowFunctions(MeshState(config(), KeyRing({}), None)), Path(checkpoint))
+    return OrderedPass(FrameRouter(MeshState(config(), KeyRing({}), None)), Path(checkpoint))
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Frame:
     read: int
 
     def line(self, offset: int) -> str:
-        source = Source("yamp", "apps", "edge-0", 1, 1, "10.0.0.1:9", NODE, Auth.NONE, facts={"format": "json"})
+        source = FrameSource("yamp", "apps", "edge-0", 1, 1, "10.0.0.1:9", NODE, Auth.NONE, facts={"format": "json"})
         builder = ContainerBuilder("edge-0", 1)
         data = encode(UserEvent(self.key.to_bytes(16, "big"), "temp.high", b"1"))
         builder.add_run(source, self.received * 1_000_000, data, (len(data),))

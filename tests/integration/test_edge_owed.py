@@ -14,8 +14,8 @@ from contextlib import closing
 import pytest
 
 from gateway.client import connect
-from gateway.content import JSON
-from gateway.envelope import decode as decode_envelope
+from gateway.core.content import JSON
+from gateway.core.envelope import decode as decode_envelope
 from gateway.protocols.hsp.codec import decode, encode, split
 from gateway.protocols.hsp.frames import Command, Frame
 from tests.integration.mesh import TestMesh, free_port, running_mesh, wait_until

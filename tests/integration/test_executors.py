@@ -22,8 +22,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway import event_records
 from gateway.config import load
+from gateway.records import event_records
 from tests.integration.emm_peer import Device
 from tests.integration.mesh import TestMesh, wait_until
 from tests.integration.standalone import Standalone, standalone

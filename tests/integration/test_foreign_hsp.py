@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
-from gateway.client import Answer, Asked, StreamClient, connect
+from gateway.client import Answer, IncomingRequest, StreamClient, connect
 from gateway.client.errors import UndeliveredError
-from gateway.event import Kind
+from gateway.core.event import Kind
 from gateway.protocols.actions import Outcome
 from tests.integration.conftest import FOREIGN_TYPES
 from tests.integration.foreign.environment import ForeignPeer, foreign_peer, foreign_python
@@ -82,7 +82,7 @@ class TestAsAClient:
         assert peer.hears() == "pong p"
 
     def test_its_request_is_answered_by_a_server_of_another_protocol(self, mesh: TestMesh, peer: ForeignPeer) -> None:
-        async def serve(asked: Asked) -> Answer:
+        async def serve(asked: IncomingRequest) -> Answer:
             return Answer(Kind.RESPONSE, b'{"n":42}', JSON)
 
         async def answer(client: StreamClient) -> list[str]:

@@ -8,8 +8,8 @@ import pytest
 from kafka import KafkaProducer
 
 from gateway.config import Config, load
-from gateway.live.glimpse import RECORDS_BEFORE, RECORDS_PER_LOOK, Glimpse, Seen, consumer_of
-from gateway.topics.ensure import ensure_topics
+from gateway.inspect.live.topic_sampler import RECORDS_BEFORE, RECORDS_PER_LOOK, Seen, TopicSampler, consumer_of
+from gateway.kafka.topics import ensure_topics
 from tests.integration.mesh import TestMesh, wait_until
 
 pytestmark = pytest.mark.integration
@@ -25,9 +25,9 @@ def config(mesh: TestMesh) -> Config:
 
 
 @pytest.fixture
-def glimpse(config: Config) -> Iterator[Glimpse]:
+def glimpse(config: Config) -> Iterator[TopicSampler]:
     with consumer_of(config) as consumer:
-        one = Glimpse(config, consumer)
+        one = TopicSampler(config, consumer)
         one.watch(frozenset({"events"}))
         one.look()
         yield one
@@ -45,13 +45,13 @@ def values(seen: Seen) -> list[bytes | None]:
     return [record.value for record in seen.records["events"]]
 
 
-def test_what_passes_is_seen_once(config: Config, glimpse: Glimpse) -> None:
+def test_what_passes_is_seen_once(config: Config, glimpse: TopicSampler) -> None:
     write(config, 3)
     assert values(glimpse.look()) == [b"0", b"1", b"2"]
     assert values(glimpse.look()) == []
 
 
-def test_of_much_the_latest_are_seen_and_the_rest_is_counted(config: Config, glimpse: Glimpse) -> None:
+def test_of_much_the_latest_are_seen_and_the_rest_is_counted(config: Config, glimpse: TopicSampler) -> None:
     share = RECORDS_PER_LOOK // config.kafka.topic("events").partitions
     write(config, share + 500)
     seen = glimpse.look()
@@ -62,14 +62,14 @@ def test_of_much_the_latest_are_seen_and_the_rest_is_counted(config: Config, gli
 def test_the_first_look_brings_a_few_of_before(config: Config) -> None:
     write(config, RECORDS_BEFORE + 10)
     with consumer_of(config) as consumer:
-        fresh = Glimpse(config, consumer)
+        fresh = TopicSampler(config, consumer)
         fresh.watch(frozenset({"events"}))
         assert values(fresh.look())[-RECORDS_BEFORE:] == [
             str(number).encode() for number in range(10, RECORDS_BEFORE + 10)
         ]
 
 
-def test_a_topic_that_is_watched_later_does_not_move_the_others(config: Config, glimpse: Glimpse) -> None:
+def test_a_topic_that_is_watched_later_does_not_move_the_others(config: Config, glimpse: TopicSampler) -> None:
     write(config, 2)
     glimpse.watch(frozenset({"events", "rejected"}))
     assert values(glimpse.look()) == [b"0", b"1"]
@@ -80,6 +80,6 @@ def test_a_topic_that_is_watched_later_does_not_move_the_others(config: Config, 
 def test_topics_that_nobody_has_made_are_empty(mesh: TestMesh) -> None:
     nowhere = load(mesh.config_file).model_copy(update={"mesh": "nowhere"})
     with consumer_of(nowhere) as consumer:
-        one = Glimpse(nowhere, consumer)
+        one = TopicSampler(nowhere, consumer)
         one.watch(frozenset({"events"}))
         wait_until(lambda: one.look() == Seen(), "nothing is seen and nothing breaks")

@@ -9,8 +9,8 @@ import signal
 
 import pytest
 
-from gateway.address import parse_address
 from gateway.client import NoAnswerError, StreamClient, open_client
+from gateway.core.address import parse_address
 from tests.integration.mesh import TestMesh, wait_until
 
 pytestmark = pytest.mark.integration

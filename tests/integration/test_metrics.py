@@ -15,8 +15,8 @@ from typing import NamedTuple
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from gateway.client import Answer, Asked, connect
-from gateway.event import Kind
+from gateway.client import Answer, IncomingRequest, connect
+from gateway.core.event import Kind
 from tests.integration.emm_peer import Device
 from tests.integration.mesh import TestMesh, wait_until
 
@@ -153,7 +153,7 @@ def test_a_repeat_is_decoded_and_not_delivered(mesh: TestMesh, device: Device) -
 
 
 def test_requests_and_connections_count_for_how_they_end(mesh: TestMesh) -> None:
-    async def answer(_: Asked) -> Answer:
+    async def answer(_: IncomingRequest) -> Answer:
         return Answer(Kind.RESPONSE, b"42", JSON)
 
     async def ask() -> list[Kind]:

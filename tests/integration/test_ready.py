@@ -11,7 +11,7 @@ import urllib.request
 import pytest
 
 from gateway.client import connect
-from gateway.content import JSON
+from gateway.core.content import JSON
 from tests.integration.mesh import TestMesh, wait_until
 
 pytestmark = pytest.mark.integration

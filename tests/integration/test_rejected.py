@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gateway.client import StreamClient, connect
-from gateway.event import Event
+from gateway.core.event import Event
 from tests.integration.emm_peer import Device
 from tests.integration.mesh import TestMesh, wait_until
 from tests.integration.raw_frames import places

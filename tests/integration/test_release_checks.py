@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 
-from gateway.errors import SetupError
+from gateway.core.errors import SetupError
 from tests.helm.chart import CHART, module_at
 from tests.integration.mesh import TestMesh
 

@@ -12,7 +12,7 @@ import pytest
 
 from gateway.protocols.emm import codec
 from gateway.protocols.emm.frames import FieldType
-from gateway.raw_log.container import decode_record
+from gateway.records.raw_log.container import decode_record
 from tests.integration.emm_peer import Device
 from tests.integration.mesh import TestMesh, wait_until
 from tests.integration.topic import following

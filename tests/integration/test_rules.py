@@ -12,9 +12,9 @@ import yaml
 from pyspark.sql import SparkSession
 
 from gateway.config.settings import RuleSettings
+from streaming_jobs.rules.batch_run import try_rules
 from streaming_jobs.rules.check import Checked, check_rules
 from streaming_jobs.rules.recorded import read_recorded
-from streaming_jobs.rules.trying import try_rules
 from tests.integration.emm_peer import Device
 from tests.integration.mesh import TestMesh, wait_until
 from tests.integration.spark_session import spark

@@ -11,11 +11,11 @@ from secrets import randbits
 import pytest
 from cryptography import x509
 
-from gateway.client import Answer, Asked, StreamClient, connect
+from gateway.client import Answer, IncomingRequest, StreamClient, connect
 from gateway.client.errors import EndedError
-from gateway.event import Event, Kind
-from gateway.telemetry.spans import Step
-from gateway.trace_context import TraceContext
+from gateway.core.event import Event, Kind
+from gateway.core.trace_context import TraceContext
+from gateway.observability.spans import SpanStep
 from tests.collector import Collector, Span
 from tests.integration.edges import MoreEdge, more_edges
 from tests.integration.emm_peer import Device
@@ -88,7 +88,7 @@ def test_an_events_way_from_edge_to_edge_is_told_as_spans(
     asyncio.run(cross())
     trace = f"{brought.trace_id:032x}"
     wait_until(lambda: len(collector.of(trace)) == 2, "a span of the router's and one of the delivery", SPANS_SECONDS)
-    route, deliver = (collector.of(trace)[step] for step in (Step.ROUTE, Step.DELIVER))
+    route, deliver = (collector.of(trace)[step] for step in (SpanStep.ROUTE, SpanStep.DELIVER))
     assert (route.parent, deliver.parent) == (f"{brought.span_id:016x}", route.id)
     assert (route.service, deliver.service) == ("meshgate-router", "meshgate-edge")
     assert (deliver.said["meshgate.edge"], deliver.said["meshgate.outcome"]) == ("edge-0", "written")
@@ -96,7 +96,7 @@ def test_an_events_way_from_edge_to_edge_is_told_as_spans(
 
     def received() -> list[Span]:
         spans = [span for span in list(collector.spans) if span.said["meshgate.event_id"] == event_id]
-        return [span for span in spans if span.name == Step.RECEIVE]
+        return [span for span in spans if span.name == SpanStep.RECEIVE]
 
     wait_until(received, "a span of the receipt", SPANS_SECONDS)
     [receive] = received()
@@ -104,7 +104,7 @@ def test_an_events_way_from_edge_to_edge_is_told_as_spans(
 
 
 def test_one_asks_another_serves_and_a_third_looks_on(mesh: TestMesh, edges: list[MoreEdge]) -> None:
-    async def serve(asked: Asked) -> Answer:
+    async def serve(asked: IncomingRequest) -> Answer:
         return Answer(Kind.RESPONSE, b'"' + asked.body + b'"', JSON)
 
     async def ask() -> tuple[Answer, Event]:
@@ -129,7 +129,7 @@ def test_a_requester_hears_at_once_that_its_server_on_another_edge_is_gone(edges
     async def ask() -> Answer:
         begun = asyncio.Event()
 
-        async def never(asked: Asked) -> Answer:
+        async def never(asked: IncomingRequest) -> Answer:
             begun.set()
             await asyncio.Event().wait()
             raise AssertionError
@@ -150,7 +150,7 @@ def test_a_requester_hears_from_the_next_life_of_a_killed_edge_that_nobody_will_
     async def ask() -> Answer:
         begun = asyncio.Event()
 
-        async def never(asked: Asked) -> Answer:
+        async def never(asked: IncomingRequest) -> Answer:
             begun.set()
             await asyncio.Event().wait()
             raise AssertionError
@@ -215,7 +215,7 @@ class Patient:
     def __init__(self) -> None:
         self.asked, self.cancelled = asyncio.Event(), asyncio.Event()
 
-    async def serve(self, _asked: Asked) -> Answer:
+    async def serve(self, _asked: IncomingRequest) -> Answer:
         self.asked.set()
         try:
             await asyncio.Event().wait()

@@ -13,15 +13,15 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import BinaryType, StructField, StructType
 
-from gateway import cloud_event
-from gateway.event import Auth, Event, Kind
-from gateway.event_records import BATCH, CONTENT_TYPE, STRUCTURED, EventWriter
-from streaming_jobs.events_table import HEADERS, SCHEMA, events_in
+from gateway.core.event import Auth, Event, Kind
+from gateway.records import cloud_event
+from gateway.records.event_records import BATCH, CONTENT_TYPE, STRUCTURED, EventWriter
+from streaming_jobs.spark.events_table import HEADERS, SCHEMA, events_in
 from tests.integration.emm_peer import Device
 from tests.integration.mesh import TestMesh, wait_until
 from tests.integration.spark_session import spark
 from tests.integration.verbs import line_of, note_of, running_verb
-from tests.unit.test_event_records import BATCH_FORM, BINARY_FORM
+from tests.unit.records.test_event_records import BATCH_FORM, BINARY_FORM
 
 __all__ = ["spark"]
 pytestmark = pytest.mark.integration

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from gateway.cli.console import Exit
-from gateway.topics.ensure import TopicState
+from gateway.kafka.topics import TopicState
 from tests.integration.mesh import TestMesh
 
 

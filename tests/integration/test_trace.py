@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from gateway.client import Answer, Asked, connect
-from gateway.event import Kind
+from gateway.client import Answer, IncomingRequest, connect
+from gateway.core.event import Kind
 from tests.integration.emm_peer import Device
 from tests.integration.mesh import TestMesh, wait_until
 from tests.integration.raw_frames import places
@@ -92,7 +92,7 @@ def test_a_refused_frame_has_its_reason(mesh: TestMesh) -> None:
 
 
 def test_a_request_is_followed_to_its_server(mesh: TestMesh) -> None:
-    async def serve(asked: Asked) -> Answer:
+    async def serve(asked: IncomingRequest) -> Answer:
         return Answer(Kind.RESPONSE, b"42", "application/json")
 
     async def ask() -> None:

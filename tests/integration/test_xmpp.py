@@ -13,14 +13,15 @@ from typing import Any
 import pytest
 from cryptography import x509
 
-from gateway.client import Answer, Asked, EndedError, StreamClient, UnreachableError, connect, xmpp
+from gateway.client import Answer, Asked, EndedError, StreamClient, UnreachableError, connect
+from gateway.client.carriers.stream import xmpp
 from gateway.edge.carriers.xmpp import XmppListener
 from tests.integration.mesh import TestMesh, free_port, wait_until
 from tests.integration.xmpp.prosody import PASSWORD, PLAIN, SECURE, Prosody
 from tests.integration.xmpp.writer import Writer, call, document, writer
-from tests.unit.by_the_text.whole_mesh import whole_mesh
 from tests.unit.edge.certificates import Authority
 from tests.unit.edge.running import until
+from tests.unit.protocols.by_the_text.whole_mesh import whole_mesh
 
 pytestmark = pytest.mark.integration
 
@@ -68,7 +69,7 @@ def test_events_and_calls_go_between_xmpp_and_tcp(
 ) -> None:
     alice_at = prosody.user("alice", domain)
 
-    async def shout(asked: Asked) -> Answer:
+    async def shout(asked: IncomingRequest) -> Answer:
         return Answer(body=asked.body.upper(), content_type=asked.content_type)
 
     async def talk() -> None:

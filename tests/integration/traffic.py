@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from gateway.client import Answer, Asked, connect
-from gateway.event import Kind
+from gateway.client import Answer, IncomingRequest, connect
+from gateway.core.event import Kind
 from tests.integration.emm_peer import Device
 from tests.integration.mesh import TestMesh
 
@@ -46,7 +46,7 @@ def traffic(mesh: TestMesh) -> Traffic:
 async def _sessions(mesh: TestMesh) -> None:
     """Across protocols; what is too long for a datagram is undeliverable to the device."""
 
-    async def serve(asked: Asked) -> Answer:
+    async def serve(asked: IncomingRequest) -> Answer:
         return Answer(Kind.RESPONSE, b"42", "application/json")
 
     ports = mesh.ports

@@ -16,10 +16,10 @@ import ssl
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Protocol, cast
 
-from gateway.address import host_name, is_loopback
-from gateway.edge.carriers.peer import Identity
-from gateway.edge.carriers.reading import LEAST_READ_BYTES, READ_BYTES, Hold, ReadSize, Turn
-from gateway.edge.metrics import Standing
+from gateway.core.address import host_name, is_loopback
+from gateway.edge.carriers.peer import PeerIdentity
+from gateway.edge.carriers.read_control import LEAST_READ_BYTES, READ_BYTES, PauseReason, ReadSize, Turn
+from gateway.edge.metrics import ConnectionGauge
 
 if TYPE_CHECKING:
     from gateway.edge.connection import Connection
@@ -35,7 +35,7 @@ DISCARDED_BYTES = 4_194_304
 """A peer that sends more than this after our goodbye is not about to stop."""
 
 
-class Host(Protocol):
+class CarrierHost(Protocol):
     """The host of a carrier is the listener or the link that made it."""
 
     def begin(self, carrier: Carrier) -> Connection:
@@ -55,13 +55,13 @@ class Carrier(asyncio.BufferedProtocol, ABC):
     `identity` is the peer's identity by what it presented to the carrier itself.
     """
 
-    def __init__(self, host: Host, standing: Standing, address: str, deadline: float) -> None:
+    def __init__(self, host: CarrierHost, standing: ConnectionGauge, address: str, deadline: float) -> None:
         self._loop = asyncio.get_running_loop()
         self._host = host
         self.standing = standing
         self.address = address
         self.deadline = deadline
-        self.identity: Identity | None = None
+        self.identity: PeerIdentity | None = None
         self.connection: Connection | None = None
         self._transport: asyncio.Transport | None = None
         self._read = ReadSize()
@@ -143,11 +143,11 @@ class Carrier(asyncio.BufferedProtocol, ABC):
 
     def pause_writing(self) -> None:
         if self.connection is not None:
-            self.connection.gate.hold(Hold.UNREAD)
+            self.connection.gate.hold(PauseReason.UNREAD)
 
     def resume_writing(self) -> None:
         if self.connection is not None:
-            self.connection.gate.release(Hold.UNREAD)
+            self.connection.gate.release(PauseReason.UNREAD)
 
     # -- the connection's side ---------------------------------------------------------------------------------
 

@@ -21,8 +21,9 @@ from typing import Any
 
 from pydantic_core import PydanticCustomError
 
-from gateway.address import Address, parse_address
 from gateway.config import Link
+from gateway.core.address import Address, parse_address
+from gateway.core.event import Auth
 from gateway.edge.carriers.carrier import LINGER_SECONDS, Carrier
 from gateway.edge.carriers.listeners import SessionMaker
 from gateway.edge.carriers.peer import Peer
@@ -31,10 +32,9 @@ from gateway.edge.carriers.stream import StreamCarrier
 from gateway.edge.carriers.tls import TlsContext, proven_by
 from gateway.edge.carriers.websocket import WebSocketCarrier, dialling
 from gateway.edge.connection import Connection
-from gateway.edge.metrics import ListenerMetrics, Standing
-from gateway.event import Auth
+from gateway.edge.metrics import ConnectionGauge, ListenerMetrics
 from gateway.protocols import protocols
-from gateway.protocols.actions import Farewell
+from gateway.protocols.actions import CloseReason
 
 log = logging.getLogger(__name__)
 
@@ -105,7 +105,7 @@ class LinkKeeper:
         """Ends a link that the configuration no longer has."""
         self.stop()
         if self._connection is not None:
-            self._connection.leave(Farewell.DRAIN)
+            self._connection.leave(CloseReason.DRAIN)
 
     async def _keep(self) -> None:
         back_off, redirects, address = BackOff(), 0, self.link.address
@@ -194,7 +194,7 @@ class LinkKeeper:
         self.reachability.lost(f"{carrier.address}: {what}: {reason}")
 
 
-class _LinkStanding(Standing):
+class _LinkStanding(ConnectionGauge):
     """Notifies its link when the session opens, beside counting."""
 
     def __init__(self, metrics: ListenerMetrics, on_open: Callable[[], None]) -> None:

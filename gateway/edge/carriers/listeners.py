@@ -8,19 +8,19 @@ import ssl
 from typing import Protocol
 
 from gateway.config import Endpoint, Limits, Listener
-from gateway.edge.carriers.arrival import Arrival
+from gateway.core.errors import SetupError
+from gateway.core.event import Auth
 from gateway.edge.carriers.carrier import Carrier
 from gateway.edge.carriers.peer import Peer
-from gateway.edge.carriers.reading import ARRIVALS_BURST_SECONDS, TokenBucket
+from gateway.edge.carriers.pending_connection import PendingConnection
+from gateway.edge.carriers.read_control import ARRIVALS_BURST_SECONDS, TokenBucket
 from gateway.edge.carriers.stream import StreamCarrier
 from gateway.edge.carriers.tls import TlsContext, proven_by
 from gateway.edge.carriers.websocket import TokenJudge, WebSocketCarrier, check_of, serving
 from gateway.edge.connection import Connection
-from gateway.edge.metrics import ListenerMetrics, Standing
-from gateway.errors import SetupError
-from gateway.event import Auth
+from gateway.edge.metrics import ConnectionGauge, ListenerMetrics
 from gateway.protocols import protocols
-from gateway.protocols.actions import Farewell
+from gateway.protocols.actions import CloseReason
 
 log = logging.getLogger(__name__)
 
@@ -59,11 +59,11 @@ class StreamListener:
         self._sessions = sessions
         self._metrics = metrics
         self.places = 0
-        self.waiting: set[Arrival] = set()
+        self.waiting: set[PendingConnection] = set()
         limits = sessions.limits(listener.name)
         now = asyncio.get_running_loop().time()
         self._arrivals = TokenBucket(limits.connections_per_second, now, ARRIVALS_BURST_SECONDS)
-        self._turned_away: dict[Standing, Farewell] = {}
+        self._turned_away: dict[ConnectionGauge, CloseReason] = {}
         self._closed = False
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -73,7 +73,9 @@ class StreamListener:
         address = self.listener.address
         loop = asyncio.get_running_loop()
         try:
-            self._server = await loop.create_server(lambda: Arrival(self), address.host, address.port, backlog=BACKLOG)
+            self._server = await loop.create_server(
+                lambda: PendingConnection(self), address.host, address.port, backlog=BACKLOG
+            )
         except OSError as error:
             raise SetupError(f"listener {self.listener.name}: cannot listen on {address}: {error.strerror}") from error
         self._port: int = self._server.sockets[0].getsockname()[1]
@@ -87,7 +89,7 @@ class StreamListener:
         """Stops taking new connections. Peers that are connected stay."""
         self._closed = True
         for arrival in list(self.waiting):
-            arrival.refuse(Farewell.DRAIN)
+            arrival.refuse(CloseReason.DRAIN)
         if self._server is not None:
             self._server.close()
 
@@ -105,12 +107,12 @@ class StreamListener:
     def handshake_seconds(self) -> float:
         return self._sessions.limits(self.listener.name).handshake_seconds
 
-    def enter(self) -> Standing | None:
-        standing = Standing(self._metrics)
+    def enter(self) -> ConnectionGauge | None:
+        standing = ConnectionGauge(self._metrics)
         if not self._closed and self.places < self._sessions.limits(self.listener.name).connections:
             self.places += 1
             return standing
-        why = Farewell.DRAIN if self._closed else Farewell.OVERLOAD
+        why = CloseReason.DRAIN if self._closed else CloseReason.OVERLOAD
         standing.ended(why)
         if len(self._turned_away) < TURNED_AWAY_AT_ONCE:
             self._turned_away[standing] = why
@@ -123,7 +125,7 @@ class StreamListener:
         self._arrivals.rate = limits.connections_per_second
         return self._arrivals.take_within(limits.handshake_seconds, now)
 
-    def leave(self, standing: Standing) -> None:
+    def leave(self, standing: ConnectionGauge) -> None:
         if self._turned_away.pop(standing, None) is None:
             self.places -= 1
 
@@ -131,7 +133,7 @@ class StreamListener:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def carrier(self, standing: Standing, address: str, deadline: float) -> Carrier:
+    def carrier(self, standing: ConnectionGauge, address: str, deadline: float) -> Carrier:
         if not self.listener.address.is_websocket:
             return StreamCarrier(self, standing, address, deadline)
         text, frame_bytes = self._spec.text_messages, self._sessions.limits(self.listener.name).frame_bytes
@@ -145,7 +147,7 @@ class StreamListener:
         peer = self._peer(carrier)
         connection = self._sessions.connect(self.listener, carrier, peer)
         if not peer.proofs[0].holds():  # the files have changed while it shook hands
-            connection.leave(Farewell.REVOKED)
+            connection.leave(CloseReason.REVOKED)
         if (why := self._turned_away.get(carrier.standing)) is not None:
             connection.leave(why)
         return connection

@@ -7,8 +7,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from gateway.address import host_port
-from gateway.event import Auth
+from gateway.core.address import host_port
+from gateway.core.event import Auth
 
 Holds = Callable[[], bool]
 """Returns True if a proof would be taken now as well, by the files and settings in force."""
@@ -20,7 +20,7 @@ def always() -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class PeerIdentity:
     """A node that was proven. `until` is when its proof ends, in seconds since the epoch."""
 
     node: str
@@ -28,7 +28,7 @@ class Identity:
     holds: Holds = field(default=always, repr=False, compare=False)
 
 
-NOBODY = Identity("")
+NOBODY = PeerIdentity("")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Peer:
     address: str
     node: str = ""
     auth: Auth = Auth.NONE
-    proofs: tuple[Identity, ...] = (NOBODY,)
+    proofs: tuple[PeerIdentity, ...] = (NOBODY,)
 
 
 def address_of(transport: asyncio.BaseTransport) -> str:

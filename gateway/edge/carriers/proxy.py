@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import ipaddress
 
-from gateway.address import host_port
-from gateway.reasons import Reason, Rejected
-from gateway.wire import Reader
+from gateway.core.address import host_port
+from gateway.core.reasons import Reason, Rejected
+from gateway.core.wire import WireReader
 
 SIGNATURE = b"\r\n\r\n\0\r\nQUIT\n"
 HEAD_BYTES = 16
@@ -28,7 +28,7 @@ _UNSPECIFIED = 0x00
 
 def rest_length(head: bytes) -> int:
     """Returns how many bytes of the header follow the first sixteen. Raises Rejected."""
-    reader = Reader(head)
+    reader = WireReader(head)
     signature = reader.take(len(SIGNATURE))
     if signature.startswith(b"PROXY "):
         raise _refused(Reason.UNSUPPORTED_VERSION, "version 1 of the PROXY protocol; version 2 is spoken here")
@@ -51,7 +51,7 @@ def source(head: bytes, rest: bytes) -> str | None:
     if family not in (_TCP4, _TCP6):
         raise _refused(Reason.MALFORMED, "a PROXY header of another transport than TCP")
     size = 4 if family == _TCP4 else 16
-    reader = Reader(rest)
+    reader = WireReader(rest)
     host = ipaddress.ip_address(reader.take(size))
     reader.take(size)
     port = reader.u16()

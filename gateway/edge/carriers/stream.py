@@ -10,7 +10,7 @@ import socket
 
 from gateway.edge.carriers.carrier import Carrier
 
-FEEL_SECONDS = 0.5
+PROBE_DELAY_SECONDS = 0.5
 """After a peer has closed its half: most answers have come by then, and it never hears a ping."""
 RESET_SECONDS = 0.25
 
@@ -29,15 +29,15 @@ class StreamCarrier(Carrier):
 
     def _may_still_read(self) -> bool:
         """TLS cannot be half closed."""
-        if self.connection is not None and self.tls is None and self.connection.owes_word:
-            self.connection.end_when_told()
-            self._loop.call_later(FEEL_SECONDS, self._feel)
+        if self.connection is not None and self.tls is None and self.connection.has_pending_replies:
+            self.connection.begin_half_close()
+            self._loop.call_later(PROBE_DELAY_SECONDS, self._probe_for_reset)
             return True
         return super()._may_still_read()
 
-    def _feel(self) -> None:
+    def _probe_for_reset(self) -> None:
         if self.connection is not None and not self._closing:
-            self.connection.ask_for_life()
+            self.connection.ping_peer()
             self._loop.call_later(RESET_SECONDS, self._end_if_reset)
 
     def _end_if_reset(self) -> None:

@@ -15,8 +15,8 @@ from prometheus_client import Gauge
 
 from gateway.auth.node_names import COMMON_NAME, node_of_alternative_name
 from gateway.config import ConnectTls, Endpoint, ListenTls
-from gateway.edge.carriers.peer import NOBODY, Identity
-from gateway.yaml_files.stamps import Stamp, stamps
+from gateway.core.yaml_files.stamps import Stamp, stamps
+from gateway.edge.carriers.peer import NOBODY, PeerIdentity
 
 log = logging.getLogger(__name__)
 
@@ -138,7 +138,7 @@ _UNKNOWN = frozenset((b"",))
 """Stands for the authorities of a context that was replaced while the peer shook hands."""
 
 
-def proven_by(tls: ssl.SSLObject | None, secured: Callable[[], TlsContext | None]) -> Identity:
+def proven_by(tls: ssl.SSLObject | None, secured: Callable[[], TlsContext | None]) -> PeerIdentity:
     """Returns who the peer's certificate names, "" where it names nobody, until when, and whether it holds still.
 
     `secured` gives the context in force: another one after a reload.
@@ -156,7 +156,7 @@ def proven_by(tls: ssl.SSLObject | None, secured: Callable[[], TlsContext | None
         return now is not None and now.still_trusts(encoded, authorities)
 
     until = float(ssl.cert_time_to_seconds(str(certificate["notAfter"])))
-    return Identity(node_of(certificate, context.node_from), until, holds)
+    return PeerIdentity(node_of(certificate, context.node_from), until, holds)
 
 
 def node_of(certificate: Mapping[str, Any] | None, node_from: Literal["san", "cn"]) -> str:

@@ -28,13 +28,13 @@ from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 from websockets.uri import parse_uri
 
-from gateway.address import Address
 from gateway.config import Listener
-from gateway.edge.carriers.carrier import Carrier, Host
-from gateway.edge.carriers.peer import Identity
-from gateway.edge.metrics import Standing
-from gateway.protocols.actions import Farewell
-from gateway.reasons import Reason, Rejected
+from gateway.core.address import Address
+from gateway.core.reasons import Reason, Rejected
+from gateway.edge.carriers.carrier import Carrier, CarrierHost
+from gateway.edge.carriers.peer import PeerIdentity
+from gateway.edge.metrics import ConnectionGauge
+from gateway.protocols.actions import CloseReason
 
 MESSAGE_HEAD_BYTES = 1_024
 """A message may be so much longer than the largest frame: what stands in front of a frame's largest part."""
@@ -52,12 +52,12 @@ _DATA = frozenset({Opcode.TEXT, Opcode.BINARY, Opcode.CONT})
 _CLOSE_CODES = {
     "bye": CloseCode.NORMAL_CLOSURE,
     "redirect": CloseCode.GOING_AWAY,
-    Farewell.DRAIN: CloseCode.GOING_AWAY,
-    Farewell.IDLE: CloseCode.GOING_AWAY,
-    Farewell.OVERLOAD: CloseCode.TRY_AGAIN_LATER,
-    Farewell.OVER_BUDGET: CloseCode.TRY_AGAIN_LATER,
-    Farewell.NOT_LOGGED: CloseCode.INTERNAL_ERROR,
-    Farewell.INTERNAL: CloseCode.INTERNAL_ERROR,
+    CloseReason.DRAIN: CloseCode.GOING_AWAY,
+    CloseReason.IDLE: CloseCode.GOING_AWAY,
+    CloseReason.OVERLOAD: CloseCode.TRY_AGAIN_LATER,
+    CloseReason.OVER_BUDGET: CloseCode.TRY_AGAIN_LATER,
+    CloseReason.NOT_LOGGED: CloseCode.INTERNAL_ERROR,
+    CloseReason.INTERNAL: CloseCode.INTERNAL_ERROR,
     Reason.TOO_LARGE: CloseCode.MESSAGE_TOO_BIG,
     Reason.BAD_ENCODING: CloseCode.INVALID_DATA,
 }
@@ -72,7 +72,7 @@ class TokenJudge(Protocol):
 
     @property
     def are_configured(self) -> bool: ...
-    def verify(self, token: str, *, confidential: bool) -> Identity:
+    def verify(self, token: str, *, confidential: bool) -> PeerIdentity:
         """Raises Rejected."""
 
 
@@ -84,7 +84,7 @@ class WebSocketCarrier(Carrier):
     """
 
     def __init__(
-        self, host: Host, standing: Standing, address: str, deadline: float,
+        self, host: CarrierHost, standing: ConnectionGauge, address: str, deadline: float,
         protocol: ServerProtocol | ClientProtocol, *, text: bool, check: Check | None = None,
         logins: TokenJudge | None = None,
     ) -> None:  # fmt: skip
@@ -271,7 +271,7 @@ def check_of(listener: Listener) -> Check:
         path = request.path.partition("?")[0]
         if listener.address.path not in ("", path):
             return http.HTTPStatus.NOT_FOUND
-        origins, hosts = request.headers.get_all("Origin"), request.headers.get_all("Host")
+        origins, hosts = request.headers.get_all("Origin"), request.headers.get_all("CarrierHost")
         if len(origins) > 1 or len(hosts) != 1:
             return http.HTTPStatus.BAD_REQUEST
         if not listener.lets_in(origins[0] if origins else None, hosts[0]):

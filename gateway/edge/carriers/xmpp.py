@@ -23,6 +23,9 @@ from slixmpp import JID
 from slixmpp.types import MessageTypes
 
 from gateway.config import Limits, Listener
+from gateway.core.errors import SetupError
+from gateway.core.event import Auth
+from gateway.core.reasons import Reason
 from gateway.edge.carriers.carrier import Carrier
 from gateway.edge.carriers.links import BackOff
 from gateway.edge.carriers.listeners import SessionMaker
@@ -31,10 +34,7 @@ from gateway.edge.carriers.reachability import Reachability
 from gateway.edge.carriers.xmpp_carrier import XmppCarrier
 from gateway.edge.carriers.xmpp_stream import ComponentStream
 from gateway.edge.connection import Connection
-from gateway.edge.metrics import ListenerMetrics, Standing
-from gateway.errors import SetupError
-from gateway.event import Auth
-from gateway.reasons import Reason
+from gateway.edge.metrics import ConnectionGauge, ListenerMetrics
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ class XmppListener:
     def start(self) -> None:
         self._task = self._loop.create_task(self._keep(), name=f"listener {self.listener.name}")
 
-    def use(self, listener: Listener) -> None:
+    def reconfigure(self, listener: Listener) -> None:
         """Takes the new configuration. With another domain or secret the stream is begun again."""
         changed, self.listener = listener.xmpp != self.listener.xmpp, listener
         if changed:
@@ -144,7 +144,7 @@ class XmppListener:
             self._metrics.refused(Reason.OVERLOAD)
 
     def _arrive(self, sender: JID, own: JID, kind: MessageTypes) -> XmppCarrier | None:
-        standing, limits = Standing(self._metrics), self._limits
+        standing, limits = ConnectionGauge(self._metrics), self._limits
         if self._closed or len(self._carriers) >= limits.connections:
             standing.ended("drain" if self._closed else Reason.OVERLOAD)
             standing.gone()

@@ -7,10 +7,10 @@ from collections import deque
 from slixmpp import JID
 from slixmpp.types import MessageTypes
 
-from gateway.edge.carriers.carrier import Carrier, Host
+from gateway.edge.carriers.carrier import Carrier, CarrierHost
 from gateway.edge.carriers.xmpp_stream import ComponentStream
 from gateway.edge.connection import Connection
-from gateway.edge.metrics import Standing
+from gateway.edge.metrics import ConnectionGauge
 
 HELD_BYTES = 65_536
 """A session may leave so much unread of the stream that all share: as much as one message may have."""
@@ -22,7 +22,9 @@ MOST_DEVICES = 64
 class XmppCarrier(Carrier):
     """Carries one XMPP peer. `own` is our address that it writes to. Answers go to the device that wrote last."""
 
-    def __init__(self, host: Host, standing: Standing, jid: str, deadline: float, stream: ComponentStream) -> None:
+    def __init__(
+        self, host: CarrierHost, standing: ConnectionGauge, jid: str, deadline: float, stream: ComponentStream
+    ) -> None:
         super().__init__(host, standing, jid, deadline)
         self._stream = stream
         self.own = self._to = JID()

@@ -18,10 +18,10 @@ from slixmpp.types import MessageTypes, PresenceTypes
 from slixmpp.xmlstream import StanzaBase, tostring
 
 from gateway.carriers.xmpp import body_of, for_now, is_ping
-from gateway.faults import Faults
+from gateway.core.fault_log import RateLimitedFaultLog
 
 log = logging.getLogger(__name__)
-_faults = Faults(log)
+_faults = RateLimitedFaultLog(log)
 
 
 class User(Protocol):
@@ -143,7 +143,7 @@ class ComponentStream(ComponentXMPP):
             log.debug("a stanza of an address that is none")
         except Exception:
             # An exception would end the stream, and with it the sessions of everyone.
-            _faults.tell("while reading a stanza of XMPP")
+            _faults.log_exception("while reading a stanza of XMPP")
         return None
 
     def _take_message(self, message: Message) -> None:

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from gateway.address import host_port
+from gateway.core.address import host_port
 from gateway.edge.datagrams.calls import ADDRESSES, AT_ONCE, Call, Slots, address_of, find_call
 
 DATAGRAM_BYTES = 2048

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from gateway.config import Limits, Listener
+from gateway.core.reasons import Reason
 from gateway.edge.datagrams.open_socket import KernelDrops, bind
 from gateway.edge.datagrams.outgoing import DatagramsOut, Told
 from gateway.edge.datagrams.sending import Datagram, DatagramRun, OfT
 from gateway.edge.metrics import ListenerMetrics
 from gateway.edge.publisher import RawPublisher
 from gateway.protocols.spec import ProtocolSpec
-from gateway.raw_log.frames import Source
-from gateway.reasons import Reason
+from gateway.records.raw_log.frames import FrameSource
 
 
 class DatagramListener(ABC):
@@ -29,14 +29,14 @@ class DatagramListener(ABC):
         self._publisher = publisher
         self._metrics = metrics
         self._peek = spec.partition_key
-        self._source = Source(spec.name, listener.name, edge, epoch)
+        self._source = FrameSource(spec.name, listener.name, edge, epoch)
         self.listener = listener
         self.socket = bind(listener)
         self._out = DatagramsOut(self.socket)
         self._drops = KernelDrops(self.socket, metrics)
 
     @abstractmethod
-    def use(self, limits: Limits) -> None:
+    def reconfigure(self, limits: Limits) -> None:
         """Limits that hold from now on."""
 
     @abstractmethod

@@ -7,8 +7,8 @@ import socket
 import struct
 
 from gateway.config import Listener
+from gateway.core.errors import SetupError
 from gateway.edge.metrics import ListenerMetrics
-from gateway.errors import SetupError
 
 log = logging.getLogger(__name__)
 

@@ -20,22 +20,22 @@ from aioquic.buffer import Buffer  # type: ignore[attr-defined]
 from aioquic.quic.configuration import SMALLEST_MAX_DATAGRAM_SIZE
 from aioquic.quic.packet import QuicHeader, QuicPacketType, pull_quic_header
 
-from gateway.address import host_port
 from gateway.carriers.quic import DatagramConnection
 from gateway.config import Limits, Listener
-from gateway.edge.carriers.reading import ARRIVALS_BURST_SECONDS, TokenBucket
+from gateway.core.address import host_port
+from gateway.core.reasons import Reason
+from gateway.edge.carriers.read_control import ARRIVALS_BURST_SECONDS, TokenBucket
 from gateway.edge.datagrams.incoming import DATAGRAM_BYTES
 from gateway.edge.datagrams.listener import DatagramListener
 from gateway.edge.datagrams.outgoing import Told
-from gateway.edge.datagrams.quic_arrival import Address, Retries, other_versions, refusal
+from gateway.edge.datagrams.quic_admission import Address, Retries, other_versions, refusal
 from gateway.edge.datagrams.quic_peer import QuicPeer
 from gateway.edge.datagrams.quic_tls import QuicContext
 from gateway.edge.datagrams.sending import Datagram, OfT
-from gateway.edge.metrics import ListenerMetrics, Standing
+from gateway.edge.metrics import ConnectionGauge, ListenerMetrics
 from gateway.edge.publisher import RawPublisher
 from gateway.protocols.spec import ProtocolSpec
-from gateway.raw_log.frames import Source
-from gateway.reasons import Reason
+from gateway.records.raw_log.frames import FrameSource
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ class _Known:
     """The listener's memory of a connection. `ids` are the ids it is known by."""
 
     peer: QuicPeer
-    source: Source
+    source: FrameSource
     partition: int
     bucket: TokenBucket | None = None
     ids: set[bytes] = field(default_factory=set)
@@ -73,9 +73,9 @@ class QuicListener(DatagramListener):
         self._arriving = 0
         self._closed = False
         self.secured = secured
-        self.use(limits)
+        self.reconfigure(limits)
 
-    def use(self, limits: Limits) -> None:
+    def reconfigure(self, limits: Limits) -> None:
         """Limits that hold from now on; the idle time for new connections."""
         self._limits = limits
         self._arrivals = TokenBucket(limits.connections_per_second, self._loop.time(), ARRIVALS_BURST_SECONDS)
@@ -147,9 +147,9 @@ class QuicListener(DatagramListener):
             return None
         return self._meet(header.destination_cid, first_id, address, standing)
 
-    def _enter(self) -> Standing | None:
+    def _enter(self) -> ConnectionGauge | None:
         """A place for one more connection; None if there is none."""
-        standing = Standing(self._metrics)
+        standing = ConnectionGauge(self._metrics)
         has_place = len(self._known) < self._limits.connections
         if has_place and self._arrivals.has_one(self._loop.time()):
             return standing
@@ -157,7 +157,7 @@ class QuicListener(DatagramListener):
         standing.gone()
         return None
 
-    def _meet(self, own_id: bytes, first_id: bytes | None, address: Address, standing: Standing) -> QuicPeer:
+    def _meet(self, own_id: bytes, first_id: bytes | None, address: Address, standing: ConnectionGauge) -> QuicPeer:
         """`own_id`: what the peer calls us for now. `first_id`: what it did before it was told to come again."""
         configuration = replace(self.secured.quic, idle_timeout=self._limits.idle_seconds)
         connection = DatagramConnection(configuration, first_id or own_id, own_id if first_id is not None else None)

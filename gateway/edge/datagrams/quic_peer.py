@@ -6,7 +6,7 @@
 Invariants
 1. Datagrams are taken and sent while it is open, and in no other state.
 2. Each datagram that was to be sent is told its end once: sent, or what was in the way.
-3. `Host.gone` is called once, last.
+3. `QuicHost.gone` is called once, last.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from aioquic.quic.events import (
 from aioquic.quic.packet import QuicErrorCode
 
 from gateway.carriers.quic import DatagramConnection, is_idle, is_tls
-from gateway.edge.datagrams.quic_arrival import Address
-from gateway.edge.metrics import Standing
-from gateway.faults import Faults
-from gateway.reasons import Reason
+from gateway.core.fault_log import RateLimitedFaultLog
+from gateway.core.reasons import Reason
+from gateway.edge.datagrams.quic_admission import Address
+from gateway.edge.metrics import ConnectionGauge
 
 log = logging.getLogger(__name__)
-_faults = Faults(log)
+_faults = RateLimitedFaultLog(log)
 
 Done = Callable[[str], None]
 """Told "" when a packet has been put out, or what is in the way."""
 
 
-class Host(Protocol):
+class QuicHost(Protocol):
     """The listener as its connections see it."""
 
     def took(self, peer: QuicPeer, packet: bytes) -> None: ...
@@ -59,7 +59,12 @@ class QuicPeer:
     """The peer of one QUIC connection. `name` is the connection's, whatever address its peer moves to."""
 
     def __init__(
-        self, host: Host, connection: DatagramConnection, name: str, standing: Standing, handshake_seconds: float
+        self,
+        host: QuicHost,
+        connection: DatagramConnection,
+        name: str,
+        standing: ConnectionGauge,
+        handshake_seconds: float,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._host = host
@@ -200,7 +205,7 @@ class QuicPeer:
         self._ended("drain")
 
     def _failed(self, doing: str) -> None:
-        _faults.tell(f"while {doing} on a QUIC connection")
+        _faults.log_exception(f"while {doing} on a QUIC connection")
         self._ended(Reason.INTERNAL)
 
     def _arrived(self) -> None:

@@ -79,10 +79,10 @@ class Sending(Protocol):
 
 def sending(sock: socket.socket) -> Sending:
     """Returns the way of sending on this socket, which must not block."""
-    return ManyAtOnce(sock, _sendmmsg) if _sendmmsg is not None else OneByOne(sock)
+    return BatchedSocket(sock, _sendmmsg) if _sendmmsg is not None else SingleSocket(sock)
 
 
-class OneByOne:
+class SingleSocket:
     """Sends each datagram with `sendto`, which every system has."""
 
     def __init__(self, sock: socket.socket) -> None:
@@ -97,7 +97,7 @@ class OneByOne:
         return 0
 
 
-class ManyAtOnce:
+class BatchedSocket:
     """Sends with `sendmmsg`. A single datagram goes by `sendto`: that costs less, and says what is wrong with an
     address."""
 
@@ -105,7 +105,7 @@ class ManyAtOnce:
         self._socket = sock
         self._sendmmsg = sendmmsg
         self._slots = Slots(sock.family)
-        self._alone = OneByOne(sock)
+        self._alone = SingleSocket(sock)
         self._run_slots = RunSlots(sock.family)
         self._cuts_messages = True
         self._place: Callable[[str], bytes] = lru_cache(KNOWN_ADDRESSES)(lambda address: _place(sock.family, address))

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from gateway.config import Limits, Listener
-from gateway.edge.carriers.reading import TokenBucket
+from gateway.core.reasons import Reason
+from gateway.edge.carriers.read_control import TokenBucket
 from gateway.edge.datagrams.calls import AT_ONCE
 from gateway.edge.datagrams.incoming import NOTHING, ReceivedDatagrams, SocketAddress, datagrams_in
 from gateway.edge.datagrams.listener import DatagramListener
@@ -21,8 +22,7 @@ from gateway.edge.datagrams.sending import Datagram, DatagramRun, OfT
 from gateway.edge.metrics import ListenerMetrics
 from gateway.edge.publisher import RawPublisher
 from gateway.protocols.spec import ProtocolSpec
-from gateway.raw_log.frames import Source
-from gateway.reasons import Reason
+from gateway.records.raw_log.frames import FrameSource
 
 log = logging.getLogger(__name__)
 
@@ -44,9 +44,9 @@ class UdpListener(DatagramListener):
         self._sender_partitions = _Remembered(self._partition_of_sender)
         self._node_partitions = _Remembered(publisher.partition_of)
         self._buckets = _Remembered(self._bucket_of)
-        self.use(limits)
+        self.reconfigure(limits)
 
-    def use(self, limits: Limits) -> None:
+    def reconfigure(self, limits: Limits) -> None:
         self._rate = limits.frames_per_second_per_session
         self._buckets.clear()
         self._unauthenticated: TokenBucket | None = None
@@ -143,9 +143,9 @@ class UdpListener(DatagramListener):
     def _bucket_of(self, _: SocketAddress) -> TokenBucket:
         return TokenBucket(self._rate or math.inf, self._loop.time())
 
-    def _source_of(self, sender: SocketAddress) -> Source:
+    def _source_of(self, sender: SocketAddress) -> FrameSource:
         base = self._source
-        return Source(base.protocol, base.listener, base.edge, base.epoch, 0, self._in.peer(sender))
+        return FrameSource(base.protocol, base.listener, base.edge, base.epoch, 0, self._in.peer(sender))
 
     def _partition_of_sender(self, sender: SocketAddress) -> int:
         return self._publisher.partition_of(self._in.peer(sender).encode())

@@ -12,18 +12,18 @@ from typing import NamedTuple
 
 from gateway.auth.keyring import KEY_ID_BYTES, NODE_BYTES, Key, KeyRing
 from gateway.auth.verification import ED25519_SIGNATURE_BYTES, HMAC_BYTES, Verifier, hmac_verifier
-from gateway.event import NO_HEADERS, Auth, Event, Kind
+from gateway.core.event import NO_HEADERS, Auth, Event, Kind
+from gateway.core.reasons import Reason, Rejected
 from gateway.protocols.emm.body import single_content
 from gateway.protocols.emm.frames import Flag
-from gateway.protocols.emm.judge import check_age
 from gateway.protocols.emm.mapping import check_name, decode_name, node_text, sent_at, to_event
 from gateway.protocols.emm.options import EmmOptions
+from gateway.protocols.emm.packet_checks import check_age
 from gateway.protocols.emm.rules import check_encoding
 from gateway.protocols.emm.scan import Places, scan
 from gateway.protocols.emm.signing import is_signed_by
-from gateway.protocols.spec import Env, Options
-from gateway.raw_log.frames import RawFrame
-from gateway.reasons import Reason, Rejected
+from gateway.protocols.spec import CodecContext, Options
+from gateway.records.raw_log.frames import RawFrame
 
 _URGENT, _EVENT = Flag.URGENT.value, Kind.EVENT
 _DEFAULTS = EmmOptions()
@@ -111,7 +111,7 @@ def _prove_signature(packet: bytes, tag: int, signature: int, known: _Known) -> 
 
 
 def to_events(
-    raws: Sequence[RawFrame], event_ids: Sequence[str], options: Mapping[str, Options], env: Env, /
+    raws: Sequence[RawFrame], event_ids: Sequence[str], options: Mapping[str, Options], env: CodecContext, /
 ) -> list[Event | Rejected]:
     """Returns the event of each packet, or why it was refused. `options` are by listener; one that is gone has the
     defaults."""
@@ -136,7 +136,7 @@ def to_events(
 
 
 def _common_event(
-    raw: RawFrame, event_id: str, places: Places, proof: Proof | Rejected, options: EmmOptions, env: Env
+    raw: RawFrame, event_id: str, places: Places, proof: Proof | Rejected, options: EmmOptions, env: CodecContext
 ) -> Event:
     """In the order of `judge`: what the fields hold, the key, the tags, the time."""
     packet, received_at, source = raw.data, raw.received_at, raw.source

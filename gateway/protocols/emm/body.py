@@ -6,10 +6,10 @@ import json
 import math
 from collections.abc import Callable, Sequence
 
-from gateway.content import BINARY, JSON, TEXT, binary_as_json, convert, from_json, media_type
-from gateway.event import Event
+from gateway.core.content import BINARY, JSON, TEXT, binary_as_json, convert, from_json, media_type
+from gateway.core.event import Event
+from gateway.core.wire import F32, I32
 from gateway.protocols.emm.frames import Field, FieldType
-from gateway.wire import F32, I32
 
 _CONTENT_TYPES: dict[int, str] = {
     FieldType.STRING: TEXT,

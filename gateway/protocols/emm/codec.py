@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from gateway.core.reasons import Reason, Rejected
+from gateway.core.wire import U8, U16, U64, WireReader
 from gateway.protocols.emm.frames import (
     HEADER_BYTES,
     MAX_FIELD_BYTES,
@@ -22,20 +24,18 @@ from gateway.protocols.emm.frames import (
     Packet,
 )
 from gateway.protocols.emm.signing import Signer
-from gateway.reasons import Reason, Rejected
-from gateway.wire import U8, U16, U64, Reader
 
 _SECURITY_RANK: dict[int, int] = {kind: 256 + rank for rank, kind in enumerate(SECURITY_ORDER)}
 
 
 def decode(raw: bytes, *, ignore_reserved: bool = False) -> Packet:
     """Returns the packet in a datagram (6.2, steps 2 to 6): its shape only, nothing about it is trusted."""
-    reader = Reader(raw)
+    reader = WireReader(raw)
     header = _decode_header(reader, ignore_reserved)
     return Packet(header, tuple(decode_fields(reader)), raw)
 
 
-def _decode_header(reader: Reader, ignore_reserved: bool) -> Header:
+def _decode_header(reader: WireReader, ignore_reserved: bool) -> Header:
     if reader.remaining < HEADER_BYTES:
         raise Rejected(Reason.TRUNCATED, f"{reader.remaining} bytes are no header")
     if (version := reader.u8()) != VERSION:
@@ -56,7 +56,7 @@ def _check_length(announced: int, given: int) -> None:
         raise Rejected(reason, f"Payload Length {announced}, {given} bytes given")
 
 
-def decode_fields(reader: Reader) -> Iterator[Field]:
+def decode_fields(reader: WireReader) -> Iterator[Field]:
     """Yields all fields up to the reader's end. A field that overruns it is refused."""
     count = 0
     while reader.remaining:
@@ -87,7 +87,7 @@ def _canonical(header: bytes, fields: Iterable[Field]) -> bytes:
 def _canonical_field(item: Field) -> Field:
     if item.type != FieldType.ENCRYPTION:
         return item
-    return Field(item.type, encode_fields(_sorted(decode_fields(Reader(item.value)))))
+    return Field(item.type, encode_fields(_sorted(decode_fields(WireReader(item.value)))))
 
 
 def _sorted(fields: Iterable[Field]) -> list[Field]:

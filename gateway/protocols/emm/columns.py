@@ -29,18 +29,18 @@ from gateway.auth.verification import (
     hmac_maker,
     wrong_tags,
 )
-from gateway.content import JSON_DECODER, MAX_DEPTH
-from gateway.event import SECOND_US
+from gateway.core.content import JSON_DECODER, MAX_DEPTH
+from gateway.core.event import SECOND_US
+from gateway.core.reasons import Rejected
 from gateway.protocols.emm.body import single_content
 from gateway.protocols.emm.frames import FLAGS_OFFSET, HEADER_BYTES, MAX_FIELD_BYTES, MESSAGE_ID_BYTES, FieldType
 from gateway.protocols.emm.mapping import LATEST_SECONDS
 from gateway.protocols.emm.options import EmmOptions
 from gateway.protocols.emm.rules import check_encoding
-from gateway.protocols.emm.scan import Place, Places, octets_read, walk
+from gateway.protocols.emm.scan import FieldPosition, Places, octets_read, walk
 from gateway.protocols.emm.signing import is_signed_by
-from gateway.protocols.spec import CommonFrames, Env, Options
-from gateway.raw_log.container import RecordColumns
-from gateway.reasons import Rejected
+from gateway.protocols.spec import CodecContext, CommonFrames, Options
+from gateway.records.raw_log.container import RecordColumns
 
 LAYOUTS_KEPT = 8_192
 """At some hundred bytes each. Thirty sizes of bodies and twenty of names make six hundred layouts. Beyond so many all
@@ -147,7 +147,7 @@ class Layouts:
         places = walk(packet)
         if places is None:
             return 0
-        layout, claimed_at = Layout.of(packet, places), places[Place.SIGNED_AT] or _TIMESTAMP_AT
+        layout, claimed_at = Layout.of(packet, places), places[FieldPosition.SIGNED_AT] or _TIMESTAMP_AT
         name = len(packet), layout, claimed_at
         number = self._by_layout.get(name, len(self.layouts))
         if number == LAYOUTS_KEPT:
@@ -195,7 +195,7 @@ class CommonPackets:
         nonce: letters and digits that no sender can know.
     """
 
-    def __init__(self, env: Env, nonce: str) -> None:
+    def __init__(self, env: CodecContext, nonce: str) -> None:
         self._env = env
         self._nonce = nonce
         self._separator = f',"{nonce}",'.encode()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from gateway.event import Event
+from gateway.core.event import Event
 from gateway.protocols.emm.frames import HEARTBEAT_SUBJECT, HELLO_SUBJECT
 from gateway.protocols.emm.options import EmmOptions
 from gateway.protocols.emm.presence import capabilities, hello_reply
-from gateway.protocols.spec import Env, Lease
+from gateway.protocols.spec import CodecContext, Lease
 
 
 def asked_lease(event: Event, options: EmmOptions, /) -> Lease | None:
@@ -20,5 +20,5 @@ def asked_lease(event: Event, options: EmmOptions, /) -> Lease | None:
     return Lease(options.lease_seconds, wanted.subscribe, wanted.serve)
 
 
-def grant_lease(event: Event, lease: Lease, env: Env, /) -> bytes:
+def grant_lease(event: Event, lease: Lease, env: CodecContext, /) -> bytes:
     return hello_reply(event, lease.seconds, lease.subscribe, env)

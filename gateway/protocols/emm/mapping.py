@@ -9,8 +9,11 @@ from types import MappingProxyType
 from uuid import UUID
 
 from gateway.auth.keyring import NODE_BYTES, GatewayIdentity
-from gateway.content import BINARY, JSON
-from gateway.event import FOREIGN_KEY_HEADER, NO_HEADERS, SECOND_US, Auth, Event, Kind
+from gateway.core.content import BINARY, JSON
+from gateway.core.event import FOREIGN_KEY_HEADER, NO_HEADERS, SECOND_US, Auth, Event, Kind
+from gateway.core.reasons import Reason, Rejected
+from gateway.core.subjects import check_subject
+from gateway.core.wire import U64, decode_utf8
 from gateway.protocols.emm import codec
 from gateway.protocols.emm.body import content_of, fields_of
 from gateway.protocols.emm.frames import (
@@ -27,16 +30,13 @@ from gateway.protocols.emm.frames import (
     Flag,
     Packet,
 )
-from gateway.protocols.emm.judge import Verdict, judge
 from gateway.protocols.emm.options import EmmOptions
+from gateway.protocols.emm.packet_checks import PacketVerdict, judge
 from gateway.protocols.emm.presence import capabilities
 from gateway.protocols.emm.sealing import Metadata, opened
 from gateway.protocols.emm.signing import Signer, message_id, signing_identity
-from gateway.protocols.spec import Encoded, Env, Target
-from gateway.raw_log.frames import RawFrame
-from gateway.reasons import Reason, Rejected
-from gateway.subjects import check_subject
-from gateway.wire import U64, decode_utf8
+from gateway.protocols.spec import CodecContext, Encoded, Target
+from gateway.records.raw_log.frames import RawFrame
 
 LATEST_SECONDS = (2**63 - 1) // SECOND_US
 """The last second that a signed 64-bit count of microseconds, as the stream's columns have it, can hold."""
@@ -51,12 +51,14 @@ ENCRYPTED_HEADER = "encrypted"
 COMPRESSED_HEADER = "compressed"
 
 
-def to_event(raw: RawFrame, event_id: str, options: EmmOptions, env: Env, /) -> Event:
+def to_event(raw: RawFrame, event_id: str, options: EmmOptions, env: CodecContext, /) -> Event:
     packet, verdict = judge(raw.data, raw.received_at, options, env)
     return event_of(packet, verdict, raw, event_id, options, env)
 
 
-def event_of(packet: Packet, verdict: Verdict, raw: RawFrame, event_id: str, options: EmmOptions, env: Env) -> Event:
+def event_of(
+    packet: Packet, verdict: PacketVerdict, raw: RawFrame, event_id: str, options: EmmOptions, env: CodecContext
+) -> Event:
     """Returns the event of a packet that was judged, or whose receiver need not know its sender. Raises Rejected."""
     subject, data = _subject_and_data(packet)
     headers: dict[str, str] = {}
@@ -153,7 +155,7 @@ def _sealed_headers(packet: Packet) -> Mapping[str, str]:
     return headers
 
 
-def from_event(event: Event, target: Target, options: EmmOptions, env: Env, /) -> Encoded:
+def from_event(event: Event, target: Target, options: EmmOptions, env: CodecContext, /) -> Encoded:
     """Encodes an event. emm carries events and nothing else."""
     if event.kind is not _EVENT:
         if event.kind is Kind.REQUEST:
@@ -169,7 +171,7 @@ def from_event(event: Event, target: Target, options: EmmOptions, env: Env, /) -
     return Encoded(codec.encode(draft, Signer.of(identity)), losses=losses)
 
 
-def _goes_verbatim(event: Event, target: Target, options: EmmOptions, env: Env) -> bool:
+def _goes_verbatim(event: Event, target: Target, options: EmmOptions, env: CodecContext) -> bool:
     """A ciphertext does so always: it is bound to the header it came with, and its key to the node. And so does what we
     have signed ourselves: under a new id each time, a peer that sends it back would keep it going for ever."""
     if options.forward == "verbatim" or ENCRYPTED_HEADER in event.headers:

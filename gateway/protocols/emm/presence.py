@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gateway.event import SECOND_US, Event
+from gateway.core.event import SECOND_US, Event
+from gateway.core.reasons import Reason, Rejected
 from gateway.protocols.emm import codec
 from gateway.protocols.emm.frames import EventType, Field, FieldType
 from gateway.protocols.emm.signing import Signer, message_id, signing_identity
-from gateway.protocols.spec import Env
-from gateway.reasons import Reason, Rejected
+from gateway.protocols.spec import CodecContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ def _patterns(said: Any) -> tuple[str, ...] | None:
     return tuple(said)
 
 
-def hello_reply(event: Event, lease_seconds: int, subscribed: Sequence[str], env: Env) -> bytes:
+def hello_reply(event: Event, lease_seconds: int, subscribed: Sequence[str], env: CodecContext) -> bytes:
     """Returns the mesh's own hello in answer to one: byte for byte the same for the same event.
 
     As many of the patterns as a packet holds; `more` counts the others.
@@ -55,7 +55,7 @@ def hello_reply(event: Event, lease_seconds: int, subscribed: Sequence[str], env
     return _hello(event, lease_seconds, (), len(subscribed), env)
 
 
-def _hello(event: Event, lease_seconds: int, shown: Sequence[str], more: int, env: Env) -> bytes:
+def _hello(event: Event, lease_seconds: int, shown: Sequence[str], more: int, env: CodecContext) -> bytes:
     identity = signing_identity(env.identity)
     said: dict[str, Any] = {"lease_seconds": lease_seconds, "subscribed": list(shown)}
     if more:

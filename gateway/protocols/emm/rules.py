@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gateway.content import JSON_DECODER, MAX_DEPTH, from_json
+from gateway.core.content import JSON_DECODER, MAX_DEPTH, from_json
+from gateway.core.reasons import Reason, Rejected
+from gateway.core.wire import WireReader, decode_utf8
 from gateway.protocols.emm.codec import decode_fields, join_values
 from gateway.protocols.emm.frames import (
     MAX_FIELDS,
@@ -20,8 +22,6 @@ from gateway.protocols.emm.frames import (
     Packet,
     SubType,
 )
-from gateway.reasons import Reason, Rejected
-from gateway.wire import Reader, decode_utf8
 
 
 def check(packet: Packet) -> None:
@@ -69,7 +69,7 @@ def check_encryption(packet: Packet) -> None:
 
 def _check_metadata(metadata: bytes, outer_fields: int) -> None:
     """4.2.1: the algorithm, and the one of IV and nonce that belongs to it."""
-    fields = list(decode_fields(Reader(metadata)))
+    fields = list(decode_fields(WireReader(metadata)))
     if outer_fields + len(fields) > MAX_FIELDS:
         raise Rejected(Reason.TLV_COUNT, f"more than {MAX_FIELDS} fields with those of Encryption Metadata")
     values = {item.type: item.value for item in fields}

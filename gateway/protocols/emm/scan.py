@@ -4,7 +4,7 @@ The common packet is an event whose fields ascend, so that its canonical bytes a
 
     header | 01 name | one data field? | 14 node | 15 timestamp? | 18 key id? | 10 HMAC? | 12 signature?
 
-A scan gives the offset of each value in the packet by its `Place` (0: absent), or None for any packet that is not
+A scan gives the offset of each value in the packet by its `FieldPosition` (0: absent), or None for any packet that is not
 plainly of this form. None says nothing about the packet: `judge`, which knows every clause, then decides. So a scan may
 give up for any reason, but what it does accept must hold every rule of `codec` and `rules` except those that look into
 values: UTF-8 and JSON.
@@ -33,7 +33,7 @@ from gateway.protocols.emm.frames import (
 )
 
 
-class Place(IntEnum):
+class FieldPosition(IntEnum):
     """The fields in the order they have on the wire. Each stands once at most."""
 
     NAME = 1
@@ -47,24 +47,29 @@ class Place(IntEnum):
 
 Places = Sequence[int]
 
-_PLACE_OF: dict[int, Place] = {
-    FieldType.STRING: Place.NAME,  # the first; a second one is data
-    FieldType.INTEGER: Place.DATA,
-    FieldType.FLOAT: Place.DATA,
-    FieldType.BINARY: Place.DATA,
-    FieldType.JSON: Place.DATA,
-    FieldType.NODE_ID: Place.NODE,
-    FieldType.TIMESTAMP: Place.SIGNED_AT,
-    FieldType.AUTH_KEY_ID: Place.KEY_ID,
-    FieldType.HMAC: Place.HMAC,
-    FieldType.SIGNATURE: Place.SIGNATURE,
+_PLACE_OF: dict[int, FieldPosition] = {
+    FieldType.STRING: FieldPosition.NAME,  # the first; a second one is data
+    FieldType.INTEGER: FieldPosition.DATA,
+    FieldType.FLOAT: FieldPosition.DATA,
+    FieldType.BINARY: FieldPosition.DATA,
+    FieldType.JSON: FieldPosition.DATA,
+    FieldType.NODE_ID: FieldPosition.NODE,
+    FieldType.TIMESTAMP: FieldPosition.SIGNED_AT,
+    FieldType.AUTH_KEY_ID: FieldPosition.KEY_ID,
+    FieldType.HMAC: FieldPosition.HMAC,
+    FieldType.SIGNATURE: FieldPosition.SIGNATURE,
 }
 _NO_PLACE = 0
 _PLACES = bytes(_PLACE_OF.get(kind, _NO_PLACE) for kind in range(256))
 _WIDTHS = bytes(VALUE_BYTES.get(kind, 0) for kind in range(256))  # 0: any
-_COLUMNS = len(Place) + 1
+_COLUMNS = len(FieldPosition) + 1
 # A member of an enum is found in ten times the time of a global name.
-_NAME, _DATA, _NODE, _HMAC = Place.NAME.value, Place.DATA.value, Place.NODE.value, Place.HMAC.value
+_NAME, _DATA, _NODE, _HMAC = (
+    FieldPosition.NAME.value,
+    FieldPosition.DATA.value,
+    FieldPosition.NODE.value,
+    FieldPosition.HMAC.value,
+)
 _URGENT, _EVENT = Flag.URGENT.value, EventType.EVENT.value
 
 _HEADER_OCTETS = (0, FLAGS_OFFSET, 6, 15, 16)  # those that a walk reads: the last two are Payload Length

@@ -18,6 +18,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
 
 from gateway.auth.keyring import KeyRing, usable_at
 from gateway.auth.verification import CACHED_KEYS
+from gateway.core.reasons import Reason, Rejected
+from gateway.core.wire import WireReader
 from gateway.protocols.emm.codec import Draft, decode_fields, encode_fields
 from gateway.protocols.emm.frames import (
     NONCE_FIELD,
@@ -29,8 +31,6 @@ from gateway.protocols.emm.frames import (
     Packet,
     SubType,
 )
-from gateway.reasons import Reason, Rejected
-from gateway.wire import Reader
 
 _GZIP_ONLY = 16 + zlib.MAX_WBITS
 _Cipher = AESGCM | ChaCha20Poly1305
@@ -47,7 +47,7 @@ class Metadata:
     @classmethod
     def of(cls, packet: Packet) -> Metadata:
         """Returns the metadata of a packet that has been checked."""
-        inner = {item.type: item.value for item in decode_fields(Reader(packet.value(FieldType.ENCRYPTION) or b""))}
+        inner = {item.type: item.value for item in decode_fields(WireReader(packet.value(FieldType.ENCRYPTION) or b""))}
         algorithm = Algorithm(inner[SubType.ALGORITHM][0])
         identifier = inner.get(SubType.KEY_IDENTIFIER, packet.value(FieldType.KEY_IDENTIFIER))
         return cls(algorithm, inner[NONCE_FIELD[algorithm]], identifier)

@@ -7,8 +7,8 @@ from hashlib import blake2b
 
 from gateway.auth.keyring import GatewayIdentity
 from gateway.auth.verification import hmac_sha256, public_of, sign_ed25519, verify_ed25519
+from gateway.core.reasons import Reason, Rejected
 from gateway.protocols.emm.frames import MESSAGE_ID_BYTES, VALUE_BYTES, Field, FieldType
-from gateway.reasons import Reason, Rejected
 
 _FIELD_HEAD_BYTES = 2
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gateway.core.reasons import Reason, Rejected
+from gateway.core.wire import U8, U32, WireReader, text16
 from gateway.protocols.emp.frames import (
     FLAG,
     HEAD_BYTES,
@@ -21,8 +23,6 @@ from gateway.protocols.emp.frames import (
     MessageType,
     is_known,
 )
-from gateway.reasons import Reason, Rejected
-from gateway.wire import U8, U32, Reader, text16
 
 MAX_BLOCKS = len(Extension)
 """No extension may come twice; the text sets no limit."""
@@ -53,7 +53,7 @@ def check_size(size: int, limit: int) -> None:
 
 def decode(data: bytes) -> Message:
     """Returns the message that is exactly these bytes."""
-    reader = Reader(data)
+    reader = WireReader(data)
     if reader.u32() != len(data):
         raise Rejected(Reason.MALFORMED, "the size is not that of the message", can_continue=False)
     type_, flags = reader.u8(), reader.u8()
@@ -75,7 +75,7 @@ def first_block(buffer: bytes | bytearray, pos: int, size: int) -> bytes:
     return bytes(memoryview(buffer)[pos + HEAD_BYTES : pos + HEAD_BYTES + length])
 
 
-def _blocks(reader: Reader) -> Iterator[Block]:
+def _blocks(reader: WireReader) -> Iterator[Block]:
     if reader.remaining < HEAD_BYTES:
         raise Rejected(Reason.MALFORMED, "the E bit without a block", can_continue=False)
     more, count, extension = FLAG, 0, 0
@@ -122,7 +122,7 @@ def encode_hello(version: int = VERSION) -> bytes:
 
 
 def decode_error(body: bytes) -> Failure:
-    reader = Reader(body)
+    reader = WireReader(body)
     code, extension, extension_code, _ = reader.u8(), reader.u8(), reader.u8(), reader.u8()
     text = reader.text16()
     reader.finish()

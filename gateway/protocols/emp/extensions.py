@@ -19,9 +19,11 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass
 
-from gateway.envelope import Envelope
-from gateway.envelope import decode as decode_envelope
-from gateway.event import Kind
+from gateway.core.envelope import Envelope
+from gateway.core.envelope import decode as decode_envelope
+from gateway.core.event import Kind
+from gateway.core.reasons import Reason, Rejected
+from gateway.core.wire import U8, U64
 from gateway.protocols.emp.frames import (
     FLAG,
     BadExtension,
@@ -33,8 +35,6 @@ from gateway.protocols.emp.frames import (
     Scheme,
     carries_data,
 )
-from gateway.reasons import Reason, Rejected
-from gateway.wire import U8, U64
 
 MAX_GZIP_MEMBERS = 16
 """RFC 1952 lets a body be a series of members; a writer makes one. Each costs a copy of what follows it."""
@@ -47,7 +47,7 @@ REQUEST_ID_OFFSET = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class EmpContent:
     """A message that carries data, understood. `request_id` is 0 where there is none."""
 
     kind: Kind
@@ -57,7 +57,7 @@ class Content:
     compressed: bool = False
 
 
-def understand(message: Message, uncompressed_limit: int) -> Content:
+def understand(message: Message, uncompressed_limit: int) -> EmpContent:
     """Raises BadExtension, or Rejected where the text calls it an error of the protocol."""
     mark: RequestMark | None = None
     envelope: Envelope | None = None
@@ -80,7 +80,7 @@ def understand(message: Message, uncompressed_limit: int) -> Content:
             case _:
                 raise _bad(Reason.UNKNOWN_TYPE, "unknown", block, ExtensionErrorCode.UNSUPPORTED)
     kind, request_id = _kind(mark, envelope)
-    return Content(kind, body, request_id, envelope, scheme is Scheme.GZIP)
+    return EmpContent(kind, body, request_id, envelope, scheme is Scheme.GZIP)
 
 
 def _kind(mark: RequestMark | None, envelope: Envelope | None) -> tuple[Kind, int]:

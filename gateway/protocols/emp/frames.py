@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from gateway.reasons import Reason, Rejected
+from gateway.core.reasons import Reason, Rejected
 
 VERSION = 1
 HEAD_BYTES = 8
@@ -55,7 +55,7 @@ class Scheme(IntEnum):
     GZIP = 1
 
 
-class ErrorCode(IntEnum):
+class EmpErrorCode(IntEnum):
     UNSPECIFIED = 0
     IO = 1
     TIMEOUT = 2

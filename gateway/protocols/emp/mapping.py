@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from gateway.envelope import CORRELATION_OFFSET, Envelope
-from gateway.event import Event, Kind
+from gateway.core.envelope import CORRELATION_OFFSET, Envelope
+from gateway.core.event import Event, Kind
+from gateway.core.reasons import Reason, Rejected
 from gateway.protocols.emp.codec import decode, encode
 from gateway.protocols.emp.extensions import (
     REQUEST_ID_OFFSET,
-    Content,
+    EmpContent,
     compression_block,
     deflate,
     envelope_block,
@@ -33,9 +34,8 @@ from gateway.protocols.emp.frames import (
 )
 from gateway.protocols.emp.options import EmpOptions
 from gateway.protocols.repeat_key import repeat_key
-from gateway.protocols.spec import Encoded, Env, Target
-from gateway.raw_log.frames import Facts, RawFrame, event_of
-from gateway.reasons import Reason, Rejected
+from gateway.protocols.spec import CodecContext, Encoded, Target
+from gateway.records.raw_log.frames import Facts, RawFrame, event_of
 
 TO_BE_STAMPED = 1
 """An id that the session will replace; any but 0, which is not allowed, would do."""
@@ -49,7 +49,7 @@ _ID_OFFSETS: dict[int, int] = {
 # -- from the peer -------------------------------------------------------------------------------------------------
 
 
-def to_event(raw: RawFrame, event_id: str, options: EmpOptions, env: Env) -> Event:
+def to_event(raw: RawFrame, event_id: str, options: EmpOptions, env: CodecContext) -> Event:
     message = decode(raw.data)
     if not carries_data(message.type):
         raise Rejected(Reason.UNKNOWN_TYPE, f"{MessageType(message.type).name} carries no event")
@@ -68,7 +68,7 @@ def to_event(raw: RawFrame, event_id: str, options: EmpOptions, env: Env) -> Eve
     )
 
 
-def _subject(message: Message, content: Content, raw: RawFrame, options: EmpOptions) -> str:
+def _subject(message: Message, content: EmpContent, raw: RawFrame, options: EmpOptions) -> str:
     if content.kind.answers:
         return raw.asked_subject()
     if content.kind is Kind.CANCEL and raw.replies:
@@ -85,7 +85,7 @@ def dedup_key(event: Event, options: EmpOptions) -> str | None:
 # -- towards the peer ----------------------------------------------------------------------------------------------
 
 
-class Answer(NamedTuple):
+class EmpAnswer(NamedTuple):
     """The fields that an answer needs to be written. An `Event` has them all."""
 
     kind: Kind
@@ -94,7 +94,7 @@ class Answer(NamedTuple):
     body: bytes
 
 
-def from_event(event: Event, target: Target, options: EmpOptions, env: Env) -> Encoded:
+def from_event(event: Event, target: Target, options: EmpOptions, env: CodecContext) -> Encoded:
     if event.kind.answers:
         return answer(event, target.request, target.facts, options)
     enveloped = speaks_envelope(target.facts, options)
@@ -107,7 +107,7 @@ def from_event(event: Event, target: Target, options: EmpOptions, env: Env) -> E
     return Encoded(frame, stamps, losses)
 
 
-def answer(said: Answer | Event, request: str, facts: Facts, options: EmpOptions) -> Encoded:
+def answer(said: EmpAnswer | Event, request: str, facts: Facts, options: EmpOptions) -> Encoded:
     """Encodes an answer. It carries the requester's own id, so nothing is left to stamp."""
     enveloped = speaks_envelope(facts, options)
     if said.kind is Kind.PROGRESS and not enveloped:
@@ -126,7 +126,7 @@ def _reads_gzip(facts: Facts, options: EmpOptions) -> bool:
 
 
 def _write(
-    type_: int | None, said: Answer | Event, request_id: int, facts: Facts, options: EmpOptions
+    type_: int | None, said: EmpAnswer | Event, request_id: int, facts: Facts, options: EmpOptions
 ) -> tuple[bytes, tuple[int, ...]]:
     """The message, and where its request id stands in it."""
     blocks, body = [], said.body

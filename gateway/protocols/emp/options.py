@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from gateway.content import BINARY
+from gateway.core.content import BINARY
+from gateway.core.subjects import configured_subject
 from gateway.protocols.emp.frames import FIRST_APPLICATION_TYPE, MessageType
 from gateway.protocols.spec import Options
-from gateway.subjects import configured_subject
 
 ApplicationType = Annotated[int, Field(ge=FIRST_APPLICATION_TYPE, le=255)]
 

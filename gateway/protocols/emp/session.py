@@ -22,9 +22,12 @@ from enum import Enum, auto
 from types import MappingProxyType
 from typing import ClassVar
 
-from gateway.content import JSON
-from gateway.event import Kind
-from gateway.protocols.actions import Delivered, Delivery, Farewell, FrameRefused, FramesReceived, Opened, Outcome
+from gateway.core.content import JSON
+from gateway.core.event import Kind
+from gateway.core.reasons import MeshError, Reason, Rejected
+from gateway.core.subjects import check_subject, is_control
+from gateway.core.wire import U32, U64
+from gateway.protocols.actions import CloseReason, Delivered, Delivery, FrameRefused, FramesReceived, Opened, Outcome
 from gateway.protocols.emp.codec import (
     check_size,
     decode,
@@ -35,19 +38,19 @@ from gateway.protocols.emp.codec import (
     encode_hello,
     first_block,
 )
-from gateway.protocols.emp.extensions import Content, understand
+from gateway.protocols.emp.extensions import EmpContent, understand
 from gateway.protocols.emp.frames import (
     FLAG,
     TYPE_OFFSET,
     BadExtension,
-    ErrorCode,
+    EmpErrorCode,
     Failure,
     Message,
     MessageType,
     carries_data,
     is_known,
 )
-from gateway.protocols.emp.mapping import Answer, answer, speaks_envelope
+from gateway.protocols.emp.mapping import EmpAnswer, answer, speaks_envelope
 from gateway.protocols.emp.options import EmpOptions
 from gateway.protocols.error_bodies import error_body
 from gateway.protocols.frame_run import FrameRun
@@ -55,30 +58,27 @@ from gateway.protocols.recent_ids import RecentIds
 from gateway.protocols.session import LOGIN, Session
 from gateway.protocols.session_settings import SessionSettings
 from gateway.protocols.stamps import stamped
-from gateway.raw_log.frames import Fact, ReplyAddress
-from gateway.reasons import MeshError, Reason, Rejected
-from gateway.subjects import check_subject, is_control
-from gateway.wire import U32, U64
+from gateway.records.raw_log.frames import Fact, ReplyAddress
 
 _BYE = encode(Message(MessageType.BYE))
 _PING = encode(Message(MessageType.PING))
 _PONG = encode(Message(MessageType.PONG))
-_FAILURES: Mapping[Farewell, Failure] = MappingProxyType(
+_FAILURES: Mapping[CloseReason, Failure] = MappingProxyType(
     {
-        Farewell.IDLE: Failure(ErrorCode.TIMEOUT, "nothing has come for too long"),
-        Farewell.OVERLOAD: Failure(ErrorCode.UNSPECIFIED, "there are too many connections"),
-        Farewell.NOT_LOGGED: Failure(ErrorCode.UNSPECIFIED, "what was sent could not be kept"),
-        Farewell.INTERNAL: Failure(ErrorCode.UNSPECIFIED, "a fault of the mesh"),
-        Farewell.EXPIRED: Failure(ErrorCode.UNSPECIFIED, "what proved this peer has ended"),
-        Farewell.REVOKED: Failure(ErrorCode.UNSPECIFIED, "what proved this peer is not believed any more"),
-        Farewell.LOGIN_REQUIRED: Failure(ErrorCode.UNSPECIFIED, "this listener wants a proof of who connects"),
-        Farewell.OVER_BUDGET: Failure(ErrorCode.UNSPECIFIED, "too much was held for this session"),
+        CloseReason.IDLE: Failure(EmpErrorCode.TIMEOUT, "nothing has come for too long"),
+        CloseReason.OVERLOAD: Failure(EmpErrorCode.UNSPECIFIED, "there are too many connections"),
+        CloseReason.NOT_LOGGED: Failure(EmpErrorCode.UNSPECIFIED, "what was sent could not be kept"),
+        CloseReason.INTERNAL: Failure(EmpErrorCode.UNSPECIFIED, "a fault of the mesh"),
+        CloseReason.EXPIRED: Failure(EmpErrorCode.UNSPECIFIED, "what proved this peer has ended"),
+        CloseReason.REVOKED: Failure(EmpErrorCode.UNSPECIFIED, "what proved this peer is not believed any more"),
+        CloseReason.LOGIN_REQUIRED: Failure(EmpErrorCode.UNSPECIFIED, "this listener wants a proof of who connects"),
+        CloseReason.OVER_BUDGET: Failure(EmpErrorCode.UNSPECIFIED, "too much was held for this session"),
     }
 )
 """Bye is for a normal termination: none of these is one to the peer."""
 
 
-class State(Enum):
+class EmpState(Enum):
     GREETING = auto()
     OPEN = auto()
 
@@ -93,7 +93,7 @@ MAX_ERROR_TEXT = 200
 """The most of a peer's own words: as much as a line of the log takes."""
 
 
-Transition = Callable[["EmpSession", Message, Content, float], bool]
+Transition = Callable[["EmpSession", Message, EmpContent, float], bool]
 """What a message does; whether it goes to the log."""
 
 
@@ -104,7 +104,7 @@ class EmpSession(Session):
         super().__init__(
             replace(settings, ping_seconds=options.ping_seconds, pong_timeout_seconds=options.pong_timeout_seconds)
         )
-        self.use(options)
+        self.reconfigure(options)
         self._ended: tuple[str, str] | None = None
         self._facts: dict[str, Fact] = {"envelope": True} if options.envelope == "always" else {}
         self._run = FrameRun()
@@ -112,7 +112,7 @@ class EmpSession(Session):
         self._last_request_id = 0
         self._given_up = RecentIds()
 
-    def use(self, options: EmpOptions) -> None:
+    def reconfigure(self, options: EmpOptions) -> None:
         self.options = options
 
     def _started(self, now: float) -> None:
@@ -171,12 +171,12 @@ class EmpSession(Session):
         if not is_known(type_):
             raise Rejected(Reason.UNKNOWN_TYPE, f"message type {type_}", can_continue=False)
         known = MessageType.DATA if carries_data(type_) else MessageType(type_)
-        transition = self._TRANSITIONS.get((State.OPEN if self.opened else State.GREETING, known))
+        transition = self._TRANSITIONS.get((EmpState.OPEN if self.opened else EmpState.GREETING, known))
         if transition is None:
             raise Rejected(Reason.MALFORMED, f"{known.name.lower()} does not belong here", can_continue=False)
         return transition
 
-    def _remember(self, raw: bytes, message: Message, content: Content) -> None:
+    def _remember(self, raw: bytes, message: Message, content: EmpContent) -> None:
         """A peer names the same subjects again and again: an envelope alone is understood once, then known by sight.
         Control subjects are not, for their frames are counted."""
         name = first_block(raw, 0, len(raw))
@@ -186,7 +186,7 @@ class EmpSession(Session):
                 self._names.clear()
             self._names.add(name)
 
-    def _take_hello(self, message: Message, content: Content, now: float) -> bool:
+    def _take_hello(self, message: Message, content: EmpContent, now: float) -> bool:
         version = decode_hello(message.body)
         if version == 0:
             self._ended = (Reason.UNSUPPORTED_VERSION, "version 0")
@@ -195,53 +195,53 @@ class EmpSession(Session):
             self._open(now, dict(self._facts))
         return False
 
-    def _take_bye(self, message: Message, content: Content, now: float) -> bool:
+    def _take_bye(self, message: Message, content: EmpContent, now: float) -> bool:
         self._ended = ("bye", "")
         return False
 
-    def _take_error(self, message: Message, content: Content, now: float) -> bool:
+    def _take_error(self, message: Message, content: EmpContent, now: float) -> bool:
         failure = decode_error(message.body)
         self._ended = ("peer_error", f"error {failure.code}: {failure.text[:MAX_ERROR_TEXT]!r}")
         return False
 
-    def _take_ping(self, message: Message, content: Content, now: float) -> bool:
+    def _take_ping(self, message: Message, content: EmpContent, now: float) -> bool:
         self._send(_PONG)
         return False
 
-    def _take_pong(self, message: Message, content: Content, now: float) -> bool:
+    def _take_pong(self, message: Message, content: EmpContent, now: float) -> bool:
         """One that nobody asked for is as much a sign of life."""
         self._pong_received(now)
         return False
 
-    def _take_data(self, message: Message, content: Content, now: float) -> bool:
+    def _take_data(self, message: Message, content: EmpContent, now: float) -> bool:
         self._learn(content)
         if content.kind is not Kind.REQUEST:
             self._count_control(content.envelope.subject if content.envelope else "")
             return True
         return self._open_request(str(content.request_id), self._subject(message, content), now)
 
-    def _subject(self, message: Message, content: Content) -> str:
+    def _subject(self, message: Message, content: EmpContent) -> str:
         return content.envelope.subject if content.envelope else self.options.subject_of(message.type)
 
-    def _take_login(self, content: Content, raw: bytes, pos: int, now: float) -> None:
+    def _take_login(self, content: EmpContent, raw: bytes, pos: int, now: float) -> None:
         self._learn(content)
         self._emit(pos)
         request = str(content.request_id)
         if self._open_request(request, LOGIN, now):
             self._ask_for_login(request, raw)
 
-    _TRANSITIONS: ClassVar[dict[tuple[State, MessageType], Transition]] = {
-        (State.GREETING, MessageType.HELLO): _take_hello,
-        (State.GREETING, MessageType.BYE): _take_bye,
-        (State.GREETING, MessageType.ERROR): _take_error,
-        (State.OPEN, MessageType.BYE): _take_bye,
-        (State.OPEN, MessageType.ERROR): _take_error,
-        (State.OPEN, MessageType.PING): _take_ping,
-        (State.OPEN, MessageType.PONG): _take_pong,
-        (State.OPEN, MessageType.DATA): _take_data,
+    _TRANSITIONS: ClassVar[dict[tuple[EmpState, MessageType], Transition]] = {
+        (EmpState.GREETING, MessageType.HELLO): _take_hello,
+        (EmpState.GREETING, MessageType.BYE): _take_bye,
+        (EmpState.GREETING, MessageType.ERROR): _take_error,
+        (EmpState.OPEN, MessageType.BYE): _take_bye,
+        (EmpState.OPEN, MessageType.ERROR): _take_error,
+        (EmpState.OPEN, MessageType.PING): _take_ping,
+        (EmpState.OPEN, MessageType.PONG): _take_pong,
+        (EmpState.OPEN, MessageType.DATA): _take_data,
     }
 
-    def _learn(self, content: Content) -> None:
+    def _learn(self, content: EmpContent) -> None:
         """Notes what the peer has used itself: that may be sent to it."""
         learned: dict[str, Fact] = {}
         if content.envelope is not None:
@@ -252,7 +252,7 @@ class EmpSession(Session):
             self._facts |= learned
             self._act(Opened(dict(self._facts)))
 
-    def _take_cancel(self, content: Content, raw: bytes, pos: int) -> None:
+    def _take_cancel(self, content: EmpContent, raw: bytes, pos: int) -> None:
         """The session logs a cancel by itself, with the subject of the request that it means."""
         self._learn(content)
         request = str(content.request_id)
@@ -277,7 +277,7 @@ class EmpSession(Session):
         self._act(FrameRefused(Reason.OVERLOAD, "too many open requests"))
         return False
 
-    def _take_answer(self, content: Content, raw: bytes) -> None:
+    def _take_answer(self, content: EmpContent, raw: bytes) -> None:
         self._learn(content)
         reply = self._served_reply(content.request_id)
         if reply is not None:
@@ -326,7 +326,7 @@ class EmpSession(Session):
         self._say_error(request, self._asked[request].subject, error, message)
 
     def _say_error(self, request: str, subject: str, error: MeshError, message: str) -> None:
-        said = Answer(Kind.ERROR, subject, JSON, error_body(error, message))
+        said = EmpAnswer(Kind.ERROR, subject, JSON, error_body(error, message))
         self._send(answer(said, request, self._facts, self.options).frame)
 
     def logged(self, tag: int, now: float) -> None:
@@ -337,16 +337,16 @@ class EmpSession(Session):
     def _ping(self, now: float) -> None:
         self._send(_PING)
 
-    def drain(self, now: float, redirect_url: str | None = None, why: Farewell = Farewell.DRAIN) -> None:
+    def drain(self, now: float, redirect_url: str | None = None, why: CloseReason = CloseReason.DRAIN) -> None:
         failure = _FAILURES.get(why)
         self._send(_BYE if failure is None else encode_error(failure))
         self._terminate(why)
 
     def _broken(self, refused: Rejected, now: float) -> None:
         if isinstance(refused, BadExtension):
-            failure = Failure(ErrorCode.EXTENSION, refused.detail, refused.extension, refused.code)
+            failure = Failure(EmpErrorCode.EXTENSION, refused.detail, refused.extension, refused.code)
         else:
-            code = ErrorCode.TIMEOUT if refused.reason is Reason.TIMEOUT else ErrorCode.PROTOCOL
+            code = EmpErrorCode.TIMEOUT if refused.reason is Reason.TIMEOUT else EmpErrorCode.PROTOCOL
             failure = Failure(code, refused.detail)
         self._send(encode_error(failure))
         self._terminate(str(refused.reason), refused.detail)

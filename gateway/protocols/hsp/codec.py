@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import re
 
-from gateway.envelope import Envelope
-from gateway.event import Kind
+from gateway.core.envelope import Envelope
+from gateway.core.event import Kind
+from gateway.core.reasons import Reason, Rejected
+from gateway.core.wire import U8, U16, U32, WireReader
 from gateway.protocols.hsp.frames import DATA_ACK_HEAD_BYTES, DATA_HEAD_BYTES, Command, Frame
-from gateway.reasons import Reason, Rejected
-from gateway.wire import U8, U16, U32, Reader
 
 _SHORTEST_ENVELOPE_BYTES = 16
 _SUBJECT_OFFSET = 14
@@ -54,7 +54,7 @@ def split(buffer: bytes | bytearray, pos: int, payload_limit: int) -> int:
 
 def decode(data: bytes) -> Frame:
     """Returns the frame that is exactly these bytes."""
-    reader = Reader(data)
+    reader = WireReader(data)
     command = command_of(reader.u8())
     message_id = reader.u32() if command.has_message_id else 0
     type_, payload = 0, b""

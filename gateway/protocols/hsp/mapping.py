@@ -20,9 +20,11 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import NamedTuple
 
-from gateway.envelope import CORRELATION_OFFSET, Envelope
-from gateway.envelope import decode as decode_envelope
-from gateway.event import NO_HEADERS, Event, Kind
+from gateway.core.envelope import CORRELATION_OFFSET, Envelope
+from gateway.core.envelope import decode as decode_envelope
+from gateway.core.event import NO_HEADERS, Event, Kind
+from gateway.core.reasons import Reason, Rejected
+from gateway.core.subjects import is_control
 from gateway.protocols.hsp.codec import decode, encode, split
 from gateway.protocols.hsp.frames import (
     DATA_ACK_HEAD_BYTES,
@@ -35,10 +37,8 @@ from gateway.protocols.hsp.frames import (
 from gateway.protocols.hsp.names import id_of, name_in
 from gateway.protocols.hsp.options import HspOptions
 from gateway.protocols.repeat_key import repeat_key
-from gateway.protocols.spec import Encoded, Env, Target
-from gateway.raw_log.frames import RawFrame, event_of
-from gateway.reasons import Reason, Rejected
-from gateway.subjects import is_control
+from gateway.protocols.spec import CodecContext, Encoded, Target
+from gateway.records.raw_log.frames import RawFrame, event_of
 
 HSP_TYPE_HEADER = "hsp-type"
 """The error type of an hsp server, in decimal: kept for a requester who speaks hsp too."""
@@ -51,7 +51,7 @@ STAMPED_HALF = 4
 _ANSWER_OF = {Command.ACK: Kind.RESPONSE, Command.ERROR: Kind.ERROR, Command.ERROR_UNDEF: Kind.ERROR}
 
 
-class Content(NamedTuple):
+class HspContent(NamedTuple):
     """The content of a frame, whichever way it goes."""
 
     kind: Kind
@@ -74,7 +74,7 @@ def is_enveloped(request: str) -> bool:
 # -- from the peer -------------------------------------------------------------------------------------------------
 
 
-def to_event(raw: RawFrame, event_id: str, options: HspOptions, env: Env) -> Event:
+def to_event(raw: RawFrame, event_id: str, options: HspOptions, env: CodecContext) -> Event:
     ahead = _length_of_body_ahead(raw)
     frame = decode(raw.data[ahead:])
     content = _content(frame, raw, options)
@@ -102,16 +102,16 @@ def _length_of_body_ahead(raw: RawFrame) -> int:
     return size if size < len(raw.data) else 0
 
 
-def _content(frame: Frame, raw: RawFrame, options: HspOptions) -> Content:
+def _content(frame: Frame, raw: RawFrame, options: HspOptions) -> HspContent:
     if frame.command in _ANSWER_OF:
         kind, subject = _ANSWER_OF[frame.command], raw.asked_subject()
-        return Content(kind, subject, options.content_type, frame.payload, correlation=str(frame.message_id))
+        return HspContent(kind, subject, options.content_type, frame.payload, correlation=str(frame.message_id))
     if frame.command not in (Command.DATA, Command.DATA_ACK):
         raise Rejected(Reason.UNKNOWN_TYPE, f"{frame.command.name} carries no event")
     if frame.type == ENVELOPE_TYPE:
         return _enveloped_content(frame, raw)
     acknowledged = frame.command is Command.DATA_ACK
-    return Content(
+    return HspContent(
         options.kind_of(frame.type) if acknowledged else Kind.EVENT,
         options.subject_of(frame.type),
         options.content_type_of(frame.type),
@@ -120,20 +120,20 @@ def _content(frame: Frame, raw: RawFrame, options: HspOptions) -> Content:
     )
 
 
-def _enveloped_content(frame: Frame, raw: RawFrame) -> Content:
+def _enveloped_content(frame: Frame, raw: RawFrame) -> HspContent:
     head, body = decode_envelope(frame.payload)
     message_id = str(frame.message_id) if frame.command is Command.DATA_ACK else ""
     correlation = enveloped_request(head.correlation) if head.correlation else ""
     if head.kind.answers:
-        return Content(head.kind, raw.asked_subject(), head.content_type, body, message_id, correlation)
+        return HspContent(head.kind, raw.asked_subject(), head.content_type, body, message_id, correlation)
     if head.kind is Kind.EVENT:
-        return Content(head.kind, head.subject, head.content_type, body, name_in(raw, message_id))
+        return HspContent(head.kind, head.subject, head.content_type, body, name_in(raw, message_id))
     if head.kind is Kind.CANCEL:  # it says which request, and nothing else
         subject = raw.replies[0].subject if raw.replies else head.subject
-        return Content(head.kind, subject, "", b"", message_id, name_in(raw, correlation))
+        return HspContent(head.kind, subject, "", b"", message_id, name_in(raw, correlation))
     if not message_id:
         raise Rejected(Reason.MALFORMED, "a request must be a DATA_ACK: nothing could acknowledge it")
-    return Content(head.kind, head.subject, head.content_type, body, name_in(raw, correlation))
+    return HspContent(head.kind, head.subject, head.content_type, body, name_in(raw, correlation))
 
 
 def dedup_key(event: Event, options: HspOptions) -> str | None:
@@ -157,7 +157,7 @@ def awaits_confirmation(event: Event, options: HspOptions) -> bool:
 # -- towards the peer ----------------------------------------------------------------------------------------------
 
 
-def from_event(event: Event, target: Target, options: HspOptions, env: Env) -> Encoded:
+def from_event(event: Event, target: Target, options: HspOptions, env: CodecContext) -> Encoded:
     if event.kind.answers:
         return answer(event, target.request, options)
     enveloped = options.envelope == "always" or (options.envelope == "auto" and bool(target.facts.get("envelope")))
@@ -192,7 +192,7 @@ def _cancel(event: Event) -> Encoded:
     return Encoded(frame, (DATA_HEAD_BYTES + CORRELATION_OFFSET + STAMPED_HALF,))
 
 
-class Answer(NamedTuple):
+class HspAnswer(NamedTuple):
     """The fields that an answer needs to be written. An `Event` has them all."""
 
     kind: Kind
@@ -202,7 +202,7 @@ class Answer(NamedTuple):
     headers: Mapping[str, str] = NO_HEADERS
 
 
-def answer(said: Answer | Event, request: str, options: HspOptions) -> Encoded:
+def answer(said: HspAnswer | Event, request: str, options: HspOptions) -> Encoded:
     if is_enveloped(request) and options.envelope != "never":
         return _enveloped_answer(said, int(id_of(request)[1:]))
     if said.kind is Kind.PROGRESS:
@@ -212,7 +212,7 @@ def answer(said: Answer | Event, request: str, options: HspOptions) -> Encoded:
     return Encoded(_refusal(said, options), (MESSAGE_ID_OFFSET,))
 
 
-def _enveloped_answer(said: Answer | Event, correlation: int) -> Encoded:
+def _enveloped_answer(said: HspAnswer | Event, correlation: int) -> Encoded:
     head = Envelope(said.kind, correlation, said.subject, said.content_type)
     data = encode(Frame(Command.DATA, type=ENVELOPE_TYPE, payload=head.encode() + said.body))
     losses = ("code",) if HSP_TYPE_HEADER in said.headers else ()
@@ -221,7 +221,7 @@ def _enveloped_answer(said: Answer | Event, correlation: int) -> Encoded:
     return Encoded(data + encode(Frame(Command.ACK)), (len(data) + MESSAGE_ID_OFFSET,), losses)
 
 
-def _response(said: Answer | Event, options: HspOptions) -> Encoded:
+def _response(said: HspAnswer | Event, options: HspOptions) -> Encoded:
     reply_type = options.reply_type_for(said.subject)
     data = b"" if reply_type is None else encode(Frame(Command.DATA, type=reply_type, payload=said.body))
     # The ACK of a control subject says all its response does.
@@ -229,7 +229,7 @@ def _response(said: Answer | Event, options: HspOptions) -> Encoded:
     return Encoded(data + encode(Frame(Command.ACK)), (len(data) + MESSAGE_ID_OFFSET,), ("body",) if lost else ())
 
 
-def _refusal(said: Answer | Event, options: HspOptions) -> bytes:
+def _refusal(said: HspAnswer | Event, options: HspOptions) -> bytes:
     kept = _NUMBER.fullmatch(said.headers.get(HSP_TYPE_HEADER, ""))
     if said.kind is Kind.ERROR and not kept and not said.body:
         return encode(Frame(Command.ERROR_UNDEF))

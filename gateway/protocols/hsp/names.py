@@ -8,7 +8,7 @@ name of its own, which goes to the log beside its frame.
 from __future__ import annotations
 
 from gateway.protocols.recent_ids import RecentIds
-from gateway.raw_log.frames import RawFrame
+from gateway.records.raw_log.frames import RawFrame
 
 
 class Names:

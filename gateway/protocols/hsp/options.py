@@ -8,11 +8,11 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from gateway.content import BINARY
-from gateway.event import Kind
+from gateway.core.content import BINARY
+from gateway.core.event import Kind
+from gateway.core.subjects import configured_subject, is_control
 from gateway.protocols.hsp.frames import ENVELOPE_TYPE
 from gateway.protocols.spec import Options
-from gateway.subjects import configured_subject, is_control
 
 _UNMAPPED = re.compile(r"hsp\.(0|[1-9][0-9]{0,4})")
 

@@ -5,31 +5,31 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import replace
 
-from gateway.content import JSON
-from gateway.event import Kind
+from gateway.core.content import JSON
+from gateway.core.event import Kind
+from gateway.core.reasons import MeshError, Reason, Rejected
+from gateway.core.wire import U16, U32
 from gateway.protocols.actions import (
+    AbandonRequests,
+    CloseReason,
     Delivered,
     Delivery,
-    Farewell,
     FrameRefused,
     FramesReceived,
     Outcome,
-    RequestsAbandoned,
 )
 from gateway.protocols.error_bodies import error_body, mesh_error_in
 from gateway.protocols.hsp.answer_bodies import AnswerBodies
 from gateway.protocols.hsp.codec import encode
 from gateway.protocols.hsp.frames import DATA_ACK_TYPE_OFFSET, ENVELOPE_TYPE, Command, Frame
-from gateway.protocols.hsp.mapping import Answer, answer
+from gateway.protocols.hsp.mapping import HspAnswer, answer
 from gateway.protocols.hsp.names import Names
 from gateway.protocols.hsp.options import HspOptions
-from gateway.protocols.hsp.unconfirmed import Unconfirmed
+from gateway.protocols.hsp.unconfirmed import UnconfirmedData
 from gateway.protocols.session import TIMED_OUT, Session
 from gateway.protocols.session_settings import SessionSettings
 from gateway.protocols.stamps import stamped
-from gateway.raw_log.frames import ReplyAddress
-from gateway.reasons import MeshError, Reason, Rejected
-from gateway.wire import U16, U32
+from gateway.records.raw_log.frames import ReplyAddress
 
 
 class OutgoingSession(Session):
@@ -39,14 +39,14 @@ class OutgoingSession(Session):
         super().__init__(
             replace(settings, ping_seconds=options.ping_seconds, pong_timeout_seconds=options.pong_timeout_seconds)
         )
-        self.use(options)
-        self._draining: Farewell | None = None
-        self._unconfirmed = Unconfirmed(settings.request_timeout_seconds)
+        self.reconfigure(options)
+        self._draining: CloseReason | None = None
+        self._unconfirmed = UnconfirmedData(settings.request_timeout_seconds)
         self._bodies = AnswerBodies()
         self._message_ids: dict[str, int] = {}
         self._names = Names()
 
-    def use(self, options: HspOptions) -> None:
+    def reconfigure(self, options: HspOptions) -> None:
         self.options = options
 
     @property
@@ -115,7 +115,7 @@ class OutgoingSession(Session):
             self._act(Delivered(delivery, Outcome.CONFIRMED))
             return
         if wire is not None and not self.closed and (reply := self._unserve(wire)):
-            self._act(RequestsAbandoned((reply,), MeshError.TIMEOUT))
+            self._act(AbandonRequests((reply,), MeshError.TIMEOUT))
         self._act(Delivered(delivery, Outcome.UNDELIVERABLE, detail))
 
     def _give_up(self, now: float) -> None:
@@ -162,7 +162,7 @@ class OutgoingSession(Session):
         self._send(encode(Frame(Command.ERROR, message_id, self.options.error_type, body)))
 
     def _answer_error(self, request: str, error: MeshError, message: str, now: float) -> None:
-        said = Answer(Kind.ERROR, self._asked[request].subject, JSON, error_body(error, message))
+        said = HspAnswer(Kind.ERROR, self._asked[request].subject, JSON, error_body(error, message))
         encoded = answer(said, request, self.options)
         self._send(stamped(encoded.frame, encoded.stamps, U32, self._message_ids[request]))
 

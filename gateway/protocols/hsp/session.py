@@ -18,10 +18,12 @@ from __future__ import annotations
 import struct
 from typing import ClassVar
 
-from gateway.envelope import Envelope
-from gateway.envelope import decode as decode_envelope
-from gateway.event import Kind
-from gateway.protocols.actions import Farewell, FrameRefused, FramesReceived, Opened
+from gateway.core.envelope import Envelope
+from gateway.core.envelope import decode as decode_envelope
+from gateway.core.event import Kind
+from gateway.core.reasons import MeshError, Reason, Rejected
+from gateway.core.subjects import check_subject, is_control
+from gateway.protocols.actions import CloseReason, FrameRefused, FramesReceived, Opened
 from gateway.protocols.frame_run import FrameRun
 from gateway.protocols.hsp.codec import decode, encode, is_plain_event, split, too_large
 from gateway.protocols.hsp.frames import DATA_ACK_HEAD_BYTES, DATA_HEAD_BYTES, ENVELOPE_TYPE, Command, Frame
@@ -29,9 +31,7 @@ from gateway.protocols.hsp.mapping import enveloped_request, is_enveloped
 from gateway.protocols.hsp.options import HspOptions
 from gateway.protocols.hsp.outgoing import OutgoingSession
 from gateway.protocols.session_settings import SessionSettings
-from gateway.raw_log.frames import NO_FACTS, Facts, ReplyAddress
-from gateway.reasons import MeshError, Reason, Rejected
-from gateway.subjects import check_subject, is_control
+from gateway.records.raw_log.frames import NO_FACTS, Facts, ReplyAddress
 
 ENVELOPE_SPOKEN: Facts = {"envelope": True}
 
@@ -52,8 +52,8 @@ class HspSession(OutgoingSession):
         self._tag = 0
         self._owed: dict[int, bytes] = {}
 
-    def use(self, options: HspOptions) -> None:
-        super().use(options)
+    def reconfigure(self, options: HspOptions) -> None:
+        super().reconfigure(options)
         self._confirmed = options.ack == "delivered"
         self._waits = options.ack != "durable"
         self._waits_otherwise = frozenset(type_ for type_ in options.types if options.waits(type_) != self._waits)
@@ -297,7 +297,7 @@ class HspSession(OutgoingSession):
     def _ping(self, now: float) -> None:
         self._send(_PING)
 
-    def drain(self, now: float, redirect_url: str | None = None, why: Farewell = Farewell.DRAIN) -> None:
+    def drain(self, now: float, redirect_url: str | None = None, why: CloseReason = CloseReason.DRAIN) -> None:
         """Ends the session once what is logged has been acknowledged: hsp has no goodbye."""
         self._draining = why
         self._end_if_drained()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gateway.event import Kind
+from gateway.core.event import Kind
 from gateway.protocols.actions import Delivery
 from gateway.protocols.recent_ids import RecentIds
 
@@ -47,7 +47,7 @@ class _Table:
         return next((until for until, _ in self.entries.values()), None)
 
 
-class Unconfirmed:
+class UnconfirmedData:
     """Events and requests apart: an event is waited for as long as `seconds`, a request as long as its requester waits.
 
     Ids count up from 1, past those that are open, and 0 stays free: the id of an enveloped request is its correlation

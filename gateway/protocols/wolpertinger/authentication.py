@@ -24,19 +24,19 @@ from typing import Any
 from pydantic import SecretStr
 
 from gateway.auth.passwords import prove_password, verify_password
+from gateway.core.reasons import Reason, Rejected
 from gateway.protocols.wolpertinger.cipher import IV_BYTES, SCALAR_TOKEN_BYTES, Cipher, KeyPair
 from gateway.protocols.wolpertinger.frames import (
     Call,
-    ErrorCode,
+    CallResponse,
     Message,
     Object,
     RemoteError,
-    Response,
+    RemoteErrorCode,
     TrustLevel,
 )
 from gateway.protocols.wolpertinger.objects import from_json
 from gateway.protocols.wolpertinger.options import AuthOptions, Step
-from gateway.reasons import Reason, Rejected
 
 COMPONENT = "Authentication"
 TOKEN_BYTES = 32
@@ -82,19 +82,19 @@ class Authority:
         response."""
         method = _METHODS.get(call.method.lower())
         if method is None:
-            return _error(call, ErrorCode.METHOD_NOT_FOUND), NOTHING
+            return _error(call, RemoteErrorCode.METHOD_NOT_FOUND), NOTHING
         required, types, respond = method
         if trust < required:
-            return _error(call, ErrorCode.NOT_AUTHORISED), NOTHING
+            return _error(call, RemoteErrorCode.NOT_AUTHORISED), NOTHING
         if tuple(item.type for item in call.parameters) != types:
-            return _error(call, ErrorCode.INVALID_PARAMETERS), NOTHING
+            return _error(call, RemoteErrorCode.INVALID_PARAMETERS), NOTHING
         try:
             value, gained = respond(self, *(item.value for item in call.parameters))
         except _Refused as refused:
             return _error(call, refused.code), NOTHING
         if value is None:
             return None, gained
-        return Response(call.component, call.call_id, value), gained
+        return CallResponse(call.component, call.call_id, value), gained
 
     def establish_connection(self) -> tuple[Object, Gained]:
         return from_json(True), Gained(TrustLevel.CONNECTED)
@@ -106,14 +106,14 @@ class Authority:
         """Makes one key for the session. A second exchange is refused."""
         blob, iv_bytes = _base64(public_key), _base64(iv)
         if len(iv_bytes) != IV_BYTES:
-            raise _Refused(ErrorCode.INVALID_PARAMETERS)
+            raise _Refused(RemoteErrorCode.INVALID_PARAMETERS)
         if self._agreed:
-            raise _Refused(ErrorCode.ENCRYPTION)
+            raise _Refused(RemoteErrorCode.ENCRYPTION)
         pair = KeyPair.from_token(self._token(SCALAR_TOKEN_BYTES))
         try:
             key = pair.agree(blob)
         except ValueError:
-            raise _Refused(ErrorCode.ENCRYPTION) from None
+            raise _Refused(RemoteErrorCode.ENCRYPTION) from None
         self._agreed = True
         return _as_base64(pair.blob), Gained(TrustLevel.ENCRYPTED, Cipher(key, iv_bytes))
 
@@ -139,7 +139,7 @@ class Authority:
             self._user = user, self._auth.users[user]
         return from_json(proven), Gained(TrustLevel.USER, node=f"user:{user}") if proven else NOTHING
 
-    def use(self, auth: AuthOptions) -> None:
+    def reconfigure(self, auth: AuthOptions) -> None:
         """Takes over the secrets that the peer must know from now on."""
         self._auth = auth
 
@@ -158,7 +158,7 @@ class Authority:
 
 
 class _Refused(Exception):
-    def __init__(self, code: ErrorCode) -> None:
+    def __init__(self, code: RemoteErrorCode) -> None:
         super().__init__(code)
         self.code = code
 
@@ -179,7 +179,7 @@ def is_authentication(call: Call) -> bool:
     return call.component.lower() == COMPONENT.lower()
 
 
-def _error(call: Call, code: ErrorCode) -> RemoteError:
+def _error(call: Call, code: RemoteErrorCode) -> RemoteError:
     return RemoteError(call.component, code, call.call_id)
 
 
@@ -187,7 +187,7 @@ def _base64(text: str) -> bytes:
     try:
         return b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        raise _Refused(ErrorCode.INVALID_PARAMETERS) from None
+        raise _Refused(RemoteErrorCode.INVALID_PARAMETERS) from None
 
 
 def _as_base64(data: bytes) -> Object:

@@ -15,21 +15,21 @@ from pathlib import Path
 
 from lxml import etree
 
+from gateway.core.reasons import Reason, Rejected
+from gateway.core.subjects import check_subject
 from gateway.protocols.wolpertinger.frames import (
     MAX_OBJECTS,
     NAMESPACE,
     BadMessage,
     Call,
-    ErrorCode,
+    CallResponse,
     Message,
     Object,
     RemoteError,
-    Response,
+    RemoteErrorCode,
 )
 from gateway.protocols.wolpertinger.hardened_xml import escape, local_name, outer_text, parse
 from gateway.protocols.wolpertinger.objects import FORMS, GUID, LIST, MAX_LISTS
-from gateway.reasons import Reason, Rejected
-from gateway.subjects import check_subject
 
 _FOLDER = Path(__file__).parent
 _CALL_ID_TAG = b"<CallId>"
@@ -56,7 +56,7 @@ def decode(data: bytes) -> Message:
     try:
         root = parse(data)
     except ValueError as error:
-        raise BadMessage(ErrorCode.INVALID_XML, str(error)) from None
+        raise BadMessage(RemoteErrorCode.INVALID_XML, str(error)) from None
     found = _MESSAGES.get(str(root.tag))
     if found is None or not found[0](root):
         raise _misfit(root)
@@ -66,11 +66,11 @@ def decode(data: bytes) -> Message:
 def _misfit(root: etree._Element) -> BadMessage:
     name = local_name(root)
     if name not in _READERS:
-        return BadMessage(ErrorCode.UNKNOWN_MESSAGE, "none of the three messages")
+        return BadMessage(RemoteErrorCode.UNKNOWN_MESSAGE, "none of the three messages")
     texts = {local_name(child): child.text or "" for child in islice(root, SALVAGED_ELEMENTS)}
     call_id = texts.get("CallId", "").strip()
     return BadMessage(
-        ErrorCode.INVALID_XML,
+        RemoteErrorCode.INVALID_XML,
         f"no {name} by the schema",
         component=texts.get("ComponentName", "")[:SALVAGED_CHARACTERS],
         call_id=call_id if GUID.fullmatch(call_id) else "",
@@ -93,17 +93,19 @@ def _call(root: etree._Element) -> Call:
 
 def _bad_call(call: Call, detail: str, reason: Reason = Reason.BAD_XML) -> BadMessage:
     component = call.component[:SALVAGED_CHARACTERS]
-    return BadMessage(ErrorCode.INVALID_PARAMETERS, detail, component=component, call_id=call.call_id, reason=reason)
+    return BadMessage(
+        RemoteErrorCode.INVALID_PARAMETERS, detail, component=component, call_id=call.call_id, reason=reason
+    )
 
 
-def _response(root: etree._Element) -> Response:
+def _response(root: etree._Element) -> CallResponse:
     component, call_id, value = root
     names = _text(component), _text(call_id).strip()
     try:
-        return Response(*names, next(iter(_objects_in(value)), None))
+        return CallResponse(*names, next(iter(_objects_in(value)), None))
     except ValueError as error:
         raise BadMessage(
-            ErrorCode.INVALID_RESPONSE, str(error), component=names[0], call_id=names[1], answers=True
+            RemoteErrorCode.INVALID_RESPONSE, str(error), component=names[0], call_id=names[1], answers=True
         ) from None
 
 
@@ -173,7 +175,7 @@ def encode(message: Message) -> bytes:
         case Call(component, call_id, method, parameters):
             inner = f"<MethodName>{escape(method)}</MethodName><Parameters>{_objects(parameters)}</Parameters>"
             return _message("RemoteMethodCall", component, f"<CallId>{escape(call_id)}</CallId>{inner}")
-        case Response(component, call_id, value):
+        case CallResponse(component, call_id, value):
             inner = f"<ResponseValue>{_objects(() if value is None else (value,))}</ResponseValue>"
             return _message("RemoteMethodResponse", component, f"<CallId>{escape(call_id)}</CallId>{inner}")
         case RemoteError(component, code, call_id):

@@ -5,23 +5,23 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from gateway.content import decode_value, to_json
-from gateway.event import MESH_ERROR_HEADER, SERVED_BESIDE_HEADER, Event, Kind
-from gateway.protocols.wolpertinger.frames import CODE_OF, SLUG_OF, ErrorCode
-from gateway.reasons import MeshError, Rejected
+from gateway.core.content import decode_value, to_json
+from gateway.core.event import MESH_ERROR_HEADER, SERVED_BESIDE_HEADER, Event, Kind
+from gateway.core.reasons import MeshError, Rejected
+from gateway.protocols.wolpertinger.frames import CODE_OF, SLUG_OF, RemoteErrorCode
 
 CODE_HEADER = "wolpertinger-code"
 
 _INT32_END = 1 << 31
 _DECIMAL = re.compile("-?[0-9]{1,10}")
-_NUMBERS = frozenset(int(code) for code in ErrorCode)
-_CODES = {code.name.lower(): code for code in ErrorCode} | {str(slug): code for slug, code in CODE_OF.items()}
+_NUMBERS = frozenset(int(code) for code in RemoteErrorCode)
+_CODES = {code.name.lower(): code for code in RemoteErrorCode} | {str(slug): code for slug, code in CODE_OF.items()}
 
 
 def body_of(code: int) -> bytes:
     """Returns the error in the mesh's form: its slug if it has one, else our name of it, else the number."""
     try:
-        known = ErrorCode(code)
+        known = RemoteErrorCode(code)
     except ValueError:
         return to_json({"code": str(code), "message": f"wolpertinger error {code}"})
     name = known.name.lower()
@@ -39,7 +39,7 @@ def code_of(event: Event) -> int | None:
         return given
     said = event.headers.get(MESH_ERROR_HEADER) or _said(event)
     if said == MeshError.NO_RESPONDER and SERVED_BESIDE_HEADER in event.headers:
-        return ErrorCode.METHOD_NOT_FOUND
+        return RemoteErrorCode.METHOD_NOT_FOUND
     return _code_named(said) if event.kind is Kind.ERROR else None
 
 
@@ -52,12 +52,12 @@ def _said(event: Event) -> Any:
     return body.get("code") if isinstance(body, dict) else None
 
 
-def _code_named(said: Any) -> ErrorCode | None:
+def _code_named(said: Any) -> RemoteErrorCode | None:
     """Returns the code by the mesh's name, by ours (`body_of` writes both), or by its number."""
     if isinstance(said, str) and said in _CODES:
         return _CODES[said]
     number = _number(said)
-    return ErrorCode(number) if number in _NUMBERS else None
+    return RemoteErrorCode(number) if number in _NUMBERS else None
 
 
 def _number(said: Any) -> int | None:

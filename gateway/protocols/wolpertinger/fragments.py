@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from gateway.core.reasons import Reason
 from gateway.protocols.wolpertinger.frames import BadTransmission, Piece, Result
-from gateway.reasons import Reason
 
 EXPIRY_SECONDS = 60.0
 """Three of the sender's tries at 20 s: a piece that is still missing then will not come."""

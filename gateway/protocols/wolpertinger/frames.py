@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from uuid import UUID
 
-from gateway.reasons import MeshError, Reason, Rejected
+from gateway.core.reasons import MeshError, Reason, Rejected
 
 NAMESPACE = "http://nerdcave.eu/wolpertinger"
 
@@ -61,7 +61,7 @@ class Result(IntEnum):
     FORMAT = 5
 
 
-class ErrorCode(IntEnum):
+class RemoteErrorCode(IntEnum):
     """The code that a RemoteError carries."""
 
     UNSPECIFIED = 100
@@ -84,22 +84,22 @@ class ErrorCode(IntEnum):
 
 
 CODE_OF = {
-    MeshError.NO_RESPONDER: ErrorCode.COMPONENT_NOT_FOUND,
-    MeshError.TIMEOUT: ErrorCode.RESPONSE,
-    MeshError.FORBIDDEN: ErrorCode.NOT_AUTHORISED,
-    MeshError.BAD_REQUEST: ErrorCode.INVALID_PARAMETERS,
-    MeshError.UNDELIVERABLE: ErrorCode.RESPONSE,
-    MeshError.INTERNAL: ErrorCode.UNSPECIFIED,
+    MeshError.NO_RESPONDER: RemoteErrorCode.COMPONENT_NOT_FOUND,
+    MeshError.TIMEOUT: RemoteErrorCode.RESPONSE,
+    MeshError.FORBIDDEN: RemoteErrorCode.NOT_AUTHORISED,
+    MeshError.BAD_REQUEST: RemoteErrorCode.INVALID_PARAMETERS,
+    MeshError.UNDELIVERABLE: RemoteErrorCode.RESPONSE,
+    MeshError.INTERNAL: RemoteErrorCode.UNSPECIFIED,
 }
 """The mesh's own errors. No response came, whether by time or because its server went: 400 both."""
 
 SLUG_OF = {
-    ErrorCode.COMPONENT_NOT_FOUND: MeshError.NO_RESPONDER,
-    ErrorCode.METHOD_NOT_FOUND: MeshError.NO_RESPONDER,
-    ErrorCode.RESPONSE: MeshError.TIMEOUT,
-    ErrorCode.NOT_AUTHORISED: MeshError.FORBIDDEN,
-    ErrorCode.INVALID_PARAMETERS: MeshError.BAD_REQUEST,
-    ErrorCode.UNSPECIFIED: MeshError.INTERNAL,
+    RemoteErrorCode.COMPONENT_NOT_FOUND: MeshError.NO_RESPONDER,
+    RemoteErrorCode.METHOD_NOT_FOUND: MeshError.NO_RESPONDER,
+    RemoteErrorCode.RESPONSE: MeshError.TIMEOUT,
+    RemoteErrorCode.NOT_AUTHORISED: MeshError.FORBIDDEN,
+    RemoteErrorCode.INVALID_PARAMETERS: MeshError.BAD_REQUEST,
+    RemoteErrorCode.UNSPECIFIED: MeshError.INTERNAL,
 }
 
 
@@ -162,7 +162,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Response:
+class CallResponse:
     """A response. `value` is None if the method has a response but no value."""
 
     component: str
@@ -185,7 +185,7 @@ def new_call_id(token: bytes, version: int) -> str:
     return str(UUID(int=number | version << 76 | 0x2 << 62))
 
 
-Message = Call | Response | RemoteError
+Message = Call | CallResponse | RemoteError
 
 
 class BadMessage(Rejected):
@@ -196,7 +196,7 @@ class BadMessage(Rejected):
 
     def __init__(
         self,
-        code: ErrorCode,
+        code: RemoteErrorCode,
         detail: str,
         *,
         component: str = "",

@@ -11,7 +11,7 @@ import re
 
 from lxml import etree
 
-from gateway.reasons import Reason, Rejected
+from gateway.core.reasons import Reason, Rejected
 
 _PARSER = etree.XMLParser(
     # Layer 1 carries UTF-8, whatever the declaration says: no second encoding can hide a DOCTYPE from us.

@@ -19,6 +19,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Hashable
 
+from gateway.core.reasons import Reason, Rejected
 from gateway.protocols.actions import Delivery, FrameRefused
 from gateway.protocols.session import Session
 from gateway.protocols.session_settings import SessionSettings
@@ -28,8 +29,7 @@ from gateway.protocols.wolpertinger.codec import split
 from gateway.protocols.wolpertinger.fragments import Fragments
 from gateway.protocols.wolpertinger.frames import BadTransmission, Confirmation, Piece, Result
 from gateway.protocols.wolpertinger.options import WolpertingerOptions
-from gateway.protocols.wolpertinger.receipts import Received, Sent, Unconfirmed
-from gateway.reasons import Reason, Rejected
+from gateway.protocols.wolpertinger.receipts import ReceivedIds, SentMessage, UnconfirmedMessages
 
 HEAD_BYTES = 256
 """The part of a line too long to be kept that is read for an id to answer to; all six keys need 106."""
@@ -48,15 +48,15 @@ class LayerOne(Session):
         self.cipher: Cipher | None = None
         self._end = b"" if settings.message_transport else b"\n"
         self._fragments = Fragments(settings.frame_bytes)
-        self._received = Received()
-        self._unconfirmed = Unconfirmed()
+        self._received = ReceivedIds()
+        self._unconfirmed = UnconfirmedMessages()
         self._compress = False
         self._searched = 0
         self._skipped = 0
         self._undecryptable = 0
-        self.use(options)
+        self.reconfigure(options)
 
-    def use(self, options: WolpertingerOptions) -> None:
+    def reconfigure(self, options: WolpertingerOptions) -> None:
         self.options = options
         self._compress = options.compress == "always" or (self._compress and options.compress == "auto")
 
@@ -71,11 +71,11 @@ class LayerOne(Session):
         """A whole message. Must be confirmed sooner or later."""
 
     @abstractmethod
-    def _confirmed_sent(self, sent: Sent) -> None:
+    def _confirmed_sent(self, sent: SentMessage) -> None:
         """The peer has it."""
 
     @abstractmethod
-    def _lost_sent(self, sent: Sent, detail: str) -> None:
+    def _lost_sent(self, sent: SentMessage, detail: str) -> None:
         """The peer refused it, or never confirmed it."""
 
     def _parse(self, buffer: bytearray, now: float) -> int:
@@ -187,7 +187,7 @@ class LayerOne(Session):
         message_id = self._unconfirmed.next_id()
         packed = transmission.pack(data, self.cipher, compress=compress)
         messages = [message + self._end for message in transmission.encode(message_id, packed)]
-        self._unconfirmed.add(message_id, Sent(messages, delivery))
+        self._unconfirmed.add(message_id, SentMessage(messages, delivery))
         self._put_out(message_id, messages, now)
         return True
 

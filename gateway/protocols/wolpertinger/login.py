@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
+from gateway.core.reasons import Reason, Rejected
 from gateway.protocols.wolpertinger.authentication import (
     COMPONENT,
     Asked,
@@ -16,13 +17,12 @@ from gateway.protocols.wolpertinger.frames import (
     ASKED,
     CALL_ID_BYTES,
     Call,
+    CallResponse,
     Object,
     RemoteError,
-    Response,
     new_call_id,
 )
 from gateway.protocols.wolpertinger.options import Step, WolpertingerOptions
-from gateway.reasons import Reason, Rejected
 
 
 class Login:
@@ -57,7 +57,7 @@ class Login:
         self._waiting[call_id] = step
         return Call(COMPONENT, call_id, method, tuple(Object("string", text) for text in parameters))
 
-    def answered(self, call_id: str, answer: Response | RemoteError) -> Gained | None:
+    def answered(self, call_id: str, answer: CallResponse | RemoteError) -> Gained | None:
         """Returns what the step gained, if it is over. Raises Rejected if the peer refused it."""
         step = self._waiting.pop(call_id)
         if isinstance(answer, RemoteError):

@@ -19,26 +19,26 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-from gateway.content import JSON, decode_value, to_json
-from gateway.event import Event, Kind
+from gateway.core.content import JSON, decode_value, to_json
+from gateway.core.event import Event, Kind
+from gateway.core.reasons import Reason, Rejected
+from gateway.core.subjects import is_control
 from gateway.protocols.repeat_key import repeat_key
-from gateway.protocols.spec import Encoded, Env, Target
+from gateway.protocols.spec import CodecContext, Encoded, Target
 from gateway.protocols.wolpertinger import objects
 from gateway.protocols.wolpertinger.codec import call_id_offset, decode, encode
 from gateway.protocols.wolpertinger.error_codes import CODE_HEADER, body_of, code_of
 from gateway.protocols.wolpertinger.frames import (
     MAX_XML_BYTES,
     Call,
-    ErrorCode,
+    CallResponse,
     Message,
     Object,
     RemoteError,
-    Response,
+    RemoteErrorCode,
 )
 from gateway.protocols.wolpertinger.options import WolpertingerOptions
-from gateway.raw_log.frames import RawFrame, event_of
-from gateway.reasons import Reason, Rejected
-from gateway.subjects import is_control
+from gateway.records.raw_log.frames import RawFrame, event_of
 
 TYPES_HEADER = "wolpertinger-types"
 COMPONENT_HEADER = "wolpertinger-component"
@@ -55,7 +55,7 @@ _INTERESTS = frozenset({"subscribe", "unsubscribe", "serve", "unserve"})
 _INTEREST_NAMES = ("subject", "group")
 
 
-class Content(NamedTuple):
+class CallContent(NamedTuple):
     """The content of a message."""
 
     kind: Kind
@@ -69,7 +69,7 @@ class Content(NamedTuple):
 # -- from the peer -------------------------------------------------------------------------------------------------
 
 
-def to_event(raw: RawFrame, event_id: str, options: WolpertingerOptions, env: Env, /) -> Event:
+def to_event(raw: RawFrame, event_id: str, options: WolpertingerOptions, env: CodecContext, /) -> Event:
     content = _content(decode(raw.data), raw)
     return event_of(
         raw,
@@ -84,31 +84,31 @@ def to_event(raw: RawFrame, event_id: str, options: WolpertingerOptions, env: En
     )
 
 
-def _content(message: Message, raw: RawFrame) -> Content:
+def _content(message: Message, raw: RawFrame) -> CallContent:
     match message:
         case Call() if raw.replies:
             body, headers = _parameters(message)
-            return Content(Kind.PROGRESS, raw.replies[0].subject, body, message.call_id, headers=headers)
+            return CallContent(Kind.PROGRESS, raw.replies[0].subject, body, message.call_id, headers=headers)
         case Call():
             return _request(message)
         case RemoteError(component, code, ""):
             headers = {CODE_HEADER: str(code), COMPONENT_HEADER: component}
-            return Content(Kind.EVENT, ERROR_SUBJECT, body_of(code), headers=headers)
+            return CallContent(Kind.EVENT, ERROR_SUBJECT, body_of(code), headers=headers)
         case RemoteError(_, code, call_id):
             headers = {CODE_HEADER: str(code)}
-            return Content(Kind.ERROR, raw.asked_subject(), body_of(code), correlation=call_id, headers=headers)
-        case Response(_, call_id, value):
+            return CallContent(Kind.ERROR, raw.asked_subject(), body_of(code), correlation=call_id, headers=headers)
+        case CallResponse(_, call_id, value):
             body = b"" if value is None else to_json(objects.to_json(value))
             headers = _types_header(() if value is None else (value,))
-            return Content(Kind.RESPONSE, raw.asked_subject(), body, correlation=call_id, headers=headers)
+            return CallContent(Kind.RESPONSE, raw.asked_subject(), body, correlation=call_id, headers=headers)
 
 
-def _request(call: Call) -> Content:
+def _request(call: Call) -> CallContent:
     if is_interest_call(call):
         body = _interest_body([objects.to_json(item) for item in call.parameters])
-        return Content(Kind.REQUEST, subject_of(call), body, call.call_id)
+        return CallContent(Kind.REQUEST, subject_of(call), body, call.call_id)
     body, headers = _parameters(call)
-    return Content(Kind.REQUEST, subject_of(call), body, call.call_id, headers=headers)
+    return CallContent(Kind.REQUEST, subject_of(call), body, call.call_id, headers=headers)
 
 
 def subject_of(call: Call) -> str:
@@ -153,7 +153,7 @@ def dedup_key(event: Event, options: WolpertingerOptions, /) -> str | None:
 # -- towards the peer ----------------------------------------------------------------------------------------------
 
 
-def from_event(event: Event, target: Target, options: WolpertingerOptions, env: Env, /) -> Encoded:
+def from_event(event: Event, target: Target, options: WolpertingerOptions, env: CodecContext, /) -> Encoded:
     match event.kind:
         case Kind.CANCEL:
             return Encoded(b"", losses=("cancel",))
@@ -165,11 +165,11 @@ def from_event(event: Event, target: Target, options: WolpertingerOptions, env: 
                 raise Rejected(Reason.UNTRANSLATABLE, "a subject that ends in a dot names no method")
             return _encoded(Call(component, UNSTAMPED_CALL_ID, method, _arguments(event)))
         case Kind.RESPONSE:
-            return _encoded(Response(answering(event.subject), target.request, _response_value(event)))
+            return _encoded(CallResponse(answering(event.subject), target.request, _response_value(event)))
         case Kind.ERROR | Kind.CANCELLED:
             code = code_of(event)
             losses = _body_loss(event) if code is None else ()
-            known = ErrorCode.UNSPECIFIED if code is None else code
+            known = RemoteErrorCode.UNSPECIFIED if code is None else code
             return _encoded(RemoteError(answering(event.subject), known, target.request), losses)
 
 

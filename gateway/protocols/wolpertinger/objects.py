@@ -20,10 +20,10 @@ from datetime import UTC, datetime
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
-from gateway.content import to_json as json_of
+from gateway.core.content import to_json as json_of
+from gateway.core.reasons import Reason, Rejected
 from gateway.protocols.wolpertinger.frames import Object
 from gateway.protocols.wolpertinger.hardened_xml import local_name, outer_text, parse
-from gateway.reasons import Reason, Rejected
 
 Hint = str | list[Any] | None
 

@@ -20,7 +20,7 @@ SENT_BYTES = 512
 """The cost of a message beside its bytes: its entries in the tables of ids and of timers. So at most 32,768 wait."""
 
 
-class Received:
+class ReceivedIds:
     """Ids of complete messages, so that a repeat is confirmed again and not delivered again.
 
     The value says whether the confirmation was sent: a repeat that comes while Kafka has yet to answer is confirmed
@@ -48,7 +48,7 @@ class Received:
 
 
 @dataclass(slots=True)
-class Sent:
+class SentMessage:
     """A message that waits for its confirmation. `delivery` is None for what the session itself had to say."""
 
     messages: list[bytes]
@@ -60,12 +60,12 @@ class Sent:
         return SENT_BYTES + sum(len(message) for message in self.messages)
 
 
-class Unconfirmed:
+class UnconfirmedMessages:
     """Ids count up from 1 and past those that still wait."""
 
     def __init__(self) -> None:
         self._last = 0
-        self._sent: dict[int, Sent] = {}
+        self._sent: dict[int, SentMessage] = {}
         self.bytes = 0
 
     @property
@@ -78,18 +78,18 @@ class Unconfirmed:
             self._last = self._last % (ID_LIMIT - 1) + 1
         return self._last
 
-    def add(self, message_id: int, sent: Sent) -> None:
+    def add(self, message_id: int, sent: SentMessage) -> None:
         self._sent[message_id] = sent
         self.bytes += sent.size
 
-    def take(self, message_id: int) -> Sent | None:
+    def take(self, message_id: int) -> SentMessage | None:
         """Takes out a message that was confirmed or given up."""
         sent = self._sent.pop(message_id, None)
         if sent is not None:
             self.bytes -= sent.size
         return sent
 
-    def again(self, message_id: int) -> Sent | None:
+    def again(self, message_id: int) -> SentMessage | None:
         """Returns the message to be sent once more; None if it has had its tries."""
         sent = self._sent[message_id]
         if sent.tries >= TRIES:
@@ -97,7 +97,7 @@ class Unconfirmed:
         sent.tries += 1
         return sent
 
-    def take_all(self) -> list[Sent]:
+    def take_all(self) -> list[SentMessage]:
         sent = list(self._sent.values())
         self._sent.clear()
         self.bytes = 0

@@ -25,15 +25,16 @@ from __future__ import annotations
 from typing import ClassVar
 from uuid import UUID
 
-from gateway.event import Kind
+from gateway.core.event import Kind
+from gateway.core.reasons import MeshError, Reason, Rejected
 from gateway.protocols.actions import (
+    AbandonRequests,
+    CloseReason,
     Delivered,
     Delivery,
-    Farewell,
     FrameRefused,
     FramesReceived,
     Outcome,
-    RequestsAbandoned,
 )
 from gateway.protocols.session_settings import SessionSettings
 from gateway.protocols.wolpertinger.authentication import COMPONENT, is_authentication
@@ -46,19 +47,18 @@ from gateway.protocols.wolpertinger.frames import (
     CODE_OF,
     BadMessage,
     Call,
-    ErrorCode,
+    CallResponse,
     RemoteError,
-    Response,
+    RemoteErrorCode,
     Result,
     new_call_id,
 )
 from gateway.protocols.wolpertinger.mapping import answering, subject_of
 from gateway.protocols.wolpertinger.options import WolpertingerOptions
-from gateway.protocols.wolpertinger.receipts import Sent
-from gateway.protocols.wolpertinger.run import Receipt, Run
+from gateway.protocols.wolpertinger.receipt_run import Receipt, ReceiptRun
+from gateway.protocols.wolpertinger.receipts import SentMessage
 from gateway.protocols.wolpertinger.trusting import TrustingSession
-from gateway.raw_log.frames import ReplyAddress
-from gateway.reasons import MeshError, Reason, Rejected
+from gateway.records.raw_log.frames import ReplyAddress
 
 PROGRESS_PER_SECOND = 4096
 FEW_OPEN_CALLS = 64
@@ -81,9 +81,9 @@ class WolpertingerSession(TrustingSession):
 
     def __init__(self, settings: SessionSettings, options: WolpertingerOptions) -> None:
         super().__init__(settings, options)
-        self._run = Run()
+        self._run = ReceiptRun()
         self._heartbeat_due = 0.0
-        self._draining: Farewell | None = None
+        self._draining: CloseReason | None = None
 
     # -- what the peer sends -----------------------------------------------------------------------------------
 
@@ -123,13 +123,13 @@ class WolpertingerSession(TrustingSession):
         self._act(FrameRefused(Reason.UNAUTHENTICATED, detail))
         self._confirm(message_id, Result.SUCCESS)
         self.cipher = None
-        self._say(encode(RemoteError(COMPONENT, ErrorCode.ENCRYPTION, call_id)), now)
+        self._say(encode(RemoteError(COMPONENT, RemoteErrorCode.ENCRYPTION, call_id)), now)
         self._terminate(Reason.UNAUTHENTICATED, detail)
 
     def _take_bad(self, message_id: int, data: bytes, bad: BadMessage, trusted: bool, now: float) -> None:
         error = encode(RemoteError(bad.component or CORE, bad.code, bad.call_id))
         if bad.answers and trusted and (reply := self._unserve(bad.call_id.lower())) is not None:
-            self._act(RequestsAbandoned((reply,), MeshError.INTERNAL))
+            self._act(AbandonRequests((reply,), MeshError.INTERNAL))
         if trusted and self.opened:
             self._run.add(data, Receipt(message_id, error))
         else:
@@ -142,7 +142,7 @@ class WolpertingerSession(TrustingSession):
             self._confirm(message_id, Result.SUCCESS)
             self._authenticate(call, now)
         elif not trusted or not self.opened:
-            self._refuse_call(message_id, call, ErrorCode.NOT_AUTHORISED, Reason.UNAUTHENTICATED, now)
+            self._refuse_call(message_id, call, RemoteErrorCode.NOT_AUTHORISED, Reason.UNAUTHENTICATED, now)
         elif _is_of_core(call, HEARTBEAT) and len(data) > HEARTBEAT_BYTES:
             self._drop(message_id, Reason.TOO_LARGE, f"a heartbeat of more than {HEARTBEAT_BYTES} bytes")
         elif _is_of_core(call, HEARTBEAT):
@@ -153,7 +153,7 @@ class WolpertingerSession(TrustingSession):
             # A CallId that is open already is the same call once more: the router drops it, and answers once.
             self._run.add(data, Receipt(message_id, call_id=call.call_id))
         else:
-            self._refuse_call(message_id, call, ErrorCode.REQUEST, Reason.OVERLOAD, now)
+            self._refuse_call(message_id, call, RemoteErrorCode.REQUEST, Reason.OVERLOAD, now)
 
     def _take_login(self, message_id: int, data: bytes, call: Call, now: float) -> None:
         if self._ask(call.call_id, subject_of(call), now):
@@ -161,9 +161,9 @@ class WolpertingerSession(TrustingSession):
             self._log_run()
             self._ask_for_login(call.call_id, data)
         else:
-            self._refuse_call(message_id, call, ErrorCode.REQUEST, Reason.OVERLOAD, now)
+            self._refuse_call(message_id, call, RemoteErrorCode.REQUEST, Reason.OVERLOAD, now)
 
-    def _refuse_call(self, message_id: int, call: Call, code: ErrorCode, reason: Reason, now: float) -> None:
+    def _refuse_call(self, message_id: int, call: Call, code: RemoteErrorCode, reason: Reason, now: float) -> None:
         self._act(FrameRefused(reason, f"answered with RemoteError {code}"))
         self._confirm(message_id, Result.SUCCESS)
         self._say(encode(RemoteError(call.component, code, call.call_id)), now)
@@ -178,7 +178,7 @@ class WolpertingerSession(TrustingSession):
         self._log(data, Receipt(message_id), replies)
 
     def _take_answer(
-        self, message_id: int, data: bytes, answer: Response | RemoteError, trusted: bool, now: float
+        self, message_id: int, data: bytes, answer: CallResponse | RemoteError, trusted: bool, now: float
     ) -> None:
         call_id = answer.call_id.lower()
         if self._login.asked(call_id):
@@ -253,11 +253,11 @@ class WolpertingerSession(TrustingSession):
             self._serve(call_id, asked_by)
         return self._say(_stamped(delivery, call_id), now, delivery)
 
-    def _confirmed_sent(self, sent: Sent) -> None:
+    def _confirmed_sent(self, sent: SentMessage) -> None:
         if sent.delivery is not None:
             self._act(Delivered(sent.delivery, Outcome.CONFIRMED))
 
-    def _lost_sent(self, sent: Sent, detail: str) -> None:
+    def _lost_sent(self, sent: SentMessage, detail: str) -> None:
         if sent.delivery is not None:
             self._undeliverable(sent.delivery, detail)
 
@@ -266,7 +266,7 @@ class WolpertingerSession(TrustingSession):
         if delivery.kind is Kind.REQUEST and delivery.reply is not None:
             call_id = self._served_id(delivery.reply)
             if call_id is not None and (reply := self._unserve(call_id)) is not None:
-                self._act(RequestsAbandoned((reply,)))
+                self._act(AbandonRequests((reply,)))
         self._act(Delivered(delivery, Outcome.UNDELIVERABLE, detail))
 
     def _answer_error(self, request: str, error: MeshError, message: str, now: float) -> None:
@@ -288,7 +288,7 @@ class WolpertingerSession(TrustingSession):
 
     # -- the end -----------------------------------------------------------------------------------------------
 
-    def drain(self, now: float, redirect_url: str | None = None, why: Farewell = Farewell.DRAIN) -> None:
+    def drain(self, now: float, redirect_url: str | None = None, why: CloseReason = CloseReason.DRAIN) -> None:
         """Ends the session once what is logged has been confirmed: wolpertinger has no goodbye."""
         self._draining = why
         self._end_if_drained()

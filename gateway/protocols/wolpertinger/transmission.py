@@ -14,6 +14,7 @@ import gzip
 import zlib
 from dataclasses import dataclass
 
+from gateway.core.reasons import Reason, Rejected
 from gateway.protocols.wolpertinger.cipher import Cipher
 from gateway.protocols.wolpertinger.frames import (
     ID_LIMIT,
@@ -24,7 +25,6 @@ from gateway.protocols.wolpertinger.frames import (
     Piece,
     Result,
 )
-from gateway.reasons import Reason, Rejected
 
 _KEYS = frozenset({b"message_id", b"result", b"gzip", b"encryption", b"fragment_count", b"fragment_index"})
 _FRAGMENT_KEYS = frozenset({b"fragment_count", b"fragment_index"})

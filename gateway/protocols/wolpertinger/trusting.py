@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
+from gateway.core.reasons import Reason, Rejected
 from gateway.protocols.actions import Identified
 from gateway.protocols.session_settings import SessionSettings
 from gateway.protocols.wolpertinger.authentication import MAX_FAILED_PROOFS, Authority, Gained
 from gateway.protocols.wolpertinger.codec import encode
-from gateway.protocols.wolpertinger.frames import Call, RemoteError, Response, TrustLevel
+from gateway.protocols.wolpertinger.frames import Call, CallResponse, RemoteError, TrustLevel
 from gateway.protocols.wolpertinger.layer_one import LayerOne
 from gateway.protocols.wolpertinger.login import Login
 from gateway.protocols.wolpertinger.options import Step, WolpertingerOptions
-from gateway.reasons import Reason, Rejected
 
 
 class TrustingSession(LayerOne):
@@ -29,9 +29,9 @@ class TrustingSession(LayerOne):
         self._login = Login(options, settings.token)
         self._node = ""
 
-    def use(self, options: WolpertingerOptions) -> None:
-        super().use(options)
-        self._authority.use(options.auth)
+    def reconfigure(self, options: WolpertingerOptions) -> None:
+        super().reconfigure(options)
+        self._authority.reconfigure(options.auth)
 
     @abstractmethod
     def _log_run(self) -> None:
@@ -78,7 +78,7 @@ class TrustingSession(LayerOne):
         if (call := self._login.next_call()) is not None:
             self._say(encode(call), now)
 
-    def _logged_in(self, call_id: str, answer: Response | RemoteError, now: float) -> None:
+    def _logged_in(self, call_id: str, answer: CallResponse | RemoteError, now: float) -> None:
         try:
             gained = self._login.answered(call_id, answer)
         except Rejected as refused:

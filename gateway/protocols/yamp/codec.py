@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from gateway.core.reasons import Reason, Rejected
+from gateway.core.wire import U8, U16, U32, WireReader, decode_utf8, text8, text16
 from gateway.protocols.yamp.frames import (
     MAX_REASON_BYTES,
     UID_BYTES,
@@ -19,8 +21,6 @@ from gateway.protocols.yamp.frames import (
     ResponseType,
     UserEvent,
 )
-from gateway.reasons import Reason, Rejected
-from gateway.wire import U8, U16, U32, Reader, decode_utf8, text8, text16
 
 REQUEST_UID_AFTER_URI = 2 + UID_BYTES
 """Where the request's uid stands in a cancel, but for the length of the uri: after type, uid and the uri's size."""
@@ -75,7 +75,7 @@ def frame_length(buffer: bytearray | bytes, pos: int, limit: int) -> int | None:
 
 def decode(data: bytes) -> Frame:
     """Returns the frame that these bytes are, all of them. Raises Rejected."""
-    reader = Reader(data)
+    reader = WireReader(data)
     kind = reader.u8()
     if kind >= len(_READERS):
         raise Rejected(Reason.UNKNOWN_TYPE, f"unknown frame type {kind:#04x}", can_continue=False)
@@ -136,33 +136,33 @@ def _sized(body: bytes) -> bytes:
     return U32.pack(len(body)) + body
 
 
-def _read_handshake(reader: Reader) -> Handshake:
+def _read_handshake(reader: WireReader) -> Handshake:
     version = reader.u16()
     return Handshake(_text("serializer", reader.take(reader.u8())), version)
 
 
-def _read_event(reader: Reader) -> UserEvent:
+def _read_event(reader: WireReader) -> UserEvent:
     return UserEvent(*_uid_and_uri(reader, "an event"), _body(reader))
 
 
-def _read_request(reader: Reader) -> Request:
+def _read_request(reader: WireReader) -> Request:
     uid, uri = _uid_and_uri(reader, "a request")
     progressive = _boolean(reader, "progressive")
     return Request(uid, uri, _body(reader), progressive)
 
 
-def _read_cancel(reader: Reader) -> Cancel:
+def _read_cancel(reader: WireReader) -> Cancel:
     return Cancel(reader.take(UID_BYTES), _uri(reader), reader.take(UID_BYTES), _boolean(reader, "kill"))
 
 
-def _read_response(reader: Reader) -> Response:
+def _read_response(reader: WireReader) -> Response:
     uid, uri, request_uid, outcome = reader.take(UID_BYTES), _uri(reader), reader.take(UID_BYTES), reader.u8()
     if outcome >= len(ResponseType):
         raise Rejected(Reason.UNKNOWN_TYPE, f"unknown response type {outcome:#04x}", can_continue=False)
     return Response(uid, uri, request_uid, ResponseType(outcome), _body(reader))
 
 
-_READERS: tuple[Callable[[Reader], Frame], ...] = (
+_READERS: tuple[Callable[[WireReader], Frame], ...] = (
     _read_handshake,
     lambda reader: Ping(reader.take(reader.u8())),
     lambda reader: Pong(reader.take(reader.u8())),
@@ -175,7 +175,7 @@ _READERS: tuple[Callable[[Reader], Frame], ...] = (
 )
 
 
-def _uid_and_uri(reader: Reader, what: str) -> tuple[bytes, str]:
+def _uid_and_uri(reader: WireReader, what: str) -> tuple[bytes, str]:
     """An answer or a cancel is found by the request's uid alone, but these have nothing else to go by."""
     uid, uri = reader.take(UID_BYTES), _uri(reader)
     if not uri:
@@ -183,15 +183,15 @@ def _uid_and_uri(reader: Reader, what: str) -> tuple[bytes, str]:
     return uid, uri
 
 
-def _uri(reader: Reader) -> str:
+def _uri(reader: WireReader) -> str:
     return _text("uri", reader.take(reader.u8()))
 
 
-def _body(reader: Reader) -> bytes:
+def _body(reader: WireReader) -> bytes:
     return reader.take(reader.u32())
 
 
-def _boolean(reader: Reader, name: str) -> bool:
+def _boolean(reader: WireReader, name: str) -> bool:
     value = reader.u8()
     if value > 1:
         raise Rejected(Reason.MALFORMED, f"{name} is {value:#04x}, neither 00 nor 01", can_continue=False)

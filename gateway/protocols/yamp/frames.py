@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import ClassVar
 
-from gateway.content import JSON, MSGPACK
+from gateway.core.content import JSON, MSGPACK
 
 VERSION = 1
 UID_BYTES = 16

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from hashlib import blake2b
 
-from gateway.content import check, convert, encode_value
-from gateway.event import NO_HEADERS, PROGRESSIVE_HEADER, Event, Kind
+from gateway.core.content import check, convert, encode_value
+from gateway.core.event import NO_HEADERS, PROGRESSIVE_HEADER, Event, Kind
+from gateway.core.link_trail import from_uid, of_event
+from gateway.core.reasons import Reason, Rejected
 from gateway.protocols.repeat_key import repeat_key
-from gateway.protocols.spec import Encoded, Env, Target
+from gateway.protocols.spec import CodecContext, Encoded, Target
 from gateway.protocols.yamp.codec import REQUEST_UID_AFTER_URI, decode, encode
 from gateway.protocols.yamp.frames import (
     UID_BYTES,
@@ -21,9 +23,7 @@ from gateway.protocols.yamp.frames import (
     UserFrame,
 )
 from gateway.protocols.yamp.options import YampOptions
-from gateway.raw_log.frames import LINK_FACT, NO_FACTS, Facts, RawFrame, event_of
-from gateway.reasons import Reason, Rejected
-from gateway.trail import from_uid, of_event
+from gateway.records.raw_log.frames import LINK_FACT, NO_FACTS, Facts, RawFrame, event_of
 
 PROTOCOL_NAME = "yamp"
 FORMAT_FACT = "format"
@@ -40,7 +40,7 @@ _OUTCOMES = {kind: outcome for outcome, kind in _KINDS.items()}
 _TO_BE_STAMPED = bytes(UID_BYTES)
 
 
-def to_event(raw: RawFrame, event_id: str, _options: YampOptions, _env: Env) -> Event:
+def to_event(raw: RawFrame, event_id: str, _options: YampOptions, _env: CodecContext) -> Event:
     """Returns the event of a frame. The session has checked the body against the handshake already."""
     frame = decode(raw.data)
     if not isinstance(frame, UserFrame):
@@ -59,7 +59,7 @@ def to_event(raw: RawFrame, event_id: str, _options: YampOptions, _env: Env) -> 
     )
 
 
-def from_event(event: Event, target: Target, _options: YampOptions, _env: Env) -> Encoded:
+def from_event(event: Event, target: Target, _options: YampOptions, _env: CodecContext) -> Encoded:
     if event.kind is Kind.PROGRESS and not target.progressive:
         return Encoded(b"", losses=("progress",))
     if event.kind is Kind.CANCEL:

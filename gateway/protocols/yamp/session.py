@@ -22,9 +22,11 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import ClassVar
 
-from gateway.content import JSON, check, convert
-from gateway.event import Kind
-from gateway.protocols.actions import Delivered, Delivery, Farewell, FrameRefused, FramesReceived, Outcome
+from gateway.core.content import JSON, check, convert
+from gateway.core.event import Kind
+from gateway.core.reasons import MeshError, Reason, Rejected
+from gateway.core.subjects import check_subject
+from gateway.protocols.actions import CloseReason, Delivered, Delivery, FrameRefused, FramesReceived, Outcome
 from gateway.protocols.error_bodies import error_body
 from gateway.protocols.session import Session
 from gateway.protocols.session_settings import SessionSettings
@@ -47,28 +49,26 @@ from gateway.protocols.yamp.frames import (
 )
 from gateway.protocols.yamp.mapping import FORMAT_FACT, PROTOCOL_NAME
 from gateway.protocols.yamp.options import YampOptions
-from gateway.protocols.yamp.states import TRANSITIONS, State
-from gateway.raw_log.frames import ReplyAddress
-from gateway.reasons import MeshError, Reason, Rejected
-from gateway.subjects import check_subject
+from gateway.protocols.yamp.states import TRANSITIONS, YampState
+from gateway.records.raw_log.frames import ReplyAddress
 
 PING_PAYLOAD_BYTES = 8
 """Random bytes in a ping's payload. They are sent as hexadecimal digits: the text calls the payload a string, and
 stock peers decode it as one."""
 SHOWN_REASON_CHARACTERS = 200
 """The most of a peer's own words that goes into our logs."""
-CLOSE_REASONS: Mapping[Farewell, str] = MappingProxyType(
+CLOSE_REASONS: Mapping[CloseReason, str] = MappingProxyType(
     {
-        Farewell.DRAIN: "shutting down",
-        Farewell.KICKED: "kicked: an operator has ended this session",
-        Farewell.IDLE: "idle: nothing has come for too long",
-        Farewell.OVERLOAD: "overload: there are too many connections",
-        Farewell.NOT_LOGGED: "not_logged: what was sent could not be kept",
-        Farewell.INTERNAL: "internal: a fault of the mesh",
-        Farewell.EXPIRED: "expired: what proved this peer has ended",
-        Farewell.REVOKED: "revoked: what proved this peer is not believed any more",
-        Farewell.LOGIN_REQUIRED: "login_required: this listener wants a proof of who connects",
-        Farewell.OVER_BUDGET: "over_budget: too much was held for this session",
+        CloseReason.DRAIN: "shutting down",
+        CloseReason.KICKED: "kicked: an operator has ended this session",
+        CloseReason.IDLE: "idle: nothing has come for too long",
+        CloseReason.OVERLOAD: "overload: there are too many connections",
+        CloseReason.NOT_LOGGED: "not_logged: what was sent could not be kept",
+        CloseReason.INTERNAL: "internal: a fault of the mesh",
+        CloseReason.EXPIRED: "expired: what proved this peer has ended",
+        CloseReason.REVOKED: "revoked: what proved this peer is not believed any more",
+        CloseReason.LOGIN_REQUIRED: "login_required: this listener wants a proof of who connects",
+        CloseReason.OVER_BUDGET: "over_budget: too much was held for this session",
     }
 )
 
@@ -80,18 +80,18 @@ class YampSession(Session):
         super().__init__(
             replace(settings, ping_seconds=options.ping_seconds, pong_timeout_seconds=options.pong_timeout_seconds)
         )
-        self.use(options)
-        self._state = State.AWAITING_ECHO if settings.dialled else State.AWAITING_HANDSHAKE
+        self.reconfigure(options)
+        self._state = YampState.AWAITING_ECHO if settings.dialled else YampState.AWAITING_HANDSHAKE
         self._handshake = encode(Handshake(options.formats[0]))
         self._content_type = options.formats[0].content_type
         self._to_log: list[bytes] = []
 
-    def use(self, options: YampOptions) -> None:
+    def reconfigure(self, options: YampOptions) -> None:
         self._options = options
 
     @property
-    def state(self) -> State:
-        return State.ENDED if self.closed else self._state
+    def state(self) -> YampState:
+        return YampState.ENDED if self.closed else self._state
 
     def _started(self, now: float) -> None:
         if self.settings.dialled:
@@ -104,9 +104,9 @@ class YampSession(Session):
 
     def _parse(self, buffer: bytearray, now: float) -> int:
         used = 0
-        if self.state is not State.OPEN:
+        if self.state is not YampState.OPEN:
             used = self._parse_beginning(buffer, now)
-        if self.state is State.OPEN:
+        if self.state is YampState.OPEN:
             used += self._parse_frames(buffer, used, now)
         return used
 
@@ -159,13 +159,13 @@ class YampSession(Session):
                 self._take_pong(now)
             case Close(reason):
                 # Before the handshake is done this is how a server says no.
-                self._end("bye" if self._state is State.OPEN else "peer_error", reason[:SHOWN_REASON_CHARACTERS])
+                self._end("bye" if self._state is YampState.OPEN else "peer_error", reason[:SHOWN_REASON_CHARACTERS])
             case CloseRedirect(url):
                 self._end("redirect", url)
 
     def _check_belongs(self, kind: FrameType) -> None:
         if kind not in TRANSITIONS[self.state]:
-            when = "after" if self.state is State.OPEN else "before"
+            when = "after" if self.state is YampState.OPEN else "before"
             raise Rejected(Reason.MALFORMED, f"a frame {kind.name} {when} the handshake", can_continue=False)
 
     def _take_handshake(self, raw: bytes, handshake: Handshake, now: float) -> None:
@@ -177,7 +177,7 @@ class YampSession(Session):
             agreed = self._agree(handshake)
             self._send(raw)
         self._content_type = agreed.content_type
-        self._state = State.OPEN
+        self._state = YampState.OPEN
         self._open(now, {FORMAT_FACT: agreed.value})
 
     def _agree(self, handshake: Handshake) -> Format:
@@ -252,7 +252,7 @@ class YampSession(Session):
     # -- what the peer is sent ---------------------------------------------------------------------------------
 
     def deliver(self, delivery: Delivery, now: float) -> None:
-        if self.state is not State.OPEN:
+        if self.state is not YampState.OPEN:
             self._act(Delivered(delivery, Outcome.UNDELIVERABLE, "the session is not open"))
         elif delivery.kind.answers:
             self._deliver_answer(delivery, now)
@@ -264,7 +264,7 @@ class YampSession(Session):
             self._write(delivery, delivery.frame)
 
     def _writes_events_as_they_are(self) -> bool:
-        return self.state is State.OPEN
+        return self.state is YampState.OPEN
 
     def _deliver_answer(self, delivery: Delivery, now: float) -> None:
         """Progress that was not asked for still shows that the request is alive."""
@@ -301,7 +301,7 @@ class YampSession(Session):
 
     # -- the end -----------------------------------------------------------------------------------------------
 
-    def drain(self, now: float, redirect_url: str | None = None, why: Farewell = Farewell.DRAIN) -> None:
+    def drain(self, now: float, redirect_url: str | None = None, why: CloseReason = CloseReason.DRAIN) -> None:
         """Says goodbye. Only a server may send its peer elsewhere (system.close-redirect)."""
         if self.closed:
             return

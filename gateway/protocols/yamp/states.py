@@ -9,7 +9,7 @@ from types import MappingProxyType
 from gateway.protocols.yamp.frames import FrameType
 
 
-class State(Enum):
+class YampState(Enum):
     AWAITING_HANDSHAKE = auto()
     AWAITING_ECHO = auto()
     OPEN = auto()
@@ -17,25 +17,25 @@ class State(Enum):
 
 
 _BEGINNING = {
-    FrameType.HANDSHAKE: State.OPEN,
-    FrameType.CLOSE: State.ENDED,
-    FrameType.CLOSE_REDIRECT: State.ENDED,
+    FrameType.HANDSHAKE: YampState.OPEN,
+    FrameType.CLOSE: YampState.ENDED,
+    FrameType.CLOSE_REDIRECT: YampState.ENDED,
 }
-TRANSITIONS: Mapping[State, Mapping[FrameType, State]] = MappingProxyType(
+TRANSITIONS: Mapping[YampState, Mapping[FrameType, YampState]] = MappingProxyType(
     {
-        State.AWAITING_HANDSHAKE: _BEGINNING,
-        State.AWAITING_ECHO: _BEGINNING,
-        State.OPEN: {
-            FrameType.PING: State.OPEN,
-            FrameType.PONG: State.OPEN,
-            FrameType.CLOSE: State.ENDED,
-            FrameType.CLOSE_REDIRECT: State.ENDED,
-            FrameType.EVENT: State.OPEN,
-            FrameType.REQUEST: State.OPEN,
-            FrameType.CANCEL: State.OPEN,
-            FrameType.RESPONSE: State.OPEN,
+        YampState.AWAITING_HANDSHAKE: _BEGINNING,
+        YampState.AWAITING_ECHO: _BEGINNING,
+        YampState.OPEN: {
+            FrameType.PING: YampState.OPEN,
+            FrameType.PONG: YampState.OPEN,
+            FrameType.CLOSE: YampState.ENDED,
+            FrameType.CLOSE_REDIRECT: YampState.ENDED,
+            FrameType.EVENT: YampState.OPEN,
+            FrameType.REQUEST: YampState.OPEN,
+            FrameType.CANCEL: YampState.OPEN,
+            FrameType.RESPONSE: YampState.OPEN,
         },
-        State.ENDED: {},
+        YampState.ENDED: {},
     }
 )
 """The state that each accepted frame leads to. A frame that is not here ends the session with a reason."""

@@ -124,7 +124,7 @@ def probe(seconds: float, *, forged: bool = False) -> None:
     """From the package: the same event that `meshgate up` sends to say that it is ready."""
     from gateway.auth.trust_store import TrustStore
     from gateway.config import load
-    from gateway.embedded.probe import send_probe
+    from gateway.local.first_event import send_probe
 
     config = load(CONFIG)
     identity = TrustStore(config.trust, time.monotonic, entry=config.identity.key).identity

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import click
 
-from gateway.bench.children import BenchError
 from gateway.bench.measure import measure
 from gateway.bench.report import document, text
-from gateway.bench.work import Work
+from gateway.bench.worker_processes import BenchError
+from gateway.bench.workload import Workload
 from tests.bench.peers.contenders import CONTENDERS, Contender
 from tests.bench.peers.table import Step, markdown
 from tests.bench.peers.tools import Tools
@@ -39,7 +39,7 @@ GIVEN_UP_AFTER = 2
 @click.option("--keep", is_flag=True, help="Leave the contenders' folders, with their logs.")
 def main(rates: str, seconds: float, warm_up: float, only: str, sessions: int, save: Path | None, keep: bool) -> None:
     folder = Path(tempfile.mkdtemp(prefix="meshgate-peers-"))
-    work = Work(origin="emm", target="emm", run="0000", seconds=seconds, warm_up=warm_up, sessions=sessions)
+    work = Workload(origin="emm", target="emm", run="0000", seconds=seconds, warm_up=warm_up, sessions=sessions)
     steps: list[Step] = []
     for name in only.split(","):
         contender = CONTENDERS[name](folder / name, Tools.find())
@@ -58,7 +58,7 @@ def main(rates: str, seconds: float, warm_up: float, only: str, sessions: int, s
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _steps(contender: Contender, work: Work, rates: Sequence[float], folder: Path) -> Iterator[Step]:
+def _steps(contender: Contender, work: Workload, rates: Sequence[float], folder: Path) -> Iterator[Step]:
     """One that did not keep up begins the next step afresh: its backlog is no part of that."""
     running, behind = False, 0
     try:
@@ -82,7 +82,7 @@ def _steps(contender: Contender, work: Work, rates: Sequence[float], folder: Pat
             contender.stop()
 
 
-def _step(contender: Contender, work: Work, *, is_running: bool) -> Step:
+def _step(contender: Contender, work: Workload, *, is_running: bool) -> Step:
     try:
         if not is_running:
             contender.start(work)

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import ClassVar
 from uuid import uuid4
 
-from gateway.bench.keys import bench_keys, for_signing
 from gateway.bench.machine import roots_of
 from gateway.bench.measure import Setup
-from gateway.bench.messages import Place
-from gateway.bench.work import Work
+from gateway.bench.messages import PeerPlace
+from gateway.bench.signing_keys import bench_keys, for_signing
+from gateway.bench.workload import Workload
 from gateway.client import PacketKey
 from gateway.protocols.emm.signing import Signer
 from tests.bench.peers.bento import write_bento
@@ -56,14 +56,14 @@ class Contender(ABC):
         return None
 
     @abstractmethod
-    def start(self, work: Work) -> None: ...
+    def start(self, work: Workload) -> None: ...
 
     @abstractmethod
     def stop(self) -> None: ...
 
     @abstractmethod
     @contextmanager
-    def setup(self, work: Work) -> Iterator[Setup]:
+    def setup(self, work: Workload) -> Iterator[Setup]:
         """For one run while it is on."""
 
 
@@ -73,7 +73,7 @@ class Meshgate(Contender):
     name = "Meshgate"
     _mesh: TestMesh | None = None
 
-    def start(self, work: Work) -> None:
+    def start(self, work: Workload) -> None:
         self._mesh = TestMesh(self.folder, {"kafka": {"partitions": PARTITIONS}})
         self._mesh.configure([{"name": "devices", "protocol": "emm", "scheme": "udp"}])
         try:
@@ -86,19 +86,19 @@ class Meshgate(Contender):
             self._mesh.stop()
 
     @contextmanager
-    def setup(self, work: Work) -> Iterator[Setup]:
+    def setup(self, work: Workload) -> Iterator[Setup]:
         assert self._mesh is not None
         roots = roots_of(self.folder / "state" / "running.json")
         with bench_keys(self._mesh.keys_file, work.sessions + 1, KEY_SECONDS, datetime.now(UTC)) as keys:
             url = _url(self._mesh.ports["devices"])
-            origin = Place("emm", url, tuple(for_signing(key, work.sign) for key in keys[1:]))
-            yield Setup(origin=origin, target=Place("emm", url, (keys[0],)), roots=roots)
+            origin = PeerPlace("emm", url, tuple(for_signing(key, work.sign) for key in keys[1:]))
+            yield Setup(origin=origin, target=PeerPlace("emm", url, (keys[0],)), roots=roots)
 
 
 class Pipeline(Contender):
     """Made of processes that we start, with keys of their own and ports that are free."""
 
-    def start(self, work: Work) -> None:
+    def start(self, work: Workload) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         self._running = Running(self.folder)
         self._keys = [_new_key() for _ in range(work.sessions)]
@@ -123,9 +123,9 @@ class Pipeline(Contender):
         self._running.stop()
 
     @contextmanager
-    def setup(self, work: Work) -> Iterator[Setup]:
-        origin = Place("emm", _url(self._settings.listen), tuple(self._keys))
-        target = Place("emm", _url(self._settings.deliver), is_bare=True)
+    def setup(self, work: Workload) -> Iterator[Setup]:
+        origin = PeerPlace("emm", _url(self._settings.listen), tuple(self._keys))
+        target = PeerPlace("emm", _url(self._settings.deliver), is_bare=True)
         yield Setup(origin=origin, target=target, roots=self._running.roots)
 
     def dead(self) -> str | None:
@@ -140,7 +140,7 @@ class Pipeline(Contender):
         _create_topic(settings)
 
     @abstractmethod
-    def _start_pipeline(self, running: Running, settings: Settings, work: Work) -> None: ...
+    def _start_pipeline(self, running: Running, settings: Settings, work: Workload) -> None: ...
 
     def _start_modules(self, running: Running, python: str, names: Sequence[str]) -> None:
         for name in names:
@@ -151,7 +151,7 @@ class Pipeline(Contender):
 class HandWritten(Pipeline):
     name = "asyncio + kafka-python"
 
-    def _start_pipeline(self, running: Running, settings: Settings, work: Work) -> None:
+    def _start_pipeline(self, running: Running, settings: Settings, work: Workload) -> None:
         self._start_modules(running, sys.executable, ["kafka_ingest", "kafka_worker"])
 
 
@@ -161,7 +161,7 @@ class QuixStreams(Pipeline):
     def missing(self) -> Path | None:
         return None if self.tools.python.exists() else self.tools.python
 
-    def _start_pipeline(self, running: Running, settings: Settings, work: Work) -> None:
+    def _start_pipeline(self, running: Running, settings: Settings, work: Workload) -> None:
         self._start_modules(running, str(self.tools.python), ["confluent_ingest", "quix_worker"])
 
 
@@ -171,7 +171,7 @@ class Bento(Pipeline):
     def missing(self) -> Path | None:
         return None if self.tools.bento.exists() else self.tools.bento
 
-    def _start_pipeline(self, running: Running, settings: Settings, work: Work) -> None:
+    def _start_pipeline(self, running: Running, settings: Settings, work: Workload) -> None:
         running.start("bento", [str(self.tools.bento), *write_bento(self.folder, settings, work.size, free_port())])
 
 
@@ -187,7 +187,7 @@ class Nats(Pipeline):
         running.start("broker", line)
         _wait_for(settings.server, running)
 
-    def _start_pipeline(self, running: Running, settings: Settings, work: Work) -> None:
+    def _start_pipeline(self, running: Running, settings: Settings, work: Workload) -> None:
         self._start_modules(running, str(self.tools.python), ["nats_ingest", "nats_worker"])
 
 

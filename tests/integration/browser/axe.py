@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from gateway.embedded.jars import cache_folder
+from gateway.local.jars import cache_folder
 from tests.integration.browser.chromium import Browser
 
 VERSION = "4.14.1"

@@ -16,7 +16,7 @@ from queue import Empty, Queue
 from threading import Thread
 from typing import IO
 
-from gateway.embedded.jars import cache_folder
+from gateway.local.jars import cache_folder
 
 HERE = Path(__file__).parent
 REQUIREMENTS = HERE / "requirements.txt"

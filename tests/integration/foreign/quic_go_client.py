@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.embedded.jars import cache_folder
+from gateway.local.jars import cache_folder
 from tests.go_modules import kindly
 from tests.unit.edge.certificates import Authority
 

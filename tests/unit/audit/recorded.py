@@ -9,24 +9,24 @@ from uuid import UUID
 from gateway.auth.keyring import GatewayIdentity, Key, KeyRing
 from gateway.config import Config
 from gateway.config.loading import parse
-from gateway.event import SECOND_US
+from gateway.core.event import SECOND_US
 from gateway.interests import changes
 from gateway.interests.changes import Change, Put
 from gateway.interests.interest import Interest, Verb
 from gateway.protocols.emm import codec
 from gateway.protocols.emm.frames import EventType, Field, FieldType
 from gateway.protocols.emm.signing import Signer
-from gateway.raw_log import mesh_frames
-from gateway.raw_log.container import ContainerBuilder
-from gateway.raw_log.frames import Again, RawFrame, Source
-from gateway.raw_log.mesh_frames import MESH, InterestChanged
-from streaming_jobs.judging.judge import Judge
+from gateway.records.raw_log import control_frames
+from gateway.records.raw_log.container import ContainerBuilder
+from gateway.records.raw_log.control_frames import MESH, InterestChanged
+from gateway.records.raw_log.frames import FrameSource, RawFrame, Replayed
+from streaming_jobs.reprocess.reprocessor import Reprocessor
 
 NODE = "6f1c2b1a-0000-4000-8000-000000000001"
 KEY_ID = bytes.fromhex("00000001")
 SECRET = bytes(range(32))
 RECEIVED_AT = 1_760_000_000 * SECOND_US
-DEVICES = Source("emm", "devices", "edge-0", 7, 0, "127.0.0.1:4000")
+DEVICES = FrameSource("emm", "devices", "edge-0", 7, 0, "127.0.0.1:4000")
 
 CONFIG = """
 mesh: test
@@ -47,8 +47,8 @@ def keys() -> KeyRing:
     return KeyRing({node: {KEY_ID: Key(KEY_ID, hmac=SECRET, default=True)}})
 
 
-def judge(*, trusting: bool = True) -> Judge:
-    return Judge(config(), keys() if trusting else KeyRing({}), IDENTITY)
+def judge(*, trusting: bool = True) -> Reprocessor:
+    return Reprocessor(config(), keys() if trusting else KeyRing({}), IDENTITY)
 
 
 def packet(subject: str, message_id: int = 1, *, at_us: int = RECEIVED_AT, body: str = "") -> bytes:
@@ -69,8 +69,8 @@ def frame(data: bytes, *, at_us: int = RECEIVED_AT) -> RawFrame:
 
 
 def change(made: Change) -> RawFrame:
-    data = mesh_frames.encode(InterestChanged(changes.to_bytes(made).decode()))
-    return RawFrame(data, Source(MESH, "", "router", 0), RECEIVED_AT)
+    data = control_frames.encode(InterestChanged(changes.to_bytes(made).decode()))
+    return RawFrame(data, FrameSource(MESH, "", "router", 0), RECEIVED_AT)
 
 
 def subscription(pattern: str, session: int = 3) -> Put:
@@ -83,7 +83,7 @@ def subscription(pattern: str, session: int = 3) -> Put:
     )  # fmt: skip
 
 
-def record(frames: Iterable[RawFrame], agains: dict[int, Again] | None = None, *, epoch: int = 7) -> bytes:
+def record(frames: Iterable[RawFrame], agains: dict[int, Replayed] | None = None, *, epoch: int = 7) -> bytes:
     builder = ContainerBuilder("edge-0", epoch)
     for at, one in enumerate(frames):
         if again := (agains or {}).get(at):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streaming_jobs.audit.account import READS_DIFFERENTLY, Account, Counted, Evidence, FaultKind, account
+from streaming_jobs.audit.account import READS_DIFFERENTLY, Counted, Evidence, FaultKind, FrameAccount, account
 
 PRINT, MOVED, RENAMED, PROVEN = "hmac/1 body place", "hmac/1 BODY place", "hmac/1 body PLACE", "none/ BODY PLACE"
 EVENT = Evidence("event", event_print=PRINT, frame_print="f")
@@ -22,21 +22,21 @@ FORBIDDEN: dict[str, Any] = {"reasons_then": ("forbidden",), "frame_prints_then"
 @pytest.mark.parametrize(
     ("frame", "expected"),
     [
-        (EVENT._replace(**AN_EVENT), Account("event")),
-        (REJECTED._replace(**REFUSED), Account("rejected", "bad_hmac")),
-        (CONTROL, Account("control")),
-        (EVENT._replace(covered=True), Account("duplicate")),
-        (REJECTED._replace(covered=True), Account("duplicate")),
-        (CONTROL._replace(covered=True), Account("duplicate")),
+        (EVENT._replace(**AN_EVENT), FrameAccount("event")),
+        (REJECTED._replace(**REFUSED), FrameAccount("rejected", "bad_hmac")),
+        (CONTROL, FrameAccount("control")),
+        (EVENT._replace(covered=True), FrameAccount("duplicate")),
+        (REJECTED._replace(covered=True), FrameAccount("duplicate")),
+        (CONTROL._replace(covered=True), FrameAccount("duplicate")),
     ],
 )
-def test_what_went_as_it_would_go_today(frame: Evidence, expected: Account) -> None:
+def test_what_went_as_it_would_go_today(frame: Evidence, expected: FrameAccount) -> None:
     assert account(frame) == expected
 
 
 @pytest.mark.parametrize(("frame", "fault"), [(EVENT, FaultKind.LOST_EVENT), (REJECTED, FaultKind.LOST_REJECTION)])
 def test_a_frame_of_which_nothing_is_there_is_lost(frame: Evidence, fault: FaultKind) -> None:
-    assert account(frame) == Account("lost", fault=fault)
+    assert account(frame) == FrameAccount("lost", fault=fault)
 
 
 @pytest.mark.parametrize(
@@ -69,18 +69,18 @@ def test_one_altered_copy_among_repeats_of_a_record_is_seen() -> None:
 
 @pytest.mark.parametrize("then", [RENAMED, PROVEN])
 def test_what_another_configuration_or_a_later_key_reads_differently_is_no_alteration(then: str) -> None:
-    assert account(EVENT._replace(event_prints_then=(then,))) == Account("event", differently=READS_DIFFERENTLY)
+    assert account(EVENT._replace(event_prints_then=(then,))) == FrameAccount("event", differently=READS_DIFFERENTLY)
 
 
 def test_a_refused_part_of_an_event_has_a_record_of_its_own() -> None:
     """A hello of which one pattern is forbidden."""
     in_part = EVENT._replace(reasons=("forbidden",), **AN_EVENT)
-    assert account(in_part) == Account("event", fault=FaultKind.LOST_REJECTION)
-    assert account(in_part._replace(**FORBIDDEN)) == Account("event")
+    assert account(in_part) == FrameAccount("event", fault=FaultKind.LOST_REJECTION)
+    assert account(in_part._replace(**FORBIDDEN)) == FrameAccount("event")
 
 
 def test_a_redriven_frame_that_was_refused_first_is_an_event() -> None:
-    assert account(EVENT._replace(**AN_EVENT, **REFUSED)) == Account("event")
+    assert account(EVENT._replace(**AN_EVENT, **REFUSED)) == FrameAccount("event")
 
 
 @pytest.mark.parametrize("came_to", [AN_EVENT, REFUSED])
@@ -91,7 +91,7 @@ def test_a_frame_put_in_again_counts_apart_once_it_came_to_something(came_to: di
 @pytest.mark.parametrize("covered", [False, True])
 def test_a_frame_put_in_again_is_lost_when_it_came_to_nothing(covered: bool) -> None:
     found = account(EVENT._replace(again=True, covered=covered))
-    assert found == Account("lost", fault=FaultKind.LOST_EVENT)
+    assert found == FrameAccount("lost", fault=FaultKind.LOST_EVENT)
 
 
 PRINTS = st.lists(st.sampled_from([PRINT, MOVED, RENAMED, PROVEN]), max_size=2).map(tuple)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from gateway import deliveries, egress_codec
-from gateway.deliveries import DeliveryOutcome
-from gateway.egress import Deliver, Group, Position
-from gateway.event import Kind
-from gateway.raw_log.frames import ReplyAddress
-from streaming_jobs.audit.deliveries import Ended, Sent, SentBy, ended_in
+from gateway.core.event import Kind
+from gateway.records import deliveries, egress_codec
+from gateway.records.deliveries import DeliveryOutcome
+from gateway.records.egress import Deliver, Group, Position
+from gateway.records.raw_log.frames import ReplyAddress
+from streaming_jobs.audit.deliveries import Ended, SentBy, SentDelivery, ended_in
 
 
 def record(
@@ -17,7 +17,7 @@ def record(
     return egress_codec.encode(Deliver(position, 7, kind, "a.b", "emm", 5, groups, first_id=first_id))
 
 
-def sent(reader: SentBy, value: bytes, partition: int = 2) -> list[Sent]:
+def sent(reader: SentBy, value: bytes, partition: int = 2) -> list[SentDelivery]:
     return list(reader.rows(value, partition))
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from gateway import cloud_event
-from gateway.event import SECOND_US, Event
+from gateway.core.event import SECOND_US, Event
 from gateway.interests.changes import EndSession
-from gateway.raw_log import mesh_frames
-from gateway.raw_log.frames import Again, RawFrame, Source
-from gateway.raw_log.mesh_frames import MESH, EdgeStarted
-from gateway.rejected_frame import KEPT_BYTES
-from streaming_jobs.judging.judge import Judge
-from streaming_jobs.judging.judged import Judged, event_print, frame_print
+from gateway.records import cloud_event
+from gateway.records.raw_log import control_frames
+from gateway.records.raw_log.control_frames import MESH, EdgeStarted
+from gateway.records.raw_log.frames import FrameSource, RawFrame, Replayed
+from gateway.records.rejected_frame import KEPT_BYTES
+from streaming_jobs.reprocess.frame_verdict import FrameVerdict, event_print, frame_print
+from streaming_jobs.reprocess.reprocessor import Reprocessor
 from tests.unit.audit.recorded import (
     NODE,
     RECEIVED_AT,
@@ -23,7 +23,7 @@ from tests.unit.audit.recorded import (
 )
 
 
-def judged(judge: Judge, *frames: RawFrame, offset: int = 10) -> list[Judged]:
+def judged(judge: Reprocessor, *frames: RawFrame, offset: int = 10) -> list[FrameVerdict]:
     return list(judge.record(record(frames), 1, offset))
 
 
@@ -62,7 +62,7 @@ def test_freshness_is_judged_at_the_recorded_receive_time() -> None:
 
 
 def test_what_the_mesh_says_to_itself_is_control() -> None:
-    started = RawFrame(mesh_frames.encode(EdgeStarted()), Source(MESH, "", "edge-0", 7), RECEIVED_AT)
+    started = RawFrame(control_frames.encode(EdgeStarted()), FrameSource(MESH, "", "edge-0", 7), RECEIVED_AT)
     (one,) = judged(judge(), started)
     assert (one.verdict, one.protocol, one.reasons) == ("control", MESH, ())
 
@@ -99,7 +99,7 @@ def test_a_judge_begins_with_the_interests_it_is_given_and_forgets_them_again() 
 
 def test_a_new_epoch_touches_everyone_of_that_edge() -> None:
     one = judge()
-    started = RawFrame(mesh_frames.encode(EdgeStarted()), Source(MESH, "", "edge-0", 8), RECEIVED_AT)
+    started = RawFrame(control_frames.encode(EdgeStarted()), FrameSource(MESH, "", "edge-0", 8), RECEIVED_AT)
     judged(one, change(subscription("temp.>")))
     (epoch,) = one.record(record([started], epoch=8), 1, 11)
     (after,) = judged(one, frame(packet("temp.high")), offset=12)
@@ -108,7 +108,7 @@ def test_a_new_epoch_touches_everyone_of_that_edge() -> None:
 
 
 def test_a_frame_put_in_again_is_judged_under_its_first_id_and_passes_by_who_has_got_it() -> None:
-    again = Again("1-2-0", RECEIVED_AT + 60 * SECOND_US, frozenset({"edge-0.7.3"}))
+    again = Replayed("1-2-0", RECEIVED_AT + 60 * SECOND_US, frozenset({"edge-0.7.3"}))
     frames = [change(subscription("temp.>", 3)), change(subscription("temp.>", 4)), frame(packet("temp.high"))]
     *_, one = judge().record(record(frames, {2: again}), 1, 10)
     assert (one.event_id, one.first_id, one.verdict) == ("1-10-2", "1-2-0", "event")
@@ -116,7 +116,7 @@ def test_a_frame_put_in_again_is_judged_under_its_first_id_and_passes_by_who_has
 
 
 def test_whoever_has_got_it_is_known_by_its_node_too() -> None:
-    again = Again("1-2-0", RECEIVED_AT, frozenset({"cn:4"}))
+    again = Replayed("1-2-0", RECEIVED_AT, frozenset({"cn:4"}))
     frames = [change(subscription("temp.>", 3)), change(subscription("temp.>", 4)), frame(packet("temp.high"))]
     *_, one = judge().record(record(frames, {2: again}), 1, 10)
     assert one.destinations == ("0.7.3",)

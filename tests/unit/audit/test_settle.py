@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from gateway import deliveries, egress_codec
 from gateway.config import parse
-from gateway.deliveries import DeliveryOutcome
-from gateway.egress import Deliver, Group, Position
-from gateway.event import SECOND_US, Kind
-from gateway.topics.records import Record
+from gateway.core.event import SECOND_US, Kind
+from gateway.kafka.records import TopicRecord
+from gateway.records import deliveries, egress_codec
+from gateway.records.deliveries import DeliveryOutcome
+from gateway.records.egress import Deliver, Group, Position
 from streaming_jobs.audit.account import Counted, FaultKind
 from streaming_jobs.audit.equation import Equation
 from streaming_jobs.audit.settle import (
@@ -34,19 +34,19 @@ PUT_IN_AGAIN = LateFrame("0-1-0", "0-9-0", FaultKind.LOST_EVENT, AT)
 DELIVERY = LateDelivery("0-1-0", 0, "0.7.3", "event", AT, False)
 
 
-def told(value: bytes = b"", headers: Iterable[tuple[str, str]] = ()) -> Record:
-    return Record(0, 5, AT, None, value, tuple((name, said.encode()) for name, said in headers))
+def told(value: bytes = b"", headers: Iterable[tuple[str, str]] = ()) -> TopicRecord:
+    return TopicRecord(0, 5, AT, None, value, tuple((name, said.encode()) for name, said in headers))
 
 
-def event(event_id: str) -> Record:
+def event(event_id: str) -> TopicRecord:
     return told(headers=[("ce_id", event_id)])
 
 
-def refusal(event_id: str, stage: str = "decode", again: str = "") -> Record:
+def refusal(event_id: str, stage: str = "decode", again: str = "") -> TopicRecord:
     return told(headers=[("event_id", event_id), ("stage", stage), ("reason", "stale"), ("again", again)])
 
 
-def outcome(event_id: str, part: int = 0, destination: str = "edge-0.7.3") -> Record:
+def outcome(event_id: str, part: int = 0, destination: str = "edge-0.7.3") -> TopicRecord:
     return told(deliveries.encode("edge-0", [DeliveryOutcome(event_id, destination, "written", "", AT, part)]))
 
 
@@ -69,7 +69,7 @@ def concluded(waiting: Waiting, *, now: int = AT + 600 * SECOND_US) -> Equation:
     ],
 )
 def test_a_record_that_comes_late_is_counted_where_it_belongs(
-    frame: LateFrame, name: str, record: Record, counted: Counted
+    frame: LateFrame, name: str, record: TopicRecord, counted: Counted
 ) -> None:
     waiting = Waiting(PATIENCE, frames=[frame])
     waiting.saw(name, record)  # type: ignore[arg-type]
@@ -87,7 +87,7 @@ def test_a_record_that_comes_late_is_counted_where_it_belongs(
         ("deliveries", outcome("0-1-0")),
     ],
 )
-def test_what_is_about_something_else_finds_nothing(name: str, record: Record) -> None:
+def test_what_is_about_something_else_finds_nothing(name: str, record: TopicRecord) -> None:
     waiting = Waiting(PATIENCE, frames=[FRAME])
     waiting.saw(name, record)  # type: ignore[arg-type]
     assert concluded(waiting).fault_counts == {FaultKind.LOST_EVENT: 1}
@@ -101,7 +101,7 @@ def test_an_outcome_that_comes_late_is_counted() -> None:
 
 
 @pytest.mark.parametrize("record", [outcome("0-1-0", part=1), outcome("0-1-0", destination="edge-0.7.4")])
-def test_another_delivery_s_outcome_is_not_this_one_s(record: Record) -> None:
+def test_another_delivery_s_outcome_is_not_this_one_s(record: TopicRecord) -> None:
     waiting = Waiting(PATIENCE, deliveries=[DELIVERY])
     waiting.saw("deliveries", record)
     assert concluded(waiting).fault_counts == {FaultKind.LOST_DELIVERY: 1}

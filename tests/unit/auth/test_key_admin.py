@@ -12,7 +12,7 @@ from gateway.auth import key_admin, trust_file
 from gateway.auth.key_admin import KeyAdminError
 from gateway.auth.keyring import Key
 from gateway.auth.verification import public_of
-from gateway.yaml_files.faults import ConfigError
+from gateway.core.yaml_files.faults import ConfigError
 
 NODE = "00112233-4455-6677-8899-aabbccddeeff"
 NODE_ID = bytes.fromhex(NODE.replace("-", ""))

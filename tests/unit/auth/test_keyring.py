@@ -6,7 +6,7 @@ import pytest
 
 from gateway.auth.keyring import GatewayIdentity, Key, KeyRing, trusting, usable_at
 from gateway.auth.verification import public_of
-from gateway.reasons import Reason, Rejected
+from gateway.core.reasons import Reason, Rejected
 
 NODE, OTHER = bytes(15) + b"\1", bytes(15) + b"\2"
 ONE, TWO, THREE = (Key(bytes(3) + bytes([n]), hmac=b"secret", default=n < 3) for n in (1, 2, 3))

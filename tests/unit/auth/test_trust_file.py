@@ -8,7 +8,7 @@ import pytest
 
 from gateway.auth import trust_file
 from gateway.auth.trust_file import MAX_HMAC_BYTES, MIN_HMAC_BYTES
-from gateway.yaml_files.faults import ConfigError
+from gateway.core.yaml_files.faults import ConfigError
 
 NODE = "00112233-4455-6677-8899-aabbccddeeff"
 SEED = "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60"

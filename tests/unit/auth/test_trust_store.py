@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gateway.auth.trust_store import INTERVAL_SECONDS, TrustStore
-from gateway.yaml_files.faults import ConfigError
+from gateway.core.yaml_files.faults import ConfigError
 
 NODE = "00112233-4455-6677-8899-aabbccddeeff"
 

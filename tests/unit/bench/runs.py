@@ -11,17 +11,17 @@ from gateway.bench.accounting import account
 from gateway.bench.arrivals import Noted
 from gateway.bench.machine import Usage
 from gateway.bench.measure import Measured
-from gateway.bench.messages import Collected, Sent
+from gateway.bench.messages import Collected, SendReport
 from gateway.bench.report import document
 from gateway.bench.schedule import SECOND_NS, Schedule
-from gateway.bench.work import Work
+from gateway.bench.workload import Workload
 from tests.unit.bench.notes import START, on_time
 
-WORK = Work(origin="emm", target="yamp", run="c0de", rate=10.0, seconds=4.0, warm_up=1.0, sessions=2)
+WORK = Workload(origin="emm", target="yamp", run="c0de", rate=10.0, seconds=4.0, warm_up=1.0, sessions=2)
 
 
 def measured(
-    *noted: Noted, work: Work = WORK, sent_late_seconds: float = 0.0, usage: Mapping[str, Usage] | None = None,
+    *noted: Noted, work: Workload = WORK, sent_late_seconds: float = 0.0, usage: Mapping[str, Usage] | None = None,
     outcomes: Mapping[str, int] | None = None, edge: Mapping[str, int] | None = None, dropped: int = 0,
 ) -> Measured:  # fmt: skip
     """A run in which the generator was a while behind at its end; without arrivals all came 5 ms late."""
@@ -33,7 +33,7 @@ def measured(
         work=work,
         schedule=schedule,
         began=schedule.due(work.first_measured),
-        sent=Sent(work.total, ended, late, 0.25, outcomes or {}),
+        sent=SendReport(work.total, ended, late, 0.25, outcomes or {}),
         collected=(Collected(arrivals, 0.5, dropped),),
         account=account(arrivals, schedule, work.first_measured, work.sessions),
         usage=usage or {},

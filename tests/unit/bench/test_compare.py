@@ -11,7 +11,7 @@ import pytest
 from gateway.bench.compare import compared, read
 from gateway.bench.machine import Usage
 from gateway.bench.report import text
-from gateway.bench.work import WorkError
+from gateway.bench.workload import WorkError
 from tests.unit.bench.notes import noted, on_time
 from tests.unit.bench.runs import WORK, run_of
 

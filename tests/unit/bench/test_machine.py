@@ -10,7 +10,7 @@ import pytest
 
 from gateway.bench.machine import MIB, Process, Watch, parts_of, processes, roots_of
 from gateway.bench.schedule import SECOND_NS
-from gateway.embedded.record import start_time
+from gateway.local.mesh_record import start_time
 
 
 def watch_of(*samples: tuple[float, dict[str, dict[int, float]]]) -> Watch:

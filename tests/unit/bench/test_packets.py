@@ -8,20 +8,20 @@ from gateway.auth.keyring import Key, KeyRing
 from gateway.auth.verification import public_of
 from gateway.bench.marker import Marker
 from gateway.bench.packets import PacketTemplate, first_message_id
-from gateway.bench.work import WorkError
-from gateway.event import Auth
+from gateway.bench.workload import WorkError
+from gateway.core.event import Auth
+from gateway.core.reasons import Rejected
 from gateway.protocols.emm import codec
 from gateway.protocols.emm.frames import MAX_PACKET_BYTES, Field, FieldType
-from gateway.protocols.emm.judge import judge
 from gateway.protocols.emm.mapping import to_event
 from gateway.protocols.emm.options import EmmOptions
+from gateway.protocols.emm.packet_checks import judge
 from gateway.protocols.emm.signing import Signer
-from gateway.protocols.spec import Env
-from gateway.raw_log.frames import RawFrame, Source
-from gateway.reasons import Rejected
+from gateway.protocols.spec import CodecContext
+from gateway.records.raw_log.frames import FrameSource, RawFrame
 
 NODE, KEY_ID, SECRET, SEED = bytes(15) + b"\1", bytes(3) + b"\7", b"k" * 32, b"s" * 32
-ENV = Env(KeyRing({NODE: {KEY_ID: Key(KEY_ID, hmac=SECRET, ed25519=public_of(SEED))}}))
+ENV = CodecContext(KeyRing({NODE: {KEY_ID: Key(KEY_ID, hmac=SECRET, ed25519=public_of(SEED))}}))
 MARKER, SUBJECT, NOW = Marker("c0de"), "bench.c0de", 1_760_000_000
 SIGNERS = {
     Auth.HMAC: Signer(NODE, KEY_ID, SECRET),
@@ -65,7 +65,7 @@ def test_one_changed_bit_is_not_believed() -> None:
 
 def test_it_is_the_event_that_subscribers_wait_for() -> None:
     raw = RawFrame(
-        template().packet(7, NOW), Source("emm", "devices", "edge-0", 1, peer="192.0.2.1:1"), NOW * 1_000_000
+        template().packet(7, NOW), FrameSource("emm", "devices", "edge-0", 1, peer="192.0.2.1:1"), NOW * 1_000_000
     )
     event = to_event(raw, "0-0-0", EmmOptions(), ENV)
     assert (event.subject, list(MARKER.indices(event.body))) == (SUBJECT, [7])

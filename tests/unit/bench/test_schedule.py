@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.bench.pace import BURST_FRAMES, PACE_SECONDS, due_now, pause
+from gateway.bench.pacing import BURST_FRAMES, PACE_SECONDS, due_now, pause
 from gateway.bench.schedule import SECOND_NS, Schedule
 
 RATES = st.floats(min_value=0.1, max_value=200_000)

@@ -9,13 +9,13 @@ import pytest
 
 from gateway.bench.arrivals import Arrivals
 from gateway.bench.marker import Marker
-from gateway.bench.messages import Go, Place
-from gateway.bench.pace import now_ns
+from gateway.bench.messages import Go, PeerPlace
+from gateway.bench.pacing import now_ns
 from gateway.bench.requester import ANSWERED, Requester
 from gateway.bench.schedule import SECOND_NS, Schedule
-from gateway.bench.stream_clients import BenchClient, Publisher, close_all, echo, open_clients, open_subscribers
+from gateway.bench.stream_clients import BenchClient, StreamPublisher, close_all, echo, open_clients, open_subscribers
 from gateway.bench.stream_generator import StreamGenerator
-from gateway.bench.work import Work
+from gateway.bench.workload import Workload
 from gateway.client import UnreachableError
 from gateway.protocols import protocols
 from tests.unit.client.loopback import loopback
@@ -26,14 +26,14 @@ for_every_protocol = pytest.mark.parametrize("protocol", STREAM_PROTOCOLS)
 FRAMES = 40
 
 
-def work_of(protocol: str, *, request: bool = False) -> Work:
-    return Work(
+def work_of(protocol: str, *, request: bool = False) -> Workload:
+    return Workload(
         origin=protocol, target=protocol, run="c0de", request=request, rate=400.0, seconds=0.1, warm_up=0.0, sessions=4
     )
 
 
-def place_of(protocol: str, port: int) -> Place:
-    return Place(protocol, f"tcp://127.0.0.1:{port}")
+def place_of(protocol: str, port: int) -> PeerPlace:
+    return PeerPlace(protocol, f"tcp://127.0.0.1:{port}")
 
 
 async def until_noted(arrivals: Arrivals, count: int) -> None:
@@ -50,7 +50,7 @@ async def test_every_frame_is_noted_once_and_in_the_order_of_its_session(protoco
     async with loopback(protocol) as mesh:
         place = place_of(protocol, mesh.port)
         receiving = await open_subscribers(place, work.subject, [arrivals])
-        sending = await open_clients(Publisher, place, work.sessions)
+        sending = await open_clients(StreamPublisher, place, work.sessions)
         generator = StreamGenerator(work, sending)
         generator.prepare()
         generator.probe(0)
@@ -103,7 +103,7 @@ async def test_a_request_that_nobody_serves_is_an_outcome_and_no_arrival() -> No
 async def test_frames_are_sent_no_earlier_than_they_are_due() -> None:
     work = work_of("yamp")
     async with loopback("yamp") as mesh:
-        sending = await open_clients(Publisher, place_of("yamp", mesh.port), work.sessions)
+        sending = await open_clients(StreamPublisher, place_of("yamp", mesh.port), work.sessions)
         generator = StreamGenerator(work, sending)
         generator.prepare()
         start = now_ns() + SECOND_NS // 20

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.address import HostPort
 from gateway.checkup.findings import Level
 from gateway.checkup.machine import MIB, available_memory, check_machine, why_not_bound
+from gateway.core.address import HostPort
 from tests.unit.config.reading import read
 
 MEMINFO = "MemTotal:       8000 kB\nMemAvailable:   4096 kB\n"

@@ -25,7 +25,7 @@ FINDINGS = [
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A new configuration, and no mesh that runs."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("gateway.topics.ensure.LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("gateway.kafka.topics.LOOK_SECONDS", 0.0)
     (tmp_path / "meshgate.yaml").write_text(
         "{mesh: demo, kafka: {bootstrap: '127.0.0.1:1'}, edge: {management: '127.0.0.1:2'},"
         " router: {management: '127.0.0.1:3'}}"

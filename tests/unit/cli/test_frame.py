@@ -48,7 +48,7 @@ class TestVerbs:
 
     def test_an_edge_is_up_again_without_importing_what_only_others_need(self) -> None:
         loaded = imported_by("edge", "--help")
-        assert "gateway.edge.life" in loaded
+        assert "gateway.edge.runtime" in loaded
         assert not loaded & {"kafka", "pyspark", "gateway.client"}
 
     def test_a_verb_without_a_module_is_none(self, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,8 +13,8 @@ from confluent_kafka import KafkaError, KafkaException
 
 from gateway.cli.console import Exit
 from gateway.config import parse
-from gateway.errors import SetupError
-from gateway.topics.ensure import LEAST_TRY_SECONDS, LOOK_SECONDS, connect_admin
+from gateway.core.errors import SetupError
+from gateway.kafka.topics import LEAST_TRY_SECONDS, LOOK_SECONDS, connect_admin
 from tests.unit.cli.running import run
 
 LOOKING = [
@@ -38,7 +38,7 @@ LOOKING = [
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("gateway.topics.ensure.LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("gateway.kafka.topics.LOOK_SECONDS", 0.0)
     return tmp_path
 
 
@@ -100,8 +100,8 @@ class Waiting:
 @pytest.mark.parametrize("seconds", [0.0, 1.0, LOOK_SECONDS, 30.0])
 def test_it_is_asked_for_as_long_as_was_said_and_hardly_longer(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     kafka = Waiting()
-    monkeypatch.setattr("gateway.topics.ensure.AdminClient", lambda *_, **__: kafka)
-    monkeypatch.setattr("gateway.topics.ensure.time", SimpleNamespace(monotonic=kafka.monotonic, sleep=kafka.sleep))
+    monkeypatch.setattr("gateway.kafka.topics.AdminClient", lambda *_, **__: kafka)
+    monkeypatch.setattr("gateway.kafka.topics.time", SimpleNamespace(monotonic=kafka.monotonic, sleep=kafka.sleep))
     config = parse("mesh: demo\nkafka: {bootstrap: '127.0.0.1:1'}", Path("meshgate.yaml"))
     with pytest.raises(SetupError):
         connect_admin(config, seconds)

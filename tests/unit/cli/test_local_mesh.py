@@ -14,13 +14,13 @@ import pytest
 
 from gateway.cli.console import Exit
 from gateway.cli.logs import LogTail
-from gateway.embedded.record import MeshRecord, RecordedProcess, start_time
+from gateway.local.mesh_record import MeshRecord, RecordedProcess, start_time
 from tests.unit.cli.running import run, said
 
 SUPERVISOR = """
 import signal, sys, threading
 from pathlib import Path
-from gateway.embedded.processes import Processes
+from gateway.local.processes import Processes
 
 stop = threading.Event()
 signal.signal(signal.SIGTERM, lambda *_: stop.set())

@@ -10,10 +10,10 @@ import pytest
 
 from gateway.cli.console import Exit
 from gateway.config import Config
-from gateway.history.places import Span
-from gateway.raw_log.container import ContainerBuilder
-from gateway.raw_log.frames import Source
-from gateway.topics.records import Record
+from gateway.inspect.history.positions import Span
+from gateway.kafka.records import TopicRecord
+from gateway.records.raw_log.container import ContainerBuilder
+from gateway.records.raw_log.frames import FrameSource
 from tests.unit.cli.running import run, said
 
 IDS = ("0-7-1", "0-8-0", "1-9-0")
@@ -24,7 +24,7 @@ CUT = ("0-7-1", "0-8-0")
 class Kept:
     """A history whose only topic is `rejected`: what was no record of the raw log."""
 
-    raw: ClassVar[dict[tuple[int, int], Record]] = {}
+    raw: ClassVar[dict[tuple[int, int], TopicRecord]] = {}
 
     def __init__(self, _config: Config) -> None: ...
 
@@ -35,21 +35,21 @@ class Kept:
 
     def between(self, *_: object) -> None: ...
 
-    def record(self, _name: str, partition: int, offset: int) -> Record | None:
+    def record(self, _name: str, partition: int, offset: int) -> TopicRecord | None:
         return self.raw.get((partition, offset))
 
     def bounds(self, _name: str) -> dict[int, Span]:
         return {0: Span(8, 9)}
 
-    def read(self, *_: object) -> Iterator[Record]:
+    def read(self, *_: object) -> Iterator[TopicRecord]:
         return iter(())
 
-    def newest_first(self, *_: object) -> Iterator[Record]:
+    def newest_first(self, *_: object) -> Iterator[TopicRecord]:
         for at, event_id in enumerate(IDS):
             said = {"event_id": event_id, "reason": "malformed", "stage": "log", "protocol": "emm"}
             if event_id in CUT:
                 said |= {"stage": "decode", "truncated_bytes": "4"}
-            yield Record(0, at, at, None, b"x", tuple((name, value.encode()) for name, value in said.items()))
+            yield TopicRecord(0, at, at, None, b"x", tuple((name, value.encode()) for name, value in said.items()))
 
 
 @pytest.fixture(autouse=True)
@@ -100,8 +100,8 @@ def test_a_list_tells_the_size_of_the_whole_frame() -> None:
 
 def test_a_frame_that_was_cut_is_shown_whole_where_the_raw_log_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
     builder = ContainerBuilder("edge-0", 1)
-    builder.add(Source("emm", "emm", "edge-0", 1), 0, b"xyzzy")
-    monkeypatch.setattr(Kept, "raw", {(0, 8): Record(0, 8, 0, None, builder.build())})
+    builder.add(FrameSource("emm", "emm", "edge-0", 1), 0, b"xyzzy")
+    monkeypatch.setattr(Kept, "raw", {(0, 8): TopicRecord(0, 8, 0, None, builder.build())})
     (shown,) = rows("show", "0-8-0")
     assert (bytes.fromhex(shown["frame"]), shown["bytes"], shown["truncated_bytes"]) == (b"xyzzy", 5, 0)
 

@@ -14,9 +14,9 @@ import pytest
 
 from gateway.cli.console import Exit
 from gateway.config import load
-from gateway.embedded.mesh import LocalMesh
-from gateway.embedded.processes import Processes
-from gateway.errors import SetupError
+from gateway.core.errors import SetupError
+from gateway.local.mesh import LocalMesh
+from gateway.local.processes import Processes
 from tests.unit.cli.running import run
 
 
@@ -118,7 +118,7 @@ def test_a_management_address_without_a_port_is_a_fault(tmp_path: Path, part: st
 UNHEARD = """
 import sys
 from gateway.cli import main
-from gateway.embedded.mesh import LocalMesh
+from gateway.local.mesh import LocalMesh
 
 def run(mesh, stop):
     mesh._done("kafka", "heard")

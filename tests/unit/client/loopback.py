@@ -17,18 +17,18 @@ from typing import Any, cast
 from websockets.asyncio.server import Server, ServerConnection, serve
 
 from gateway.auth.keyring import KeyRing
-from gateway.content import JSON, decode_value
-from gateway.event import Event, Kind
+from gateway.core.content import JSON, decode_value
+from gateway.core.event import Event, Kind
+from gateway.core.reasons import MeshError
+from gateway.core.subjects import matches
 from gateway.protocols import protocols
-from gateway.protocols.actions import Action, Delivery, FramesReceived, Opened, RequestsAbandoned, Terminated
+from gateway.protocols.actions import AbandonRequests, Action, Delivery, FramesReceived, Opened, Terminated
 from gateway.protocols.session import Session
 from gateway.protocols.session_settings import SessionSettings
-from gateway.protocols.spec import Env, Options, ProtocolSpec, Target
-from gateway.raw_log.frames import RawFrame, ReplyAddress, Source
-from gateway.reasons import MeshError
-from gateway.subjects import matches
+from gateway.protocols.spec import CodecContext, Options, ProtocolSpec, Target
+from gateway.records.raw_log.frames import FrameSource, RawFrame, ReplyAddress
 
-ENV = Env(KeyRing())
+ENV = CodecContext(KeyRing())
 
 
 class Peer:
@@ -37,7 +37,7 @@ class Peer:
     def __init__(self, mesh: LoopbackMesh, *, messages: bool = False) -> None:
         self.mesh = mesh
         self.interests: set[tuple[str, str]] = set()
-        self.source = Source(mesh.spec.name, "loop", "edge-0", 1, next(mesh.numbers))
+        self.source = FrameSource(mesh.spec.name, "loop", "edge-0", 1, next(mesh.numbers))
         self.session: Session = mesh.new_session(messages)
 
     def put(self, data: list[bytes]) -> None:
@@ -99,7 +99,7 @@ class Peer:
                 for length in action.lengths:
                     self.mesh.route(self, RawFrame(action.data[at : at + length], self.source, 1, action.replies))
                     at += length
-            case RequestsAbandoned(replies, error):
+            case AbandonRequests(replies, error):
                 for reply in replies:
                     self.mesh.tell_error(reply, error)
             case Terminated(reason):

@@ -10,14 +10,14 @@ from contextlib import asynccontextmanager
 from typing import cast
 
 from gateway.auth.keyring import GatewayIdentity, KeyRing
-from gateway.event import Event
+from gateway.core.event import Event
+from gateway.core.reasons import Rejected
+from gateway.core.subjects import matches
 from gateway.protocols.emm import PROTOCOL
 from gateway.protocols.emm.options import EmmOptions
 from gateway.protocols.emm.presence import hello_reply
-from gateway.protocols.spec import Env
-from gateway.raw_log.frames import RawFrame, Source
-from gateway.reasons import Rejected
-from gateway.subjects import matches
+from gateway.protocols.spec import CodecContext
+from gateway.records.raw_log.frames import FrameSource, RawFrame
 
 Address = tuple[str, int]
 FORBIDDEN = "forbidden"
@@ -29,7 +29,7 @@ class EmmMesh(asyncio.DatagramProtocol):
     transport: asyncio.DatagramTransport
 
     def __init__(self, keys: KeyRing, identity: GatewayIdentity, deaf: int, lease_seconds: int) -> None:
-        self.env = Env(keys, identity)
+        self.env = CodecContext(keys, identity)
         self.deaf = deaf
         self.lease_seconds = lease_seconds
         self.leases: dict[Address, tuple[str, ...]] = {}
@@ -44,7 +44,7 @@ class EmmMesh(asyncio.DatagramProtocol):
         return port
 
     def datagram_received(self, data: bytes, addr: Address) -> None:
-        raw = RawFrame(data, Source("emm", "loop", "edge-0", 1), time.time_ns() // 1000)
+        raw = RawFrame(data, FrameSource("emm", "loop", "edge-0", 1), time.time_ns() // 1000)
         try:
             event = PROTOCOL.to_event(raw, f"0-{time.monotonic_ns()}-0", EmmOptions(encryption="open"), self.env)
         except Rejected as refused:

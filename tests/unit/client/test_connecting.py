@@ -11,15 +11,15 @@ from typing import Any, ClassVar
 
 import pytest
 
-from gateway.address import parse_address
 from gateway.client import EndedError, UnreachableError, connect
-from gateway.client import staying as staying_module
-from gateway.client.carriers import tls_context
+from gateway.client import reconnect as staying_module
+from gateway.client.carriers.stream import tls_context
 from gateway.client.connecting import open_client
-from gateway.client.staying import stay
+from gateway.client.reconnect import stay
 from gateway.client.stream import StreamClient
-from gateway.content import JSON
-from gateway.event import Event
+from gateway.core.address import parse_address
+from gateway.core.content import JSON
+from gateway.core.event import Event
 from gateway.protocols.yamp.codec import encode
 from gateway.protocols.yamp.frames import CloseRedirect
 from tests.unit.client.certificates import Authority
@@ -176,7 +176,7 @@ class TestStaying:
         async with loopback("hsp") as mesh:
             sessions = 0
 
-            async def use(client: StreamClient) -> str:
+            async def reconfigure(client: StreamClient) -> str:
                 nonlocal sessions
                 sessions += 1
                 if sessions < 3:
@@ -192,7 +192,7 @@ class TestStaying:
     async def test_unless_nobody_asked_for_it(self) -> None:
         async with loopback("hsp") as mesh:
 
-            async def use(client: StreamClient) -> None:
+            async def reconfigure(client: StreamClient) -> None:
                 mesh.peers[-1].drain()
                 await anext(client.events())
 
@@ -206,7 +206,7 @@ class TestStaying:
         async with loopback("yamp") as first, loopback("yamp") as second:
             used: list[str] = []
 
-            async def use(client: StreamClient) -> None:
+            async def reconfigure(client: StreamClient) -> None:
                 used.append(client.peer)
                 if len(used) == 1:
                     first.peers[0].drain(f"tcp://127.0.0.1:{second.port}")
@@ -221,7 +221,7 @@ class TestStaying:
         async with loopback("hsp") as mesh:
             addresses = ["tcp://127.0.0.1:1", "tcp://127.0.0.1:1", f"tcp://127.0.0.1:{mesh.port}"]
 
-            async def use(client: StreamClient) -> str:
+            async def reconfigure(client: StreamClient) -> str:
                 return client.peer
 
             async def next_one(_: str | None) -> StreamClient:

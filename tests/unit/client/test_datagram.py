@@ -7,9 +7,9 @@ import pytest
 from gateway.auth.keyring import GatewayIdentity, trusting
 from gateway.client import NoAnswerError, RefusedError, UnreachableError, Wrapping, connect_emm, datagram
 from gateway.client.packets import ALGORITHMS
-from gateway.content import JSON
-from gateway.event import Event
-from gateway.reasons import Rejected
+from gateway.core.content import JSON
+from gateway.core.event import Event
+from gateway.core.reasons import Rejected
 from tests.unit.client.loopback_emm import FORBIDDEN, EmmMesh, emm_loopback
 from tests.unit.client.loops import in_a_loop
 from tests.unit.client.test_packets import KEY, KEYS

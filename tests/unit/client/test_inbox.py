@@ -8,7 +8,7 @@ import pytest
 
 from gateway.client.errors import EndedError
 from gateway.client.inbox import FULL_EVENTS, Inbox
-from gateway.event import Event, Kind
+from gateway.core.event import Event, Kind
 from tests.unit.client.loops import in_a_loop
 
 

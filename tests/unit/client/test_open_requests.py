@@ -9,7 +9,7 @@ import pytest
 from gateway.client.errors import EndedError
 from gateway.client.open_requests import OpenRequests
 from gateway.client.translation import Answer
-from gateway.event import Event, Kind
+from gateway.core.event import Event, Kind
 from tests.unit.client.loops import in_jumping_time
 
 PROGRESS = Event("", Kind.PROGRESS, "slow.work", "hsp", "", "", "", "", "", 0)

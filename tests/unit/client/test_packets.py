@@ -12,15 +12,15 @@ from gateway.auth.keyring import Key, KeyRing
 from gateway.auth.verification import public_of
 from gateway.client.message_ids import MessageIds
 from gateway.client.packet_key import PacketKey
-from gateway.client.packets import ALGORITHMS, PLAIN, Grant, PacketReader, PacketWriter, Wrapping, grant_of
-from gateway.content import BINARY, JSON, TEXT
-from gateway.event import Auth, Event
+from gateway.client.packets import ALGORITHMS, PLAIN, GrantedLease, PacketReader, PacketWriter, Wrapping, grant_of
+from gateway.core.content import BINARY, JSON, TEXT
+from gateway.core.event import Auth, Event
+from gateway.core.reasons import Reason, Rejected
 from gateway.protocols.emm import PROTOCOL
 from gateway.protocols.emm.options import EmmOptions
 from gateway.protocols.emm.signing import Signer
-from gateway.protocols.spec import Env
-from gateway.raw_log.frames import RawFrame, Source
-from gateway.reasons import Reason, Rejected
+from gateway.protocols.spec import CodecContext
+from gateway.records.raw_log.frames import FrameSource, RawFrame
 
 NODE = bytes(range(16))
 KEY_ID = bytes.fromhex("00000001")
@@ -40,8 +40,10 @@ def writer(key: PacketKey | None = KEY) -> PacketWriter:
 
 def judged(packet: bytes, **options: object) -> Event:
     """By the mesh."""
-    raw = RawFrame(packet, Source("emm", "devices", "edge-0", 1), NOW)
-    return PROTOCOL.to_event(raw, "0-0-0", EmmOptions.model_validate({"encryption": "open", **options}), Env(KEYS))
+    raw = RawFrame(packet, FrameSource("emm", "devices", "edge-0", 1), NOW)
+    return PROTOCOL.to_event(
+        raw, "0-0-0", EmmOptions.model_validate({"encryption": "open", **options}), CodecContext(KEYS)
+    )
 
 
 @pytest.mark.parametrize(
@@ -145,14 +147,14 @@ class TestReading:
 
 
 class TestGrants:
-    def granted(self, said: object) -> Grant | None:
+    def granted(self, said: object) -> GrantedLease | None:
         body = said if isinstance(said, bytes) else json.dumps(said).encode()
         hello = PacketReader(None, verify=False).read(writer().hello([]), "mesh", NOW)
         return grant_of(replace(hello, body=body))
 
     def test_the_meshs_hello_says_what_it_granted(self) -> None:
         granted = self.granted({"lease_seconds": 90, "subscribed": ["temp.>"], "more": 2})
-        assert granted == Grant(90.0, frozenset({"temp.>"}), 2)
+        assert granted == GrantedLease(90.0, frozenset({"temp.>"}), 2)
 
     @pytest.mark.parametrize(
         "said",

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from gateway.cli import main
 from gateway.cli.console import Exit
-from gateway.content import JSON
+from gateway.core.content import JSON
 from tests.unit.client.loops import SECONDS
 from tests.unit.client.shell import run, until
 from tests.unit.client.threads import mesh_beside

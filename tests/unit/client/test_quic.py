@@ -11,10 +11,10 @@ import pytest
 from gateway.auth.keyring import GatewayIdentity
 from gateway.client import EndedError, RefusedError, TlsFiles, UnreachableError, connect_emm, quic
 from gateway.client.address import peer_address
-from gateway.content import BINARY, JSON
-from gateway.event import Event
+from gateway.core.content import BINARY, JSON
+from gateway.core.event import Event
+from gateway.core.reasons import Reason, Rejected
 from gateway.protocols import protocols
-from gateway.reasons import Reason, Rejected
 from tests.unit.client.certificates import Authority
 from tests.unit.client.loopback_emm import FORBIDDEN, EmmMesh
 from tests.unit.client.loopback_quic import quic_loopback

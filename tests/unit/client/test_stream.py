@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from gateway.client import Answer, Asked, EndedError, NoAnswerError, RefusedError, UnreachableError, connect
-from gateway.content import JSON
-from gateway.event import Event, Kind
+from gateway.client import Answer, EndedError, IncomingRequest, NoAnswerError, RefusedError, UnreachableError, connect
+from gateway.core.content import JSON
+from gateway.core.event import Event, Kind
 from gateway.protocols import protocols
 from tests.unit.client.loopback import loopback
 from tests.unit.client.loops import in_a_loop
@@ -20,7 +20,7 @@ for_every_protocol = pytest.mark.parametrize("protocol", STREAM_PROTOCOLS)
 for_what_can_cancel = pytest.mark.parametrize("protocol", [one for one in STREAM_PROTOCOLS if one != "wolpertinger"])
 
 
-async def double(asked: Asked) -> Answer:
+async def double(asked: IncomingRequest) -> Answer:
     return Answer(body=b"%d" % (2 * int(asked.body.strip(b"[]"))), content_type=JSON)
 
 
@@ -90,7 +90,7 @@ async def test_nothing_comes_after_unsubscribing(protocol: str) -> None:
 @for_every_protocol
 @in_a_loop
 async def test_a_handler_that_fails_is_an_error_to_the_requester(protocol: str) -> None:
-    async def fail(asked: Asked) -> bytes:
+    async def fail(asked: IncomingRequest) -> bytes:
         raise ValueError(asked.subject)
 
     async with loopback(protocol) as mesh, connect(protocol, "127.0.0.1", mesh.port) as client:
@@ -105,7 +105,7 @@ async def test_progress_is_heard_while_the_answer_is_still_to_come(protocol: str
     heard: asyncio.Queue[Event] = asyncio.Queue()
     heard_by_requester = asyncio.Event()
 
-    async def slow(asked: Asked) -> bytes:
+    async def slow(asked: IncomingRequest) -> bytes:
         asked.progress(b"[1]", JSON)
         await heard_by_requester.wait()
         return b""
@@ -122,7 +122,7 @@ async def test_progress_is_heard_while_the_answer_is_still_to_come(protocol: str
 @for_every_protocol
 @in_a_loop
 async def test_a_request_without_an_answer_in_time_raises(protocol: str) -> None:
-    async def never(asked: Asked) -> bytes:
+    async def never(asked: IncomingRequest) -> bytes:
         await asyncio.Event().wait()
         return asked.body
 
@@ -139,7 +139,7 @@ class Endless:
     def __init__(self) -> None:
         self.begun, self.cancelled = asyncio.Event(), asyncio.Event()
 
-    async def answer(self, asked: Asked) -> bytes:
+    async def answer(self, asked: IncomingRequest) -> bytes:
         self.begun.set()
         try:
             await asyncio.Event().wait()
@@ -179,7 +179,7 @@ async def test_who_leaves_cancels_what_it_has_asked(protocol: str) -> None:
 @for_every_protocol
 @in_a_loop
 async def test_the_end_of_the_session_ends_what_waits(protocol: str) -> None:
-    async def never(asked: Asked) -> bytes:
+    async def never(asked: IncomingRequest) -> bytes:
         mesh.peers[0].drain()
         await asyncio.Event().wait()
         return asked.body

@@ -13,10 +13,10 @@ from click.testing import CliRunner
 
 from gateway.cli import main
 from gateway.cli.console import Exit
-from gateway.cli.peer_options import Peer
-from gateway.client import Answer, Asked, NoAnswerError
-from gateway.content import JSON
-from gateway.event import Event, Kind
+from gateway.cli.peer_options import PeerOptions
+from gateway.client import Answer, IncomingRequest, NoAnswerError
+from gateway.core.content import JSON
+from gateway.core.event import Event, Kind
 from gateway.protocols import protocols
 from tests.unit.client.shell import ask, interests, publish, run, until
 from tests.unit.client.threads import beside, mesh_beside, served
@@ -98,7 +98,7 @@ class TestSub:
 
 class TestReq:
     def test_the_answer_is_printed(self) -> None:
-        async def echo(asked: Asked) -> Answer:
+        async def echo(asked: IncomingRequest) -> Answer:
             return Answer(body=asked.body, content_type=asked.content_type)
 
         with mesh_beside("hsp") as mesh, served(mesh, "echo", echo):
@@ -109,7 +109,7 @@ class TestReq:
         assert json.loads(told.stdout) == {"kind": "response", "body": "81", "content_type": JSON}
 
     def test_progress_is_shown_to_who_wants_it(self) -> None:
-        async def slow(asked: Asked) -> bytes:
+        async def slow(asked: IncomingRequest) -> bytes:
             asked.progress(b"half")
             return b"done"
 
@@ -119,7 +119,7 @@ class TestReq:
         assert ["progress  half" in result.stderr for result in results] == [False, True, True]
 
     def test_progress_prolongs_the_time_also_where_nobody_wants_to_see_it(self) -> None:
-        async def slow(asked: Asked) -> Answer:
+        async def slow(asked: IncomingRequest) -> Answer:
             for _ in range(4):
                 await asyncio.sleep(0.5)
                 asked.progress(b"1", JSON)
@@ -130,7 +130,7 @@ class TestReq:
         assert (result.stdout, result.stderr) == ("2\n", "")
 
     def test_an_error_without_a_word_is_told_as_such(self) -> None:
-        async def refuse(asked: Asked) -> Answer:
+        async def refuse(asked: IncomingRequest) -> Answer:
             return Answer(Kind.ERROR)
 
         for protocol in ("hsp", "yamp"):
@@ -139,7 +139,7 @@ class TestReq:
             assert result.stderr == "meshgate: order: error: the server gave no reason\n"
 
     def test_an_error_is_told_with_its_code(self) -> None:
-        async def refuse(asked: Asked) -> Answer:
+        async def refuse(asked: IncomingRequest) -> Answer:
             return Answer.error("no_stock", f"no {asked.body.decode()}")
 
         with mesh_beside("yamp") as mesh, served(mesh, "order", refuse):
@@ -152,7 +152,7 @@ class TestReq:
         assert nobody.stderr == "meshgate: nobody: no_responder: said the loopback mesh\n"
 
     def test_no_answer_in_time_is_an_error_of_its_own(self) -> None:
-        async def never(asked: Asked) -> bytes:
+        async def never(asked: IncomingRequest) -> bytes:
             await asyncio.Event().wait()
             return asked.body
 
@@ -261,7 +261,7 @@ class TestWhatCannotBe:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         spec = replace(protocols()["yamp"], default_port=1)
-        monkeypatch.setattr(Peer, "spec", spec)
+        monkeypatch.setattr(PeerOptions, "spec", spec)
         result = CliRunner().invoke(main, ["pub", "x"])
         assert result.exit_code == Exit.UNAVAILABLE
         assert result.stderr == (
@@ -298,8 +298,8 @@ listeners:
   - {name: secure, protocol: hsp, listen: "tls://127.0.0.1:6141", tls: {cert: a.pem, key: a.key}}
 """
 
-    def peer(self, via: str, *, to: str | None = None, tls: bool = False, config: str | None = None) -> Peer:
-        return Peer(config, via, to, None, tls, None, None, None, None, {})
+    def peer(self, via: str, *, to: str | None = None, tls: bool = False, config: str | None = None) -> PeerOptions:
+        return PeerOptions(config, via, to, None, tls, None, None, None, None, {})
 
     @pytest.mark.parametrize(
         ("via", "tls", "address"),

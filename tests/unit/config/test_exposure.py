@@ -23,7 +23,7 @@ def written(host: str) -> Config:
 
 
 def may(config: Config, node: str = STRANGER, listener: str = "yamp") -> list[bool]:
-    judge = config.judge()
+    judge = config.permissions_policy()
     return [
         judge.may_publish(node, listener, "a.b"),
         judge.may_subscribe(node, listener, "a.b"),
@@ -65,14 +65,16 @@ def test_an_entry_may_be_for_this_machine_alone() -> None:
     listeners = (
         "[{name: near, protocol: yamp, listen: 'tcp://127.0.0.1:1'}, {name: far, protocol: yamp, listen: 'tcp://h:2'}]"
     )
-    own = read(f"mesh: demo\nlisteners: {listeners}\npermissions: [{{exposed: false, publish: {{allow: []}}}}]").judge()
+    own = read(
+        f"mesh: demo\nlisteners: {listeners}\npermissions: [{{exposed: false, publish: {{allow: []}}}}]"
+    ).permissions_policy()
     assert not own.may_publish(STRANGER, "near", "a.b")
     assert own.may_publish(STRANGER, "far", "a.b")
 
 
 def test_where_nothing_is_exposed_no_permission_is_asked_for_each_frame() -> None:
-    assert not written("127.0.0.1").judge().concern("yamp")
-    assert written("0.0.0.0").judge().concern("yamp")  # noqa: S104 - not bound
+    assert not written("127.0.0.1").permissions_policy().concern("yamp")
+    assert written("0.0.0.0").permissions_policy().concern("yamp")  # noqa: S104 - not bound
 
 
 OPEN = "mesh: demo\nlisteners: [{name: apps, protocol: yamp, listen: 'tcp://0.0.0.0:5042'%s}]\n"

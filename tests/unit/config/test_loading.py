@@ -59,7 +59,7 @@ class TestWhatIsRead:
 
 class TestPermissions:
     def test_what_rules_say_is_judged(self) -> None:
-        judge = read(WHOLE).judge()
+        judge = read(WHOLE).permissions_policy()
         assert judge.may_publish(NODE, "apps", "order.new")
         assert not judge.may_publish(NODE, "apps", "admin.off")
         assert not judge.may_serve(NODE, "apps", "order.new")
@@ -67,12 +67,18 @@ class TestPermissions:
 
     @pytest.mark.parametrize("written", [NODE.upper(), NODE.replace("-", ""), f"urn:uuid:{NODE}"])
     def test_a_node_id_is_the_same_however_it_is_written(self, written: str) -> None:
-        judge = read(f"mesh: demo\npermissions: [{{nodes: ['{written}'], publish: {{allow: []}}}}]").judge()
+        judge = read(
+            f"mesh: demo\npermissions: [{{nodes: ['{written}'], publish: {{allow: []}}}}]"
+        ).permissions_policy()
         assert not judge.may_publish(NODE, "apps", "a")
         assert judge.may_subscribe(NODE, "apps", "a")
 
     def test_a_rule_that_names_nobody_is_for_all(self) -> None:
-        assert not read("mesh: demo\npermissions: [{publish: {deny: ['>']}}]").judge().may_publish("n", "l", "a")
+        assert (
+            not read("mesh: demo\npermissions: [{publish: {deny: ['>']}}]")
+            .permissions_policy()
+            .may_publish("n", "l", "a")
+        )
 
 
 class TestReferences:

@@ -7,18 +7,18 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from gateway import deliveries
 from gateway.config import Config
-from gateway.deliveries import DeliveryOutcome
-from gateway.edge.egress.ledger import Checkpoint, Resumption
-from gateway.edge.egress.outcomes import KnownOutcomes
-from gateway.edge.egress.reader import Failed, Handle
+from gateway.edge.delivery.offset_tracker import Checkpoint, CommittedState
+from gateway.edge.delivery.outcomes import KnownOutcomes
+from gateway.edge.delivery.reader import Failed, Handle
 from gateway.edge.producer import NOWHERE, NotTaken, Told
-from gateway.egress import Entry
-from gateway.egress_codec import EgressRecord, record_of
-from gateway.raw_log.container import decode_record
-from gateway.raw_log.frames import RawFrame, ReplyAddress
-from gateway.raw_log.mesh_frames import MESH, MeshFrame, decode
+from gateway.records import deliveries
+from gateway.records.deliveries import DeliveryOutcome
+from gateway.records.egress import Entry
+from gateway.records.egress_codec import EgressRecord, record_of
+from gateway.records.raw_log.container import decode_record
+from gateway.records.raw_log.control_frames import MESH, MeshFrame, decode
+from gateway.records.raw_log.frames import RawFrame, ReplyAddress
 
 FENCED = NotTaken("fenced", only_this=False)
 TOO_LARGE = NotTaken("too large", only_this=True)
@@ -72,8 +72,8 @@ class FakeProducer:
 class FakeReader:
     def __init__(self) -> None:
         self.end = 0
-        self.resumption = Resumption(0, Checkpoint(0))
-        self.commits: list[Resumption] = []
+        self.resumption = CommittedState(0, Checkpoint(0))
+        self.commits: list[CommittedState] = []
         self.handled = 0
         self.stopped = False
         self._offset = 0
@@ -86,10 +86,10 @@ class FakeReader:
         self._handle = handle
         self.fail = failed
 
-    def commit(self, resumption: Resumption) -> None:
+    def commit(self, resumption: CommittedState) -> None:
         self.commits.append(resumption)
 
-    def commit_now(self, resumption: Resumption) -> None:
+    def commit_now(self, resumption: CommittedState) -> None:
         self.commits.append(resumption)
 
     def taken(self) -> None:
@@ -123,7 +123,7 @@ class FakeKafka:
     def reader(self, config: Config) -> FakeReader:
         return self.reader_
 
-    def look_back(self, config: Config, resumption: Resumption) -> KnownOutcomes:
+    def look_back(self, config: Config, resumption: CommittedState) -> KnownOutcomes:
         return self.known
 
     def left_open(self, config: Config, epoch: int) -> list[ReplyAddress]:

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from gateway.config.settings import RecordSettings
 from gateway.edge.producer import NotTaken
 from gateway.edge.publisher import RawPublisher
-from gateway.raw_log.container import decode_record
-from gateway.raw_log.frames import RawFrame, ReplyAddress, Source
+from gateway.records.raw_log.container import decode_record
+from gateway.records.raw_log.frames import FrameSource, RawFrame, ReplyAddress
 from tests.unit.edge.fake_kafka import FakeProducer
 from tests.unit.edge.running import until
 
-SOURCE = Source("hsp", "plc", "edge-0", 1, 3)
+SOURCE = FrameSource("hsp", "plc", "edge-0", 1, 3)
 LONG = RecordSettings(linger_milliseconds=60_000)
 
 

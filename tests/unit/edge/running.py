@@ -14,10 +14,10 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 
 from gateway.config import Config
-from gateway.edge.life import Life
+from gateway.core.event import Kind
 from gateway.edge.metrics import EdgeMetrics
-from gateway.egress import Deliver, Entry, Group, Position
-from gateway.event import Kind
+from gateway.edge.runtime import EdgeRuntime
+from gateway.records.egress import Deliver, Entry, Group, Position
 from tests.unit.edge.fake_kafka import FakeKafka
 
 SECONDS = 60.0
@@ -90,7 +90,7 @@ class Peer:
 
 @dataclass
 class RunningEdge:
-    life: Life
+    life: EdgeRuntime
     kafka: FakeKafka
     registry: CollectorRegistry
     config: Config
@@ -147,7 +147,7 @@ class RunningEdge:
 @asynccontextmanager
 async def running(config: Config, kafka: FakeKafka | None = None) -> AsyncIterator[RunningEdge]:
     kafka, registry = kafka or FakeKafka(), CollectorRegistry()
-    life = Life(config, EdgeMetrics(config, registry), kafka)
+    life = EdgeRuntime(config, EdgeMetrics(config, registry), kafka)
     edge = RunningEdge(life, kafka, registry, config)
     try:
         await life.begin()

@@ -17,15 +17,15 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from gateway.client import EndedError, RefusedError, StreamClient, UnreachableError
 from gateway.client import connect as connect_client
+from gateway.core.event import Auth
+from gateway.core.reasons import Rejected
 from gateway.edge.admission import MAX_FAILED_LOGINS
-from gateway.event import Auth
-from gateway.protocols.actions import Farewell
+from gateway.protocols.actions import CloseReason
 from gateway.protocols.session import LOGIN
 from gateway.protocols.yamp.codec import encode
 from gateway.protocols.yamp.frames import Close
 from gateway.protocols.yamp.session import CLOSE_REASONS
-from gateway.raw_log.mesh_frames import SessionOpened
-from gateway.reasons import Rejected
+from gateway.records.raw_log.control_frames import SessionOpened
 from tests.unit.cli.running import run
 from tests.unit.edge.certificates import Authority
 from tests.unit.edge.issuing import Issuer
@@ -281,7 +281,7 @@ class TestInTheHandshakeOfAWebSocket:
         token = issuer.token(exp=int(time.time()) + 2)
         async with running(apps(issuer, scheme="ws")) as edge:
             async with self.opened(edge, additional_headers={"Authorization": f"Bearer {token}"}) as socket:
-                assert await socket.recv() == encode(Close(CLOSE_REASONS[Farewell.EXPIRED]))
+                assert await socket.recv() == encode(Close(CLOSE_REASONS[CloseReason.EXPIRED]))
                 with pytest.raises(ConnectionClosed) as ended:
                     await socket.recv()
                 assert ended.value.rcvd is not None

@@ -8,9 +8,9 @@ from itertools import pairwise
 from gateway.config.settings import RecordSettings
 from gateway.edge.publisher import RUN_BYTES
 from gateway.edge.run_parts import RUN_FRAMES
-from gateway.raw_log.container import FRAME_BYTES
-from gateway.raw_log.frames import Source
-from gateway.raw_log.mesh_frames import MESH
+from gateway.records.raw_log.container import FRAME_BYTES
+from gateway.records.raw_log.control_frames import MESH
+from gateway.records.raw_log.frames import FrameSource
 from tests.unit.edge.fake_kafka import FENCED, TOO_LARGE
 from tests.unit.edge.publisher_log import LONG, SOURCE, Counted, Log, turn
 from tests.unit.edge.running import in_a_loop, until
@@ -243,7 +243,7 @@ async def test_draining_closes_every_record_and_says_whether_kafka_had_them_in_t
 @in_a_loop
 async def test_many_datagrams_at_once_fill_records_in_their_order_each_with_its_source() -> None:
     log, tally = Log(RecordSettings(frames=3, linger_milliseconds=60_000)), Counted()
-    sources = [Source("emm", "devices", "edge-0", 1, peer=f"192.0.2.{number}:9") for number in range(8)]
+    sources = [FrameSource("emm", "devices", "edge-0", 1, peer=f"192.0.2.{number}:9") for number in range(8)]
     frames = [b"x" * number for number in range(8)]
     log.publisher.add_datagrams(0, sources[:2], 1, (0, 1), b"x", tally)
     log.publisher.add_datagrams(0, sources[2:], 2, range(2, 8), b"".join(frames[2:]), tally)
@@ -276,6 +276,6 @@ async def test_a_topic_that_was_made_anew_ends_this_life() -> None:
 async def test_a_refused_record_with_a_word_of_the_edges_own_ends_the_edge() -> None:
     log = Log()
     log.kafka.refuses = TOO_LARGE
-    log.publisher.add_run(0, Source(MESH, "", "edge-0", 1), b"{}", (2,))
+    log.publisher.add_run(0, FrameSource(MESH, "", "edge-0", 1), b"{}", (2,))
     await turn()
     assert log.publisher.failed.done()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gateway.config.settings import RecordSettings
 from gateway.edge.run_parts import RUN_FRAMES
-from gateway.raw_log.frames import ReplyAddress
+from gateway.records.raw_log.frames import ReplyAddress
 from tests.unit.edge.fake_kafka import TOO_LARGE
 from tests.unit.edge.publisher_log import SOURCE, Counted, Log, turn
 from tests.unit.edge.running import in_a_loop

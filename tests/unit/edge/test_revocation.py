@@ -99,7 +99,7 @@ class TestCertificates:
         config = secured(authority)
         async with running(config) as edge, connected(edge, authority, "stolen"):
             tls = {"tls": config.listeners[0].tls.model_dump() | {"crl": authority.revokes("stolen")}}  # type: ignore[union-attr]
-            edge.life.use(configured(listener("apps", "yamp", "tls", **tls)))
+            edge.life.reconfigure(configured(listener("apps", "yamp", "tls", **tls)))
             await until(lambda: closed(edge, "revoked") == 1)
 
     @in_a_loop
@@ -170,7 +170,7 @@ class TestTokens:
             async with connect_client("yamp", "127.0.0.1", edge.port("apps")) as client:
                 await client.log_in(issuer.token())
                 changed = {"tokens": issuer.settings["tokens"] | {"audience": "another"}}
-                edge.life.use(configured(apps, auth=changed))
+                edge.life.reconfigure(configured(apps, auth=changed))
                 await until(lambda: closed(edge, "revoked") == 1)
 
     @in_a_loop
@@ -180,7 +180,7 @@ class TestTokens:
         async with running(configured(apps, auth=issuer.settings)) as edge:
             async with connect_client("yamp", "127.0.0.1", edge.port("apps")) as client:
                 await client.log_in(issuer.token(exp=int(time.time()) + 600))
-                edge.life.use(configured(apps))
+                edge.life.reconfigure(configured(apps))
                 await until(lambda: closed(edge, "revoked") == 1)
 
 
@@ -189,7 +189,7 @@ class TestReloads:
     async def test_a_listener_that_begins_to_ask_for_a_login_ends_sessions_without_one(self) -> None:
         async with running(configured(listener("apps", "yamp"))) as edge:
             async with connect_client("yamp", "127.0.0.1", edge.port("apps")):
-                edge.life.use(configured(listener("apps", "yamp", require_login=True)))
+                edge.life.reconfigure(configured(listener("apps", "yamp", require_login=True)))
                 await until(lambda: closed(edge, "login_required") == 1)
 
     @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ class TestReloads:
             login = {"login": ["cluster", "user"], "login_user": "alice", "auth": auth}
             async with connect_client("wolpertinger", "127.0.0.1", edge.port("apps"), options=login):
                 await until(lambda: nodes(edge) == {"user:alice"})
-                edge.life.use(configured(listener("apps", "wolpertinger", auth=changed)))
+                edge.life.reconfigure(configured(listener("apps", "wolpertinger", auth=changed)))
                 if stands:
                     assert nodes(edge) == {"user:alice"}
                 else:

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from gateway.address import HostPort
 from gateway.cli.console import Output
 from gateway.cli.edge import _show_ready
-from gateway.embedded.mesh import _as_bound
-from gateway.errors import SetupError
-from gateway.protocols.actions import Farewell
+from gateway.core.address import HostPort
+from gateway.core.errors import SetupError
+from gateway.local.mesh import _as_bound
+from gateway.protocols.actions import CloseReason
 from gateway.protocols.yamp.codec import encode
 from gateway.protocols.yamp.frames import Close
 from gateway.protocols.yamp.session import CLOSE_REASONS
@@ -110,7 +110,7 @@ async def test_a_session_may_be_ended_by_an_operator_in_the_protocols_words(tmp_
         assert await peer.reads(len(HANDSHAKE)) == HANDSHAKE
         [shown] = (await edge.asks("/peers"))[1]
         assert await edge.asks(f"/peers/{shown['session']}/kick", post=True) == (202, {"kicked": shown["session"]})
-        assert await peer.reads_all() == encode(Close(CLOSE_REASONS[Farewell.KICKED]))
+        assert await peer.reads_all() == encode(Close(CLOSE_REASONS[CloseReason.KICKED]))
 
 
 @pytest.mark.parametrize(

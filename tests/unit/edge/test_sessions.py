@@ -6,14 +6,14 @@ import asyncio
 
 import pytest
 
-from gateway.event import Auth
-from gateway.protocols.actions import Farewell
+from gateway.core.event import Auth
+from gateway.protocols.actions import CloseReason
 from gateway.protocols.emp.codec import encode_error
-from gateway.protocols.emp.frames import ErrorCode, Failure
+from gateway.protocols.emp.frames import EmpErrorCode, Failure
 from gateway.protocols.yamp.codec import encode
 from gateway.protocols.yamp.frames import Close
 from gateway.protocols.yamp.session import CLOSE_REASONS
-from gateway.raw_log.mesh_frames import EdgeStarted, SessionClosed, SessionOpened
+from gateway.records.raw_log.control_frames import EdgeStarted, SessionClosed, SessionOpened
 from tests.unit.edge.fake_kafka import TOO_LARGE
 from tests.unit.edge.running import configured, in_a_loop, listener, running, until
 
@@ -98,10 +98,10 @@ async def test_a_session_that_stands_is_judged_by_the_permissions_in_force() -> 
     forbidding = configured(PLC, permissions=[{"publish": {"deny": ["hsp.7"]}}])
     async with running(configured(PLC)) as edge:
         [peer] = await edge.opens("plc")
-        edge.life.use(forbidding)
+        edge.life.reconfigure(forbidding)
         peer.sends(DATA_ACK_1)
         assert b'"forbidden"' in await peer.reads(74)
-        edge.life.use(configured(PLC))
+        edge.life.reconfigure(configured(PLC))
         peer.sends(DATA_ACK_1)
         assert await peer.reads(5) == ACK_1
 
@@ -111,13 +111,13 @@ async def test_a_session_that_stands_takes_over_its_listeners_new_options() -> N
     asked = configured(listener("plc", "hsp", types={7: {"subject": "sum", "kind": "request"}}))
     async with running(configured(listener("plc", "hsp"))) as edge:
         [peer] = await edge.opens("plc")
-        edge.life.use(asked)
+        edge.life.reconfigure(asked)
         peer.sends(DATA_ACK_1)
         await until(edge.kafka.frames)
         [connection] = edge.life.sessions
         assert connection.session.open_requests == 1
         await peer.hears_nothing()
-        edge.life.use(configured(PLC))
+        edge.life.reconfigure(configured(PLC))
         peer.sends(DATA_ACK_2)
         assert await peer.reads(5) == ACK_2
 
@@ -167,7 +167,7 @@ async def test_a_peer_that_says_nothing_for_too_long_hears_why_it_is_left() -> N
         hello = bytes.fromhex("0000000c 00000000 01000000")
         peer.sends(hello)
         assert await peer.reads_all() == hello + encode_error(
-            Failure(ErrorCode.TIMEOUT, "nothing has come for too long")
+            Failure(EmpErrorCode.TIMEOUT, "nothing has come for too long")
         )
         assert edge.of("connections_closed_total", "bus", reason="idle") == 1
 
@@ -207,8 +207,8 @@ async def test_more_connections_than_the_listener_takes_are_turned_away_and_plac
 
 
 TOO_MANY = {
-    "yamp": encode(Close(CLOSE_REASONS[Farewell.OVERLOAD])),
-    "emp": encode_error(Failure(ErrorCode.UNSPECIFIED, "there are too many connections")),
+    "yamp": encode(Close(CLOSE_REASONS[CloseReason.OVERLOAD])),
+    "emp": encode_error(Failure(EmpErrorCode.UNSPECIFIED, "there are too many connections")),
     "hsp": b"",
     "wolpertinger": b"",
 }
@@ -256,7 +256,7 @@ async def test_so_many_are_told_at_once_and_the_others_are_cut_off(monkeypatch: 
 
 @pytest.mark.parametrize(
     ("protocol", "greeting", "frame", "farewell"),
-    [("yamp", HANDSHAKE, EVENT, encode(Close(CLOSE_REASONS[Farewell.NOT_LOGGED]))), ("hsp", b"", DATA_ACK_1, b"")],
+    [("yamp", HANDSHAKE, EVENT, encode(Close(CLOSE_REASONS[CloseReason.NOT_LOGGED]))), ("hsp", b"", DATA_ACK_1, b"")],
 )
 @in_a_loop
 async def test_whose_frame_kafka_will_never_take_is_told_so_where_the_protocol_can_say_it(

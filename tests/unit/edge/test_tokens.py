@@ -14,8 +14,8 @@ from cryptography.hazmat.primitives import serialization
 from jwt.api_jws import PyJWS
 
 from gateway.config.auth import TokenSettings
+from gateway.core.reasons import Reason, Rejected
 from gateway.edge.tokens import MAX_TOKEN_BYTES, TokenVerifier
-from gateway.reasons import Reason, Rejected
 from tests.unit.edge.issuing import SECRET, Issuer
 
 ALGORITHMS = ["EdDSA", "ES256", "RS256", "HS256"]

@@ -9,9 +9,9 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gateway.core.subjects import matches, tokens
 from gateway.interests import Interest
 from gateway.interests.index import Index
-from gateway.subjects import matches, tokens
 
 from .examples import interest
 

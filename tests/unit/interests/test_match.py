@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.interests import Interest, InterestTable, Put, Remove, Verb, index
-from gateway.interests.table import May
+from gateway.interests.table import PermissionCheck
 
 from .examples import NOW, at, interest, key
 
@@ -25,7 +25,9 @@ def everyone(*_: object) -> bool:
     return True
 
 
-def who(mesh: InterestTable, subject: str, event_id: str = "0-1-0", at_us: int = NOW, may: May = everyone) -> list[str]:
+def who(
+    mesh: InterestTable, subject: str, event_id: str = "0-1-0", at_us: int = NOW, may: PermissionCheck = everyone
+) -> list[str]:
     return [one.subscriber for one in mesh.match(subject, Verb.SUBSCRIBE, at_us, event_id, may)]
 
 

@@ -9,8 +9,8 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gateway.core.subjects import matches
 from gateway.interests import Change, EndSession, Interest, InterestTable, NewEpoch, Put, Remove, SetFacts, Verb
-from gateway.subjects import matches
 
 from .examples import EDGE, NOW, at, interest, key
 

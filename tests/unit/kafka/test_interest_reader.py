@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gateway.config import Config, parse
-from gateway.errors import SetupError
+from gateway.core.errors import SetupError
 from gateway.interests import Interest, InterestTable, Verb
 from gateway.kafka.interest_reader import PROGRESS_SECONDS, InterestReader
 from tests.unit.kafka.interests_topic import InterestsTopic

@@ -8,19 +8,19 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.egress import Position
-from gateway.event import Event, Kind
-from gateway.history.frame import LoggedFrame
-from gateway.raw_log.container import decode_record
-from gateway.raw_log.frames import Again, RawFrame, Source
-from streaming_jobs.replay.changes import Change, Outcome, Replay, differing
+from gateway.core.event import Event, Kind
+from gateway.inspect.history.logged_frame import LoggedFrame
+from gateway.records.egress import Position
+from gateway.records.raw_log.container import decode_record
+from gateway.records.raw_log.frames import FrameSource, RawFrame, Replayed
+from streaming_jobs.replay.changes import Replay, ReplayChange, ReplayOutcome, differing
 from streaming_jobs.replay.put_in import FRAMES_PER_RECORD, Given, records
 
 
 def given(partition: int, offset: int, *, edge: str = "edge-0", epoch: int = 7, data: bytes = b"frame") -> Given:
-    raw = RawFrame(data, Source("emm", "devices", edge, epoch, 0, "10.0.0.1:9"), 1_000 + offset)
+    raw = RawFrame(data, FrameSource("emm", "devices", edge, epoch, 0, "10.0.0.1:9"), 1_000 + offset)
     place = Position(partition, offset, 0)
-    return LoggedFrame(place, raw, 2_000), Again(place.event_id, 5_000, frozenset({"edge-0.7.3"}))
+    return LoggedFrame(place, raw, 2_000), Replayed(place.event_id, 5_000, frozenset({"edge-0.7.3"}))
 
 
 def test_frames_of_one_edge_and_epoch_travel_together_and_keep_their_order() -> None:
@@ -59,12 +59,12 @@ def test_two_readings_of_a_frame_differ_in_what_they_say_and_not_in_where_they_s
 def replay(*, dry_run: bool) -> Replay:
     found = Replay("demo", 0, 5, dry_run, 10, Counter({"rejected (unknown_key) then, event today": 2}))
     found.changes = [
-        Change("0-1-0", "rejected (unknown_key)", "event"),
-        Change("0-2-0", "event a", "event b", ("subject",)),
+        ReplayChange("0-1-0", "rejected (unknown_key)", "event"),
+        ReplayChange("0-2-0", "event a", "event b", ("subject",)),
     ]
     found.outcomes = [
-        Outcome("0-1-0", "accepted today", "" if dry_run else "0-9-0"),
-        Outcome("0-2-0", "accepted today", left_alone="a request is over by now"),
+        ReplayOutcome("0-1-0", "accepted today", "" if dry_run else "0-9-0"),
+        ReplayOutcome("0-2-0", "accepted today", left_alone="a request is over by now"),
     ]
     return found
 

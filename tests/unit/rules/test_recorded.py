@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from gateway.cloud_event import rfc3339
-from gateway.event import Auth, Event, Kind
-from gateway.event_records import EventWriter
-from gateway.live.rows import as_json, event_rows
-from gateway.topics.records import Record
-from streaming_jobs.events_table import SCHEMA
+from gateway.core.event import Auth, Event, Kind
+from gateway.inspect.live.rows import as_json, event_rows
+from gateway.kafka.records import TopicRecord
+from gateway.records.cloud_event import rfc3339
+from gateway.records.event_records import EventWriter
 from streaming_jobs.rules.recorded import RecordedError, read_recorded
+from streaming_jobs.spark.events_table import SCHEMA
 
 AT = 1_759_190_400_000_001
 EVENT = Event(
@@ -47,7 +47,7 @@ def read(*said: dict[str, Any]) -> list[dict[str, Any]]:
 def test_what_tap_shows_is_the_event_again_but_for_its_receiver() -> None:
     writer = EventWriter("test", 1_000_000, batches=False)
     (written,) = writer.records([writer.row(EVENT)], 0)
-    (shown,) = event_rows(Record(0, 0, 0, *written))
+    (shown,) = event_rows(TopicRecord(0, 0, 0, *written))
     (row,) = read(as_json(shown))
     for name in ("id", "subject", "protocol", "session", "peer", "node", "message_id", "correlation", "content_type"):
         assert row[name] == getattr(EVENT, name)

@@ -6,18 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from gateway import content
-from gateway.event import Kind
+from gateway.core import content
+from gateway.core.event import Kind
 from gateway.protocols.yamp import frames as yamp
 from gateway.protocols.yamp.codec import decode, encode
-from gateway.raw_log import mesh_frames
-from gateway.raw_log.frames import ReplyAddress, Source
-from gateway.raw_log.mesh_frames import MESH, RuleEvent
+from gateway.records.raw_log import control_frames
+from gateway.records.raw_log.control_frames import MESH, RuleEvent
+from gateway.records.raw_log.frames import FrameSource, ReplyAddress
 from streaming_jobs.routing.rule_event import MAX_HOPS
-from tests.unit.router.mesh_in_a_log import GATEWAY, MeshInALog, Peer
+from tests.unit.routing.mesh_in_a_log import GATEWAY, MeshInALog, Peer
 
 JSON = {"format": "json"}
-RULES = Source(MESH, "", "rules", 0)
+RULES = FrameSource(MESH, "", "rules", 0)
 FOUND = RuleEvent("hot", "token", "alarm.temp", '{"celsius":81}', content_type="application/json", origin="0-3-0")
 
 
@@ -27,7 +27,7 @@ def mesh() -> MeshInALog:
 
 
 def log(mesh: MeshInALog, found: RuleEvent) -> str:
-    return mesh.log(RULES, mesh_frames.encode(found))
+    return mesh.log(RULES, control_frames.encode(found))
 
 
 def test_what_a_rule_found_is_an_event_that_says_where_it_comes_from(mesh: MeshInALog) -> None:

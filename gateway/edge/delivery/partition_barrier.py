@@ -1,0 +1,41 @@
+"""Answers that wait until an interest stands in every raw partition."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+TICKETS_REMEMBERED = 65_536
+"""Subscriptions on their way at once. One takes milliseconds; what is older than so many others will never be."""
+
+HeldT = TypeVar("HeldT")
+
+
+class PartitionBarrier(Generic[HeldT]):
+    """A partition may say that it has applied a ticket before what is held under it comes, or after: both are kept."""
+
+    def __init__(self, partitions: int) -> None:
+        self._partitions = partitions
+        self._applied: dict[str, set[int]] = {}
+        self._held: dict[str, HeldT] = {}
+
+    def __len__(self) -> int:
+        """Returns how many answers wait."""
+        return len(self._held)
+
+    def applied(self, ticket: str, partition: int) -> HeldT | None:
+        """Notes that a partition has applied the ticket. Returns what was held under it once every partition has."""
+        self._applied.setdefault(ticket, set()).add(partition)
+        if len(self._applied) > TICKETS_REMEMBERED:
+            del self._applied[next(iter(self._applied))]
+        return self._held.pop(ticket, None) if self._stands(ticket) else None
+
+    def hold(self, ticket: str, held: HeldT) -> list[HeldT]:
+        """Holds an answer. Returns those that need not, or can no longer, wait: this one, or the one that waited
+        longest."""
+        if self._stands(ticket):
+            return [held]
+        self._held[ticket] = held
+        return [self._held.pop(next(iter(self._held)))] if len(self._held) > TICKETS_REMEMBERED else []
+
+    def _stands(self, ticket: str) -> bool:
+        return len(self._applied.get(ticket, ())) >= self._partitions

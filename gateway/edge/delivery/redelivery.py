@@ -1,0 +1,298 @@
+"""Deliveries that are owed to nodes: kept while a node is away, given to its session when it comes back.
+
+                 add                    the session's window has room
+    (owed) ──────────────► waiting ───────────────────────────────────► given ─► confirmed, written, refused: over
+                              ▲  ▲                                       │ │
+                              │  └── the session ended, or never said ─────┘ └─► sessions end on it: undeliverable
+                              │      (again at the next session)                 (see `suspicion`)
+                              └── no session for `redeliver_seconds`: expired
+
+A node that comes back at another edge takes what it is owed along (see `handover`): it is taken out here, and arrives
+there, where what is new is held back until then.
+
+What is kept here is a copy. The original stands in the egress topic, whose committed offset does not pass it (see
+`ledger`), so a killed edge finds it again; here it is bounded, and beyond the bound undeliverable.
+
+Invariants
+1. A session gets what is owed to its node in the order it was owed, and each of it once.
+2. A delivery is waiting, held, given, or over. What is given, is given to the node's newest session.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from gateway.edge.delivery.egress_delivery import DeliveryKey, EgressDelivery
+from gateway.edge.delivery.poison import GIVEN_UP, PoisonDetector
+from gateway.edge.session_terms import SessionTerms
+from gateway.protocols.actions import Delivered, Delivery, Outcome
+from gateway.records.raw_log.frames import FrameSource
+
+GIVEN_AT_ONCE = 1_024
+"""Given to a session and not yet acknowledged: enough for a long line, and little to say again after a broken one."""
+FULL_SECONDS = 0.05
+"""The pause before a session whose queue is full, or that gives no sign of life, is tried again."""
+
+
+class Receiving(Hashable, Protocol):
+    """A connection, as it is seen here."""
+
+    terms: SessionTerms
+
+    @property
+    def source(self) -> FrameSource: ...
+    @property
+    def queued_bytes(self) -> int: ...
+    @property
+    def is_over(self) -> bool: ...
+    @property
+    def ended_by_peer(self) -> bool:
+        """True if the session is over and we did not end it."""
+
+    def answers(self) -> bool:
+        """Returns True if the peer has given a sign of life. If not, it is asked for one."""
+
+    def deliver(self, delivery: Delivery) -> None: ...
+    def abort(self) -> None: ...
+
+
+@dataclass(slots=True)
+class _IncomingMigration:
+    """Waits for what another edge owes of one raw partition.
+
+    `held` is what came meanwhile and goes behind it. `over` is called when that is done.
+    """
+
+    move: str
+    until: float
+    over: Callable[[], None]
+    held: deque[EgressDelivery] = field(default_factory=deque)
+
+
+End = Callable[[EgressDelivery, Outcome, str], None]
+"""Told when a delivery is over: it, what became of it, and why."""
+Later = Callable[[float, Callable[[], None]], object]
+
+
+@dataclass(slots=True)
+class _NodeQueue:
+    """Everything that is owed to one node. `away_until` counts while there is no connection."""
+
+    away_until: float
+    connection: Receiving | None = None
+    waiting: deque[EgressDelivery] = field(default_factory=deque)
+    given: dict[DeliveryKey, EgressDelivery] = field(default_factory=dict)
+    returned: set[DeliveryKey] = field(default_factory=set)
+    arrivals: dict[int, _IncomingMigration] = field(default_factory=dict)
+    suspicion: PoisonDetector = field(default_factory=PoisonDetector)
+    is_due: bool = False
+
+    def __len__(self) -> int:
+        """Deliveries that wait."""
+        return len(self.waiting) + len(self.returned) + sum(len(one.held) for one in self.arrivals.values())
+
+    @property
+    def has_window(self) -> bool:
+        """The session may be given one more."""
+        return len(self.given) - len(self.returned) < (1 if self.suspicion.is_cautious else GIVEN_AT_ONCE)
+
+    def take_back(self) -> None:
+        """Puts open deliveries back where they stood.
+
+        What the old session still says of them is ignored: they belong to another session by then.
+        """
+        self.waiting.extendleft(reversed(self.given.values()))
+        self.given.clear()
+        self.returned.clear()
+
+    def release(self, partition: int) -> None:
+        """Lets go what was held."""
+        if (arrival := self.arrivals.pop(partition, None)) is not None:
+            self.waiting.extend(arrival.held)
+            arrival.over()
+
+
+class RedeliveryQueues:
+    """Keeps what each node is owed, and delivers it again.
+
+    `patience(name)`: how long a node is waited for that was not seen since this edge began.
+
+    `node_bytes` may wait for one node, `total_bytes` for all. `clock` gives seconds, monotonic; `later` calls back.
+    """
+
+    def __init__(
+        self, end: End, patience: Callable[[str], float], clock: Callable[[], float], later: Later,
+        *, node_bytes: int, total_bytes: int,
+    ) -> None:  # fmt: skip
+        self._end = end
+        self._patience = patience
+        self._clock = clock
+        self._later = later
+        self._node_bytes, self._total_bytes = node_bytes, total_bytes
+        self._debts: dict[str, _NodeQueue] = {}
+        self._bytes: dict[str, int] = {}
+        self.bytes = 0
+
+    def __len__(self) -> int:
+        """Deliveries that wait for a node."""
+        return sum(map(len, list(self._debts.values())))
+
+    def add(self, delivery: EgressDelivery) -> None:
+        name = delivery.owed_to
+        debt = self._debt(name)
+        size = len(delivery.frame)
+        if self._bytes.get(name, 0) + size > self._node_bytes or self.bytes + size > self._total_bytes:
+            self._end(delivery, Outcome.UNDELIVERABLE, "too much is owed already")
+            return
+        self._weigh(name, size)
+        arrival = None if delivery.given else debt.arrivals.get(delivery.partition)
+        (debt.waiting if arrival is None else arrival.held).append(delivery)
+        self._give_soon(debt)
+
+    def _debt(self, name: str) -> _NodeQueue:
+        debt = self._debts.get(name)
+        if debt is None:
+            debt = self._debts[name] = _NodeQueue(self._clock() + self._patience(name))
+        return debt
+
+    def is_here(self, name: str) -> bool:
+        """Returns True if the node has a session."""
+        debt = self._debts.get(name)
+        return debt is not None and debt.connection is not None
+
+    def opened(self, connection: Receiving) -> None:
+        """Takes the node's new session. It takes over what an older one has not confirmed."""
+        debt = self._debts.setdefault(connection.source.durable_name, _NodeQueue(0.0))
+        debt.connection = connection
+        debt.take_back()
+        self._give_soon(debt)
+
+    def closed(self, connection: Receiving) -> None:
+        debt = self._debts.get(connection.source.durable_name)
+        if debt is not None and debt.connection is connection:
+            debt.connection = None
+            if connection.ended_by_peer:
+                self._suspect(debt)
+            debt.take_back()
+            debt.away_until = self._clock() + connection.terms.redeliver_seconds
+
+    def _suspect(self, debt: _NodeQueue) -> None:
+        """Something that was open may be what the session ended on."""
+        given_up = debt.suspicion.ended([one for one in debt.given.values() if one.key not in debt.returned])
+        if given_up is not None:
+            self._over(debt, given_up, Outcome.UNDELIVERABLE, GIVEN_UP)
+
+    def delivered(self, connection: Receiving, end: Delivered) -> None:
+        """Notes that the session is done with a delivery that it was given."""
+        delivery = end.delivery
+        if not isinstance(delivery, EgressDelivery):
+            return
+        debt = self._debts.get(delivery.owed_to)
+        if debt is None or debt.connection is not connection or delivery.key not in debt.given:
+            return
+        if end.outcome is not Outcome.UNDELIVERABLE or end.refused:
+            self._over(debt, delivery, end.outcome, end.detail)
+        elif not connection.is_over:  # else it is taken back when that is told
+            debt.returned.add(delivery.key)
+            debt.suspicion.over()
+        self._give_soon(debt)
+
+    def _over(self, debt: _NodeQueue, delivery: EgressDelivery, outcome: Outcome, detail: str) -> None:
+        del debt.given[delivery.key]
+        debt.suspicion.over()
+        self._weigh(delivery.owed_to, -len(delivery.frame))
+        self._end(delivery, outcome, detail)
+
+    def expire(self) -> None:
+        """Ends what is owed to nodes that stayed away too long. Called now and then."""
+        now = self._clock()
+        for name, debt in list(self._debts.items()):
+            for partition in [number for number, one in debt.arrivals.items() if now >= one.until]:
+                debt.release(partition)
+                self._give_soon(debt)
+            if debt.connection is None and now >= debt.away_until:
+                self._forget(name, debt)
+
+    def _forget(self, name: str, debt: _NodeQueue) -> None:
+        del self._debts[name]
+        for partition in list(debt.arrivals):
+            debt.release(partition)
+        for delivery in debt.waiting:
+            self._weigh(name, -len(delivery.frame))
+            self._end(delivery, Outcome.EXPIRED, "the node did not come back in time")
+
+    # -- from one edge to another ------------------------------------------------------------------------------
+
+    def take_out(self, name: str, partition: int, left: str) -> list[EgressDelivery]:
+        """Takes out what is owed of a raw partition, for another edge to deliver. A session newer than `left` keeps
+        it."""
+        debt = self._debts.get(name)
+        if debt is None or not self._leaves(debt, left):
+            return []
+        debt.take_back()
+        debt.release(partition)
+        taken = [one for one in debt.waiting if one.partition == partition]
+        debt.waiting = deque(one for one in debt.waiting if one.partition != partition)
+        for delivery in taken:
+            self._weigh(name, -len(delivery.frame))
+            if delivery.awaited is not None:
+                delivery.awaited.ended(Outcome.EXPIRED)
+                delivery.awaited = None
+        return taken
+
+    def _leaves(self, debt: _NodeQueue, left: str) -> bool:
+        """Ends the session that the node has left, should it still stand here; False if it has a newer one."""
+        connection = debt.connection
+        if connection is None:
+            return True
+        _, epoch, number = left.rsplit(".", 2)
+        if (connection.source.epoch, connection.source.session) > (int(epoch, 16), int(number)):
+            return False
+        debt.connection = None
+        debt.away_until = self._clock() + connection.terms.redeliver_seconds
+        self._later(0.0, connection.abort)
+        return True
+
+    def expect(self, name: str, partition: int, move: str, until: float, over: Callable[[], None]) -> None:
+        """Expects what another edge owes the node of this raw partition. It goes before what is new."""
+        debt = self._debt(name)
+        debt.release(partition)
+        debt.arrivals[partition] = _IncomingMigration(move, until, over)
+
+    def arrived(self, name: str, partition: int, move: str) -> None:
+        """Notes that everything this move brings is here."""
+        debt = self._debts.get(name)
+        if debt is not None and (arrival := debt.arrivals.get(partition)) is not None and arrival.move == move:
+            debt.release(partition)
+            self._give_soon(debt)
+
+    # -- giving ------------------------------------------------------------------------------------------------
+
+    def _give_soon(self, debt: _NodeQueue, seconds: float = 0.0) -> None:
+        """Never from within the session's own doings."""
+        if not debt.is_due and debt.connection is not None and debt.waiting:
+            debt.is_due = True
+            self._later(seconds, lambda: self._give(debt))
+
+    def _give(self, debt: _NodeQueue) -> None:
+        debt.is_due = False
+        connection = debt.connection
+        while connection is not None and debt.waiting and debt.has_window:
+            is_full = connection.queued_bytes > connection.terms.limits.queue_bytes // 2
+            if is_full or (debt.suspicion.is_cautious and not connection.answers()):
+                self._give_soon(debt, FULL_SECONDS)
+                return
+            delivery = debt.waiting.popleft()
+            debt.given[delivery.key] = delivery
+            connection.deliver(delivery)
+
+    def _weigh(self, name: str, size: int) -> None:
+        self.bytes += size
+        left = self._bytes.get(name, 0) + size
+        if left > 0:
+            self._bytes[name] = left
+        else:
+            self._bytes.pop(name, None)

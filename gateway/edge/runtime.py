@@ -1,0 +1,231 @@
+"""Runs one life of an edge: an epoch, from its announcement in the raw log to the last commit."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable
+
+from gateway.config import Config
+from gateway.core.errors import SetupError
+from gateway.edge.delivery.dispatch import Dispatch, PreviousRun
+from gateway.edge.delivery.egress_delivery import OutcomeRecorder
+from gateway.edge.delivery.migration import QueueMigration
+from gateway.edge.delivery.offset_tracker import OffsetTracker
+from gateway.edge.delivery.outcomes import KnownOutcomes, OutcomeLog
+from gateway.edge.delivery.partition_barrier import PartitionBarrier
+from gateway.edge.delivery.redelivery import Later, RedeliveryQueues
+from gateway.edge.endpoints import Endpoints
+from gateway.edge.kafka_clients import Clients
+from gateway.edge.metrics import EdgeMetrics
+from gateway.edge.publisher import RawPublisher
+from gateway.edge.sessions import Sessions, patience
+from gateway.edge.traces import EdgeTraces
+from gateway.observability.lag import Lag
+from gateway.records.egress import Confirm, Deliver, Position
+from gateway.records.raw_log import control_frames
+from gateway.records.raw_log.control_frames import MESH, DeliveryConfirmed, EdgeStarted, RequestsAbandoned
+from gateway.records.raw_log.frames import FrameSource, ReplyAddress
+
+log = logging.getLogger(__name__)
+
+FIRST_ACKNOWLEDGEMENT_SECONDS = 30.0
+FLUSH_SECONDS = 10.0
+
+
+class EdgeRuntime:
+    """One life of an edge. Call `begin`, then `tick` once a second, then `drain`; and `end` in any case.
+
+    Raises SetupError if it cannot begin.
+    """
+
+    def __init__(self, config: Config, metrics: EdgeMetrics, clients: Clients) -> None:
+        self._config = config
+        self._metrics = metrics
+        self._clients = clients
+        self._begun = contextlib.AsyncExitStack()
+        self._closed = False
+        self.has_begun = False
+        self.epoch = 0
+        self._egress = Lag()
+        self._egress_age_seconds = 0.0
+
+    publisher: RawPublisher
+    sessions: Sessions
+    endpoints: Endpoints
+
+    async def begin(self) -> None:
+        config, edge, clients = self._config, self._config.edge.id, self._clients
+        self._traces = EdgeTraces.of(config)
+        if self._traces is not None:
+            self._begun.push_async_callback(asyncio.to_thread, self._traces.stop)
+        await asyncio.to_thread(clients.prepare, config)
+        self._producer = await asyncio.to_thread(clients.producer, config)
+        self._begun.push_async_callback(asyncio.to_thread, self._producer.close, FLUSH_SECONDS)
+        self._reader = await asyncio.to_thread(clients.reader, config)
+        self._begun.push_async_callback(asyncio.to_thread, self._reader.stop)
+        resumption = self._reader.resumption
+        self.epoch = max(time.time_ns() // 1_000_000, resumption.epoch + 1)
+        self._make_publisher(edge)
+        known = KnownOutcomes()
+        if resumption.epoch:
+            known = await asyncio.to_thread(clients.look_back, config, resumption)
+        self.sessions = Sessions(config, edge, self.epoch, self.publisher, self._metrics)
+        self.endpoints = Endpoints(self.sessions, self._metrics)
+        self._begun.callback(self.sessions.abort)
+        self._begun.callback(self._close_datagrams)
+        self._begun.callback(self._close)
+        self._make_ways_out(PreviousRun(self._reader.end, resumption.sessions_to, known))
+        self._watch()
+        await self._announce()
+        if not resumption.epoch:  # killed before its first commit, this life would leave no trace of what it owes
+            await asyncio.to_thread(self._reader.commit_now, self._ledger.checkpoint(time.time_ns() // 1_000_000))
+        await self.endpoints.open(config)
+        self._reader.start(self._dispatch.take, self._failed)
+        if resumption.epoch:
+            self._abandoning = asyncio.create_task(self._abandon_left_open())
+            self._begun.callback(self._abandoning.cancel)
+        self.has_begun = True
+        log.info("edge %s is ready, epoch %x", edge, self.epoch)
+
+    def _make_publisher(self, edge: str) -> None:
+        config = self._config
+        self.publisher = RawPublisher(
+            self._producer, topic=config.topic("raw"), partitions=config.kafka.topic("raw").partitions,
+            edge=edge, epoch=self.epoch, limits=config.edge.record, bound_bytes=config.limits.in_flight_bytes,
+            largest_bytes=config.kafka.largest_frame, observe=self._metrics.produced, traces=self._traces,
+        )  # fmt: skip
+
+    def _make_ways_out(self, past: PreviousRun) -> None:
+        config, loop = self._config, asyncio.get_running_loop()
+        self._ledger = OffsetTracker(self.epoch, self._reader.resumption.checkpoint)
+        self._outcomes = OutcomeLog(config, self._producer, self._ledger, self._failed)
+        ends = self.sessions.ends = OutcomeRecorder(self._outcomes, self._metrics, self._traces)
+        later: Later = loop.call_later
+        self._owed = self.sessions.owed = RedeliveryQueues(
+            ends.end_owed, lambda name: patience(self._config, name), loop.time, later,
+            node_bytes=config.limits.queue_bytes, total_bytes=config.limits.in_flight_bytes,
+        )  # fmt: skip
+        tickets: PartitionBarrier[tuple[int, Deliver]] = PartitionBarrier(self.publisher.partitions)
+        handovers = QueueMigration(
+            self._owed, ends.end_owed, self.publisher, self._source(), self._ledger, loop.time,
+            largest_frame=config.kafka.largest_frame,
+        )  # fmt: skip
+        self._dispatch = Dispatch(
+            edge=config.edge.id, epoch=self.epoch, past=past,
+            ledger=self._ledger, ends=ends, owed=self._owed, handovers=handovers, tickets=tickets,
+            session=self.sessions.find, datagrams=self.endpoints.datagrams,
+            abandon=self._abandon, begun=self.sessions.drop_requests, confirm=self._confirm,
+            patience=lambda: self._config.request_timeout_seconds, taken=self._reader.taken,
+        )  # fmt: skip
+
+    def _watch(self) -> None:
+        self._metrics.watch(
+            in_flight_bytes=lambda: self.publisher.in_flight_bytes,
+            held_bytes=lambda: self.sessions.memory.seen_bytes,
+            requests_held=lambda: self.sessions.requests.open_requests,
+            queue_frames=lambda: self.sessions.pending + len(self._owed),
+            egress_lag=lambda: self._reader.lag(self._ledger.handled_to),
+            egress_age=lambda: self._egress_age_seconds,
+            open_requests=self.sessions.open_requests,
+        )
+
+    async def _announce(self) -> None:
+        """A new epoch, in every raw partition: whatever sessions this edge had before are over."""
+        frame = control_frames.encode(EdgeStarted())
+        for partition in range(self.publisher.partitions):
+            self.publisher.add_run(partition, self._source(), frame, (len(frame),))
+        if not await self.publisher.drained(FIRST_ACKNOWLEDGEMENT_SECONDS):
+            servers = self._config.kafka.bootstrap_servers
+            raise SetupError(f"kafka {servers} acknowledged nothing in {FIRST_ACKNOWLEDGEMENT_SECONDS:.0f} s")
+
+    def _source(self) -> FrameSource:
+        return FrameSource(MESH, "", self._config.edge.id, self.epoch)
+
+    def _abandon(self, reply: ReplyAddress) -> None:
+        """Tells the requester at once that nobody will answer."""
+        frame = control_frames.encode(RequestsAbandoned())
+        partition = self.publisher.partition_of(reply.request.encode())
+        self.publisher.add_run(partition, self._source(), frame, (len(frame),), replies=(reply,))
+
+    async def _abandon_left_open(self) -> None:
+        """Abandons the requests that earlier lives were asked. Nobody waits for them here."""
+        try:
+            for reply in await asyncio.to_thread(self._clients.left_open, self._config, self.epoch):
+                self._abandon(reply)
+        except SetupError as error:
+            log.warning("requests to earlier sessions end by their timeouts: %s", error)
+
+    def _confirm(self, confirm: Confirm, position: Position, failed: bool, durable: Callable[[], None]) -> None:
+        """Tells the router, in the partition of the event. A refused control frame ends this edge's run."""
+        frame = control_frames.encode(DeliveryConfirmed(confirm.edge, confirm.ticket, position.part, failed))
+
+        def settled(accepted: bool) -> None:
+            if accepted:
+                durable()
+
+        self.publisher.add_run(position.partition, self._source(), frame, (len(frame),), settled=settled)
+
+    def _failed(self, error: BaseException) -> None:
+        if not self.publisher.failed.done():
+            self.publisher.failed.set_result(error)
+
+    # -- while it lasts ----------------------------------------------------------------------------------------
+
+    def reconfigure(self, config: Config) -> None:
+        self._config = config
+        self.publisher.reconfigure(config.limits.in_flight_bytes)
+        self.endpoints.reconfigure(config)
+
+    def tick(self) -> None:
+        self._reader.commit(self._ledger.checkpoint(time.time_ns() // 1_000_000))
+        self.sessions.memory.look()
+        self._owed.expire()
+        self._dispatch.expire()
+        self._look_at_egress()
+        self.endpoints.count_kernel_drops()
+
+    def _look_at_egress(self) -> None:
+        handled_to = self._ledger.handled_to
+        end = handled_to + self._reader.lag(handled_to)
+        self._egress_age_seconds = self._egress.observe(time.monotonic(), end, self._ledger.ended_to)
+
+    # -- the end -----------------------------------------------------------------------------------------------
+
+    async def drain(self, redirect_url: str | None, seconds: float) -> None:
+        """Drains the edge: it takes no new peers, says goodbye to all in their protocols, and finishes what is under
+        way."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        self._close()
+        await self.sessions.drain(redirect_url, seconds)
+        await self.publisher.drained(max(deadline - loop.time(), 1.0))
+        await _until(lambda: self.endpoints.are_gone, deadline)
+        self._dispatch.stop()
+        self._close_datagrams()
+        self._outcomes.flush()
+        await asyncio.to_thread(self._producer.flush, FLUSH_SECONDS)  # what is too late is open, and found again
+        await asyncio.sleep(0)  # what the flush has settled is told to the ledger
+        self.tick()
+
+    async def end(self) -> None:
+        """Releases whatever has begun, without a word to any peer. After a drain nothing is lost by it."""
+        await self._begun.aclose()
+
+    def _close_datagrams(self) -> None:
+        """Sockets that still sent what the router wrote, for as long as any of it was handled."""
+        for one in self.endpoints.datagrams.values():
+            one.close()
+
+    def _close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self.endpoints.close()
+
+
+async def _until(condition: Callable[[], bool], deadline: float) -> None:
+    loop = asyncio.get_running_loop()
+    while not condition() and loop.time() < deadline:  # noqa: ASYNC110 - sockets end one by one, and tell others
+        await asyncio.sleep(0.02)

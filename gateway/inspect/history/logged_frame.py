@@ -1,0 +1,52 @@
+"""A raw frame by its event id: straight to its record, without a scan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gateway.core.reasons import Rejected
+from gateway.inspect.history.topics import History
+from gateway.records.egress import Position
+from gateway.records.raw_log.container import decode_record
+from gateway.records.raw_log.frames import RawFrame
+
+
+class NotFoundError(Exception):
+    """Raised if there is no such frame, or no longer; the message says which."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedFrame:
+    """A frame as it is in the raw log. `logged_at` is when its record was written, in microseconds."""
+
+    position: Position
+    raw: RawFrame
+    logged_at: int
+    record_bytes: int = 0
+    record_frames: int = 0
+
+
+def find_frame(history: History, position: Position) -> LoggedFrame:
+    """Raises NotFoundError."""
+    record = history.record("raw", position.partition, position.offset)
+    if record is None:
+        raise NotFoundError(_why_missing(history, position))
+    value = record.value or b""
+    try:
+        frames = decode_record(value).frames
+    except Rejected as refused:
+        raise NotFoundError(
+            f"the raw record {position.partition}-{position.offset} cannot be read: {refused}"
+        ) from None
+    if position.index >= len(frames):
+        raise NotFoundError(f"{position.event_id}: its raw record holds {len(frames)} frames, counted from 0")
+    return LoggedFrame(position, frames[position.index], record.logged_at, len(value), len(frames))
+
+
+def _why_missing(history: History, position: Position) -> str:
+    span = history.bounds("raw").get(position.partition)
+    if span is None:
+        return f"{position.event_id}: the raw log has no partition {position.partition}"
+    if position.offset < span.start:
+        return f"{position.event_id} is older than what the raw log keeps: it begins at offset {span.start} there"
+    return f"{position.event_id}: the raw log has not come so far; its next offset there is {span.end}"

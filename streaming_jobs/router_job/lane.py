@@ -1,0 +1,193 @@
+"""A lane is a streaming query over one raw partition.
+
+Each start begins at the last commit. What the query before it had put out since then comes again, and the edges drop
+it by position. Before a query starts, the ids that the last commit's state holds are written for its worker.
+
+Where much has piled up, one micro-batch takes all of it and commits, and real time begins after that. So a router that
+is killed again and again does not have more to do each time.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from gateway.config import Config
+from gateway.core.errors import SetupError
+from streaming_jobs.router_job.checkpoint import Offsets, committed_offsets, gaps, in_short, last_commit
+from streaming_jobs.router_job.plan import read_raw, route, sink_options
+from streaming_jobs.router_job.plan_check import is_as_planned
+from streaming_jobs.router_job.restarts import Restarts
+from streaming_jobs.router_job.snapshot import snapshot_path, write_snapshot
+from streaming_jobs.router_job.stall import StallDetector
+from streaming_jobs.routing.known_ids import keep_seconds
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+log = logging.getLogger(__name__)
+
+REALTIME_BATCH = "180 seconds"
+"""The length of a real-time batch before it commits. At its end nothing passes for a fraction of a second. A longer one
+repeats more after a crash; the edges drop it by position."""
+
+BACKLOG_RECORDS = 5_000
+"""More than this unread at a start is worked off first. Less takes real time a second or so."""
+
+ACCEPT_LOSS = "look at the gap with `meshgate audit`, then go on over it with `--accept-loss`"
+
+
+class RawLog(Protocol):
+    """Knows where each raw partition begins and ends."""
+
+    def begins(self) -> Offsets: ...
+    def ends(self) -> Offsets: ...
+
+
+class Lane:
+    """A lane has the number of its raw partition.
+
+    Args:
+        processed: returns the next offset that the worker will take.
+        accepts_loss: a gap between checkpoint and log is logged and gone over, once; else it is refused.
+    """
+
+    def __init__(
+        self, config: Config, spark: SparkSession, number: int, checkpoint: Path,
+        *, raw: RawLog, processed: Callable[[], int], accepts_loss: bool = False,
+    ) -> None:  # fmt: skip
+        self._config = config
+        self._spark = spark
+        self._number = number
+        self._checkpoint = checkpoint
+        self._raw, self._processed = raw, processed
+        self._accepts_loss = accepts_loss
+        self.name = lane_name(number)
+        self.is_realtime = config.router.mode != "microbatch"
+        self._stall = StallDetector()
+        self._restarts = Restarts()
+        self._is_plan_checked = False
+        self._is_catching_up = False
+        self.query = self._start()
+
+    def stop(self) -> None:
+        self.query.stop()
+
+    def last_commit(self) -> int | None:
+        """Returns the number of the last committed batch."""
+        return last_commit(self._checkpoint)
+
+    def failure(self) -> str | None:
+        """Returns why the query has ended, if it has ended and should not have."""
+        if self.query.isActive or self._has_caught_up():
+            return None
+        failed = self.query.exception()
+        return in_short(str(failed), self._checkpoint) if failed else "it was stopped"
+
+    def _has_caught_up(self) -> bool:
+        return self._is_catching_up and not self.query.isActive and self.query.exception() is None
+
+    def begin_real_time(self) -> None:
+        """Starts the query in real time, if what had piled up is done."""
+        if self._has_caught_up():
+            self.query = self._start(catches_up=False)
+
+    def start_again(self) -> bool:
+        """Starts from the last commit, after a failure; False if there have been too many. Waits where that helps.
+
+        Raises KafkaError while Kafka is away: that counts as no failure of its own.
+        """
+        self._check_gaps()
+        wait = self._restarts.failed(time.monotonic())
+        if wait is None:
+            return False
+        time.sleep(wait)
+        self.query = self._start()
+        return True
+
+    def follow(self) -> None:
+        """Ends `--accept-loss` once past the gap, and restarts a stalled query.
+
+        It is called about once a second.
+
+        Raises SetupError if Spark runs the query otherwise than it must.
+        """
+        if not self._is_plan_checked and self.query.isActive:
+            self._is_plan_checked = is_as_planned(self.query)
+        if self._accepts_loss and not self._gaps():
+            self._accepts_loss = False
+            log.warning("%s is over the gap: from here on none is accepted", self.name)
+            self._restart()
+        end, done = self._raw.ends().get(self._number, 0), max(self._processed(), self._began)
+        if self._stall.observe(time.monotonic(), end, done):
+            log.warning("%s has stood still for too long and begins anew", self.name)
+            self._restart()
+
+    # -- starting ------------------------------------------------------------------------------------------
+
+    def _restart(self) -> None:
+        self._stall = StallDetector()
+        self.query.stop()
+        self.query = self._start()
+
+    def _check_gaps(self) -> None:
+        """Raises SetupError for a gap that is not accepted. Spark would find some of them too, and say it at length."""
+        found = self._gaps()
+        if found and not self._accepts_loss:
+            raise SetupError(f"{self.name} cannot go on where it was: {'; '.join(found)}. {ACCEPT_LOSS}")
+        self._accepts_loss = bool(found)
+        for gap in found:
+            log.warning("%s goes on over a gap: %s", self.name, gap)
+
+    def _gaps(self) -> list[str]:
+        """A batch that was planned before, and never done, may end within one: then there are several to go over it."""
+        return list(gaps(committed_offsets(self._checkpoint), self._raw.begins(), self._raw.ends()))
+
+    def _start(self, *, catches_up: bool = True) -> StreamingQuery:
+        from streaming_jobs.router_job.worker import RoutePass
+
+        config = self._config
+        self._check_gaps()
+        committed = committed_offsets(self._checkpoint).get(self._number, 0)
+        self._began = max(committed, self._raw.begins().get(self._number, 0))
+        backlog = self._raw.ends().get(self._number, 0) - self._began
+        self._is_catching_up = self.is_realtime and catches_up and backlog > BACKLOG_RECORDS
+        self._write_snapshot()
+        routed = route(
+            read_raw(self._spark, config, self._number, accepts_loss=self._accepts_loss),
+            # Not resolved: a mounted ConfigMap is a link that moves, and what it points to goes away.
+            RoutePass(str(config.path), str(config.state_dir)),
+            self._number,
+            keep_seconds(config),
+        )
+        writer = routed.writeStream.format("kafka").outputMode("update").queryName(self.name)
+        writer = writer.options(**sink_options(config))
+        writer = writer.option("checkpointLocation", str(self._checkpoint))
+        try:
+            query: StreamingQuery = writer.trigger(**self._trigger()).start()
+        except Exception as refused:  # Spark's own, in several forms
+            raise SetupError(f"{self.name} cannot begin: {in_short(str(refused), self._checkpoint)}") from refused
+        self._is_plan_checked = False
+        return query
+
+    def _write_snapshot(self) -> None:
+        path = snapshot_path(Path(self._config.router.checkpoint), self._number)
+        try:
+            write_snapshot(self._spark, self._checkpoint, path, self._number, self._began)
+        except Exception as failed:  # Spark's own: a state that is damaged, or a file system that is full
+            why = in_short(str(failed), self._checkpoint)
+            raise SetupError(f"{self.name}: the ids of the last commit cannot be read: {why}") from failed
+
+    def _trigger(self) -> dict[str, Any]:
+        if self._is_catching_up:
+            log.info("%s takes what has piled up in one batch, and goes over to real time then", self.name)
+            return {"availableNow": True}
+        return {"realTime": REALTIME_BATCH} if self.is_realtime else {"processingTime": "0 seconds"}
+
+
+def lane_name(number: int) -> str:
+    return f"lane-{number}"

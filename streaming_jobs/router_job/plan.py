@@ -1,0 +1,121 @@
+"""The router's query is the same for every trigger and every master:
+
+    one raw partition ─► one Python pass a record ─► one row ─► dropDuplicates ─► explode ─► Kafka
+
+The pass tells repeats from new frames (`routing.known_ids`) and makes one row of a record: its log time, its offset,
+the ids that it has added, and the records to write. The offset makes each row the first of its kind, so
+`dropDuplicates` drops none: it stores the ids, durably, together with the offset they belong to, and lets them go by
+watermark.
+
+`coalesce(1)` says that a lane has one partition, which is all that a stateful operator asks for. So Spark plans no
+exchange, and a record stays in one task from Kafka to Kafka. `plan_check` makes sure.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from gateway.config import Config
+from streaming_jobs.spark.events_table import HEADERS
+from streaming_jobs.spark.plain_types import PlainStruct
+
+OUT = StructType(
+    [
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("key", BinaryType()),
+        StructField("value", BinaryType()),
+        StructField("headers", HEADERS),
+    ]
+)
+LOG_TIME, OFFSET, IDS, OUTS = "log_time", "offset", "ids", "outs"
+STORED = [LOG_TIME, OFFSET, IDS]
+"""The columns that the state holds."""
+
+PlainRow = tuple[int, int, bytes, list[tuple[Any, ...]]]
+"""The row that the pass makes of a record. It is a Row without its class: the JVM's unpickler knows tuples."""
+
+LANE_VARIABLE = "MESHGATE_LANE"
+"""Spark keeps Python workers apart by their environment. With a variable of its own, a lane keeps its worker from batch
+to batch, and the worker its memory."""
+
+# The broker answers a fetch as soon as there is a byte, so a long wait costs an idle mesh nothing and a busy one no
+# time; it is what keeps an idle router from asking two thousand times a second.
+SOURCE = {"kafka.fetch.max.wait.ms": "500", "kafka.enable.metrics.push": "false", "includeHeaders": "false"}
+# A record leaves at once, and what comes while it is under way leaves together after it: nothing waits for company at
+# low rates, and at high ones a burst is two requests. With room for 16 KiB, or five under way, it would be five.
+SINK = {
+    "kafka.linger.ms": "0",
+    "kafka.max.in.flight.requests.per.connection": "1",
+    "kafka.batch.size": "262144",
+    "kafka.enable.metrics.push": "false",
+    "kafka.acks": "all",
+    "kafka.compression.type": "zstd",
+}
+
+
+def sink_options(config: Config) -> dict[str, str]:
+    """Returns the sink's options.
+
+    A producer's own limit is 1 MiB, less than what is made of the largest frame. The workers obey the mesh's limit.
+    """
+    return {**config.kafka.spark_options(), **SINK, "kafka.max.request.size": str(config.kafka.message_bytes)}
+
+
+def read_raw(spark: SparkSession, config: Config, partition: int, *, accepts_loss: bool = False) -> DataFrame:
+    """Returns the records of one raw partition. A gap in the offsets is an error: it would be a silent loss."""
+    assigned = json.dumps({config.topic("raw"): [partition]})
+    options = {**config.kafka.spark_options(), **SOURCE, "assign": assigned}
+    options |= {"startingOffsets": "earliest", "failOnDataLoss": str(not accepts_loss).lower()}
+    return spark.readStream.format("kafka").options(**options).load()
+
+
+ROW = PlainStruct(
+    [
+        StructField(LOG_TIME, LongType()),
+        StructField(OFFSET, LongType()),
+        StructField(IDS, BinaryType()),
+        StructField(OUTS, ArrayType(OUT)),
+    ]
+)
+
+
+def route(raw: DataFrame, pass_: Callable[[bytes, int, int], PlainRow], lane: int, keep_seconds: int) -> DataFrame:
+    """Returns the records to write: topic, partition, key, value, headers.
+
+    Args:
+        keep_seconds: how long an id stays in the state after its record, in log time.
+    """
+    with _environment(raw.sparkSession, LANE_VARIABLE, str(lane)):
+        routed: Column = F.udf(pass_, ROW, useArrow=False)("value", "partition", "offset")
+    rows = raw.select(routed.alias("row")).select(
+        F.timestamp_seconds(f"row.{LOG_TIME}").alias(LOG_TIME), *[f"row.{name}" for name in (OFFSET, IDS, OUTS)]
+    )
+    stored = rows.withWatermark(LOG_TIME, f"{keep_seconds} seconds").coalesce(1).dropDuplicates(STORED)
+    return stored.select(F.explode(OUTS).alias("out")).select("out.*")
+
+
+@contextmanager
+def _environment(spark: SparkSession, name: str, value: str) -> Iterator[None]:
+    """Sets a variable for the workers of the functions that are made meanwhile."""
+    environment = spark.sparkContext.environment
+    environment[name] = value
+    try:
+        yield
+    finally:
+        del environment[name]

@@ -1,0 +1,93 @@
+"""The Python worker of a lane: one process, kept from batch to batch.
+
+It routes the records of one raw partition in their order, and keeps two things in memory that follow from the log up to
+the record at hand: the interests that stand, and the ids that have passed (see `ordered_pass`).
+
+At the beginning of each task the worker reads the compacted topic `interests` to its end, for what
+the last commit covers is in it. From there on the table changes only by frames in the raw log.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from functools import cache
+from pathlib import Path
+
+from pyspark import TaskContext
+
+from gateway.auth.trust_store import TrustStore
+from gateway.config import Config, load
+from gateway.config.watch import ConfigWatch, Reloaded
+from gateway.core.clock import now_us
+from gateway.core.event import SECOND_US
+from gateway.kafka.interest_reader import InterestReader
+from streaming_jobs.router_job.counts import KNOWN_IDS, KNOWN_IDS_BYTES, REBUILD_MILLISECONDS, CountFile, path_of
+from streaming_jobs.router_job.ordered_pass import OrderedPass
+from streaming_jobs.router_job.plan import PlainRow
+from streaming_jobs.routing.frame_router import FrameRouter
+from streaming_jobs.routing.mesh_state import MeshState
+from streaming_jobs.routing.traces import RouterTraces
+
+log = logging.getLogger(__name__)
+
+
+class Worker:
+    def __init__(self, config_path: str, state_dir: str | None = None) -> None:
+        self._watch = ConfigWatch(load(Path(config_path), state_dir=state_dir), time.monotonic, Config.for_router)
+        config = self._watch.config
+        self._trust = TrustStore(config.trust, time.monotonic, entry=config.identity.key)
+        self._state = MeshState(config, self._trust.keys, self._trust.identity, now_us)
+        self._state.traces = RouterTraces.of(config)
+        self._rows = FrameRouter(self._state)
+        self._interests = InterestReader(config)
+        self._checkpoint = Path(config.router.checkpoint)
+        self._pass = OrderedPass(self._rows, self._checkpoint)
+        self._counts: dict[int, CountFile] = {}
+        self._task = -1
+
+    def route(self, value: bytes, partition: int, offset: int) -> PlainRow:
+        """Routes a record."""
+        context = TaskContext.get()
+        if context is not None and context.taskAttemptId() != self._task:
+            self._task = context.taskAttemptId()
+            self._interests.catch_up(self._state.table)
+        self._refresh()
+        routed = self._pass.route(value, partition, offset, now_us() // SECOND_US)
+        self._count(partition, offset)
+        return routed.log_seconds, offset, routed.ids, [tuple(out) for out in routed.outs]
+
+    def _count(self, partition: int, offset: int) -> None:
+        if partition not in self._counts:
+            self._counts[partition] = CountFile(path_of(self._checkpoint, partition))
+        known = self._rows.known
+        states = {
+            KNOWN_IDS: len(known),
+            KNOWN_IDS_BYTES: known.memory_bytes,
+            REBUILD_MILLISECONDS: int(self._pass.rebuild_seconds * 1000),
+        }
+        self._counts[partition].add(offset, self._state.tally.take(), states)
+
+    def _refresh(self) -> None:
+        """New settings and keys; both look at their files at most once a second."""
+        if isinstance(change := self._watch.poll(), Reloaded):
+            self._state.reconfigure(change.config)
+        if self._trust.changed():
+            self._state.use_keys(self._trust.keys, self._trust.identity)
+
+
+class RoutePass:
+    """The row function as Spark ships it: two paths, so no key or setting ever stands in a closure."""
+
+    def __init__(self, config_path: str, state_dir: str | None = None) -> None:
+        self._config_path = config_path
+        self._state_dir = state_dir
+
+    def __call__(self, value: bytes, partition: int, offset: int) -> PlainRow:
+        return worker(self._config_path, self._state_dir).route(value, partition, offset)
+
+
+@cache
+def worker(config_path: str, state_dir: str | None) -> Worker:
+    """Returns the one worker of this process."""
+    return Worker(config_path, state_dir)

@@ -1,0 +1,73 @@
+"""Spark's JVM as a process of ours: neither outlives the other.
+
+A JVM that goes on for a moment after its driver would still route while the driver's successor does; a driver without
+its JVM would try to say goodbye to it. So the kernel kills the JVM when we die, and we end at once when it does:
+whoever supervises us starts both again.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Mapping, Sequence
+
+from gateway.local.processes import ends_with_parent
+from streaming_jobs.spark.class_archive import ClassArchive
+
+log = logging.getLogger(__name__)
+
+END_SECONDS = 30.0
+"""An orderly end may have to write the class archive, which takes some ten seconds."""
+BRIEF_RUN_SECONDS, BRIEF_END_SECONDS = 300.0, 1.0
+"""A run this short does not wait for that: whoever stops what has just begun wants it to be gone."""
+EXIT_CODE = 70  # EX_SOFTWARE
+
+
+class SparkJvm:
+    """Runs Spark's JVM. A thread that lives as long as the process must start it: the kernel counts a thread's end as
+    ours."""
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str], archive: ClassArchive) -> None:
+        self._archive = archive
+        self._began = time.monotonic()
+        self.is_ending = False
+        """Its end is wanted."""
+        # It also ends, in order, when its standard input does.
+        self._process = subprocess.Popen(  # noqa: S603
+            command,
+            stdin=subprocess.PIPE,
+            env=environment,
+            process_group=0,
+            preexec_fn=ends_with_parent(signal.SIGKILL),
+        )
+
+    @property
+    def exit_code(self) -> int | None:
+        return self._process.poll()
+
+    def watch(self) -> None:
+        """Watches the JVM from here on: if it ends by itself, this process ends too."""
+        threading.Thread(target=self._watch, name="jvm", daemon=True).start()
+
+    def _watch(self) -> None:
+        code = self._process.wait()
+        if not self.is_ending:
+            log.error("Spark's JVM has ended (exit code %d), and so do we", code)
+            os._exit(EXIT_CODE)
+
+    def end(self, seconds: float | None = None) -> None:
+        """Ends the JVM in order, and waits so long for it. The session on it must be stopped already."""
+        self.is_ending = True
+        try:
+            self._process.communicate(timeout=self._patience_seconds() if seconds is None else seconds)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+        self._archive.keep(ended_well=self._process.wait() == 0)
+
+    def _patience_seconds(self) -> float:
+        is_brief = time.monotonic() - self._began < BRIEF_RUN_SECONDS
+        return BRIEF_END_SECONDS if is_brief and self._archive.is_written_at_end else END_SECONDS

@@ -1,0 +1,202 @@
+"""Starts Spark: a JVM of our own command, so that any Java will do and its flags are ours, and a session on top of it.
+
+pyspark's launcher asks for a JVM module that slim runtimes lack; its protocol with the JVM is three environment
+variables, which is all that is used here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import struct
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gateway.core.errors import SetupError
+from gateway.local.jars import ensure_jars, spark_home, spark_jars
+from gateway.local.java import Java, find_java
+from streaming_jobs.spark.class_archive import ClassArchive
+from streaming_jobs.spark.jvm_process import SparkJvm
+from streaming_jobs.spark.scratch import scratch_folder
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JVM_START_SECONDS = 60
+SUBMIT = "org.apache.spark.deploy.SparkSubmit"
+_running: list[SparkJvm] = []
+_OPENED = (
+    "java.lang", "java.lang.invoke", "java.lang.reflect", "java.io", "java.net", "java.nio", "java.util",
+    "java.util.concurrent", "java.util.concurrent.atomic", "jdk.internal.ref", "sun.nio.ch", "sun.nio.cs",
+    "sun.security.action", "sun.util.calendar",
+)  # fmt: skip
+
+# Real-time mode is outside upstream's promise with Python functions (they are not on its list of operators), hence the
+# switched-off check and the test that kills it under load. The waits and buffers are set for latency: one record, one
+# trip through Python, no batching on the way.
+STREAMING = {
+    "spark.sql.streaming.realTimeMode.allowlistCheck": "false",
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+    # Hadoop's own starts the program `chmod` for every file and folder of a checkpoint: four fifths of a commit's time.
+    "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
+    "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
+    # Nothing goes back further than the last commit. Spark would keep what a hundred batches each added to the state,
+    # more than a gigabyte at 10,000 frames a second.
+    "spark.sql.streaming.minBatchesToRetain": "10",
+    # A first batch that was never committed leaves state files behind; a start without a commit goes past them.
+    "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart": "false",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.streaming.metricsEnabled": "false",
+    "spark.sql.execution.python.udf.maxRecordsPerBatch": "1",
+    "spark.python.udf.pipelined.enabled": "true",
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.python.daemon.module": "streaming_jobs.spark.worker_daemon",
+    "spark.buffer.size": "64",
+}
+QUIET = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.structuredLogging.enabled": "false",
+}
+# What runs for a person who waits: it says nothing of its own, and is over before the JVM's second compiler has paid
+# off. (For the router it has, after half a minute: its JVM then takes half the time a frame.)
+BRIEF_JVM = (f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.json')}", "-XX:TieredStopAtLevel=1")
+LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+_GATEWAY_PORT = "PYSPARK_GATEWAY_PORT"
+"""Stands in the environment when spark-submit has started the JVM, and then us."""
+_GATEWAY_SECRET = "PYSPARK_GATEWAY_SECRET"  # noqa: S105 - a variable's name
+
+
+def start_spark(
+    name: str,
+    master: str,
+    settings: Mapping[str, str],
+    *,
+    log_level: str = "ERROR",
+    jvm_options: Iterable[str] = (),
+    archives_classes: bool = False,
+) -> SparkSession:
+    """Starts a session with the Kafka connector. Under spark-submit the JVM is there already."""
+    from pyspark.conf import SparkConf
+    from pyspark.sql import SparkSession
+
+    java = find_java()
+    conf = SparkConf(loadDefaults=False).setAppName(name)
+    connector = [str(jar) for jar in ensure_jars("connector", java)]
+    wanted = session_settings(master, settings, submitted=_GATEWAY_PORT in os.environ)
+    conf.setAll(list({**wanted, "spark.jars": ",".join(connector)}.items()))
+    archive = ClassArchive(java, class_path(connector), may_write=archives_classes)
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    with _own_jvm([*jvm(java, connector), *jvm_options], archive):
+        session = SparkSession.builder.config(conf=conf).getOrCreate()
+    session.sparkContext.setLogLevel(log_level)
+    return session
+
+
+def session_settings(master: str, given: Mapping[str, str], *, submitted: bool) -> dict[str, str]:
+    """Returns the settings of a session. The given settings win.
+
+    Under spark-submit the master and the driver's address are those of spark-submit.
+    """
+    here = {} if submitted else {**LOOPBACK, "spark.master": master}
+    return {**QUIET, **STREAMING, **here, **given}
+
+
+@contextlib.contextmanager
+def _own_jvm(command: list[str], archive: ClassArchive) -> Iterator[None]:
+    """Lets pyspark find its JVM. Programs that are started later must not take this one for theirs."""
+    if _GATEWAY_PORT in os.environ:
+        yield
+        return
+    _launch_jvm(command, archive, scratch_folder())
+    try:
+        yield
+    finally:
+        del os.environ[_GATEWAY_PORT], os.environ[_GATEWAY_SECRET]
+
+
+def _launch_jvm(command: list[str], archive: ClassArchive, scratch: Path) -> None:
+    """Starts SparkSubmit's gateway, and tells pyspark by environment where it listens."""
+    with tempfile.TemporaryDirectory() as folder:
+        told = Path(folder, "gateway")
+        environment = {**os.environ, "SPARK_HOME": str(spark_home()), "_PYSPARK_DRIVER_CONN_INFO_PATH": str(told)}
+        environment["SPARK_LOCAL_DIRS"] = str(scratch)
+        whole = [*command, *archive.options(), f"-Djava.io.tmpdir={scratch}", SUBMIT, "pyspark-shell"]
+        started = SparkJvm(whole, environment, archive)
+        deadline = time.monotonic() + JVM_START_SECONDS
+        while not told.exists():
+            if (code := started.exit_code) is not None or time.monotonic() > deadline:
+                raise SetupError(f"Spark's JVM did not start ({command[0]}, exit code {code})")
+            time.sleep(0.02)
+        _read_gateway(told.read_bytes())
+    started.watch()
+    _running.append(started)
+
+
+class SparkFailed(Exception):
+    """Raised with the words of the JVM's exception."""
+
+
+@contextlib.contextmanager
+def brief(session: SparkSession) -> Iterator[None]:
+    """Stops the session in the end. What it threw can only be asked for while its JVM is there."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except Py4JJavaError as failed:
+        raise SparkFailed(failed.java_exception.toString()) from None
+    except PySparkException as failed:
+        raise SparkFailed(str(failed).partition("\n\nJVM stacktrace")[0]) from None
+    finally:
+        stop_spark(session)
+
+
+def stop_spark(session: SparkSession, *, seconds: float | None = None) -> None:
+    """Ends Spark and its JVM in order, so that its folders go and its class archive stays.
+
+    A later start in this process has a JVM of its own.
+    """
+    from pyspark import SparkContext
+
+    while _running:
+        running = _running.pop()
+        running.is_ending = True
+        gateway = session.sparkContext._gateway  # noqa: SLF001 - by no other name
+        if running.exit_code is None and gateway is not None:
+            session.stop()
+            gateway.shutdown()
+        running.end(seconds)
+        SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - what pyspark would go on talking to
+
+
+def _read_gateway(told: bytes) -> None:
+    """u32 port, u32 length, secret: what SparkSubmit writes for pyspark's launcher."""
+    port, size = struct.unpack_from(">ii", told)
+    os.environ[_GATEWAY_PORT] = str(port)
+    os.environ[_GATEWAY_SECRET] = told[8 : 8 + size].decode()
+
+
+def jvm(java: Java, extra_jars: Iterable[str]) -> list[str]:
+    """Returns the command of a JVM that can run Spark, up to its main class."""
+    options = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED]
+    options += ["-XX:+IgnoreUnrecognizedVMOptions", "-Xmx1g", "-XX:+UseSerialGC"]
+    options += ["--sun-misc-unsafe-memory-access=allow", "--enable-native-access=ALL-UNNAMED"]
+    options += ["-Dio.netty.tryReflectionSetAccessible=true", "-Dio.netty.allocator.type=pooled"]
+    return [java.executable, "-cp", class_path(extra_jars), *options]
+
+
+def class_path(extra_jars: Iterable[str]) -> str:
+    return os.pathsep.join([str(spark_home() / "conf"), str(spark_jars() / "*"), *extra_jars])

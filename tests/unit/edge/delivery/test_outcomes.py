@@ -1,0 +1,135 @@
+"""Tests the outcomes of deliveries: written, and read back from an earlier life of the edge."""
+
+from __future__ import annotations
+
+import asyncio
+
+from gateway.core.event import Kind
+from gateway.edge.delivery.dispatch import PreviousRun
+from gateway.edge.delivery.offset_tracker import Checkpoint, OffsetTracker
+from gateway.edge.delivery.outcomes import OUTCOMES_PER_RECORD, OWED_KEY, KnownOutcomes, OutcomeLog
+from gateway.edge.producer import NotTaken
+from gateway.protocols.actions import Delivery
+from gateway.records.deliveries import DeliveriesRecord, DeliveryOutcome
+from gateway.records.deliveries import decode as decode_outcomes
+from tests.unit.edge.fake_kafka import FENCED, FakeProducer
+from tests.unit.edge.running import configured, in_a_loop, until
+
+ROW = DeliveryOutcome("0-1-0", "edge-0.1.7", "written", "", 1)
+
+
+class Books:
+    """The outcome log and its ledger, over a Kafka that acknowledges only when told."""
+
+    def __init__(self) -> None:
+        self.kafka = FakeProducer(held=True)
+        self.ledger = OffsetTracker(1, Checkpoint(0))
+        self.failed: list[BaseException] = []
+        self.log = OutcomeLog(configured(), self.kafka, self.ledger, self.failed.append)
+
+    def adds(self, offset: int, *, owed: bool = False) -> None:
+        self.ledger.open(offset, owed=owed)
+        self.ledger.done(offset + 1)
+        self.log.add(ROW, offset, owed=owed)
+
+    @property
+    def committed(self) -> int:
+        return self.ledger.checkpoint(1).checkpoint.offset
+
+    async def acknowledges(self, error: NotTaken | None = None) -> None:
+        self.kafka.acknowledge(error)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+
+@in_a_loop
+async def test_outcomes_are_written_together_and_settled_when_kafka_has_them() -> None:
+    books = Books()
+    for offset in range(3):
+        books.adds(offset)
+    await until(lambda: books.kafka.written)
+    assert [decode_outcomes(one.value) for one in books.kafka.written] == [DeliveriesRecord("edge-0", (ROW,) * 3)]
+    assert books.committed == 0
+    await books.acknowledges()
+    assert books.committed == 3
+
+
+@in_a_loop
+async def test_a_record_is_settled_when_kafka_has_the_last_of_its_outcomes() -> None:
+    books = Books()
+    for _ in range(3):
+        books.adds(0)
+    books.log.flush()
+    books.adds(0)
+    await books.acknowledges()
+    assert books.committed == 0
+    books.log.flush()
+    await books.acknowledges()
+    assert books.committed == 1
+
+
+@in_a_loop
+async def test_a_full_record_of_outcomes_does_not_wait() -> None:
+    books = Books()
+    for offset in range(OUTCOMES_PER_RECORD):
+        books.adds(offset)
+    assert len(books.kafka.written) == 1
+
+
+@in_a_loop
+async def test_outcomes_of_what_is_owed_stand_in_records_of_their_own_so_that_they_can_be_found() -> None:
+    books = Books()
+    books.adds(0)
+    books.adds(1, owed=True)
+    books.log.flush()
+    assert [one.settings["key"] for one in books.kafka.written] == [None, OWED_KEY]
+    assert {one.settings["partition"] for one in books.kafka.written} == {0}
+
+
+@in_a_loop
+async def test_what_could_not_be_delivered_is_settled_only_with_its_record_in_rejected() -> None:
+    books = Books()
+    books.adds(0)
+    books.log.reject(ROW, b"frame", {"node": "n"}, 0, owed=False)
+    books.log.flush()
+    rejected, outcomes = books.kafka.open
+    assert (rejected.topic, outcomes.topic) == ("test.rejected", "test.deliveries")
+    books.kafka.open = [outcomes]
+    await books.acknowledges()
+    assert books.committed == 0
+    books.kafka.open = [rejected]
+    await books.acknowledges()
+    assert books.committed == 1
+
+
+@in_a_loop
+async def test_outcomes_that_kafka_will_not_take_end_the_edge() -> None:
+    books = Books()
+    books.adds(0)
+    books.log.flush()
+    await books.acknowledges(FENCED)
+    assert books.failed == [FENCED]
+    assert books.committed == 0
+
+
+def test_an_outcome_is_known_by_event_part_and_destination() -> None:
+    known = KnownOutcomes()
+    known.add(ROW)
+    known.add(ROW._replace(part=1))
+    assert not known.take("0-1-0", 0, "another")
+    assert not known.take("0-1-0", 2, "edge-0.1.7")
+    assert known.take("0-1-0", 0, "edge-0.1.7")
+    assert known.take("0-1-0", 1, "edge-0.1.7")
+    assert len(known) == 0
+
+
+def test_of_records_before_the_start_sessions_lack_nothing_where_all_was_settled() -> None:
+    known = KnownOutcomes()
+    known.add(ROW)
+    past = PreviousRun(to=20, sessions_to=10, outcomes=known)
+    delivery = Delivery("0-1-0", Kind.EVENT, "s", b"")
+    assert past.knows(9, delivery, "anybody", owed=False)
+    assert not past.knows(9, delivery, "node", owed=True)
+    assert past.knows(10, delivery, "edge-0.1.7", owed=False)
+    assert not past.knows(11, delivery, "another", owed=False)
+    assert not past.knows(20, delivery, "edge-0.1.7", owed=False)

@@ -1,0 +1,91 @@
+"""The management address: where it may be, and whom it answers."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection, HTTPResponse
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from gateway.core.address import HostPort
+from gateway.core.errors import SetupError
+from gateway.inspect.live.mesh_parts import MeshPart
+from gateway.observability.management import Management, PageAnswer
+
+CONFIG = {"mesh": "demo"}
+connect = socket.create_connection
+PATHS = ["/metrics", "/config", "/version", "/healthz/ready", "/nothing"]
+
+
+@contextmanager
+def managed(host: str = "127.0.0.1", names: tuple[str, ...] = ()) -> Iterator[Management]:
+    management = Management(
+        HostPort(host, 0), CollectorRegistry(), started=dict, ready=dict, config=lambda: CONFIG, names=names,
+        commands={"/peers/": lambda _: PageAnswer(202, "text/plain", b"")},
+    )  # fmt: skip
+    management.start()
+    try:
+        yield management
+    finally:
+        management.stop()
+
+
+@contextmanager
+def asked(management: Management, method: str, path: str, **headers: str) -> Iterator[HTTPResponse]:
+    connection = HTTPConnection("127.0.0.1", management.port, timeout=10)
+    try:
+        connection.request(method, path, headers=headers)
+        yield connection.getresponse()
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "0.0.0.0", "::1", "::"])  # noqa: S104 - for a moment
+def test_it_answers_at_whatever_address_it_is_given(host: str) -> None:
+    with managed(host) as management:
+        assert MeshPart("one", "--edge", HostPort(host, management.port).reachable).json("/config") == CONFIG
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_name_that_anybody_can_lead_here_reads_nothing(path: str) -> None:
+    with managed() as management, asked(management, "GET", path, Host="evil.example.com:9640") as answer:
+        assert answer.status == 403
+        assert b"management_hosts" in answer.read()
+
+
+def test_a_name_that_anybody_can_lead_here_commands_nothing() -> None:
+    with managed() as management, asked(management, "POST", "/peers/1/kick", Host="evil.example.com") as answer:
+        assert answer.status == 403
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "10.1.2.3:9640", "[fd00::1]:9640", "localhost:9640", "edge-0:9640", "mesh-edge.mesh.svc:9640",
+        "edge-0.mesh-edges.mesh.svc.cluster.local:9640", "mesh.example.org:9640", "MESH.example.org.",
+    ],
+)  # fmt: skip
+def test_scrapers_are_answered_by_address_by_service_name_and_by_configured_name(host: str) -> None:
+    with managed(names=("mesh.example.org",)) as management, asked(management, "GET", "/metrics", Host=host) as answer:
+        assert answer.status == 200
+
+
+def test_who_is_refused_at_the_command_line_hears_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    with managed() as management:
+        here = ("127.0.0.1", management.port)
+        monkeypatch.setattr(socket, "create_connection", lambda _, *rest: connect(here, *rest))
+        with pytest.raises(SetupError, match="management_hosts"):
+            MeshPart("the edge", "--edge", HostPort("mesh.example.com", 9640)).json("/config")
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_head_has_the_status_and_length_of_the_page_without_its_body(path: str) -> None:
+    with managed() as management:
+        with asked(management, "GET", path) as whole:
+            length = len(whole.read())
+        with asked(management, "HEAD", path) as head:
+            assert (head.status, int(head.headers["Content-Length"])) == (whole.status, length)
+            assert head.read() == b""
