@@ -87,7 +87,7 @@ class Workload:
     def title(self) -> str:
         """Returns the protocols that a frame passes.
 
-        >>> Work(origin="yamp", target="hsp", run="0000", request=True).title()
+        >>> Workload(origin="yamp", target="hsp", run="0000", request=True).title()
         'yamp → hsp → yamp'
         """
         return f"{self.origin} → {self.target}" + (f" → {self.origin}" if self.request else "")

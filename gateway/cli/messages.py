@@ -64,7 +64,7 @@ def message_of_json(line: bytes, content_type: str | None = None) -> OutgoingMes
     """Returns the message in a line as `sub --json` writes it. Raises ValueError.
 
     >>> message_of_json(b'{"subject": "temp.high", "body": {"celsius": 81}}')
-    Message(subject='temp.high', body=b'{"celsius": 81}', content_type='application/json')
+    OutgoingMessage(subject='temp.high', body=b'{"celsius": 81}', content_type='application/json')
     """
     try:
         fields = json.loads(line)

@@ -32,10 +32,10 @@ from gateway.client.translation import Answer
 
 __all__ = [
     "Answer",
-    "IncomingRequest",
     "ClientError",
     "DatagramClient",
     "EndedError",
+    "IncomingRequest",
     "KeyNotFoundError",
     "NoAnswerError",
     "PacketKey",

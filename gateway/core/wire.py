@@ -1,6 +1,6 @@
 """Big-endian reading and writing: the only place where bytes are counted by hand.
 
-A `WireReader` fails with `Rejected(truncated)` when a field runs past its end, and `finish` fails when something is left.
+A `WireReader` fails with `Rejected(truncated)` when a field runs past its end; `finish` fails when something is left.
 """
 
 from __future__ import annotations

@@ -177,9 +177,15 @@ class RawPublisher:
             self._add_some(into, partition, sources, received_at, lengths, data, tally)
 
     def _add_some(
-        self, into: _Partition, partition: int, sources: Sequence[FrameSource], received_at: int, lengths: Sequence[int],
-        data: bytes, tally: AckListener,
-    ) -> None:  # fmt: skip
+        self,
+        into: _Partition,
+        partition: int,
+        sources: Sequence[FrameSource],
+        received_at: int,
+        lengths: Sequence[int],
+        data: bytes,
+        tally: AckListener,
+    ) -> None:
         weight = len(data) + FRAME_BYTES * len(lengths)
         self._make_room(into, partition, weight)
         into.builder.add_columns(sources, received_at, lengths, data)
@@ -210,9 +216,14 @@ class RawPublisher:
                 self._add_part(partition, source, part, part_lengths, share, settled)
 
     def _add_part(
-        self, partition: int, source: FrameSource, data: bytes, lengths: tuple[int, ...], packed_replies: Sequence[bytes],
+        self,
+        partition: int,
+        source: FrameSource,
+        data: bytes,
+        lengths: tuple[int, ...],
+        packed_replies: Sequence[bytes],
         settled: Settled | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         into, weight = self._partitions[partition], len(data) + FRAME_BYTES * len(lengths) + RUN_BYTES
         if packed_replies:
             weight += size_of_replies(packed_replies) * len(lengths)

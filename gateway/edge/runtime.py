@@ -85,7 +85,7 @@ class EdgeRuntime:
         await self.endpoints.open(config)
         self._reader.start(self._dispatch.take, self._failed)
         if resumption.epoch:
-            self._abandoning = asyncio.create_task(self._abandon_left_open())
+            self._abandoning = asyncio.create_task(self._abandon_orphaned_requests())
             self._begun.callback(self._abandoning.cancel)
         self.has_begun = True
         log.info("edge %s is ready, epoch %x", edge, self.epoch)
@@ -150,10 +150,10 @@ class EdgeRuntime:
         partition = self.publisher.partition_of(reply.request.encode())
         self.publisher.add_run(partition, self._source(), frame, (len(frame),), replies=(reply,))
 
-    async def _abandon_left_open(self) -> None:
+    async def _abandon_orphaned_requests(self) -> None:
         """Abandons the requests that earlier lives were asked. Nobody waits for them here."""
         try:
-            for reply in await asyncio.to_thread(self._clients.left_open, self._config, self.epoch):
+            for reply in await asyncio.to_thread(self._clients.orphaned_requests, self._config, self.epoch):
                 self._abandon(reply)
         except SetupError as error:
             log.warning("requests to earlier sessions end by their timeouts: %s", error)

@@ -70,5 +70,5 @@ class EdgeTraces:
             "meshgate.destination": destination,
             "meshgate.outcome": outcome,
         }
-        context = parent.step(f"{Step.DELIVER}/{destination}")
+        context = parent.step(f"{SpanStep.DELIVER}/{destination}")
         self._spans.add(SpanStep.DELIVER, context, parent, delivery.handed_at, at, said, failed)

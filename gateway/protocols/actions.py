@@ -136,8 +136,8 @@ OUR_ENDS = frozenset(CloseReason) - {CloseReason.INTERNAL}
 
 @dataclass(frozen=True, slots=True)
 class Terminated:
-    """The session has ended. `reason` is a slug for the metric: a `Reason`, a `CloseReason`, `bye`, `eof`, `peer_error`,
-    `redirect` (`detail` is where to)."""
+    """The session has ended. `reason` is a slug for the metric: a `Reason`, a `CloseReason`, `bye`, `eof`,
+    `peer_error`, `redirect` (`detail` is where to)."""
 
     reason: str
     detail: str = ""

@@ -62,7 +62,7 @@ JUDGED = StructType(
         StructField("causes", StringType()),
     ]
 )
-"""A row of `Judged`."""
+"""A row of `FrameVerdict`."""
 
 
 def start_batch(config: Config, master: str | None) -> SparkSession:

@@ -11,7 +11,6 @@ from typing import Any
 
 from gateway.core.event import NO_HEADERS, SECOND_US, SERVED_BESIDE_HEADER, Event, Kind
 from gateway.core.fault_log import RateLimitedFaultLog
-from gateway.core.link_trail import found_in, is_loop
 from gateway.core.reasons import MeshError, Reason, Rejected, Stage
 from gateway.core.subjects import is_control
 from gateway.interests.interest import Interest
@@ -19,6 +18,7 @@ from gateway.protocols.spec import Lease, Options, ProtocolSpec
 from gateway.records import egress_codec
 from gateway.records.egress import Group, Position
 from gateway.records.event_records import record_bytes
+from gateway.records.link_trail import found_in, is_loop
 from gateway.records.raw_log.container import RecordColumns, read_columns
 from gateway.records.raw_log.control_frames import MESH
 from gateway.records.raw_log.frames import RawFrame, Replayed

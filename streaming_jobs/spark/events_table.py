@@ -54,8 +54,8 @@ SCHEMA = StructType(
         StructField("key_id", _TEXT),
     ]
 )
-"""The fields of `gateway.core.event.Event` in its order, with `text` beside `body`. Empty text is empty, never null; `text`
-is null where the body is none, `sent_at` where the peer says nothing."""
+"""The fields of `gateway.core.event.Event` in its order, with `text` beside `body`. Empty text is empty, never null.
+`text` is null where the body is none, `sent_at` where the peer says nothing."""
 
 SETTINGS = {
     "spark.sql.session.timeZone": "UTC",

@@ -1,7 +1,7 @@
 """Fills the router's images with what a pod would otherwise fetch, so that it starts fast.
 
-`python -m streaming_jobs.spark.image_cache connector`, or `broker`, while an image is built; it goes where `MESHGATE_CACHE`
-says, to be found there again.
+`python -m streaming_jobs.spark.image_cache connector`, or `broker`, while an image is built; it goes where
+`MESHGATE_CACHE` says, to be found there again.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ STREAMING = {
     "spark.sql.execution.python.udf.maxRecordsPerBatch": "1",
     "spark.python.udf.pipelined.enabled": "true",
     "spark.python.unix.domain.socket.enabled": "true",
-    "spark.python.daemon.module": "streaming_jobs.spark.worker_daemon",
+    "spark.python.daemon.module": "streaming_jobs.router_job.worker_daemon",
     "spark.buffer.size": "64",
 }
 QUIET = {

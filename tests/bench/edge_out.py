@@ -98,10 +98,22 @@ class Out:
         ends = OutcomeRecorder(self._outcomes, metrics)
         unused: Any = None  # sessions and nodes have no part in this
         self._dispatch = Dispatch(
-            edge="edge-0", epoch=EPOCH, past=PreviousRun(), ledger=self._ledger, ends=ends, owed=unused, handovers=unused,
-            tickets=PartitionBarrier(1), session=unused, datagrams=datagrams, abandon=unused, begun=unused, confirm=unused,
-            patience=unused, taken=self._one_taken,
-        )  # fmt: skip
+            edge="edge-0",
+            epoch=EPOCH,
+            past=PreviousRun(),
+            ledger=self._ledger,
+            ends=ends,
+            owed=unused,
+            handovers=unused,
+            tickets=PartitionBarrier(1),
+            session=unused,
+            datagrams=datagrams,
+            abandon=unused,
+            begun=unused,
+            confirm=unused,
+            patience=unused,
+            taken=self._one_taken,
+        )
         self._taken = 0
         self._offset = 0
 
@@ -138,10 +150,16 @@ class Rig:
         config, self.kafka = configured(listener(NAME, "emm", "udp")), Acknowledged()
         metrics = EdgeMetrics(config, CollectorRegistry())
         self.publisher = RawPublisher(
-            self.kafka, topic="raw", partitions=2, edge="edge-0", epoch=EPOCH, limits=AT_ONCE_LOGGED,
-            bound_bytes=config.limits.in_flight_bytes, largest_bytes=config.kafka.largest_frame,
+            self.kafka,
+            topic="raw",
+            partitions=2,
+            edge="edge-0",
+            epoch=EPOCH,
+            limits=AT_ONCE_LOGGED,
+            bound_bytes=config.limits.in_flight_bytes,
+            largest_bytes=config.kafka.largest_frame,
             observe=metrics.produced,
-        )  # fmt: skip
+        )
         [of], spec = config.listeners, protocols()["emm"]
         self.udp = UdpListener("edge-0", EPOCH, of, spec, self.publisher, metrics.of(of), config.listener_limits(NAME))
         ends.callback(self.udp.close)

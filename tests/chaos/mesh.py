@@ -180,11 +180,11 @@ class ChaosMesh:
 
 def _is(part: str, process: Process) -> bool:
     """A worker is forked by the daemon and has its command; what tells them apart is who began them."""
-    is_python = "streaming_jobs.spark.worker_daemon" in process.command
+    is_python = "streaming_jobs.router_job.worker_daemon" in process.command
     if part == JVM:
         return "SparkSubmit" in process.command
     parent = Path(f"/proc/{process.parent}/cmdline").read_bytes()
-    is_forked = b"streaming_jobs.spark.worker_daemon" in parent
+    is_forked = b"streaming_jobs.router_job.worker_daemon" in parent
     return is_python and is_forked == (part == WORKER)
 
 

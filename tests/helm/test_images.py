@@ -138,7 +138,7 @@ def test_an_image_takes_no_package_without_its_checksum(path: Path, extras: set[
 
 
 def test_the_routers_image_fetches_jars_that_are_pinned() -> None:
-    fetched = set(re.findall(r"streaming_jobs\.image_cache (\w+)", ROUTER.read_text()))
+    fetched = set(re.findall(r"streaming_jobs\.spark\.image_cache (\w+)", ROUTER.read_text()))
     assert fetched == {"connector", "broker"}
     for name in fetched:
         assert jar_set(name).pins

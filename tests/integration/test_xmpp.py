@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from cryptography import x509
 
-from gateway.client import Answer, Asked, EndedError, StreamClient, UnreachableError, connect
-from gateway.client.carriers.stream import xmpp
+from gateway.client import Answer, EndedError, IncomingRequest, StreamClient, UnreachableError, connect
+from gateway.client.carriers import xmpp
 from gateway.edge.carriers.xmpp import XmppListener
 from tests.integration.mesh import TestMesh, free_port, wait_until
 from tests.integration.xmpp.prosody import PASSWORD, PLAIN, SECURE, Prosody

@@ -271,7 +271,7 @@ def check_of(listener: Listener) -> Check:
         path = request.path.partition("?")[0]
         if listener.address.path not in ("", path):
             return http.HTTPStatus.NOT_FOUND
-        origins, hosts = request.headers.get_all("Origin"), request.headers.get_all("CarrierHost")
+        origins, hosts = request.headers.get_all("Origin"), request.headers.get_all("Host")
         if len(origins) > 1 or len(hosts) != 1:
             return http.HTTPStatus.BAD_REQUEST
         if not listener.lets_in(origins[0] if origins else None, hosts[0]):

@@ -106,12 +106,24 @@ class Dispatch:
     """
 
     def __init__(
-        self, *, edge: str, epoch: int, ledger: OffsetTracker, ends: OutcomeRecorder, owed: RedeliveryQueues, handovers: QueueMigration,
+        self,
+        *,
+        edge: str,
+        epoch: int,
+        ledger: OffsetTracker,
+        ends: OutcomeRecorder,
+        owed: RedeliveryQueues,
+        handovers: QueueMigration,
         tickets: PartitionBarrier[tuple[int, Deliver]],
-        session: Callable[[int], OpenSession | None], datagrams: Mapping[str, Datagrams],
-        abandon: Callable[[ReplyAddress], None], begun: Callable[[EdgeRestarted], None], confirm: Confirming,
-        patience: Callable[[], float], taken: Callable[[], None], past: PreviousRun,
-    ) -> None:  # fmt: skip
+        session: Callable[[int], OpenSession | None],
+        datagrams: Mapping[str, Datagrams],
+        abandon: Callable[[ReplyAddress], None],
+        begun: Callable[[EdgeRestarted], None],
+        confirm: Confirming,
+        patience: Callable[[], float],
+        taken: Callable[[], None],
+        past: PreviousRun,
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self._edge, self._epoch = edge, epoch
         self._ledger, self._ends, self._owed, self._tickets = ledger, ends, owed, tickets

@@ -53,9 +53,16 @@ class QueueMigration:
     """
 
     def __init__(
-        self, owed: RedeliveryQueues, end: End, publisher: MigrationLog, source: FrameSource, ledger: OffsetTracker, clock: Callable[[], float],
-        *, largest_frame: int,
-    ) -> None:  # fmt: skip
+        self,
+        owed: RedeliveryQueues,
+        end: End,
+        publisher: MigrationLog,
+        source: FrameSource,
+        ledger: OffsetTracker,
+        clock: Callable[[], float],
+        *,
+        largest_frame: int,
+    ) -> None:
         self._end = end
         self._largest_frame = largest_frame
         self._owed = owed

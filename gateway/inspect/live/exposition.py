@@ -19,7 +19,7 @@ def read_samples(exposition: str) -> list[MetricSample]:
     """Returns the samples of the mesh's own families.
 
     >>> read_samples('meshgate_x_total{a="b"} 3.0\\npython_info{} 1.0\\n')
-    [Sample(name='meshgate_x_total', labels={'a': 'b'}, value=3.0)]
+    [MetricSample(name='meshgate_x_total', labels={'a': 'b'}, value=3.0)]
     """
     own = "\n".join(line for line in exposition.splitlines() if "meshgate_" in line)
     families = text_string_to_metric_families(own + "\n")

@@ -4,10 +4,10 @@ The common packet is an event whose fields ascend, so that its canonical bytes a
 
     header | 01 name | one data field? | 14 node | 15 timestamp? | 18 key id? | 10 HMAC? | 12 signature?
 
-A scan gives the offset of each value in the packet by its `FieldPosition` (0: absent), or None for any packet that is not
-plainly of this form. None says nothing about the packet: `judge`, which knows every clause, then decides. So a scan may
-give up for any reason, but what it does accept must hold every rule of `codec` and `rules` except those that look into
-values: UTF-8 and JSON.
+A scan gives the offset of each value in the packet by its `FieldPosition` (0: absent), or None for any packet that is
+not plainly of this form. None says nothing about the packet: `judge`, which knows every clause, then decides. So a scan
+may give up for any reason, but what it does accept must hold every rule of `codec` and `rules` except those that look
+into values: UTF-8 and JSON.
 
 What devices send is of few shapes. So of a walk that has found a common packet is kept what it has read: where another
 packet of that size has the same octets, a walk would find the same places.

@@ -7,7 +7,6 @@ from hashlib import blake2b
 
 from gateway.core.content import check, convert, encode_value
 from gateway.core.event import NO_HEADERS, PROGRESSIVE_HEADER, Event, Kind
-from gateway.core.link_trail import from_uid, of_event
 from gateway.core.reasons import Reason, Rejected
 from gateway.protocols.repeat_key import repeat_key
 from gateway.protocols.spec import CodecContext, Encoded, Target
@@ -23,6 +22,7 @@ from gateway.protocols.yamp.frames import (
     UserFrame,
 )
 from gateway.protocols.yamp.options import YampOptions
+from gateway.records.link_trail import from_uid, of_event
 from gateway.records.raw_log.frames import LINK_FACT, NO_FACTS, Facts, RawFrame, event_of
 
 PROTOCOL_NAME = "yamp"

@@ -78,7 +78,7 @@ def is_durable_name(name: str) -> bool:
 def durable_parts(name: str) -> tuple[str, str]:
     """Returns node and listener of a durable name.
 
-    >>> durable_parts(Source("hsp", "plc", "edge-0", 1, node="urn:a@b").durable_name)
+    >>> durable_parts(FrameSource("hsp", "plc", "edge-0", 1, node="urn:a@b").durable_name)
     ('urn:a@b', 'plc')
     """
     node, _, listener = name.removeprefix(_DURABLE).rpartition("@")

@@ -54,16 +54,16 @@ def test_even_the_slowest_run_measures_one_frame(rate: float) -> None:
     assert (work.total, work.first_measured) == (1, 0)
 
 
-class TestRoom:
+class TestCapacity:
     def test_half_of_what_is_free_may_be_taken(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(room, "free_memory", lambda: 4 * capacity.GIB)
+        monkeypatch.setattr(capacity, "free_memory", lambda: 4 * capacity.GIB)
         check_memory(2 * capacity.GIB)
         with pytest.raises(WorkError) as refused:
             check_memory(2 * capacity.GIB + 1)
         assert "2.0 GiB" in str(refused.value)
 
     def test_a_socket_more_than_there_are_ports_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(room, "local_ports", lambda: 100)
+        monkeypatch.setattr(capacity, "local_ports", lambda: 100)
         check_sockets(100)
         with pytest.raises(WorkError) as refused:
             check_sockets(101)

@@ -176,7 +176,7 @@ class TestStaying:
         async with loopback("hsp") as mesh:
             sessions = 0
 
-            async def reconfigure(client: StreamClient) -> str:
+            async def use(client: StreamClient) -> str:
                 nonlocal sessions
                 sessions += 1
                 if sessions < 3:
@@ -192,7 +192,7 @@ class TestStaying:
     async def test_unless_nobody_asked_for_it(self) -> None:
         async with loopback("hsp") as mesh:
 
-            async def reconfigure(client: StreamClient) -> None:
+            async def use(client: StreamClient) -> None:
                 mesh.peers[-1].drain()
                 await anext(client.events())
 
@@ -206,7 +206,7 @@ class TestStaying:
         async with loopback("yamp") as first, loopback("yamp") as second:
             used: list[str] = []
 
-            async def reconfigure(client: StreamClient) -> None:
+            async def use(client: StreamClient) -> None:
                 used.append(client.peer)
                 if len(used) == 1:
                     first.peers[0].drain(f"tcp://127.0.0.1:{second.port}")
@@ -221,7 +221,7 @@ class TestStaying:
         async with loopback("hsp") as mesh:
             addresses = ["tcp://127.0.0.1:1", "tcp://127.0.0.1:1", f"tcp://127.0.0.1:{mesh.port}"]
 
-            async def reconfigure(client: StreamClient) -> str:
+            async def use(client: StreamClient) -> str:
                 return client.peer
 
             async def next_one(_: str | None) -> StreamClient:

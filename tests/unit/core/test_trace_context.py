@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.core.event import Event, Kind
-from gateway.core.link_trail import LinkTrail, found_in, off_content_type
 from gateway.core.trace_context import TRACEPARENT, Sampling, TraceContext, brought_by, parse
+from gateway.records.link_trail import LinkTrail, found_in, off_content_type
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 CONTEXT = TraceContext(0x0AF7651916CD43DD8448EB211C80319C, 0xB7AD6B7169203331)

@@ -126,7 +126,7 @@ class FakeKafka:
     def look_back(self, config: Config, resumption: CommittedState) -> KnownOutcomes:
         return self.known
 
-    def left_open(self, config: Config, epoch: int) -> list[ReplyAddress]:
+    def orphaned_requests(self, config: Config, epoch: int) -> list[ReplyAddress]:
         return self.waiting
 
     # -- what has been written ---------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ def record(**fields: Any) -> bytes:
     return egress_codec.encode(Deliver(Position(0, 1, 0), subject="sum", origin="yamp", received_at=0, **told))
 
 
-def test_only_requests_to_sessions_of_an_earlier_life_are_left_open() -> None:
+def test_only_requests_to_sessions_of_an_earlier_life_are_orphaned() -> None:
     assert list(replies_in(record(), 8)) == [REPLY]
     assert list(replies_in(record(epoch=8), 8)) == []
     assert list(replies_in(record(kind=Kind.EVENT), 8)) == []

@@ -154,11 +154,22 @@ class Edge:
         }
         unused: Any = None
         self.dispatch = Dispatch(
-            edge="edge-0", epoch=epoch, ledger=self.ledger, ends=ends, owed=unused, handovers=unused,
-            tickets=PartitionBarrier(1), session=sessions.get,
+            edge="edge-0",
+            epoch=epoch,
+            ledger=self.ledger,
+            ends=ends,
+            owed=unused,
+            handovers=unused,
+            tickets=PartitionBarrier(1),
+            session=sessions.get,
             datagrams={name: FakeSocket(name, self.received, way) for name in LISTENERS},
-            abandon=unused, begun=unused, confirm=unused, patience=unused, taken=lambda: None, past=past or PreviousRun(),
-        )  # fmt: skip
+            abandon=unused,
+            begun=unused,
+            confirm=unused,
+            patience=unused,
+            taken=lambda: None,
+            past=past or PreviousRun(),
+        )
 
     def takes(self, partition: Sequence[EgressRecord]) -> None:
         begin = self.ledger.handled_to

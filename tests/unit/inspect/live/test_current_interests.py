@@ -15,9 +15,14 @@ ONE = Interest(
 
 @pytest.mark.parametrize(
     "wanted",
-    [InterestFilter(), InterestFilter(verb="subscribe"), InterestFilter(subject="temp.kitchen"), InterestFilter(protocol="emm", node="n"),
-     InterestFilter(subscriber="emm:n")],
-)  # fmt: skip
+    [
+        InterestFilter(),
+        InterestFilter(verb="subscribe"),
+        InterestFilter(subject="temp.kitchen"),
+        InterestFilter(protocol="emm", node="n"),
+        InterestFilter(subscriber="emm:n"),
+    ],
+)
 def test_what_fits_passes(wanted: InterestFilter) -> None:
     assert wanted.passes(ONE)
 

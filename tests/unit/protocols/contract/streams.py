@@ -1,7 +1,8 @@
 """The stream protocols that the contract holds for, found by location like the protocols themselves.
 
 A protocol of the gateway is found in `gateway.protocols`, what the contract must be told of it in
-`tests/unit/protocols/contract/examples/<its name>.py`. The sixth lives in `sixth/`, and is there only while a test wants it.
+`tests/unit/protocols/contract/examples/<its name>.py`. The sixth lives in `sixth/`, and is there only while a
+test wants it.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ BROKEN = [
     ),
     pytest.param(swapped(EXAMPLE_CALL, "CallId", "MethodName"), 301, id="a call in another order"),
     pytest.param(swapped(EXAMPLE_RESPONSE, "ComponentName", "CallId"), 301, id="a response in another order"),
-    pytest.param(swapped(EXAMPLE_ERROR, "RemoteErrorCode", "CallId"), 301, id="an error in another order"),
+    pytest.param(swapped(EXAMPLE_ERROR, "ErrorCode", "CallId"), 301, id="an error in another order"),
     pytest.param(EXAMPLE_CALL.replace("<ComponentName>Core</ComponentName>", ""), 301, id="no component"),
     pytest.param(EXAMPLE_CALL.replace("<MethodName>testMethod1</MethodName>", ""), 301, id="no method"),
     pytest.param(EXAMPLE_CALL.replace("testMethod1", ""), 301, id="a method without a name"),

@@ -11,11 +11,11 @@ from gateway.core.content import BINARY, JSON
 from gateway.core.envelope import Envelope
 from gateway.core.envelope import decode as decode_envelope
 from gateway.core.event import Event, Kind
-from gateway.core.link_trail import HOPS_HEADER, ORIGIN_HEADER, found_in, next_hop, of_mesh, with_trail
 from gateway.protocols.hsp import codec as hsp
 from gateway.protocols.hsp.frames import ENVELOPE_TYPE, Command, Frame
 from gateway.protocols.yamp import frames as yamp
 from gateway.protocols.yamp.codec import encode
+from gateway.records.link_trail import HOPS_HEADER, ORIGIN_HEADER, found_in, next_hop, of_mesh, with_trail
 from gateway.records.raw_log.frames import LINK_FACT
 from tests.unit.routing.mesh_in_a_log import GATEWAY, MeshInALog, Peer
 

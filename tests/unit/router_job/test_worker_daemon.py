@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streaming_jobs.spark.worker_daemon import unless_hung_up
+from streaming_jobs.router_job.worker_daemon import unless_hung_up
 
 
 def hung_up(_sock: object, _authenticated: bool) -> int:

@@ -50,9 +50,9 @@ class LinkTrail:
     def on_content_type(self, content_type: str) -> str:
         """Returns the content type with the trail as its parameters.
 
-        >>> Trail("0a0b0c", 2).on_content_type("text/plain")
+        >>> LinkTrail("0a0b0c", 2).on_content_type("text/plain")
         'text/plain; mesh-origin=0a0b0c; mesh-hops=2'
-        >>> Trail("0a0b0c", 2).on_content_type("")
+        >>> LinkTrail("0a0b0c", 2).on_content_type("")
         'application/octet-stream; mesh-type=none; mesh-origin=0a0b0c; mesh-hops=2'
         """
         return "; ".join((content_type or UNTYPED, *(f"{name}={value}" for name, value in self.headers().items())))
@@ -113,7 +113,7 @@ def off_content_type(content_type: str) -> tuple[str, LinkTrail | None]:
     """Returns the content type without the trail, and the trail.
 
     >>> off_content_type("text/plain; mesh-origin=0a0b0c; mesh-hops=2")
-    ('text/plain', Trail(origin='0a0b0c', hops=2, traceparent=''))
+    ('text/plain', LinkTrail(origin='0a0b0c', hops=2, traceparent=''))
     >>> off_content_type("application/octet-stream; mesh-type=none; mesh-origin=0a0b0c; mesh-hops=2")[0]
     ''
     """
