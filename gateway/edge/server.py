@@ -119,7 +119,7 @@ class Edge:
         self._reread.clear()
         change = await asyncio.to_thread(look)
         if await asyncio.to_thread(self.life.endpoints.refresh_files):
-            self.life.sessions.judge_again()
+            self.life.endpoints.judge_again()
         if isinstance(change, Reloaded):
             self.config = change.config
             self.life.reconfigure(change.config)

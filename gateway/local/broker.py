@@ -82,7 +82,7 @@ class Broker:
         properties = self._write_properties()
         if not (self.data / "meta.properties").exists():
             self._format(java, jars, properties)
-        return [*_jvm(java, jars, NAMED), "kafka.Kafka", str(properties)]
+        return [*jvm(java, jars, NAMED), "kafka.Kafka", str(properties)]
 
     def _write_properties(self) -> Path:
         try:
@@ -108,7 +108,7 @@ class Broker:
 
     def _format(self, java: Java, jars: str, properties: Path) -> None:
         cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        command = [*_jvm(java, jars), "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties)]
+        command = [*jvm(java, jars), "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties)]
         run = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
         if run.returncode:
             raise SetupError(f"the broker could not format {self.data}: {what_happened(run.stderr)}")
@@ -137,7 +137,8 @@ def threads() -> int:
     return max(1, (os.cpu_count() or 2) // 2)
 
 
-def _jvm(java: Java, jars: str, *more: str) -> list[str]:
+def jvm(java: Java, jars: str, *more: str) -> list[str]:
+    """Returns the beginning of a command that runs one of the broker's classes. `more` are options of the JVM."""
     options = [f"-Xmx{HEAP}", "-Xms64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
     logging = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.showDateTime=true"]
     return [java.executable, *more, *options, *logging, "-cp", jars]
