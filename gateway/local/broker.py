@@ -97,7 +97,7 @@ class Broker:
         if not (self.data / "meta.properties").exists():
             self._format(java, jars, properties)
         archived = broker_archive(java, paths).options(lists=lists_classes)
-        return [*_jvm(java, jars, NAMED, *archived), "kafka.Kafka", str(properties)]
+        return [*jvm(java, jars, NAMED, *archived), "kafka.Kafka", str(properties)]
 
     def _write_properties(self) -> Path:
         try:
@@ -123,7 +123,7 @@ class Broker:
 
     def _format(self, java: Java, jars: str, properties: Path) -> None:
         cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        command = [*_jvm(java, jars), "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties)]
+        command = [*jvm(java, jars), "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties)]
         run = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
         if run.returncode:
             raise SetupError(f"the broker could not format {self.data}: {what_happened(run.stderr)}")
@@ -157,7 +157,8 @@ def threads() -> int:
     return max(1, (os.cpu_count() or 2) // 2)
 
 
-def _jvm(java: Java, jars: str, *more: str) -> list[str]:
+def jvm(java: Java, jars: str, *more: str) -> list[str]:
+    """Returns the beginning of a command that runs one of the broker's classes. `more` are options of the JVM."""
     options = [f"-Xmx{HEAP}", "-Xms64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
     logging = [f"-Dorg.slf4j.simpleLogger.{name}={value}" for name, value in _LOG.items()] + ["-Duser.timezone=UTC"]
     return [java.executable, *more, *options, *logging, "-cp", jars]
