@@ -201,7 +201,7 @@ class Router:
         spark.sparkContext.setLogLevel("OFF")
 
     def _watch(self, stop: threading.Event) -> None:
-        looked_at = followed_at = time.monotonic()
+        looked_at, followed_at = time.monotonic(), float("-inf")
         while not stop.wait(WATCH_SECONDS):
             self._tell_reloaded()
             now = time.monotonic()
