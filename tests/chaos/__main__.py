@@ -2,6 +2,7 @@
 
     python -m tests.chaos --kills 200
     python -m tests.chaos --kills 20 --seed 7      the same again
+    python -m tests.chaos --kills 70 --rate 5000   under load, as far as the machine goes: what was sent is said
     python -m tests.chaos --each 3 --pause 10    each part alone so many times, for its recovery time
     python -m tests.chaos --each 3 --standby     the two routers, of which one routes
     python -m tests.chaos --kills 5 --full-disk    on a small disk of its own, which is filled (needs root)
@@ -56,7 +57,7 @@ def main() -> int:
             await asyncio.sleep(seconds)
             ballast.unlink()
 
-        rates = Rates(asked.rate, asked.rate / 2, asked.rate / 8)
+        rates = Rates.together(asked.rate)
         run(mesh, blows, chance, _say, rates=rates, fill=fill, pause=(asked.pause * 0.5, asked.pause * 1.5))
     return 0
 
@@ -80,7 +81,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--pause", type=float, default=1.0, help="seconds between a recovery and the next blow")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
-    parser.add_argument("--rate", type=float, default=40.0, help="messages a second of each publisher")
+    parser.add_argument("--rate", type=float, default=130.0, help="messages a second of all senders together")
     parser.add_argument("--full-disk", action="store_true")
     parser.add_argument("--broker-away", type=float, default=0, metavar="SECONDS")
     return parser.parse_args()
