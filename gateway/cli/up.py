@@ -65,11 +65,23 @@ def _say_timed(said: Mapping[str, object], output: Output, text: str) -> None:
 def _say(said: Mapping[str, object], output: Output, text: str) -> None:
     """Whoever listens may go, for instance at `ready`, and so may a terminal: the mesh goes on, unheard."""
     try:
-        show(said, output, text)
+        if said["event"] == "fetching" and output is Output.TEXT:
+            _show_progress(said, text)
+        else:
+            show(said, output, text)
     except OSError:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())  # what is still in the buffer goes there too, at the latest at exit
         os.close(nowhere)
+
+
+def _show_progress(said: Mapping[str, object], text: str) -> None:
+    """Draws the bar anew on a terminal; into a file goes its beginning and its end."""
+    is_over = said["bytes"] == said["of_bytes"]
+    if sys.stdout.isatty():
+        click.echo(f"\r{text}", nl=is_over)
+    elif is_over or not said["bytes"]:
+        click.echo(text)
 
 
 def _stop_with_the_terminal(stop: threading.Event) -> None:
