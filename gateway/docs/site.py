@@ -106,7 +106,8 @@ def build_site() -> dict[str, bytes]:
 
 
 class _Renderer:
-    """Renders one page. `images` are those that it shows: the file in the site, and its place in the tree."""
+    """Renders one page. `images` are those that it shows or leads to: the file in the site, and its place in the
+    tree."""
 
     def __init__(self, page: Page, by_path: Mapping[str, Page]) -> None:
         self._page = page
@@ -117,22 +118,23 @@ class _Renderer:
         self._renderer.rules |= {name: getattr(self, f"_{name}") for name in own}
 
     def render(self) -> str:
-        for token in self._page.tokens:
+        tokens = self._page.tokens
+        for at, token in enumerate(tokens):
             self._lead(token.children or ())
+            if token.type == "th_open" and not tokens[at + 1].content:
+                token.tag = tokens[at + 2].tag = "td"  # a head without words is none to a screen reader
             if token.type == "fence":
                 token.attrSet("tabindex", "0")
             elif "style" in token.attrs:  # of a column: the policy takes no styles that stand in a page
                 token.attrs = {"class": str(token.attrs["style"]).removeprefix("text-align:")}
-        return self._renderer.render(self._page.tokens, MARKDOWN.options, {})
+        return self._renderer.render(tokens, MARKDOWN.options, {})
 
     def _lead(self, children: Sequence[Token]) -> None:
         """Leads links to the site's own files."""
         is_file = False
         for token in children:
             if token.type == "image":
-                name = posixpath.basename(str(token.attrs["src"]))
-                self.images[name] = self._resolve(str(token.attrs["src"]))
-                token.attrSet("src", name)
+                token.attrSet("src", self._picture(str(token.attrs["src"])))
             elif token.type == "link_open":
                 target = self._target(str(token.attrs["href"]))
                 is_file = target is None
@@ -148,9 +150,17 @@ class _Renderer:
         """Returns where a link leads; None if that is no page of the site."""
         if EXTERNAL.match(href) or href.startswith("#"):
             return href
+        if href.endswith(".png"):
+            return self._picture(href)
         path, _, anchor = href.partition("#")
         page = self._by_path.get(self._resolve(path))
         return None if page is None else page.name + (f"#{anchor}" if anchor else "")
+
+    def _picture(self, path: str) -> str:
+        """Takes a picture into the site, and returns its file there."""
+        name = posixpath.basename(path)
+        self.images[name] = self._resolve(path)
+        return name
 
     def _resolve(self, path: str) -> str:
         return posixpath.normpath(posixpath.join(posixpath.dirname(self._page.path), path))

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import subprocess
 import sys
 import threading
@@ -96,14 +97,15 @@ class PageActs:
             return _error(HTTPStatus.CONFLICT, "another operator's act is under way: try again")
         try:
             done = subprocess.run(  # noqa: S603 - our own command line, without a shell
-                command, input=body, capture_output=True, text=True, timeout=VERB_SECONDS, check=False
+                command, input=body, capture_output=True, encoding="utf-8", timeout=VERB_SECONDS, check=False
             )
         except subprocess.TimeoutExpired:
             return _error(HTTPStatus.GATEWAY_TIMEOUT, f"it was not done within {VERB_SECONDS:.0f} s")
         finally:
             self._running.release()
         if done.returncode:
-            return _error(HTTPStatus.UNPROCESSABLE_ENTITY, done.stderr.strip().rpartition("\n")[2])
+            why = done.stderr.strip().rpartition("\n")[2]
+            return _error(HTTPStatus.UNPROCESSABLE_ENTITY, why or f"{verb[0]} ended with {done.returncode}")
         return json_answer(HTTPStatus.OK, {"done": json.loads(done.stdout or "null")})
 
 
@@ -133,7 +135,12 @@ def _fields(request: Request) -> dict[str, str] | None:
     names = FIELDS.get(request.below)
     if names is None or not isinstance(fields, dict) or fields.keys() != names:
         return None
-    return fields if all(isinstance(text, str) and "\0" not in text for text in fields.values()) else None
+    return fields if all(map(_is_text, fields.values())) else None
+
+
+def _is_text(value: Any) -> bool:
+    """True for what can be an argument of a program. Half a surrogate pair is valid JSON, and no text."""
+    return isinstance(value, str) and not re.search("[\0\ud800-\udfff]", value)
 
 
 def _error(status: HTTPStatus, why: str) -> PageAnswer:

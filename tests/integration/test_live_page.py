@@ -233,7 +233,7 @@ def test_an_operator_publishes_an_event_and_follows_its_trace(mesh: TestMesh, pa
     wait_until(lambda: page.evaluate(f"!!{row}"), f"{event} passes", 60)
     page.evaluate("document.getElementById('held').checked = true")
     clicks(page, str(page.evaluate(f"{row}.querySelector('button.act').getAttribute('aria-label')")))
-    shows(page, "steps", "received", "logged", "accepted", "publish live.published")
+    shows(page, "steps", "received", "logged", "accepted", "event live.published")
     assert violations(page) == []
     assert page.evaluate("document.getElementById('trace').open")
     page.call("Input.dispatchKeyEvent", type="keyDown", key="Escape", code="Escape", windowsVirtualKeyCode=27)

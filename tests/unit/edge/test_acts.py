@@ -112,6 +112,7 @@ async def test_a_strangers_name_and_a_strangers_page_are_refused_with_a_token_to
         ("kick", {"session": "a", "more": "b"}),
         ("trace", {"event_id": None}),
         ("redrive", {"event_id": "0-1-0\0"}),
+        ("redrive", {"event_id": "\ud800"}),
         ("publish", {"subject": "a.test", "body": "1"}),
         ("publish", {"subject": "a.test", "body": "1", "via": "telnet"}),
     ],
