@@ -10,6 +10,7 @@ import pytest
 
 from gateway.core.envelope import Envelope
 from gateway.core.event import Kind
+from gateway.edge import sessions
 from gateway.edge.carriers import listeners
 from gateway.protocols.hsp.codec import encode
 from gateway.protocols.hsp.frames import ENVELOPE_TYPE, Command, Frame
@@ -127,6 +128,38 @@ async def test_a_stream_that_costs_more_than_it_may_waits_and_nobody_else_does(
         await answers(other)
         assert edge.of("throttled_seconds_total", "free") == 0
         assert edge.of("rejected_frames_total", "plc", reason="rate_limited") == 0
+
+
+@in_a_loop
+async def test_streams_that_flood_are_read_by_turns_and_an_honest_peer_waits_for_none_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sessions, "SLICE_EFFORT", 1)  # a frame a turn
+    async with running(configured(listener("plc", "hsp"), listener("free", "hsp"))) as edge:
+        floods, [honest] = await edge.opens("plc", 3), await edge.opens("free")
+        for peer in floods:
+            peer.sends(PING * 2_000)
+        await until(lambda: len(edge.life.sessions.reads) > 0)
+        await answers(honest)
+        assert len(edge.life.sessions.reads) > 0
+        assert edge.sample("waiting_streams") > 0
+        for peer in floods:
+            assert await peer.reads(2_000) == PONG * 2_000
+        assert edge.sample("waiting_streams") == 0
+
+
+@in_a_loop
+async def test_what_a_peer_sent_before_it_closed_its_half_is_taken_however_small_the_slices(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sessions, "SLICE_EFFORT", 1)
+    async with running(configured(listener("plc", "hsp"))) as edge:
+        peer = await edge.dial("plc")
+        peer.sends(CONTROL * 7 + EMPTY * 3)
+        peer.says_no_more()
+        await until(lambda: edge.of("received_frames_total", "plc") == 10)
+        assert await peer.reads_all() == b""
+        assert edge.of("connections_closed_total", "plc", reason="eof") == 1
 
 
 @in_a_loop
