@@ -22,7 +22,7 @@ from gateway.core.envelope import Envelope
 from gateway.core.envelope import decode as decode_envelope
 from gateway.core.event import Kind
 from gateway.core.reasons import MeshError, Reason, Rejected
-from gateway.core.subjects import check_subject, is_control
+from gateway.core.subjects import check_subject, is_control, is_login
 from gateway.protocols.actions import CloseReason, FrameRefused, FramesReceived, Opened
 from gateway.protocols.frame_run import FrameRun
 from gateway.protocols.hsp.codec import decode, encode, is_plain_event, split, too_large
@@ -58,6 +58,7 @@ class HspSession(OutgoingSession):
         self._confirmed = options.ack == "delivered"
         self._waits = options.ack != "durable"
         self._waits_otherwise = frozenset(type_ for type_ in options.types if options.waits(type_) != self._waits)
+        self._login_types = frozenset(type_ for type_ in options.types if is_login(options.subject_of(type_)))
 
     def _started(self, now: float) -> None:
         self._open(now, ENVELOPE_SPOKEN if self._envelope_spoken else NO_FACTS)
@@ -71,7 +72,7 @@ class HspSession(OutgoingSession):
         """
         limit, acks, pos, end = self.settings.frame_bytes, self._run_acks, 0, len(buffer)
         add_length, waits, waits_otherwise = self._run.lengths.append, self._waits, self._waits_otherwise
-        judged, awaited = self.may_publish is not None, self._bodies.open_requests
+        judged, awaited, logins = self.may_publish is not None, self._bodies.open_requests, self._login_types
         self._run.begin()
         try:
             while pos < end:
@@ -92,7 +93,10 @@ class HspSession(OutgoingSession):
                 size = head + length
                 if end - pos < size:
                     break
-                is_special = judged or (type_ in waits_otherwise) is not waits if command else type_ in awaited
+                if command:
+                    is_special = judged or (type_ in waits_otherwise) is not waits
+                else:
+                    is_special = type_ in awaited or type_ in logins
                 if is_special or type_ == ENVELOPE_TYPE or self._draining:
                     self._take_closely(pos, size, type_, now)
                     pos += size
@@ -159,7 +163,10 @@ class HspSession(OutgoingSession):
     def _take_closely(self, pos: int, size: int, type_: int, now: float) -> None:
         is_data = self._buffer[pos] == Command.DATA
         is_body = is_data and type_ in self._bodies.open_requests and self._bodies.hold(type_, self._frame(pos, size))
-        if is_body or self._draining:
+        is_stray_token = is_data and not is_body and type_ in self._login_types
+        if is_stray_token:
+            self._refuse_token()
+        if is_body or is_stray_token or self._draining:
             self._run.leave_out(self._buffer, pos, size)
             return
         is_plain = self._is_plain(pos, size) if type_ == ENVELOPE_TYPE else is_data
@@ -211,6 +218,11 @@ class HspSession(OutgoingSession):
             return self._open_request(str(frame.message_id), head.subject, frame, raw, pos, now)
         if acknowledged and head.kind is Kind.EVENT:
             return self._take_event(frame.message_id, head.subject)
+        if is_login(head.subject):
+            if acknowledged:
+                self._refuse(frame.message_id, MeshError.FORBIDDEN, "a token is sent in a request")
+            self._refuse_token()
+            return False
         if head.kind is Kind.CANCEL:
             self._take_cancel(head, frame, raw, pos)
             return False
@@ -270,7 +282,7 @@ class HspSession(OutgoingSession):
             self._act(FrameRefused(Reason.OVERLOAD, "too many open requests"))
             return False
         self._message_ids[name] = frame.message_id
-        if self._is_login(subject):
+        if is_login(subject):
             self._emit(pos)
             self._ask_for_login(name, raw)
             return False
