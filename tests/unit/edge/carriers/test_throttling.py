@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -12,6 +15,7 @@ from gateway.core.envelope import Envelope
 from gateway.core.event import Kind
 from gateway.edge import sessions
 from gateway.edge.carriers import listeners
+from gateway.edge.carriers.listeners import ACCEPTED_AT_ONCE
 from gateway.protocols.hsp.codec import encode
 from gateway.protocols.hsp.frames import ENVELOPE_TYPE, Command, Frame
 from tests.unit.edge.running import Peer, RunningEdge, configured, in_a_loop, listener, running, until
@@ -173,6 +177,19 @@ async def test_connections_beyond_the_rate_wait_their_turn(monkeypatch: pytest.M
         assert edge.of("connections", "plc", state="open") == 1
         assert edge.of("connections", "plc", state="handshake") == 1
         assert await second.reads(1) == PONG
+
+
+@in_a_loop
+async def test_a_turn_of_the_loop_takes_some_connections_and_the_kernel_holds_all_others() -> None:
+    async with running(configured(listener("plc", "hsp"))) as edge:
+        count, opened = 4 * ACCEPTED_AT_ONCE, [0]
+        with contextlib.ExitStack() as peers:
+            for _ in range(count):  # the loop does not run meanwhile
+                peers.enter_context(socket.create_connection(("127.0.0.1", edge.port("plc")), 5))
+            while opened[-1] < count:
+                await asyncio.sleep(0)
+                opened.append(int(edge.of("connections_opened_total", "plc")))
+        assert 1 < max(after - before for before, after in pairwise(opened)) <= ACCEPTED_AT_ONCE + 1
 
 
 @in_a_loop
