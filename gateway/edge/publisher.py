@@ -48,6 +48,9 @@ log = logging.getLogger(__name__)
 
 RESUME_SHARE = 0.5
 """Listeners that stopped go on when so much of the bound is free again; less would flap."""
+BEHIND_SHARE = 1 / 32
+"""What waits for Kafka beyond this share of the bound is a queue: streams with more to be read wait then, so that the
+frames of all others do not stand behind theirs. Kafka takes 4 MiB in some 40 ms."""
 RUN_BYTES = 256
 """Charged for each run, for its callback. Without it a million frames of one byte would weigh a megabyte."""
 SETTLE_SECONDS = 0.1
@@ -129,6 +132,11 @@ class RawPublisher:
     @property
     def partitions(self) -> int:
         return len(self._partitions)
+
+    @property
+    def is_behind(self) -> bool:
+        """True while more waits for Kafka than keeps it busy."""
+        return self.in_flight_bytes > self._bound * BEHIND_SHARE
 
     @property
     def silent_seconds(self) -> float:

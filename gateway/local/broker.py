@@ -124,11 +124,17 @@ class Broker:
         return path
 
     def _format(self, java: Java, jars: str, properties: Path) -> None:
-        cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        command = [*jvm(java, jars), "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties)]
+        command = [*jvm(java, jars), "kafka.tools.StorageTool", "format", "-t", _cluster_id(), "-c", str(properties)]
         run = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
         if run.returncode:
             raise SetupError(f"the broker could not format {self.data}: {what_happened(run.stderr)}")
+
+
+def _cluster_id() -> str:
+    """Returns a new id. One of 64 would begin with a dash, which Kafka's tool takes for an option."""
+    while (cluster := urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
+        pass
+    return cluster
 
 
 def broker_archive(java: Java, jars: Iterable[str], pid: int | None = None) -> ClassArchive:

@@ -113,7 +113,7 @@ class Router:
                 self._serve(stop, None)
                 return
             spark = self._start_spark()
-            exercise(spark)
+            warm_up(spark)
             log.info("standing by: warm, and waiting for the checkpoint's lock")
             if lock.wait(stop):
                 self._serve(stop, spark)
@@ -171,10 +171,7 @@ class Router:
         """Writes what the next start will load, once this one is over."""
         if stop.wait(ARCHIVE_AFTER_SECONDS):
             return
-        try:
-            exercise(spark)
-        except Exception as failed:  # Spark's own; it may end meanwhile
-            log.info("classes of a later start are not loaded: %s", type(failed).__name__)
+        warm_up(spark)
         if archive_classes():
             log.info("the class archive is written: the next start is faster")
 
@@ -267,6 +264,17 @@ class RawBounds:
     def ends(self) -> dict[int, int]:
         ends = self._consumer.end_offsets(self._partitions, timeout_ms=ASK_MILLISECONDS)
         return {partition.partition: end for partition, end in ends.items()}
+
+
+def warm_up(spark: SparkSession) -> None:
+    """Runs what a query loads and compiles on its first run, before that time matters.
+
+    It is no fault if that fails: Spark may be ending, or its executors not see the driver's temporary files.
+    """
+    try:
+        exercise(spark)
+    except Exception as failed:
+        log.info("not warmed up: %s", type(failed).__name__)
 
 
 def warm_workers(spark: SparkSession, lanes: int) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from itertools import pairwise
 
 from gateway.config.settings import RecordSettings
-from gateway.edge.publisher import RUN_BYTES
+from gateway.edge.publisher import BEHIND_SHARE, RUN_BYTES
 from gateway.edge.run_parts import RUN_FRAMES
 from gateway.records.raw_log.container import FRAME_BYTES
 from gateway.records.raw_log.control_frames import MESH
@@ -107,6 +107,18 @@ async def test_what_waits_is_bounded_and_those_who_write_are_told_when_to_stop_a
     await log.acknowledges()
     assert told == ["stop", "go"]
     assert log.publisher.in_flight_bytes == 0
+
+
+@in_a_loop
+async def test_kafka_is_behind_once_more_waits_for_it_than_a_share_of_the_bound() -> None:
+    log = Log(bound=round((100 + FRAME_BYTES + RUN_BYTES) / BEHIND_SHARE))
+    log.adds("as much", bytes(100))
+    assert not log.publisher.is_behind
+    log.adds("more", b"")
+    assert log.publisher.is_behind
+    log.publisher.flush()
+    await log.acknowledges()
+    assert not log.publisher.is_behind
 
 
 @in_a_loop
