@@ -88,7 +88,7 @@ class StreamListener:
 
     @staticmethod
     def _let_the_kernel_hold(server: asyncio.Server) -> None:
-        """Raises what asyncio has given as the kernel's backlog: for asyncio it is what a turn of the loop takes too."""
+        """Raises the kernel's backlog above asyncio's, which is also what asyncio takes in one turn of the loop."""
         for listening in server.sockets:
             with socket.socket(fileno=os.dup(listening.fileno())) as same:
                 same.listen(BACKLOG)
