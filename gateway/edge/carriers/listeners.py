@@ -88,7 +88,7 @@ class StreamListener:
 
     @staticmethod
     def _let_the_kernel_hold(server: asyncio.Server) -> None:
-        """Raises the kernel's backlog above asyncio's, which is also what asyncio takes in one turn of the loop."""
+        """Raises the kernel's backlog, which asyncio has made as small as what a turn of its loop takes."""
         for listening in server.sockets:
             with socket.socket(fileno=os.dup(listening.fileno())) as same:
                 same.listen(BACKLOG)

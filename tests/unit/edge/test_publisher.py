@@ -178,6 +178,26 @@ async def test_an_acknowledgement_that_nobody_waits_for_wakes_nobody_until_the_n
 
 
 @in_a_loop
+async def test_the_producer_hears_whether_somebody_waits_for_a_record() -> None:
+    log, tally = Log(RecordSettings(linger_milliseconds=0), bound=2_000), Counted()
+
+    def asked() -> list[bool]:
+        return [record.settings["is_awaited"] for record in log.kafka.written]
+
+    log.publisher.add_datagrams(0, (SOURCE,), 1, (8,), b"datagram", tally)
+    await log.has_written(1)
+    log.adds("awaited")
+    await log.has_written(2)
+    await log.acknowledges()
+    log.publisher.probe()
+    assert asked() == [False, True, True]
+    log.publisher.add_datagrams(0, (SOURCE,), 1, (2_000,), bytes(2_000), tally)
+    assert log.publisher.is_full
+    await log.has_written(4)
+    assert asked()[3:] == [True]
+
+
+@in_a_loop
 async def test_who_waits_until_all_is_settled_hears_of_what_was_acknowledged_before() -> None:
     log, tally = Log(), Counted()
     log.publisher.add_datagrams(0, (SOURCE,), 1, (8,), b"datagram", tally)
