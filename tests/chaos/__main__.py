@@ -29,7 +29,6 @@ from functools import partial
 from pathlib import Path
 
 from gateway.local.jars import ensure_jars
-from gateway.local.java import find_java
 from tests.chaos import away
 from tests.chaos.brokers import Brokers
 from tests.chaos.mesh import PARTS, ROUTER, STANDBY, chaos_mesh
@@ -73,8 +72,8 @@ def _brokers(rounds: int, rate: float, chance: random.Random) -> int:
     if os.environ.get(OWN_NETWORK) is None:
         if os.geteuid() != 0:
             sys.exit("--brokers gives each broker a network of its own, which only root may")
-        ensure_jars("broker", find_java())  # there is no way out of that network
-        ensure_jars("connector", find_java())
+        ensure_jars("broker")  # there is no way out of that network
+        ensure_jars("connector")
         command = ["unshare", "--net", "--mount", "--propagation", "private", sys.executable, "-m", "tests.chaos"]
         return subprocess.run([*command, *sys.argv[1:]], env=os.environ | {OWN_NETWORK: "1"}, check=False).returncode
     with _folder(on_small_disk=False) as folder:
