@@ -2,6 +2,7 @@
 
     python -m tests.chaos --kills 200
     python -m tests.chaos --kills 20 --seed 7      the same again
+    python -m tests.chaos --kills 70 --rate 5000   under load, as far as the machine goes: what was sent is said
     python -m tests.chaos --each 3 --pause 10    each part alone so many times, for its recovery time
     python -m tests.chaos --each 3 --standby     the two routers, of which one routes
     python -m tests.chaos --kills 5 --full-disk    on a small disk of its own, which is filled (needs root)
@@ -60,14 +61,10 @@ def main() -> int:
         ballast = folder / "ballast"
 
         run(
-            mesh, blows, chance, _say, rates=_rates(asked.rate), fill=partial(_keep_full, ballast),
+            mesh, blows, chance, _say, rates=Rates.together(asked.rate), fill=partial(_keep_full, ballast),
             pause=(asked.pause * 0.5, asked.pause * 1.5),
         )  # fmt: skip
     return 0
-
-
-def _rates(rate: float) -> Rates:
-    return Rates(rate, rate / 2, rate / 8)
 
 
 def _brokers(rounds: int, rate: float, chance: random.Random) -> int:
@@ -83,7 +80,7 @@ def _brokers(rounds: int, rate: float, chance: random.Random) -> int:
         brokers = Brokers(folder / "brokers", in_namespaces=True)
         with chaos_mesh(folder, brokers=brokers) as mesh:
             fill = partial(_keep_full, brokers.small_disk / "ballast")
-            run(mesh, brokers_long(rounds, chance), chance, _say, rates=_rates(rate), fill=fill)
+            run(mesh, brokers_long(rounds, chance), chance, _say, rates=Rates.together(rate), fill=fill)
     return 0
 
 
@@ -112,7 +109,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--pause", type=float, default=1.0, help="seconds between a recovery and the next blow")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
-    parser.add_argument("--rate", type=float, default=40.0, help="messages a second of each publisher")
+    parser.add_argument("--rate", type=float, default=130.0, help="messages a second of all senders together")
     parser.add_argument("--full-disk", action="store_true")
     parser.add_argument(
         "--brokers",
