@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from gateway.edge.carriers.read_queue import ReadQueue
 from gateway.edge.memory_budget import MemoryBudget
 from gateway.edge.publisher import RawPublisher
 from gateway.protocols.actions import Delivered, LoginAsked, Terminated
@@ -17,6 +18,7 @@ class MeshServices(Protocol):
     epoch: int
     publisher: RawPublisher
     memory: MemoryBudget
+    reads: ReadQueue
 
     def opened(self, connection: Connection) -> int:
         """Takes in a new connection, and returns its number."""

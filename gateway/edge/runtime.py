@@ -125,6 +125,7 @@ class EdgeRuntime:
         self._metrics.watch(
             in_flight_bytes=lambda: self.publisher.in_flight_bytes,
             held_bytes=lambda: self.sessions.memory.seen_bytes,
+            waiting_streams=lambda: len(self.sessions.reads),
             requests_held=lambda: self.sessions.requests.open_requests,
             queue_frames=lambda: self.sessions.pending + len(self._owed),
             egress_lag=lambda: self._reader.lag(self._ledger.handled_to),

@@ -30,6 +30,7 @@ from gateway.protocols.hsp.frames import DATA_ACK_HEAD_BYTES, DATA_HEAD_BYTES, E
 from gateway.protocols.hsp.mapping import enveloped_request, is_enveloped
 from gateway.protocols.hsp.options import HspOptions
 from gateway.protocols.hsp.outgoing import OutgoingSession
+from gateway.protocols.session import FRAME_EFFORT
 from gateway.protocols.session_settings import SessionSettings
 from gateway.records.raw_log.frames import NO_FACTS, Facts, ReplyAddress
 
@@ -80,6 +81,8 @@ class HspSession(OutgoingSession):
                     if not (size := self._take_control(pos, now)):
                         break
                     pos += size
+                    if self._spend(FRAME_EFFORT):
+                        break
                     continue
                 head = DATA_ACK_HEAD_BYTES if command else DATA_HEAD_BYTES
                 if end - pos < head:
@@ -96,10 +99,13 @@ class HspSession(OutgoingSession):
                     is_special = type_ in awaited or type_ in logins
                 if is_special or type_ == ENVELOPE_TYPE or self._draining:
                     self._take_closely(pos, size, type_, now)
-                else:
-                    add_length(size)
-                    if command:
-                        acks += _ACK + buffer[pos + 1 : pos + 5]
+                    pos += size
+                    if self._spend(FRAME_EFFORT):
+                        break
+                    continue
+                add_length(size)
+                if command:
+                    acks += _ACK + buffer[pos + 1 : pos + 5]
                 pos += size
         finally:
             self._emit(pos)

@@ -51,7 +51,8 @@ def _edge(folder: Path) -> CollectorRegistry:
     config = parse(CONFIG, folder / "meshgate.yaml", os.environ)
     metrics = EdgeMetrics(config, registry)
     metrics.watch(
-        in_flight_bytes=lambda: 0, held_bytes=lambda: 0, requests_held=lambda: 0, queue_frames=lambda: 0,
+        in_flight_bytes=lambda: 0, held_bytes=lambda: 0, waiting_streams=lambda: 0, requests_held=lambda: 0,
+        queue_frames=lambda: 0,
         egress_lag=lambda: 0, egress_age=lambda: 0, open_requests=lambda _: 0,
     )  # fmt: skip
     metrics.of(config.listeners[0]).closed("eof")
