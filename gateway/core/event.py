@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 
+from gateway.core.ids import anonymous_node
+
 SECOND_US = 1_000_000
 """The mesh tells time in microseconds since the epoch."""
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
@@ -102,7 +104,7 @@ class Event:
     def principal(self) -> str:
         """The sender as permissions know it. A session's node was named by its edge; a datagram has to prove its
         own."""
-        return self.node if self.session or self.proves_node else f"anon:{self.edge}:{self.peer}"
+        return self.node if self.session or self.proves_node else anonymous_node(self.edge, self.peer)
 
     @property
     def text(self) -> str | None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 from gateway.config import Config, Endpoint, Limits, Link, Listener
 from gateway.core.event import Auth
+from gateway.core.ids import durable_parts
 from gateway.edge.carriers.carrier import Carrier
 from gateway.edge.carriers.peer import Peer
 from gateway.edge.connection import Connection
@@ -25,7 +26,6 @@ from gateway.protocols.request_budget import RequestBudget
 from gateway.protocols.session import Session
 from gateway.protocols.session_settings import SessionSettings
 from gateway.records.egress import EdgeRestarted
-from gateway.records.raw_log.frames import durable_parts
 
 log = logging.getLogger(__name__)
 

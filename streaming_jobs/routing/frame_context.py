@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from gateway.config.settings import ordinal_of
 from gateway.core.content import JSON, to_json
 from gateway.core.event import MESH_ERROR_HEADER, NO_HEADERS, PROGRESSIVE_HEADER, Event, Kind
+from gateway.core.ids import datagram_name, session_id
 from gateway.core.reasons import MeshError, Reason, Rejected, Stage
 from gateway.core.trace_context import TraceContext
 from gateway.protocols.error_bodies import error_body
@@ -20,7 +21,7 @@ from gateway.records.egress import Confirm, Deliver, Entry, Group, Position
 from gateway.records.event_records import EventRow
 from gateway.records.link_trail import next_hop, with_trail
 from gateway.records.raw_log.control_frames import MESH, DeliveryMigrated
-from gateway.records.raw_log.frames import FrameSource, RawFrame, ReplyAddress, datagram_name, session_id
+from gateway.records.raw_log.frames import FrameSource, RawFrame, ReplyAddress
 from streaming_jobs.routing.change_records import ROUTER, ChangeFrame
 from streaming_jobs.routing.destinations import Destinations, Encodings, Receivers, target_of
 from streaming_jobs.routing.mesh_state import MeshState

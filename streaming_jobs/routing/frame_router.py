@@ -11,6 +11,7 @@ from typing import Any
 
 from gateway.core.event import NO_HEADERS, SECOND_US, SERVED_BESIDE_HEADER, Event, Kind
 from gateway.core.fault_log import RateLimitedFaultLog
+from gateway.core.ids import event_id, event_ids
 from gateway.core.reasons import MeshError, Reason, Rejected, Stage
 from gateway.core.subjects import is_control
 from gateway.interests.interest import Interest
@@ -71,7 +72,7 @@ class FrameRouter:
         try:
             columns = read_columns(value)
         except Rejected as refused:
-            record.add(state.topics.rejected(f"{partition}-{offset}-0", Stage.LOG, refused, value, None))
+            record.add(state.topics.rejected(event_id(partition, offset, 0), Stage.LOG, refused, value, None))
             state.tally.rejected(Stage.LOG, refused.reason, "")
             return record.finish(known.advance(now_seconds, now_seconds))
         received_last = columns.received_between()[1] if len(columns) else 0
@@ -148,8 +149,8 @@ class FrameRouter:
         self, frames: Sequence[RawFrame], partition: int, offset: int, first: int = 0
     ) -> list[Event | Rejected | None]:
         """Returns the verdict on each frame; None for the mesh's own. Neighbours of a protocol are judged together."""
-        numbered = enumerate(frames, first)
-        ids = [raw.again.event_id if raw.again else f"{partition}-{offset}-{index}" for index, raw in numbered]
+        ids = event_ids(partition, offset, range(first, first + len(frames)))
+        ids = [raw.again.event_id if raw.again else name for raw, name in zip(frames, ids, strict=True)]
         verdicts: list[Event | Rejected | None] = []
         for protocol, run in groupby(frames, _protocol_of):
             raws = list(run)

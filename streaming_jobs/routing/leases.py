@@ -12,7 +12,7 @@ from gateway.protocols.spec import Lease
 from gateway.records.egress import Group
 from streaming_jobs.routing.frame_context import FrameContext
 from streaming_jobs.routing.interest_log import InterestLog
-from streaming_jobs.routing.interest_requests import check_allowed, frame_position, limits_of
+from streaming_jobs.routing.interest_requests import check_allowed, limits_of
 from streaming_jobs.routing.mesh_state import MeshState
 
 SPARED_SECONDS, SPARED_SHARE = 1.0, 0.1
@@ -113,7 +113,7 @@ class Leases:
                 expires_at=until,
                 kept_until=kept_until,
                 durable=True,
-                position=frame_position(work.position),
+                position=work.position.frame,
             )
             for verb, pattern in wanted
         ]

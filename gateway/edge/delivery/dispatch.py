@@ -17,6 +17,7 @@ from typing import Protocol
 
 from gateway.core.event import Kind
 from gateway.core.fault_log import RateLimitedFaultLog
+from gateway.core.ids import datagram_name, session_id
 from gateway.edge.datagrams.calls import AT_ONCE
 from gateway.edge.datagrams.outgoing import Told
 from gateway.edge.datagrams.sending import KNOWN_ADDRESSES, Datagram, OfT
@@ -42,7 +43,7 @@ from gateway.records.egress import (
     RecordConfirmed,
 )
 from gateway.records.egress_codec import EgressRecord
-from gateway.records.raw_log.frames import ReplyAddress, datagram_name, session_id
+from gateway.records.raw_log.frames import ReplyAddress
 
 log = logging.getLogger(__name__)
 

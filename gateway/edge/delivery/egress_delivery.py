@@ -11,13 +11,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from gateway.core.ids import durable_parts
 from gateway.edge.delivery.delivery_acks import DeliveryCountdown
 from gateway.edge.delivery.outcomes import OutcomeLog
 from gateway.edge.metrics import EdgeMetrics
 from gateway.edge.traces import EdgeTraces
 from gateway.protocols.actions import REACHED, Delivery, Outcome
 from gateway.records.deliveries import DeliveryOutcome, RunOutcome
-from gateway.records.raw_log.frames import durable_parts
 
 DeliveryKey = tuple[int, str, int]
 """Names a delivery among those of one receiver: the offset of its egress record, its event, and its part."""

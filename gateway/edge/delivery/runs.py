@@ -25,13 +25,14 @@ from numpy.typing import NDArray
 
 from gateway.core.event import Kind
 from gateway.core.fault_log import RateLimitedFaultLog
+from gateway.core.ids import datagram_name
 from gateway.edge.datagrams.sending import DatagramRun
 from gateway.edge.delivery.egress_delivery import OutcomeRecorder
 from gateway.protocols.actions import Outcome
 from gateway.records.deliveries import RunOutcome, pack_receivers
 from gateway.records.egress import Entry, Group
 from gateway.records.egress_codec import OWN_ENTRY, EgressRecord, Route
-from gateway.records.raw_log.frames import FrameSource, datagram_name
+from gateway.records.raw_log.frames import FrameSource
 
 _faults = RateLimitedFaultLog(logging.getLogger(__name__))
 

@@ -9,6 +9,7 @@ from types import MappingProxyType
 import msgpack
 
 from gateway.core.event import NO_HEADERS, Auth, Event, Kind
+from gateway.core.ids import durable_name, session_id
 from gateway.core.reasons import Reason, Rejected
 from gateway.core.subjects import check_subject
 
@@ -16,7 +17,6 @@ Fact = str | int | bool
 Facts = Mapping[str, Fact]
 LINK_FACT = "link"
 """A fact of sessions that we dialled: what goes there carries its trail."""
-_DURABLE = "node:"
 REDELIVER_FACT = "redeliver_seconds"
 """A fact of sessions whose node is proven or dialled. For so long the node keeps its subscriptions after a session has
 ended, and is owed what was accepted meanwhile."""
@@ -68,30 +68,7 @@ class FrameSource:
     @property
     def durable_name(self) -> str:
         """The name of the node if it outlives its sessions: what subscribes then, and what deliveries are owed to."""
-        return f"{_DURABLE}{self.node}@{self.listener}"
-
-
-def is_durable_name(name: str) -> bool:
-    return name.startswith(_DURABLE)
-
-
-def durable_parts(name: str) -> tuple[str, str]:
-    """Returns node and listener of a durable name.
-
-    >>> durable_parts(FrameSource("hsp", "plc", "edge-0", 1, node="urn:a@b").durable_name)
-    ('urn:a@b', 'plc')
-    """
-    node, _, listener = name.removeprefix(_DURABLE).rpartition("@")
-    return node, listener
-
-
-def session_id(edge: str, epoch: int, number: int) -> str:
-    return f"{edge}.{epoch:x}.{number}"
-
-
-def datagram_name(listener: str, address: str) -> str:
-    """Returns the name of a destination that is no session, as `session_id` names one that is."""
-    return f"{listener} {address}"
+        return durable_name(self.node, self.listener)
 
 
 @dataclass(frozen=True, slots=True)
