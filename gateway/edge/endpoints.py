@@ -69,7 +69,7 @@ class Endpoints:
     def _open_udp(self, listener: Listener) -> None:
         sessions, limits = self._sessions, self._sessions.limits(listener.name)
         spec, metrics = protocols()[listener.protocol], self._metrics.of(listener)
-        udp = UdpListener(sessions.edge, sessions.epoch, listener, spec, sessions.publisher, metrics, limits)
+        udp = UdpListener(listener, spec, sessions.publisher, metrics, limits)
         self.datagrams[listener.name] = udp
         udp.start()
 
@@ -79,9 +79,7 @@ class Endpoints:
 
         sessions, limits, context = self._sessions, self._sessions.limits(listener.name), self._quic_context(listener)
         spec, metrics = protocols()[listener.protocol], self._metrics.of(listener)
-        quic = QuicListener(
-            sessions.edge, sessions.epoch, listener, spec, sessions.publisher, metrics, limits, context
-        )  # fmt: skip
+        quic = QuicListener(listener, spec, sessions.publisher, metrics, limits, context)
         self.datagrams[listener.name] = self._quic[listener.name] = quic
         quic.start()
 

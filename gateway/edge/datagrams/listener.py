@@ -22,14 +22,13 @@ class DatagramListener(ABC):
     """Counts its frames in the raw log itself (`settled`), for nobody waits for a datagram's acknowledgement."""
 
     def __init__(
-        self, edge: str, epoch: int, listener: Listener, spec: ProtocolSpec[Any], publisher: RawPublisher,
-        metrics: ListenerMetrics,
-    ) -> None:  # fmt: skip
+        self, listener: Listener, spec: ProtocolSpec[Any], publisher: RawPublisher, metrics: ListenerMetrics
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self._publisher = publisher
         self._metrics = metrics
         self._peek = spec.partition_key
-        self._source = FrameSource(spec.name, listener.name, edge, epoch)
+        self._source = FrameSource(spec.name, listener.name, *publisher.life)
         self.listener = listener
         self.socket = bind(listener)
         self._out = DatagramsOut(self.socket)

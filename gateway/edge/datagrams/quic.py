@@ -63,10 +63,15 @@ class QuicListener(DatagramListener):
     the new certificates."""
 
     def __init__(
-        self, edge: str, epoch: int, listener: Listener, spec: ProtocolSpec[Any], publisher: RawPublisher,
-        metrics: ListenerMetrics, limits: Limits, secured: QuicContext,
-    ) -> None:  # fmt: skip
-        super().__init__(edge, epoch, listener, spec, publisher, metrics)
+        self,
+        listener: Listener,
+        spec: ProtocolSpec[Any],
+        publisher: RawPublisher,
+        metrics: ListenerMetrics,
+        limits: Limits,
+        secured: QuicContext,
+    ) -> None:
+        super().__init__(listener, spec, publisher, metrics)
         self._retries = Retries()
         self._by_id: dict[bytes, QuicPeer] = {}
         self._known: dict[str, _Known] = {}

@@ -35,10 +35,14 @@ ValueT = TypeVar("ValueT")
 
 class UdpListener(DatagramListener):
     def __init__(
-        self, edge: str, epoch: int, listener: Listener, spec: ProtocolSpec[Any], publisher: RawPublisher,
-        metrics: ListenerMetrics, limits: Limits,
-    ) -> None:  # fmt: skip
-        super().__init__(edge, epoch, listener, spec, publisher, metrics)
+        self,
+        listener: Listener,
+        spec: ProtocolSpec[Any],
+        publisher: RawPublisher,
+        metrics: ListenerMetrics,
+        limits: Limits,
+    ) -> None:
+        super().__init__(listener, spec, publisher, metrics)
         self._in = datagrams_in(self.socket)
         self._sources = _Remembered(self._source_of)
         self._sender_partitions = _Remembered(self._partition_of_sender)
