@@ -22,7 +22,7 @@ from gateway.edge.pages import ExamplePage, PeersPage, describe
 from gateway.edge.runtime import EdgeRuntime
 from gateway.inspect.live.exposition import samples_in
 from gateway.inspect.live.page import LivePage
-from gateway.observability.management import Management, json_answer
+from gateway.observability.management import Checks, Management, json_answer
 
 log = logging.getLogger(__name__)
 
@@ -127,9 +127,7 @@ class Edge:
         return Management(
             self.config.edge.management,
             self._registry,
-            started=self._missing_at_start,
-            ready=self._missing,
-            away=lambda: {one["what"]: one["why"] for one in self._away()},
+            Checks(self._missing_at_start, self._missing, lambda: {one["what"]: one["why"] for one in self._away()}),
             config=lambda: redacted(self.config),
             pages={
                 "/peers": peers.show,

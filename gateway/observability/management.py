@@ -14,6 +14,7 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import MappingProxyType
@@ -56,10 +57,20 @@ Command = Callable[[str], PageAnswer]
 """A POST; takes what stands below its path."""
 
 
-class Management:
-    """Serves `/healthz/started|live|ready`, `/metrics`, `/version`, `/config`, and the pages and commands given.
+@dataclass(frozen=True, slots=True)
+class Checks:
+    """What is missing, as the probes tell it.
 
     `away`: what is outside and not there; `/healthz/ready` tells of it, and the part is ready all the same.
+    """
+
+    started: Check
+    ready: Check
+    away: Check = dict
+
+
+class Management:
+    """Serves `/healthz/started|live|ready`, `/metrics`, `/version`, `/config`, and the pages and commands given.
 
     `names`: the public names under which it answers too.
     """
@@ -68,18 +79,16 @@ class Management:
         self,
         address: HostPort,
         registry: CollectorRegistry,
+        checks: Checks,
         *,
-        started: Check,
-        ready: Check,
-        away: Check = dict,
         config: Callable[[], dict[str, Any]],
         pages: Mapping[str, Page] | None = None,
         commands: Mapping[str, Command] | None = None,
         names: Collection[str] = (),
     ) -> None:
         self._registry = registry
-        self._checks = {"/healthz/started": started, READY: ready, "/healthz/live": dict}
-        self._away = away
+        self._checks = {"/healthz/started": checks.started, READY: checks.ready, "/healthz/live": dict}
+        self._away = checks.away
         self._config = config
         self._pages = dict(pages or {})
         self._commands = dict(commands or {})

@@ -6,6 +6,7 @@ from base64 import b64decode
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from gateway.config.settings import ordinal_of
 from gateway.core.content import JSON, to_json
@@ -33,6 +34,17 @@ NOT_TO_ALL = "not every subscriber has got it"
 RECEIVER_BYTES = 64
 """An address or a node's name; a session's number takes less."""
 REQUEST_SESSION_HEADER, REQUEST_ID_HEADER = "request-session", "request-id"
+
+
+class Hold(NamedTuple):
+    """What an edge waits for before it delivers, as `Deliver` says."""
+
+    ticket: str = ""
+    required_confirmations: int = 0
+    groups_on_failure: tuple[Group, ...] = ()
+
+
+NO_HOLD = Hold()
 
 
 @dataclass(slots=True)
@@ -103,9 +115,15 @@ class FrameContext:
         self.entries.append((ordinal_of(edge), entry))
 
     def deliver(
-        self, edge: str, epoch: int, event: Event, groups: tuple[Group, ...], *, ticket: str = "",
-        required_confirmations: int = 0, groups_on_failure: tuple[Group, ...] = (), confirm: Confirm | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        edge: str,
+        epoch: int,
+        event: Event,
+        groups: tuple[Group, ...],
+        *,
+        hold: Hold = NO_HOLD,
+        confirm: Confirm | None = None,
+    ) -> None:
         """Writes a delivery for an edge."""
         again = self.raw.again
         entry = Deliver(
@@ -116,10 +134,10 @@ class FrameContext:
             event.protocol,
             again.at if again else self.raw.received_at,
             groups,
-            ticket,
+            hold.ticket,
             again.event_id if again else "",
-            required_confirmations,
-            groups_on_failure,
+            hold.required_confirmations,
+            hold.groups_on_failure,
             confirm,
             False,
             "" if self.trace is None else str(self.trace),
@@ -209,10 +227,8 @@ class FrameContext:
             self.answer(done, to)
             return
         failed = self._error_event(to, MeshError.UNDELIVERABLE, NOT_TO_ALL)
-        self.deliver(
-            to.edge, to.epoch, done, (self._answer_group(done, to),), ticket=event.id,
-            required_confirmations=len(records), groups_on_failure=(self._answer_group(failed, to),),
-        )  # fmt: skip
+        hold = Hold(event.id, len(records), (self._answer_group(failed, to),))
+        self.deliver(to.edge, to.epoch, done, (self._answer_group(done, to),), hold=hold)
 
     def _encoded(self, event: Event, edge: str, epoch: int, encodings: Encodings) -> list[tuple[Group, ...]]:
         groups = [made for one in encodings.values() if (made := self._group(event, edge, epoch, one)) is not None]
@@ -284,7 +300,7 @@ class FrameContext:
             else:
                 self.answer_error(to, MeshError.BAD_REQUEST, f"the answer has no form here: {refused.reason}")
                 return
-        self.deliver(to.edge, to.epoch, event, (group,), ticket=ticket)
+        self.deliver(to.edge, to.epoch, event, (group,), hold=Hold(ticket))
 
     def _answer_group(self, event: Event, to: ReplyAddress) -> Group:
         encoded = self.encode(event, Target(to.protocol, to.listener, to.facts, to.request, to.progressive))

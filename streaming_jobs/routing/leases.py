@@ -10,7 +10,7 @@ from gateway.core.subjects import check_pattern, dotted
 from gateway.interests.interest import Interest, Verb
 from gateway.protocols.spec import Lease
 from gateway.records.egress import Group
-from streaming_jobs.routing.frame_context import FrameContext
+from streaming_jobs.routing.frame_context import FrameContext, Hold
 from streaming_jobs.routing.interest_log import InterestLog
 from streaming_jobs.routing.interest_requests import check_allowed, limits_of
 from streaming_jobs.routing.mesh_state import MeshState
@@ -60,7 +60,7 @@ class Leases:
         grant = self._state.protocol(event.protocol).grant_lease
         if grant is not None:
             answer = Group(event.protocol, grant(event, granted, self._state.env), addresses=(_address(work),))
-            work.deliver(event.edge, work.raw.source.epoch, event, (answer,), ticket=ticket)
+            work.deliver(event.edge, work.raw.source.epoch, event, (answer,), hold=Hold(ticket))
 
     def _as_before(self, event: Event, lease: Lease) -> Lease:
         alive = self._alive(event)

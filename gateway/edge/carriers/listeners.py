@@ -16,7 +16,7 @@ from gateway.edge.carriers.pending_connection import PendingConnection
 from gateway.edge.carriers.read_control import ARRIVALS_BURST_SECONDS, TokenBucket
 from gateway.edge.carriers.stream import StreamCarrier
 from gateway.edge.carriers.tls import TlsContext, proven_by
-from gateway.edge.carriers.websocket import TokenJudge, WebSocketCarrier, check_of, serving
+from gateway.edge.carriers.websocket import TokenJudge, UpgradeChecks, WebSocketCarrier, check_of, serving
 from gateway.edge.connection import Connection
 from gateway.edge.metrics import ConnectionGauge, ListenerMetrics
 from gateway.protocols import protocols
@@ -137,9 +137,9 @@ class StreamListener:
         if not self.listener.address.is_websocket:
             return StreamCarrier(self, standing, address, deadline)
         text, frame_bytes = self._spec.text_messages, self._sessions.limits(self.listener.name).frame_bytes
-        protocol, check = serving(self._spec.name, frame_bytes, text=text), check_of(self.listener)
-        logins = self._sessions.logins
-        return WebSocketCarrier(self, standing, address, deadline, protocol, text=text, check=check, logins=logins)
+        protocol = serving(self._spec.name, frame_bytes, text=text)
+        admits = UpgradeChecks(check_of(self.listener), self._sessions.logins)
+        return WebSocketCarrier(self, standing, address, deadline, protocol, text=text, admits=admits)
 
     # -- for carriers ------------------------------------------------------------------------------------------
 

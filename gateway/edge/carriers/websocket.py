@@ -13,7 +13,7 @@ import asyncio
 import http
 import logging
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from websockets.client import ClientProtocol
 from websockets.exceptions import PayloadTooBig
@@ -76,23 +76,36 @@ class TokenJudge(Protocol):
         """Raises Rejected."""
 
 
+class UpgradeChecks(NamedTuple):
+    """How a listener judges requests: `check` says why one is refused, `logins` judge the tokens in them."""
+
+    check: Check
+    logins: TokenJudge
+
+
 class WebSocketCarrier(Carrier):
     """Carries a session over a WebSocket.
 
-    `protocol` is our side of it. `check` checks the requests to a listener. `text` is true if the protocol's messages
-    are text. `logins` judges the tokens in requests.
+    `protocol` is our side of it. `text` is true if the protocol's messages are text. `admits` decides whether a request
+    to a listener may become a WebSocket.
     """
 
     def __init__(
-        self, host: CarrierHost, standing: ConnectionGauge, address: str, deadline: float,
-        protocol: ServerProtocol | ClientProtocol, *, text: bool, check: Check | None = None,
-        logins: TokenJudge | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        host: CarrierHost,
+        standing: ConnectionGauge,
+        address: str,
+        deadline: float,
+        protocol: ServerProtocol | ClientProtocol,
+        *,
+        text: bool,
+        admits: UpgradeChecks | None = None,
+    ) -> None:
         super().__init__(host, standing, address, deadline)
         self._protocol = protocol
         self._text = text
-        self._check = check
-        self._logins = logins
+        self._check = admits.check if admits is not None else None
+        self._logins = admits.logins if admits is not None else None
         self._parts: list[bytes] = []
         self._upgrade_timer: asyncio.TimerHandle | None = None
 

@@ -35,7 +35,7 @@ from gateway.protocols.emp.frames import (
 from gateway.protocols.emp.options import EmpOptions
 from gateway.protocols.repeat_key import repeat_key
 from gateway.protocols.spec import CodecContext, Encoded, Target
-from gateway.records.raw_log.frames import Facts, RawFrame, event_of
+from gateway.records.raw_log.frames import Facts, FrameContent, RawFrame, event_of
 
 TO_BE_STAMPED = 1
 """An id that the session will replace; any but 0, which is not allowed, would do."""
@@ -56,16 +56,15 @@ def to_event(raw: RawFrame, event_id: str, options: EmpOptions, env: CodecContex
     content = understand(message, options.uncompressed_bytes)
     request = str(content.request_id or "")
     cancels = content.kind is Kind.CANCEL  # a cancel says which request, and nothing else
-    return event_of(
-        raw,
-        event_id,
+    said = FrameContent(
         content.kind,
         _subject(message, content, raw, options),
+        "" if cancels else content.envelope.content_type if content.envelope else options.content_type,
+        b"" if cancels else content.body,
         message_id=request if content.kind is Kind.REQUEST else "",
         correlation="" if content.kind is Kind.REQUEST else request,
-        content_type="" if cancels else content.envelope.content_type if content.envelope else options.content_type,
-        body=b"" if cancels else content.body,
     )
+    return event_of(raw, event_id, said)
 
 
 def _subject(message: Message, content: EmpContent, raw: RawFrame, options: EmpOptions) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import NamedTuple
 
 import msgpack
 
@@ -164,25 +165,26 @@ class RawFrame:
         return self.replies[0].subject
 
 
-def event_of(
-    raw: RawFrame,
-    event_id: str,
-    kind: Kind,
-    subject: str,
-    *,
-    message_id: str = "",
-    correlation: str = "",
-    content_type: str = "",
-    body: bytes = b"",
-    headers: Mapping[str, str] = NO_HEADERS,
-) -> Event:
+class FrameContent(NamedTuple):
+    """What a session's frame says, whatever protocol it is written in."""
+
+    kind: Kind
+    subject: str
+    content_type: str = ""
+    body: bytes = b""
+    message_id: str = ""
+    correlation: str = ""
+    headers: Mapping[str, str] = NO_HEADERS
+
+
+def event_of(raw: RawFrame, event_id: str, content: FrameContent) -> Event:
     """Returns what a session's frame says, with all that its source says. Raises Rejected for a bad subject."""
-    check_subject(subject)
+    check_subject(content.subject)
     source = raw.source
     return Event(
         id=event_id,
-        kind=kind,
-        subject=subject,
+        kind=content.kind,
+        subject=content.subject,
         protocol=source.protocol,
         listener=source.listener,
         edge=source.edge,
@@ -190,11 +192,11 @@ def event_of(
         peer=source.peer,
         node=source.node,
         received_at=raw.received_at,
-        message_id=message_id,
-        correlation=correlation,
-        content_type=content_type,
-        body=body,
-        headers=headers,
+        message_id=content.message_id,
+        correlation=content.correlation,
+        content_type=content.content_type,
+        body=content.body,
+        headers=content.headers,
         auth=source.auth,
         key_id=source.key_id,
     )
