@@ -91,7 +91,7 @@ def show_(config_file: str | None, output: Output, event_id: FramePosition) -> N
 @common_options
 def redrive(
     config_file: str | None, output: Output, named: tuple[FramePosition, ...], everything: bool, dry_run: bool,
-    start: datetime | None, end: datetime | None, event_ids: tuple[FramePosition, ...], **wanted: Any,
+    start: datetime | None, end: datetime | None, **wanted: Any,
 ) -> None:  # fmt: skip
     """Send frames through again: those that today's keys, rules and code accept.
 
@@ -100,7 +100,7 @@ def redrive(
     """
     from streaming_jobs.replay.redrive import redrive as send_again
 
-    chosen = _filter(event_ids=(*named, *event_ids), **wanted)
+    chosen = _filter(**wanted | {"event_ids": (*named, *wanted["event_ids"])})
     if not everything and chosen == RejectionFilter() and start is None:
         raise click.UsageError("which? EVENT_ID, --reason, --stage, --protocol, --node or --from say it, or --all")
     config = read_config(config_file)
