@@ -42,7 +42,7 @@ from gateway.edge.run_parts import RUN_FRAMES, Settled, WholeRun, frames_that_fi
 from gateway.edge.traces import EdgeTraces, Received
 from gateway.records.raw_log.container import FRAME_BYTES, ContainerBuilder, size_of_replies
 from gateway.records.raw_log.control_frames import MESH
-from gateway.records.raw_log.frames import FrameSource, RawFrame, Replayed, ReplyAddress
+from gateway.records.raw_log.frames import FrameSource, RawFrame, Replayed, Reply
 
 log = logging.getLogger(__name__)
 
@@ -227,7 +227,7 @@ class RawPublisher:
         data: bytes,
         lengths: tuple[int, ...],
         *,
-        replies: tuple[ReplyAddress, ...] = (),
+        replies: tuple[Reply, ...] = (),
         settled: Settled | None = None,
     ) -> None:
         """Adds frames of one source, side by side, received now. `settled`: told once, of the whole run."""

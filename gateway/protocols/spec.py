@@ -20,6 +20,7 @@ from gateway.core.event import Event
 from gateway.core.reasons import Rejected
 from gateway.protocols.session import Session
 from gateway.protocols.session_settings import SessionSettings
+from gateway.records.egress import NO_FRAME
 from gateway.records.raw_log.container import RecordColumns
 from gateway.records.raw_log.frames import NO_FACTS, Facts, RawFrame
 
@@ -80,12 +81,21 @@ class Encoded:
     """A frame for a peer. `stamps`: where the session writes the id of its own connection (width: the protocol's).
     Not to be changed once made.
 
-    An empty frame: nothing can be said to this peer; `losses` names what was lost (`body`, `progress`, ...).
+    `losses` names what the peer's protocol cannot say (`body`, `progress`, ...).
     """
 
     frame: bytes
     stamps: tuple[int, ...] = ()
     losses: tuple[str, ...] = ()
+
+    @classmethod
+    def nothing(cls, loss: str) -> Encoded:
+        """Returns the encoding of an event for which the peer's protocol has no form."""
+        return cls(NO_FRAME, losses=(loss,))
+
+    @property
+    def says_nothing(self) -> bool:
+        return self.frame == NO_FRAME
 
 
 class ToEvent(Protocol[OptionsT_contra]):

@@ -55,6 +55,10 @@ class PositionFilter:
         return True
 
 
+NO_FRAME = b""
+"""Stands where the receiver's protocol has no form for an event: its session is only told that a request is over."""
+
+
 @dataclass(slots=True)
 class Group:
     """A group is one encoded frame and the receivers that it goes to.

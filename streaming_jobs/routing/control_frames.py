@@ -89,7 +89,7 @@ class ControlFrameHandler:
 
     def _requests_over(self, work: FrameContext, frame: RequestsAbandoned | RequestDropped) -> None:
         """Tells the other end of requests that are over at one end."""
-        for reply in work.raw.replies:
+        for reply in work.raw.reply_addresses:
             if isinstance(frame, RequestDropped):
                 work.drop(reply)
             else:

@@ -195,7 +195,7 @@ class FrameContext:
                 encoded = self.encode(event, target_of(server))
             except Rejected:
                 continue
-            if encoded.frame:
+            if not encoded.says_nothing:
                 group = Group(server.protocol, encoded.frame, encoded.stamps, (server.session,), reply=reply)
                 self.deliver(server.edge, server.epoch, event, (group,))
 

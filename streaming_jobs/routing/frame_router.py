@@ -17,7 +17,7 @@ from gateway.core.subjects import is_control
 from gateway.interests.interest import Interest
 from gateway.protocols.spec import Lease, Options, ProtocolSpec
 from gateway.records import egress_codec
-from gateway.records.egress import Group, Position
+from gateway.records.egress import NO_FRAME, Group, Position
 from gateway.records.event_records import record_bytes
 from gateway.records.link_trail import found_in, is_loop
 from gateway.records.raw_log.container import RecordColumns, read_columns
@@ -324,7 +324,7 @@ class FrameRouter:
             return
         work.record(event)
         requester = work.requester(event)
-        owed_nothing = Group(requester.protocol, b"", sessions=(requester.session,), request=requester.request)
+        owed_nothing = Group(requester.protocol, NO_FRAME, sessions=(requester.session,), request=requester.request)
         as_event = replace(event, kind=Kind.EVENT)
         work.send(as_event, destinations)
         work.deliver(requester.edge, requester.epoch, as_event, (owed_nothing,))
@@ -336,8 +336,9 @@ class FrameRouter:
         return {SERVED_BESIDE_HEADER: "true"} if others else NO_HEADERS
 
     def _answer(self, work: FrameContext, event: Event) -> None:
-        work.record(naming_request(event, work.raw.replies))
-        for reply in work.raw.replies:  # a sign of life is of all that are open, each about a subject of its own
+        replies = work.raw.reply_addresses
+        work.record(naming_request(event, replies))
+        for reply in replies:  # a sign of life is of all that are open, each about a subject of its own
             work.answer(event if reply.subject == event.subject else replace(event, subject=reply.subject), reply)
 
     def _cancel(self, work: FrameContext, event: Event) -> None:

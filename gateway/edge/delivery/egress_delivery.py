@@ -68,8 +68,8 @@ class OutcomeRecorder:
         self._ended: defaultdict[tuple[str, str, str, str], list[int]] = defaultdict(list)
 
     def end(self, delivery: EgressDelivery, receiver: Receiver, outcome: Outcome, detail: str = "") -> None:
-        if not delivery.frame and outcome is Outcome.UNDELIVERABLE:
-            outcome = Outcome.EXPIRED  # it was to tell the session that a call is over: nobody has missed anything
+        if delivery.only_ends_request and outcome is Outcome.UNDELIVERABLE:
+            outcome = Outcome.EXPIRED  # nobody has missed anything
         at, value = time.time_ns() // 1000, str(outcome)
         row = DeliveryOutcome(delivery.event_id, receiver.destination, value, detail, at, delivery.part, receiver.node)
         owed = bool(delivery.owed_to)

@@ -160,7 +160,7 @@ def from_event(event: Event, target: Target, options: EmmOptions, env: CodecCont
     if event.kind is not _EVENT:
         if event.kind is Kind.REQUEST:
             raise Rejected(Reason.NO_RESPONDER, "an emm peer answers no requests")
-        return Encoded(b"", losses=(event.kind.value,))
+        return Encoded.nothing(event.kind.value)
     if event.protocol == "emm" and event.raw and _goes_verbatim(event, target, options, env):
         return Encoded(event.raw)
     identity = signing_identity(env.identity)

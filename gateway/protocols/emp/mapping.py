@@ -98,7 +98,7 @@ def from_event(event: Event, target: Target, options: EmpOptions, env: CodecCont
         return answer(event, target.request, target.facts, options)
     enveloped = speaks_envelope(target.facts, options)
     if event.kind is Kind.CANCEL and not enveloped:
-        return Encoded(b"", losses=("cancel",))
+        return Encoded.nothing("cancel")
     type_ = options.type_for(event.subject)
     losses = () if enveloped or type_ is not None else ("subject",)
     request_id = 0 if event.kind is Kind.EVENT else TO_BE_STAMPED
@@ -110,7 +110,7 @@ def answer(said: EmpAnswer | Event, request: str, facts: Facts, options: EmpOpti
     """Encodes an answer. It carries the requester's own id, so nothing is left to stamp."""
     enveloped = speaks_envelope(facts, options)
     if said.kind is Kind.PROGRESS and not enveloped:
-        return Encoded(b"", losses=("progress",))
+        return Encoded.nothing("progress")
     frame, _ = _write(None, said, int(request), facts, options)
     # A bare response cannot say that it is none.
     return Encoded(frame, losses=() if enveloped or said.kind is Kind.RESPONSE else (str(said.kind),))

@@ -143,7 +143,7 @@ def from_event(event: Event, target: Target, options: HspOptions, env: CodecCont
         return answer(event, target.request, options)
     enveloped = options.envelope == "always" or (options.envelope == "auto" and bool(target.facts.get("envelope")))
     if event.kind is Kind.CANCEL:
-        return _cancel(event) if enveloped else Encoded(b"", losses=("cancel",))
+        return _cancel(event) if enveloped else Encoded.nothing("cancel")
     command = Command.DATA if event.kind is Kind.EVENT and options.deliver == "plain" else Command.DATA_ACK
     return _enveloped(event, command) if enveloped else _typed(event, command, options)
 
@@ -187,7 +187,7 @@ def answer(said: HspAnswer | Event, request: str, options: HspOptions) -> Encode
     if is_enveloped(request) and options.envelope != "never":
         return _enveloped_answer(said, int(id_of(request)[1:]))
     if said.kind is Kind.PROGRESS:
-        return Encoded(b"", losses=("progress",))
+        return Encoded.nothing("progress")
     if said.kind is Kind.RESPONSE:
         return _response(said, options)
     return Encoded(_refusal(said, options), (MESSAGE_ID_OFFSET,))

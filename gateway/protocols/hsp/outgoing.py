@@ -62,7 +62,7 @@ class OutgoingSession(Session):
             self._deliver_answer(delivery, now)
         elif delivery.kind is Kind.CANCEL:
             self._deliver_cancel(delivery)
-        elif delivery.stamps:
+        elif delivery.frame[:1] == bytes([Command.DATA_ACK]):
             self._deliver_acknowledged(delivery, now)
         else:
             self._send(delivery.frame)

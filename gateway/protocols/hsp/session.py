@@ -31,7 +31,7 @@ from gateway.protocols.hsp.mapping import enveloped_request, is_enveloped
 from gateway.protocols.hsp.options import HspOptions
 from gateway.protocols.hsp.outgoing import OutgoingSession
 from gateway.protocols.session_settings import SessionSettings
-from gateway.records.raw_log.frames import NO_FACTS, Facts, ReplyAddress
+from gateway.records.raw_log.frames import NO_FACTS, Facts, RequestName
 
 ENVELOPE_SPOKEN: Facts = {"envelope": True}
 
@@ -280,7 +280,7 @@ class HspSession(OutgoingSession):
         """Logs a frame by itself, with the name of the request it opens or cancels. `said` goes out when it is
         logged."""
         self._emit(pos)
-        named = ReplyAddress.naming(name, subject, self.protocol)
+        named = RequestName(name, subject, self.protocol)
         self._act(FramesReceived(raw, (len(raw),), self._owe(said), (named,)))
         return False
 

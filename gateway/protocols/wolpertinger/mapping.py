@@ -137,7 +137,7 @@ def dedup_key(event: Event, options: WolpertingerOptions, /) -> str | None:
 def from_event(event: Event, target: Target, options: WolpertingerOptions, env: CodecContext, /) -> Encoded:
     match event.kind:
         case Kind.CANCEL:
-            return Encoded(b"", losses=("cancel",))
+            return Encoded.nothing("cancel")
         case Kind.PROGRESS:
             return _encoded(Call("Core", UNSTAMPED_CALL_ID, "Heartbeat"), _body_loss(event))
         case Kind.EVENT | Kind.REQUEST:

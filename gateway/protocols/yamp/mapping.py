@@ -60,7 +60,7 @@ def to_event(raw: RawFrame, event_id: str, _options: YampOptions, _env: CodecCon
 
 def from_event(event: Event, target: Target, _options: YampOptions, _env: CodecContext) -> Encoded:
     if event.kind is Kind.PROGRESS and not target.progressive:
-        return Encoded(b"", losses=("progress",))
+        return Encoded.nothing("progress")
     if event.kind is Kind.CANCEL:
         return _cancel(event)
     return Encoded(encode(_frame(event, target)))

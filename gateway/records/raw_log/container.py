@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from gateway.core.event import Auth
 from gateway.core.reasons import Reason, Rejected
-from gateway.records.raw_log.frames import NO_FACTS, FrameSource, RawFrame, Replayed, ReplyAddress
+from gateway.records.raw_log.frames import NO_FACTS, FrameSource, RawFrame, Replayed, Reply, unpack_reply
 
 MAGIC = b"MGR"
 VERSION, VERSION_AGAIN = 1, 2
@@ -193,7 +193,7 @@ class RecordColumns:
     source: NDArray[np.uint16]
     received_at: NDArray[np.int64]
     starts: NDArray[np.int64]
-    replies: Mapping[int, tuple[ReplyAddress, ...]]
+    replies: Mapping[int, tuple[Reply, ...]]
     agains: Mapping[int, Replayed]
     data: bytes = field(repr=False)
     _between: tuple[int, int] | None = None
@@ -242,7 +242,7 @@ def read_columns(record: bytes | bytearray) -> RecordColumns:
     try:
         edge, epoch, packed_sources, packed_replies, *more = msgpack.unpackb(head, strict_map_key=False, use_list=False)
         sources = tuple([_unpack_source(edge, epoch, packed) for packed in packed_sources])
-        replies = {at: tuple(map(ReplyAddress.unpack, packed)) for at, packed in packed_replies.items()}
+        replies = {at: tuple(map(unpack_reply, packed)) for at, packed in packed_replies.items()}
         agains = {at: Replayed.unpack(*packed) for at, packed in (more[0] if more else {}).items()}
         source = np.frombuffer(data, "<u2", count, columns_at + 4 * count)
         if count and (int(source.max()) >= len(sources) or not agains.keys() <= set(range(count))):

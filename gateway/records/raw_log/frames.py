@@ -90,11 +90,6 @@ class ReplyAddress:
     progressive: bool = True
     facts: Facts = field(default_factory=lambda: NO_FACTS, compare=False)
 
-    @classmethod
-    def naming(cls, request: str, subject: str, protocol: str = "") -> ReplyAddress:
-        """No address: it only says which request is meant. For the log, which knows the session itself."""
-        return cls(protocol, "", "", 0, 0, request, subject)
-
     @property
     def key(self) -> tuple[str, int, int, str]:
         """Names one open request in the whole mesh."""
@@ -119,6 +114,27 @@ class ReplyAddress:
     @classmethod
     def unpack(cls, data: bytes) -> ReplyAddress:
         return cls(*msgpack.unpackb(data))
+
+
+@dataclass(frozen=True, slots=True)
+class RequestName:
+    """Names the request that a frame opens or cancels, where its own id would not do. The log knows the session."""
+
+    request: str
+    subject: str
+    protocol: str = ""
+
+    def pack(self) -> bytes:
+        """Returns what stands in a record: an address without an edge."""
+        return ReplyAddress(self.protocol, "", "", 0, 0, self.request, self.subject).pack()
+
+
+Reply = ReplyAddress | RequestName
+
+
+def unpack_reply(data: bytes) -> Reply:
+    reply = ReplyAddress.unpack(data)
+    return reply if reply.edge else RequestName(reply.request, reply.subject, reply.protocol)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +163,7 @@ class RawFrame:
     """One frame exactly as received, not to be changed once made.
 
     `replies` are the requests that it answers, as the edge remembered them. For a request, or its cancel, it is the
-    name that its session gave it, if that is not its own id.
+    `RequestName` that its session gave it, if that is not its own id.
 
     It is not `frozen`: as with an `Event`, that costs three times as much.
     """
@@ -155,8 +171,13 @@ class RawFrame:
     data: bytes
     source: FrameSource
     received_at: int
-    replies: tuple[ReplyAddress, ...] = ()
+    replies: tuple[Reply, ...] = ()
     again: Replayed | None = None
+
+    @property
+    def reply_addresses(self) -> tuple[ReplyAddress, ...]:
+        """The addresses of those who wait for this answer."""
+        return tuple([reply for reply in self.replies if isinstance(reply, ReplyAddress)])
 
     def asked_subject(self) -> str:
         """Returns the subject of the request that this frame answers. Raises Rejected if nobody asked."""
