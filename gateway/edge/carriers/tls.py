@@ -28,7 +28,7 @@ class TlsContext:
     """
 
     def __init__(self, endpoint: Endpoint, expiry: Gauge) -> None:
-        self._name = endpoint.name
+        self._name, self._protocol = endpoint.name, endpoint.protocol
         self._settings: ListenTls | ConnectTls = getattr(endpoint, "tls", None) or ConnectTls()
         self._expiry = expiry
         self._stamps = self._stamp()

@@ -215,6 +215,12 @@ def dedup_key(event: Event, _options: EmmOptions, /) -> str | None:
     return f"{event.node}:{event.message_id}"
 
 
+def claimed_node(raw: bytes, /) -> str:
+    """Returns the node that a datagram claims to be from; "" if it names none."""
+    key = partition_key(raw)
+    return node_text(key) if key else ""
+
+
 def partition_key(raw: bytes, /) -> bytes:
     """Returns the NODE ID that a datagram claims. Called for every datagram an edge receives, so it only walks."""
     position = HEADER_BYTES
