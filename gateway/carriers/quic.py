@@ -107,7 +107,9 @@ def server_configuration(protocol: str, cert: Path, key: Path, client_ca: Path |
 
     The name of the protocol is what both sides agree on (ALPN). `client_ca` makes a client certificate compulsory.
     """
-    configuration = QuicConfiguration(is_client=False, alpn_protocols=[protocol], max_datagram_frame_size=MAX_FRAME_BYTES)
+    configuration = QuicConfiguration(
+        is_client=False, alpn_protocols=[protocol], max_datagram_frame_size=MAX_FRAME_BYTES
+    )
     configuration.load_cert_chain(cert, key)
     if client_ca is not None:
         configuration.verify_mode = ssl.CERT_REQUIRED

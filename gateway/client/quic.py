@@ -26,7 +26,7 @@ from gateway.client.datagram import DATAGRAMS_PER_WAKE_UP, DatagramClient, TlsFi
 from gateway.client.driver import why
 from gateway.client.errors import ClientError, EndedError, UnreachableError
 from gateway.client.packet_key import PacketKey
-from gateway.client.packets import PLAIN, PROTOCOL, PacketReader, Wrapping
+from gateway.client.packets import EMM, PLAIN, PacketReader, Wrapping
 from gateway.core.address import Address
 from gateway.core.reasons import Reason, Rejected
 

@@ -14,8 +14,8 @@ SECOND_US = 1_000_000
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 FOREIGN_KEY_HEADER = "emm-public-key"
-"""The header with the public key that a datagram of any protocol brought with it and that the trust store does not know.
-It proves who holds that key, and not that this is the node the datagram names."""
+"""The header with the public key that a datagram brought with it and that the trust store does not know: it proves who
+holds that key, and not that this is the node the datagram names. Other protocols of datagrams may set it too."""
 MESH_ERROR_HEADER = "mesh-error"
 """The header with the slug of an error of the mesh itself."""
 SERVED_BESIDE_HEADER = "served-beside"

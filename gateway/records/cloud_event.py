@@ -16,7 +16,6 @@ from gateway.core.event import SECOND_US, Auth, Event, Kind
 from gateway.core.trace_context import TRACEPARENT
 
 Header = tuple[str, bytes]
-Headers = list[Header]
 SPEC_VERSION = "1.0"
 TYPE_PREFIX = "meshgate."
 TRACE_HEADER = "ce_traceparent"
