@@ -42,7 +42,6 @@ from gateway.edge.delivery.reader import Batch
 from gateway.edge.edge_log import EdgeLog
 from gateway.edge.metrics import EdgeMetrics
 from gateway.edge.publisher import EdgeLife, RawPublisher, RawTopic
-from gateway.protocols import protocols
 from gateway.records import egress_codec
 from gateway.records.egress import Group
 from gateway.records.egress_codec import EgressBuilder, Route
@@ -150,8 +149,8 @@ class Rig:
             bound_bytes=config.limits.in_flight_bytes,
             observe=metrics.produced,
         )
-        [of], spec = config.listeners, protocols()["emm"]
-        self.udp = UdpListener(of, spec, self.publisher, metrics.of(of), config.listener_limits(NAME))
+        [of] = config.listeners
+        self.udp = UdpListener(of, self.publisher, metrics.of(of), config.listener_limits(NAME))
         ends.callback(self.udp.close)
         ends.callback(self.udp.stop)
         self.udp.start()

@@ -26,11 +26,10 @@ from kafka import KafkaProducer
 
 from gateway.config import Config, load
 from gateway.core.event import Auth, Event, Kind
-from gateway.core.ids import FramePosition
 from gateway.kafka.topics import ensure_topics
 from gateway.records import cloud_event, deliveries, egress_codec
 from gateway.records.deliveries import DeliveryOutcome
-from gateway.records.egress import Deliver, Group
+from gateway.records.egress import Deliver, Group, Position
 from gateway.records.raw_log.container import ContainerBuilder
 from gateway.records.raw_log.frames import FrameSource
 from tests.integration.emm_peer import Device
@@ -121,7 +120,7 @@ class Partition:
         send("raw", self._containers[offset % DIFFERENT_RECORDS], self._number)
         outcomes = []
         for index in range(PER_RECORD):
-            place = FramePosition(self._number, offset, index)
+            place = Position(self._number, offset, index)
             name = place.event_id
             headers = [("ce_id", name.encode()), *self._headers[1:]]
             send("events", self._body, self._number, key=self._key, headers=headers)

@@ -47,7 +47,7 @@ async def test_an_edge_logs_its_datagrams_by_node_and_sends_it_what_the_router_w
             peer.send(b"plc-7|1|sesame|temp.high|81")
             await until(edge.kafka.frames)
             [record] = [one for one in edge.kafka.producer_.written[2:] if one.topic == "test.raw"]
-            assert record.partition == crc32(b"plc-7") % 2
+            assert record.settings["partition"] == crc32(b"plc-7") % 2
             host, port = peer.getsockname()
             edge.delivers(b"plc-9|2|sesame|temp.low|7", protocol="beacon", addresses=(("beacons", f"{host}:{port}"),))
             async with asyncio.timeout(5):

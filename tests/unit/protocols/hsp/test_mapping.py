@@ -18,14 +18,14 @@ from gateway.protocols.hsp.codec import encode
 from gateway.protocols.hsp.frames import ENVELOPE_TYPE, Command, Frame
 from gateway.protocols.hsp.options import HspOptions
 from gateway.protocols.spec import CodecContext, Encoded, Target
-from gateway.records.raw_log.frames import ReplyAddress, RequestName
+from gateway.records.raw_log.frames import Reply, RequestName
 from tests.unit.protocols.contract.conversation import asked_by, raw
 
 ENV = CodecContext(KeyRing())
 ORDERS = {"types": {18: {"subject": "orders.create", "kind": "request", "reply_type": 19}}}
 
 
-def read(frame: Frame, keys: Mapping[str, Any] | None = None, *replies: ReplyAddress) -> Event:
+def read(frame: Frame, keys: Mapping[str, Any] | None = None, *replies: Reply) -> Event:
     options = HspOptions.model_validate(keys or {})
     return PROTOCOL.to_event(raw(encode(frame), "hsp", *replies), "0-7-1", options, ENV)
 
