@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from typing import Protocol
 
-from gateway.config import Endpoint, Limits, Listener
+from gateway.config import Listener
 from gateway.core.errors import SetupError
 from gateway.core.event import Auth
 from gateway.edge.carriers.carrier import Carrier
@@ -16,9 +15,10 @@ from gateway.edge.carriers.pending_connection import PendingConnection
 from gateway.edge.carriers.read_control import ARRIVALS_BURST_SECONDS, TokenBucket
 from gateway.edge.carriers.stream import StreamCarrier
 from gateway.edge.carriers.tls import TlsContext, proven_by
-from gateway.edge.carriers.websocket import TokenJudge, UpgradeChecks, WebSocketCarrier, check_of, serving
+from gateway.edge.carriers.websocket import UpgradeChecks, WebSocketCarrier, check_of, serving
 from gateway.edge.connection import Connection
 from gateway.edge.metrics import ConnectionGauge, ListenerMetrics
+from gateway.edge.sessions import Sessions
 from gateway.protocols import protocols
 from gateway.protocols.actions import CloseReason
 
@@ -32,16 +32,6 @@ That takes the listener's TLS and upgrade before it, and a moment after it to re
 much for all when none is let in."""
 
 
-class SessionMaker(Protocol):
-    """Makes sessions for listeners and links."""
-
-    def connect(self, endpoint: Endpoint, carrier: Carrier, peer: Peer) -> Connection: ...
-    @property
-    def logins(self) -> TokenJudge: ...
-    def limits(self, name: str) -> Limits:
-        """Returns the limits of this listener or link that are in force at present."""
-
-
 class StreamListener:
     """Listens for streams. `listener` and `secured` may be replaced: what is bound stays, new sessions get the new
     policies.
@@ -51,7 +41,7 @@ class StreamListener:
     """
 
     def __init__(
-        self, listener: Listener, sessions: SessionMaker, tls: TlsContext | None, metrics: ListenerMetrics
+        self, listener: Listener, sessions: Sessions, tls: TlsContext | None, metrics: ListenerMetrics
     ) -> None:
         self.listener = listener
         self.secured = tls

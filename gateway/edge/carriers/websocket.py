@@ -13,7 +13,7 @@ import asyncio
 import http
 import logging
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from websockets.client import ClientProtocol
 from websockets.exceptions import PayloadTooBig
@@ -32,7 +32,7 @@ from gateway.config import Listener
 from gateway.core.address import Address
 from gateway.core.reasons import Reason, Rejected
 from gateway.edge.carriers.carrier import Carrier, CarrierHost
-from gateway.edge.carriers.peer import PeerIdentity
+from gateway.edge.logins import Logins
 from gateway.edge.metrics import ConnectionGauge
 from gateway.protocols.actions import CloseReason
 
@@ -67,20 +67,11 @@ Check = Callable[[Request], http.HTTPStatus | None]
 """Why a request may not become a WebSocket; None if it may."""
 
 
-class TokenJudge(Protocol):
-    """Judges the tokens of handshakes."""
-
-    @property
-    def are_configured(self) -> bool: ...
-    def verify(self, token: str, *, confidential: bool) -> PeerIdentity:
-        """Raises Rejected."""
-
-
 class UpgradeChecks(NamedTuple):
     """How a listener judges requests: `check` says why one is refused, `logins` judge the tokens in them."""
 
     check: Check
-    logins: TokenJudge
+    logins: Logins
 
 
 class WebSocketCarrier(Carrier):
