@@ -93,9 +93,14 @@ class PacketOptions:
 @grouped("source", BodySource)
 @grouped("packing", PacketOptions)
 def command(
-    peer: PeerOptions, subject: str, source: BodySource, rate: float | None, timeout: float, packing: PacketOptions,
+    peer: PeerOptions,
+    subject: str,
+    source: BodySource,
+    rate: float | None,
+    timeout: float,
+    packing: PacketOptions,
     output: Output,
-) -> None:  # fmt: skip
+) -> None:
     """Publish an event on SUBJECT. BODY may be `-` for standard input.
 
     Ends when the peer has confirmed it, where its protocol confirms; else when it has read it.

@@ -90,9 +90,15 @@ def show_(config_file: str | None, output: Output, event_id: FramePosition) -> N
 @click.option("--dry-run", is_flag=True, help="Only tell what would be done.")
 @common_options
 def redrive(
-    config_file: str | None, output: Output, named: tuple[FramePosition, ...], everything: bool, dry_run: bool,
-    start: datetime | None, end: datetime | None, **wanted: Any,
-) -> None:  # fmt: skip
+    config_file: str | None,
+    output: Output,
+    named: tuple[FramePosition, ...],
+    everything: bool,
+    dry_run: bool,
+    start: datetime | None,
+    end: datetime | None,
+    **wanted: Any,
+) -> None:
     """Send frames through again: those that today's keys, rules and code accept.
 
     A frame keeps its id, and is judged as received when it was; it goes to whoever wants it now and has not got it.

@@ -68,9 +68,14 @@ class ShownEnd:
 @grouped("printer", EventPrinter)
 @grouped("end", ShownEnd)
 def command(
-    peer: PeerOptions, patterns: tuple[str, ...], group: str | None, verify: bool, reconnect: bool,
-    printer: EventPrinter, end: ShownEnd,
-) -> None:  # fmt: skip
+    peer: PeerOptions,
+    patterns: tuple[str, ...],
+    group: str | None,
+    verify: bool,
+    reconnect: bool,
+    printer: EventPrinter,
+    end: ShownEnd,
+) -> None:
     """Show events whose subject matches PATTERN (`*` is one token, `>` at the end one or more), as they come.
 
     Says on standard error when the mesh has acknowledged the subscription: from then on nothing is missed.

@@ -51,9 +51,14 @@ LOOK_BACK_SECONDS = 10.0
 )
 @common_options
 def command(
-    config_file: str | None, output: Output, event_id: FramePosition | None, node: str | None, message_id: str | None,
-    start: datetime, seconds: float,
-) -> None:  # fmt: skip
+    config_file: str | None,
+    output: Output,
+    event_id: FramePosition | None,
+    node: str | None,
+    message_id: str | None,
+    start: datetime,
+    seconds: float,
+) -> None:
     """Show one frame's whole way, from the topics alone: received, judged, sent on, and what became of that.
 
     EVENT_ID is <raw partition>-<offset>-<index>, as it stands in ce_id of an event or event_id of a refusal. Who sent

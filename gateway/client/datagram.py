@@ -56,9 +56,14 @@ NO_FILES = TlsFiles()
 
 @asynccontextmanager
 async def connect_emm(
-    where: str, port: int | None = None, *, key: PacketKey | None = None, keys: KeyRing | None = None,
-    verify: bool = False, tls: TlsFiles = NO_FILES,
-) -> AsyncIterator[DatagramClient]:  # fmt: skip
+    where: str,
+    port: int | None = None,
+    *,
+    key: PacketKey | None = None,
+    keys: KeyRing | None = None,
+    verify: bool = False,
+    tls: TlsFiles = NO_FILES,
+) -> AsyncIterator[DatagramClient]:
     """Connects to an emm listener.
 
     `key` signs packets. `keys` open encrypted bodies; with `verify` they also verify the mesh's packets.

@@ -38,7 +38,7 @@ class Edge:
 
     def __init__(
         self, config: Config, clients: Clients | None = None, begun: Callable[[], None] = lambda: None
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.config = config
         self._begun = begun
         self._watch = ConfigWatch(config, time.monotonic)

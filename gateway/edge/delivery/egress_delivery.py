@@ -92,7 +92,7 @@ class OutcomeRecorder:
 
     def observe_run(
         self, listener: str, protocol: str, origin: str, took_us: NDArray[np.int64], receivers: int
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Counts frames that were written, each to so many receivers, and how long that took."""
         self._metrics.of_name(listener, protocol).delivered(Outcome.WRITTEN.value, len(took_us) * receivers)
         if origin:

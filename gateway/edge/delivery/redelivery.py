@@ -125,9 +125,15 @@ class RedeliveryQueues:
     """
 
     def __init__(
-        self, end: End, patience: Callable[[str], float], clock: Callable[[], float], later: Later,
-        *, node_bytes: int, total_bytes: int,
-    ) -> None:  # fmt: skip
+        self,
+        end: End,
+        patience: Callable[[str], float],
+        clock: Callable[[], float],
+        later: Later,
+        *,
+        node_bytes: int,
+        total_bytes: int,
+    ) -> None:
         self._end = end
         self._patience = patience
         self._clock = clock

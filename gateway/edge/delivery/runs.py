@@ -195,9 +195,12 @@ class RunDelivery:
     listener."""
 
     def __init__(
-        self, ends: OutcomeRecorder, session: Callable[[int], RunSession | None], datagrams: Mapping[str, RunDatagrams],
+        self,
+        ends: OutcomeRecorder,
+        session: Callable[[int], RunSession | None],
+        datagrams: Mapping[str, RunDatagrams],
         alone: Alone,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._ends = ends
         self._session = session
         self._datagrams = datagrams
@@ -279,7 +282,7 @@ class RunDelivery:
 
     def _written_to(
         self, offset: int, run: DeliveryRun, rows: Rows, listener: str, protocol: str, sources: list[FrameSource]
-    ) -> None:  # fmt: skip
+    ) -> None:
         at, receivers = time.time_ns() // 1000, self._receivers(sources)
         parts, indices = run.record.part[rows], run.record.index[rows]
         for begin, end in _alike(parts):
