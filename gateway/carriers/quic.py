@@ -8,6 +8,7 @@ here and nowhere else, and fails closed: a client that was never asked has shown
 from __future__ import annotations
 
 import ssl
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from aioquic.quic.configuration import QuicConfiguration
@@ -27,6 +28,10 @@ PACKET_OVERHEAD_BYTES = 1 + 20 + 4 + 16
 """Around the frames of a packet with a short header: flags, the longest connection id, packet number, tag."""
 
 _CLIENT_USAGES = frozenset({ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE})
+
+
+LetsIn = Callable[[x509.Certificate, Sequence[x509.Certificate]], bool]
+"""Returns whether a client's certificate, which its chain proves, is let in."""
 
 
 class DatagramConnection(QuicConnection):
@@ -58,7 +63,12 @@ class DatagramConnection(QuicConnection):
         of_packet = self._max_datagram_size - PACKET_OVERHEAD_BYTES - FRAME_HEAD_BYTES
         return max(min(of_peer, of_packet), 0)
 
-    def admit(self) -> bool:
+    @property
+    def client_certificate(self) -> x509.Certificate | None:
+        """The certificate that the peer was asked for and has shown."""
+        return self.tls._peer_certificate if self._wants_certificate else None  # noqa: SLF001 - there is no other way
+
+    def admit(self, lets_in: LetsIn) -> bool:
         """Admits the peer when the handshake is done, on the server's side.
 
         If the peer should have shown a valid certificate and has not, it hears so and the connection ends.
@@ -66,7 +76,7 @@ class DatagramConnection(QuicConnection):
         if not self._wants_certificate:
             return True
         try:
-            self._check_certificate()
+            self._check_certificate(lets_in)
         except Alert as refused:
             code = QuicErrorCode.CRYPTO_ERROR + refused.description
             self.close(error_code=code, frame_type=QuicFrameType.CRYPTO, reason_phrase=str(refused))
@@ -81,17 +91,23 @@ class DatagramConnection(QuicConnection):
         super()._initialize(peer_cid)
         self.tls._request_client_certificate = self._wants_certificate  # noqa: SLF001 - there is no other way
 
-    def _check_certificate(self) -> None:
+    def _check_certificate(self, lets_in: LetsIn) -> None:
         certificate, chain = self.tls._peer_certificate, self.tls._peer_certificate_chain  # noqa: SLF001
         if certificate is None:
             raise CertificateRequired("no certificate")
         verify_certificate(certificate=certificate, chain=chain, cafile=self._configuration.cafile)
         if not _is_for_clients(certificate):
             raise AlertBadCertificate("not a client's certificate")
+        if not lets_in(certificate, chain):
+            raise CertificateRevoked("revoked, or no list that holds says that it is not")
 
 
 class CertificateRequired(Alert):
     description = AlertDescription.certificate_required
+
+
+class CertificateRevoked(Alert):
+    description = AlertDescription.certificate_revoked
 
 
 def _is_for_clients(certificate: x509.Certificate) -> bool:

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import errno
 import importlib.util
 import resource
 import shutil
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 from gateway.checkup.findings import Finding, Level, graded
 from gateway.config import Config
-from gateway.core.address import HostPort
 from gateway.core.errors import SetupError
 from gateway.edge.carriers.listeners import BACKLOG
 from gateway.edge.datagrams.open_socket import RECEIVE_BUFFER_BYTES, granted_buffer_bytes
 from gateway.local.broker import MIN_FREE_BYTES
 from gateway.local.java import find_java
+from gateway.local.preflight import (
+    COMFORTABLE_BYTES,
+    START_BYTES,
+    available_memory,
+    wanted_ports,
+    why_not_bound,
+)
 
-MIB, GIB = 2**20, 2**30
-START_BYTES, COMFORTABLE_BYTES = 1 * GIB, 2 * GIB
-"""What a whole mesh needs to start, and what it has taken at 25,000 frames/s: Spark 1.3 GiB, the broker 0.3, an edge
-0.1."""
+MIB = 2**20
 SPARE_BYTES = 256 * MIB
 """The memory that should be left beside a mesh that runs."""
 OTHER_FILES = 256
@@ -55,19 +56,6 @@ def _memory(*, is_running: bool) -> Finding:
         level = graded(available, warn_below=COMFORTABLE_BYTES, fail_below=START_BYTES)
     remedy = f"end other programs: a whole mesh takes up to {COMFORTABLE_BYTES // MIB} MiB" if level else ""
     return Finding("machine memory", level, f"{available // MIB} MiB available", remedy, available, "bytes")
-
-
-def available_memory(root: Path = Path("/")) -> int:
-    """Returns the bytes that programs can still get: of the machine, or of our control group if that has fewer."""
-    lines = (root / "proc/meminfo").read_text().splitlines()
-    machine = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
-    group = root / "sys/fs/cgroup"
-    try:
-        limit, used = int((group / "memory.max").read_text()), int((group / "memory.current").read_text())
-        stat = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
-    except (OSError, ValueError):  # `max` is no limit
-        return machine
-    return min(machine, limit - used + int(stat.get("inactive_file", 0)))
 
 
 def _disk(config: Config) -> Finding:
@@ -132,7 +120,7 @@ def _open_files(granted: int, connections: int) -> Finding:
 
 
 def _ports(config: Config, *, is_running: bool) -> Finding:
-    wanted = list(_wanted_ports(config))
+    wanted = list(wanted_ports(config))
     if is_running:
         return Finding("machine ports", Level.OK, f"{len(wanted)} ports are in use by the mesh that runs")
     refused = [
@@ -143,32 +131,3 @@ def _ports(config: Config, *, is_running: bool) -> Finding:
     if refused:
         return Finding("machine ports", Level.FAIL, "; ".join(refused), "stop what has it, or choose another address")
     return Finding("machine ports", Level.OK, f"{len(wanted)} ports are free")
-
-
-def _wanted_ports(config: Config) -> Iterator[tuple[str, HostPort, socket.SocketKind]]:
-    if config.kafka.is_embedded:
-        yield "kafka.listen", config.kafka.listen, socket.SOCK_STREAM
-    yield "edge.management", config.edge.management, socket.SOCK_STREAM
-    yield "router.management", config.router.management, socket.SOCK_STREAM
-    for listener in config.listeners:
-        if listener.address.is_bound and listener.address.port:
-            kind = socket.SOCK_DGRAM if listener.address.is_datagram else socket.SOCK_STREAM
-            yield f"listeners.{listener.name}", listener.address.at, kind
-
-
-def why_not_bound(address: HostPort, kind: socket.SocketKind) -> str | None:
-    """Returns why nothing could listen at an address now; None if something could."""
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    with socket.socket(family, kind) as probe:
-        if kind is socket.SOCK_STREAM:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((address.host, address.port))
-        except OSError as refused:
-            known = {
-                errno.EADDRINUSE: "in use by another process",
-                errno.EACCES: "ports below 1024 are for privileged processes",
-                errno.EADDRNOTAVAIL: "this machine has no such address",
-            }
-            return known.get(refused.errno or 0, str(refused.strerror or refused))
-    return None

@@ -31,6 +31,7 @@ VERBS = {
     "config": "show the configuration as it holds",
     "explain": "one setting: type, unit, default, whether it reloads, and why",
     "schema": "print the configuration's JSON Schema, for editors",
+    "docs": "the documentation in a browser, without a network",
     "check": "look for what is wrong, from Java to certificates, and say what to do",
     "keys": "the trust store: new, list, rotate, revoke",
     "kafka": "the embedded broker alone",

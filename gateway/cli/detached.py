@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import time
 from collections.abc import Sequence
@@ -22,6 +23,9 @@ ERROR_MARKS = ("meshgate: ", '{"time": ')
 """A line of an error on standard error begins with one of these, as text and as JSON. What `up` says of its progress
 begins otherwise."""
 
+LINE_TIME = re.compile(r"^\d{4}-\d\d-\d\dT\S+Z ")
+"""Stands before a line in the log, and is left out in the terminal."""
+
 
 def start_detached(config: Config, options: Sequence[str]) -> int:
     """Returns 0 once the mesh is ready, else the exit code of the `up` that failed.
@@ -36,7 +40,7 @@ def start_detached(config: Config, options: Sequence[str]) -> int:
     tail.last_lines(0)
     with log_path.open("ab") as log:
         supervisor = subprocess.Popen(  # noqa: S603 - our own program
-            [*program(), "up", "-c", str(config.path), "--dir", str(config.state_dir), *options],
+            [*program(), "up", "--timed", "-c", str(config.path), "--dir", str(config.state_dir), *options],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -66,4 +70,4 @@ def _follow(supervisor: subprocess.Popen[bytes], tail: LogTail, record_path: Pat
 
 def _show(tail: LogTail) -> None:
     for line in tail.new_lines():
-        click.echo(line, err=line.startswith(ERROR_MARKS))
+        click.echo(LINE_TIME.sub("", line), err=line.startswith(ERROR_MARKS))

@@ -16,10 +16,9 @@ from gateway.core.errors import SetupError
 from gateway.inspect.live.current_interests import standing
 from gateway.inspect.live.exposition import read_samples
 from gateway.inspect.live.mesh_parts import MeshPart, edge_parts, router_part
+from gateway.inspect.live.node_labels import node_labels
 from gateway.inspect.live.peers import connected
-from gateway.inspect.live.topology import EdgeNow, topology
-
-MODES = {1.0: "real time", 0.0: "micro-batch"}
+from gateway.inspect.live.topology import MODES, EdgeNow, topology
 
 
 @click.command("graph")
@@ -45,7 +44,8 @@ def command(
     """
     config = read_config(config_file)
     now = [EdgeNow(edge.json("/config"), connected([edge])) for edge in edge_parts(config, edges)]
-    graph = topology(config, now, standing(config), _modes(router_part(config, router)), most_peers)
+    modes, labels = _modes(router_part(config, router)), node_labels(config)
+    graph = topology(config, now, standing(config), modes, most_peers, labels)
     lines = as_dot(graph, config.mesh) if form == "dot" else as_mermaid(graph)
     show(asdict(graph), output, "\n".join(lines))
 
@@ -56,4 +56,4 @@ def _modes(router: MeshPart) -> dict[str, str]:
         samples = read_samples(router.text("/metrics"))
     except SetupError:
         return {}
-    return {one.labels["lane"]: MODES[one.value] for one in samples if one.name == "meshgate_lane_realtime"}
+    return {one.labels["lane"]: MODES[bool(one.value)] for one in samples if one.name == "meshgate_lane_realtime"}

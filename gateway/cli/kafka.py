@@ -14,14 +14,15 @@ from gateway.local.java import find_java
 
 
 @click.command()
+@click.option("--list-classes", is_flag=True, hidden=True, help="For a class archive, where there is none.")
 @common_options
 @dir_option
-def command(config_file: str | None, state_dir: Path | None, output: Output) -> None:
+def command(config_file: str | None, state_dir: Path | None, list_classes: bool, output: Output) -> None:
     """The embedded broker alone. This process becomes the broker: it ends as the broker ends."""
     config = read_config(config_file, state_dir)
     if not config.kafka.is_embedded:
         raise CommandError(f"kafka.bootstrap is {config.kafka.bootstrap}: there is no embedded broker to start")
-    line = Broker.of(config).command(find_java())
+    line = Broker.of(config).command(find_java(), lists_classes=list_classes)
     said = {"event": "starting", "part": "kafka", "listen": str(config.kafka.listen)}
     show_line(said, output, f"starting  {config.kafka.listen}")
     os.execv(line[0], line)  # noqa: S606 - the command is our own

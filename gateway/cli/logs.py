@@ -1,10 +1,13 @@
-"""`meshgate logs`: what the parts of the mesh on this machine have logged."""
+"""`meshgate logs`: what the parts of the mesh on this machine have logged, merged by time."""
 
 from __future__ import annotations
 
+import re
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 
 import click
@@ -16,6 +19,8 @@ from gateway.cli.options import common_options, dir_option
 
 LINES = 100
 FOLLOW_SECONDS = 0.2
+_TIME = re.compile(r'(?:\{"time": ")?(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)')
+"""Every part writes UTC to the millisecond at the beginning of a line, as text and as JSON."""
 
 
 @click.command("logs")
@@ -29,24 +34,23 @@ def command(
 ) -> None:
     """Show what the parts of the mesh on this machine have logged: kafka, edge, router, rules, and up itself.
 
-    PART is one of them; without any, all are shown, each line after the name of its part. The logs stay after the mesh
-    has ended. With --output json each line is a JSON document with `part` and `line`.
+    PART is one of them; without any, the logs of all are merged by time, each line after the name of its part. A line
+    without a time of its own stays below the one before it. The logs stay after the mesh has ended. With --output json
+    each line is a JSON document with `part`, `line`, and `time` (null before a part's first).
     """
     logs = _select_groups(MeshFolder(config_file, state_dir).logs, parts)
     width = max(map(len, logs)) if len(logs) != 1 else 0
-    tails = {part: LogTail(path) for part, path in logs.items()}
+    tails = [PartLog(part, LogTail(path)) for part, path in logs.items()]
 
-    def show(part: str, line: str) -> None:
-        prefix = f"{part:<{width}} | " if width else ""
-        show_line({"part": part, "line": line}, output, prefix + printable(line))
+    def show(lines: Iterable[TimedLine]) -> None:
+        for at in lines:
+            prefix = f"{at.part:<{width}} | " if width else ""
+            said = {"part": at.part, "line": at.line, "time": at.time or None}
+            show_line(said, output, prefix + printable(at.line))
 
-    for part, tail in tails.items():
-        for line in tail.last_lines(lines):
-            show(part, line)
+    show(merged(tails, lambda tail: tail.last_lines(lines)))
     while follow:
-        for part, tail in tails.items():
-            for line in tail.new_lines():
-                show(part, line)
+        show(merged(tails, PartLog.new_lines))
         time.sleep(FOLLOW_SECONDS)
 
 
@@ -58,6 +62,38 @@ def _select_groups(folder: Path, parts: tuple[str, ...]) -> dict[str, Path]:
     if missing := [part for part in parts if part not in found]:
         raise CommandError(f"there is no log of {missing[0]} in {folder}: expected {', '.join(found)}")
     return {part: found[part] for part in parts} if parts else found
+
+
+@dataclass(frozen=True, slots=True)
+class TimedLine:
+    """A line of a part's log. `time` is as it is written there, which sorts as text; empty where none came yet."""
+
+    time: str
+    part: str
+    line: str
+
+
+class PartLog:
+    """Gives each line of a part's log a time: its own, or that of the line before it."""
+
+    def __init__(self, part: str, tail: LogTail) -> None:
+        self._part = part
+        self._tail = tail
+        self._time = ""
+
+    def last_lines(self, count: int) -> list[TimedLine]:
+        return list(deque(self.new_lines(), maxlen=count))
+
+    def new_lines(self) -> Iterator[TimedLine]:
+        for line in self._tail.new_lines():
+            if stamp := _TIME.match(line):
+                self._time = max(self._time, stamp[1])  # a part's own lines keep their order
+            yield TimedLine(self._time, self._part, line)
+
+
+def merged(tails: Iterable[PartLog], read: Callable[[PartLog], Iterable[TimedLine]]) -> list[TimedLine]:
+    """Returns what `read` gives of each part, in the order of time."""
+    return sorted((line for tail in tails for line in read(tail)), key=attrgetter("time"))
 
 
 class LogTail:

@@ -10,7 +10,6 @@ from urllib.parse import quote
 import click
 
 from gateway.cli.console import CommandError, Output, cell, printable, show, show_line, show_table
-from gateway.cli.node_labels import node_labels
 from gateway.cli.options import common_options, config_group, read_config
 from gateway.cli.part_options import edges_option
 from gateway.cli.protocol_option import protocol_option
@@ -18,6 +17,7 @@ from gateway.core.address import HostPort
 from gateway.core.event import SECOND_US
 from gateway.core.ids import is_anonymous
 from gateway.inspect.live.mesh_parts import MeshPart, edge_parts
+from gateway.inspect.live.node_labels import node_labels
 from gateway.inspect.live.peers import Peer, away, connected
 from gateway.records.cloud_event import microseconds
 

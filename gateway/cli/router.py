@@ -12,7 +12,6 @@ import click
 from gateway.cli.console import Output, show_line
 from gateway.cli.options import common_options, dir_option, read_config
 from gateway.cli.signals import stop_on_signals
-from streaming_jobs.router_job.job import Router
 
 
 @click.command()
@@ -41,8 +40,13 @@ def command(
 
     It waits up to half a minute for Kafka, which may be on its way up.
     """
+    from streaming_jobs.spark.session import begin_jvm
+
     stop = threading.Event()
     stop_on_signals(stop.set)
+    begin_jvm(master or "local", lists_classes=master is None)  # the slowest goes first: the rest is read beside it
+    from streaming_jobs.router_job.job import Router
+
     config = read_config(config_file, state_dir)
     lanes, mode = config.lanes, config.router.mode
     said = {

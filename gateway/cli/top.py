@@ -13,7 +13,6 @@ from typing import Any
 import click
 
 from gateway.cli.console import Output, UnavailableError, show_line
-from gateway.cli.node_labels import node_labels
 from gateway.cli.numbers import Seconds, Whole
 from gateway.cli.options import common_options, read_config
 from gateway.cli.part_options import edges_option, router_option
@@ -23,6 +22,7 @@ from gateway.core.clock import now_us
 from gateway.inspect.live.busy_subjects import told
 from gateway.inspect.live.mesh_parts import edge_parts, router_part
 from gateway.inspect.live.metrics_poller import MetricsPoller, telling
+from gateway.inspect.live.node_labels import node_labels
 from gateway.inspect.live.topic_watcher import TopicWatcher
 from gateway.records.cloud_event import rfc3339
 

@@ -6,13 +6,14 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
 from gateway.auth.key_admin import ensure_identity
-from gateway.cli.console import LOG_FORMAT, Output, show
+from gateway.cli.console import LOG_FORMAT, Output, show, timestamp
 from gateway.cli.detached import start_detached
 from gateway.cli.local_mesh import existing_config, own_config
 from gateway.cli.options import config_option, dir_option, logging_options, output_option
@@ -29,10 +30,11 @@ from gateway.local.mesh import LocalMesh
 @click.option(
     "--detach", is_flag=True, help="Return once the mesh is ready, and leave it running: see status, logs, down."
 )
+@click.option("--timed", is_flag=True, hidden=True, help="Begin each line with its time: as a log.")
 @output_option
 @logging_options
 def command(
-    config_file: str | None, state_dir: Path | None, accept_loss: bool, detach: bool, output: Output
+    config_file: str | None, state_dir: Path | None, accept_loss: bool, detach: bool, timed: bool, output: Output
 ) -> int | None:
     """A whole mesh on this machine: a real Kafka, one edge, and the router on local Spark.
 
@@ -50,18 +52,36 @@ def command(
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup leaves it
         _stop_with_the_terminal(stop)
     at_first = ["--accept-loss"] if accept_loss else []
-    LocalMesh(config, lambda said, text: _say(said, output, text), at_first, LOG_FORMAT.get()).run(stop)
+    say = _say_timed if timed else _say
+    LocalMesh(config, lambda said, text: say(said, output, text), at_first, LOG_FORMAT.get()).run(stop)
     return None
+
+
+def _say_timed(said: Mapping[str, object], output: Output, text: str) -> None:
+    at = timestamp(time.time())
+    _say({"time": at, **said}, output, f"{at} {text}")
 
 
 def _say(said: Mapping[str, object], output: Output, text: str) -> None:
     """Whoever listens may go, for instance at `ready`, and so may a terminal: the mesh goes on, unheard."""
     try:
-        show(said, output, text)
+        if said["event"] == "fetching" and output is Output.TEXT:
+            _show_progress(said, text)
+        else:
+            show(said, output, text)
     except OSError:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())  # what is still in the buffer goes there too, at the latest at exit
         os.close(nowhere)
+
+
+def _show_progress(said: Mapping[str, object], text: str) -> None:
+    """Draws the bar anew on a terminal; into a file goes its beginning and its end."""
+    is_over = said["bytes"] == said["of_bytes"]
+    if sys.stdout.isatty():
+        click.echo(f"\r{text}", nl=is_over)
+    elif is_over or not said["bytes"]:
+        click.echo(text)
 
 
 def _stop_with_the_terminal(stop: threading.Event) -> None:

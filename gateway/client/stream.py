@@ -30,6 +30,7 @@ from gateway.core.clock import now_us
 from gateway.core.content import JSON
 from gateway.core.event import Event, Kind
 from gateway.core.reasons import MeshError, Rejected
+from gateway.core.subjects import LOGIN
 from gateway.protocols.actions import (
     AbandonRequests,
     Action,
@@ -40,7 +41,6 @@ from gateway.protocols.actions import (
     Outcome,
     Terminated,
 )
-from gateway.protocols.session import LOGIN
 from gateway.protocols.session_settings import SessionSettings
 from gateway.protocols.spec import Options, ProtocolSpec
 

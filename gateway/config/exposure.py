@@ -16,7 +16,7 @@ def openings(config: Config) -> dict[int, str]:
         if listener.is_exposed and _admits_unproven(listener):
             rule = permissions.rule_of(ANONYMOUS, listener.name)
             grants = {"publish": rule.publish, "subscribe": rule.subscribe, "serve": rule.serve}
-            if may := [verb for verb, grant in grants.items() if grant.allow]:
+            if may := [verb for verb, grant in grants.items() if not grant.is_empty]:
                 found[at] = " and ".join(filter(None, (", ".join(may[:-1]), may[-1])))
     return found
 
@@ -34,16 +34,19 @@ def exposure(config: Config) -> str:
 
 
 def exposure_warnings(config: Config) -> list[Fault]:
-    """Returns a warning for each listener that is open to strangers."""
+    """Returns a warning for each listener that is open to strangers, or believes any of them to be a balancer."""
     remedy = "see `permissions` and `require_login`"
-    return [
-        Fault(
-            str(config.path),
-            f"listeners[{at}]",
-            f"whoever reaches {config.listeners[at].address} may {may} without proving who it is: {remedy}",
-        )
-        for at, may in openings(config).items()
-    ]
+    told = {}
+    for at, may in openings(config).items():
+        address = config.listeners[at].address
+        told[f"listeners[{at}]"] = f"whoever reaches {address} may {may} without proving who it is: {remedy}"
+    told |= {
+        f"listeners[{at}].proxy_protocol": "whoever reaches it may name any address as its own: list the balancers in "
+        "`proxy_from`"
+        for at, listener in enumerate(config.listeners)
+        if listener.believes_any_balancer
+    }
+    return [Fault(str(config.path), place, why) for place, why in told.items()]
 
 
 def _admits_unproven(listener: Listener) -> bool:

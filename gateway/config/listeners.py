@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal, Self, TypeVar
 from urllib.parse import urlsplit
 
@@ -17,7 +18,16 @@ from pydantic_core import PydanticCustomError
 
 from gateway.config.section import Name, Pattern, RelativePath, Section
 from gateway.config.settings import Limits
-from gateway.core.address import PROXIED_SCHEMES, Address, AddressField, is_loopback, is_private
+from gateway.core.address import (
+    PROXIED_SCHEMES,
+    Address,
+    AddressField,
+    Network,
+    NetworkField,
+    is_loopback,
+    is_private,
+    is_within,
+)
 from gateway.protocols import protocols
 from gateway.protocols.spec import Options
 
@@ -193,8 +203,11 @@ class Listener(Endpoint):
     xmpp: XmppComponent | None = Field(default=None, validate_default=True)
     """This section says what the listener is to the XMPP server at its address: an external component (XEP-0114)."""
     proxy_protocol: bool = Field(default=False, validate_default=True)
-    """Each connection begins with a PROXY protocol v2 header, which names the peer behind a load balancer. Whoever can
-    reach the port can claim any address with it."""
+    """Each connection begins with a PROXY protocol v2 header, which names the peer behind a load balancer. Whoever may
+    send one can claim any address with it: see `proxy_from`."""
+    proxy_from: tuple[NetworkField, ...] | None = None
+    """Only balancers at these addresses, or in these networks, may connect. Without it everybody may who reaches the
+    port."""
     origins: tuple[Annotated[str, AfterValidator(_origin)], ...] | None = None
     """Pages of these origins may open a WebSocket here: `scheme://host[:port]`, or `*` for all. Without it a page may
     that came from the host it connects to, over TLS or under an IP address, `localhost` or another name that is not
@@ -211,8 +224,21 @@ class Listener(Endpoint):
     @property
     def is_exposed(self) -> bool:
         """True if others than programs on this machine reach it: by its address, or through what stands before it."""
-        is_here = self.address.host == "localhost" or is_loopback(self.address.host)
-        return not is_here or self.proxy_protocol or not self.address.is_bound
+        return not self._is_on_loopback or self.proxy_protocol or not self.address.is_bound
+
+    @property
+    def _is_on_loopback(self) -> bool:
+        return self.address.host == "localhost" or is_loopback(self.address.host)
+
+    @property
+    def believes_any_balancer(self) -> bool:
+        """True if PROXY headers are taken from whoever reaches the port, and not only programs on this machine do."""
+        is_open = self.proxy_from is None or any(network.prefixlen == 0 for network in self.proxy_from)
+        return self.proxy_protocol and is_open and not self._is_on_loopback
+
+    def may_connect(self, host: str) -> bool:
+        """Returns True if connections from this address are taken, whomever their PROXY header names."""
+        return self.proxy_from is None or is_within(host, self.proxy_from)
 
     def for_router(self) -> Self:
         router = super().for_router()
@@ -246,8 +272,6 @@ class Listener(Endpoint):
         address = info.data.get("listen")
         if address is not None and address.has_tls and tls is None:
             raise PydanticCustomError("tls", "{scheme}:// needs tls: {cert, key}", {"scheme": address.scheme})
-        if address is not None and address.scheme == "quic" and tls is not None and tls.crl is not None:
-            raise PydanticCustomError("tls", "quic:// reads no crl: drop it, or use another scheme")
         return _only_with_tls(tls, address)
 
     @field_validator("xmpp")
@@ -266,6 +290,13 @@ class Listener(Endpoint):
         if wanted and address is not None and address.scheme not in PROXIED_SCHEMES:
             raise PydanticCustomError("proxy_protocol", "{scheme}:// has no PROXY header", {"scheme": address.scheme})
         return wanted
+
+    @field_validator("proxy_from")
+    @classmethod
+    def _balancers(cls, networks: tuple[Network, ...] | None, info: ValidationInfo) -> tuple[Network, ...] | None:
+        if networks is not None and info.data.get("proxy_protocol") is False:
+            raise PydanticCustomError("proxy_from", "proxy_from needs proxy_protocol: true")
+        return networks
 
     @field_validator("require_login")
     @classmethod
@@ -292,6 +323,9 @@ class Link(Endpoint):
     """The edge dials this address, such as `tls://10.1.0.5:5040`, again and again until the peer is there."""
     tls: ConnectTls | None = None
     """This section says whom a link with TLS trusts, and what it shows."""
+    redirect_hosts: tuple[str, ...] = ()
+    """A peer may send the link to these hosts, beside the one that it connects to; globs such as `*.plant.example` are
+    allowed. The link shows its certificate there, and takes what it is sent."""
 
     @property
     def address(self) -> Address:
@@ -302,6 +336,12 @@ class Link(Endpoint):
         can = "redeliver_seconds" in type(self.options).model_fields
         is_said = "redeliver_seconds" in self.options.model_fields_set
         return LINK_REDELIVER_SECONDS if can and not is_said else super().redeliver_seconds
+
+    def may_be_sent_to(self, address: Address) -> bool:
+        """Returns True if its peer may redirect the link there: never from TLS to a connection without."""
+        hosts = (self.connect.host, *self.redirect_hosts)
+        is_known = any(fnmatchcase(address.host.lower(), host.lower().replace("[", "[[]")) for host in hosts)
+        return is_known and address.has_tls >= self.connect.has_tls
 
     @field_validator("connect")
     @classmethod

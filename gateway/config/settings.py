@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Annotated, Literal
 from uuid import UUID
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, SecretStr
+from pydantic_core import PydanticCustomError
 
 from gateway.config.section import Bytes, Count, Milliseconds, Name, Pattern, Seconds, SecondsOrZero, Section, StatePath
 from gateway.core.address import HostPort, HostPortField
@@ -20,6 +22,21 @@ HostName = Annotated[str, Field(pattern=HOST_NAME)]
 HTTP_URL = r"^https?://[^/\s]+(/\S*)?$"
 URL = r"^[A-Za-z][A-Za-z0-9+.-]*://\S+:[0-9]{1,5}(/\S*)?$"
 _ORDINAL = re.compile(r"\d+$")
+MIN_TOKEN_CHARACTERS = 16
+"""So many random hexadecimal digits are 64 bits, which nobody guesses over HTTP."""
+
+
+def _is_a_token(token: SecretStr) -> SecretStr:
+    """It travels in a header, so it is of visible ASCII characters."""
+    text = token.get_secret_value()
+    if len(text) < MIN_TOKEN_CHARACTERS or not all("!" <= character <= "~" for character in text):
+        why = "expected {least} visible ASCII characters at least, without spaces"
+        raise PydanticCustomError("token", why, {"least": MIN_TOKEN_CHARACTERS})
+    return token
+
+
+OperatorName = Annotated[str, Field(min_length=1, max_length=64)]
+OperatorToken = Annotated[SecretStr, AfterValidator(_is_a_token)]
 
 
 @lru_cache
@@ -64,6 +81,10 @@ class EdgeSettings(Section):
     """The management address answers under these public names too, beside IP addresses, `localhost`, names without a
     domain and `*.svc`: they are those that scrapers and operators use. No other name is answered, since anybody can
     lead it here."""
+    operators: Mapping[OperatorName, OperatorToken] = {}
+    """These people may act on the edge's page: each has a name, which the log shows beside every act, and a token of 16
+    characters at least. Without any the page only reads. It takes tokens from this machine alone, since one that
+    crosses a network in clear is anybody's: tunnels (`ssh -L`, `kubectl port-forward`) end here."""
     redirect_url: Annotated[str, Field(pattern=URL, max_length=65_535)] | None = None
     """Peers that can be redirected are sent to this address when the edge drains. Without it they are only
     disconnected."""

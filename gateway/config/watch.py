@@ -28,6 +28,7 @@ RELOADED = (
     "rules",
     "limits",
     "request_timeout_seconds",
+    "edge.operators",
     "edge.redirect_url",
     "edge.notice_seconds",
     "edge.graceful_shutdown_limit_seconds",

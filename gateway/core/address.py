@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -22,6 +23,8 @@ COMPONENT_SCHEMES = frozenset({"xmpp"})
 """A listener with such a scheme is a part of somebody else's server: it goes to the address, and binds nothing."""
 PROXIED_SCHEMES = frozenset({"tcp", "tls", "ws", "wss"})
 """A load balancer can put a PROXY protocol header before the peer's first byte on these."""
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 PRIVATE_DOMAINS = (".svc", ".svc.cluster.local", ".localhost")
 
@@ -80,6 +83,21 @@ def is_private(host: str) -> bool:
     except ValueError:
         return name.endswith(PRIVATE_DOMAINS) or (name != "" and "." not in name)
     return True
+
+
+def is_within(host: str, networks: Iterable[Network]) -> bool:
+    """Tells whether an address lies in one of the networks. An IPv4 address within IPv6 counts as what it is.
+
+    >>> ten = [parse_network("10.0.0.0/8")]
+    >>> [is_within(host, ten) for host in ("10.1.2.3", "::ffff:10.1.2.3", "192.0.2.1", "::1", "")]
+    [True, True, False, False, False]
+    """
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return any((mapped or address) in network for network in networks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +193,16 @@ def parse_address(text: Any) -> Address:
     return address
 
 
+def parse_network(text: Any) -> Network:
+    """Parses an address or a network, such as `192.0.2.7` or `10.0.0.0/8`."""
+    if isinstance(text, Network):
+        return text
+    try:
+        return ipaddress.ip_network(text if isinstance(text, str) else "")
+    except ValueError:
+        raise PydanticCustomError("network", "expected an address or a network, such as 10.0.0.0/8") from None
+
+
 def _port(found: re.Match[str]) -> int:
     port = int(found["port"])
     if port > MAX_PORT:
@@ -193,6 +221,12 @@ HostPortField = Annotated[
     BeforeValidator(parse_host_port),
     PlainSerializer(str, return_type=str),
     WithJsonSchema({"type": "string", "pattern": r"^\S+:\d{1,5}$"}),
+]
+NetworkField = Annotated[
+    Network,
+    BeforeValidator(parse_network),
+    PlainSerializer(str, return_type=str),
+    WithJsonSchema({"type": "string", "pattern": r"^[0-9A-Fa-f:.]+(/\d{1,3})?$"}),
 ]
 KnownHostPortField = Annotated[HostPortField, AfterValidator(_has_port)]
 AddressField = Annotated[

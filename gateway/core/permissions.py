@@ -8,6 +8,9 @@
    `admin.>` stands, and what it must not see is withheld event by event (`may_receive`), also after a reload.
 4. A served pattern must not even touch a denied one: a request has one server, so nothing may be withheld from it.
    What a reload denies to one that serves already goes to the others, request by request (`may_be_asked`).
+5. The control subjects stand in no list: `mesh.subscribe` and `mesh.serve` are judged by the pattern that they name,
+   `mesh.unsubscribe` and `mesh.unserve` only take back what is one's own, `mesh.login` is what makes a stranger known,
+   and `mesh.ping` is answered to whoever may do anything at all.
 
 >>> guests = Rule(nodes=("anon:*",), publish=Grant(allow=("order.>",)), subscribe=Grant(deny=("admin.>",)))
 >>> judge = Permissions((guests,))
@@ -34,6 +37,11 @@ class Grant:
 
     allow: tuple[str, ...] = (">",)
     deny: tuple[str, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """True if nothing is allowed, or all of it is denied."""
+        return not self.allow or ">" in self.deny
 
     def covers(self, subject: str) -> bool:
         return self is EVERYTHING or (_any_matches(self.allow, subject) and not _any_matches(self.deny, subject))
@@ -68,6 +76,10 @@ class Rule:
         """True if some node that came by this listener may be meant."""
         return listener not in self.besides and _any_glob(self.listeners, listener)
 
+    @property
+    def grants_nothing(self) -> bool:
+        return self.publish.is_empty and self.subscribe.is_empty and self.serve.is_empty
+
 
 UNRULED = Rule()
 
@@ -99,6 +111,11 @@ class Permissions:
     def may_be_asked(self, node: str, listener: str, subject: str) -> bool:
         """Returns True if the node may serve this subject. Called for each request, for those who serve its subject."""
         return self.rule_of(node, listener).serve.covers(subject)
+
+    def may_do_anything(self, node: str, listener: str) -> bool:
+        """Returns True if the node may publish, subscribe to or serve some subject. The mesh answers the pings of
+        nobody else."""
+        return not self.rule_of(node, listener).grants_nothing
 
     def rule_of(self, node: str, listener: str) -> Rule:
         """Returns the rule that decides about this node when it comes by this listener."""

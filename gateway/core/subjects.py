@@ -22,6 +22,9 @@ MAX_TOKENS = 32
 CACHED_TOKENS = 4_096
 """At most 10 MB: 255 bytes in 32 tokens take 2.4 KB as strings of their own."""
 
+LOGIN = "mesh.login"
+"""The control subject on which peers send tokens. Only edges read such a request: no log may hold a token."""
+
 _COMMON = re.compile(r"[!-)+-=?-~]{1,31}")
 """Surely a subject: ASCII without spaces and wildcards, and so short that it cannot hold more than MAX_TOKENS."""
 _UNPRINTABLE = re.compile(r"[\s\x00-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -90,6 +93,11 @@ def is_control(subject: str) -> bool:
     `mesh` alone is a name like any other.
     """
     return subject[:5].lower() in ("mesh.", "mesh/")
+
+
+def is_login(subject: str) -> bool:
+    """Returns True if the subject is `mesh.login`, in any case, and by `/` as by `.`."""
+    return len(subject) == len(LOGIN) and dotted(subject).lower() == LOGIN
 
 
 def matches(pattern: str, subject: str) -> bool:

@@ -105,9 +105,10 @@ class Endpoints:
 
         return self._read(QuicContext, endpoint)
 
-    def _read(self, kind: Callable[[Endpoint, Gauge], ContextT], endpoint: Endpoint) -> ContextT:
+    def _read(self, kind: Callable[[Endpoint, Gauge, Gauge], ContextT], endpoint: Endpoint) -> ContextT:
         try:
-            return kind(endpoint, self._metrics.certificate_expiry(endpoint))
+            metrics = self._metrics
+            return kind(endpoint, metrics.certificate_expiry(endpoint), metrics.revocation_list_expiry(endpoint))
         except (OSError, ValueError) as error:
             raise SetupError(f"{endpoint.name}: the files of `tls` are of no use: {error}") from error
 
@@ -165,7 +166,13 @@ class Endpoints:
         for name, link in wanted.items():
             if name not in self._links:
                 self._try_link(link)
+        self.judge_again()
+
+    def judge_again(self) -> None:
+        """Ends what stands by a proof that would not be taken any more."""
         self._sessions.judge_again()
+        for quic in self._quic.values():
+            quic.judge_again()
 
     def _try_link(self, link: Link) -> None:
         try:

@@ -17,13 +17,13 @@ from gateway.core.content import JSON, decode_value, to_json
 from gateway.core.errors import SetupError
 from gateway.core.event import Event, Kind
 from gateway.core.reasons import MeshError, Reason, Rejected
+from gateway.core.subjects import LOGIN
 from gateway.edge.carriers.peer import PeerIdentity
 from gateway.edge.connection import Connection
 from gateway.edge.tokens import TokenVerifier
 from gateway.protocols import protocols
 from gateway.protocols.actions import Delivery, LoginAsked
 from gateway.protocols.error_bodies import error_body
-from gateway.protocols.session import LOGIN
 from gateway.protocols.spec import CodecContext, Target
 from gateway.records.raw_log.control_frames import MESH
 from gateway.records.raw_log.frames import FrameSource, RawFrame
@@ -78,6 +78,8 @@ class Logins:
     def answer(self, connection: Connection, asked: LoginAsked, endpoint: Endpoint) -> None:
         """Answers a request on `mesh.login`. A good token makes the session another node from here on."""
         try:
+            if connection.session.settings.dialled:
+                raise Rejected(Reason.UNAUTHENTICATED, "whom this edge has dialled does not log in to it")
             token = _token_in(connection.source, asked, endpoint)
             identity = self.verify(token, confidential=connection.is_confidential)
             if connection.terms.redeliver_seconds:

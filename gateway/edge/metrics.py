@@ -83,6 +83,9 @@ class EdgeMetrics:
         self.requests = counter("requests", "Requests of peers that ended", *BY_LISTENER, "outcome")
         self._end_to_end = histogram("end_to_end_duration_seconds", "From receipt at an edge to delivery", "from", "to")
         self._expiry = gauge("certificate_expiry_timestamp_seconds", "When a certificate ends", *BY_LISTENER)
+        self._lists_expiry = gauge(
+            "revocation_list_expiry_timestamp_seconds", "When the first list of tls.crl runs out", *BY_LISTENER
+        )
         build = Gauge("meshgate_build_info", "The build", ("version", *EDGE), registry=registry)
         build.labels(version=__version__, **self._common).set(1)
         ProcessCollector(registry=registry)
@@ -108,6 +111,9 @@ class EdgeMetrics:
 
     def certificate_expiry(self, endpoint: Endpoint) -> Gauge:
         return self._expiry.labels(**self._common, listener=endpoint.name, protocol=endpoint.protocol)
+
+    def revocation_list_expiry(self, endpoint: Endpoint) -> Gauge:
+        return self._lists_expiry.labels(**self._common, listener=endpoint.name, protocol=endpoint.protocol)
 
     def observe_end_to_end(self, origin: str, to: str, seconds: Sequence[float]) -> None:
         self._end_to_end_of(origin, to).observe_all(seconds)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import re
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping
@@ -15,8 +16,10 @@ from typing import Any
 from gateway.config import Config
 from gateway.core.address import parse_address
 from gateway.edge.connection import Connection
-from gateway.observability.management import PageAnswer, json_answer
+from gateway.observability.management import PageAnswer, Request, json_answer
 from gateway.protocols.actions import CloseReason
+
+log = logging.getLogger(__name__)
 
 PAGE_SPEAKS = "yamp"
 """The protocol of the example page."""
@@ -58,13 +61,20 @@ class PeersPage:
         shown = [describe(one) for one in self._sessions() if wanted in (None, one.source.session_id)]
         return json_answer(HTTPStatus.OK, shown)
 
-    def command(self, below: str) -> PageAnswer:
-        """Answers `POST /peers/ID/kick`: the peer hears a goodbye in its protocol's words, and the connection ends."""
-        session, _, verb = below.partition("/")
+    def command(self, request: Request) -> PageAnswer:
+        """Answers `POST /peers/ID/kick`."""
+        session, _, verb = request.below.partition("/")
+        if verb != "kick":
+            return json_answer(HTTPStatus.NOT_FOUND, {"error": "the only command is kick"})
+        answer = self.kick(session)
+        log.info("a program at %s asks to kick %r: %d", request.client, session, answer.status)
+        return answer
+
+    def kick(self, session: str) -> PageAnswer:
+        """Ends a session: the peer hears a goodbye in its protocol's words, and the connection ends."""
         found = next((one for one in self._sessions() if one.source.session_id == session), None)
-        if found is None or verb != "kick":
-            missing = "no such session here" if found is None else "the only command is kick"
-            return json_answer(HTTPStatus.NOT_FOUND, {"error": missing})
+        if found is None:
+            return json_answer(HTTPStatus.NOT_FOUND, {"error": "no such session here"})
         self._loop.call_soon_threadsafe(found.leave, CloseReason.KICKED)
         return json_answer(HTTPStatus.ACCEPTED, {"kicked": session})
 

@@ -15,14 +15,16 @@ from prometheus_client import CollectorRegistry
 from gateway.config import Config, ConfigWatch, Reloaded, redacted
 from gateway.config.exposure import exposure_warnings
 from gateway.core.errors import SetupError
+from gateway.edge.acts import ACTS, PageActs
 from gateway.edge.connection import Connection
 from gateway.edge.kafka_clients import Clients, KafkaClients
 from gateway.edge.metrics import EdgeMetrics
 from gateway.edge.pages import ExamplePage, PeersPage, describe
 from gateway.edge.runtime import EdgeRuntime
 from gateway.inspect.live.exposition import samples_in
+from gateway.inspect.live.last_hour import FAMILIES, LastHour
 from gateway.inspect.live.page import LivePage
-from gateway.observability.management import Checks, Management, json_answer
+from gateway.observability.management import Checks, Management, Served, json_answer
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +46,11 @@ class Edge:
         self._watch = ConfigWatch(config, time.monotonic)
         self._registry = CollectorRegistry()
         self.life = EdgeRuntime(config, EdgeMetrics(config, self._registry), clients or KafkaClients())
-        self._live = LivePage(lambda: self.config, lambda: samples_in(self._registry), self._described, self._away)
+        own = self._registry.restricted_registry(FAMILIES)
+        self._hour = LastHour(lambda: samples_in(own))
+        self._live = LivePage(
+            lambda: self.config, lambda: samples_in(self._registry), self._described, self._away, self._hour
+        )  # fmt: skip
         self._reread = asyncio.Event()
         self.management_port = 0
         self.is_draining = False
@@ -104,6 +110,7 @@ class Edge:
             self.life.tick()
             if self.life.publisher.silent_seconds > PROBE_SECONDS:
                 self.life.publisher.probe()
+            await asyncio.to_thread(self._hour.tick)
             await self._follow_files()
 
     async def _follow_files(self) -> None:
@@ -112,7 +119,7 @@ class Edge:
         self._reread.clear()
         change = await asyncio.to_thread(look)
         if await asyncio.to_thread(self.life.endpoints.refresh_files):
-            self.life.sessions.judge_again()
+            self.life.endpoints.judge_again()
         if isinstance(change, Reloaded):
             self.config = change.config
             self.life.reconfigure(change.config)
@@ -129,14 +136,17 @@ class Edge:
             self._registry,
             Checks(self._missing_at_start, self._missing, lambda: {one["what"]: one["why"] for one in self._away()}),
             config=lambda: redacted(self.config),
-            pages={
-                "/peers": peers.show,
-                "/away": lambda _query: json_answer(HTTPStatus.OK, self._away()),
-                "/listeners": lambda _query: json_answer(HTTPStatus.OK, self.listeners()),
-                "/example": ExamplePage(lambda: self.config, self.listeners).show,
-                **self._live.pages(),
-            },
-            commands={"/peers/": peers.command},
+            served=Served(
+                pages={
+                    "/peers": peers.show,
+                    "/away": lambda _query: json_answer(HTTPStatus.OK, self._away()),
+                    "/listeners": lambda _query: json_answer(HTTPStatus.OK, self.listeners()),
+                    "/example": ExamplePage(lambda: self.config, self.listeners).show,
+                    **self._live.pages(),
+                },
+                commands={"/peers/": peers.command},
+                acts={ACTS: PageActs(lambda: self.config, peers.kick).command},
+            ),
             names=self.config.edge.management_hosts,
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TypeVar
@@ -96,8 +96,8 @@ def _create_missing(admin: AdminClient, config: Config) -> list[TopicState]:
     states = _states(admin, config)
     missing = [name for name, state in zip(TOPICS, states, strict=True) if not state.partitions]
     brokers = len(_metadata(admin).brokers) if missing else 0
-    for name in missing:
-        _create(admin, config, name, brokers)
+    if missing:
+        _create(admin, config, missing, brokers)
     return [state for state in states if state.partitions]
 
 
@@ -166,20 +166,23 @@ def connect_admin(config: Config, seconds: float | None = None) -> AdminClient:
             time.sleep(0.2)
 
 
-def _create(admin: AdminClient, config: Config, name: TopicName, brokers: int) -> None:
-    plan, topic = config.kafka.topic(name, brokers), config.topic(name)
-    new = NewTopic(topic, plan.partitions, plan.replication, config=plan.settings)
-    try:
-        admin.create_topics([new])[topic].result()
-        log.info("created topic %s: %d partitions, %d copies", topic, plan.partitions, plan.replication)
-    except KafkaException as error:
-        code = error.args[0].code()
-        if code == KafkaError.INVALID_REPLICATION_FACTOR:
-            few = f"{plan.replication} copies of {topic} need as many brokers, and there are {brokers}"
-            raise SetupError(f"kafka.replication: {few}") from None
-        if code != KafkaError.TOPIC_ALREADY_EXISTS:
-            raise SetupError(f"{topic} cannot be created: {error.args[0].str()}") from None
-        log.debug("topic %s was created meanwhile", topic)
+def _create(admin: AdminClient, config: Config, names: Sequence[TopicName], brokers: int) -> None:
+    """Creates the topics by one request."""
+    plans = {config.topic(name): config.kafka.topic(name, brokers) for name in names}
+    new = [NewTopic(topic, plan.partitions, plan.replication, config=plan.settings) for topic, plan in plans.items()]
+    for topic, done in admin.create_topics(new).items():
+        plan = plans[topic]
+        try:
+            done.result()
+            log.info("created topic %s: %d partitions, %d copies", topic, plan.partitions, plan.replication)
+        except KafkaException as error:
+            code = error.args[0].code()
+            if code == KafkaError.INVALID_REPLICATION_FACTOR:
+                few = f"{plan.replication} copies of {topic} need as many brokers, and there are {brokers}"
+                raise SetupError(f"kafka.replication: {few}") from None
+            if code != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise SetupError(f"{topic} cannot be created: {error.args[0].str()}") from None
+            log.debug("topic %s was created meanwhile", topic)
 
 
 def _align_settings(admin: AdminClient, config: Config) -> None:

@@ -12,12 +12,14 @@ import socket
 import subprocess
 import uuid
 from base64 import urlsafe_b64encode
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.config import Config
 from gateway.core.address import MAX_PORT, HostPort
 from gateway.core.errors import SetupError
+from gateway.local.class_archive import ClassArchive
 from gateway.local.jars import ensure_jars
 from gateway.local.java import Java
 from gateway.local.processes import what_happened
@@ -25,6 +27,13 @@ from gateway.local.processes import what_happened
 HEAP = "256m"  # enough for 75,000 frames/s in containers, measured; the page cache does the rest
 MIN_FREE_BYTES = 512 * 1024 * 1024
 """Below this the broker would stop in the middle of something; better not to start."""
+
+_LOG = {
+    "defaultLogLevel": "warn",
+    "showDateTime": "true",
+    "dateTimeFormat": "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'",
+}
+"""Lines begin with their time, as ours do."""
 
 NAMED = "-Dmeshgate.part=meshgate kafka"
 """Names the process as it was before it became Java's, for those who look for it by that name."""
@@ -76,13 +85,19 @@ class Broker:
     def data(self) -> Path:
         return self.folder / "data"
 
-    def command(self, java: Java) -> list[str]:
-        """Returns the command of the broker process, and formats its storage the first time."""
-        jars = os.pathsep.join(map(str, ensure_jars("broker", java)))
+    def command(self, java: Java, *, lists_classes: bool = False) -> list[str]:
+        """Returns the command of the broker process, and formats its storage the first time.
+
+        Args:
+            lists_classes: where there is no class archive, this process lists its classes for one.
+        """
+        paths = list(map(str, ensure_jars("broker")))
+        jars = os.pathsep.join(paths)
         properties = self._write_properties()
         if not (self.data / "meta.properties").exists():
             self._format(java, jars, properties)
-        return [*_jvm(java, jars, NAMED), "kafka.Kafka", str(properties)]
+        archived = broker_archive(java, paths).options(lists=lists_classes)
+        return [*jvm(java, jars, NAMED, *archived), "kafka.Kafka", str(properties)]
 
     def _write_properties(self) -> Path:
         try:
@@ -108,10 +123,15 @@ class Broker:
 
     def _format(self, java: Java, jars: str, properties: Path) -> None:
         cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        command = [*_jvm(java, jars), "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties)]
+        command = [*jvm(java, jars), "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties)]
         run = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
         if run.returncode:
             raise SetupError(f"the broker could not format {self.data}: {what_happened(run.stderr)}")
+
+
+def broker_archive(java: Java, jars: Iterable[str], pid: int | None = None) -> ClassArchive:
+    """Returns the class archive of the broker that runs, or will run, as process `pid`, by default this one."""
+    return ClassArchive("broker", java, jars, pid)
 
 
 def _free_port(config: Config) -> int:
@@ -137,7 +157,8 @@ def threads() -> int:
     return max(1, (os.cpu_count() or 2) // 2)
 
 
-def _jvm(java: Java, jars: str, *more: str) -> list[str]:
+def jvm(java: Java, jars: str, *more: str) -> list[str]:
+    """Returns the beginning of a command that runs one of the broker's classes. `more` are options of the JVM."""
     options = [f"-Xmx{HEAP}", "-Xms64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
-    logging = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.showDateTime=true"]
+    logging = [f"-Dorg.slf4j.simpleLogger.{name}={value}" for name, value in _LOG.items()] + ["-Duser.timezone=UTC"]
     return [java.executable, *more, *options, *logging, "-cp", jars]

@@ -1,48 +1,47 @@
-"""Fetches the pinned jars (jars.yaml) once per user, by coordinates, with the Ivy that pyspark carries.
+"""Keeps the pinned jars (jars.yaml), which are fetched once per user.
 
 A set lies in the cache under a name made of its own pins, so a changed pin is a new folder. The folder appears by one
-rename, when every jar is there and has the right SHA-256: a fetch that fails or is killed leaves no half set behind.
+rename, when every jar is there and has the right SHA-256: a fetch that fails or is killed leaves no half set behind,
+and the next one goes on with what it got.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import importlib.util
 import os
-import shutil
-import subprocess
-import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from xml.sax.saxutils import quoteattr
 
 import yaml
 
 from gateway.core.errors import SetupError
-from gateway.local.java import Java
-
-FETCH_SECONDS = 900  # 44 MB over a slow line
-_IVY_MODULE = """<ivy-module version="2.0"><info organisation="meshgate" module="{name}"/>
-<configurations><conf name="default"/></configurations><dependencies>{dependencies}</dependencies></ivy-module>"""
-# Non-transitive, `master` only: exactly the artifacts that are pinned, whatever their poms say.
-_DEPENDENCY = '<dependency org={0} name={1} rev={2} transitive="false" conf="default->master"/>'
+from gateway.local.jar_fetch import JarFetch, Pin, Progress
 
 
 @dataclass(frozen=True, slots=True)
 class JarSet:
     name: str
-    pins: dict[str, str]
+    pins: tuple[Pin, ...]
 
     @property
-    def folder_name(self) -> str:
-        pinned = "\n".join(f"{coordinate} {digest}" for coordinate, digest in sorted(self.pins.items()))
-        return f"{self.name}-{hashlib.sha256(pinned.encode()).hexdigest()[:16]}"
+    def folder(self) -> Path:
+        pinned = "\n".join(sorted(f"{pin.coordinate} {pin.sha256}" for pin in self.pins))
+        return cache_folder() / "jars" / f"{self.name}-{hashlib.sha256(pinned.encode()).hexdigest()[:16]}"
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(pin.size_bytes for pin in self.pins)
 
 
 def jar_set(name: str) -> JarSet:
     pinned = yaml.safe_load(resources.files("gateway.local").joinpath("jars.yaml").read_text())
-    return JarSet(name, pinned[name])
+    pairs = ((coordinate, *value.split()) for coordinate, value in pinned[name].items())
+    return JarSet(name, tuple(Pin(coordinate, digest, int(size)) for coordinate, digest, size in pairs))
 
 
 def cache_folder() -> Path:
@@ -52,72 +51,46 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "meshgate"
 
 
-def jar_set_is_cached(name: str) -> bool:
-    return _folder(jar_set(name)).is_dir()
+def missing_sets(names: Sequence[str]) -> list[JarSet]:
+    """Returns those of the sets that this user has not got yet."""
+    return [wanted for wanted in map(jar_set, names) if not wanted.folder.is_dir()]
 
 
-def _folder(wanted: JarSet) -> Path:
-    return cache_folder() / "jars" / wanted.folder_name
-
-
-def ensure_jars(name: str, java: Java) -> list[Path]:
+def ensure_jars(name: str) -> list[Path]:
     """Returns the paths of the set's jars, and fetches them if this user has not got them yet."""
     wanted = jar_set(name)
-    folder = _folder(wanted)
-    if not folder.is_dir():
-        _fetch(wanted, folder, java)
-    return sorted(folder.glob("*.jar"))
+    if not wanted.folder.is_dir():
+        fetch(wanted)
+    return sorted(wanted.folder.glob("*.jar"))
 
 
-def _fetch(wanted: JarSet, folder: Path, java: Java) -> None:
+def fetch(wanted: JarSet, progress: Progress = lambda _done, _of: None) -> None:
+    """Fetches a set. Another process that wants it meanwhile waits, and then has it."""
+    with _locked(wanted.folder) as parts:
+        if not wanted.folder.is_dir():
+            JarFetch(wanted.pins, parts, progress).run()
+            parts.rename(wanted.folder)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[Path]:
+    """Yields the folder where the set's jars are gathered, to one process at a time."""
+    parts = folder.with_name(f".{folder.name}.parts")
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        work = Path(tempfile.mkdtemp(prefix=f".{wanted.name}-", dir=folder.parent))
+        parts.mkdir(parents=True, exist_ok=True)
+        lock = os.open(folder.with_name(f".{folder.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
         raise SetupError(
             f"cannot write the jar cache {folder.parent}: {error.strerror}; set MESHGATE_CACHE to another folder"
         ) from error
     try:
-        _retrieve(wanted, work, java)
-        _verify(wanted, work / "jars")
-        try:
-            (work / "jars").rename(folder)
-        except OSError:
-            if not folder.is_dir():  # another process may have been first, with the same jars
-                raise
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        parts.mkdir(exist_ok=True)  # whoever had the lock before may have given it its name
+        yield parts
+    except OSError as error:
+        raise SetupError(f"cannot write the jar cache {folder.parent}: {error.strerror}; make room there") from error
     finally:
-        shutil.rmtree(work, ignore_errors=True)
-
-
-def _retrieve(wanted: JarSet, work: Path, java: Java) -> None:
-    dependencies = "".join(_DEPENDENCY.format(*map(quoteattr, pin.split(":"))) for pin in wanted.pins)
-    module = work / "ivy.xml"
-    module.write_text(_IVY_MODULE.format(name=wanted.name, dependencies=dependencies))
-    command = [java.executable, "-cp", str(spark_jars() / "*"), "org.apache.ivy.Main", "-ivy", str(module)]
-    command += ["-cache", str(work / "cache"), "-types", "jar", "bundle", "-warn"]
-    command += ["-retrieve", str(work / "jars" / "[organisation]--[artifact]-[revision].[ext]")]
-    try:
-        run = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_SECONDS, check=False)  # noqa: S603
-    except subprocess.TimeoutExpired:
-        raise SetupError(f"the {wanted.name} jars did not arrive in {FETCH_SECONDS} s; try again") from None
-    missing = [pin for pin in wanted.pins if not (work / "jars" / _file_name(pin)).is_file()]
-    if run.returncode or missing:
-        raise SetupError(
-            f"could not fetch {len(missing) or 'the'} {wanted.name} jars from Maven Central"
-            f" (first: {next(iter(missing), '?')}); check the network and run the command again"
-        )
-
-
-def _verify(wanted: JarSet, folder: Path) -> None:
-    for pin, digest in wanted.pins.items():
-        found = hashlib.sha256((folder / _file_name(pin)).read_bytes()).hexdigest()
-        if found != digest:
-            raise SetupError(f"{pin} has SHA-256 {found}, pinned is {digest}: refused; a mirror may serve a wrong file")
-
-
-def _file_name(pin: str) -> str:
-    organisation, artifact, revision = pin.split(":")
-    return f"{organisation}--{artifact}-{revision}.jar"
+        os.close(lock)
 
 
 def spark_home() -> Path:

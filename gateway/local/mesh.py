@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from gateway.auth import trust_file
@@ -15,19 +16,26 @@ from gateway.core.address import HostPort, parse_address
 from gateway.core.errors import SetupError
 from gateway.core.yaml_files.faults import ConfigError, Fault
 from gateway.inspect.live import mesh_parts as live
+from gateway.local.broker import broker_archive
 from gateway.local.first_event import SUBJECT, probed_listener, send_probe
-from gateway.local.jars import ensure_jars, jar_set_is_cached
+from gateway.local.jars import JarSet, ensure_jars, fetch, missing_sets
 from gateway.local.java import find_java
 from gateway.local.mesh_record import FILE_NAME
+from gateway.local.preflight import refuse_a_start
 from gateway.local.processes import Part, Processes, trim_log
 
 START_SECONDS = 300.0
 """The time for all parts together. A cold cache on a machine at many times its load has been seen to take 150."""
 WATCH_SECONDS = 0.1
+ARCHIVE_AFTER_SECONDS = 5.0
+"""The time from `ready` to writing the class archive: whoever waits for the first events has them by then."""
 OTHERS_END_SECONDS = 60.0
-"""The router may write a class archive at its first end (5 s), the broker closes its segments (1 s)."""
+"""The router ends its open batch with a commit (2 s), the broker closes its segments (1 s)."""
 DEATHS_AT_START = 3
 """A part that dies so often before it was ever ready will not come up: say why instead of trying on."""
+
+BAR_WIDTH = 30
+PROGRESS_SECONDS = 0.2
 
 DETACHED = "up"
 """The log of the supervisor itself, where it runs without a terminal."""
@@ -55,6 +63,7 @@ class LocalMesh:
         self._rules_ready = self._state / "rules.ready"
         self._settings = ConfigWatch(config, time.monotonic)
         self._begun = time.monotonic()
+        self._told_at = 0.0
 
     def run(self, stop: threading.Event) -> None:
         """Brings everything up, says `ready`, and watches until `stop` is set. Ends all parts whatever happens."""
@@ -67,10 +76,12 @@ class LocalMesh:
             if left := self._processes.end_leftovers():
                 self._say({"event": "cleared", "parts": left}, f"ended what an earlier run had left: {', '.join(left)}")
             self._processes.note(config=str(self._config.path), management=_management(self._config))
+            refuse_a_start(self._config)
             self._prepare()
             self._start_parts(stop)
             if not stop.is_set():
                 self._first_event(_as_bound(self._config), stop)
+            threading.Thread(target=self._archive_classes, args=(stop,), name="archive", daemon=True).start()
             while not stop.wait(WATCH_SECONDS):
                 self._watch()
         finally:
@@ -93,11 +104,21 @@ class LocalMesh:
         java = find_java()
         self._done(f"java {java.version}", java.origin)
         wanted = ["connector"] + (["broker"] if self._config.kafka.is_embedded else [])
-        for name in wanted:
-            if not jar_set_is_cached(name):
-                self._say({"event": "fetching", "jars": name}, f"fetching the {name} jars, once for this user ...")
-            ensure_jars(name, java)
+        for missing in missing_sets(wanted):
+            self._fetching(missing, 0, missing.size_bytes)
+            fetch(missing, partial(self._fetching, missing))
         self._done("jars", ", ".join(wanted))
+
+    def _fetching(self, jars: JarSet, done: int, of: int) -> None:
+        """Tells how far it is: at the beginning, at the end, and a few times a second."""
+        now = time.monotonic()
+        if 0 < done < of and now - self._told_at < PROGRESS_SECONDS:
+            return
+        self._told_at = now
+        filled = done * BAR_WIDTH // of
+        bar = "#" * filled + "-" * (BAR_WIDTH - filled)
+        said = {"event": "fetching", "jars": jars.name, "bytes": done, "of_bytes": of}
+        self._say(said, f"fetching the {jars.name} jars [{bar}] {done / 1e6:5.1f} of {of / 1e6:.1f} MB")
 
     def _start_parts(self, stop: threading.Event) -> None:
         """All at once: each waits for what it needs, and the slowest, Spark, begins at the beginning."""
@@ -105,9 +126,6 @@ class LocalMesh:
         parts = ["router", "edge"] + (["router-standby"] if config.router.standby else [])
         if config.kafka.is_embedded:
             parts.insert(0, "kafka")
-            _refuse_taken(config.kafka.listen, "kafka.listen")
-        _refuse_taken(config.edge.management, "edge.management")
-        _refuse_taken(config.router.management, "router.management")
         for name in parts + self._rules():
             self._processes.start(self._part(name))
         if config.kafka.is_embedded:
@@ -126,6 +144,8 @@ class LocalMesh:
         verb = name.removesuffix("-standby")
         config = self._config
         arguments = [verb, "-c", str(config.path), "--dir", str(config.state_dir), *self._log_options]
+        if name == "kafka":
+            arguments.append("--list-classes")
         if name == "rules":
             arguments[1:1] = ["run", "--ready-file", str(self._rules_ready)]
         edge = config.edge
@@ -169,6 +189,13 @@ class LocalMesh:
 
     def _log(self, name: str) -> Path:
         return self._state / "logs" / f"{name}.log"
+
+    def _archive_classes(self, stop: threading.Event) -> None:
+        """Writes the classes of the broker for its next start. (The router does so for Spark's.)"""
+        kafka = next((part for part in self._processes.parts if part.name == "kafka"), None)
+        if kafka is not None and kafka.process is not None and not stop.wait(ARCHIVE_AFTER_SECONDS):
+            java = find_java()
+            broker_archive(java, map(str, ensure_jars("broker")), kafka.process.pid).write()
 
     # -- staying up ----------------------------------------------------------------------------------------
 
@@ -227,12 +254,6 @@ def _management(config: Config) -> dict[str, str]:
     """The addresses where the parts tell of themselves, by part."""
     addresses = {"edge": config.edge.management, "router": config.router.management}
     return {name: str(address.reachable) for name, address in addresses.items()}
-
-
-def _refuse_taken(address: HostPort, setting: str) -> None:
-    """Found before anything is started: a port that is in use gives one line instead of three logs."""
-    if _answers(address):
-        raise SetupError(f"{setting}: {address} is in use by another process; stop it, or choose another port")
 
 
 def _is_ready(part: live.MeshPart) -> bool:

@@ -28,7 +28,10 @@ from gateway import __version__
 from gateway.core.address import HostPort, host_name, is_private
 from gateway.core.errors import SetupError
 
+BODY_BYTES = 65_536
+"""The largest body of a command: a subject and a small event's body. More is refused unread."""
 REQUEST_SECONDS = 10  # a scraper that says nothing for so long is dropped
+BEARER = "Bearer "
 POLL_SECONDS = 0.1
 """The longest time that `stop` may take."""
 
@@ -53,8 +56,30 @@ class PageAnswer(NamedTuple):
 
 Page = Callable[[Mapping[str, str]], PageAnswer]
 """Takes the query."""
-Command = Callable[[str], PageAnswer]
-"""A POST; takes what stands below its path."""
+
+
+class Request(NamedTuple):
+    """A POST, and what its sender says and shows of itself.
+
+    `below` stands below the command's path. `origin` is the page that a browser sends it for. `client` is the address
+    that it comes from. `token` is the bearer's.
+    """
+
+    below: str
+    host: str
+    client: str = ""
+    origin: str | None = None
+    token: str = ""
+    body: bytes = b""
+
+    @property
+    def is_of_own_page(self) -> bool:
+        """True if no page asks, or one that this very address has served. A proxy before it may speak TLS."""
+        return self.origin in (None, f"http://{self.host}", f"https://{self.host}")
+
+
+Command = Callable[[Request], PageAnswer]
+"""Answers a POST."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +94,20 @@ class Checks:
     away: Check = dict
 
 
+@dataclass(frozen=True, slots=True)
+class Served:
+    """The pages and commands of a part, by path.
+
+    `commands` are taken from programs alone. `acts` are taken from the own page too, and ask for a token themselves.
+    """
+
+    pages: Mapping[str, Page] = MappingProxyType({})
+    commands: Mapping[str, Command] = MappingProxyType({})
+    acts: Mapping[str, Command] = MappingProxyType({})
+
+
 class Management:
-    """Serves `/healthz/started|live|ready`, `/metrics`, `/version`, `/config`, and the pages and commands given.
+    """Serves `/healthz/started|live|ready`, `/metrics`, `/version`, `/config`, and what is `served` beside.
 
     `names`: the public names under which it answers too.
     """
@@ -82,16 +119,14 @@ class Management:
         checks: Checks,
         *,
         config: Callable[[], dict[str, Any]],
-        pages: Mapping[str, Page] | None = None,
-        commands: Mapping[str, Command] | None = None,
+        served: Served | None = None,
         names: Collection[str] = (),
     ) -> None:
         self._registry = registry
         self._checks = {"/healthz/started": checks.started, READY: checks.ready, "/healthz/live": dict}
         self._away = checks.away
         self._config = config
-        self._pages = dict(pages or {})
-        self._commands = dict(commands or {})
+        self._served = served or Served()
         self._names = {host_name(name) for name in (address.host, *names)}
         try:
             self._server = _Server(address, _handler(self))
@@ -126,20 +161,22 @@ class Management:
             return json_answer(200, {"version": __version__})
         if route == "/config":
             return json_answer(200, self._config())
-        if (page := self._pages.get(route)) is not None:
+        if (page := self._served.pages.get(route)) is not None:
             return page(dict(parse_qsl(query)))
         return json_answer(404, {"error": "no such page"})
 
-    def obey(self, path: str, host: str, origin: str | None) -> PageAnswer:
-        """Obeys a POST. Browsers put `origin` on each, so any page that an operator looks at could send one."""
-        if not self._is_known(host):
-            return _unknown(host)
-        if origin is not None:
+    def obey(self, path: str, request: Request) -> PageAnswer:
+        """Obeys a POST. Browsers put their page's origin on each, so any page that an operator looks at could send
+        one."""
+        if not self._is_known(request.host):
+            return _unknown(request.host)
+        commands = self._served.commands | self._served.acts
+        route = next((one for one in commands if path.startswith(one)), None)
+        if request.origin is not None and not (route in self._served.acts and request.is_of_own_page):
             return json_answer(403, {"error": "commands are not taken from web pages"})
-        for route, command in self._commands.items():
-            if path.startswith(route):
-                return command(unquote(path.removeprefix(route)))
-        return json_answer(404, {"error": "no such command"})
+        if route is None:
+            return json_answer(404, {"error": "no such command"})
+        return commands[route](request._replace(below=unquote(path.removeprefix(route))))
 
     def _is_known(self, host: str) -> bool:
         return is_private(host) or host_name(host) in self._names
@@ -179,7 +216,14 @@ def _handler(management: Management) -> type[BaseHTTPRequestHandler]:
 
         def do_POST(self) -> None:
             headers = self.headers
-            self._answer(management.obey(self.path, headers.get("Host", ""), headers.get("Origin")))
+            length = headers.get("Content-Length", "0")
+            if not (length.isdecimal() and len(length) < 10 and int(length) <= BODY_BYTES):
+                self._answer(json_answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, {"error": f"at most {BODY_BYTES} bytes"}))
+                return
+            body = self.rfile.read(int(length))
+            token = headers.get("Authorization", "").removeprefix(BEARER)
+            host, origin = headers.get("Host", ""), headers.get("Origin")
+            self._answer(management.obey(self.path, Request("", host, self.client_address[0], origin, token, body)))
 
         def _answer(self, answer: PageAnswer) -> None:
             self.send_response(answer.status)

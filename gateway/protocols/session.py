@@ -26,7 +26,7 @@ from typing import Any, ClassVar
 from gateway.core.errors import place_of
 from gateway.core.event import Kind
 from gateway.core.reasons import MeshError, Reason, Rejected
-from gateway.core.subjects import dotted, is_control
+from gateway.core.subjects import is_control
 from gateway.protocols.actions import (
     AbandonRequests,
     Action,
@@ -45,8 +45,6 @@ from gateway.protocols.session_settings import SessionSettings
 from gateway.protocols.timers import Timers
 from gateway.records.raw_log.frames import NO_FACTS, Facts, ReplyAddress
 
-LOGIN = "mesh.login"
-"""The control subject whose requests the edge answers itself: their body is a secret, which the log must not hold."""
 TIMED_OUT = "timeout"
 """The end of a peer's request that nobody answered in time."""
 
@@ -304,13 +302,13 @@ class Session(ABC):
         self.timers.set(("asked", request), deadline)
         return True
 
-    def _is_login(self, subject: str) -> bool:
-        """True if a request on this subject is for the edge. Whom we have dialled does not log in to us."""
-        return not self.settings.dialled and dotted(subject) == LOGIN
-
     def _ask_for_login(self, request: str, frame: bytes) -> None:
         """Hands an open request on `mesh.login` to the edge. What the peer sent before it has been reported already."""
         self._act(LoginAsked(request, frame))
+
+    def _refuse_token(self) -> None:
+        """Counts a frame on `mesh.login` that is no request. Its body may be a token, so it must reach no log."""
+        self._act(FrameRefused(Reason.FORBIDDEN, "a token is sent in a request"))
 
     def _count_control(self, subject: str) -> None:
         if is_control(subject):

@@ -141,13 +141,17 @@ ABUSES = row(
 ENDS = row(
     "Keys and certificates",
     lines(
-        "Certificates: time left",
+        "Certificates and revocation lists: time left",
         "By listener. Edges take over a new file without a restart.",
         "s",
         Query(
             f"min by (listener) ({of('certificate_expiry_timestamp_seconds')} > 0) - time()",
             "{{listener}}",
             "no listener has a certificate",
+        ),
+        Query(
+            f"min by (listener) ({of('revocation_list_expiry_timestamp_seconds')} > 0) - time()",
+            "{{listener}}: revocation list",
         ),
     ),
     lines(

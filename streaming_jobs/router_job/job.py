@@ -30,14 +30,16 @@ from streaming_jobs.router_job.lock import CheckpointLock
 from streaming_jobs.router_job.metrics import RouterMetrics
 from streaming_jobs.router_job.observer import Observer
 from streaming_jobs.router_job.orderly_stop import end_batches
+from streaming_jobs.router_job.plan import lane_environment
 from streaming_jobs.router_job.probes import send_probes
 from streaming_jobs.router_job.progress import ProgressListener
 from streaming_jobs.router_job.snapshot import carry_over
+from streaming_jobs.spark.exercise import exercise
 from streaming_jobs.spark.self_test import self_test
-from streaming_jobs.spark.session import start_spark, stop_spark
+from streaming_jobs.spark.session import archive_classes, lists_classes, start_spark, stop_spark
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +58,8 @@ WATCH_SECONDS = 0.1
 FOLLOW_SECONDS = 1.0
 ASK_MILLISECONDS = 5_000
 """The time for an answer of Kafka's; meanwhile nothing else is looked at."""
-WARM_UP_SECONDS = 5
+ARCHIVE_AFTER_SECONDS = 5.0
+"""The time from the start to writing the class archive: whoever waits for the first events has them by then."""
 
 
 def local_master(config: Config) -> str:
@@ -105,7 +108,7 @@ class Router:
                 self._serve(stop, None)
                 return
             spark = self._start_spark()
-            warm_up(spark)
+            exercise(spark)
             log.info("standing by: warm, and waiting for the checkpoint's lock")
             if lock.wait(stop):
                 self._serve(stop, spark)
@@ -133,13 +136,15 @@ class Router:
                 if spark is None:
                     spark = self._start_spark()
                     if self._has_spare_core:
-                        threading.Thread(target=warm_workers, args=(spark,), name="warm", daemon=True).start()
+                        warm_workers(spark, self._config.lanes)
                 topics.result()
             self._start_lanes(spark)
             observer = Observer(self._config, self._metrics, spark, self._jvm)
             observer.start()
             log.info("router is ready: %d lanes, %s", len(self._lanes), self._config.router.mode)
             self._begun()
+            if self._has_spare_core and lists_classes():
+                threading.Thread(target=self._archive_classes, args=(spark, stop), name="archive", daemon=True).start()
             self._watch(stop)
         finally:
             if spark is not None and stop.is_set():
@@ -154,9 +159,20 @@ class Router:
 
     def _start_spark(self) -> SparkSession:
         settings = {**self._spark_settings, **ONE_TASK}
-        spark = start_spark(f"meshgate-{self._config.mesh}", self._master, settings, archives_classes=True)
+        spark = start_spark(f"meshgate-{self._config.mesh}", self._master, settings)
         self_test(spark)
         return spark
+
+    def _archive_classes(self, spark: SparkSession, stop: threading.Event) -> None:
+        """Writes what the next start will load, once this one is over."""
+        if stop.wait(ARCHIVE_AFTER_SECONDS):
+            return
+        try:
+            exercise(spark)
+        except Exception as failed:  # Spark's own; it may end meanwhile
+            log.info("classes of a later start are not loaded: %s", type(failed).__name__)
+        if archive_classes():
+            log.info("the class archive is written: the next start is faster")
 
     def _start_lanes(self, spark: SparkSession) -> None:
         raw = RawBounds(self._config)
@@ -244,24 +260,26 @@ class RawBounds:
         return {partition.partition: end for partition, end in ends.items()}
 
 
-def warm_workers(spark: SparkSession) -> None:
-    """Starts the process that workers are forked from while the queries are planned: it takes a second or two.
+def warm_workers(spark: SparkSession, lanes: int) -> None:
+    """Starts the processes that the lanes' workers are forked from, beside what follows: each takes a second or two.
 
-    Takes one core, which they must not need: a query in real time does not start with fewer than all of its own.
+    They take one slot, which the lanes must not need: a query in real time does not start with fewer than all of its
+    own.
     """
-    length = F.udf(len, "int", useArrow=False)
-    try:
-        spark.range(0, 1, numPartitions=1).select(length(F.lit("x"))).collect()
-    except Exception as failed:
-        log.info("workers not warmed up: %s", type(failed).__name__)
+    warming = [_one_call(spark, lane) for lane in range(lanes)]  # here: the lanes' environment is the whole session's
+
+    def warm() -> None:
+        try:
+            for call in warming:
+                call.collect()
+        except Exception as failed:
+            log.info("workers not warmed up: %s", type(failed).__name__)
+
+    threading.Thread(target=warm, name="warm", daemon=True).start()
 
 
-def warm_up(spark: SparkSession) -> None:
-    """Runs what a query loads and compiles on its first run, before that time matters."""
-    length = F.udf(len, "int", useArrow=False)
-    rows = spark.readStream.format("rate").option("rowsPerSecond", 10).load()
-    seen = rows.withColumn("length", length(F.col("value").cast("string")))
-    unique = seen.withWatermark("timestamp", "10 seconds").dropDuplicates(["value", "timestamp"])
-    query = unique.writeStream.format("noop").outputMode("update").trigger(processingTime="0 seconds").start()
-    query.awaitTermination(WARM_UP_SECONDS)
-    query.stop()
+def _one_call(spark: SparkSession, lane: int) -> DataFrame:
+    """Returns a query that calls a Python function once, in a worker of the lane."""
+    with lane_environment(spark, lane):
+        length = F.udf(len, "int", useArrow=False)(F.lit("x"))
+    return spark.range(0, 1, numPartitions=1).select(length)

@@ -101,7 +101,7 @@ def route(raw: DataFrame, pass_: Callable[[bytes, int, int], PlainRow], lane: in
     Args:
         keep_seconds: how long an id stays in the state after its record, in log time.
     """
-    with _environment(raw.sparkSession, LANE_VARIABLE, str(lane)):
+    with lane_environment(raw.sparkSession, lane):
         routed: Column = F.udf(pass_, ROW, useArrow=False)("value", "partition", "offset")
     rows = raw.select(routed.alias("row")).select(
         F.timestamp_seconds(f"row.{LOG_TIME}").alias(LOG_TIME), *[f"row.{name}" for name in (OFFSET, IDS, OUTS)]
@@ -111,11 +111,11 @@ def route(raw: DataFrame, pass_: Callable[[bytes, int, int], PlainRow], lane: in
 
 
 @contextmanager
-def _environment(spark: SparkSession, name: str, value: str) -> Iterator[None]:
-    """Sets a variable for the workers of the functions that are made meanwhile."""
+def lane_environment(spark: SparkSession, lane: int) -> Iterator[None]:
+    """Lets the functions that are made meanwhile run in the lane's worker."""
     environment = spark.sparkContext.environment
-    environment[name] = value
+    environment[LANE_VARIABLE] = str(lane)
     try:
         yield
     finally:
-        del environment[name]
+        del environment[LANE_VARIABLE]

@@ -18,8 +18,9 @@ import struct
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from pyspark.sql import DataFrame
 
@@ -34,6 +35,8 @@ VERSION = 1
 ALL_PARTITIONS = 0xFFFFFFFF
 CARRIED_SECONDS = 86_400.0
 """Ids that were carried over are read for a day: more than any replay window, and than any log time is behind."""
+PIECE_BYTES = 1 << 20
+"""So much of a file is in memory at once: one with ten million ids has a quarter of a gigabyte."""
 _HEAD = struct.Struct("<3sBIQ")
 _ROW = struct.Struct("<qI")
 _END, _CRC = b"end", struct.Struct("<I")
@@ -100,7 +103,7 @@ class SnapshotWriter:
     def __call__(self, rows: Iterable[Any]) -> None:
         path = Path(self._path)
         fresh = path.with_name(f"{path.name}.new")
-        with fresh.open("wb") as file:
+        with fresh.open("wb", PIECE_BYTES) as file:
             crc = 0
             for part in self._parts(rows):
                 crc = zlib.crc32(part, crc)
@@ -113,10 +116,8 @@ class SnapshotWriter:
     def _parts(self, rows: Iterable[Any]) -> Iterator[bytes]:
         yield self._head
         path = Path(self._path)
-        if self._with_earlier and path.exists():
-            data = _whole(path)
-            yield data[_HEAD.size : len(data) - len(_END) - _CRC.size]
-        for log_seconds, ids in rows:
+        earlier = _rows_of(path) if self._with_earlier and path.exists() else ()
+        for log_seconds, ids in chain(earlier, rows):
             yield _ROW.pack(log_seconds, len(ids)) + bytes(ids)
         yield _END
 
@@ -124,33 +125,44 @@ class SnapshotWriter:
 def read_snapshot(checkpoint: Path, partition: int, offset: int, horizon_seconds: int) -> KnownIds:
     """Returns the ids before this offset. Raises NoMemory if there is no such snapshot, or it is damaged."""
     path = snapshot_path(checkpoint, partition)
+    known = KnownIds(horizon_seconds)
     try:
-        data = _whole(path)
+        with path.open("rb", PIECE_BYTES) as file:
+            head = _check(file)
+            if head != (_MAGIC, VERSION, partition, offset):
+                raise NoMemory(f"{path} does not stand before offset {offset} of partition {partition}: {head}")
+            if (carried := carried_path(checkpoint)).exists():
+                known.restore(_rows_of(carried), carried.stat().st_size)
+            known.restore(_rows(file), path.stat().st_size)
     except OSError as error:
         raise NoMemory(f"no ids to begin with before offset {offset} of partition {partition}: {error}") from None
-    stands_before = _HEAD.unpack_from(data)
-    if stands_before != (_MAGIC, VERSION, partition, offset):
-        raise NoMemory(f"{path} does not stand before offset {offset} of partition {partition}: {stands_before}")
-    known = KnownIds(horizon_seconds)
-    if (carried := carried_path(checkpoint)).exists():
-        known.restore(_rows(_whole(carried)))
-    known.restore(_rows(data))
     return known
 
 
-def _whole(path: Path) -> bytes:
-    """Returns the file; raises NoMemory if it is not one that was written to its end."""
-    data = path.read_bytes()
-    end = len(data) - _CRC.size
-    is_whole = end - _HEAD.size >= len(_END) and data[end - len(_END) : end] == _END
-    if not is_whole or zlib.crc32(memoryview(data)[:end]) != _CRC.unpack_from(data, end)[0]:
-        raise NoMemory(f"{path} is damaged")
-    return data
+def _rows_of(path: Path) -> Iterator[tuple[int, bytes]]:
+    with path.open("rb", PIECE_BYTES) as file:
+        _check(file)
+        yield from _rows(file)
 
 
-def _rows(data: bytes) -> Iterator[tuple[int, bytes]]:
-    at, end = _HEAD.size, len(data) - len(_END) - _CRC.size
+def _check(file: BinaryIO) -> tuple[Any, ...]:
+    """Returns the head of a file; raises NoMemory if it is not one that was written to its end."""
+    left = os.fstat(file.fileno()).st_size - _CRC.size
+    crc, head, last = 0, b"", b""
+    while left > 0 and (piece := file.read(min(left, PIECE_BYTES))):
+        crc = zlib.crc32(piece, crc)
+        head, last, left = head or piece, last[-len(_END) :] + piece, left - len(piece)
+    is_whole = len(head) >= _HEAD.size + len(_END) and last.endswith(_END)
+    if not is_whole or file.read() != _CRC.pack(crc):
+        raise NoMemory(f"{file.name} is damaged")
+    return _HEAD.unpack_from(head)
+
+
+def _rows(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """Yields the rows of a file that was checked, of which only a piece is in memory at a time."""
+    end = os.fstat(file.fileno()).st_size - len(_END) - _CRC.size
+    at = file.seek(_HEAD.size)
     while at < end:
-        log_seconds, size = _ROW.unpack_from(data, at)
+        log_seconds, size = _ROW.unpack(file.read(_ROW.size))
+        yield log_seconds, file.read(size)
         at += _ROW.size + size
-        yield log_seconds, data[at - size : at]

@@ -84,6 +84,8 @@ class ControlSubjects:
 
     def _ping(self, work: FrameContext, event: Event) -> None:
         """A probe of the whole path: the body it brought, when an edge had it, and when the router."""
+        if not self._state.permissions.may_do_anything(event.principal, event.listener):
+            raise Rejected(Reason.FORBIDDEN, "this node may do nothing here")
         if work.is_awaited(event):
             body = decode_value(event.body, event.content_type)
             if body == event.body and event.text is not None:  # bytes of no type that says more, and they are text

@@ -54,7 +54,7 @@ class FrameContext:
     `parts` counts the egress entries of this frame for each edge, so that each has a position of its own there,
     whatever other edges get. `recorded` and `refused` are the outcome of the frame itself, for the counters. `trace` is
     where the deliveries of a traced frame follow from. `changes` are what the frame changes about the interests, for
-    every raw partition.
+    every raw partition. `is_secret`: its body may be a token.
     """
 
     state: MeshState
@@ -68,6 +68,7 @@ class FrameContext:
     refused: Reason | None = None
     trace: TraceContext | None = None
     changes: list[ChangeFrame] = field(default_factory=list)
+    is_secret: bool = False
 
     @property
     def event_id(self) -> str:
@@ -78,7 +79,10 @@ class FrameContext:
     def reject(self, refused: Rejected, stage: Stage) -> None:
         again = self.position.event_id if self.raw.again else ""
         source = self._named_source()
-        self.outs.append(self.state.topics.rejected(self.event_id, stage, refused, self.raw.data, source, again))
+        frame, is_secret = self.raw.data, self.is_secret
+        self.outs.append(
+            self.state.topics.rejected(self.event_id, stage, refused, frame, source, again, is_secret=is_secret)
+        )
         if stage is _DELIVER:
             self.state.tally.rejected(stage, refused.reason, self.raw.source.protocol)
         else:

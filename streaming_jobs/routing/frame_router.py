@@ -13,7 +13,7 @@ from gateway.core.event import NO_HEADERS, SECOND_US, SERVED_BESIDE_HEADER, Even
 from gateway.core.fault_log import RateLimitedFaultLog
 from gateway.core.ids import event_id, event_ids
 from gateway.core.reasons import MeshError, Reason, Rejected, Stage
-from gateway.core.subjects import is_control
+from gateway.core.subjects import is_control, is_login
 from gateway.interests.interest import Interest
 from gateway.protocols.spec import Lease, Options, ProtocolSpec
 from gateway.records import egress_codec
@@ -197,6 +197,7 @@ class FrameRouter:
         try:
             if judged is None:
                 return self._mesh_events.handle(work)
+            work.is_secret = is_login(judged.subject)
             self._dispatch(work, judged)
             return self.key_of(judged)
         except Rejected as refused:

@@ -14,28 +14,36 @@ Invariants
    Spark finds no row late, and a router that was away does not forget what its backlog still repeats.
 3. An id is kept for `keep_seconds` at least. It leaves with its whole table, so nothing is ever searched for what is
    old. An id that passes again after the horizon stands in a younger place too, and that one counts.
-4. A table never grows. Where one is full the next begins, so that no record waits for a table to be moved.
+4. A table never grows. Where one is full the next begins, so that no record waits for a table to be moved. It has room
+   for a sixth of what is known, so that no record waits for its memory either, and little of that stays empty.
 5. An index is one worker's, and is used from record to record in the order of the log.
 
-Memory: 17 bytes a slot, and at most six of ten slots are taken: 28 bytes an id, up to twice that at a rate that grows.
+Memory: 18 bytes a slot, and seven of ten slots are taken in all tables but the youngest: 26 to 30 bytes an id.
 """
 
 from __future__ import annotations
 
 import hashlib
-import secrets
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import compress
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gateway.config import Config
+from streaming_jobs.routing.id_table import (
+    GENERATION_SECONDS,
+    UPPER,
+    Checks,
+    Idents,
+    IdTable,
+    Seconds,
+    filter_masks,
+    mixed_bits,
+)
 
 LATENESS_SECONDS = 300
 """The most by which the clocks of two edges, or of an edge and the router, may be apart."""
-GENERATION_SECONDS = 360
 PACKET_KEY_BYTES, NODE_BYTES = 20, 16
 """The key of an authenticated packet: NODE ID and Message ID."""
 DIGEST_BYTES = 12
@@ -48,25 +56,14 @@ YOUNG_IDS = 16_384
 """So many wait in the dictionary for a table: numpy takes as long for one id as for a hundred."""
 
 _HEAD = struct.Struct("<II")
-_LEAST_SLOTS = 65_536
-_FULL_TENTHS, _SPARE_TENTHS = 6, 11
-_FEW = 16
-"""So few ids are looked up one by one, which then takes less time than all at once."""
+_SHARE = 6
+"""A new table has room for this part of what is known: the smaller it is, the more tables each id is looked up in."""
 _AT_ONCE = 50_000
-"""So many ids are taken back together."""
+"""So many ids are read back together."""
 _U32, _U64 = np.uint32, np.uint64
-_MIX = (_U64(secrets.randbits(64) | 1), _U64(secrets.randbits(64) | 1))
-"""Secret, so that nobody can choose message ids that meet in one slot."""
-_SHIFTS = (_U64(32), _U64(29))
-_BIT_SHIFTS = tuple(_U64(shift) for shift in (0, 6, 12, 18))
-_ONE, _LOW_BITS = _U64(1), _U64(63)
-_SECONDS = 0xFFFFFFFF
-FIRST_SECOND, LAST_SECOND = 1, _SECONDS
+_NODE_SHIFT = _U64(32)
+FIRST_SECOND, LAST_SECOND = 1, 0xFFFFFFFF
 """Whoever asks puts a receive time outside of these to the nearer one, so that no edge's clock ends a query."""
-
-Idents = NDArray[np.uint64]
-Checks = NDArray[np.uint32]
-Seconds = NDArray[np.uint32]
 
 
 def repeat_horizon_seconds(config: Config) -> int:
@@ -114,9 +111,10 @@ class KnownIds:
         self.horizon_seconds = horizon_seconds
         self.log_seconds = 0
         self._young: dict[bytes, int] = {}
-        self._tables: list[_Table] = []  # the youngest first
+        self._tables: list[IdTable] = []  # the youngest first
         self._numbers: dict[bytes, int] = {}
         self._added: list[tuple[bytes, int]] = []
+        self._expected = 0
 
     def __len__(self) -> int:
         return len(self._young) + sum(table.used for table in self._tables)
@@ -140,21 +138,21 @@ class KnownIds:
         """Moves the young ids into a table, and drops the tables that are past their time."""
         if self._young:
             idents, checks = self._idents(list(self._young))
-            self._table_for(len(self._young), log_seconds).put(
-                idents, checks, np.array(list(self._young.values()), _U32)
-            )
+            self._put(idents, checks, np.array(list(self._young.values()), _U32), log_seconds)
             self._young = {}
         oldest = self.log_seconds - self.horizon_seconds - LATENESS_SECONDS
         self._tables = [table for table in self._tables if table.ends_at >= oldest]
 
-    def _table_for(self, count: int, log_seconds: int) -> _Table:
-        """Returns a table with room. A new one is as large as what came in the last stretch of its length needs."""
-        number = log_seconds // GENERATION_SECONDS
+    def _put(self, idents: Idents, checks: Checks, seconds: Seconds, log_seconds: int) -> None:
+        """Puts ids that passed by this time of the log into tables that have room for them."""
         tables = self._tables
-        if not (tables and tables[0].number == number and tables[0].has_room(count)):
-            lately = sum(table.used for table in tables if table.number >= number - 1)
-            tables.insert(0, _Table(number, max(count, lately) * _SPARE_TENTHS // 10))
-        return tables[0]
+        while len(idents):
+            room = tables[0].room(log_seconds) if tables else 0
+            if not room:
+                tables.insert(0, IdTable(log_seconds, max(len(self), self._expected) // _SHARE))
+                continue
+            tables[0].put(idents[:room], checks[:room], seconds[:room], log_seconds)
+            idents, checks, seconds = idents[room:], checks[room:], seconds[room:]
 
     # -- keys ----------------------------------------------------------------------------------------------
 
@@ -214,13 +212,13 @@ class KnownIds:
         if not self._tables:
             return passed
         idents, checks = self._idents(keys)
-        mixed = _mixed(idents)
-        masks = _masks(mixed)
+        mixed = mixed_bits(idents)
+        masks, upper = filter_masks(mixed), mixed >> UPPER
         for table in self._tables:
-            places = table.may_have(mixed, masks)
+            places = table.may_have(upper, masks)
             if len(places):
                 passed = passed or [0] * len(keys)
-                found = table.find(idents[places], checks[places], mixed[places])
+                found = table.find(idents[places], checks[places], upper[places])
                 for place, second in zip(places.tolist(), found, strict=True):
                     passed[place] = passed[place] or second
         return passed
@@ -235,8 +233,7 @@ class KnownIds:
                 if self._number({key[:NODE_BYTES] for key in keys}):
                     return self._idents(keys)
             else:
-                message_ids = np.frombuffer(joined, ">u4")[4::5].astype(_U64)
-                return numbered << _SHIFTS[0] | message_ids, np.zeros(len(keys), _U32)
+                return numbered << _NODE_SHIFT | _message_ids(joined), np.zeros(len(keys), _U32)
         else:
             self._number({key[:NODE_BYTES] for key in keys if len(key) == PACKET_KEY_BYTES})
         pairs = [self._pair(key) for key in keys]
@@ -271,124 +268,69 @@ class KnownIds:
         keys, seconds = zip(*packets, *digests, strict=True)
         return _HEAD.pack(len(packets), len(digests)) + b"".join(keys) + np.array(seconds, "<u4").tobytes()
 
-    def restore(self, rows: Iterable[tuple[int, bytes]]) -> None:
-        """Takes back rows of the state, each with its log time, in that order. What is known already stays."""
+    def restore(self, rows: Iterable[tuple[int, bytes]], size_bytes: int = 0) -> None:
+        """Takes back rows of the state, each with its log time, in that order. What is known already stays.
+
+        Raises ValueError for a row that is damaged.
+
+        Args:
+            size_bytes: how much the rows have together, so that the first tables are not too small.
+        """
+        self._expected = size_bytes // (PACKET_KEY_BYTES + 4)
+        waiting: list[bytes] = []
+        size = 0
         for log_seconds, row in rows:
+            is_over = log_seconds // GENERATION_SECONDS != self.log_seconds // GENERATION_SECONDS
+            if waiting and (is_over or size > _AT_ONCE * (PACKET_KEY_BYTES + 4)):
+                self._restore(waiting)
+                waiting, size = [], 0
             self.advance(log_seconds, log_seconds)
             if row:
-                self._young.update(_read_row(row))
-                if len(self._young) > _AT_ONCE:
-                    self._settle(self.log_seconds)
+                waiting.append(row)
+                size += len(row)
+        if waiting:
+            self._restore(waiting)
+        self._expected = 0
+
+    def _restore(self, rows: list[bytes]) -> None:
+        """Puts the ids of rows into a table. Of an id that stands there twice the last one is found first."""
+        packets, digests, packet_seconds, digest_seconds = map(b"".join, zip(*map(_cut_row, rows), strict=True))
+        if packets:
+            seconds = np.frombuffer(packet_seconds, "<u4")
+            self._put(*self._packet_idents(packets), seconds, self.log_seconds)
+        if digests:
+            cut = np.frombuffer(digests, [("ident", ">u8"), ("check", ">u4")])
+            checks = cut["check"].astype(_U32) | _U32(1)
+            self._put(cut["ident"].astype(_U64), checks, np.frombuffer(digest_seconds, "<u4"), self.log_seconds)
+
+    def _packet_idents(self, joined: bytes) -> tuple[Idents, Checks]:
+        """Returns what `_idents` does of packets' keys, and looks up each node once."""
+        nodes = np.ascontiguousarray(np.frombuffer(joined, "<u4").reshape(-1, 5)[:, :4]).view(_U64)
+        _, firsts, places = np.unique(mixed_bits(nodes[:, 0]) ^ nodes[:, 1], return_index=True, return_inverse=True)
+        begins = [at * PACKET_KEY_BYTES for at in firsts.tolist()]
+        first_nodes = [joined[begin : begin + NODE_BYTES] for begin in begins]
+        if (nodes != nodes[firsts][places]).any() or not self._number(set(first_nodes)):
+            return self._idents(list(_cut(joined, PACKET_KEY_BYTES)))
+        numbered = np.array([self._numbers[node] for node in first_nodes], _U64)[places]
+        return numbered << _NODE_SHIFT | _message_ids(joined), np.zeros(len(places), _U32)
 
 
-def _read_row(row: bytes) -> Iterator[tuple[bytes, int]]:
+def _cut_row(row: bytes) -> tuple[bytes, bytes, bytes, bytes]:
+    """Returns the packets' keys, the digests, and the seconds of both."""
     packets, digests = _HEAD.unpack_from(row)
     digests_at = _HEAD.size + packets * PACKET_KEY_BYTES
     seconds_at = digests_at + digests * DIGEST_BYTES
-    seconds = np.frombuffer(row, "<u4", packets + digests, seconds_at)
-    if seconds_at + 4 * len(seconds) != len(row):
+    digest_seconds_at = seconds_at + 4 * packets
+    if digest_seconds_at + 4 * digests != len(row):
         raise ValueError("a row of message ids has another length than its head says")
-    keys = [*_cut(row, _HEAD.size, packets, PACKET_KEY_BYTES), *_cut(row, digests_at, digests, DIGEST_BYTES)]
-    return zip(keys, seconds.tolist(), strict=True)
+    seconds = row[seconds_at:digest_seconds_at], row[digest_seconds_at:]
+    return row[_HEAD.size : digests_at], row[digests_at:seconds_at], *seconds
 
 
-def _cut(row: bytes, begin: int, count: int, size: int) -> Iterator[bytes]:
-    return (row[at : at + size] for at in range(begin, begin + count * size, size))
+def _cut(joined: bytes, size: int) -> Iterator[bytes]:
+    return (joined[at : at + size] for at in range(0, len(joined), size))
 
 
-def _mixed(idents: Idents) -> Idents:
-    mixed = (idents ^ idents >> _SHIFTS[0]) * _MIX[0]
-    return (mixed ^ mixed >> _SHIFTS[1]) * _MIX[1]
-
-
-def _masks(mixed: Idents) -> Idents:
-    """Returns the bits by which a filter knows an id: up to four of a word."""
-    bits = [_ONE << (mixed >> shift & _LOW_BITS) for shift in _BIT_SHIFTS]
-    mask: Idents = bits[0] | bits[1] | bits[2] | bits[3]
-    return mask
-
-
-def _place(mixed: Idents, table: NDArray[np.uint64]) -> Idents:
-    """Returns where in a table each id belongs, by the upper half of its bits."""
-    return (mixed >> _SHIFTS[0]) * _U64(len(table)) >> _SHIFTS[0]
-
-
-class _Table:
-    """A hash table with open addressing: of ids that passed in one stretch of log time. Its filter has a byte a slot.
-
-    A slot is two words side by side, so that it is one place in memory: the ident, and check and second. It is free
-    while the second word is 0. Nothing is ever taken out, so a key lies between its home and the next free slot.
-    """
-
-    __slots__ = ("_filter", "_slots", "number", "used")
-
-    def __init__(self, number: int, count: int) -> None:
-        self.number = number
-        self.used = 0
-        words = max(_LEAST_SLOTS, count * 10 // _FULL_TENTHS) // 8 + 1
-        self._slots = np.zeros((words * 8, 2), _U64)
-        self._filter: Idents = np.zeros(words, _U64)
-
-    @property
-    def ends_at(self) -> int:
-        """The last second of log time at which an id can have come."""
-        return (self.number + 1) * GENERATION_SECONDS - 1
-
-    @property
-    def memory_bytes(self) -> int:
-        return self._slots.nbytes + self._filter.nbytes
-
-    def has_room(self, count: int) -> bool:
-        return (self.used + count) * 10 <= len(self._slots) * _FULL_TENTHS
-
-    def may_have(self, mixed: Idents, masks: Idents) -> NDArray[np.intp]:
-        """Returns the places of the ids that may be here."""
-        return np.flatnonzero(self._filter[_place(mixed, self._filter)] & masks == masks)
-
-    def find(self, idents: Idents, checks: Checks, mixed: Idents) -> list[int]:
-        """Returns when each id passed; 0 for one that is not here."""
-        homes = _place(mixed, self._slots)
-        if len(idents) <= _FEW:
-            return [
-                self._find_one(*wanted) for wanted in zip(idents.tolist(), checks.tolist(), homes.tolist(), strict=True)
-            ]
-        return self._find_many(idents, checks.astype(_U64), homes)
-
-    def _find_one(self, ident: int, check: int, slot: int) -> int:
-        while True:
-            found, other = self._slots[slot].tolist()
-            if not other or (found == ident and other >> 32 == check):
-                return int(other & _SECONDS)
-            slot = (slot + 1) % len(self._slots)
-
-    def _find_many(self, idents: Idents, checks: Idents, slots: Idents) -> list[int]:
-        seconds = np.zeros(len(idents), _U64)
-        wanted, count = np.arange(len(idents)), _U64(len(self._slots))
-        while len(wanted):
-            found = self._slots[slots]
-            others = found[:, 1]
-            is_same = (found[:, 0] == idents) & (others >> _SHIFTS[0] == checks) & (others != 0)
-            seconds[wanted[is_same]] = others[is_same] & _U64(_SECONDS)
-            goes_on = (others != 0) & ~is_same
-            wanted, idents, checks = wanted[goes_on], idents[goes_on], checks[goes_on]
-            slots = (slots[goes_on] + _ONE) % count
-        return seconds.tolist()
-
-    def put(self, idents: Idents, checks: Checks, seconds: Seconds) -> None:
-        """Puts keys that differ from each other; one that is there gets the new second. There must be room."""
-        mixed = _mixed(idents)
-        np.bitwise_or.at(self._filter, _place(mixed, self._filter), _masks(mixed))
-        count = _U64(len(self._slots))
-        slots = _place(mixed, self._slots)
-        rows = np.stack((idents, checks.astype(_U64) << _SHIFTS[0] | seconds), axis=1)
-        while len(rows):
-            found = self._slots[slots]
-            is_free = found[:, 1] == 0
-            is_known = ~is_free & (found[:, 0] == rows[:, 0]) & (found[:, 1] >> _SHIFTS[0] == rows[:, 1] >> _SHIFTS[0])
-            takes = is_free | is_known
-            self._slots[slots[takes]] = rows[takes]
-            # Where several want one slot the last one gets it; the others go on.
-            has_it = takes & (self._slots[slots, 0] == rows[:, 0]) & (self._slots[slots, 1] == rows[:, 1])
-            self.used += int((is_free & has_it).sum())
-            left = ~has_it
-            rows, slots = rows[left], (slots[left] + _ONE) % count
+def _message_ids(joined: bytes) -> Idents:
+    """Returns the Message IDs of packets' keys that stand side by side."""
+    return np.frombuffer(joined, ">u4")[4::5].astype(_U64)

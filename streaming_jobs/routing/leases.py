@@ -39,9 +39,11 @@ class Leases:
             self._replace(work, event, lease)
 
     def _renew(self, work: FrameContext, event: Event, lease: Lease) -> None:
+        """Renews what goes to where the heartbeat came from. Whoever was quicker with a hello of the node, from an
+        address that is not its own, so has the mesh send there for one lease at most."""
         until, kept_until = _ends(event, lease)
         spared = min(SPARED_SECONDS, lease.seconds * SPARED_SHARE) * SECOND_US
-        alive = self._alive(event)
+        alive = [one for one in self._alive(event) if (one.listener, one.address) == _address(work)]
         if any(_is_read_back(one) or (one.expires_at or 0) < until - spared for one in alive):
             self._interests.renew(work, alive, until, kept_until)
 

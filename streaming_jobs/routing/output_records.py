@@ -56,11 +56,14 @@ class Topics:
         return OutputRecord(self._names["deliveries"], None, None, record)
 
     def rejected(
-        self, event_id: str, stage: Stage, refused: Rejected, frame: bytes, source: FrameSource | None, again: str = ""
-    ) -> OutputRecord:
+        self, event_id: str, stage: Stage, refused: Rejected, frame: bytes, source: FrameSource | None, again: str = "",
+        *, is_secret: bool = False,
+    ) -> OutputRecord:  # fmt: skip
         """Returns a record of `rejected`.
 
-        `again` is where the frame stands in the raw log, if that is not the position its id names.
+        Args:
+            again: where the frame stands in the raw log, if that is not the position its id names.
+            is_secret: the frame may hold a token.
         """
         headers = {
             "reason": refused.reason.value,
@@ -75,7 +78,7 @@ class Topics:
         }
         if again:
             headers["again"] = again
-        kept, cut = kept_part(frame)
+        kept, cut = kept_part(frame, is_secret=is_secret)
         return OutputRecord(self._names["rejected"], None, None, kept, encode_headers((headers | cut).items()))
 
 

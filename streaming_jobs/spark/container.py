@@ -28,7 +28,7 @@ def main() -> None:
         return
     java = find_java()
     # On the class path from the start: that is where a data source is looked up.
-    connector = [str(jar) for jar in ensure_jars("connector", java)]
+    connector = [str(jar) for jar in ensure_jars("connector")]
     command = driver(java, connector, arguments) if role == "driver" else executor(java, connector, os.environ)
     os.execv(command[0], command)  # noqa: S606 - the command is our own
 

@@ -10,26 +10,26 @@ import sys
 from collections.abc import Sequence
 
 from gateway.local.jars import ensure_jars
-from gateway.local.java import find_java
+from streaming_jobs.spark.exercise import exercise
 from streaming_jobs.spark.self_test import self_test
-from streaming_jobs.spark.session import start_spark, stop_spark
-
-BUILD_SECONDS = 600
-"""The time for the JVM to write its archive at its end. Nobody waits for a pod meanwhile."""
+from streaming_jobs.spark.session import archive_classes, begin_jvm, start_spark, stop_spark
 
 
 def main(names: Sequence[str]) -> None:
     for name in names:
-        ensure_jars(name, find_java())
+        ensure_jars(name)
     if "connector" in names:
-        archive_classes()
+        archive_spark_classes()
 
 
-def archive_classes() -> None:
-    """Starts Spark once, which tests the set, and ends it in order, which leaves the archive."""
-    session = start_spark("image", "local[2]", {}, archives_classes=True)
+def archive_spark_classes() -> None:
+    """Starts Spark once, which tests the set, and archives the classes of what a router runs."""
+    begin_jvm("local[2]", lists_classes=True)
+    session = start_spark("image", "local[2]", {})
     self_test(session)
-    stop_spark(session, seconds=BUILD_SECONDS)
+    exercise(session)
+    archive_classes()
+    stop_spark(session)
 
 
 if __name__ == "__main__":

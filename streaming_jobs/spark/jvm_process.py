@@ -12,18 +12,13 @@ import os
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Mapping, Sequence
 
 from gateway.local.processes import ends_with_parent
-from streaming_jobs.spark.class_archive import ClassArchive
 
 log = logging.getLogger(__name__)
 
 END_SECONDS = 30.0
-"""An orderly end may have to write the class archive, which takes some ten seconds."""
-BRIEF_RUN_SECONDS, BRIEF_END_SECONDS = 300.0, 1.0
-"""A run this short does not wait for that: whoever stops what has just begun wants it to be gone."""
 EXIT_CODE = 70  # EX_SOFTWARE
 
 
@@ -31,9 +26,7 @@ class SparkJvm:
     """Runs Spark's JVM. A thread that lives as long as the process must start it: the kernel counts a thread's end as
     ours."""
 
-    def __init__(self, command: Sequence[str], environment: Mapping[str, str], archive: ClassArchive) -> None:
-        self._archive = archive
-        self._began = time.monotonic()
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         self.is_ending = False
         """Its end is wanted."""
         # It also ends, in order, when its standard input does.
@@ -59,15 +52,11 @@ class SparkJvm:
             log.error("Spark's JVM has ended (exit code %d), and so do we", code)
             os._exit(EXIT_CODE)
 
-    def end(self, seconds: float | None = None) -> None:
-        """Ends the JVM in order, and waits so long for it. The session on it must be stopped already."""
+    def end(self) -> None:
+        """Ends the JVM in order. The session on it must be stopped already."""
         self.is_ending = True
         try:
-            self._process.communicate(timeout=self._patience_seconds() if seconds is None else seconds)
+            self._process.communicate(timeout=END_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
-        self._archive.keep(ended_well=self._process.wait() == 0)
-
-    def _patience_seconds(self) -> float:
-        is_brief = time.monotonic() - self._began < BRIEF_RUN_SECONDS
-        return BRIEF_END_SECONDS if is_brief and self._archive.is_written_at_end else END_SECONDS
+            self._process.wait()

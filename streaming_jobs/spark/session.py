@@ -13,13 +13,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gateway.core.errors import SetupError
+from gateway.local.class_archive import ClassArchive
 from gateway.local.jars import ensure_jars, spark_home, spark_jars
 from gateway.local.java import Java, find_java
-from streaming_jobs.spark.class_archive import ClassArchive
 from streaming_jobs.spark.jvm_process import SparkJvm
 from streaming_jobs.spark.scratch import scratch_folder
 
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 
 JVM_START_SECONDS = 60
 SUBMIT = "org.apache.spark.deploy.SparkSubmit"
-_running: list[SparkJvm] = []
+GATEWAY = "org.apache.spark.api.python.PythonGatewayServer"
+"""What SparkSubmit comes to in the end for Python, after a second of looking for what it should do."""
 _OPENED = (
     "java.lang", "java.lang.invoke", "java.lang.reflect", "java.io", "java.net", "java.nio", "java.util",
     "java.util.concurrent", "java.util.concurrent.atomic", "jdk.internal.ref", "sun.nio.ch", "sun.nio.cs",
@@ -69,13 +71,67 @@ QUIET = {
     "spark.ui.showConsoleProgress": "false",
     "spark.log.structuredLogging.enabled": "false",
 }
-# What runs for a person who waits: it says nothing of its own, and is over before the JVM's second compiler has paid
-# off. (For the router it has, after half a minute: its JVM then takes half the time a frame.)
-BRIEF_JVM = (f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.json')}", "-XX:TieredStopAtLevel=1")
+# What runs for a person who waits is over before the JVM's second compiler has paid off. (For the router it has, after
+# half a minute: its JVM then takes half the time a frame.)
+BRIEF_JVM = ("-XX:TieredStopAtLevel=1",)
+_LOG = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.json')}"
+"""Errors only, in lines as ours."""
 LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 _GATEWAY_PORT = "PYSPARK_GATEWAY_PORT"
 """Stands in the environment when spark-submit has started the JVM, and then us."""
 _GATEWAY_SECRET = "PYSPARK_GATEWAY_SECRET"  # noqa: S105 - a variable's name
+
+
+@dataclass(slots=True)
+class _Launch:
+    """A JVM that is on its way up. It writes into `told` where its gateway listens."""
+
+    jvm: SparkJvm
+    archive: ClassArchive
+    folder: tempfile.TemporaryDirectory[str]
+
+    @property
+    def told(self) -> Path:
+        return Path(self.folder.name, "gateway")
+
+    def wait(self) -> None:
+        """Waits until the gateway listens, and tells pyspark by environment where."""
+        deadline = time.monotonic() + JVM_START_SECONDS
+        while not self.told.exists():
+            if (code := self.jvm.exit_code) is not None or time.monotonic() > deadline:
+                raise SetupError(f"Spark's JVM did not start (exit code {code})")
+            time.sleep(0.02)
+        _read_gateway(self.told.read_bytes())
+        self.folder.cleanup()
+        self.jvm.watch()
+
+
+_launches: list[_Launch] = []
+"""At most one, which the next `start_spark` takes."""
+_running: list[_Launch] = []
+
+
+def begin_jvm(master: str, *, jvm_options: Iterable[str] = (), lists_classes: bool = False) -> None:
+    """Begins to start the JVM of the next `start_spark`. Until then the caller reads and imports what it needs.
+
+    Under spark-submit the JVM is there already.
+
+    Args:
+        lists_classes: where there is no class archive, one can be written later (`archive_classes`).
+    """
+    if _GATEWAY_PORT in os.environ or _launches:
+        return
+    java, scratch = find_java(), scratch_folder()
+    connector = [str(jar) for jar in ensure_jars("connector")]
+    archive = ClassArchive("spark", java, class_path_entries(connector))
+    folder = tempfile.TemporaryDirectory(prefix="meshgate-")
+    environment = {**os.environ, "SPARK_HOME": str(spark_home()), "SPARK_LOCAL_DIRS": str(scratch)}
+    environment["_PYSPARK_DRIVER_CONN_INFO_PATH"] = str(Path(folder.name, "gateway"))
+    if master.startswith("local"):  # else it looks for an address by the host's name
+        environment.setdefault("SPARK_LOCAL_IP", LOOPBACK["spark.driver.host"])
+    options = [*jvm_options, *archive.options(lists=lists_classes), _LOG, f"-Djava.io.tmpdir={scratch}"]
+    launch = _Launch(SparkJvm([*jvm(java, connector), *options, GATEWAY], environment), archive, folder)
+    _launches.append(launch)
 
 
 def start_spark(
@@ -85,20 +141,22 @@ def start_spark(
     *,
     log_level: str = "ERROR",
     jvm_options: Iterable[str] = (),
-    archives_classes: bool = False,
 ) -> SparkSession:
-    """Starts a session with the Kafka connector. Under spark-submit the JVM is there already."""
+    """Starts a session with the Kafka connector, on the JVM that was begun or on one of its own."""
+    begin_jvm(master, jvm_options=jvm_options)
     from pyspark.conf import SparkConf
     from pyspark.sql import SparkSession
 
-    java = find_java()
+    is_submitted = not _launches
     conf = SparkConf(loadDefaults=False).setAppName(name)
-    connector = [str(jar) for jar in ensure_jars("connector", java)]
-    wanted = session_settings(master, settings, submitted=_GATEWAY_PORT in os.environ)
-    conf.setAll(list({**wanted, "spark.jars": ",".join(connector)}.items()))
-    archive = ClassArchive(java, class_path(connector), may_write=archives_classes)
+    conf.setAll(list(session_settings(master, settings, submitted=is_submitted).items()))
+    if is_submitted or not master.startswith(
+        "local"
+    ):  # else this JVM runs the tasks, and has the jars on its class path
+        connector = ensure_jars("connector")
+        conf.set("spark.jars", ",".join(map(str, connector)))
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    with _own_jvm([*jvm(java, connector), *jvm_options], archive):
+    with _own_jvm():
         session = SparkSession.builder.config(conf=conf).getOrCreate()
     session.sparkContext.setLogLevel(log_level)
     return session
@@ -114,34 +172,28 @@ def session_settings(master: str, given: Mapping[str, str], *, submitted: bool) 
 
 
 @contextlib.contextmanager
-def _own_jvm(command: list[str], archive: ClassArchive) -> Iterator[None]:
+def _own_jvm() -> Iterator[None]:
     """Lets pyspark find its JVM. Programs that are started later must not take this one for theirs."""
-    if _GATEWAY_PORT in os.environ:
+    if not _launches:
         yield
         return
-    _launch_jvm(command, archive, scratch_folder())
+    launch = _launches.pop()
+    launch.wait()
+    _running.append(launch)
     try:
         yield
     finally:
         del os.environ[_GATEWAY_PORT], os.environ[_GATEWAY_SECRET]
 
 
-def _launch_jvm(command: list[str], archive: ClassArchive, scratch: Path) -> None:
-    """Starts SparkSubmit's gateway, and tells pyspark by environment where it listens."""
-    with tempfile.TemporaryDirectory() as folder:
-        told = Path(folder, "gateway")
-        environment = {**os.environ, "SPARK_HOME": str(spark_home()), "_PYSPARK_DRIVER_CONN_INFO_PATH": str(told)}
-        environment["SPARK_LOCAL_DIRS"] = str(scratch)
-        whole = [*command, *archive.options(), f"-Djava.io.tmpdir={scratch}", SUBMIT, "pyspark-shell"]
-        started = SparkJvm(whole, environment, archive)
-        deadline = time.monotonic() + JVM_START_SECONDS
-        while not told.exists():
-            if (code := started.exit_code) is not None or time.monotonic() > deadline:
-                raise SetupError(f"Spark's JVM did not start ({command[0]}, exit code {code})")
-            time.sleep(0.02)
-        _read_gateway(told.read_bytes())
-    started.watch()
-    _running.append(started)
+def lists_classes() -> bool:
+    """True if the running JVM lists its classes for an archive."""
+    return any(launch.archive.list_path.exists() for launch in _running)
+
+
+def archive_classes() -> bool:
+    """Writes the class archive of the JVM that lists its classes, for later starts."""
+    return any(launch.archive.write() for launch in _running)
 
 
 class SparkFailed(Exception):
@@ -164,21 +216,21 @@ def brief(session: SparkSession) -> Iterator[None]:
         stop_spark(session)
 
 
-def stop_spark(session: SparkSession, *, seconds: float | None = None) -> None:
-    """Ends Spark and its JVM in order, so that its folders go and its class archive stays.
+def stop_spark(session: SparkSession) -> None:
+    """Ends Spark and its JVM in order, so that its folders go.
 
     A later start in this process has a JVM of its own.
     """
     from pyspark import SparkContext
 
     while _running:
-        running = _running.pop()
+        running = _running.pop().jvm
         running.is_ending = True
         gateway = session.sparkContext._gateway  # noqa: SLF001 - by no other name
         if running.exit_code is None and gateway is not None:
             session.stop()
             gateway.shutdown()
-        running.end(seconds)
+        running.end()
         SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - what pyspark would go on talking to
 
 
@@ -199,4 +251,8 @@ def jvm(java: Java, extra_jars: Iterable[str]) -> list[str]:
 
 
 def class_path(extra_jars: Iterable[str]) -> str:
-    return os.pathsep.join([str(spark_home() / "conf"), str(spark_jars() / "*"), *extra_jars])
+    return os.pathsep.join(class_path_entries(extra_jars))
+
+
+def class_path_entries(extra_jars: Iterable[str]) -> list[str]:
+    return [str(spark_home() / "conf"), str(spark_jars() / "*"), *extra_jars]

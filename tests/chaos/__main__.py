@@ -5,6 +5,7 @@
     python -m tests.chaos --each 3 --pause 10    each part alone so many times, for its recovery time
     python -m tests.chaos --each 3 --standby     the two routers, of which one routes
     python -m tests.chaos --kills 5 --full-disk    on a small disk of its own, which is filled (needs root)
+    python -m tests.chaos --brokers 2              all that may happen to one of three brokers, or two (needs root)
     python -m tests.chaos --broker-away 120        under a load that fills the edges meanwhile, and nothing else
 
 The long form also freezes parts, disturbs the network between peers and edges, and sets clocks, for which it needs a C
@@ -23,22 +24,30 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
+from gateway.local.jars import ensure_jars
+from gateway.local.java import find_java
 from tests.chaos import away
+from tests.chaos.brokers import Brokers
 from tests.chaos.mesh import PARTS, ROUTER, STANDBY, chaos_mesh
-from tests.chaos.plan import Blow, How, long_form, one_by_one
+from tests.chaos.plan import Blow, How, brokers_long, long_form, one_by_one
 from tests.chaos.scenario import Rates, run
 
 DISK_MIB = 1536
 """The broker wants 512 MiB free before it starts."""
 FULL_SECONDS = 10.0
+OWN_NETWORK = "MESHGATE_CHAOS_OWN_NETWORK"
+"""Set in the environment of the run that is in the network of its own."""
 
 
 def main() -> int:
     asked = _arguments()
     chance = random.Random(asked.seed)
     print(f"seed {asked.seed}", flush=True)
+    if asked.brokers:
+        return _brokers(asked.brokers, asked.rate, chance)
     if asked.broker_away:
         return _broker_away(asked.broker_away, chance)
     with _folder(asked.full_disk) as folder, chaos_mesh(folder, standby=asked.standby, clocks=True) as mesh:
@@ -51,14 +60,38 @@ def main() -> int:
             blows = _until(time.monotonic() + asked.minutes * 60, blows)
         ballast = folder / "ballast"
 
-        async def fill(seconds: float) -> None:
-            await asyncio.to_thread(_fill, ballast)
-            await asyncio.sleep(seconds)
-            ballast.unlink()
-
-        rates = Rates(asked.rate, asked.rate / 2, asked.rate / 8)
-        run(mesh, blows, chance, _say, rates=rates, fill=fill, pause=(asked.pause * 0.5, asked.pause * 1.5))
+        run(
+            mesh, blows, chance, _say, rates=_rates(asked.rate), fill=partial(_keep_full, ballast),
+            pause=(asked.pause * 0.5, asked.pause * 1.5),
+        )  # fmt: skip
     return 0
+
+
+def _rates(rate: float) -> Rates:
+    return Rates(rate, rate / 2, rate / 8)
+
+
+def _brokers(rounds: int, rate: float, chance: random.Random) -> int:
+    """In a network and with mounts of its own, which end with it."""
+    if os.environ.get(OWN_NETWORK) is None:
+        if os.geteuid() != 0:
+            sys.exit("--brokers gives each broker a network of its own, which only root may")
+        ensure_jars("broker", find_java())  # there is no way out of that network
+        ensure_jars("connector", find_java())
+        command = ["unshare", "--net", "--mount", "--propagation", "private", sys.executable, "-m", "tests.chaos"]
+        return subprocess.run([*command, *sys.argv[1:]], env=os.environ | {OWN_NETWORK: "1"}, check=False).returncode
+    with _folder(on_small_disk=False) as folder:
+        brokers = Brokers(folder / "brokers", in_namespaces=True)
+        with chaos_mesh(folder, brokers=brokers) as mesh:
+            fill = partial(_keep_full, brokers.small_disk / "ballast")
+            run(mesh, brokers_long(rounds, chance), chance, _say, rates=_rates(rate), fill=fill)
+    return 0
+
+
+async def _keep_full(ballast: Path, seconds: float) -> None:
+    await asyncio.to_thread(_fill, ballast)
+    await asyncio.sleep(seconds)
+    await asyncio.to_thread(ballast.unlink)
 
 
 def _broker_away(seconds: float, chance: random.Random) -> int:
@@ -82,6 +115,13 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     parser.add_argument("--rate", type=float, default=40.0, help="messages a second of each publisher")
     parser.add_argument("--full-disk", action="store_true")
+    parser.add_argument(
+        "--brokers",
+        type=int,
+        default=0,
+        metavar="ROUNDS",
+        help="on three brokers, to which all is done that may happen",
+    )
     parser.add_argument("--broker-away", type=float, default=0, metavar="SECONDS")
     return parser.parse_args()
 

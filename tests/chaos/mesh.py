@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.chaos.brokers import NAMES as BROKERS
+from tests.chaos.brokers import Brokers
 from tests.chaos.clocks import WallClock
 from tests.chaos.processes import MARK, Process, below, marked, orphans
 from tests.integration.edges import MoreEdge
@@ -34,15 +36,27 @@ CLOCKS = (UP, "edge-1")
 
 
 class ChaosMesh:
-    """`standby`: with a second router, warm, that takes over from the first. `clocks`: some can be set."""
+    """`standby`: with a second router, warm, that takes over from the first. `clocks`: some can be set. `brokers`: the
+    cluster that it uses instead of a broker of its own."""
 
     def __init__(
-        self, folder: Path, *, standby: bool = False, clocks: bool = False, in_flight_bytes: int | None = None
+        self,
+        folder: Path,
+        *,
+        standby: bool = False,
+        clocks: bool = False,
+        in_flight_bytes: int | None = None,
+        brokers: Brokers | None = None,
     ) -> None:
+        self.brokers = brokers
+        self._attends = True
         self.mark = secrets.token_hex(8)
         self.said: list[str] = []
         topics = {"egress": {"partitions": EDGES_AT_MOST}}
-        settings: Settings = {"kafka": {"topics": topics}, "router": {"standby": standby}}
+        kafka: dict[str, object] = {"topics": topics}
+        if brokers is not None:
+            kafka["bootstrap"] = brokers.bootstrap
+        settings: Settings = {"kafka": kafka, "router": {"standby": standby}}
         if in_flight_bytes:
             settings["limits"] = {"in_flight_bytes": in_flight_bytes}
         self.mesh = TestMesh(folder, settings)
@@ -52,6 +66,8 @@ class ChaosMesh:
 
     def start(self) -> None:
         os.environ[MARK] = self.mark  # all that is started from here on has it
+        if self.brokers is not None:
+            self.brokers.start()
         with self._time_of(UP):
             self.mesh.start()
         for name, edge in self._edges.items():
@@ -64,7 +80,12 @@ class ChaosMesh:
     def stop(self) -> None:
         for edge in self._edges.values():
             edge.end()
-        self.mesh.stop()
+        try:
+            if self.mesh.process is not None:
+                self.mesh.stop()
+        finally:
+            if self.brokers is not None:
+                self.brokers.stop()
 
     def management(self, part: str) -> str:
         """Of an edge, or the router."""
@@ -80,6 +101,8 @@ class ChaosMesh:
         """None while it is not there: it was killed, and its successor is not up yet."""
         if part in self._edges:
             return self._edges[part].pid
+        if part in BROKERS and self.brokers is not None:
+            return self.brokers.pid(part)
         with contextlib.suppress(StopIteration, OSError, ValueError):
             if part in (BROKER, "edge-0", ROUTER, STANDBY):
                 return self.mesh.pid_of({BROKER: "kafka", "edge-0": "edge"}.get(part, part))
@@ -102,11 +125,13 @@ class ChaosMesh:
 
     def revive(self) -> None:
         """What `up` does for its own parts: an edge that has died is started again, at once. And `up` is listened to,
-        for it waits when nobody takes what it says."""
+        for it waits when nobody takes what it says. Brokers of a cluster are started again too."""
         assert self.mesh.process is not None
         assert self.mesh.process.stdout is not None
         with contextlib.suppress(BlockingIOError, TypeError):
             self.said += self.mesh.process.stdout.read().splitlines()
+        if self.brokers is not None and self._attends:
+            self.brokers.revive()
         for name, edge in self._edges.items():
             if edge.process is not None and edge.process.poll() is not None:
                 with self._time_of(name):
@@ -114,13 +139,15 @@ class ChaosMesh:
 
     @contextmanager
     def unattended(self) -> Iterator[None]:
-        """What dies within stays away: `up`, which would start it again at once, is frozen."""
+        """What dies within stays away: `up`, which would start it again at once, is frozen. So do brokers."""
         assert self.mesh.process is not None
+        self._attends = False
         self.mesh.process.send_signal(signal.SIGSTOP)
         try:
             yield
         finally:
             self.mesh.process.send_signal(signal.SIGCONT)
+            self._attends = True
 
     @contextmanager
     def _time_of(self, name: str) -> Iterator[None]:
@@ -137,6 +164,8 @@ class ChaosMesh:
 
     def left_behind(self) -> list[Process]:
         roots = {edge.pid for edge in self._edges.values()}
+        if self.brokers is not None:
+            roots |= self.brokers.pids()
         assert self.mesh.process is not None
         return orphans(marked(self.mark), roots | {self.mesh.process.pid})
 

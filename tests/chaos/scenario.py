@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 from gateway.config import load as load_config
 from tests.chaos import verdict
+from tests.chaos.brokers import Brokers
 from tests.chaos.load import SUBJECT, Publisher, Receiver, Requester, UdpSender, serve
 from tests.chaos.mesh import ROUTER, ChaosMesh
 from tests.chaos.network import CLEAR, STORM, Network
@@ -32,6 +33,8 @@ PAUSE_SECONDS = (0.3, 2.0)
 RECOVERY_SECONDS = 180.0
 """A mesh that has not recovered by then will not; how long it took is measured, and judged elsewhere."""
 FINISH_SECONDS = 120.0
+UNDER_WAY_SECONDS = 2.0
+"""What was acknowledged by Kafka before a broker was killed has reached its publisher by then."""
 GONE_SECONDS = 30.0
 AUDIT_SECONDS = 600.0
 LOOK_SECONDS = 0.05
@@ -77,6 +80,7 @@ class Run:
     kills: int = 0
     recoveries: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    _promised_in_vain: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         port, network = self.mesh.port, Network(self.chance)
@@ -134,7 +138,7 @@ class Run:
                 await self._strike(blow)
             await self._finish()
             seen = list(watch.judge(self.say)) if watch is not None else []
-        return [*seen, *self._faults(), *self._not_back_to_normal(before), *self._audit()]
+        return [*seen, *self._promised_in_vain, *self._faults(), *self._not_back_to_normal(before), *self._audit()]
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         self._tasks.append(asyncio.create_task(work))
@@ -173,7 +177,9 @@ class Run:
                 with self.mesh.unattended():
                     for part in blow.parts:
                         self.mesh.signal(part, signal.SIGKILL, self.chance)
-                    await asyncio.sleep(blow.seconds)
+                    await self._nothing_acknowledged(blow.seconds)
+            case How.CUT | How.RESTART:
+                await self._trouble_brokers(blow)
             case How.FILL if self.fill is not None:
                 await self.fill(blow.seconds)
             case How.STORM:
@@ -183,6 +189,35 @@ class Run:
             case How.CLOCK:
                 self.mesh.clocks[blow.parts[0]].set(blow.ahead)
         self._recovered(await self._recover(at), str(blow))
+        if self.mesh.brokers is not None:
+            await self._until_in_sync(self.mesh.brokers)
+
+    async def _nothing_acknowledged(self, seconds: float) -> None:
+        """Too few copies are left, so a promise that is made now is one that nobody can keep."""
+        await asyncio.sleep(UNDER_WAY_SECONDS)
+        before = len(self.sent.acknowledged)
+        await asyncio.sleep(seconds - UNDER_WAY_SECONDS)
+        if more := len(self.sent.acknowledged) - before:
+            self._promised_in_vain.append(f"{more} messages were acknowledged while too few brokers were there")
+
+    async def _trouble_brokers(self, blow: Blow) -> None:
+        assert self.mesh.brokers is not None
+        for part in blow.parts:
+            if blow.how is How.CUT:
+                self.mesh.brokers.cut(part)
+                await asyncio.sleep(blow.seconds)
+                self.mesh.brokers.mend(part)
+            else:
+                await asyncio.to_thread(self.mesh.brokers.restart, part)
+                await self._until_in_sync(self.mesh.brokers)
+
+    async def _until_in_sync(self, brokers: Brokers) -> None:
+        """Until every partition has all of its copies again: the next blow must not be the second one."""
+        at = time.monotonic()
+        while lacking := await asyncio.to_thread(brokers.lacking):
+            if time.monotonic() > at + RECOVERY_SECONDS:
+                raise AssertionError(f"copies are behind after {RECOVERY_SECONDS:.0f} s: {lacking}{brokers.logs()}")
+            await asyncio.sleep(LOOK_SECONDS)
 
     async def _freeze(self, blow: Blow) -> None:
         """The same process goes on: there may be several of its kind."""

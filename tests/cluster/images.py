@@ -26,8 +26,7 @@ IMAGES = {
     "broker": ("streaming_jobs/Dockerfile", "broker", (__version__,)),
 }
 PAUSE = "meshgate/pause:1"
-JAVA_TRUST = Path("/etc/ssl/certs/java/cacerts")
-OF_THE_MACHINE = (Path("/etc/pip.conf"), Path("/etc/ssl/certs/ca-certificates.crt"), JAVA_TRUST)
+OF_THE_MACHINE = (Path("/etc/pip.conf"), Path("/etc/ssl/certs/ca-certificates.crt"))
 """How this machine reaches the registries: for the build alone."""
 
 
@@ -54,8 +53,6 @@ def _build(dockerfile: str, target: str, tags: list[str]) -> None:
     options = ["--isolation", "chroot", "--pull=never", "--layers", "--build-arg", f"BASE={BASE}", "--file", dockerfile]
     options += [f"--target={target}"] * bool(target) + [f"--tag={tag}" for tag in tags]
     options += [f"--volume={path}:{path}:ro" for path in OF_THE_MACHINE if path.exists()]
-    if JAVA_TRUST.exists():
-        options.append(f"--build-arg=JAVA_TOOL_OPTIONS=-Djavax.net.ssl.trustStore={JAVA_TRUST}")
     print(f"building {tags[0]}", flush=True)
     _buildah("build", *options, str(ROOT))
 

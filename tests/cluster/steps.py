@@ -19,6 +19,7 @@ from tests.cluster.release import CHART, NAME, Release, Run, until
 
 FRESH_LOST, FIXED_LOST = 0, 2
 """Datagrams that a rolling restart may cost: none from new ports, a few from a port that the network remembers."""
+PRIORITY = "mesh"
 CONFIG = "/etc/meshgate/config/meshgate.yaml"
 Step = Callable[[Release], Iterator[str]]
 
@@ -31,6 +32,7 @@ def accepted(release: Release) -> Iterator[str]:
     """Everything that the chart can make, by the API server itself and by what operators define."""
     kubectl = release.node.kubectl
     kubectl("apply", "--server-side", "--recursive", "--filename", str(definitions()))
+    kubectl("create", "priorityclass", PRIORITY, "--value", "1000")  # examples name it; the chart makes none
     count = 0
     for values in sorted((CHART / "ci").glob("*-values.yaml")):
         made = [one for one in yaml.safe_load_all(release.rendered(values)) if one and one["kind"] not in UNDEFINED]

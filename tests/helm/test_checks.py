@@ -21,7 +21,7 @@ from prometheus_client import CollectorRegistry
 
 from gateway import __version__
 from gateway.config import parse
-from gateway.core.address import HostPort
+from gateway.core.address import HostPort, is_private
 from gateway.observability.management import Checks, Management
 from tests.helm.chart import CHART, find, module_at, of_kind, render
 
@@ -57,8 +57,8 @@ class TestPlan:
             "timeout_seconds": 7,
             "management": [
                 ["router", "http://demo-meshgate-router:9641"],
-                ["edge 0", "http://demo-meshgate-edge-0.demo-meshgate-edge:9640"],
-                ["edge 1", "http://demo-meshgate-edge-1.demo-meshgate-edge:9640"],
+                ["edge 0", "http://demo-meshgate-edge-0.demo-meshgate-edge.mesh.svc:9640"],
+                ["edge 1", "http://demo-meshgate-edge-1.demo-meshgate-edge.mesh.svc:9640"],
             ],
             "listeners": [
                 {"name": "devices", "transport": "udp", "host": "demo-meshgate", "port": 50, "client_ca": False},
@@ -69,9 +69,13 @@ class TestPlan:
             "signed": True,
         }
 
+    def test_management_ports_answer_under_the_names_that_it_asks_for(self) -> None:
+        addresses = [url.removeprefix("http://") for _, url in plan_of()["management"]]
+        assert [address for address in addresses if not is_private(address)] == []
+
     def test_where_policies_are_enforced_it_names_what_they_close(self) -> None:
         policed = plan_of(edge={"replicas": 1}, tests={"networkPolicyEnforced": True})["policed"]
-        assert policed == [["demo-meshgate-router", 9641], ["demo-meshgate-edge-0.demo-meshgate-edge", 9640]]
+        assert policed == [["demo-meshgate-router", 9641], ["demo-meshgate-edge-0.demo-meshgate-edge.mesh.svc", 9640]]
 
     def test_where_edges_are_on_their_nodes_network_no_policy_closes_them(self) -> None:
         policed = plan_of(edge={"hostNetwork": True}, tests={"networkPolicyEnforced": True})["policed"]

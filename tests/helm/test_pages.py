@@ -1,4 +1,4 @@
-"""Tests that the pages can be followed: links lead somewhere, commands have their options, values and objects exist."""
+"""Tests that the pages can be followed: links lead somewhere, values and objects exist."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import click
 import pytest
 import yaml
 
-from gateway.cli import VERBS, Verbs
 from tests.helm.chart import CHART, find, render, render_exactly
 from tests.helm.test_values import SCHEMA, resolved
 
@@ -62,39 +60,6 @@ def test_every_link_leads_somewhere(page: Path) -> None:
         target = (page.parent / path).resolve() if path else page
         assert target.exists(), link
         assert not anchor or anchor in anchors(target), link
-
-
-def known(words: list[str]) -> tuple[click.Command, list[str]]:
-    """The verb that is meant, and what is left for it. Raises KeyError where there is none."""
-    command: click.Command = Verbs()
-    rest = list(words)
-    while isinstance(command, click.Group):
-        name = rest.pop(0)
-        found = command.get_command(click.Context(command), name)
-        if found is None:
-            raise KeyError(name)
-        command = found
-    return command, rest
-
-
-@pytest.mark.parametrize("page", PAGES[:2], ids=lambda page: page.stem)
-def test_every_command_of_ours_has_these_verbs_and_options(page: Path) -> None:
-    said = [words for words in commands(page, "meshgate") if words[0] in VERBS]
-    assert len(said) > 8
-    for words in said:
-        command, rest = known(words)
-        options = {
-            name: option for option in command.params for name in option.opts if isinstance(option, click.Option)
-        }
-        given = 0
-        while rest:
-            word = rest.pop(0)
-            if not word.startswith("-"):
-                given += 1
-            elif not options[word].is_flag:  # and where it is none of the verb's: KeyError
-                rest.pop(0)
-        needed = [one for one in command.params if isinstance(one, click.Argument) and one.required]
-        assert given >= len(needed), words
 
 
 def test_the_least_values_that_are_shown_make_a_release_of_the_images_that_are_pushed() -> None:

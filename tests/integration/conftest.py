@@ -48,6 +48,7 @@ LISTENERS: list[dict[str, object]] = [
         "xmpp": {"domain": DOMAIN, "secret": COMPONENT_SECRET},
     },
 ]
+OPERATOR, OPERATOR_TOKEN = "alice", "the-token-of-alice-1"
 TOKEN_SECRET = "0123456789abcdef0123456789abcdef"
 EDGES_AT_MOST = 4
 UNTRACED_SHARE = 1e-18
@@ -77,6 +78,7 @@ def mesh(tmp_path_factory: pytest.TempPathFactory, authority: Authority, collect
         {"name": "plant", "protocol": "hsp", "scheme": "tls", "tls": tls, "redeliver_seconds": 60},
     ]
     settings: Settings = {
+        "edge": {"operators": {OPERATOR: OPERATOR_TOKEN}},
         "auth": {"tokens": {"secret": TOKEN_SECRET, "audience": "test"}},
         "kafka": {"topics": {"egress": {"partitions": EDGES_AT_MOST}}},
         "telemetry": {"traces": {"endpoint": collector.endpoint, "share": UNTRACED_SHARE}},

@@ -17,6 +17,7 @@ from typing import Any
 
 import yaml
 
+from gateway.config.kafka import EMBEDDED
 from tests.integration.mesh import TestMesh, free_port, wait_until
 
 START_SECONDS = 60.0
@@ -54,7 +55,8 @@ class MoreEdge:
             listener["listen"] = f"{scheme}://127.0.0.1:{port}"
         self.ports["edge"] = free_port()
         config["edge"] = {**config["edge"], "id": self.id, "management": f"127.0.0.1:{self.ports['edge']}"}
-        config["kafka"] |= {"bootstrap": f"127.0.0.1:{self.mesh.ports['kafka']}", "replication": 1}
+        if config["kafka"]["bootstrap"] == EMBEDDED:
+            config["kafka"] |= {"bootstrap": f"127.0.0.1:{self.mesh.ports['kafka']}", "replication": 1}
         config["peers"] = []
         self.config_file.write_text(yaml.safe_dump(config | more, sort_keys=False))
 

@@ -47,13 +47,15 @@ def wait_until(condition: object, what: str, seconds: float = 30.0) -> None:
 
 @dataclass
 class TestMesh:
-    """`ports` by listener name. `settings` go over the defaults of the configuration."""
+    """`ports` by listener name. `settings` go over the defaults of the configuration. `tree`: the source tree that its
+    processes run, where it is not this one."""
 
     __test__ = False
     folder: Path
     settings: Settings = field(default_factory=dict)
     ports: dict[str, int] = field(default_factory=dict)
     process: subprocess.Popen[str] | None = None
+    tree: Path | None = None
 
     @property
     def config_file(self) -> Path:
@@ -88,7 +90,9 @@ class TestMesh:
 
     def start(self, *options: str) -> None:
         command = [sys.executable, "-m", "gateway.cli", "up", "-c", str(self.config_file), *options]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=self.tree
+        )
         os.set_blocking(self.process.stdout.fileno(), False)  # type: ignore[union-attr]
         said: list[str] = []
         deadline = time.monotonic() + START_SECONDS
@@ -115,7 +119,9 @@ class TestMesh:
     ) -> subprocess.CompletedProcess[str]:
         """A verb of the command line against this mesh."""
         line = self._line(*arguments)
-        return subprocess.run(line, input=text, capture_output=True, text=True, timeout=seconds, check=False)
+        return subprocess.run(
+            line, input=text, capture_output=True, text=True, timeout=seconds, check=False, cwd=self.tree
+        )
 
     def begin(self, *arguments: str) -> subprocess.Popen[str]:
         """One that goes on beside the test."""

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.integration.browser.axe import violations
 from tests.integration.browser.chromium import Browser, chromium
+from tests.integration.conftest import OPERATOR, OPERATOR_TOKEN
 from tests.integration.emm_peer import Device
 from tests.integration.mesh import TestMesh, wait_until
 
 pytestmark = pytest.mark.integration
 USUAL_WIDTH = 1360
+HANDSHAKE = bytes.fromhex("00 0001 04 6a736f6e")
 MARKUP = "live.<img/src='x'onerror=alert(1)>"
 """A subject without spaces that is an image to a browser which takes it for markup."""
 LINES_OF_A_NODE = """
@@ -147,14 +151,135 @@ def test_the_name_of_a_node_stays_on_one_line(page: Browser, width: int) -> None
         assert page.evaluate(LINES_OF_A_NODE) == 1
 
 
+@pytest.mark.parametrize("width", [390, 1600])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("path", ["", "example"])
-def test_axe_finds_nothing(mesh: TestMesh, browser: Browser, path: str, scheme: str) -> None:
+def test_axe_finds_nothing(mesh: TestMesh, browser: Browser, path: str, scheme: str, width: int) -> None:
     browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
-    browser.open(f"http://127.0.0.1:{mesh.ports['edge']}/{path}")
-    if not path:
-        shows(browser, "listeners", "devices")
-    assert violations(browser) == []
+    with sized(browser, width):
+        browser.open(f"http://127.0.0.1:{mesh.ports['edge']}/{path}")
+        if not path:
+            shows(browser, "listeners", "devices")
+            shows(browser, "latencies", "end to end")
+            acts_as_operator(browser)
+        assert violations(browser) == []
+
+
+def acts_as_operator(page: Browser, token: str = OPERATOR_TOKEN) -> None:
+    wait_until(lambda: not page.evaluate("document.getElementById('operator').hidden"), "the page may act")
+    page.fill(token=token)
+    page.press("operator")
+
+
+def clicks(page: Browser, label: str) -> None:
+    """Presses the button that a screen reader calls so, by keyboard."""
+    found = f"document.querySelector('[aria-label={json.dumps(label)}]')"
+    wait_until(lambda: page.evaluate(f"!!{found}"), f"there is a button {label}", 60)
+    page.evaluate(f"{found}.focus()")
+    presses_enter(page)
+
+
+def presses_enter(page: Browser) -> None:
+    for kind in ("keyDown", "keyUp"):
+        page.call("Input.dispatchKeyEvent", type=kind, key="Enter", code="Enter", windowsVirtualKeyCode=13, text="\r")
+
+
+def test_the_mesh_is_drawn_and_listed(page: Browser, device: Device) -> None:
+    for part in ("drawing", "tree"):
+        wait_until(
+            lambda part=part: device.node[:20] in page.evaluate(f"document.getElementById('{part}').textContent"),
+            f"the device is in the {part}", 60,
+        )  # fmt: skip
+    for width, shown in ((390, "tree"), (1600, "drawing")):
+        with sized(page, width):
+            boxes = f"document.querySelector('#{shown}').getBoundingClientRect()"
+            assert page.evaluate(f"{boxes}.width > 300 && {boxes}.height > 100")
+
+
+def test_a_device_is_called_by_its_label(mesh: TestMesh, page: Browser, device: Device) -> None:
+    store = yaml.safe_load(mesh.keys_file.read_text())
+    store["nodes"][device.node]["keys"]["00000001"]["label"] = "garden sensor"
+    fresh = mesh.keys_file.with_suffix(".new")
+    fresh.write_text(yaml.safe_dump(store))
+    fresh.replace(mesh.keys_file)
+    shows(page, "interests", "garden sensor", device.node)
+    device.send(device.packet("live.page"))
+    shows(page, "tap", "garden sensor")
+
+
+def test_without_a_token_there_is_nothing_to_press(page: Browser) -> None:
+    shows(page, "tap", "live")
+    pressable = "[...document.querySelectorAll('.act')].filter(one => one.checkVisibility()).length"
+    assert page.evaluate(pressable) == 0
+    assert page.evaluate("document.getElementById('acting').hidden")
+
+
+def test_a_wrong_token_is_refused_and_forgotten(page: Browser, device: Device) -> None:
+    device.send(device.packet("live.page"))
+    acts_as_operator(page, "not-the-token-of-alice")
+    page.press("publishing")
+    shows(page, "acted", "this is the token of no operator")
+    assert page.evaluate("token") == ""
+    assert page.evaluate("document.body.className") == ""
+
+
+def test_an_operator_publishes_an_event_and_follows_its_trace(mesh: TestMesh, page: Browser) -> None:
+    acts_as_operator(page)
+    page.fill(subject="live.published", body="by alice", via="yamp")
+    page.press("publishing")
+    shows(page, "acted", "published live.published: 8 bytes")
+    event = {"subject": "live.published", "body": "by alice"}
+    row = "[...document.querySelectorAll('#tap tr')].find(one => one.textContent.includes('live.published'))"
+    wait_until(lambda: page.evaluate(f"!!{row}"), f"{event} passes", 60)
+    page.evaluate("document.getElementById('held').checked = true")
+    clicks(page, str(page.evaluate(f"{row}.querySelector('button.act').getAttribute('aria-label')")))
+    shows(page, "steps", "received", "logged", "accepted", "event live.published")
+    assert violations(page) == []
+    assert page.evaluate("document.getElementById('trace').open")
+    page.call("Input.dispatchKeyEvent", type="keyDown", key="Escape", code="Escape", windowsVirtualKeyCode=27)
+    wait_until(lambda: not page.evaluate("document.getElementById('trace').open"), "Escape closes it")
+    assert f"operator {OPERATOR} at 127.0.0.1: publish" in mesh.logs()
+
+
+def test_an_operator_redrives_what_was_refused(page: Browser, device: Device) -> None:
+    device.send(b"\x09 no packet, and never one")
+    shows(page, "rejections", "no packet, and never one")
+    row = "[...document.querySelectorAll('#rejections tr')].find(one => one.textContent.includes('never one'))"
+    acts_as_operator(page)
+    clicks(page, str(page.evaluate(f"{row}.querySelector('td.act button').getAttribute('aria-label')")))
+    shows(page, "acted", "is left alone: ")
+
+
+def test_an_operator_kicks_a_session(mesh: TestMesh, page: Browser) -> None:
+    with socket.create_connection(("127.0.0.1", mesh.ports["yamp"])) as peer:
+        peer.sendall(HANDSHAKE)
+        peer.recv(len(HANDSHAKE))
+        mine = "{}:{}".format(*peer.getsockname())
+        shows(page, "sessions", mine)
+        row = f"[...document.querySelectorAll('#sessions tr')].find(one => one.textContent.includes('{mine}'))"
+        acts_as_operator(page)
+        clicks(page, str(page.evaluate(f"{row}.querySelector('td.act button').getAttribute('aria-label')")))
+        shows(page, "acted", "kicked edge-0.")
+        peer.settimeout(30)
+        assert b"kicked" in peer.recv(1000)
+
+
+def test_the_focus_stays_where_it_was_when_a_table_changes(page: Browser) -> None:
+    shows(page, "parts", "edge-0")
+    focused = page.evaluate("""
+      var session = {
+        session: "edge-0.1.7", protocol: "yamp", peer: "10.0.0.1:1", node: "anon:x",
+        received_frames: 1, delivered_frames: 1, pending_deliveries: 0,
+      };
+      become("a token");
+      var standing = { shown: [], count: 0, is_whole: true };
+      var others = { listeners: [], subjects: [], rejected: [], sessions: 1, standing };
+      showTables({ ...others, shown_sessions: [session] });
+      document.querySelector("#sessions button").focus();
+      showTables({ ...others, shown_sessions: [{ ...session, received_frames: 2 }] });
+      document.activeElement.getAttribute("aria-label");
+    """)
+    assert focused == "kick edge-0.1.7"
 
 
 def test_a_record_is_unfolded_by_keyboard(page: Browser, device: Device) -> None:
@@ -162,8 +287,7 @@ def test_a_record_is_unfolded_by_keyboard(page: Browser, device: Device) -> None
     shows(page, "tap", "by keyboard")
     page.evaluate("document.getElementById('held').checked = true")
     page.evaluate("document.querySelector('#tap button').focus()")
-    for kind in ("keyDown", "keyUp"):
-        page.call("Input.dispatchKeyEvent", type=kind, key="Enter", code="Enter", windowsVirtualKeyCode=13, text="\r")
+    presses_enter(page)
     shows(page, "tap", '"content_type"')
 
 

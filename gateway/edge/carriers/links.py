@@ -123,7 +123,7 @@ class LinkKeeper:
             await asyncio.sleep(back_off.rest())
 
     def _redirect(self) -> Address | None:
-        """Returns where the last session's peer sent us, if we may go there: never from TLS to a connection without."""
+        """Returns where the last session's peer sent us, if we may go there."""
         end = self._connection.end if self._connection is not None else None
         if end is None or end.reason != "redirect":
             return None
@@ -131,8 +131,11 @@ class LinkKeeper:
             address = parse_address(end.detail)
         except PydanticCustomError:
             return None
-        allowed = address.scheme in self._spec.transports and not address.is_datagram
-        return address if allowed and address.has_tls >= self.link.address.has_tls else None
+        is_spoken = address.scheme in self._spec.transports and not address.is_datagram
+        if is_spoken and self.link.may_be_sent_to(address):
+            return address
+        log.warning("link %s is sent to %s, where it may not go: see redirect_hosts", self.link.name, address)
+        return None
 
     # -- dialling ----------------------------------------------------------------------------------------------
 

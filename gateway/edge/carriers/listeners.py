@@ -110,6 +110,9 @@ class StreamListener:
         standing.gone()
         return None
 
+    def may_connect(self, address: object) -> bool:
+        return self.listener.may_connect(str(address[0]) if isinstance(address, tuple) else "")
+
     def seconds_until_turn(self) -> float | None:
         limits, now = self._sessions.limits(self.listener.name), asyncio.get_running_loop().time()
         self._arrivals.rate = limits.connections_per_second

@@ -37,6 +37,9 @@ class ListenerPort(Protocol):
     def enter(self) -> ConnectionGauge | None:
         """Returns a place for one more connection, if only to be turned away; None if there is none."""
 
+    def may_connect(self, address: object) -> bool:
+        """Returns True if connections from this socket address are taken here."""
+
     def seconds_until_turn(self) -> float | None:
         """Returns how long a new connection waits so that not too many arrive in a second; None if that is too long."""
 
@@ -76,6 +79,9 @@ class PendingConnection(asyncio.BufferedProtocol):
             self._transport.abort()
             return
         self._address = address_of(transport)
+        if not self._door.may_connect(transport.get_extra_info("peername")):
+            self.refuse(Reason.FORBIDDEN)
+            return
         seconds = self._door.seconds_until_turn()
         if seconds is None:
             self.refuse(Reason.RATE_LIMITED)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import ssl
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -17,6 +18,7 @@ from gateway.auth.node_names import COMMON_NAME, node_of_alternative_name
 from gateway.config import ConnectTls, Endpoint, ListenTls
 from gateway.core.yaml_files.stamps import Stamp, stamps
 from gateway.edge.carriers.peer import NOBODY, PeerIdentity
+from gateway.edge.carriers.revocation import RevocationLists
 
 log = logging.getLogger(__name__)
 
@@ -27,13 +29,13 @@ class TlsContext:
     Raises OSError (ssl.SSLError is one) or ValueError when there is nothing usable to begin with.
     """
 
-    def __init__(self, endpoint: Endpoint, expiry: Gauge) -> None:
+    def __init__(self, endpoint: Endpoint, expiry: Gauge, lists_expiry: Gauge) -> None:
         self._name, self._protocol = endpoint.name, endpoint.protocol
         self._settings: ListenTls | ConnectTls = getattr(endpoint, "tls", None) or ConnectTls()
-        self._expiry = expiry
+        self._expiry, self._lists_expiry = expiry, lists_expiry
         self._stamps = self._stamp()
         self.authorities: frozenset[bytes] = frozenset()
-        self._revoked: frozenset[tuple[bytes, int]] = frozenset()
+        self.lists = RevocationLists()
         self.context = self._make()
 
     @property
@@ -51,7 +53,7 @@ class TlsContext:
         signed it directly, its holder has to come again with all of them.
         """
         leaf = x509.load_der_x509_certificate(certificate)
-        if (leaf.issuer.public_bytes(), leaf.serial_number) in self._revoked:
+        if self.lists.has(leaf):
             return False
         return authorities <= self.authorities or any(_has_signed(each, leaf) for each in self.authorities)
 
@@ -72,9 +74,10 @@ class TlsContext:
 
     def _make(self) -> ssl.SSLContext:
         context = context_of(self._settings)
-        authority, crl = self._authority(), getattr(self._settings, "crl", None)
+        authority, lists = self._authority(), RevocationLists(getattr(self._settings, "crl", None))
         self.authorities = frozenset() if authority is None else _certificates_in(authority)
-        self._revoked = frozenset() if crl is None else _revoked_in(crl)
+        self.lists = lists
+        self._lists_expiry.set(0 if lists.end == math.inf else lists.end)
         if self._settings.cert is not None:
             certificate = x509.load_pem_x509_certificate(self._settings.cert.read_bytes())
             self._expiry.set(certificate.not_valid_after_utc.timestamp())
@@ -117,13 +120,6 @@ def _client(settings: ConnectTls) -> ssl.SSLContext:
 def _certificates_in(file: Path) -> frozenset[bytes]:
     found = x509.load_pem_x509_certificates(file.read_bytes())
     return frozenset(each.public_bytes(serialization.Encoding.DER) for each in found)
-
-
-def _revoked_in(file: Path) -> frozenset[tuple[bytes, int]]:
-    """Issuer and serial number of each certificate in the lists of a file."""
-    end = b"-----END X509 CRL-----"
-    lists = [x509.load_pem_x509_crl(part + end) for part in file.read_bytes().split(end)[:-1]]
-    return frozenset((each.issuer.public_bytes(), revoked.serial_number) for each in lists for revoked in each)
 
 
 def _has_signed(authority: bytes, leaf: x509.Certificate) -> bool:

@@ -18,6 +18,8 @@ from functools import partial
 from aioquic.buffer import Buffer  # type: ignore[attr-defined]
 from aioquic.quic.configuration import SMALLEST_MAX_DATAGRAM_SIZE
 from aioquic.quic.packet import QuicHeader, QuicPacketType, pull_quic_header
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from gateway.carriers.quic import DatagramConnection
 from gateway.config import Limits, Listener
@@ -33,6 +35,7 @@ from gateway.edge.datagrams.quic_tls import QuicContext
 from gateway.edge.datagrams.sending import Datagram, OfT
 from gateway.edge.metrics import ConnectionGauge, ListenerMetrics
 from gateway.edge.publisher import RawPublisher
+from gateway.protocols.actions import CloseReason
 from gateway.records.raw_log.frames import FrameSource
 
 log = logging.getLogger(__name__)
@@ -47,11 +50,13 @@ TOKEN_BYTES = 4
 
 @dataclass(slots=True)
 class _Known:
-    """The listener's memory of a connection. `ids` are the ids it is known by."""
+    """The listener's memory of a connection. `ids` are the ids it is known by, `authorities` those
+    under which its peer's certificate was taken."""
 
     peer: QuicPeer
     source: FrameSource
     partition: int
+    authorities: frozenset[bytes]
     bucket: TokenBucket | None = None
     ids: set[bytes] = field(default_factory=set)
 
@@ -102,6 +107,13 @@ class QuicListener(DatagramListener):
                 told((one,), "the listener is gone" if self._closed else "the connection is gone")
             else:
                 known.peer.send(frame, partial(told, (one,)), self._limits.queue_bytes)
+
+    def judge_again(self) -> None:
+        """Ends connections whose peers would not be let in any more by the certificate that they have shown."""
+        for known in list(self._known.values()):
+            shown = known.peer.certificate
+            if shown is not None and not self.secured.still_trusts(shown.public_bytes(Encoding.DER), known.authorities):
+                known.peer.leave(CloseReason.REVOKED)
 
     # -- receiving ---------------------------------------------------------------------------------------------
 
@@ -166,7 +178,8 @@ class QuicListener(DatagramListener):
         name = f"{host_port(*address)}#{os.urandom(TOKEN_BYTES).hex()}"
         peer = QuicPeer(self, connection, name, standing, self._limits.handshake_seconds)
         source = replace(self._source, peer=name)
-        self._known[name] = _Known(peer, source, self._publisher.partition_of(name.encode()), self._bucket())
+        partition = self._publisher.partition_of(name.encode())
+        self._known[name] = _Known(peer, source, partition, self.secured.authorities, self._bucket())
         self._arriving += 1
         for connection_id in (own_id, connection.host_cid):
             self.issued(connection_id, peer)
@@ -191,6 +204,9 @@ class QuicListener(DatagramListener):
             partition = self._publisher.partition_of(key) if key else known.partition
             received_at = time.time_ns() // 1000
             self._publisher.add_datagrams(partition, (known.source,), received_at, (len(packet),), packet, self)
+
+    def lets_in(self, certificate: x509.Certificate, chain: Sequence[x509.Certificate]) -> bool:
+        return self.secured.lets_in(certificate, chain)
 
     def put_out(self, data: bytes, address: Address) -> None:
         self._out.send([(data, host_port(*address), None)], _lost)

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from aioquic.quic.events import (
@@ -26,12 +27,14 @@ from aioquic.quic.events import (
     QuicEvent,
 )
 from aioquic.quic.packet import QuicErrorCode
+from cryptography import x509
 
 from gateway.carriers.quic import DatagramConnection, is_idle, is_tls
 from gateway.core.fault_log import RateLimitedFaultLog
 from gateway.core.reasons import Reason
 from gateway.edge.datagrams.quic_admission import Address
 from gateway.edge.metrics import ConnectionGauge
+from gateway.protocols.actions import CloseReason
 
 log = logging.getLogger(__name__)
 _faults = RateLimitedFaultLog(log)
@@ -44,6 +47,7 @@ class QuicHost(Protocol):
     """The listener as its connections see it."""
 
     def took(self, peer: QuicPeer, packet: bytes) -> None: ...
+    def lets_in(self, certificate: x509.Certificate, chain: Sequence[x509.Certificate]) -> bool: ...
     def put_out(self, data: bytes, address: Address) -> None: ...
     def arrived(self) -> None:
         """Hears that a handshake is over, however it went."""
@@ -56,7 +60,10 @@ class QuicHost(Protocol):
 
 
 class QuicPeer:
-    """The peer of one QUIC connection. `name` is the connection's, whatever address its peer moves to."""
+    """The peer of one QUIC connection. `name` is the connection's, whatever address its peer moves to.
+
+    `certificate` is what the peer has proven itself with, and stands by.
+    """
 
     def __init__(
         self,
@@ -72,6 +79,7 @@ class QuicPeer:
         self._standing = standing
         self.name = name
         self.is_open = False
+        self.certificate: x509.Certificate | None = None
         self._is_arriving = True
         self._gone = False
         self._sending: deque[tuple[int, Done]] = deque()
@@ -110,9 +118,13 @@ class QuicPeer:
 
     def _completed(self) -> None:
         self._arrived()
-        if self._connection.admit():
+        if self._connection.admit(self._host.lets_in):
             self.is_open = True
             self._standing.opened()
+            self.certificate = self._connection.client_certificate
+            if self.certificate is not None:
+                seconds = max(self.certificate.not_valid_after_utc.timestamp() - time.time(), 0.0)
+                self._deadline = self._loop.call_later(seconds, self.leave, CloseReason.EXPIRED)
         else:
             self._standing.ended("tls")
 
@@ -219,6 +231,7 @@ class QuicPeer:
             return
         self._gone, self.is_open = True, False
         self._arrived()
+        self._deadline.cancel()
         if self._timer is not None:
             self._timer.cancel()
         while self._sending:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
 
 
 class MetricSample(NamedTuple):
@@ -26,7 +26,7 @@ def read_samples(exposition: str) -> list[MetricSample]:
     return [MetricSample(one.name, one.labels, one.value) for family in families for one in family.samples]
 
 
-def samples_in(registry: CollectorRegistry) -> list[MetricSample]:
+def samples_in(registry: Collector) -> list[MetricSample]:
     """Returns our own samples. Writing them as text and reading that again would take ten times as long."""
     families = registry.collect()
     return [MetricSample(one.name, one.labels, one.value) for family in families for one in family.samples]

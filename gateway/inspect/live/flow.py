@@ -266,7 +266,6 @@ def _lag(changes: Changes, now: float) -> dict[str, float | None]:
         "requests": changes.now("requests_in_flight"),
         "watermark_seconds": changes.latest("watermark_lag_seconds"),
         "last_commit_seconds": None if committed is None else max(round(now - committed, 1), 0.0),
-        "state_rows": changes.now("state_rows"),
     }
 
 

@@ -21,6 +21,8 @@ let version = null;
 let place = "events";
 let tapped = [];
 let rejections = [];
+let looks = 0;
+let token = "";
 
 /* -- numbers ---------------------------------------------------------------------------------------------- */
 
@@ -52,12 +54,14 @@ function el(tag, className, ...children) {
   return made;
 }
 
-/* What has not changed is left as it is, so that it can be read, selected and scrolled. */
+/* What has not changed is left as it is, so that it can be read, selected and scrolled. What had the focus keeps it. */
 function put(id, value, make) {
   const text = JSON.stringify(value);
   if (shown.get(id) === text) return;
   shown.set(id, text);
+  const focused = at(id).contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
   at(id).replaceChildren(...make(value));
+  if (focused) at(id).querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
   const none = document.querySelector(`[data-for="${id}"]`);
   if (none) {
     none.hidden = at(id).childElementCount > 0;
@@ -68,18 +72,17 @@ function put(id, value, make) {
 const row = (...cells) => el("tr", "", ...cells);
 const cell = (text, className = "") => el("td", className, text === "" ? NONE : text);
 
+/* What people call a node, and below it its id. */
+function named(one, shown = one.node) {
+  return one.label ? el("td", "nowrap", one.label, el("span", "sub", shown)) : cell(shown, "nowrap");
+}
+
 function line(values) {
   const most = Math.max(...values, 1e-9);
   const points = values.map((value, index) => `${HISTORY - values.length + index},${(19 - 18 * value / most).toFixed(2)}`);
-  const drawing = (tag, attributes) => {
-    const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
-    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-    return made;
-  };
-  const svg = drawing("svg", { viewBox: `0 0 ${HISTORY - 1} 20`, preserveAspectRatio: "none", "aria-hidden": "true" });
   const first = HISTORY - values.length;
-  svg.append(drawing("path", { d: `M${first},20 L${points.join(" L")} L${HISTORY - 1},20 Z` }), drawing("polyline", { points: points.join(" ") }));
-  return svg;
+  return drawn("svg", { viewBox: `0 0 ${HISTORY - 1} 20`, preserveAspectRatio: "none", "aria-hidden": "true" },
+    drawn("path", { d: `M${first},20 L${points.join(" L")} L${HISTORY - 1},20 Z` }), drawn("polyline", { points: points.join(" ") }));
 }
 
 /* -- what is shown ---------------------------------------------------------------------------------------- */
@@ -143,10 +146,11 @@ function showTables(said) {
   put("reasons", said.rejected, reasons => reasons.map(one => row(
     cell(one.reason), cell(one.where), cell(count(one.per_second), one.per_second > 0 ? "n bad" : "n"), cell(count(one.total), "n"))));
   put("sessions", said.shown_sessions, sessions => sessions.map(one => row(
-    cell(one.session, "nowrap"), cell(one.protocol, "nowrap"), cell(one.peer, "nowrap"), cell(one.node.startsWith("anon:") ? "" : one.node, "nowrap"),
-    cell(count(one.received_frames), "n"), cell(count(one.delivered_frames), "n"), cell(count(one.pending_deliveries), "n"))));
+    cell(one.session, "nowrap"), cell(one.protocol, "nowrap"), cell(one.peer, "nowrap"), named(one, one.node.startsWith("anon:") ? "" : one.node),
+    cell(count(one.received_frames), "n"), cell(count(one.delivered_frames), "n"), cell(count(one.pending_deliveries), "n"),
+    el("td", "act", button("kick", `kick ${one.session}`, () => act("kick", { session: one.session }, said => `kicked ${said.kicked}`))))));
   put("interests", said.standing.shown, interests => interests.map(one => row(
-    cell(one.verb, "nowrap"), cell(one.pattern, "code"), cell(one.group ?? ""), cell(one.subscriber, "nowrap"),
+    cell(one.verb, "nowrap"), cell(one.pattern, "code"), cell(one.group ?? ""), named(one, one.subscriber),
     cell(one.expires ? clock(one.expires, 19) : "", "nowrap"))));
   at("sessions-more").textContent = more(said.shown_sessions.length, said.sessions ?? 0, true);
   at("interests-more").textContent = more(said.standing.shown.length, said.standing.count, said.standing.is_whole);
@@ -158,8 +162,9 @@ function more(some, all, isWhole) {
 
 function showRejections() {
   put("rejections", rejections.slice(-50).reverse(), rows => rows.map(one => row(
-    cell(clock(one.time), "nowrap"), cell(one.id, "nowrap"), cell(one.reason, "bad nowrap"), cell(one.protocol, "nowrap"),
-    cell(one.more.peer ?? "", "nowrap"), cell(one.more.detail ?? ""), cell(one.data, "code cut"))));
+    cell(clock(one.time), "nowrap"), el("td", "nowrap", one.id, " ", traceButton(one.id)), cell(one.reason, "bad nowrap"), cell(one.protocol, "nowrap"),
+    cell(one.more.peer ?? "", "nowrap"), cell(one.more.detail ?? ""), cell(one.data, "code cut"),
+    el("td", "act", button("redrive", `redrive ${one.id}`, () => act("redrive", { event_id: one.id }, redriven))))));
 }
 
 /* -- the tap ---------------------------------------------------------------------------------------------- */
@@ -169,11 +174,12 @@ function showTap() {
   const fits = one => !words || JSON.stringify(Object.values({ ...one, ...one.more })).toLowerCase().includes(words);
   put("tap", tapped.filter(fits).slice(-TAPPED).reverse(), rows => rows.map(one => {
     const more = one.more;
-    const ends = more.sessions ?? more.addresses ?? (one.node.startsWith("anon:") ? more.peer : one.node) ?? "";
+    const ends = more.sessions ?? more.addresses ?? (one.node.startsWith("anon:") ? more.peer : one.label || one.node) ?? "";
     const opener = el("button", "nowrap", one.id);
+    opener.dataset.key = `open ${one.number}`;
     opener.setAttribute("aria-expanded", "false");
     const made = row(
-      cell(clock(one.time), "nowrap"), el("td", "nowrap", opener), cell(one.protocol, "nowrap"), cell(one.subject || one.reason || (more.kind ?? "")),
+      cell(clock(one.time), "nowrap"), el("td", "nowrap", opener, " ", traceButton(one.id)), cell(one.protocol, "nowrap"), cell(one.subject || one.reason || (more.kind ?? "")),
       cell(ends), cell(count(one.bytes), "n"), cell(one.data, "code cut"));
     made.addEventListener("click", () => opener.setAttribute("aria-expanded", String(unfold(made, one))));
     return made;
@@ -213,12 +219,95 @@ async function readRejections() {
   showRejections();
 }
 
+/* -- what an operator may do ------------------------------------------------------------------------------ */
+
+function button(text, label, done) {
+  const made = el("button", "act", text);
+  made.type = "button";
+  made.dataset.key = label;
+  made.setAttribute("aria-label", label);
+  made.addEventListener("click", event => { event.stopPropagation(); done(); });
+  return made;
+}
+
+const traceButton = id => button("trace", `trace ${id}`, () => act("trace", { event_id: id }, showTrace));
+
+/* The token stays in this page's memory: it is gone with the tab, and no other page can read it. */
+async function act(name, fields, tell) {
+  acted(`${name}: under way`);
+  try {
+    const answer = await fetch(`live/acts/${name}`, {
+      method: "POST", headers: { Authorization: `Bearer ${token}` }, body: JSON.stringify(fields), signal: AbortSignal.timeout(90 * EVERY),
+    });
+    const said = await answer.json();
+    if (answer.status === 401) become("");
+    if (!answer.ok) throw new Error(said.error);
+    acted(tell(said.done ?? said));
+  } catch (error) {
+    acted(`${name}: ${error.message}`);
+  }
+}
+
+function acted(words) {
+  at("acted").textContent = words;
+  at("acted").hidden = !words;
+}
+
+function become(given) {
+  token = given;
+  document.body.className = token ? "acting" : "";
+  at("acting").hidden = !token;
+}
+
+const redriven = rows => rows.length
+  ? rows.map(one => one.put_in_as ? `${one.event_id} is put in again as ${one.put_in_as}` : `${one.event_id} is left alone: ${one.left_alone}`).join("; ")
+  : "nothing to send again";
+
+function showTrace(way) {
+  const { raw, event } = way;
+  const steps = [
+    [raw.received_at, "received", `${raw.bytes} bytes by ${raw.protocol} listener ${raw.listener} of ${raw.edge} from ${raw.session || raw.peer}`],
+    [raw.logged_at, "logged", `raw partition ${raw.partition}, offset ${raw.offset}, frame ${raw.index} of ${raw.record_frames}`],
+    ...way.rejected.map(one => [one.at, "rejected", `${one.reason} (${one.stage}): ${one.detail}`]),
+    ...(event ? [[event.routed_at, "accepted", `${event.kind} ${event.subject} of ${event.node || raw.peer} (${way.auth})`]] : []),
+    ...(event || way.rejected.length ? [] : [["", way.verdict, way.repeats ? `of ${way.repeats}` : ""]]),
+    ...way.deliveries.flatMap(one => [
+      [one.sent_at, "sent", `to ${one.destination}, ${one.bytes} bytes of ${one.protocol}`],
+      [one.outcome_at, one.outcome ?? "in flight", `${one.node || one.destination}${one.detail ? `: ${one.detail}` : ""}`],
+    ]),
+  ];
+  at("traced").textContent = `The way of ${way.event_id}`;
+  at("steps").replaceChildren(...steps.map(([time, what, how]) => row(cell(time ? clock(time) : "", "nowrap"), cell(what, "nowrap"), cell(how))));
+  at("trace").showModal();
+  return "";
+}
+
 /* -- every second ----------------------------------------------------------------------------------------- */
 
 async function ask(path) {
   const answer = await fetch(path, { signal: AbortSignal.timeout(10 * EVERY) });
   if (!answer.ok) throw new Error(`${path}: ${answer.status}`);
   return answer.json();
+}
+
+async function readPictures() {
+  if (looks % 5 === 0) {
+    const graph = await ask("live/graph");
+    put("drawing", graph, drawGraph);
+    put("tree", graph, listGraph);
+  }
+  if (looks % 10 === 0) {
+    const hour = await ask("live/hour");
+    put("rates", hour, plotRates);
+    put("latencies", hour, plotLatencies);
+  }
+  looks += 1;
+}
+
+function showOperator(said) {
+  at("operator").hidden = !said.has_operators;
+  if (!said.has_operators) become("");
+  put("via", said.protocols, protocols => protocols.map(name => el("option", "", name)));
 }
 
 /* An edge that was upgraded has another page, too. */
@@ -229,12 +318,13 @@ function show(said) {
   showStages(said.stages);
   showNumbers(said);
   showTables(said);
+  showOperator(said);
 }
 
 async function look() {
   try {
     show(await ask("live/now"));
-    await Promise.all([readRejections(), readTap()]);
+    await Promise.all([readRejections(), readTap(), readPictures()]);
     document.querySelector("main").className = "";
   } catch (error) {
     trouble(`the edge does not answer as it should; trying again (${error.message})`);
@@ -245,6 +335,17 @@ async function look() {
 
 at("tapping").addEventListener("submit", event => event.preventDefault());
 at("words").addEventListener("input", showTap);
+at("operator").addEventListener("submit", event => {
+  event.preventDefault();
+  become(at("token").value);
+  at("token").value = "";
+  acted(token ? "what you do from here on is logged with your name" : "");
+});
+at("publishing").addEventListener("submit", event => {
+  event.preventDefault();
+  act("publish", { subject: at("subject").value, body: at("body").value, via: at("via").value },
+    said => `published ${said.subject}: ${said.bytes} bytes, ${said.outcome}`);
+});
 at("place").addEventListener("change", () => {
   [place, tapped, read.tap] = [at("place").value, [], 0];
   showTap();

@@ -5,7 +5,11 @@ one at the ends of the topics, one follows the interests. However many look, the
 
     GET /            the page                 GET /live/now    what flows, who is connected, who wants what
     GET /live.js     what it does             GET /live/rows   frames as they pass: ?at=raw|events|rejected|egress
-    GET /live.css    how it looks                              &after=NUMBER
+    GET /drawing.js  what it draws                             &after=NUMBER
+    GET /live.css    how it looks
+    GET /live/graph  the mesh as a graph      GET /live/hour   rates and latencies of the last hour
+
+All of these only read. What an operator may do from the page is `gateway.edge.acts`.
 """
 
 from __future__ import annotations
@@ -14,23 +18,28 @@ import json
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from http import HTTPStatus
 from importlib.resources import files
 from itertools import islice
 from typing import Any
 
 from gateway import __version__
-from gateway.config import Config
+from gateway.config import Config, redacted
 from gateway.config.topics import TopicName
 from gateway.core.clock import now_us
 from gateway.inspect.live.busy_subjects import told
 from gateway.inspect.live.current_interests import interest_row
 from gateway.inspect.live.interest_follower import InterestFollower
+from gateway.inspect.live.last_hour import LastHour
 from gateway.inspect.live.mesh_parts import router_part
 from gateway.inspect.live.metrics_poller import MetricsPoller, Tell, telling
+from gateway.inspect.live.node_labels import NodeLabels
 from gateway.inspect.live.rows import ROWS, Row
 from gateway.inspect.live.topic_watcher import TopicWatcher
+from gateway.inspect.live.topology import MODES, EdgeNow, topology
+from gateway.interests import Interest
 from gateway.observability.management import Page, PageAnswer
 from gateway.records.cloud_event import rfc3339
 
@@ -39,6 +48,8 @@ IDLE_SECONDS = 15.0
 """Without anybody who asks; a page asks every second."""
 TAPPED_SECONDS = 10.0
 SHOWN_SESSIONS, SHOWN_SUBJECTS = 100, 12
+GRAPH_PEERS = 8
+"""The peers of a listener that the graph shows one by one: with more, nobody finds anything in it."""
 SHOWN_CHARACTERS = 400
 UNSHOWN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 ALWAYS: frozenset[TopicName] = frozenset({"events", "rejected"})
@@ -61,32 +72,41 @@ class LivePage:
     links and listeners whose other side is not there.
     """
 
-    def __init__(self, config: Callable[[], Config], tell: Tell, sessions: Sessions, away: Away) -> None:
-        self._config, self._tell, self._sessions, self._away = config, tell, sessions, away
+    def __init__(
+        self, config: Callable[[], Config], tell: Tell, sessions: Sessions, away: Away, hour: LastHour
+    ) -> None:
+        self._config, self._tell, self._sessions, self._away, self._hour = config, tell, sessions, away, hour
+        self._labels = NodeLabels(config)
         self._lock = threading.Lock()
         self._viewing: Viewing | None = None
 
     def pages(self) -> dict[str, Page]:
         """Returns the pages. All of them only read: nothing here changes the mesh."""
-        static = {"/": "live.html", "/live.css": "live.css", "/live.js": "live.js"}
+        static = {"/": "live.html"} | {f"/{name}": name for name in ("live.css", "live.js", "drawing.js")}
         return {
             **{path: _static(name) for path, name in static.items()},
             "/live/now": lambda _: self.now(),
             "/live/rows": self.rows,
+            "/live/graph": lambda _: self.graph(),
+            "/live/hour": lambda _: _json(self._hour.as_json()),
         }
 
     def now(self) -> PageAnswer:
         viewing = self._asked()
         config = self._config()
-        sessions = list(islice(self._sessions(), SHOWN_SESSIONS))
+        labels = self._labels.now()
+        sessions = [_labelled(one, labels) for one in islice(self._sessions(), SHOWN_SESSIONS)]
+        shown = [_labelled(interest_row(one), labels) for one in viewing.interests]
         return _json({
             "mesh": config.mesh,
             "edge": config.edge.id,
             "version": __version__,
             "at": rfc3339(now_us()),
-            **viewing.told(),
+            **viewing.told(shown),
             "shown_sessions": sessions,
             "away": self._away(),
+            "has_operators": bool(config.edge.operators),
+            "protocols": sorted({listener.protocol for listener in config.listeners}),
         })  # fmt: skip
 
     def rows(self, query: Mapping[str, str]) -> PageAnswer:
@@ -94,7 +114,15 @@ class LivePage:
         after = query.get("after", "0")
         if place is None or not after.isdecimal():
             return _json({"error": f"at is one of {', '.join(PLACES)}; after a number"}, HTTPStatus.BAD_REQUEST)
-        return _json(self._asked(place).rows(place, int(after)))
+        labels, said = self._labels.now(), self._asked(place).rows(place, int(after))
+        return _json(said | {"rows": [_labelled(row, labels) for row in said["rows"]]})
+
+    def graph(self) -> PageAnswer:
+        """Answers with this edge and what it sees of the mesh (see `topology`)."""
+        viewing, config = self._asked(), self._config()
+        edge = EdgeNow(redacted(config), list(islice(self._sessions(), SHOWN_SESSIONS)))
+        modes = {lane: MODES[is_realtime] for lane, is_realtime in viewing.realtime.items()}
+        return _json(asdict(topology(config, [edge], viewing.interests, modes, GRAPH_PEERS, self._labels.now())))
 
     def stop(self) -> None:
         with self._lock:
@@ -131,7 +159,17 @@ class Viewing:
     def stop(self) -> None:
         self._stopping.set()
 
-    def told(self) -> dict[str, Any]:
+    @property
+    def interests(self) -> Sequence[Interest]:
+        return self._following.shown
+
+    @property
+    def realtime(self) -> Mapping[str, bool]:
+        """Returns for each lane that runs whether it is in real time."""
+        lanes: Mapping[str, bool] = self._flow["realtime"]
+        return lanes
+
+    def told(self, shown_interests: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         flow, following = self._flow, self._following
         events = flow["stages"]["events"]["per_second"]
         return {
@@ -141,7 +179,7 @@ class Viewing:
             "standing": {
                 "count": following.count,
                 "is_whole": following.is_whole,
-                "shown": [interest_row(one) for one in following.shown],
+                "shown": shown_interests,
             },
         }
 
@@ -161,6 +199,10 @@ class Viewing:
             self.is_over = True
             self._watching.stop()
             self._following.stop()
+
+
+def _labelled(row: Mapping[str, Any], labels: Mapping[str, str]) -> dict[str, Any]:
+    return {**row, "label": labels.get(row["node"] or "", "")}
 
 
 def _row(row: Row) -> dict[str, Any]:

@@ -18,6 +18,8 @@ from gateway.inspect.live.peers import Peer
 from gateway.interests import Interest, Verb
 
 TOPICS: tuple[TopicName, ...] = ("raw", "egress", "events", "rejected", "interests")
+MODES = {True: "real time", False: "micro-batch"}
+"""The mode of a lane, by its metric `lane_realtime`."""
 SHOWN_PATTERNS = 4
 """The patterns shown of one peer; a box that names hundreds says nothing."""
 
@@ -69,15 +71,17 @@ class EdgeNow:
 
 
 def topology(
-    config: Config, edges: Iterable[EdgeNow], interests: Sequence[Interest], modes: Mapping[str, str], most_peers: int
-) -> Graph:
+    config: Config, edges: Iterable[EdgeNow], interests: Sequence[Interest], modes: Mapping[str, str], most_peers: int,
+    labels: Mapping[str, str],
+) -> Graph:  # fmt: skip
     """Returns the graph of the mesh.
 
-    `modes` are those of the router's lanes that run, by name. `most_peers` of a listener are shown one by one.
+    `modes` are those of the router's lanes that run, by name. `most_peers` of a listener are shown one by one. `labels`
+    are what people call the nodes.
     """
     graph = Graph()
     for edge in edges:
-        _put_edge(graph, edge, interests, most_peers)
+        _put_edge(graph, edge, interests, most_peers, labels)
     _put_topics(graph, config)
     _put_router(graph, config, modes)
     if config.rules:
@@ -86,7 +90,9 @@ def topology(
     return graph
 
 
-def _put_edge(graph: Graph, edge: EdgeNow, interests: Sequence[Interest], most_peers: int) -> None:
+def _put_edge(
+    graph: Graph, edge: EdgeNow, interests: Sequence[Interest], most_peers: int, labels: Mapping[str, str]
+) -> None:
     graph.put(Node(edge.id, "edge", (edge.id,), edge.id), Arrow(edge.id, "raw"), Arrow("egress", edge.id))
     wishes = _wishes(edge.id, interests)
     for endpoint in (*edge.config["listeners"], *edge.config["peers"]):
@@ -95,8 +101,9 @@ def _put_edge(graph: Graph, edge: EdgeNow, interests: Sequence[Interest], most_p
         graph.put(
             Node(id_, "listener", (name, f"{endpoint['protocol']} {address}"), edge.id), Arrow(id_, edge.id, both=True)
         )
-        _put_peers(graph, id_, [one for one in edge.peers if one["listener"] == name], wishes, most_peers)
-        _put_away(graph, id_, [one for one in interests if (one.edge, one.listener) == (edge.id, name)], edge.peers)
+        _put_peers(graph, id_, [one for one in edge.peers if one["listener"] == name], wishes, most_peers, labels)
+        here = [one for one in interests if (one.edge, one.listener) == (edge.id, name)]
+        _put_away(graph, id_, here, edge.peers, labels)
 
 
 def _wishes(edge: str, interests: Iterable[Interest]) -> dict[str, list[Interest]]:
@@ -113,18 +120,22 @@ def _session_of(interest: Interest) -> str:
 
 
 def _put_peers(
-    graph: Graph, listener: str, peers: Sequence[Peer], wishes: Mapping[str, list[Interest]], most: int
-) -> None:
+    graph: Graph, listener: str, peers: Sequence[Peer], wishes: Mapping[str, list[Interest]], most: int,
+    labels: Mapping[str, str],
+) -> None:  # fmt: skip
     for peer in peers[:most]:
         wanted = wanted_lines(wishes.get(peer["session"], ()))
-        lines = (peer["peer"], *([] if is_anonymous(peer["node"]) else [peer["node"]]), *wanted)
+        node = [] if is_anonymous(peer["node"]) else [*_label(peer["node"], labels), peer["node"]]
+        lines = (peer["peer"], *node, *wanted)
         graph.put(Node(peer["session"], "peer", lines), Arrow(peer["session"], listener, both=True))
     if len(peers) > most:
         id_ = f"{listener}/more"
         graph.put(Node(id_, "peer", (f"{len(peers) - most} more sessions",)), Arrow(id_, listener, both=True))
 
 
-def _put_away(graph: Graph, listener: str, interests: Iterable[Interest], peers: Iterable[Peer]) -> None:
+def _put_away(
+    graph: Graph, listener: str, interests: Iterable[Interest], peers: Iterable[Peer], labels: Mapping[str, str]
+) -> None:
     """Adds the subscribers without a session now: nodes behind datagrams, and those that are owed what they miss."""
     here = {peer["session"] for peer in peers}
     nodes: dict[str, list[Interest]] = {}
@@ -132,9 +143,13 @@ def _put_away(graph: Graph, listener: str, interests: Iterable[Interest], peers:
         if not interest.session or (interest.durable and _session_of(interest) not in here):
             nodes.setdefault(interest.subscriber, []).append(interest)
     for subscriber, wanted in nodes.items():
-        address = wanted[0].address
-        lines = (subscriber, *([address] if address else []), *wanted_lines(wanted))
+        address, label = wanted[0].address, _label(wanted[0].node, labels)
+        lines = (*label, subscriber, *([address] if address else []), *wanted_lines(wanted))
         graph.put(Node(subscriber, "peer", lines), Arrow(subscriber, listener, both=True))
+
+
+def _label(node: str, labels: Mapping[str, str]) -> list[str]:
+    return [labels[node]] if node in labels else []
 
 
 def wanted_lines(interests: Iterable[Interest]) -> list[str]:

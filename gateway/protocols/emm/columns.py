@@ -232,13 +232,9 @@ class CommonPackets:
         return found if len(found) else None
 
     def _is_fresh(
-        self,
-        record: RecordColumns,
-        rows: NDArray[np.intp],
-        numbers: NDArray[np.intp],
-        sent: NDArray[np.int64],
+        self, record: RecordColumns, rows: NDArray[np.intp], numbers: NDArray[np.intp], sent: NDArray[np.int64],
         options: Mapping[str, Options],
-    ) -> NDArray[np.bool_]:
+    ) -> NDArray[np.bool_]:  # fmt: skip
         """True for each packet that is fresh, or need not be."""
         claimed_at, claimed = self._layouts.claimed_at[numbers], sent
         if (is_signed := claimed_at > _TIMESTAMP_AT).any():

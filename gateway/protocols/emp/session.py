@@ -25,7 +25,7 @@ from typing import ClassVar
 from gateway.core.content import JSON
 from gateway.core.event import Kind
 from gateway.core.reasons import MeshError, Reason, Rejected
-from gateway.core.subjects import check_subject, is_control
+from gateway.core.subjects import LOGIN, check_subject, is_control, is_login
 from gateway.core.wire import U32, U64
 from gateway.protocols.actions import CloseReason, Delivered, Delivery, FrameRefused, FramesReceived, Opened, Outcome
 from gateway.protocols.emp.codec import (
@@ -55,7 +55,7 @@ from gateway.protocols.emp.options import EmpOptions
 from gateway.protocols.error_bodies import error_body
 from gateway.protocols.frame_run import FrameRun
 from gateway.protocols.recent_ids import RecentIds
-from gateway.protocols.session import LOGIN, Session
+from gateway.protocols.session import Session
 from gateway.protocols.session_settings import SessionSettings
 from gateway.protocols.stamps import stamped
 from gateway.records.raw_log.frames import Fact, ReplyAddress, RequestName
@@ -83,7 +83,6 @@ class EmpState(Enum):
     OPEN = auto()
 
 
-_CARRIES_DATA = tuple(carries_data(type_) for type_ in range(256))
 _size = U32.unpack_from
 
 MAX_NAMES = 256
@@ -114,6 +113,7 @@ class EmpSession(Session):
 
     def reconfigure(self, options: EmpOptions) -> None:
         self.options = options
+        self._is_data = tuple(carries_data(type_) and not is_login(options.subject_of(type_)) for type_ in range(256))
 
     def _started(self, now: float) -> None:
         self._send(encode_hello())
@@ -123,6 +123,7 @@ class EmpSession(Session):
     def _parse(self, buffer: bytearray, now: float) -> int:
         """The hot loop: a message of data without blocks, or under a known name, makes no object but a length."""
         limit, add_length, pos, end = self.settings.frame_bytes, self._run.lengths.append, 0, len(buffer)
+        is_data = self._is_data
         self._run.begin()
         try:
             while end - pos >= U32.size and self._ended is None:
@@ -131,7 +132,7 @@ class EmpSession(Session):
                 if end - pos < size:
                     break
                 plain = buffer[pos + 5] < FLAG or first_block(buffer, pos, size) in self._names
-                if plain and _CARRIES_DATA[buffer[pos + 4]] and self.opened:
+                if plain and is_data[buffer[pos + 4]] and self.opened:
                     add_length(size)
                 else:
                     self._take(pos, size, now)
@@ -158,7 +159,7 @@ class EmpSession(Session):
             self._take_answer(content, raw)
         elif content.kind is Kind.CANCEL:
             self._take_cancel(content, raw, pos)
-        elif content.kind is Kind.REQUEST and self._is_login(self._subject(message, content)):
+        elif content.kind is Kind.REQUEST and is_login(self._subject(message, content)):
             self._take_login(content, raw, pos, now)
         elif transition(self, message, content, now):
             self._run.lengths.append(size)
@@ -216,7 +217,11 @@ class EmpSession(Session):
     def _take_data(self, message: Message, content: EmpContent, now: float) -> bool:
         self._learn(content)
         if content.kind is not Kind.REQUEST:
-            self._count_control(content.envelope.subject if content.envelope else "")
+            subject = self._subject(message, content)
+            if is_login(subject):
+                self._refuse_token()
+                return False
+            self._count_control(subject)
             return True
         return self._open_request(str(content.request_id), self._subject(message, content), now)
 
@@ -255,6 +260,9 @@ class EmpSession(Session):
     def _take_cancel(self, content: EmpContent, raw: bytes, pos: int) -> None:
         """The session logs a cancel by itself, with the subject of the request that it means."""
         self._learn(content)
+        if content.envelope is not None and is_login(content.envelope.subject):
+            self._refuse_token()
+            return
         request = str(content.request_id)
         subject = self._open_request_to_cancel(request)
         if subject is not None:

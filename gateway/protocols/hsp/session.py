@@ -25,7 +25,7 @@ from gateway.core.envelope import Envelope
 from gateway.core.envelope import decode as decode_envelope
 from gateway.core.event import Kind
 from gateway.core.reasons import MeshError, Reason, Rejected
-from gateway.core.subjects import check_subject, is_control
+from gateway.core.subjects import check_subject, is_control, is_login
 from gateway.core.wire import U32
 from gateway.protocols.actions import (
     AbandonRequests,
@@ -80,6 +80,7 @@ class HspSession(Session):
         self._confirmed = options.ack == "delivered"
         self._waits = options.ack != "durable"
         self._waits_otherwise = frozenset(type_ for type_ in options.types if options.waits(type_) != self._waits)
+        self._login_types = frozenset(type_ for type_ in options.types if is_login(options.subject_of(type_)))
 
     @property
     def held_bytes(self) -> int:
@@ -97,7 +98,8 @@ class HspSession(Session):
         """
         limit, acks, pos, end = self.settings.frame_bytes, self._run_acks, 0, len(buffer)
         add_length, waits, waits_otherwise = self._run.lengths.append, self._waits, self._waits_otherwise
-        judged, awaited = self.may_publish is not None, self._outgoing.bodies.open_requests
+        judged, logins = self.may_publish is not None, self._login_types
+        awaited = self._outgoing.bodies.open_requests
         self._run.begin()
         try:
             while pos < end:
@@ -116,7 +118,10 @@ class HspSession(Session):
                 size = head + length
                 if end - pos < size:
                     break
-                is_special = judged or (type_ in waits_otherwise) is not waits if command else type_ in awaited
+                if command:
+                    is_special = judged or (type_ in waits_otherwise) is not waits
+                else:
+                    is_special = type_ in awaited or type_ in logins
                 if is_special or type_ == ENVELOPE_TYPE or self._draining:
                     self._take_closely(pos, size, type_, now)
                 else:
@@ -193,12 +198,12 @@ class HspSession(Session):
 
     def _take_closely(self, pos: int, size: int, type_: int, now: float) -> None:
         is_data = self._buffer[pos] == Command.DATA
-        is_body = (
-            is_data
-            and type_ in self._outgoing.bodies.open_requests
-            and self._outgoing.bodies.hold(type_, self._frame(pos, size))
-        )
-        if is_body or self._draining:
+        bodies = self._outgoing.bodies
+        is_body = is_data and type_ in bodies.open_requests and bodies.hold(type_, self._frame(pos, size))
+        is_stray_token = is_data and not is_body and type_ in self._login_types
+        if is_stray_token:
+            self._refuse_token()
+        if is_body or is_stray_token or self._draining:
             self._run.leave_out(self._buffer, pos, size)
             return
         is_plain = self._is_plain(pos, size) if type_ == ENVELOPE_TYPE else is_data
@@ -250,6 +255,11 @@ class HspSession(Session):
             return self._open_request(str(frame.message_id), head.subject, frame, raw, pos, now)
         if acknowledged and head.kind is Kind.EVENT:
             return self._take_event(frame.message_id, head.subject)
+        if is_login(head.subject):
+            if acknowledged:
+                self._refuse(frame.message_id, MeshError.FORBIDDEN, "a token is sent in a request")
+            self._refuse_token()
+            return False
         if head.kind is Kind.CANCEL:
             self._take_cancel(head, frame, raw, pos)
             return False
@@ -308,7 +318,7 @@ class HspSession(Session):
             self._refuse(frame.message_id, MeshError.INTERNAL, "too many open requests")
             self._act(FrameRefused(Reason.OVERLOAD, "too many open requests"))
             return False
-        if self._is_login(subject):
+        if is_login(subject):
             self._emit(pos)
             self._ask_for_login(name, raw)
             return False

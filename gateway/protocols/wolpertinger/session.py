@@ -27,6 +27,7 @@ from uuid import UUID
 
 from gateway.core.event import Kind
 from gateway.core.reasons import MeshError, Reason, Rejected
+from gateway.core.subjects import is_login
 from gateway.protocols.actions import (
     AbandonRequests,
     CloseReason,
@@ -147,7 +148,7 @@ class WolpertingerSession(TrustingSession):
             self._drop(message_id, Reason.TOO_LARGE, f"a heartbeat of more than {HEARTBEAT_BYTES} bytes")
         elif _is_of_core(call, HEARTBEAT):
             self._take_heartbeat(message_id, data, now)
-        elif self._is_login(subject_of(call)):
+        elif is_login(subject_of(call)):
             self._take_login(message_id, data, call, now)
         elif self._is_asked(call.call_id) or self._ask(call.call_id, subject_of(call), now):
             # A CallId that is open already is the same call once more: the router drops it, and answers once.

@@ -25,7 +25,7 @@ from typing import ClassVar
 from gateway.core.content import JSON, check, convert
 from gateway.core.event import Kind
 from gateway.core.reasons import MeshError, Reason, Rejected
-from gateway.core.subjects import check_subject
+from gateway.core.subjects import check_subject, is_login
 from gateway.protocols.actions import CloseReason, Delivered, Delivery, FrameRefused, FramesReceived, Outcome
 from gateway.protocols.error_bodies import error_body
 from gateway.protocols.session import Session
@@ -142,9 +142,7 @@ class YampSession(Session):
         self._check_belongs(frame.type)
         match frame:
             case UserEvent():
-                check(frame.body, self._content_type)
-                self._count_control(frame.uri)
-                self._to_log.append(raw)
+                self._take_event(raw, frame)
             case Request():
                 self._take_request(raw, frame, now)
             case Cancel():
@@ -162,6 +160,14 @@ class YampSession(Session):
                 self._end("bye" if self._state is YampState.OPEN else "peer_error", reason[:SHOWN_REASON_CHARACTERS])
             case CloseRedirect(url):
                 self._end("redirect", url)
+
+    def _take_event(self, raw: bytes, frame: UserEvent) -> None:
+        check(frame.body, self._content_type)
+        self._count_control(frame.uri)
+        if is_login(frame.uri):
+            self._refuse_token()
+        else:
+            self._to_log.append(raw)
 
     def _check_belongs(self, kind: FrameType) -> None:
         if kind not in TRANSITIONS[self.state]:
@@ -207,7 +213,7 @@ class YampSession(Session):
             self._refuse(frame, Reason.REPLAY, "a request with this uid is open")
         elif not self._ask(request, frame.uri, now, progressive=frame.progressive):
             self._refuse(frame, Reason.OVERLOAD, "too many open requests")
-        elif self._is_login(frame.uri):
+        elif is_login(frame.uri):
             self._log()
             self._ask_for_login(request, raw)
         else:

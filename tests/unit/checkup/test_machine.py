@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from gateway.checkup.findings import Level
-from gateway.checkup.machine import MIB, available_memory, check_machine, why_not_bound
+from gateway.checkup.machine import MIB, check_machine
 from gateway.core.address import HostPort
+from gateway.local.preflight import available_memory, why_not_bound
 from tests.unit.config.reading import read
 
 MEMINFO = "MemTotal:       8000 kB\nMemAvailable:   4096 kB\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from gateway.cli.console import Exit
-from gateway.cli.logs import LogTail
+from gateway.cli.logs import LogTail, PartLog, merged
 from gateway.local.mesh_record import MeshRecord, RecordedProcess, start_time
 from tests.unit.cli.running import run, said
 
@@ -147,7 +148,24 @@ class TestLogs:
         (folder / "state/logs/router.log").write_text("three\n")
         assert run("logs").stdout == "edge   | one\nedge   | two\\x1b[2J\nrouter | three\n"
         assert run("logs", "edge", "-n", "1").stdout == "two\\x1b[2J\n"
-        assert run("logs", "router", "--output", "json").stdout == '{"part": "router", "line": "three"}\n'
+        expected = '{"part": "router", "line": "three", "time": null}\n'
+        assert run("logs", "router", "--output", "json").stdout == expected
+
+    def test_the_logs_of_all_parts_are_merged_by_time(self, folder: Path) -> None:
+        logs = folder / "state/logs"
+        (logs / "edge.log").write_text(
+            "2026-01-02T10:00:02.000Z info b\n  below b\n2026-01-02T10:00:01.999Z info late\n"
+        )
+        (logs / "kafka.log").write_text("2026-01-02T10:00:01.500Z warn a\n2026-01-02T10:00:03.000Z warn d\n")
+        (logs / "router.log").write_text('first\n{"time": "2026-01-02T10:00:02.500Z", "message": "c"}\n')
+        lines = [line.partition(" | ")[2] for line in run("logs").stdout.splitlines()]
+        assert [line.rpartition(" ")[2] for line in lines] == ["first", "a", "b", "b", "late", '"c"}', "d"]
+        documents = map(json.loads, run("logs", "-n", "1", "--output", "json").stdout.splitlines())
+        assert [(one["part"], one["time"]) for one in documents] == [
+            ("edge", "2026-01-02T10:00:02.000Z"),
+            ("router", "2026-01-02T10:00:02.500Z"),
+            ("kafka", "2026-01-02T10:00:03.000Z"),
+        ]
 
     def test_a_part_without_a_log_is_told_with_those_there_are(self, folder: Path) -> None:
         assert run("logs").exit_code == Exit.FAILURE
@@ -171,6 +189,16 @@ class TestLogs:
             assert following.stdout.readline() == "two\n"
             following.send_signal(signal.SIGINT)
             assert following.wait(30) == Exit.INTERRUPTED
+
+    def test_who_follows_all_sees_what_was_written_at_once_in_its_order(self, folder: Path) -> None:
+        logs = [folder / "state/logs" / name for name in ("edge.log", "kafka.log")]
+        for log in logs:
+            log.write_text("")
+        tails = [PartLog(log.stem, LogTail(log)) for log in logs]
+        logs[0].write_text("2026-01-02T10:00:02.000Z two\n")
+        logs[1].write_text("2026-01-02T10:00:01.000Z one\n")
+        assert [at.line[-3:] for at in merged(tails, PartLog.new_lines)] == ["one", "two"]
+        assert merged(tails, PartLog.new_lines) == []
 
     def test_what_is_added_is_followed_by_whole_lines_even_after_the_log_was_cut(self, tmp_path: Path) -> None:
         path = tmp_path / "edge.log"

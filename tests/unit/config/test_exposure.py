@@ -57,6 +57,26 @@ def test_a_listener_behind_a_balancer_is_reached_from_outside_wherever_it_is_bou
     assert not any(may(read(f"mesh: demo\nlisteners: [{listener}]\n{CLOSED}")))
 
 
+PROXIED = "mesh: demo\nlisteners: [{name: a, protocol: yamp, listen: 'tcp://%s:1', proxy_protocol: true%s}]\n" + CLOSED
+
+
+@pytest.mark.parametrize(
+    ("host", "senders", "is_open"),
+    [
+        ("0.0.0.0", "", True),  # noqa: S104 - not bound
+        ("0.0.0.0", ", proxy_from: [10.0.0.0/8]", False),  # noqa: S104 - not bound
+        ("0.0.0.0", ", proxy_from: [10.0.0.0/8, '::/0']", True),  # noqa: S104 - not bound
+        ("127.0.0.1", "", False),
+    ],
+)
+def test_a_listener_that_takes_proxy_headers_from_anybody_is_warned_of(
+    host: str, senders: str, *, is_open: bool
+) -> None:
+    warned = exposure_warnings(read(PROXIED % (host, senders)))
+    assert [fault.path for fault in warned] == ["listeners[0].proxy_protocol"] * is_open
+    assert all("proxy_from" in fault.expected for fault in warned)
+
+
 def test_a_listener_that_is_gone_counts_as_exposed() -> None:
     assert not any(may(written("127.0.0.1"), listener="of-yesterday"))
 

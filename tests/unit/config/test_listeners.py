@@ -208,6 +208,17 @@ class TestWhatOnlySomeSchemesHave:
         config = read(listener("protocol: hsp, listen: 'tcp://127.0.0.1:1', proxy_protocol: true"))
         assert config.listeners[0].proxy_protocol
 
+    @pytest.mark.parametrize(
+        ("keys", "where", "said"),
+        [
+            ("proxy_from: [127.0.0.1]", "proxy_from", "proxy_from needs proxy_protocol"),
+            ("proxy_protocol: true, proxy_from: [10.0.0.1/8]", "proxy_from[0]", "expected an address or a network"),
+            ("proxy_protocol: true, proxy_from: [balancer]", "proxy_from[0]", "expected an address or a network"),
+        ],
+    )
+    def test_senders_of_proxy_headers_are_networks(self, keys: str, where: str, said: str) -> None:
+        expect_fault(listener(f"protocol: hsp, listen: 'tcp://127.0.0.1:1', {keys}"), f"listeners[0].{where}", said)
+
     def test_a_component_of_an_xmpp_server_needs_its_domain_and_the_secret(self) -> None:
         expect_fault(listener(XMPP), "listeners[0].xmpp", "xmpp:// needs xmpp: {domain, secret}")
         config = read(listener(f"{XMPP}, xmpp: {{domain: mesh.example.org, secret: hunter2}}"))

@@ -135,7 +135,7 @@ def test_a_word_of_the_glossary_is_explained_in_one_sentence() -> None:
 )
 def test_every_configuration_that_is_shown_holds(page: Path, shown: str, tmp_path: Path) -> None:
     for name in re.findall(r"\$\{file:([^}]+)\}", shown):
-        (tmp_path / name).write_text("secret")
+        (tmp_path / name).write_text("a-secret-of-32-visible-characters")
     assert parse(f"mesh: shown\n{shown}", tmp_path / f"{page.stem}.yaml", {})
 
 

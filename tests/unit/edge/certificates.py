@@ -26,10 +26,11 @@ class Authority:
     """`folder`: where it puts what it signs."""
 
     folder: Path
+    common: str = "tests"
 
     def __post_init__(self) -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
-        self._subject = _name("tests")
+        self._subject = _name(self.common)
         constraints = x509.BasicConstraints(ca=True, path_length=None)
         self._certificate = self._builder(self._subject, self._key, SOON).add_extension(constraints, True).sign(
             self._key, hashes.SHA256()
@@ -70,11 +71,12 @@ class Authority:
         )
         return {"cert": str(cert), "key": str(keys)}
 
-    def revokes(self, *names: str) -> Path:
-        """Writes the list of those that hold no more, of all that it has signed, and returns where."""
+    def revokes(self, *names: str, until: datetime.datetime = SOON) -> Path:
+        """Writes the list of those that hold no more, of all that it has signed, and returns where. It holds so
+        long."""
         today = datetime.datetime.now(datetime.UTC)
         built = x509.CertificateRevocationListBuilder().issuer_name(self._subject)
-        built = built.last_update(today - datetime.timedelta(days=1)).next_update(SOON)
+        built = built.last_update(today - datetime.timedelta(days=1)).next_update(until)
         for name in names:
             serial = x509.load_pem_x509_certificate((self.folder / f"{name}.pem").read_bytes()).serial_number
             revoked = x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(today)

@@ -51,10 +51,12 @@ class Process:
         self.peers.append(Peer(*await asyncio.open_connection("127.0.0.1", self.port(name))))
         return self.peers[-1]
 
-    async def asks(self, path: str, *, post: bool = False, headers: dict[str, str] | None = None) -> tuple[int, Any]:
+    async def asks(
+        self, path: str, *, post: bool = False, headers: dict[str, str] | None = None, body: bytes | None = None
+    ) -> tuple[int, Any]:
         """Of the management address; in a thread, as everybody else would."""
         url = f"http://127.0.0.1:{self.edge.management_port}{path}"
-        request = urllib.request.Request(url, method="POST" if post else "GET", headers=headers or {})
+        request = urllib.request.Request(url, body, method="POST" if post else "GET", headers=headers or {})
 
         def fetch() -> tuple[int, Any]:
             try:

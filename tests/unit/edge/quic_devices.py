@@ -15,7 +15,7 @@ CRYPTO = QuicErrorCode.CRYPTO_ERROR
 
 
 def devices(authority: Authority, **settings: Any) -> dict[str, Any]:
-    wanted = {name: settings.pop(name) for name in ("client_ca",) if name in settings}
+    wanted = {name: settings.pop(name) for name in ("client_ca", "crl") if name in settings}
     return listener("devices", "emm", "quic", tls=authority.signs("mesh") | wanted, **settings)
 
 

@@ -19,9 +19,9 @@ from gateway.client import EndedError, RefusedError, StreamClient, UnreachableEr
 from gateway.client import connect as connect_client
 from gateway.core.event import Auth
 from gateway.core.reasons import Rejected
+from gateway.core.subjects import LOGIN
 from gateway.edge.admission import MAX_FAILED_LOGINS
 from gateway.protocols.actions import CloseReason
-from gateway.protocols.session import LOGIN
 from gateway.protocols.yamp.codec import encode
 from gateway.protocols.yamp.frames import Close
 from gateway.protocols.yamp.session import CLOSE_REASONS
@@ -80,6 +80,20 @@ class TestByARequest:
                 await client.log_in(token[:-4])
             signature = token.rpartition(".")[2][:16].encode()
             assert not any(signature in frame.data for frame in edge.kafka.raw())
+
+    @pytest.mark.parametrize("protocol", ["emp", "hsp", "yamp"])  # every call of wolpertinger is a request
+    @in_a_loop
+    async def test_a_token_that_is_no_request_is_refused_and_leaves_nothing_behind(
+        self, issuer: Issuer, protocol: str
+    ) -> None:
+        async with running(apps(issuer, protocol)) as edge, client_of(edge) as client:
+            token = issuer.token()
+            client.post(LOGIN, json.dumps(token).encode(), "application/json")
+            if protocol != "hsp":  # its client wants an acknowledgement, so this is a request there
+                await until(lambda: edge.of("rejected_frames_total", "apps", reason="forbidden") == 1)
+            client.post("temp.after", b"1", "application/json")
+            await until(lambda: len(edge.kafka.frames()) == 1)
+            assert not any(token[-16:].encode() in frame.data for frame in edge.kafka.raw())
 
     @pytest.mark.parametrize("protocol", STREAMS)
     @in_a_loop

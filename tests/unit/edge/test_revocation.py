@@ -16,7 +16,7 @@ from gateway.client import UnreachableError
 from gateway.client import connect as connect_client
 from gateway.config import Config
 from tests.unit.config.reading import expect_fault
-from tests.unit.edge.certificates import Authority
+from tests.unit.edge.certificates import SOON, Authority
 from tests.unit.edge.issuing import Issuer
 from tests.unit.edge.running import RunningEdge, configured, in_a_loop, listener, running, until
 
@@ -58,7 +58,7 @@ def closed(edge: RunningEdge, reason: str) -> float:
 async def looks_at_files(edge: RunningEdge) -> None:
     """As the edge does once a second."""
     if await asyncio.to_thread(edge.life.endpoints.refresh_files):
-        edge.life.sessions.judge_again()
+        edge.life.endpoints.judge_again()
 
 
 class TestCertificates:
@@ -92,6 +92,18 @@ class TestCertificates:
             with pytest.raises(UnreachableError):
                 await connected(edge, authority, "stolen").__aenter__()
             assert nodes(edge) == set()
+
+    @in_a_loop
+    async def test_a_metric_tells_when_the_first_list_runs_out(self, authority: Authority) -> None:
+        ends = datetime.datetime(2090, 1, 1, tzinfo=datetime.UTC)
+        lists = authority.revokes(until=ends)
+        lists.write_bytes(lists.read_bytes() + authority.revokes().read_bytes())
+        async with running(secured(authority, crl=str(lists))) as edge:
+            told = {"listener": "apps", "protocol": "yamp"}
+            assert edge.sample("revocation_list_expiry_timestamp_seconds", **told) == ends.timestamp()
+            authority.revokes()
+            await looks_at_files(edge)
+            assert edge.sample("revocation_list_expiry_timestamp_seconds", **told) == SOON.timestamp()
 
     @in_a_loop
     async def test_a_list_that_a_reload_brings_holds_for_sessions_that_stand(self, authority: Authority) -> None:
@@ -139,11 +151,6 @@ class TestCertificates:
     def test_a_list_without_an_authority_is_a_fault(self) -> None:
         text = "mesh: demo\nlisteners: [{name: a, protocol: yamp, listen: 'tls://h:1', tls: {cert: a, key: b, crl: c}}]"
         expect_fault(text, "listeners[0].tls", "crl needs client_ca")
-
-    def test_quic_reads_no_list_and_says_so(self) -> None:
-        tls = "{cert: a, key: b, client_ca: c, crl: d}"
-        text = f"mesh: demo\nlisteners: [{{name: a, protocol: emm, listen: 'quic://h:1', tls: {tls}}}]"
-        expect_fault(text, "listeners[0].tls", "crl")
 
 
 class TestTokens:

@@ -75,7 +75,7 @@ def test_it_tells_clients_an_address_that_they_can_reach(tmp_path: Path, listen:
 
 
 def test_its_process_is_found_by_the_verb_that_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.local.broker.ensure_jars", lambda _name, _java: [])
+    monkeypatch.setattr("gateway.local.broker.ensure_jars", lambda _name: [])
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "meta.properties").touch()
     assert "meshgate kafka" in " ".join(Broker(LISTEN, 2, tmp_path).command(Java("java", 21, "test")))

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streaming_jobs.routing import known_ids
-from streaming_jobs.routing.known_ids import GENERATION_SECONDS, LATENESS_SECONDS, KnownIds, message_key
+from streaming_jobs.routing.id_table import GENERATION_SECONDS
+from streaming_jobs.routing.known_ids import LATENESS_SECONDS, KnownIds, message_key
 
 HORIZON = 420
 BEGIN = 1_000_000_000
@@ -76,7 +77,7 @@ def test_many_ids_are_all_known_and_nothing_else_is(count: int) -> None:
     assert known.admit(keys[:count], [BEGIN] * count) == [True] * count
     assert len(known) == count
     assert known.admit(keys, [BEGIN + 1] * len(keys)) == [False] * count + [True] * count
-    assert known.memory_bytes <= 60 * 2 * count + 100_000
+    assert known.memory_bytes <= 31 * 2 * count + 1_300_000
 
 
 def test_a_repeat_inside_one_record_is_one() -> None:
@@ -133,8 +134,51 @@ def test_what_is_past_its_time_leaves_and_memory_is_bounded() -> None:
     for second in range(0, 20 * GENERATION_SECONDS, 60):
         known.advance(BEGIN + second, BEGIN + second)
         known.admit([packet_key(second * 100 + at) for at in range(50)], [BEGIN + second] * 50)
-    kept_at_most = HORIZON + LATENESS_SECONDS + 2 * GENERATION_SECONDS
+    kept_at_most = HORIZON + LATENESS_SECONDS + 3 * GENERATION_SECONDS
     assert len(known) <= kept_at_most // 60 * 50
+
+
+@pytest.mark.parametrize("size_bytes", [0, 300_000 * 24])
+def test_tables_are_small_whether_ids_come_one_by_one_or_are_read_back(size_bytes: int) -> None:
+    """The least table has 1.2 MB."""
+    known, rows = KnownIds(HORIZON), []
+    for second in range(300):
+        known.advance(BEGIN + second, BEGIN + second)
+        known.admit([packet_key(second * 1000 + at) for at in range(1000)], [BEGIN + second] * 1000)
+        rows.append((BEGIN + second, known.added_row()))
+    again = KnownIds(HORIZON)
+    again.restore(rows, size_bytes)
+    assert len(known) == len(again) == 300_000
+    assert known.memory_bytes <= 31 * 300_000 + 1_300_000
+    assert again.memory_bytes <= 31 * 300_000 + 1_300_000
+
+
+def test_of_an_id_that_stands_twice_in_rows_the_later_time_counts() -> None:
+    """It passed again after the horizon, at a rate so low that both are read back together."""
+    rows = []
+    known = KnownIds(HORIZON)
+    for second in (GENERATION_SECONDS, 2 * GENERATION_SECONDS - 1):
+        known.advance(BEGIN + second, BEGIN + second)
+        known.mark(packet_key(7), BEGIN + second)
+        rows.append((BEGIN + GENERATION_SECONDS, known.added_row()))
+    again = KnownIds(HORIZON)
+    again.restore(rows)
+    late = BEGIN + 2 * GENERATION_SECONDS - 1 + HORIZON
+    assert again.admit([packet_key(7)], [late]) == [False]
+
+
+def test_nodes_that_are_mixed_up_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of many rows are told apart by mixed bits first, which may be equal by chance."""
+    known = KnownIds(HORIZON)
+    known.advance(BEGIN, BEGIN)
+    keys = [packet_key(number) for number in range(9)]
+    known.admit(keys, [BEGIN] * 9)
+    again = KnownIds(HORIZON)
+    with monkeypatch.context() as mixing:
+        mixing.setattr(known_ids, "mixed_bits", lambda idents: idents * 0)
+        again.restore([(BEGIN, known.added_row())])
+    others = [bytes([9]) * 16 + key[16:] for key in keys]
+    assert again.admit(keys + others, [BEGIN] * 18) == [False] * 9 + [True] * 9
 
 
 def test_nodes_beyond_the_numbered_ones_are_known_too(monkeypatch: pytest.MonkeyPatch) -> None:

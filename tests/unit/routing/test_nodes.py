@@ -135,6 +135,29 @@ class TestPresence:
         assert expiries(mesh) == {19.0}
         assert {one.address for one in mesh.state.table} == {ELSEWHERE}
 
+    def test_a_hello_that_is_played_back_from_elsewhere_sends_nothing_there(self) -> None:
+        mesh = mesh_that()
+        mesh.knows_ids = True
+        said = hello(BY_HMAC, "a.>")
+        take(mesh, said)
+        take(mesh, said, peer=ELSEWHERE, after=1)
+        take(mesh, event("a.b", BY_HMAC), after=2)
+        assert {one.address for one in mesh.state.table} == {HERE}
+        assert mesh.sent_to_address(ELSEWHERE) == []
+
+    def test_a_heartbeat_from_elsewhere_keeps_no_lease_alive(self) -> None:
+        """Else a hello that somebody has caught, and sent first from a victim's address, would flood it for good."""
+        mesh = mesh_that(lease_seconds=10)
+        take(mesh, hello(BY_HMAC, "a.>"), peer=ELSEWHERE)
+        take(mesh, heartbeat(), after=9)
+        assert expiries(mesh) == {10.0}
+        mesh.forget_outputs()
+        take(mesh, event("a.b", BY_HMAC), after=11)
+        assert mesh.sent_to_address(ELSEWHERE) == []
+        take(mesh, hello(BY_HMAC, "a.>"), after=12)
+        take(mesh, heartbeat(), after=20)
+        assert ({one.address for one in mesh.state.table}, expiries(mesh)) == ({HERE}, {30.0})
+
     def test_a_hello_without_a_list_brings_back_nothing_that_is_over(self) -> None:
         mesh = mesh_that(lease_seconds=10)
         take(mesh, hello(BY_HMAC, "a.>"))

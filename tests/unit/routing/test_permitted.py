@@ -32,6 +32,33 @@ def test_permissions_hold_for_publishing_subscribing_and_serving() -> None:
     assert [said["code"] for _, said in answers(mesh, peer)] == ["forbidden"] * 2
 
 
+NOTHING: dict[str, dict[str, list[str]]] = {verb: {"allow": []} for verb in ("publish", "subscribe", "serve")}
+ALL_DENIED: dict[str, dict[str, list[str]]] = {"publish": {"deny": [">"]}}
+SOMETHING: list[dict[str, dict[str, list[str]]]] = [{verb: {"allow": ["a"]}} for verb in NOTHING]
+
+
+@pytest.mark.parametrize("rule", [NOTHING, NOTHING | ALL_DENIED])
+def test_a_stranger_who_may_do_nothing_is_not_even_answered_a_ping(rule: dict[str, object]) -> None:
+    mesh = MeshInALog(settings={"permissions": [{"nodes": ["anon:*"], **rule}]})
+    stranger, known = client(mesh), client(mesh, node="known")
+    mesh.forget_outputs()
+    mesh.log(stranger.source, request("mesh.ping", 1, 1))
+    mesh.log(stranger.source, event("mesh.ping"))
+    mesh.log(known.source, request("mesh.ping", 1, 2))
+    assert [said.get("code") for _, said in answers(mesh, stranger)] == ["forbidden"]
+    assert [said["body"] for _, said in answers(mesh, known)] == [1]
+    assert mesh.rejections() == [("match", "forbidden")] * 2
+
+
+@pytest.mark.parametrize("grant", SOMETHING)
+def test_whoever_may_do_anything_is_answered_a_ping(grant: dict[str, object]) -> None:
+    mesh = MeshInALog(settings={"permissions": [{"nodes": ["anon:*"], **NOTHING, **grant}]})
+    peer = client(mesh)
+    mesh.forget_outputs()
+    mesh.log(peer.source, request("mesh.ping", 1, 1))
+    assert [said["body"] for _, said in answers(mesh, peer)] == [1]
+
+
 @pytest.mark.parametrize("subject", ["mesh.session.closed", "MESH/session.closed", "secret.key"])
 def test_a_cancel_needs_the_permission_that_its_request_needs(subject: str) -> None:
     mesh = MeshInALog(settings={"permissions": [{"nodes": ["anon:*"], "publish": {"allow": ["public.>"]}}]})

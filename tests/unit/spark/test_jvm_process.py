@@ -8,23 +8,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from gateway.local.java import Java
 from gateway.local.mesh_record import start_time
-from streaming_jobs.spark.class_archive import ClassArchive
-from streaming_jobs.spark.jvm_process import EXIT_CODE, SparkJvm
+from streaming_jobs.spark.jvm_process import EXIT_CODE
 
 DEADLINE_SECONDS = 30.0
 DRIVER = """
 import os, sys
-from gateway.local.java import Java
-from streaming_jobs.spark.class_archive import ClassArchive
 from streaming_jobs.spark.jvm_process import SparkJvm
-archive = ClassArchive(Java(sys.executable, 17, ""), "", may_write=False)
-jvm = SparkJvm([sys.executable, "-c", "import os; print(os.getpid(), flush=True); input()"], os.environ, archive)
+jvm = SparkJvm([sys.executable, "-c", "import os; print(os.getpid(), flush=True); input()"], os.environ)
 jvm.watch()
 if sys.stdin.readline().strip() == "end":
     jvm.end()
@@ -44,19 +38,6 @@ def driver() -> Iterator[subprocess.Popen[str]]:
 def jvm_of(driver: subprocess.Popen[str]) -> int:
     assert driver.stdout is not None
     return int(driver.stdout.readline())
-
-
-def test_a_brief_run_does_not_wait_for_its_jvm_to_write_an_archive(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MESHGATE_CACHE", str(tmp_path))
-    archive = ClassArchive(Java(sys.executable, 17, ""), "", may_write=True)
-    archive.options()
-    jvm = SparkJvm([sys.executable, "-c", "import time; time.sleep(60)"], os.environ, archive)
-    began = time.monotonic()
-    jvm.end()
-    assert time.monotonic() - began < DEADLINE_SECONDS / 2
-    assert jvm.exit_code == -signal.SIGKILL
 
 
 def is_gone(pid: int) -> bool:

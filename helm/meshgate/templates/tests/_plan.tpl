@@ -5,7 +5,7 @@
 {{- $management := list (list "router" (printf "http://%s-router:%d" $full (int .Values.router.managementPort))) -}}
 {{- $policed := list (list (printf "%s-router" $full) (int .Values.router.managementPort)) -}}
 {{- range $ordinal := until $leastEdges -}}
-{{- $host := printf "%s-edge-%d.%s-edge" $full $ordinal $full -}}
+{{- $host := printf "%s-edge-%d.%s-edge.%s.svc" $full $ordinal $full $.Release.Namespace -}}
 {{- $management = append $management (list (printf "edge %d" $ordinal) (printf "http://%s:%d" $host (int $.Values.edge.managementPort))) -}}
 {{- if not $.Values.edge.hostNetwork -}}{{/* No policy holds on a node's network. */}}
 {{- $policed = append $policed (list $host (int $.Values.edge.managementPort)) -}}

@@ -298,6 +298,18 @@ class TestRedirects:
             (await meets(edge, first)).sends(HANDSHAKE + redirect(url))
             await meets(edge, first)
 
+    @pytest.mark.parametrize(("hosts", "goes"), [((), False), (("*.example.org",), False), (("LOCAL*",), True)])
+    @in_a_loop
+    async def test_to_another_host_it_goes_only_where_it_may(self, hosts: tuple[str, ...], *, goes: bool) -> None:
+        async with (
+            plant() as (first, port),
+            plant() as (second, other),
+            running(configured(peers=[link(port, redirect_hosts=hosts)])) as edge,
+        ):
+            (await meets(edge, first)).sends(HANDSHAKE + redirect(f"tcp://localhost:{other}"))
+            await meets(edge, second if goes else first)
+            assert second.met.empty()
+
     @in_a_loop
     async def test_it_never_goes_from_tls_to_a_connection_without(self, authority: Authority) -> None:
         mine = authority.signs("plant")

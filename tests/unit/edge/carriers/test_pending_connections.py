@@ -44,6 +44,25 @@ class TestProxyProtocol:
             assert await peer.reads(1) == PONG
             assert (await source(edge)).peer == "192.0.2.1:54321"
 
+    @pytest.mark.parametrize("senders", [["127.0.0.1"], ["192.0.2.0/24", "127.0.0.0/8"]])
+    @in_a_loop
+    async def test_a_sender_that_is_listed_is_believed(self, senders: list[str]) -> None:
+        async with running(configured(listener("plc", "hsp", proxy_protocol=True, proxy_from=senders))) as edge:
+            peer = await edge.dial("plc")
+            peer.sends(PROXY_V4 + PING)
+            assert await peer.reads(1) == PONG
+            assert (await source(edge)).peer == "192.0.2.1:54321"
+
+    @pytest.mark.parametrize("senders", [[], ["192.0.2.0/24"], ["127.0.0.2/31", "::1"]])
+    @in_a_loop
+    async def test_a_sender_that_is_not_listed_is_refused_before_it_is_read(self, senders: list[str]) -> None:
+        async with running(configured(listener("plc", "hsp", proxy_protocol=True, proxy_from=senders))) as edge:
+            peer = await edge.dial("plc")
+            peer.sends(PROXY_V4 + PING)
+            assert await peer.reads_all() == b""
+            assert edge.of("connections_closed_total", "plc", reason="forbidden") == 1
+            assert edge.of("connections", "plc", state="handshake") == 0
+
     @in_a_loop
     async def test_a_header_may_come_byte_by_byte(self) -> None:
         async with running(configured(self.PLC)) as edge:

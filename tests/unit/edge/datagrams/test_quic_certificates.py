@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
@@ -45,6 +46,54 @@ class TestCertificates:
             assert peer.end.error_code == CRYPTO + (missing if files is None else bad)
             assert edge.of("connections_closed_total", "devices", reason="tls") == 1
             assert edge.kafka.frames() == []
+
+    @in_a_loop
+    async def test_who_stands_on_the_list_is_told_so_and_nobody_else(self, authority: Authority) -> None:
+        kept, stolen = authority.signs("kept"), authority.signs("stolen")
+        lists = str(authority.revokes("stolen"))
+        async with running(configured(devices(authority, client_ca=str(authority.ca), crl=lists))) as edge:
+            refused = await peer_of(edge, authority, stolen).connect()
+            admitted = await peer_of(edge, authority, kept).connect()
+            assert refused.end is not None
+            assert refused.end.error_code == CRYPTO + AlertDescription.certificate_revoked
+            assert admitted.end is None
+
+    @pytest.mark.parametrize("lists", ["run out", "another's", "another's of its name"])
+    @in_a_loop
+    async def test_without_a_list_that_holds_nobody_is_let_in(
+        self, authority: Authority, tmp_path: Path, lists: str
+    ) -> None:
+        (tmp_path / "elsewhere").mkdir()
+        yesterday = datetime.datetime.now(datetime.UTC) - datetime.timedelta(hours=1)
+        other = Authority(tmp_path / "elsewhere", "others" if lists == "another's" else "tests")
+        path = authority.revokes(until=yesterday) if lists == "run out" else other.revokes()
+        async with running(configured(devices(authority, client_ca=str(authority.ca), crl=str(path)))) as edge:
+            peer = await peer_of(edge, authority, authority.signs("sensor")).connect()
+            assert peer.end is not None
+            assert peer.end.error_code == CRYPTO + AlertDescription.certificate_revoked
+
+    @in_a_loop
+    async def test_a_connection_ends_when_its_certificate_is_revoked(self, authority: Authority) -> None:
+        kept, stolen = authority.signs("kept"), authority.signs("stolen")
+        lists = str(authority.revokes())
+        async with running(configured(devices(authority, client_ca=str(authority.ca), crl=lists))) as edge:
+            peers = [await peer_of(edge, authority, files).connect() for files in (kept, stolen)]
+            authority.revokes("stolen")
+            assert edge.life.endpoints.refresh_files()
+            edge.life.endpoints.judge_again()
+            await until(lambda: peers[1].end)
+            assert edge.of("connections_closed_total", "devices", reason="revoked") == 1
+            assert peers[0].end is None
+
+    @in_a_loop
+    async def test_a_connection_ends_with_its_certificate(self, authority: Authority) -> None:
+        ends = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=2)
+        async with running(configured(devices(authority, client_ca=str(authority.ca)))) as edge:
+            brief = await peer_of(edge, authority, authority.signs("brief", until=ends)).connect()
+            long = await peer_of(edge, authority, authority.signs("long")).connect()
+            await until(lambda: brief.end)
+            assert edge.of("connections_closed_total", "devices", reason="expired") == 1
+            assert long.end is None
 
     @in_a_loop
     async def test_packets_that_come_with_a_handshake_that_fails_are_not_taken(self, authority: Authority) -> None:

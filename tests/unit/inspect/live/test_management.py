@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 from gateway.core.address import HostPort
 from gateway.core.errors import SetupError
 from gateway.inspect.live.mesh_parts import MeshPart
-from gateway.observability.management import Checks, Management, PageAnswer
+from gateway.observability.management import BODY_BYTES, Checks, Management, PageAnswer, Served
 
 CONFIG = {"mesh": "demo"}
 connect = socket.create_connection
@@ -24,7 +24,10 @@ PATHS = ["/metrics", "/config", "/version", "/healthz/ready", "/nothing"]
 def managed(host: str = "127.0.0.1", names: tuple[str, ...] = ()) -> Iterator[Management]:
     management = Management(
         HostPort(host, 0), CollectorRegistry(), Checks(dict, dict), config=lambda: CONFIG, names=names,
-        commands={"/peers/": lambda _: PageAnswer(202, "text/plain", b"")},
+        served=Served(
+            commands={"/peers/": lambda _: PageAnswer(202, "text/plain", b"")},
+            acts={"/acts/": lambda request: PageAnswer(202, "text/plain", request.below.encode() + request.body)},
+        ),
     )  # fmt: skip
     management.start()
     try:
@@ -34,10 +37,12 @@ def managed(host: str = "127.0.0.1", names: tuple[str, ...] = ()) -> Iterator[Ma
 
 
 @contextmanager
-def asked(management: Management, method: str, path: str, **headers: str) -> Iterator[HTTPResponse]:
+def asked(
+    management: Management, method: str, path: str, body: bytes | None = None, **headers: str
+) -> Iterator[HTTPResponse]:
     connection = HTTPConnection("127.0.0.1", management.port, timeout=10)
     try:
-        connection.request(method, path, headers=headers)
+        connection.request(method, path, body, headers)
         yield connection.getresponse()
     finally:
         connection.close()
@@ -89,3 +94,37 @@ def test_a_head_has_the_status_and_length_of_the_page_without_its_body(path: str
         with asked(management, "HEAD", path) as head:
             assert (head.status, int(head.headers["Content-Length"])) == (whole.status, length)
             assert head.read() == b""
+
+
+@pytest.mark.parametrize(
+    ("path", "origin", "status"),
+    [
+        ("/acts/kick", "http://127.0.0.1:9640", 202),
+        ("/acts/kick", "https://127.0.0.1:9640", 202),
+        ("/acts/kick", "http://127.0.0.1:9641", 403),
+        ("/acts/kick", "http://localhost:9640", 403),
+        ("/acts/kick", "http://evil.example.com", 403),
+        ("/acts/kick", "null", 403),
+        ("/acts/kick", "", 403),
+        ("/peers/1/kick", "http://127.0.0.1:9640", 403),
+        ("/nothing", "http://127.0.0.1:9640", 403),
+    ],
+)
+def test_only_acts_are_taken_from_a_page_and_only_from_the_own_one(path: str, origin: str, status: int) -> None:
+    with managed() as management:
+        with asked(management, "POST", path, Host="127.0.0.1:9640", Origin=origin) as answer:
+            assert answer.status == status
+
+
+def test_a_body_is_read_up_to_its_bound_and_no_further() -> None:
+    with managed() as management:
+        with asked(management, "POST", "/acts/echo", b"x" * BODY_BYTES) as answer:
+            assert (answer.status, len(answer.read())) == (202, BODY_BYTES + len("echo"))
+        with asked(management, "POST", "/acts/echo", b"x" * (BODY_BYTES + 1)) as answer:
+            assert answer.status == 413
+
+
+@pytest.mark.parametrize("length", ["-1", "1e3", "9" * 5000, "many"])
+def test_a_length_that_is_none_is_refused(length: str) -> None:
+    with managed() as management, asked(management, "POST", "/acts/echo", None, **{"Content-Length": length}) as answer:
+        assert answer.status == 413

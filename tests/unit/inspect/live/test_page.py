@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
+import yaml
 
 from gateway.config import Config
 from gateway.core.errors import SetupError
 from tests.unit.edge.process import Process, process
 from tests.unit.edge.running import in_a_loop, listener, until
 
-STATIC = ("live.html", "live.css", "live.js")
+STATIC = ("live.html", "live.css", "live.js", "drawing.js")
 HANDSHAKE = bytes.fromhex("00 0001 04 6a736f6e")
 
 
@@ -48,7 +49,7 @@ async def fetched(edge: Process, path: str, **headers: str) -> tuple[Any, bytes]
 @in_a_loop
 async def test_it_may_load_nothing_from_elsewhere_and_run_nothing_that_stands_in_it(tmp_path: Path) -> None:
     async with edge_of(tmp_path) as edge:
-        for path in ("/", "/live.js", "/live.css", "/live/now"):
+        for path in ("/", "/live.js", "/drawing.js", "/live.css", "/live/now", "/live/graph", "/live/hour"):
             headers, _ = await fetched(edge, path)
             policy = headers["Content-Security-Policy"]
             assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self';")
@@ -57,10 +58,10 @@ async def test_it_may_load_nothing_from_elsewhere_and_run_nothing_that_stands_in
 
 
 def test_what_peers_say_never_becomes_markup() -> None:
-    page, style, script = ((files("gateway.inspect.live") / name).read_text() for name in STATIC)
-    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|Function\(", script)
+    page, style, script, drawing = ((files("gateway.inspect.live") / name).read_text() for name in STATIC)
+    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|Function\(", script + drawing)
     assert not re.search(r"<script(?![^>]*src=)|<style|\son\w+=|\sstyle=", page)
-    for text in (page, style, script):
+    for text in (page, style, script, drawing):
         assert [url for url in re.findall(r"(?:https?:)?//[\w.-]+\.\w+\S*", text) if "w3.org/2000/svg" not in url] == []
 
 
@@ -85,13 +86,66 @@ async def test_it_says_what_it_knows_and_who_is_away(tmp_path: Path) -> None:
 
 
 @in_a_loop
+async def test_it_draws_this_edge_with_its_listeners_and_peers(tmp_path: Path) -> None:
+    async with edge_of(tmp_path) as edge:
+        (await edge.dial("apps")).sends(HANDSHAKE)
+        while not (peers := [one for one in (await drawn(edge))["nodes"] if one["kind"] == "peer"]):
+            pass
+        graph = await drawn(edge)
+        assert {(one["id"], one["kind"]) for one in graph["nodes"]} >= {
+            ("edge-0", "edge"), ("edge-0/apps", "listener"), ("raw", "topic"), ("lane-0", "lane"),
+        }  # fmt: skip
+        assert {"start": peers[0]["id"], "end": "edge-0/apps", "both": True} in graph["arrows"]
+
+
+async def drawn(edge: Process) -> Any:
+    status, graph = await edge.asks("/live/graph")
+    assert status == 200
+    return graph
+
+
+@in_a_loop
+async def test_it_plots_what_the_edge_has_carried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.inspect.live.last_hour.POINT_SECONDS", 0.01)
+    async with edge_of(tmp_path) as edge:
+        while not (await edge.asks("/live/hour"))[1]["received"]:
+            pass
+
+
+@in_a_loop
+async def test_a_node_is_called_by_the_label_of_its_key(tmp_path: Path) -> None:
+    node = "11111111-2222-4333-8444-555555555555"
+    key = {"hmac": "00" * 32, "label": "garden sensor"}
+    async with edge_of(tmp_path) as edge:
+        labels = edge.edge._live._labels
+        assert labels.now() == {}
+        (tmp_path / "keys.yaml").write_text(yaml.safe_dump({"nodes": {node: {"keys": {"00000001": key}}}}))
+        assert labels.now() == {node: "garden sensor"}
+        (tmp_path / "keys.yaml").write_text("no trust store")
+        assert labels.now() == {}
+
+
+@pytest.mark.parametrize(("operators", "is_allowed"), [({}, False), ({"alice": "0123456789abcdef"}, True)])
+@in_a_loop
+async def test_it_says_whether_anybody_may_act_on_it_and_never_a_token(
+    tmp_path: Path, operators: dict[str, str], is_allowed: bool
+) -> None:
+    async with process(tmp_path, listener("apps", "yamp"), edge={"operators": operators}) as edge:
+        assert (await edge.asks("/live/now"))[1]["has_operators"] is is_allowed
+        for path in ("/live/now", "/live/graph", "/config"):
+            assert "0123456789abcdef" not in str(await edge.asks(path))
+
+
+@in_a_loop
 async def test_rates_come_with_the_second_look(tmp_path: Path) -> None:
     async with edge_of(tmp_path) as edge:
         while (await edge.asks("/live/now"))[1]["stages"]["received"]["per_second"] is None:
             pass
 
 
-@pytest.mark.parametrize("path", ["/", "/live.js", "/live/now", "/live/rows?at=events", "/peers", "/example"])
+@pytest.mark.parametrize(
+    "path", ["/", "/live.js", "/live/now", "/live/rows?at=events", "/live/graph", "/live/hour", "/peers", "/example"]
+)
 @in_a_loop
 async def test_a_name_that_anybody_could_have_led_here_is_refused(tmp_path: Path, path: str) -> None:
     async with edge_of(tmp_path) as edge:

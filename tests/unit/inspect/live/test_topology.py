@@ -35,6 +35,8 @@ WANT = Interest(
 LEASE = replace(WANT, subscriber="emm:n", session=0, address="10.0.0.9:5", protocol="emm", listener="devices")
 OWED = replace(WANT, subscriber="node:n@apps", session=7, durable=True, node="n")
 
+LABELS = {"uuid-of-the-garden": "garden sensor"}
+
 
 def peer(number: int, listener: str = "apps", node: str = "") -> Peer:
     session = f"edge-0.a.{number}"
@@ -45,7 +47,7 @@ def peer(number: int, listener: str = "apps", node: str = "") -> Peer:
 
 
 def drawn(*peers: Peer, interests: tuple[Interest, ...] = (), modes: dict[str, str] | None = None) -> Graph:
-    return topology(CONFIG, [EdgeNow(TOLD, peers)], interests, modes or {}, 2)
+    return topology(CONFIG, [EdgeNow(TOLD, peers)], interests, modes or {}, 2, LABELS)
 
 
 def lines(graph: Graph, id_: str) -> tuple[str, ...]:
@@ -129,3 +131,10 @@ def test_each_arrow_of_mermaid_joins_nodes_that_are_there() -> None:
     joined = set(re.findall(r"^ +(n\d+) <?--> (n\d+)$", text, re.MULTILINE))
     assert joined
     assert {end for pair in joined for end in pair} <= known
+
+
+def test_a_node_that_has_a_label_is_called_by_it() -> None:
+    away = replace(LEASE, subscriber="emm:uuid-of-the-garden", node="uuid-of-the-garden")
+    graph = drawn(peer(1, node="uuid-of-the-garden"), interests=(away,))
+    assert lines(graph, "edge-0.a.1") == ("10.0.0.1:1", "garden sensor", "uuid-of-the-garden")
+    assert lines(graph, "emm:uuid-of-the-garden")[:2] == ("garden sensor", "emm:uuid-of-the-garden")

@@ -56,6 +56,7 @@ def _edge(folder: Path) -> CollectorRegistry:
     )  # fmt: skip
     metrics.of(config.listeners[0]).closed("eof")
     metrics.certificate_expiry(config.listeners[0]).set(1)
+    metrics.revocation_list_expiry(config.listeners[0]).set(1)
     metrics.observe_end_to_end("emm", "hsp", [0.1])
     return registry
 

@@ -1,0 +1,1 @@
+"""The pages of documentation, and the site that is made of them."""

@@ -1,0 +1,120 @@
+"""A class-data archive of the JVM: what one run loaded, mapped by the next ones. It halves what a start costs.
+
+    first run ──lists the classes it loads──► NAME.PID.list ──a second JVM, in the background──► NAME.jsa ──► next runs
+
+The second JVM writes beside the archive's final name, which is taken only when all is written: one that was killed
+leaves nothing that a later run would trip over. It runs at the lowest priority, once for a user, Java and class path.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from gateway.local.jars import cache_folder
+from gateway.local.java import Java
+from gateway.local.processes import ends_with_parent
+
+KEPT = 4
+"""Archives: two of this Java, for Spark (170 MB) and the broker (70 MB), and two of another."""
+LOWEST_PRIORITY = 19
+_SILENT = ("-Xlog:disable", "-Xlog:all=error:stderr", "-Xlog:cds=off", "-Xlog:cds+dynamic=off")
+
+
+class ClassArchive:
+    """The class archive for one program, Java and class path. Another Java or class path has another archive.
+
+    Args:
+        jars: the class path's entries, each a file or `FOLDER/*`.
+        pid: the process that lists its classes.
+    """
+
+    def __init__(self, name: str, java: Java, jars: Iterable[str], pid: int | None = None) -> None:
+        self._java = java
+        self._class_path = os.pathsep.join(jars)
+        made_of = f"{Path(java.executable).resolve()} {java.version} {' '.join(_files(self._class_path))}"
+        stem = f"{name}-{hashlib.sha256(made_of.encode()).hexdigest()[:16]}"
+        folder = cache_folder() / "classes"
+        self.path = folder / f"{stem}.jsa"
+        self.list_path = folder / f"{stem}.{pid or os.getpid()}.list"
+        self._fresh = self.list_path.with_suffix(".new")
+
+    def options(self, *, lists: bool) -> list[str]:
+        """Returns the options of the JVM's command: use the archive; or list the classes, where there is none."""
+        if self.path.exists():
+            return [f"-XX:SharedArchiveFile={self.path}", "-Xshare:auto", *_SILENT]
+        if not lists:
+            return []
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError:  # a read-only home: starts are slower, that is all
+            return []
+        return [f"-XX:DumpLoadedClassList={self.list_path}"]
+
+    def write(self) -> bool:
+        """Writes the archive of what was listed so far, if anything was. It takes some ten seconds of processor time.
+
+        The JVM that lists may go on meanwhile: the list's last line may be half a line, and is left out.
+        """
+        try:
+            listed = self.list_path.read_bytes()
+            self.list_path.write_bytes(listed[: listed.rfind(b"\n") + 1])
+        except OSError:  # it has an archive, or its cache is read-only
+            return False
+        # Not by a function between fork and exec: in a copy of this process py4j would go on talking to its JVM.
+        command = [sys.executable, "-m", "gateway.local.class_archive"]
+        command += [self._java.executable, "-Xshare:dump", f"-XX:SharedClassListFile={self.list_path}"]
+        command += [f"-XX:SharedArchiveFile={self._fresh}", *_SILENT, "-cp", self._class_path]
+        try:
+            done = subprocess.run(  # noqa: S603 - the command is our own
+                command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False
+            )
+            if done.returncode == 0:
+                self._fresh.replace(self.path)
+                _keep_newest(self.path.parent)
+            return done.returncode == 0
+        except OSError:  # no disk left, or no Java any more
+            return False
+        finally:
+            for path in (self.list_path, self._fresh):
+                with suppress(OSError):
+                    path.unlink()
+
+
+def _files(class_path: str) -> Iterable[str]:
+    """Yields the names in a class path with the files of its folders, so that a changed set has another archive."""
+    for entry in class_path.split(os.pathsep):
+        yield entry
+        if entry.endswith("*"):
+            yield from sorted(path.name for path in Path(entry).parent.glob("*.jar"))
+
+
+def _keep_newest(folder: Path) -> None:
+    """Removes all but the newest archives: those of other Javas, and what runs that were killed have left."""
+    newest_first = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
+    archives = [path for path in newest_first if path.suffix == ".jsa"]
+    for old in {*archives[KEPT:], *(path for path in newest_first if path.suffix != ".jsa" and _is_left_over(path))}:
+        old.unlink(missing_ok=True)
+
+
+def _is_left_over(path: Path) -> bool:
+    """True for a file that a process has made which is gone."""
+    pid = path.suffixes[-2][1:] if len(path.suffixes) > 1 else ""
+    return not (pid.isdigit() and Path("/proc", pid).exists())
+
+
+def main(command: list[str]) -> None:
+    """Becomes the command, at the lowest priority, and ends with whoever has started it."""
+    os.nice(LOWEST_PRIORITY)
+    ends_with_parent(signal.SIGKILL)()
+    os.execv(command[0], command)  # noqa: S606 - the command is our own
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
