@@ -14,7 +14,7 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import MappingProxyType
@@ -101,9 +101,9 @@ class Served:
     `commands` are taken from programs alone. `acts` are taken from the own page too, and ask for a token themselves.
     """
 
-    pages: Mapping[str, Page] = MappingProxyType({})
-    commands: Mapping[str, Command] = MappingProxyType({})
-    acts: Mapping[str, Command] = MappingProxyType({})
+    pages: Mapping[str, Page] = field(default_factory=dict)
+    commands: Mapping[str, Command] = field(default_factory=dict)
+    acts: Mapping[str, Command] = field(default_factory=dict)
 
 
 class Management:
@@ -170,7 +170,7 @@ class Management:
         one."""
         if not self._is_known(request.host):
             return _unknown(request.host)
-        commands = self._served.commands | self._served.acts
+        commands = {**self._served.commands, **self._served.acts}
         route = next((one for one in commands if path.startswith(one)), None)
         if request.origin is not None and not (route in self._served.acts and request.is_of_own_page):
             return json_answer(403, {"error": "commands are not taken from web pages"})
