@@ -60,7 +60,7 @@ class ListedKey:
 
 
 class KeyTerms(TypedDict, total=False):
-    """What a key is good for.
+    """Says when a key holds, and what it is used for.
 
     `default`: for packets that name no key; by itself a node's first key is. `label`: what people call the device.
     """

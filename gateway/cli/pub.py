@@ -54,7 +54,7 @@ class BodySource:
 
 @dataclass(frozen=True)
 class PacketOptions:
-    """What only packets of emm can be."""
+    """Options that only packets of emm have."""
 
     urgent: bool
     compress: bool

@@ -84,7 +84,7 @@ Command = Callable[[Request], PageAnswer]
 
 @dataclass(frozen=True, slots=True)
 class Checks:
-    """What is missing, as the probes tell it.
+    """The probes of a part: each returns what is missing.
 
     `away`: what is outside and not there; `/healthz/ready` tells of it, and the part is ready all the same.
     """

@@ -37,7 +37,7 @@ REQUEST_SESSION_HEADER, REQUEST_ID_HEADER = "request-session", "request-id"
 
 
 class Hold(NamedTuple):
-    """What an edge waits for before it delivers, as `Deliver` says."""
+    """The conditions that an edge waits for before it delivers, as `Deliver` says."""
 
     ticket: str = ""
     required_confirmations: int = 0

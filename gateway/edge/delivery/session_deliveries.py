@@ -1,4 +1,4 @@
-"""What becomes of deliveries to sessions: the queue of a node hears it where they are owed, else it is written down."""
+"""Reports the ends of deliveries to sessions: to the queue of a node where they are owed, else to the outcomes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the peer was sent and has not acknowledged yet: data, and the bodies that come ahead of its answers."""
+"""Keeps data that the peer has not acknowledged yet, and the bodies that come ahead of its answers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Lost(NamedTuple):
 
 
 class Settled(NamedTuple):
-    """What the peer has acknowledged or refused.
+    """One delivery that the peer has acknowledged or refused.
 
     Args:
         delivery: None if it came too late.

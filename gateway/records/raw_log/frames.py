@@ -187,7 +187,7 @@ class RawFrame:
 
 
 class FrameContent(NamedTuple):
-    """What a session's frame says, whatever protocol it is written in."""
+    """The content of a session's frame, whatever protocol it is written in."""
 
     kind: Kind
     subject: str
