@@ -26,6 +26,11 @@ from gateway.core.yaml_files.source import Place, YamlSource, path_text, read_so
 DEFAULT_PATHS = (Path("meshgate.yaml"), Path("mesh/meshgate.yaml"))
 """A configuration is looked for here when none is named; `up` writes one to the second."""
 
+PART = "MESHGATE_PART"
+"""Names the part that reads, such as `router`. All but an edge read the file without the secrets of edges."""
+OF_EDGES = ("listeners", "peers", "auth")
+"""The sections whose secrets only an edge uses."""
+
 WRITE_ONE = "name one with -c, or write one: meshgate init (meshgate up does too)"
 
 PLAIN = (
@@ -69,7 +74,8 @@ def parse(
 ) -> Config:
     """Parses the given text of the file as `load` does. Raises ConfigError."""
     folder = path.absolute().parent
-    source = read_source(text, str(path), folder, environment)
+    left_out = () if environment.get(PART, "edge") == "edge" else OF_EDGES
+    source = read_source(text, str(path), folder, environment, left_out)
     source.data = _without_empty(source.data)
     config: Config | None = None
     try:

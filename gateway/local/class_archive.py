@@ -19,11 +19,14 @@ from pathlib import Path
 
 from gateway.local.jars import cache_folder
 from gateway.local.java import Java
+from gateway.local.preflight import available_memory
 from gateway.local.processes import ends_with_parent
 
 KEPT = 4
 """Archives: two of this Java, for Spark (170 MB) and the broker (70 MB), and two of another."""
 LOWEST_PRIORITY = 19
+WRITE_BYTES = 2**30
+"""The memory that must be left for writing one, which takes half of that: a mesh at work needs the rest."""
 _SILENT = ("-Xlog:disable", "-Xlog:all=error:stderr", "-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 
 
@@ -53,12 +56,15 @@ class ClassArchive:
             return []
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.list_path.touch()
         except OSError:  # a read-only home: starts are slower, that is all
             return []
         return [f"-XX:DumpLoadedClassList={self.list_path}"]
 
-    def write(self) -> bool:
+    def write(self, root: Path = Path("/")) -> bool:
         """Writes the archive of what was listed so far, if anything was. It takes some ten seconds of processor time.
+
+        False if there is none to write, or too little memory.
 
         The JVM that lists may go on meanwhile: the list's last line may be half a line, and is left out.
         """
@@ -66,6 +72,9 @@ class ClassArchive:
             listed = self.list_path.read_bytes()
             self.list_path.write_bytes(listed[: listed.rfind(b"\n") + 1])
         except OSError:  # it has an archive, or its cache is read-only
+            return False
+        if available_memory(root) < WRITE_BYTES:
+            self.list_path.unlink(missing_ok=True)
             return False
         # Not by a function between fork and exec: in a copy of this process py4j would go on talking to its JVM.
         command = [sys.executable, "-m", "gateway.local.class_archive"]

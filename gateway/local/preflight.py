@@ -1,4 +1,4 @@
-"""What a mesh needs of this machine before anything is started: free ports, and memory."""
+"""Refuses a start that cannot succeed, because a port is taken or there is too little memory."""
 
 from __future__ import annotations
 

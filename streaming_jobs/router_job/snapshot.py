@@ -133,6 +133,7 @@ def read_snapshot(checkpoint: Path, partition: int, offset: int, horizon_seconds
                 raise NoMemory(f"{path} does not stand before offset {offset} of partition {partition}: {head}")
             if (carried := carried_path(checkpoint)).exists():
                 known.restore(_rows_of(carried), carried.stat().st_size)
+                known.log_seconds = 0  # that was the time of lanes that may be far ahead of this one
             known.restore(_rows(file), path.stat().st_size)
     except OSError as error:
         raise NoMemory(f"no ids to begin with before offset {offset} of partition {partition}: {error}") from None

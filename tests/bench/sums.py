@@ -44,8 +44,8 @@ class Measured:
     """In `egress`, for one receiver; not compressed."""
     id_bytes: float = 30.0
     """Of the dedup state, at most: an id of 20 bytes, its second, and a share of its row (24 to 30)."""
-    known_id_bytes: float = 57.0
-    """Of a worker's memory, at most (28 to 57; 45 at a steady rate, `known_ids`)."""
+    known_id_bytes: float = 30.0
+    """Of a worker's memory, at most (26 to 30, `known_ids`)."""
 
 
 MEASURED = Measured()

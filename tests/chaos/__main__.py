@@ -2,6 +2,7 @@
 
     python -m tests.chaos --kills 200
     python -m tests.chaos --kills 20 --seed 7      the same again
+    python -m tests.chaos --kills 70 --rate 5000   under load, as far as the machine goes: what was sent is said
     python -m tests.chaos --each 3 --pause 10    each part alone so many times, for its recovery time
     python -m tests.chaos --each 3 --standby     the two routers, of which one routes
     python -m tests.chaos --kills 5 --full-disk    on a small disk of its own, which is filled (needs root)
@@ -28,7 +29,6 @@ from functools import partial
 from pathlib import Path
 
 from gateway.local.jars import ensure_jars
-from gateway.local.java import find_java
 from tests.chaos import away
 from tests.chaos.brokers import Brokers
 from tests.chaos.mesh import PARTS, ROUTER, STANDBY, chaos_mesh
@@ -61,14 +61,10 @@ def main() -> int:
         ballast = folder / "ballast"
 
         run(
-            mesh, blows, chance, _say, rates=_rates(asked.rate), fill=partial(_keep_full, ballast),
+            mesh, blows, chance, _say, rates=Rates.together(asked.rate), fill=partial(_keep_full, ballast),
             pause=(asked.pause * 0.5, asked.pause * 1.5),
         )  # fmt: skip
     return 0
-
-
-def _rates(rate: float) -> Rates:
-    return Rates(rate, rate / 2, rate / 8)
 
 
 def _brokers(rounds: int, rate: float, chance: random.Random) -> int:
@@ -76,15 +72,15 @@ def _brokers(rounds: int, rate: float, chance: random.Random) -> int:
     if os.environ.get(OWN_NETWORK) is None:
         if os.geteuid() != 0:
             sys.exit("--brokers gives each broker a network of its own, which only root may")
-        ensure_jars("broker", find_java())  # there is no way out of that network
-        ensure_jars("connector", find_java())
+        ensure_jars("broker")  # there is no way out of that network
+        ensure_jars("connector")
         command = ["unshare", "--net", "--mount", "--propagation", "private", sys.executable, "-m", "tests.chaos"]
         return subprocess.run([*command, *sys.argv[1:]], env=os.environ | {OWN_NETWORK: "1"}, check=False).returncode
     with _folder(on_small_disk=False) as folder:
         brokers = Brokers(folder / "brokers", in_namespaces=True)
         with chaos_mesh(folder, brokers=brokers) as mesh:
             fill = partial(_keep_full, brokers.small_disk / "ballast")
-            run(mesh, brokers_long(rounds, chance), chance, _say, rates=_rates(rate), fill=fill)
+            run(mesh, brokers_long(rounds, chance), chance, _say, rates=Rates.together(rate), fill=fill)
     return 0
 
 
@@ -113,7 +109,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--pause", type=float, default=1.0, help="seconds between a recovery and the next blow")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
-    parser.add_argument("--rate", type=float, default=40.0, help="messages a second of each publisher")
+    parser.add_argument("--rate", type=float, default=130.0, help="messages a second of all senders together")
     parser.add_argument("--full-disk", action="store_true")
     parser.add_argument(
         "--brokers",

@@ -115,7 +115,7 @@ class Brokers:
             for number, name in enumerate(NAMES, 1)
         }
         self._java: Java = find_java()
-        self._jars = os.pathsep.join(map(str, ensure_jars("broker", self._java)))
+        self._jars = os.pathsep.join(map(str, ensure_jars("broker")))
         self._admin: AdminClient | None = None
 
     @property

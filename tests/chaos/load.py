@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+import time
+from collections.abc import AsyncIterator, Callable
 
 from gateway.client import Answer, IncomingRequest, StreamClient, connect
 from gateway.client.errors import ClientError, EndedError, NoAnswerError
@@ -16,9 +17,26 @@ from tests.integration.emm_peer import Device
 
 RETRY_SECONDS = 0.1
 ASK_SECONDS = 20.0
+TURN_SECONDS, LONGEST_TURN_SECONDS = 0.01, 0.25
 REPEATED, LOST, HELD_BACK = 0.1, 0.02, 0.05
 """Shares of a device's packets that come twice, never, or behind the next one."""
 SUBJECT, ASKED = "chaos", "chaosask.it"
+
+
+async def every_turn(rate: float) -> AsyncIterator[int]:
+    """Yields every few milliseconds how many messages are due since, for ever. What a slow turn misses is not sent
+    later: after a kill that would be a storm.
+    """
+    turn = max(1 / rate, TURN_SECONDS)
+    before, owed = time.monotonic(), 1.0
+    while True:
+        due = int(owed)
+        owed -= due
+        yield due
+        await asyncio.sleep(turn)
+        now = time.monotonic()
+        owed += min(now - before, LONGEST_TURN_SECONDS) * rate
+        before = now
 
 
 class Publisher:
@@ -29,7 +47,7 @@ class Publisher:
     ) -> None:
         self._name = name
         self._port = port
-        self._pause = 1 / rate
+        self._rate = rate
         self._sent = sent
         self._unacknowledged = unacknowledged
         self._padding = b" " * padding_bytes
@@ -62,10 +80,12 @@ class Publisher:
         self._open.clear()
         over = asyncio.ensure_future(client.wait_ended())
         try:
-            while not (self.is_done or over.done()):
-                if len(self._open) < self._unacknowledged and (self._again or not self._stopping):
-                    self._send(client, self._number())
-                await asyncio.sleep(self._pause)
+            async for due in every_turn(self._rate):
+                for _ in range(due):
+                    if len(self._open) < self._unacknowledged and (self._again or not self._stopping):
+                        self._send(client, self._number())
+                if self.is_done or over.done():
+                    return
         finally:
             over.cancel()
             await asyncio.gather(over, return_exceptions=True)
@@ -101,7 +121,7 @@ class UdpSender:
     def __init__(self, name: str, device: Device, rate: float, sent: Sent, chance: random.Random) -> None:
         self._name = name
         self._device = device
-        self._pause = 1 / rate
+        self._rate = rate
         self._sent = sent
         self._chance = chance
         self._number = 0
@@ -112,14 +132,19 @@ class UdpSender:
 
     async def run(self) -> None:
         late: list[bytes] = []
-        while not self._stopping:
-            self._number += 1
-            message = Message(self._name, self._number, self._number)  # a stream of its own: nothing promises its order
-            packet = self._device.packet(f"{SUBJECT}.udp.{self._name}", message.to_json().decode())
-            self._sent.add(message)
-            for one in self._on_the_way(packet, late):
-                self._device.send(one)
-            await asyncio.sleep(self._pause)
+        async for due in every_turn(self._rate):
+            for _ in range(due):
+                self._send(late)
+            if self._stopping:
+                return
+
+    def _send(self, late: list[bytes]) -> None:
+        self._number += 1
+        message = Message(self._name, self._number, self._number)  # a stream of its own: nothing promises its order
+        packet = self._device.packet(f"{SUBJECT}.udp.{self._name}", message.to_json().decode())
+        self._sent.add(message)
+        for one in self._on_the_way(packet, late):
+            self._device.send(one)
 
     def _on_the_way(self, packet: bytes, late: list[bytes]) -> list[bytes]:
         drawn = self._chance.random()

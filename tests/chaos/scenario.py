@@ -10,7 +10,7 @@ import random
 import re
 import signal
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -39,6 +39,10 @@ GONE_SECONDS = 30.0
 AUDIT_SECONDS = 600.0
 LOOK_SECONDS = 0.05
 MORE_HANDLES = 40
+MOST_REQUESTS = 20.0
+"""Of each requester, which asks one after another."""
+WAITING_SECONDS = 0.2
+"""At high rates a publisher may have so much of all that is sent in its hands."""
 MORE_MEMORY = 2.0
 """Times what it was before the first blow, and a little: caches fill, and allocators keep what they have."""
 SPARE_BYTES = 128 * 2**20
@@ -55,6 +59,14 @@ class Rates:
     """Then a publisher waits for the mesh: what it has in its hands after a kill is what it sends again."""
     padding_bytes: int = 0
     """More of each message."""
+
+    @classmethod
+    def together(cls, rate: float) -> Rates:
+        """Returns rates with this sum, in the proportions of the defaults."""
+        share = rate / (2 * (cls.hsp + cls.udp + cls.requests))
+        requests = min(cls.requests * share, MOST_REQUESTS)
+        unacknowledged = max(cls.unacknowledged, int(rate * WAITING_SECONDS))
+        return cls(cls.hsp * share, cls.udp * share, requests, unacknowledged)
 
 
 class Watch(Protocol):
@@ -336,6 +348,8 @@ class Run:
         sent, acknowledged = len(self.sent.at), len(self.sent.acknowledged)
         answered = sum(said == "answered" for said in self.requests.answers.values())
         yield f"{self.kills} kills; {sent} sent, {acknowledged} of them acknowledged, {len(self._accepted)} accepted"
+        busiest = sorted(Counter(int(at) for at in self.sent.at.values()).values())
+        yield f"{busiest[len(busiest) // 2]} sent a second in the middle, {busiest[-1]} at most"
         yield f"the network lost {self.network.lost} datagrams and broke {self.network.broken} streams"
         yield f"{answered} of {len(self.requests.answers)} requests answered"
         for blow, seconds in sorted(self.recoveries.items()):

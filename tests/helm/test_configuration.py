@@ -84,6 +84,36 @@ def test_only_who_judges_packets_has_the_trust_store(values: Path) -> None:
     assert {"router", "test-listeners"} <= holders <= {"router", "executor", "test-listeners"}
 
 
+FILES: list[Any] = [{"name": "all", "secret": "of-edges"}, {"name": "some", "secret": "of-rules", "parts": ["rules"]}]
+EXECUTORS = {"executors": {"count": 2}, "checkpoint": {"accessMode": "ReadWriteMany"}}
+RULES = [{"name": "hot", "sql": "SELECT 'a' AS subject"}]
+
+
+def test_secret_files_are_mounted_where_they_are_used_and_nowhere_else() -> None:
+    for router in ({}, EXECUTORS, {"kind": "sparkapplication", **EXECUTORS}):
+        holders = {}
+        for each in pods_in(render(secretFiles=FILES, rules=RULES, router=router)):
+            held = [volume.get("secret", {}).get("secretName") for volume in each["spec"]["volumes"]]
+            mounted = [mount["name"] for mount in each["spec"]["containers"][0]["volumeMounts"]]
+            mine = [name for name in ("all", "some") if f"secret-{name}" in mounted]
+            assert len(mine) == len({"of-edges", "of-rules"}.intersection(held))
+            holders[each["metadata"]["labels"]["app.kubernetes.io/component"]] = mine
+        assert {part: names for part, names in holders.items() if names} == {"edge": ["all"], "rules": ["some"]}
+
+
+def test_parts_without_the_secrets_read_the_same_file(tmp_path: Path) -> None:
+    """A router that wanted an edge's password would not start."""
+    keys = {"auth": {"cluster_key": "${file:../secrets/all/key}", "users": {"operator": "${OPERATOR}"}}}
+    lab = {"name": "lab", "protocol": "wolpertinger", "transport": "tcp", "port": 5044, "options": keys}
+    objects = render(secretFiles=FILES, rules=RULES, listeners=[lab])
+    path = tmp_path / "meshgate.yaml"
+    path.write_text(find(objects, "ConfigMap", "demo-meshgate")["data"]["meshgate.yaml"])
+    for each in pods_in(objects):
+        if each["metadata"]["labels"]["app.kubernetes.io/component"] in ("router", "rules", "topics"):
+            own = {one["name"]: one.get("value", "") for one in each["spec"]["containers"][0]["env"]}
+            assert load(path, {"POD_NAME": "edge-0", **own}).listeners[0].name == "lab"
+
+
 def pods_in(value: Any) -> Iterator[Object]:
     """Pods, and templates of pods, wherever they stand; also in the text of a ConfigMap, where Spark's is."""
     if isinstance(value, str) and "kind: Pod" in value:

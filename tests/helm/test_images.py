@@ -57,10 +57,8 @@ def test_both_images_hold_the_same_wheel() -> None:
 
 
 def test_the_edge_has_no_spark_and_no_java_and_the_router_has_both() -> None:
-    (installed,) = [line for line in instructions(stages(EDGE)["packages"], "RUN") if "pip install" in line]
-    assert re.findall(r"\[(.*?)\]", installed) == ["otel"]
-    (installed,) = [line for line in instructions(stages(ROUTER)["packages"], "RUN") if "pip install" in line]
-    assert re.findall(r"\[(.*?)\]", installed) == ["local,otel"]
+    assert re.findall(r"\[(.*?)\]", "".join(installing_steps(EDGE))) == ["otel"]
+    assert re.findall(r"\[(.*?)\]", "".join(installing_steps(ROUTER))) == ["local,otel"]
 
 
 @BOTH
@@ -125,14 +123,18 @@ def locked(path: Path) -> dict[str, Version]:
     return {canonicalize_name(name): Version(version) for name, version in pairs}
 
 
+def installing_steps(path: Path) -> list[str]:
+    lines = instructions(stages(path)["packages"], "RUN")
+    return [step for line in lines for step in line.split("&&") if "pip install" in step]
+
+
 @pytest.mark.parametrize(("path", "extras"), [(EDGE, {"otel"}), (ROUTER, {"local", "otel"})], ids=["edge", "router"])
 def test_an_image_takes_no_package_without_its_checksum(path: Path, extras: set[str]) -> None:
     wanted = {canonicalize_name(each.name) for each in needed("meshgate", frozenset(extras), set())} - {"meshgate"}
     found = locked(path)
     assert found.keys() == wanted
     assert found.items() <= pins().items()
-    (installed,) = [line for line in instructions(stages(path)["packages"], "RUN") if "pip install" in line]
-    steps = [step for step in installed.split("&&") if "pip install" in step]
+    steps = installing_steps(path)
     assert "--require-hashes" in steps[0]
     assert all("--no-deps" in step for step in steps)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 from typing import Any
 
@@ -148,6 +149,22 @@ class TestExecutors:
         assert [each["name"] for each in binding["subjects"]] == [pod["serviceAccountName"]]
         assert pod["automountServiceAccountToken"] is True
         assert not of_kind(objects, "ClusterRole")
+
+    @pytest.mark.parametrize("kind", ["statefulset", "sparkapplication"])
+    def test_kubernetes_holds_the_driver_to_executors_with_the_secrets_of_their_template(self, kind: str) -> None:
+        secret = {"name": "X", "valueFrom": {"secretKeyRef": {"name": "by-environment", "key": "x"}}}
+        files = [{"name": "own", "secret": "by-file", "parts": ["router"]}, {"name": "all", "secret": "of-edges"}]
+        objects = render(router={"kind": kind, **EXECUTORS}, secretFiles=files, env=[secret])
+        policy, binding = (find(objects, f"ValidatingAdmissionPolicy{suffix}") for suffix in ("", "Binding"))
+        said = json.dumps(policy["spec"])
+        assert "system:serviceaccount:mesh:demo-meshgate-router'" in said
+        assert said.count("in ['by-environment','by-file','mesh-trust']") == 2
+        assert "of-edges" not in said
+        assert binding["spec"] == {"policyName": policy["metadata"]["name"], "validationActions": ["Deny"]}
+
+    @pytest.mark.parametrize("router", [{}, {**SHARED, "executors": {"count": 2, "admissionPolicy": False}}])
+    def test_without_executors_or_the_right_to_make_a_policy_there_is_none(self, router: dict[str, Any]) -> None:
+        assert not of_kind(render(router=router), "ValidatingAdmissionPolicy")
 
     def test_what_the_values_say_of_spark_wins(self) -> None:
         settings = spark(container(render(router={**EXECUTORS, "spark": {"spark.executor.memory": "9g"}}))["args"])

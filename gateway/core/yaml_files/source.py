@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+import secrets
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ Place = tuple[str | int, ...]
 
 _REFERENCE = re.compile(r"\$\$\{|\$\{(?P<file>file:)?(?P<name>[^}:]*)(?P<default>:-[^}]*)?\}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_UNKNOWN = secrets.token_hex(32)
+"""Stands for a secret that this process is not given. Were it ever asked for, nobody could say it."""
 _PLAIN_TAGS = frozenset(f"tag:yaml.org,2002:{name}" for name in ("null", "bool", "int", "float", "str"))
 _WORD_FOR_BOOLEAN = re.compile(r"yes|no|on|off", re.IGNORECASE)
 _SEXAGESIMAL = re.compile(r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?")
@@ -67,13 +70,20 @@ def read_text(path: Path) -> str:
         raise ConfigError([Fault(str(path), "", "cannot read it: no UTF-8")]) from None
 
 
-def read_source(text: str, file: str, folder: Path, environment: Mapping[str, str] = os.environ) -> YamlSource:
-    """Raises ConfigError where the text is no YAML at all; other faults are kept, so that all can be told at once."""
+def read_source(
+    text: str, file: str, folder: Path, environment: Mapping[str, str] = os.environ, left_out: Collection[str] = ()
+) -> YamlSource:
+    """Raises ConfigError where the text is no YAML at all; other faults are kept, so that all can be told at once.
+
+    Args:
+        left_out: the sections whose `${NAME}` and `${file:PATH}` may be missing here. What is missing becomes a text
+            that nobody can know.
+    """
     source = YamlSource(file)
     loader = yaml.CSafeLoader(text)
     try:
         node = loader.get_single_node()
-        walk = _Walk(loader, source, folder, environment)
+        walk = _Walk(loader, source, folder, environment, left_out)
         source.data = {} if node is None else walk.value(node, ())
     except yaml.MarkedYAMLError as broken:
         line = broken.problem_mark.line + 1 if broken.problem_mark else None
@@ -100,6 +110,7 @@ class _Walk:
     source: YamlSource
     folder: Path
     environment: Mapping[str, str]
+    left_out: Collection[str]
     open_nodes: set[int] = field(default_factory=set)
 
     def value(self, node: yaml.Node, place: Place) -> Any:
@@ -162,10 +173,15 @@ class _Walk:
         value = self.environment.get(name)
         if value is not None:
             return value
+        if default is None and self.may_be_missing(place):
+            return _UNKNOWN
         if default is None:
             self.source.fault(place, f"the environment has no {name}")
             return found[0]
         return default[2:]
+
+    def may_be_missing(self, place: Place) -> bool:
+        return bool(place) and place[0] in self.left_out
 
     def contents(self, path: Path, place: Place) -> str:
         """Without the line end that editors and `echo` leave."""
@@ -173,6 +189,8 @@ class _Walk:
         try:
             return (self.folder / path).read_text().rstrip("\r\n")
         except (OSError, UnicodeDecodeError) as failed:
+            if isinstance(failed, FileNotFoundError) and self.may_be_missing(place):
+                return _UNKNOWN
             why = failed.strerror if isinstance(failed, OSError) else "no UTF-8"
             self.source.fault(place, f"cannot read {path}: {why}")
             return ""

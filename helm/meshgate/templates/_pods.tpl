@@ -36,7 +36,8 @@ annotations: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
 
-{{/* Environment of a container: (list $ VALUES PART); a part of "" has no business with Kafka. */}}
+{{/* Environment of a container: (list $ VALUES PART); a part of "" has no business with Kafka. Only edges get the secrets
+     of listeners, links and tokens. */}}
 {{- define "meshgate.environment" -}}
 {{- $root := index . 0 -}}
 {{- $values := index . 1 -}}
@@ -45,6 +46,9 @@ annotations: {{- toYaml . | nindent 2 }}
 {{- if and $part (hasPrefix "SASL" (include "meshgate.kafkaAccess" $root | fromYaml).protocol) -}}
 {{- $user := include "meshgate.kafkaUser" (list $root $part) | fromYaml -}}
 {{- $own = list (dict "name" "MESHGATE_KAFKA_USER" "value" $user.username) -}}
+{{- end -}}
+{{- if and $part (ne $part "edge") -}}
+{{- $own = append $own (dict "name" "MESHGATE_PART" "value" $part) -}}
 {{- end -}}
 {{- with concat $own $root.Values.env $values.extraEnv }}
 {{- toYaml . }}
@@ -65,11 +69,12 @@ annotations: {{- toYaml . | nindent 2 }}
      (list $ CONFIGMAP PART) */}}
 {{- define "meshgate.configurationVolumes" -}}
 {{- $root := index . 0 -}}
+{{- $part := index . 2 -}}
 {{- $access := include "meshgate.kafkaAccess" $root | fromYaml -}}
 - name: config
   configMap: {name: {{ index . 1 }}}
 {{- if hasPrefix "SASL" $access.protocol }}
-{{- $user := include "meshgate.kafkaUser" (list $root (index . 2)) | fromYaml }}
+{{- $user := include "meshgate.kafkaUser" (list $root $part) | fromYaml }}
 - name: kafka-password
   secret:
     secretName: {{ $user.passwordSecret.name }}
@@ -97,13 +102,18 @@ annotations: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
 {{- range $root.Values.secretFiles }}
+{{- if has $part (default (list "edge") .parts) }}
 - name: secret-{{ .name }}
   secret: {secretName: {{ .secret }}, defaultMode: 0440}
 {{- end }}
 {{- end }}
+{{- end }}
 
+{{/* (list $ PART) */}}
 {{- define "meshgate.configurationMounts" -}}
-{{- $access := include "meshgate.kafkaAccess" . | fromYaml -}}
+{{- $root := index . 0 -}}
+{{- $part := index . 1 -}}
+{{- $access := include "meshgate.kafkaAccess" $root | fromYaml -}}
 - {name: config, mountPath: /etc/meshgate/config, readOnly: true}
 {{- if hasPrefix "SASL" $access.protocol }}
 - {name: kafka-password, mountPath: /etc/meshgate/kafka-password, readOnly: true}
@@ -116,8 +126,10 @@ annotations: {{- toYaml . | nindent 2 }}
 - {name: kafka-client, mountPath: /etc/meshgate/kafka-client, readOnly: true}
 {{- end }}
 {{- end }}
-{{- range .Values.secretFiles }}
+{{- range $root.Values.secretFiles }}
+{{- if has $part (default (list "edge") .parts) }}
 - {name: secret-{{ .name }}, mountPath: /etc/meshgate/secrets/{{ .name }}, readOnly: true}
+{{- end }}
 {{- end }}
 {{- end }}
 

@@ -117,7 +117,7 @@ volumeMounts:
   - {name: spark, mountPath: /etc/meshgate/spark, readOnly: true}
   {{- end }}
   {{- include "meshgate.trustMount" $root | nindent 2 }}
-  {{- include "meshgate.configurationMounts" $root | nindent 2 }}
+  {{- include "meshgate.configurationMounts" (list $root "router") | nindent 2 }}
   {{- include "meshgate.extra" (list $root.Values.router "extraVolumeMounts" 2) }}
 {{- end }}
 
@@ -141,7 +141,7 @@ spec:
         - {name: tmp, mountPath: /tmp}
         - {name: checkpoint, mountPath: /var/lib/meshgate}
         {{- include "meshgate.trustMount" . | nindent 8 }}
-        {{- include "meshgate.configurationMounts" . | nindent 8 }}
+        {{- include "meshgate.configurationMounts" (list . "router") | nindent 8 }}
         {{- include "meshgate.extra" (list .Values.router "extraVolumeMounts" 8) }}
   volumes:
     - name: tmp

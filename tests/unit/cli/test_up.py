@@ -12,9 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from gateway.cli.console import Exit
+from gateway.cli.console import Exit, Output
+from gateway.cli.up import _say
 from gateway.config import load
 from gateway.core.errors import SetupError
+from gateway.local.jar_fetch import Pin
+from gateway.local.jars import JarSet
 from gateway.local.mesh import LocalMesh
 from gateway.local.processes import Processes
 from tests.unit.cli.running import run
@@ -118,6 +121,8 @@ def test_a_management_address_without_a_port_is_a_fault(tmp_path: Path, part: st
 UNHEARD = """
 import sys
 from gateway.cli import main
+from gateway.local.jar_fetch import Pin
+from gateway.local.jars import JarSet
 from gateway.local.mesh import LocalMesh
 
 def run(mesh, stop):
@@ -183,3 +188,15 @@ def test_what_happens_is_a_line_of_json_each_for_programs(tmp_path: Path, monkey
     written, came_up = map(json.loads, run("up", "--output", "json").stdout.splitlines())
     assert written == {"event": "wrote", "path": "mesh/meshgate.yaml"}
     assert came_up == {"event": "up", "part": "kafka", "seconds": came_up["seconds"], "detail": "127.0.0.1:9092"}
+
+
+def test_a_file_gets_the_beginning_and_the_end_of_a_fetch(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "meshgate.yaml").write_text("mesh: mine")
+    mesh = LocalMesh(load(tmp_path / "meshgate.yaml"), lambda said, text: _say(said, Output.TEXT, text))
+    jars = JarSet("test", (Pin("a:b:1", "00", 2_000_000),))
+    for done in (0, 500_000, 1_000_000, 2_000_000):
+        mesh._fetching(jars, done, jars.size_bytes)
+    assert capsys.readouterr().out.splitlines() == [
+        "fetching the test jars [------------------------------]   0.0 of 2.0 MB",
+        "fetching the test jars [##############################]   2.0 of 2.0 MB",
+    ]

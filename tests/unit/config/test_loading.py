@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config import ConfigError, find_config, load
+from gateway.config import ConfigError, find_config, load, parse
+from gateway.config.loading import PART
 from tests.unit.config.reading import FILE, NODE, WHOLE, expect_fault, faults, read
 
 
@@ -127,6 +128,34 @@ class TestReferences:
         (tmp_path / "name").write_bytes(b"\xff\xfe")
         (fault,) = faults("mesh: ${file:name}", path=tmp_path / "meshgate.yaml")
         assert fault.expected == "cannot read name: no UTF-8"
+
+
+WITH_SECRETS = """
+mesh: demo
+listeners:
+  - name: lab
+    protocol: wolpertinger
+    listen: tcp://127.0.0.1:5044
+    auth: {cluster_key: "${file:key}", users: {operator: "${PASSWORD}"}}
+auth: {tokens: {secret: "${file:shared}", audience: mesh}}
+"""
+
+
+class TestAPartWithoutSecrets:
+    def test_it_reads_what_edges_read_without_their_secrets(self, tmp_path: Path) -> None:
+        path = tmp_path / "meshgate.yaml"
+        assert len(faults(WITH_SECRETS, path=path)) == 3
+        config = parse(WITH_SECRETS, path, {PART: "router"})
+        assert config.auth.tokens is not None
+        assert config.auth.tokens.secret is not None
+        assert len(config.auth.tokens.secret.get_secret_value()) == 64
+        assert config.for_router() == parse(WITH_SECRETS, path, {PART: "router", "PASSWORD": "x"}).for_router()
+
+    def test_what_it_does_need_must_be_there(self, tmp_path: Path) -> None:
+        text = "mesh: demo\nkafka: {bootstrap: '${KAFKA}'}\nrules: [{name: a, sql: '${file:sql}'}]"
+        with pytest.raises(ConfigError) as broken:
+            parse(text, tmp_path / "meshgate.yaml", {PART: "router"})
+        assert [fault.path for fault in broken.value.faults] == ["kafka.bootstrap", "rules[0].sql"]
 
 
 class TestFaults:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.local.class_archive import KEPT, ClassArchive
+from gateway.local.class_archive import KEPT, WRITE_BYTES, ClassArchive
 from gateway.local.java import Java, find_java
 
 JAVA = Java("/opt/java/bin/java", 17, "JAVA_HOME")
@@ -62,6 +62,15 @@ def test_what_one_run_listed_the_next_one_uses(tmp_path: Path) -> None:
 def test_a_jvm_that_could_not_archive_leaves_nothing(tmp_path: Path) -> None:
     archive = ClassArchive("spark", java_that(tmp_path, 1), ["a.jar"])
     assert not written_by(archive)
+    assert list(archive.path.parent.iterdir()) == []
+
+
+def test_without_memory_to_spare_none_is_written(tmp_path: Path) -> None:
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/meminfo").write_text(f"MemAvailable: {WRITE_BYTES // 1024 - 1} kB\n")
+    archive = ClassArchive("spark", java_that(tmp_path, 0), ["a.jar"])
+    archive.options(lists=True)
+    assert not archive.write(tmp_path)
     assert list(archive.path.parent.iterdir()) == []
 
 

@@ -1,0 +1,226 @@
+"""Each message passes exactly once within the horizon, in whatever order workers, tasks, queries and partitions go.
+
+The worker's pass, the snapshot and the tables are the product's own. Spark's part is played: a batch commits its offset
+together with the rows of its records, and the watermark lets rows go as early as Spark may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gateway.records import event_records
+from gateway.records.raw_log.container import ContainerBuilder
+from gateway.records.raw_log.frames import FrameSource
+from streaming_jobs.router_job.ordered_pass import OrderedPass
+from streaming_jobs.router_job.snapshot import (
+    ALL_PARTITIONS,
+    NoMemory,
+    SnapshotWriter,
+    carried_path,
+    snapshot_path,
+)
+from streaming_jobs.routing.frame_router import FrameRouter
+from streaming_jobs.routing.id_table import GENERATION_SECONDS
+from streaming_jobs.routing.known_ids import LATENESS_SECONDS
+from tests.unit.routing.asking import client, event
+from tests.unit.routing.mesh_in_a_log import MeshInALog
+
+BEGIN = 1_700_000_000
+NODES, NUMBERS, MOST_PARTITIONS = 3, 2, 4
+HORIZON = 420
+KEEP = HORIZON + LATENESS_SECONDS
+PAUSES = (0, 1, 60, 120, HORIZON - 1, HORIZON, HORIZON + 1, GENERATION_SECONDS, KEEP, KEEP + GENERATION_SECONDS)
+
+Key = tuple[int, int]
+"""A node and the number of its message."""
+Passed = list[Key]
+
+
+@cache
+def mesh() -> MeshInALog:
+    return MeshInALog(partitions=MOST_PARTITIONS)
+
+
+@cache
+def source(node: int) -> FrameSource:
+    return client(mesh(), node=f"node-{node}").source
+
+
+@dataclass
+class Lane:
+    """A raw partition, the query over it, and what Spark holds for it."""
+
+    checkpoint: Path
+    partition: int
+    log: list[tuple[bytes, int]] = field(default_factory=list)
+    """Records, and when the router could read them."""
+    committed: int = 0
+    state: list[tuple[int, bytes]] = field(default_factory=list)
+    watermark: int = 0
+    batch: list[tuple[int, bytes]] = field(default_factory=list)
+    passed: dict[int, Passed] = field(default_factory=dict)
+    workers: list[OrderedPass] = field(default_factory=list)
+    """The first one has the task."""
+    restarts: int = 0
+
+    def __post_init__(self) -> None:
+        self.workers = [self._worker(), self._worker()]
+        self.start()
+
+    def _worker(self) -> OrderedPass:
+        return OrderedPass(FrameRouter(mesh().state), self.checkpoint)
+
+    def start(self) -> None:
+        """Starts the query: from the last commit, with a snapshot of its state."""
+        self.batch = []
+        path = snapshot_path(self.checkpoint, self.partition)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        SnapshotWriter(str(path), self.partition, self.committed)(sorted(self.state))
+
+    def run(self) -> None:
+        """Routes what there is. A worker without a memory of its place ends the query, and the lane begins again."""
+        while (offset := self.committed + len(self.batch)) < len(self.log):
+            record, now = self.log[offset]
+            try:
+                routed = self.workers[0].route(record, self.partition, offset, now)
+            except NoMemory:
+                self.restarts += 1
+                self.start()
+                continue
+            outs = [out for out in routed.outs if out.topic == "t.events"]
+            events = [event for out in outs for event in event_records.read(out.headers, out.value or b"")]
+            keys = [(int(one.node[-1]), int(one.message_id.replace("-", ""), 16)) for one in events]
+            assert self.passed.setdefault(offset, keys) == keys, "a record passes again what it passed before"
+            self.batch.append((routed.log_seconds, routed.ids))
+
+    def commit(self) -> None:
+        """Ends the batch. The watermark of a batch follows from those before it, and a row behind it may go."""
+        assert all(log_seconds > self.watermark for log_seconds, _ in self.batch), "no row is late"
+        self.committed += len(self.batch)
+        self.state = [row for row in [*self.state, *self.batch] if row[0] > self.watermark]
+        self.watermark = max([self.watermark, *(log_seconds - KEEP for log_seconds, _ in self.state)])
+        self.batch = []
+
+    # -- accidents -------------------------------------------------------------------------------------------
+
+    def stop_query(self) -> None:
+        self.start()
+
+    def kill_worker(self) -> None:
+        self.workers[0] = self._worker()
+
+    def move_task(self) -> None:
+        """To another executor, whose worker may have had the lane before. The batch is tried again there."""
+        self.workers.reverse()
+        self.batch = []
+
+    def retry_task(self) -> None:
+        self.batch = []
+
+    def lose_snapshot(self) -> None:
+        snapshot_path(self.checkpoint, self.partition).unlink(missing_ok=True)
+        self.kill_worker()
+
+    def damage_snapshot(self) -> None:
+        path = snapshot_path(self.checkpoint, self.partition)
+        if path.exists():
+            path.write_bytes(path.read_bytes()[:-1])
+        self.kill_worker()
+
+    def misplace_snapshot(self) -> None:
+        """One of an earlier commit is there."""
+        SnapshotWriter(str(snapshot_path(self.checkpoint, self.partition)), self.partition, max(self.committed - 1, 0))(
+            ()
+        )
+        self.kill_worker()
+
+
+ACCIDENTS: tuple[Callable[[Lane], None], ...] = (
+    Lane.commit, Lane.commit, Lane.stop_query, Lane.kill_worker, Lane.move_task, Lane.retry_task,
+    Lane.lose_snapshot, Lane.damage_snapshot, Lane.misplace_snapshot,
+)  # fmt: skip
+
+
+@dataclass
+class Router:
+    """Lanes over partitions that may grow."""
+
+    checkpoint: Path
+    lanes: list[Lane] = field(default_factory=list)
+    now: int = BEGIN
+    expected: Passed = field(default_factory=list)
+    _last: dict[Key, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.lanes = [Lane(self.checkpoint, 0)]
+
+    def log(self, keys: list[Key]) -> None:
+        """Logs a record for each partition, and keeps what the rule says of its frames."""
+        builders = {lane.partition: ContainerBuilder("edge-0", 7) for lane in self.lanes}
+        for node, number in keys:
+            partition = node % len(self.lanes)
+            builders[partition].add(source(node), self.now * 1_000_000, event("a.x", number))
+            if (node, number) not in self._last or self.now - self._last[node, number] > HORIZON:
+                self._last[node, number] = self.now
+                self.expected.append((node, number))
+        for partition, builder in builders.items():
+            if any(node % len(self.lanes) == partition for node, _ in keys):
+                self.lanes[partition].log.append((builder.build(), self.now + 5))
+
+    def grow(self) -> None:
+        """Adds a partition, in order: what the lanes have is committed before, and then carried over."""
+        if len(self.lanes) == MOST_PARTITIONS:
+            return
+        for lane in self.lanes:
+            lane.run()
+            lane.commit()
+        rows = sorted(row for lane in self.lanes for row in lane.state)
+        SnapshotWriter(str(carried_path(self.checkpoint)), ALL_PARTITIONS, 0, with_earlier=True)(rows)
+        for lane in self.lanes:
+            lane.kill_worker()
+            lane.start()
+        self.lanes.append(Lane(self.checkpoint, len(self.lanes)))
+
+
+steps = st.lists(
+    st.tuples(
+        st.sampled_from(PAUSES),
+        st.lists(st.tuples(st.integers(0, NODES - 1), st.integers(0, NUMBERS - 1)), min_size=1, max_size=4),
+        st.sampled_from([*range(len(ACCIDENTS)), None, "grow"]),
+        st.booleans(),
+    ),
+    min_size=8,
+    max_size=30,
+)
+
+
+@settings(deadline=None)
+@given(steps)
+def test_each_message_passes_exactly_once_whatever_happens_between(
+    drawn: list[tuple[int, list[Key], int | str | None, bool]],
+) -> None:
+    assert mesh().state.horizon_seconds == HORIZON
+    with TemporaryDirectory() as folder:
+        router = Router(Path(folder))
+        for pause, keys, accident, is_all_struck in drawn:
+            router.now += pause
+            router.log(keys)
+            struck = router.lanes if is_all_struck else router.lanes[:1]
+            for lane in router.lanes:
+                lane.run()
+            if accident == "grow":
+                router.grow()
+            for lane in struck:
+                if isinstance(accident, int):
+                    ACCIDENTS[accident](lane)
+        for lane in router.lanes:
+            lane.run()
+        passed = [key for lane in router.lanes for keys in lane.passed.values() for key in keys]
+        assert sorted(passed) == sorted(router.expected)
