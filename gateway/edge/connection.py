@@ -29,12 +29,13 @@ from gateway.core.reasons import MeshError, Reason
 from gateway.edge.admission import Admission
 from gateway.edge.carriers.carrier import Carrier
 from gateway.edge.carriers.peer import Peer, PeerIdentity
-from gateway.edge.carriers.read_control import PauseReason, ReadGate, Spending, Throttle
+from gateway.edge.carriers.read_control import PauseReason, ReadGate
 from gateway.edge.metrics import ListenerMetrics
 from gateway.edge.outbox import Outbox
 from gateway.edge.session_log import SessionLog
 from gateway.edge.session_terms import SessionTerms
 from gateway.edge.session_timer import SessionTimer
+from gateway.edge.stream_reading import StreamReading
 from gateway.protocols.actions import (
     OUR_ENDS,
     REACHED,
@@ -103,7 +104,7 @@ class Connection:
         self._has_heard = False
         self._buffered = 0
         self._progress_at = self._loop.time()
-        self._spending = Spending(self._loop.time)
+        self.reading = StreamReading(session, self.gate, sessions.reads, self._go_on, metrics.throttled_seconds.inc)
         self.reconfigure(terms.limits)
 
     @property
@@ -113,7 +114,7 @@ class Connection:
     def reconfigure(self, limits: Limits) -> None:
         """Puts new limits into force."""
         self.terms = replace(self.terms, limits=limits)
-        self._spending.throttle = Throttle(limits, self._loop.time())
+        self.reading.reconfigure(limits)
         self._carrier.limit_writes(2 * limits.queue_bytes, limits.queue_bytes)
 
     # -- from the carrier --------------------------------------------------------------------------------------
@@ -130,25 +131,21 @@ class Connection:
         self._metrics.received_bytes.inc(len(data))
         self._sessions.memory.count(len(data))
         self._has_heard = True
-        self._spending.bytes += len(data)
-        self.session.receive(data, now)
+        self.reading.spending.bytes += len(data)
+        self.reading.receive(data, now)
         buffered = self.session.buffered_bytes
         if buffered < self._buffered + len(data):  # something whole was in it
             self._progress_at = now
         self._buffered = buffered
         self.pump()
 
-    def account(self, seconds: float) -> None:
-        """Charges the session for what a read has brought, and for the time that it took: the rest is read later."""
-        session = self.session
-        pause_seconds = self._spending.charge(seconds, session.control_frames)
-        session.control_frames = 0
-        if pause_seconds and self.end is None:
-            self._metrics.throttled_seconds.inc(pause_seconds)
-            self.gate.hold(PauseReason.RATE)
-            self._loop.call_later(pause_seconds, self.gate.release, PauseReason.RATE)
+    def _go_on(self) -> None:
+        """Takes more of what the session holds back."""
+        self.receive(b"", self._loop.time())
 
     def receive_eof(self) -> None:
+        while self.session.has_more and self._override is None:
+            self._go_on()
         self.session.receive_eof()
         self.pump()
 
@@ -326,7 +323,7 @@ class Connection:
             case LoginAsked():
                 self._sessions.log_in(self, action)
             case FrameRefused(reason, _):
-                self._spending.frames += 1
+                self.reading.spending.frames += 1
                 self._metrics.refused(reason)
             case RequestEnded(outcome):
                 self._metrics.request_ended(outcome)
@@ -340,7 +337,7 @@ class Connection:
     def _log(self, received: FramesReceived) -> None:
         now, count = self._loop.time(), len(received.lengths)
         self.received_frames += count
-        self._spending.frames += count
+        self.reading.spending.frames += count
         self._metrics.received_frames.inc(count)
         if not self.number:  # held back until somebody is proven, and so is nobody's frame
             self._metrics.rejected(Reason.UNAUTHENTICATED, count)

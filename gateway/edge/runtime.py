@@ -20,7 +20,7 @@ from gateway.edge.delivery.session_deliveries import SessionDeliveries
 from gateway.edge.edge_log import EdgeLog
 from gateway.edge.endpoints import Endpoints
 from gateway.edge.kafka_clients import Clients
-from gateway.edge.metrics import EdgeMetrics
+from gateway.edge.metrics import EdgeMetrics, EdgeReadings
 from gateway.edge.publisher import EdgeLife, RawPublisher, RawTopic
 from gateway.edge.sessions import Sessions, patience
 from gateway.edge.traces import EdgeTraces
@@ -132,13 +132,16 @@ class EdgeRuntime:
 
     def _watch(self) -> None:
         self._metrics.watch(
-            in_flight_bytes=lambda: self.publisher.in_flight_bytes,
-            held_bytes=lambda: self.sessions.memory.seen_bytes,
-            requests_held=lambda: self.sessions.requests.open_requests,
-            queue_frames=lambda: self.sessions.pending + len(self._owed),
-            egress_lag=lambda: self._reader.lag(self._ledger.handled_to),
-            egress_age=lambda: self._egress_age_seconds,
-            open_requests=self.sessions.open_requests,
+            EdgeReadings(
+                in_flight_bytes=lambda: self.publisher.in_flight_bytes,
+                held_bytes=lambda: self.sessions.memory.seen_bytes,
+                waiting_streams=lambda: len(self.sessions.reads),
+                requests_held=lambda: self.sessions.requests.open_requests,
+                queue_frames=lambda: self.sessions.pending + len(self._owed),
+                egress_lag=lambda: self._reader.lag(self._ledger.handled_to),
+                egress_age=lambda: self._egress_age_seconds,
+                open_requests=self.sessions.open_requests,
+            )
         )
 
     async def _announce(self) -> None:

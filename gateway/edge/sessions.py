@@ -12,6 +12,7 @@ from gateway.core.event import Auth
 from gateway.core.ids import durable_parts
 from gateway.edge.carriers.carrier import Carrier
 from gateway.edge.carriers.peer import Peer
+from gateway.edge.carriers.read_queue import ReadQueue
 from gateway.edge.connection import Connection
 from gateway.edge.delivery.session_deliveries import SessionDeliveries
 from gateway.edge.logins import Logins
@@ -31,6 +32,9 @@ log = logging.getLogger(__name__)
 QUIET_SECONDS = 5.0
 """While draining, a session may go on so long with what is under way before it hears the goodbye."""
 LOOK_SECONDS = 0.01
+SLICE_EFFORT = 65_536
+"""A session takes as many frames in one slice as cost about so many bytes of JSON: a millisecond or two. What is behind
+them waits for the session's next turn."""
 
 
 class Sessions:
@@ -47,6 +51,7 @@ class Sessions:
         self.logins = Logins(config)
         self.requests = RequestBudget(config.limits.open_requests)
         self.memory = MemoryBudget(config.limits.held_bytes, self._everyone, self._loop.call_soon)
+        self.reads = ReadQueue(self._loop, lambda: not publisher.is_behind)
         self._open: dict[int, Connection] = {}
         self._arriving: set[Connection] = set()
         self._next_number = 1
@@ -111,6 +116,7 @@ class Sessions:
             request_timeout_seconds=self._config.request_timeout_seconds,
             message_transport=endpoint.address.keeps_messages,
             request_budget=self.requests,
+            slice_effort=SLICE_EFFORT,
         )
         if spec.session is None:
             raise TypeError(f"{spec.name} has no sessions")

@@ -355,13 +355,18 @@ class FrameRouter:
 def _largest_record(work: FrameContext, state: MeshState) -> int:
     """Returns the size of the largest record that comes of a frame; about that where it is far below the limit."""
     is_small_below = state.config.kafka.message_bytes // 4
-    sizes = [bytes_of(out) for out in work.outs]
-    if (row := work.event_row) is not None and len(work.raw.data) + len(row.body) > is_small_below:
-        sizes += [record_bytes(*record) for record in state.topics.events.records([row], 0)]
+    largest = 0
     for _, entry in work.entries:
         size = entry_bytes(entry)
-        sizes.append(len(egress_codec.encode(entry)) if size > is_small_below else size)
-    return max(sizes, default=0)
+        if size > is_small_below:
+            size = len(egress_codec.encode(entry))
+        if size > largest:
+            largest = size
+    if work.outs:
+        largest = max(largest, *map(bytes_of, work.outs))
+    if (row := work.event_row) is not None and len(work.raw.data) + len(row.body) > is_small_below:
+        largest = max(largest, *(record_bytes(*record) for record in state.topics.events.records([row], 0)))
+    return largest
 
 
 def _protocol_of(raw: RawFrame) -> str:

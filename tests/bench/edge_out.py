@@ -71,10 +71,13 @@ class Acknowledged:
     def send(self, topic: str, value: bytes, told: producer.Told, **settings: Any) -> None:
         self._told.append(told)
 
+    def collect(self) -> None:
+        """Reports nothing: `acknowledge` does."""
+
     def acknowledge(self) -> None:
         waiting, self._told = self._told, []
         for told in waiting:
-            told(None, self._offset)
+            told(None, self._offset, 0.0)
             self._offset += 1
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import socket
 import ssl
 
 from gateway.config import Listener
@@ -26,6 +28,8 @@ log = logging.getLogger(__name__)
 
 BACKLOG = 1_024
 """Connections the kernel holds for us; a thousand that arrive in one turn of the loop are not turned away."""
+ACCEPTED_AT_ONCE = 16
+"""Connections that one turn of the loop takes from the kernel: some six milliseconds of work. All others wait there."""
 TURNED_AWAY_AT_ONCE = 64
 """The most connections that are turned away at once. A peer without a place is told so in the protocol's own words.
 That takes the listener's TLS and upgrade before it, and a moment after it to read them: little for a few peers, and too
@@ -64,12 +68,20 @@ class StreamListener:
         loop = asyncio.get_running_loop()
         try:
             self._server = await loop.create_server(
-                lambda: PendingConnection(self), address.host, address.port, backlog=BACKLOG
+                lambda: PendingConnection(self), address.host, address.port, backlog=ACCEPTED_AT_ONCE
             )
         except OSError as error:
             raise SetupError(f"listener {self.listener.name}: cannot listen on {address}: {error.strerror}") from error
+        self._let_the_kernel_hold(self._server)
         self._port: int = self._server.sockets[0].getsockname()[1]
         log.info("listening on %s", address.at_port(self._port))
+
+    @staticmethod
+    def _let_the_kernel_hold(server: asyncio.Server) -> None:
+        """Raises the kernel's backlog, which asyncio has made as small as what a turn of its loop takes."""
+        for listening in server.sockets:
+            with socket.socket(fileno=os.dup(listening.fileno())) as same:
+                same.listen(BACKLOG)
 
     @property
     def port(self) -> int:

@@ -45,7 +45,7 @@ from gateway.protocols.hsp.mapping import HspAnswer, answer, enveloped_request, 
 from gateway.protocols.hsp.names import Names
 from gateway.protocols.hsp.options import HspOptions
 from gateway.protocols.hsp.outgoing import Lost, OutgoingData, why_refused
-from gateway.protocols.session import TIMED_OUT, Session
+from gateway.protocols.session import FRAME_EFFORT, TIMED_OUT, Session
 from gateway.protocols.session_settings import SessionSettings
 from gateway.protocols.stamps import stamped
 from gateway.records.raw_log.frames import NO_FACTS, Facts, RequestName
@@ -108,6 +108,8 @@ class HspSession(Session):
                     if not (size := self._take_control(pos, now)):
                         break
                     pos += size
+                    if self._spend(FRAME_EFFORT):
+                        break
                     continue
                 head = DATA_ACK_HEAD_BYTES if command else DATA_HEAD_BYTES
                 if end - pos < head:
@@ -124,10 +126,13 @@ class HspSession(Session):
                     is_special = type_ in awaited or type_ in logins
                 if is_special or type_ == ENVELOPE_TYPE or self._draining:
                     self._take_closely(pos, size, type_, now)
-                else:
-                    add_length(size)
-                    if command:
-                        acks += _ACK + buffer[pos + 1 : pos + 5]
+                    pos += size
+                    if self._spend(FRAME_EFFORT):
+                        break
+                    continue
+                add_length(size)
+                if command:
+                    acks += _ACK + buffer[pos + 1 : pos + 5]
                 pos += size
         finally:
             self._emit(pos)

@@ -28,9 +28,9 @@ from gateway.core.reasons import MeshError, Reason, Rejected
 from gateway.core.subjects import check_subject, is_login
 from gateway.protocols.actions import CloseReason, Delivered, Delivery, FrameRefused, FramesReceived, Outcome
 from gateway.protocols.error_bodies import error_body
-from gateway.protocols.session import Session
+from gateway.protocols.session import FRAME_EFFORT, Session
 from gateway.protocols.session_settings import SessionSettings
-from gateway.protocols.yamp.codec import decode, encode, frame_length, is_kill, shortened, split, uid_of, with_uid_at
+from gateway.protocols.yamp.codec import decode, encode, frame_length, is_kill, shortened, uid_of, with_uid_at
 from gateway.protocols.yamp.frames import (
     UID_BYTES,
     VERSION,
@@ -122,20 +122,19 @@ class YampSession(Session):
         return length
 
     def _parse_frames(self, buffer: bytearray, start: int, now: float) -> int:
-        lengths, refused = split(buffer, self.settings.frame_bytes, start)
-        used = sum(lengths)
-        data, pos = bytes(memoryview(buffer)[start : start + used]), 0
+        pos, end, limit = start, len(buffer), self.settings.frame_bytes
         try:
-            for length in lengths:
-                self._take(data[pos : pos + length], now)
+            while pos < end and not self.closed:
+                length = frame_length(buffer, pos, limit)
+                if length is None or length > end - pos:
+                    break
+                self._take(bytes(memoryview(buffer)[pos : pos + length]), now)
                 pos += length
-                if self.closed:
-                    return used
+                if self._spend(FRAME_EFFORT + length):
+                    break
         finally:
             self._log()
-        if refused is not None:
-            raise refused
-        return used
+        return pos - start
 
     def _take(self, raw: bytes, now: float) -> None:
         frame = decode(raw)
