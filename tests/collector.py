@@ -35,7 +35,7 @@ class Collector:
     spans: list[Span] = field(default_factory=list)
 
     def of(self, trace: str) -> dict[str, Span]:
-        """By name, the last of each."""
+        """Returns the last span of each name."""
         return {span.name: span for span in list(self.spans) if span.trace == trace}
 
     def take(self, body: bytes) -> None:

@@ -204,8 +204,10 @@ def _listed(node: bytes, key: Key, at: int, *, gateway: bool = False) -> ListedK
 def labels_of(path: Path, entry: str = trust_file.GATEWAY) -> dict[str, str]:
     """Returns what people call the nodes: the label of each node's latest key that has one. Empty without a store."""
     nodes = _load(path, entry).keys.nodes
-    found = {str(UUID(bytes=node)): [key.label for _, key in sorted(keys.items())] for node, keys in nodes.items()}
-    return {node: next(filter(None, reversed(labels)), "") for node, labels in found.items() if any(labels)}
+    labels_by_node = {
+        str(UUID(bytes=node)): [key.label for _, key in sorted(keys.items())] for node, keys in nodes.items()
+    }
+    return {node: next(filter(None, reversed(labels)), "") for node, labels in labels_by_node.items() if any(labels)}
 
 
 def _is_over(key: Key, at: int) -> bool:
@@ -257,12 +259,12 @@ def _existing(path: Path, node: str, key_id: str | None, now: datetime) -> Key:
     if key_id is None:
         at = trust_file.microseconds(now)
         holding = [key for key in keys.values() if key.valid_at(at)]
-        found = max(holding, key=lambda key: (key.default, key.key_id), default=None)
+        existing = max(holding, key=lambda key: (key.default, key.key_id), default=None)
     else:
-        found = next((key for key in keys.values() if key.key_id.hex() == key_id.lower()), None)
-    if found is None:
+        existing = next((key for key in keys.values() if key.key_id.hex() == key_id.lower()), None)
+    if existing is None:
         raise KeyAdminError(f"node {node} has no key {key_id or 'that holds now'}")
-    return found
+    return existing
 
 
 def _free_key_id(keys: _Data) -> str:

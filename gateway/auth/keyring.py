@@ -68,19 +68,19 @@ class KeyRing:
         """
         if identifier is None:
             return self.named(node, None)
-        if identifier.startswith(_NO_NODE) and (found := self.named(node, identifier[-KEY_ID_BYTES:])):
-            return found
+        if identifier.startswith(_NO_NODE) and (keys := self.named(node, identifier[-KEY_ID_BYTES:])):
+            return keys
         return self.named(identifier, None)
 
 
 def usable_at(at: int, keys: Iterable[Key]) -> list[Key]:
     """Returns the keys that hold at that time. Raises Rejected if there are none."""
-    known = list(keys)
-    if not known:
+    candidates = list(keys)
+    if not candidates:
         raise Rejected(Reason.UNKNOWN_KEY, "no key of that name and kind for the node")
-    usable = [key for key in known if key.valid_at(at)]
+    usable = [key for key in candidates if key.valid_at(at)]
     if not usable:
-        raise Rejected(Reason.EXPIRED_KEY, f"key {known[0].key_id.hex()} does not hold at that time")
+        raise Rejected(Reason.EXPIRED_KEY, f"key {candidates[0].key_id.hex()} does not hold at that time")
     return usable
 
 

@@ -76,10 +76,10 @@ class _Reading:
 
     def trust(self) -> Trust:
         # A store may hold several gateways: each configuration says which entry is its own.
-        given = self.source.data if isinstance(self.source.data, Mapping) else {}
+        sections = self.source.data if isinstance(self.source.data, Mapping) else {}
         gateways = {
             name
-            for name, entry in given.items()
+            for name, entry in sections.items()
             if isinstance(name, str) and isinstance(entry, Mapping) and "ed25519_private" in entry
         }
         data = self._mapping(self.source.data, (), {"nodes", GATEWAY, self.entry, *gateways})
@@ -133,42 +133,42 @@ class _Reading:
                 self.source.fault((*place, name), "is missing")
         return None if self.source.faults else GatewayIdentity(**values)
 
-    def _mapping(self, data: Any, place: Place, known: set[str] | None = None) -> Mapping[Any, Any]:
+    def _mapping(self, data: Any, place: Place, expected: set[str] | None = None) -> Mapping[Any, Any]:
         if data is None:
             return {}
         if not isinstance(data, Mapping):
             self.source.fault(place, "expected keys and values")
             return {}
         for name in data:
-            if known is not None and name not in known:
-                self.source.fault((*place, str(name)), f"unknown key: expected one of {', '.join(sorted(known))}")
+            if expected is not None and name not in expected:
+                self.source.fault((*place, str(name)), f"unknown key: expected one of {', '.join(sorted(expected))}")
         return data
 
     def _value(self, read: Callable[[Any], T], value: Any, place: Place) -> T | None:
         try:
             return read(value)
         except ValueError as wrong:
-            told = {fault.path for fault in self.source.faults}  # among them a reference that found nothing
-            if path_text(place) not in told:
+            faulty_paths = {fault.path for fault in self.source.faults}  # among them a reference that found nothing
+            if path_text(place) not in faulty_paths:
                 self.source.fault(place, str(wrong))
             return None
 
 
-def _text(value: Any, wanted: str) -> str:
+def _text(value: Any, expected: str) -> str:
     if not isinstance(value, str):  # an unquoted 00000001 is a number in YAML
-        raise ValueError(f"expected {wanted}, in quotes")
+        raise ValueError(f"expected {expected}, in quotes")
     return value
 
 
 def _hex(value: Any, least: int, most: int, what: str) -> bytes:
     size = f"{least}" if least == most else f"{least} to {most}"
-    wanted = f"{what}: {size} bytes in hex"
+    expected = f"{what}: {size} bytes in hex"
     try:
-        octets = bytes.fromhex(_text(value, wanted).strip())
+        octets = bytes.fromhex(_text(value, expected).strip())
     except ValueError:
-        raise ValueError(f"expected {wanted}") from None
+        raise ValueError(f"expected {expected}") from None
     if not least <= len(octets) <= most:
-        raise ValueError(f"expected {wanted}, got {len(octets)} bytes")
+        raise ValueError(f"expected {expected}, got {len(octets)} bytes")
     return octets
 
 
@@ -218,13 +218,13 @@ def _label(value: Any) -> str:
 
 
 def _time(value: Any) -> int:
-    wanted = "expected an RFC 3339 time with its offset, as in 2026-01-31T12:00:00Z"
+    expected = "expected an RFC 3339 time with its offset, as in 2026-01-31T12:00:00Z"
     try:
         time = datetime.fromisoformat(_text(value, "a time").upper())  # RFC 3339, section 5.6: of either case
     except ValueError:
-        raise ValueError(wanted) from None
+        raise ValueError(expected) from None
     if time.tzinfo is None:
-        raise ValueError(wanted)
+        raise ValueError(expected)
     return microseconds(time)
 
 

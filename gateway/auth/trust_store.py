@@ -57,11 +57,11 @@ class TrustStore:
         if now - self._looked_at < INTERVAL_SECONDS:
             return False
         self._looked_at = now
-        found = stamps(self._files())
+        stamps_now = stamps(self._files())
         # A broken file is read again each time: what mends it may be a file that it names.
-        if found == self._stamps and self.error is None:
+        if stamps_now == self._stamps and self.error is None:
             return False
-        self._stamps = found
+        self._stamps = stamps_now
         return self._reload()
 
     def _reload(self) -> bool:

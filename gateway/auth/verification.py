@@ -70,12 +70,12 @@ def hmac_maker(secret: bytes) -> TagMaker:
     return make
 
 
-def wrong_tags(made: Sequence[bytes], given: Sequence[bytes]) -> list[int]:
+def wrong_tags(made: Sequence[bytes], received: Sequence[bytes]) -> list[int]:
     """Returns the places of the given tags that are not those that were made. Where all are right, as is usual, one
     comparison in constant time says so; lengths are no secret."""
-    if list(map(len, made)) == list(map(len, given)) and compare_digest(b"".join(made), b"".join(given)):
+    if list(map(len, made)) == list(map(len, received)) and compare_digest(b"".join(made), b"".join(received)):
         return []
-    return [at for at, (right, tag) in enumerate(zip(made, given, strict=True)) if not compare_digest(right, tag)]
+    return [at for at, (right, tag) in enumerate(zip(made, received, strict=True)) if not compare_digest(right, tag)]
 
 
 def verify_hmac(secret: bytes, data: bytes, tag: bytes) -> bool:

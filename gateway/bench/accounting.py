@@ -54,20 +54,20 @@ class RunAccount:
 
 def account(noted: Sequence[Noted], schedule: Schedule, first_measured: int, sessions: int) -> RunAccount:
     """Makes the account of a run. Frame `index` was sent by session `index % sessions`."""
-    parts = [_subscriber(one, schedule, first_measured, sessions) for one in noted]
+    parts = [_subscriber(notes, schedule, first_measured, sessions) for notes in noted]
     measured = schedule.total - first_measured
     if not parts:
         return RunAccount(0, 0, 0, 0, 0, np.empty(0), np.empty(0, dtype=np.int64), 0, 0)
     return RunAccount(
         expected=measured * len(parts),
-        received=sum(one.received for one in parts),
-        duplicates=sum(one.duplicates for one in parts),
-        disordered=sum(one.disordered for one in parts),
-        warm_up_lost=sum(one.warm_up_lost for one in parts),
-        latencies_ms=np.concatenate([one.latencies_ms for one in parts]),
-        due_seconds=np.concatenate([one.due_seconds for one in parts]),
-        first=min(one.first for one in parts),
-        last=max(one.last for one in parts),
+        received=sum(part.received for part in parts),
+        duplicates=sum(part.duplicates for part in parts),
+        disordered=sum(part.disordered for part in parts),
+        warm_up_lost=sum(part.warm_up_lost for part in parts),
+        latencies_ms=np.concatenate([part.latencies_ms for part in parts]),
+        due_seconds=np.concatenate([part.due_seconds for part in parts]),
+        first=min(part.first for part in parts),
+        last=max(part.last for part in parts),
     )
 
 

@@ -19,12 +19,12 @@ _RATIOS = (
 def read(path: Path) -> dict[str, Any]:
     """The document of an earlier run. Raises WorkError."""
     try:
-        found = json.loads(path.read_text())
+        saved = json.loads(path.read_text())
     except ValueError:
-        found = None
-    if not isinstance(found, dict) or not {"work", "latency_ms", "per_second", "cpu", "frames"} <= found.keys():
+        saved = None
+    if not isinstance(saved, dict) or not {"work", "latency_ms", "per_second", "cpu", "frames"} <= saved.keys():
         raise WorkError(f"--compare {path}: not what `bench --output json` or `--save` writes")
-    return found
+    return saved
 
 
 def compared(now: Mapping[str, Any], last: Mapping[str, Any]) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def _differences(now: Mapping[str, Any], last: Mapping[str, Any]) -> Iterator[st
 def _ratios(now: Mapping[str, Any], last: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
     for section, name in _RATIOS:
         yield from _ratio(name, now[section].get(name), last[section].get(name))
-    costs, before = (one["cpu"].get("us_per_frame", {}) for one in (now, last))
+    costs, before = (run["cpu"].get("us_per_frame", {}) for run in (now, last))
     for part in costs:
         yield from _ratio(f"cpu {part}", costs[part], before.get(part))
 
@@ -58,14 +58,14 @@ def _ratio(name: str, now: float | None, last: float | None) -> Iterator[tuple[s
         yield name, round(now / last, 3)
 
 
-def lines(found: Mapping[str, Any]) -> Iterator[str]:
+def lines(comparison: Mapping[str, Any]) -> Iterator[str]:
     """Yields the lines that say how this run compares with an earlier one.
 
     >>> list(lines({"at": "then", "ratios": {"p50": 0.5}, "differs": [], "lost": {"last": 0, "now": 3}}))
     ['then   p50 ×0.50   lost 0 → 3']
     """
-    ratios = "   ".join(f"{name.replace('_', '.')} ×{ratio:.2f}" for name, ratio in found["ratios"].items())
-    lost = found["lost"]
-    yield f"{found['at']}   {ratios}   lost {lost['last']:,} → {lost['now']:,}"
-    if found["differs"]:
-        yield f"other work: {', '.join(found['differs'])}"
+    ratios = "   ".join(f"{name.replace('_', '.')} ×{ratio:.2f}" for name, ratio in comparison["ratios"].items())
+    lost = comparison["lost"]
+    yield f"{comparison['at']}   {ratios}   lost {lost['last']:,} → {lost['now']:,}"
+    if comparison["differs"]:
+        yield f"other work: {', '.join(comparison['differs'])}"

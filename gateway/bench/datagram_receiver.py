@@ -45,7 +45,7 @@ def receive_datagrams(orders: Orders, work: Workload, place: PeerPlace, subscrib
     expect = orders.wait(Expect)
     quiet = Quiescence(receiver.arrivals, expect)
     receiver.listen(quiet.is_over)
-    noted = tuple(one.noted() for one in receiver.arrivals)
+    noted = tuple(arrival.noted() for arrival in receiver.arrivals)
     orders.say(Collected(noted, watch.cpu_seconds, receiver.kernel_dropped))
     receiver.close()
 
@@ -115,7 +115,7 @@ class DatagramReceiver:
             for number in range(subscribers)
         ]
         self._poll = select.epoll()
-        self._by_descriptor = {one.socket.fileno(): one for one in self._subscribers}
+        self._by_descriptor = {subscriber.socket.fileno(): subscriber for subscriber in self._subscribers}
         for descriptor in (*self._by_descriptor, orders.fileno()):
             self._poll.register(descriptor, select.EPOLLIN)
         self._kept_at = 0.0
@@ -123,44 +123,44 @@ class DatagramReceiver:
 
     @property
     def arrivals(self) -> list[Arrivals]:
-        return [one.arrivals for one in self._subscribers]
+        return [subscriber.arrivals for subscriber in self._subscribers]
 
     @property
     def kernel_dropped(self) -> int:
-        return sum(kernel_drops(one.socket) or 0 for one in self._subscribers)
+        return sum(kernel_drops(subscriber.socket) or 0 for subscriber in self._subscribers)
 
     def subscribe(self) -> None:
         """Subscribes all at once, and repeats unanswered hellos. Raises NoAnswerError, RefusedError."""
         deadline, said_at = time.monotonic() + SUBSCRIBE_SECONDS, 0.0
-        while waiting := [one for one in self._subscribers if one.waits]:
+        while waiting := [subscriber for subscriber in self._subscribers if subscriber.waits]:
             now = time.monotonic()
             if now > deadline:
                 raise NoAnswerError(self._peer, f"no answer to a signed hello within {SUBSCRIBE_SECONDS:g} s")
             if now - said_at >= HELLO_SECONDS:
                 said_at = now
-                for one in waiting:
-                    one.hello()
+                for subscriber in waiting:
+                    subscriber.hello()
             for descriptor, _ in self._poll.poll(WAKE_SECONDS):
                 if (greeted := self._by_descriptor.get(descriptor)) is not None:
                     self._take_grants(greeted)
 
-    def _take_grants(self, one: DatagramSubscriber) -> None:
-        for packet in _packets(one.socket):
-            one.take_grant(packet, self._peer)
+    def _take_grants(self, subscriber: DatagramSubscriber) -> None:
+        for packet in _packets(subscriber.socket):
+            subscriber.take_grant(packet, self._peer)
 
     def listen(self, until: Callable[[], bool]) -> None:
         """Notes what comes, until."""
         self._ordered = False
         while not until():
             for descriptor, _ in self._poll.poll(WAKE_SECONDS):
-                if (one := self._by_descriptor.get(descriptor)) is not None:
-                    self._drain(one)
+                if (subscriber := self._by_descriptor.get(descriptor)) is not None:
+                    self._drain(subscriber)
                 else:
                     self._ordered = True
             self._keep_leases()
 
-    def _drain(self, one: DatagramSubscriber) -> None:
-        take, receive = one.arrivals.take, one.socket.recv
+    def _drain(self, subscriber: DatagramSubscriber) -> None:
+        take, receive = subscriber.arrivals.take, subscriber.socket.recv
         try:
             for _ in range(DATAGRAMS_PER_WAKE_UP):
                 take(receive(DATAGRAM_BYTES))
@@ -173,8 +173,8 @@ class DatagramReceiver:
         now = time.monotonic()
         if now - self._kept_at >= HELLO_SECONDS:
             self._kept_at = now
-            for one in self._subscribers:
-                one.keep(now)
+            for subscriber in self._subscribers:
+                subscriber.keep(now)
 
     def is_probed(self) -> bool:
         """Every session has got through to the first subscriber; the others stand in the same table as it."""
@@ -184,16 +184,16 @@ class DatagramReceiver:
         return self._ordered
 
     def close(self) -> None:
-        for one in self._subscribers:
-            one.give_back()
-            one.socket.close()
+        for subscriber in self._subscribers:
+            subscriber.give_back()
+            subscriber.socket.close()
 
 
 def _packets(sock: socket.socket) -> list[bytes]:
-    found = []
+    packets = []
     try:
         for _ in range(DATAGRAMS_PER_WAKE_UP):
-            found.append(sock.recv(DATAGRAM_BYTES))  # noqa: PERF401 - kept when the last call raises
+            packets.append(sock.recv(DATAGRAM_BYTES))  # noqa: PERF401 - kept when the last call raises
     except OSError:
         pass
-    return found
+    return packets

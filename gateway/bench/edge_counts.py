@@ -33,13 +33,13 @@ def counts(exposition: str) -> dict[str, float]:
     >>> counts('# TYPE meshgate_rejected_frames counter\\nmeshgate_rejected_frames_total{reason="overload"} 3.0\\n')
     {'rejected overload': 3.0}
     """
-    found: dict[str, float] = {}
+    totals: dict[str, float] = {}
     for sample in read_samples(exposition):
         if sample.name in COUNTED:
-            details = (sample.labels[one] for one in _DETAILS if one in sample.labels)
+            details = (sample.labels[label] for label in _DETAILS if label in sample.labels)
             name = " ".join((COUNTED[sample.name], *details))
-            found[name] = found.get(name, 0.0) + sample.value
-    return found
+            totals[name] = totals.get(name, 0.0) + sample.value
+    return totals
 
 
 def difference(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, int]:

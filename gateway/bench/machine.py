@@ -70,11 +70,11 @@ def roots_of(record: Path) -> dict[str, int]:
 
 
 def processes(proc: Path = PROC) -> dict[int, Process]:
-    found = {}
+    by_pid = {}
     for entry in proc.iterdir():
         if entry.name.isdigit() and (process := _read(entry)) is not None:
-            found[process.pid] = process
-    return found
+            by_pid[process.pid] = process
+    return by_pid
 
 
 def _read(entry: Path) -> Process | None:
@@ -99,12 +99,12 @@ def parts_of(roots: Mapping[str, int], running: Mapping[int, Process]) -> dict[s
     children: dict[int, list[Process]] = {}
     for process in running.values():
         children.setdefault(process.parent, []).append(process)
-    found: dict[str, list[Process]] = {}
+    by_part: dict[str, list[Process]] = {}
     for name, pid in roots.items():
         if pid in running:
             for part, process in _descend(name, running[pid], children):
-                found.setdefault(part, []).append(process)
-    return found
+                by_part.setdefault(part, []).append(process)
+    return by_part
 
 
 def _descend(name: str, process: Process, children: Mapping[int, list[Process]]) -> Iterable[tuple[str, Process]]:
@@ -154,7 +154,7 @@ class Watch:
         self.add(time.monotonic_ns(), parts_of(self.roots, processes()))
 
     def add(self, at: int, parts: Mapping[str, Iterable[Process]]) -> None:
-        alive = {process.pid: (part, process) for part, of in parts.items() for process in of}
+        alive = {process.pid: (part, process) for part, members in parts.items() for process in members}
         for pid, (part, cpu_seconds) in list(self._seen.items()):
             if pid not in alive:
                 self._ended[part] = self._ended.get(part, 0.0) + cpu_seconds

@@ -105,8 +105,8 @@ def _run(work: Workload, setup: Setup, children: Children, say: Say, load_averag
     late = f"a receiver did not end within {setup.wait_seconds:g} s"
     collected = children.each(Collected, setup.wait_seconds + LATE_SECONDS, late, children.receivers)
     watch.stop()
-    noted = [sent.answered] if sent.answered else [one for each in collected for one in each.noted]
-    found = account(noted, schedule, work.first_measured, work.sessions)
+    noted = [sent.answered] if sent.answered else [notes for each in collected for notes in each.noted]
+    result = account(noted, schedule, work.first_measured, work.sessions)
     began = schedule.due(work.first_measured)
     return Measured(
         work=work,
@@ -114,8 +114,8 @@ def _run(work: Workload, setup: Setup, children: Children, say: Say, load_averag
         began=began,
         sent=sent,
         collected=tuple(collected),
-        account=found,
-        usage=watch.usage(began, max(sent.ended, schedule.start + found.last)),
+        account=result,
+        usage=watch.usage(began, max(sent.ended, schedule.start + result.last)),
         edge=edge_counts.difference(edge_before, edge_counts.read(setup.edge)),
         load_average=load_average,
     )
@@ -135,8 +135,8 @@ def _children(work: Workload, setup: Setup) -> Children:
             receivers.append(_receiver(work, setup, number, share))
         return Children(_generator(work, setup), receivers)
     except BaseException:
-        for one in receivers:
-            one.end()
+        for receiver in receivers:
+            receiver.end()
         raise
 
 

@@ -41,17 +41,17 @@ class Axis:
         return round(self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start), 1)
 
 
-def svg(found: Mapping[str, Any]) -> str:
+def svg(report: Mapping[str, Any]) -> str:
     """The picture of a run's document; with the earlier run's curve behind it, where it was compared with one."""
-    curves = {"now": _points(found["curve"])}
-    if found.get("compared", {}).get("curve"):
-        curves["last"] = _points(found["compared"]["curve"])
-    by_second = {name: [(row["second"], row[name]) for row in found["timeline"]] for name in ("max", "p99", "p50")}
+    curves = {"now": _points(report["curve"])}
+    if report.get("compared", {}).get("curve"):
+        curves["last"] = _points(report["compared"]["curve"])
+    by_second = {name: [(row["second"], row[name]) for row in report["timeline"]] for name in ("max", "p99", "p50")}
     height = _latency_axis([value for line in (*curves.values(), *by_second.values()) for _, value in line])
     nines = _nines_axis([quantile for line in curves.values() for quantile, _ in line])
     seconds = _seconds_axis([second for line in by_second.values() for second, _ in line])
     parts = (
-        *_title(found),
+        *_title(report),
         *_panel("latency by percentile, ms", nines, height),
         *_lines(curves, nines, height, _nines),
         *_panel("latency by second, ms", seconds, height),
@@ -63,7 +63,7 @@ def svg(found: Mapping[str, Any]) -> str:
 
 
 def _points(curve: Iterable[Sequence[float]]) -> list[Point]:
-    return [(one[0], one[1]) for one in curve]
+    return [(point[0], point[1]) for point in curve]
 
 
 def _nines(quantile: float) -> float:
@@ -76,7 +76,7 @@ def _nines(quantile: float) -> float:
 
 
 def _nines_axis(quantiles: Sequence[float]) -> Axis:
-    most = max((math.ceil(_nines(one)) for one in quantiles if one < 1), default=1)
+    most = max((math.ceil(_nines(quantile)) for quantile in quantiles if quantile < 1), default=1)
     labels = ("0 %", "90 %", "99 %", "99.9 %", "99.99 %", "99.999 %")
     ticks = {label: float(nines) for nines, label in enumerate(labels) if nines <= most}
     return Axis(0.0, most + 1.0, 64, 464, {**ticks, "max": most + 1.0})
@@ -102,13 +102,13 @@ def _logarithm(value: float, axis: Axis) -> float:
     return math.log10(value) if value > 0 else axis.low
 
 
-def _title(found: Mapping[str, Any]) -> Iterable[str]:
-    work, rates, frames = found["work"], found["per_second"], found["frames"]
+def _title(report: Mapping[str, Any]) -> Iterable[str]:
+    work, rates, frames = report["work"], report["per_second"], report["frames"]
     way = f"{work['origin']} → {work['target']}" + (f" → {work['origin']}" if work["request"] else "")
-    said = f"{way}: {rates['offered']:,.0f}/s offered, {rates['achieved']:,.0f}/s achieved, {frames['lost']:,} lost"
+    summary = f"{way}: {rates['offered']:,.0f}/s offered, {rates['achieved']:,.0f}/s achieved, {frames['lost']:,} lost"
     yield f"<style>{_STYLE}</style>"
     yield f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>'
-    yield _text(64, 28, said, "title")
+    yield _text(64, 28, summary, "title")
 
 
 def _panel(title: str, across: Axis, up: Axis) -> Iterable[str]:

@@ -30,12 +30,14 @@ def named(ordered: Floats) -> dict[str, float | None]:
     """Returns p50 to p99.9, the largest, and the mean; None if there is nothing to measure."""
     if not len(ordered):
         return dict.fromkeys((*NAMED, "max", "mean"))
-    found = {name: round(float(ordered[rank(len(ordered), quantile)]), 3) for name, quantile in NAMED.items()}
-    return {**found, "max": round(float(ordered[-1]), 3), "mean": round(float(ordered.mean()), 3)}
+    values = {name: round(float(ordered[rank(len(ordered), quantile)]), 3) for name, quantile in NAMED.items()}
+    return {**values, "max": round(float(ordered[-1]), 3), "mean": round(float(ordered.mean()), 3)}
 
 
 def curve(ordered: Floats, quantiles: Sequence[float] = CURVE) -> list[tuple[float, float]]:
     """Returns quantiles and values, as far into the tail as there are values to tell two quantiles apart."""
     count = len(ordered)
-    known = [one for one in quantiles if count and (one == 1.0 or count * (1 - one) >= 1 - _EPSILON)]
-    return [(one, round(float(ordered[rank(count, one)]), 3)) for one in known]
+    measurable = [
+        quantile for quantile in quantiles if count and (quantile == 1.0 or count * (1 - quantile) >= 1 - _EPSILON)
+    ]
+    return [(quantile, round(float(ordered[rank(count, quantile)]), 3)) for quantile in measurable]

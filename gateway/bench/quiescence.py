@@ -30,7 +30,7 @@ class Quiescence:
         if now < self._look_at:
             return False
         self._look_at = now + int(LOOK_SECONDS * SECOND_NS)
-        if now >= self._deadline or all(len(one) >= self._frames for one in self._arrivals):
+        if now >= self._deadline or all(len(arrivals) >= self._frames for arrivals in self._arrivals):
             return True
-        last = max((one.last for one in self._arrivals), default=0)
+        last = max((arrivals.last for arrivals in self._arrivals), default=0)
         return now - max(last, self._began) >= QUIET_SECONDS * SECOND_NS

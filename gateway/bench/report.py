@@ -28,7 +28,7 @@ def document(measured: Measured) -> Document:
 
     Times are in milliseconds, costs in microseconds of processor time a frame sent.
     """
-    found: Document = {
+    report: Document = {
         "version": VERSION,
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": {"cores": os.cpu_count(), "load_average_before": round(measured.load_average, 2)},
@@ -44,7 +44,7 @@ def document(measured: Measured) -> Document:
         "curve": latency_curve(measured.account),
         "timeline": timeline(measured.account),
     }
-    return found | {"warnings": list(_warnings(found))}
+    return report | {"warnings": list(_warnings(report))}
 
 
 def _rates(measured: Measured) -> Document:
@@ -107,73 +107,75 @@ def _tool(measured: Measured) -> Document:
     return {
         "late_ms": {name: round(float(late[rank(len(late), part)]), 3) for name, part in ranks.items()},
         "generator_cpu_seconds": round(measured.sent.cpu_seconds, 3),
-        "receiver_cpu_seconds": round(sum(one.cpu_seconds for one in measured.collected), 3),
-        "receiver_kernel_dropped": sum(one.kernel_dropped for one in measured.collected),
+        "receiver_cpu_seconds": round(sum(report.cpu_seconds for report in measured.collected), 3),
+        "receiver_kernel_dropped": sum(report.kernel_dropped for report in measured.collected),
     }
 
 
-def _warnings(found: Document) -> Iterable[str]:
-    rates, frames, tool = found["per_second"], found["frames"], found["tool"]
+def _warnings(report: Document) -> Iterable[str]:
+    rates, frames, tool = report["per_second"], report["frames"], report["tool"]
     if rates["offered"] < REACHED * rates["asked"]:
         yield f"the generator offered {rates['offered']:,.0f}/s of the {rates['asked']:,.0f}/s asked for"
     if tool["receiver_kernel_dropped"]:
         yield f"{tool['receiver_kernel_dropped']:,} datagrams came and were lost at the receiver of this tool"
     if frames["warm_up_lost"]:
         yield f"{frames['warm_up_lost']:,} frames of the warm-up were lost too"
-    if found["outcomes"].get("undeliverable"):
-        yield f"{found['outcomes']['undeliverable']:,} publications were refused"
+    if report["outcomes"].get("undeliverable"):
+        yield f"{report['outcomes']['undeliverable']:,} publications were refused"
     if frames["lost"]:
-        refused = [f"{count:,} {name}" for name, count in found["edge"].items() if name.startswith(("rej", "kernel"))]
+        refused = [f"{count:,} {name}" for name, count in report["edge"].items() if name.startswith(("rej", "kernel"))]
         if refused:
             yield f"the edge did not take: {', '.join(refused)}"
 
 
-def text(found: Mapping[str, Any]) -> str:
+def text(report: Mapping[str, Any]) -> str:
     """The document for people, in some ten lines."""
-    return "\n".join((*_head(found), *_latency(found), *_costs(found), *_notes(found)))
+    return "\n".join((*_head(report), *_latency(report), *_costs(report), *_notes(report)))
 
 
-def _head(found: Mapping[str, Any]) -> Iterable[str]:
-    work, rates, frames = found["work"], found["per_second"], found["frames"]
+def _head(report: Mapping[str, Any]) -> Iterable[str]:
+    work, rates, frames = report["work"], report["per_second"], report["frames"]
     what = f"{work['size']} bytes" + (f", {work['sign']}" if work["origin"] == "emm" else "")
     way = f"{work['origin']} → {work['target']}" + (f" → {work['origin']}" if work["request"] else "")
     far = _many(work["fan_out"], "server" if work["request"] else "subscriber")
     ends = f"{_many(work['sessions'], 'session')} → {far}"
     yield f"{way}   {what}, {ends}, {work['seconds']:g} s after {work['warm_up']:g} s of warm-up"
     each = f"   delivered {rates['delivered']:,.0f}/s" if work["fan_out"] > 1 and not work["request"] else ""
-    asked, offered, achieved = (f"{name} {rates[name]:,.0f}/s" for name in ("asked", "offered", "achieved"))
-    yield _line("rate", f"{asked}   {offered}   {achieved}{each}")
+    requested, offered, achieved = (f"{name} {rates[name]:,.0f}/s" for name in ("asked", "offered", "achieved"))
+    yield _line("rate", f"{requested}   {offered}   {achieved}{each}")
     parts = ("lost", "duplicates", "disordered")
     yield _line("frames", f"{frames['expected']:,}   " + "   ".join(f"{name} {frames[name]:,}" for name in parts))
 
 
-def _latency(found: Mapping[str, Any]) -> Iterable[str]:
-    parts = found["latency_ms"]
+def _latency(report: Mapping[str, Any]) -> Iterable[str]:
+    parts = report["latency_ms"]
     shown = (f"{name.replace('_', '.')} {_number(value)}" for name, value in parts.items())
     yield _line("latency ms", "   ".join(shown))
 
 
-def _costs(found: Mapping[str, Any]) -> Iterable[str]:
-    if found["cpu"]:
-        us, cores = found["cpu"]["us_per_frame"], found["cpu"]["cores"]
+def _costs(report: Mapping[str, Any]) -> Iterable[str]:
+    if report["cpu"]:
+        us, cores = report["cpu"]["us_per_frame"], report["cpu"]["cores"]
         yield _line("cpu µs/frame", "   ".join(f"{part} {_number(value)}" for part, value in us.items()))
         yield _line("cores", "   ".join(f"{part} {value:.2f}" for part, value in cores.items()))
-    if found["memory_mib"]:
-        memory = (f"{part} {one['first']}→{one['last']}" for part, one in found["memory_mib"].items())
+    if report["memory_mib"]:
+        memory = (
+            f"{part} {range_mib['first']}→{range_mib['last']}" for part, range_mib in report["memory_mib"].items()
+        )
         yield _line("memory MiB", "   ".join(memory))
 
 
-def _notes(found: Mapping[str, Any]) -> Iterable[str]:
-    if found["outcomes"]:
-        yield _line("outcomes", "   ".join(f"{name} {count:,}" for name, count in sorted(found["outcomes"].items())))
-    late = found["tool"]["late_ms"]
+def _notes(report: Mapping[str, Any]) -> Iterable[str]:
+    if report["outcomes"]:
+        yield _line("outcomes", "   ".join(f"{name} {count:,}" for name, count in sorted(report["outcomes"].items())))
+    late = report["tool"]["late_ms"]
     yield _line("tool", f"late ms p50 {_number(late['p50'])}   p99 {_number(late['p99'])}   max {_number(late['max'])}")
-    if "flat_out" in found:
-        fast = found["flat_out"]
+    if "flat_out" in report:
+        fast = report["flat_out"]
         yield _line("flat out", f"{fast['per_second']:,} packets/s   {fast['per_core_second']:,} in a second of a core")
-    if "compared" in found:
-        yield from (_line("compared", row) for row in lines(found["compared"]))
-    for warning in found["warnings"]:
+    if "compared" in report:
+        yield from (_line("compared", row) for row in lines(report["compared"]))
+    for warning in report["warnings"]:
         yield _line("warning", warning)
 
 

@@ -140,9 +140,9 @@ def _noting(arrivals: Arrivals) -> Callable[[Event], None]:
     return take
 
 
-async def echo(asked: IncomingRequest) -> Answer:
+async def echo(request: IncomingRequest) -> Answer:
     """The server's side of a measured request."""
-    return Answer(body=asked.body, content_type=asked.content_type)
+    return Answer(body=request.body, content_type=request.content_type)
 
 
 async def close_all(clients: Sequence[StreamClient]) -> None:

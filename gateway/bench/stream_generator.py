@@ -85,11 +85,11 @@ class StreamGenerator:
     async def _outcomes(self, sent: int) -> Counter[str]:
         """Probes that are confirmed late are among them, so there may be more than there were frames."""
         deadline = asyncio.get_running_loop().time() + CONFIRM_SECONDS
-        while (found := self._counted()).total() < sent:
+        while (counts := self._counted()).total() < sent:
             if asyncio.get_running_loop().time() > deadline:
                 break
             await asyncio.sleep(LOOK_SECONDS)
-        return found
+        return counts
 
     def _counted(self) -> Counter[str]:
         return sum((client.outcomes for client in self._clients), Counter[str]())

@@ -31,7 +31,7 @@ async def _receive(orders: Orders, work: Workload, place: PeerPlace, subscribers
     watch = Stopwatch()
     expect = await orders.wait_async(Expect)
     await _until(Quiescence(arrivals, expect).is_over)
-    orders.say(Collected(tuple(one.noted() for one in arrivals), watch.cpu_seconds))
+    orders.say(Collected(tuple(arrival.noted() for arrival in arrivals), watch.cpu_seconds))
     await close_all(clients)
 
 

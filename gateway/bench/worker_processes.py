@@ -82,26 +82,26 @@ class Children:
         return (*self.receivers, self.generator)
 
     def tell(self, order: Order) -> None:
-        for one in self.all:
-            one.tell(order)
+        for child in self.all:
+            child.tell(order)
 
-    def each(self, kind: type[ReportT], seconds: float, waiting_for: str, of: Sequence[Child]) -> list[ReportT]:
+    def each(self, kind: type[ReportT], seconds: float, waiting_for: str, children: Sequence[Child]) -> list[ReportT]:
         """Returns one report of each child. A child that fails is heard first. Raises BenchError."""
         deadline = time.monotonic() + seconds
         reports: dict[Child, ReportT] = {}
-        while len(reports) < len(of):
-            missing = {one.pipe: one for one in self.all if one not in reports and not one.is_done}
+        while len(reports) < len(children):
+            missing = {child.pipe: child for child in self.all if child not in reports and not child.is_done}
             ready = wait_for(list(missing), max(deadline - time.monotonic(), 0.0))
             if not ready:
                 raise BenchError(waiting_for)
             for pipe in ready:
-                one = missing[pipe]
-                reports[one] = one.wait(kind, deadline, waiting_for)
-        return [reports[one] for one in of]
+                child = missing[pipe]
+                reports[child] = child.wait(kind, deadline, waiting_for)
+        return [reports[child] for child in children]
 
     def __enter__(self) -> Children:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        for one in self.all:
-            one.end()
+        for child in self.all:
+            child.end()

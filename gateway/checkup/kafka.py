@@ -67,9 +67,9 @@ def _settings(admin: AdminClient, config: Config, brokers: int) -> Finding:
     differing = differing_settings(admin, config, None if config.kafka.is_embedded else brokers)
     if not differing:
         return Finding("kafka settings", Level.OK, "topics keep what is configured")
-    wanted = (f"{topic}: {name} should be {value}" for topic, new in differing.items() for name, value in new.items())
+    advice = (f"{topic}: {name} should be {value}" for topic, new in differing.items() for name, value in new.items())
     remedy = "restart the mesh" if config.kafka.is_embedded else "kafka-configs.sh --alter, or kafka.topics as they are"
-    return Finding("kafka settings", Level.WARN, "; ".join(wanted), remedy)
+    return Finding("kafka settings", Level.WARN, "; ".join(advice), remedy)
 
 
 def _clock(config: Config) -> Finding:
@@ -97,9 +97,9 @@ def clock_difference(config: Config) -> float:
     """
     with quiet_clients(), closing(KafkaAdminClient(**config.kafka.client_settings())) as admin:
         admin.describe_metadata_quorum()  # the second answer finds the connection open
-        asked = time.time()
+        asked_at = time.time()
         quorum = admin.describe_metadata_quorum()["topics"][0]["partitions"][0]
         answered = time.time()
     leader = next(voter for voter in quorum["current_voters"] if voter["replica_id"] == quorum["leader_id"])
     theirs = leader["last_caught_up_timestamp"] / 1000
-    return 0.0 if asked - 0.001 <= theirs <= answered else float(theirs - (asked + answered) / 2)
+    return 0.0 if asked_at - 0.001 <= theirs <= answered else float(theirs - (asked_at + answered) / 2)

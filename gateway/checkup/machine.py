@@ -61,12 +61,12 @@ def _memory(*, is_running: bool) -> Finding:
 def _disk(config: Config) -> Finding:
     folder = next(path for path in (config.state_dir, *config.state_dir.parents) if path.exists())
     free = shutil.disk_usage(folder).free
-    wanted = MIN_FREE_BYTES
+    needed = MIN_FREE_BYTES
     if config.kafka.is_embedded and config.kafka.embedded_bytes is not None:
-        wanted = max(wanted, config.kafka.embedded_bytes - _size(config.state_dir / "state" / "kafka"))
-    level = graded(free, warn_below=wanted, fail_below=MIN_FREE_BYTES)
+        needed = max(needed, config.kafka.embedded_bytes - _size(config.state_dir / "state" / "kafka"))
+    level = graded(free, warn_below=needed, fail_below=MIN_FREE_BYTES)
     remedy = "make room, use another folder (--dir), or lower kafka.embedded_bytes" if level else ""
-    text = f"{free // MIB} MiB free in {folder}; the mesh may still take {wanted // MIB}"
+    text = f"{free // MIB} MiB free in {folder}; the mesh may still take {needed // MIB}"
     return Finding("machine disk", level, text, remedy, free, "bytes")
 
 
@@ -120,14 +120,14 @@ def _open_files(granted: int, connections: int) -> Finding:
 
 
 def _ports(config: Config, *, is_running: bool) -> Finding:
-    wanted = list(wanted_ports(config))
+    needed = list(wanted_ports(config))
     if is_running:
-        return Finding("machine ports", Level.OK, f"{len(wanted)} ports are in use by the mesh that runs")
+        return Finding("machine ports", Level.OK, f"{len(needed)} ports are in use by the mesh that runs")
     refused = [
         f"{setting} {address}: {why}"
-        for setting, address, kind in wanted
+        for setting, address, kind in needed
         if (why := why_not_bound(address, kind)) is not None
     ]
     if refused:
         return Finding("machine ports", Level.FAIL, "; ".join(refused), "stop what has it, or choose another address")
-    return Finding("machine ports", Level.OK, f"{len(wanted)} ports are free")
+    return Finding("machine ports", Level.OK, f"{len(needed)} ports are free")

@@ -85,7 +85,9 @@ def judge_certificates(setting: str, path: Path, now: datetime) -> Finding:
     """Judges a PEM file by the certificate in it that ends first."""
     check = f"trust {setting}"
     try:
-        ends = min(one.not_valid_after_utc for one in x509.load_pem_x509_certificates(path.read_bytes()))
+        ends = min(
+            certificate.not_valid_after_utc for certificate in x509.load_pem_x509_certificates(path.read_bytes())
+        )
     except (OSError, ValueError) as unusable:
         return Finding(
             check, Level.FAIL, f"{path} is of no use: {unusable}", f"put a PEM file there, or mend {setting}"

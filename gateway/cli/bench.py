@@ -127,7 +127,7 @@ class BenchFiles:
 @click.option("--seconds", type=SECONDS, default=8.0, show_default=True, help="How long is measured.")
 @click.option("--warm-up", type=Seconds(min=0), default=2.0, show_default=True, help="Seconds before that.")
 @click.option("--size", type=_many, default=200, show_default=True, help="Bytes: of an emm packet, else of a body.")
-@click.option("--sign", type=click.Choice([one.value for one in Sign]), default=Sign.HMAC.value, show_default=True,
+@click.option("--sign", type=click.Choice([way.value for way in Sign]), default=Sign.HMAC.value, show_default=True,
               help="What proves emm packets.")  # fmt: skip
 @click.option("--key", default=AUTO, show_default=True, metavar="KEY",
               help="What signs them: `auto` puts a node for each session into the trust store until the run ends; "
@@ -152,7 +152,7 @@ class BenchFiles:
 @grouped("ends", BenchEnds)
 @grouped("files", BenchFiles)
 def command(
-    output: Output, ends: BenchEnds, files: BenchFiles, sign: str, key: str, alone: bool, **asked: object
+    output: Output, ends: BenchEnds, files: BenchFiles, sign: str, key: str, alone: bool, **workload_options: object
 ) -> None:
     """Send load at a fixed rate through the mesh, and show how long each frame took and what it cost.
 
@@ -160,27 +160,27 @@ def command(
     the mesh of the configuration, whose processes are watched for what they cost.
     """
     run = secrets.token_hex(RUN_DIGITS // 2)
-    work = Workload(run=run, sign=Sign(sign), **asked)  # type: ignore[arg-type]
+    work = Workload(run=run, sign=Sign(sign), **workload_options)  # type: ignore[arg-type]
     try:
         work.check()
         check_sockets(work.sessions + work.fan_out)
         check_memory(work.frames_bytes)
         last = files.last()
         if alone:
-            found = _alone(work, ends.wait_seconds)
+            report = _alone(work, ends.wait_seconds)
         else:
             with _keys(work, key, ends) as (ours, theirs):
                 setup = ends.setup(work, ours, theirs)
                 ends.check_mesh()
-                found = document(measure(work, setup, note))
+                report = document(measure(work, setup, note))
     except WorkError as wrong:
         raise click.UsageError(str(wrong)) from None
     except BenchError as failed:
         raise UnavailableError(str(failed)) from None
     if last is not None:
-        found["compared"] = compared(found, last)
-    files.write(found)
-    show(found, output, text(found))
+        report["compared"] = compared(report, last)
+    files.write(report)
+    show(report, output, text(report))
 
 
 def _alone(work: Workload, wait_seconds: float) -> Document:

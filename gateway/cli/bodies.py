@@ -27,7 +27,9 @@ class BodyCommand(click.Command):
         return super().parse_args(ctx, _numbers_last(args, self._with_value()))
 
     def _with_value(self) -> frozenset[str]:
-        options = (one for one in self.params if isinstance(one, click.Option) and not (one.is_flag or one.count))
+        options = (
+            param for param in self.params if isinstance(param, click.Option) and not (param.is_flag or param.count)
+        )
         return frozenset(name for option in options for name in option.opts)
 
 
@@ -39,9 +41,12 @@ def _numbers_last(arguments: list[str], with_value: frozenset[str]) -> list[str]
     """
     end = arguments.index("--") if "--" in arguments else len(arguments)
     before = ["", *arguments[:end]]
-    is_number = [one[:1] == "-" and one[1:2].isdecimal() and last not in with_value for last, one in pairwise(before)]
-    options = [one for one, number in zip(arguments, is_number, strict=False) if not number]
-    numbers = [one for one, number in zip(arguments, is_number, strict=False) if number]
+    is_number = [
+        argument[:1] == "-" and argument[1:2].isdecimal() and last not in with_value
+        for last, argument in pairwise(before)
+    ]
+    options = [argument for argument, number in zip(arguments, is_number, strict=False) if not number]
+    numbers = [argument for argument, number in zip(arguments, is_number, strict=False) if number]
     return [*options, "--", *numbers, *arguments[end + 1 :]] if numbers else arguments
 
 
@@ -50,28 +55,28 @@ def subject_argument(verb: Verb) -> Verb:
     return click.argument("subject", callback=_subject)(verb)
 
 
-def _subject(context: click.Context, argument: click.Parameter, given: str) -> str:
+def _subject(context: click.Context, argument: click.Parameter, text: str) -> str:
     """Checks the subject. Nobody can subscribe to the empty one; most other bad ones were meant for `sub`."""
-    if not given:
+    if not text:
         raise click.BadParameter("a subject is not empty", context, argument)
     try:
-        return configured_subject(given)
+        return configured_subject(text)
     except ValueError:
-        raise click.BadParameter(_no_subject(given), context, argument) from None
+        raise click.BadParameter(_no_subject(text), context, argument) from None
 
 
-def _no_subject(given: str) -> str:
+def _no_subject(text: str) -> str:
     """
     >>> _no_subject("temp.>")
     'temp.> is a pattern: publish to one subject, such as temp.kitchen'
     >>> _no_subject("temp..x")
     'temp..x is no subject: it has an empty token'
     """
-    parts = tokens(given)
+    parts = tokens(text)
     if "" in parts:
-        return f"{given} is no subject: it has an empty token"
-    one = ".".join(EXAMPLE if part in ("*", ">") else part for part in parts)
-    return f"{given} is a pattern: publish to one subject, such as {one}"
+        return f"{text} is no subject: it has an empty token"
+    example = ".".join(EXAMPLE if part in ("*", ">") else part for part in parts)
+    return f"{text} is a pattern: publish to one subject, such as {example}"
 
 
 def body_options(verb: Verb) -> Verb:

@@ -45,10 +45,12 @@ def as_nagios(findings: Sequence[Finding]) -> str:
     """Returns a plugin's output: a line of status with performance data, then a line for each thing to be done."""
     level = worst(findings)
     trouble = [finding for finding in findings if finding.level > Level.OK]
-    said = "; ".join(f"{finding.check}: {printable(finding.text)}" for finding in trouble[:1]) or summary(findings)
+    headline = "; ".join(f"{finding.check}: {printable(finding.text)}" for finding in trouble[:1]) or summary(findings)
     numbers = " ".join(_performance(finding) for finding in findings if finding.value is not None)
-    first = f"MESHGATE {NAGIOS[level]} - {said.replace('|', '/')}" + (f" | {numbers}" if numbers else "")
-    lines = (f"{NAGIOS[one.level]}: {one.check}: {printable(one.text)} ({one.remedy})" for one in trouble)
+    first = f"MESHGATE {NAGIOS[level]} - {headline.replace('|', '/')}" + (f" | {numbers}" if numbers else "")
+    lines = (
+        f"{NAGIOS[finding.level]}: {finding.check}: {printable(finding.text)} ({finding.remedy})" for finding in trouble
+    )
     return "\n".join((first, *(line.replace("|", "/") for line in lines)))
 
 

@@ -92,7 +92,7 @@ def json_text(value: Any) -> str:
     '{"\u00e9": "\\\\u009b31m"}'
     """
     text = json.dumps(value, ensure_ascii=False, default=str)
-    return _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _STEERING.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def printable(text: str) -> str:

@@ -101,12 +101,12 @@ def select(name: str, output: Output) -> None:
 def show_context(name: str | None, output: Output) -> None:
     """Show what NAME says, or the selected context. Values that may be secret are not shown."""
     contexts = load_contexts()
-    wanted = name or contexts.selected
-    if wanted is None:
+    chosen = name or contexts.selected
+    if chosen is None:
         raise CommandError("no context is selected: name one, or use meshgate context select")
-    shown = _shown(contexts.find(wanted))
+    shown = _shown(contexts.find(chosen))
     lines = [f"{option.replace('_', '-'):<18} {value}" for option, value in shown.items()]
-    show({"name": wanted, "file": str(contexts_path()), **shown}, output, "\n".join((wanted, *lines)))
+    show({"name": chosen, "file": str(contexts_path()), **shown}, output, "\n".join((chosen, *lines)))
 
 
 @command.command("remove")

@@ -41,8 +41,8 @@ class Contexts:
     def find(self, name: str) -> Context:
         """Raises CommandError."""
         if name not in self.contexts:
-            known = f"expected {', '.join(self.contexts)}" if self.contexts else "there is none: meshgate context add"
-            raise CommandError(f"there is no context {name}: {known}")
+            hint = f"expected {', '.join(self.contexts)}" if self.contexts else "there is none: meshgate context add"
+            raise CommandError(f"there is no context {name}: {hint}")
         return self.contexts[name]
 
     def save(self) -> Path:
@@ -95,8 +95,8 @@ def choose_context(name: str | None, *, says_where: bool) -> Context | None:
     """
     if name is None and says_where:
         return None
-    wanted = name or os.environ.get(CONTEXT_VARIABLE)
+    chosen = name or os.environ.get(CONTEXT_VARIABLE)
     contexts = load_contexts()
-    if not wanted and not os.environ.get("MESHGATE_CONFIG"):
-        wanted = contexts.selected
-    return contexts.find(wanted) if wanted else None
+    if not chosen and not os.environ.get("MESHGATE_CONFIG"):
+        chosen = contexts.selected
+    return contexts.find(chosen) if chosen else None

@@ -94,8 +94,8 @@ def _first(failed: BaseExceptionGroup[ClientError]) -> BaseException:
 
 def _summary(tally: DemoCounts) -> str:
     by_protocol = ", ".join(f"{protocol} {count}" for protocol, count in sorted(tally.sent.items()))
-    asked = f"; {tally.answered} of {tally.answered + tally.failed} requests answered"
-    return f"sent {tally.sent.total()} events ({by_protocol}), received {tally.received.total()}{asked}"
+    requests = f"; {tally.answered} of {tally.answered + tally.failed} requests answered"
+    return f"sent {tally.sent.total()} events ({by_protocol}), received {tally.received.total()}{requests}"
 
 
 def _document(tally: DemoCounts, left_out: list[str]) -> dict[str, Any]:

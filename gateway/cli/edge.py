@@ -40,8 +40,8 @@ def command(config_file: str | None, state_dir: Path | None, output: Output) -> 
 def _show_ready(edge: Edge, output: Output) -> None:
     listeners, own = edge.listeners(), edge.config.edge
     management = host_port(own.management.host, edge.management_port)
-    said = {"event": "ready", "part": own.id, "listeners": listeners, "management": management}
-    show_line(said, output, "  ".join(("ready", *(f"{name} {address}" for name, address in listeners.items()))))
+    fields = {"event": "ready", "part": own.id, "listeners": listeners, "management": management}
+    show_line(fields, output, "  ".join(("ready", *(f"{name} {address}" for name, address in listeners.items()))))
 
 
 async def _serve(edge: Edge) -> None:

@@ -15,7 +15,7 @@ NO_HEADERS = frozenset({"subject", "body", "body_base64"})
 
 def event_fields(event: Event) -> dict[str, Any]:
     """Returns what a receiver knows of an event, without what its protocol does not say."""
-    said = {
+    fields = {
         "node": event.node,
         "message_id": event.message_id,
         "correlation": event.correlation,
@@ -23,13 +23,13 @@ def event_fields(event: Event) -> dict[str, Any]:
         "urgent": event.urgent,
         "sent_at": "" if event.sent_at is None else rfc3339(event.sent_at),
     }
-    known = {name: value for name, value in said.items() if value}
+    filled = {name: value for name, value in fields.items() if value}
     return {
         "subject": event.subject,
         "kind": event.kind.value,
         **body_fields(event.body),
         "content_type": event.content_type,
-        **known,
+        **filled,
     }
 
 

@@ -31,12 +31,16 @@ def command(setting: str, config_file: str | None, output: Output) -> None:
     listeners.limits.frame_bytes. A section lists what is in it. Where there is a configuration, its own value is shown
     too. The same for all: gateway/docs/settings.md.
     """
-    found = find_settings(setting)
-    if not found:
-        close = difflib.get_close_matches(setting, [one.path for one in settings()], n=1)
+    matching = find_settings(setting)
+    if not matching:
+        close = difflib.get_close_matches(setting, [each_setting.path for each_setting in settings()], n=1)
         raise click.UsageError(f"there is no setting {setting}" + (f": did you mean {close[0]}?" if close else ""))
     here = _values_here(config_file)
-    show([_document(one, here) for one in found], output, "\n\n".join(_text(one, here) for one in found))
+    show(
+        [_document(each_setting, here) for each_setting in matching],
+        output,
+        "\n\n".join(_text(each_setting, here) for each_setting in matching),
+    )
 
 
 def _values_here(config_file: str | None) -> Mapping[str, Any]:
@@ -55,7 +59,7 @@ def _value_here(setting: Setting, here: Mapping[str, Any]) -> Any:
 
 
 def _document(setting: Setting, here: Mapping[str, Any]) -> dict[str, object]:
-    inside = [one.path for one in settings_inside(setting)]
+    inside = [inner.path for inner in settings_inside(setting)]
     value = {"value": _value_here(setting, here)} if here and not setting.is_section else {}
     return {**as_document(setting), **value, **({"settings": inside} if inside else {})}
 
@@ -71,6 +75,6 @@ def _text(setting: Setting, here: Mapping[str, Any]) -> str:
         "reload": "yes, within 10 s" if setting.reloads else "no, a change needs a restart",
     }
     lines = [f"  {name:<10} {value}" for name, value in facts.items() if value]
-    inside = dict.fromkeys(one.path for one in settings_inside(setting))
+    inside = dict.fromkeys(inner.path for inner in settings_inside(setting))
     lines += ["  settings:", *(f"    {path}" for path in inside)] if inside else []
     return "\n".join((click.style(setting.path, bold=True), f"  {setting.description}", *lines))

@@ -56,4 +56,8 @@ def _modes(router: MeshPart) -> dict[str, str]:
         samples = read_samples(router.text("/metrics"))
     except SetupError:
         return {}
-    return {one.labels["lane"]: MODES[bool(one.value)] for one in samples if one.name == "meshgate_lane_realtime"}
+    return {
+        sample.labels["lane"]: MODES[bool(sample.value)]
+        for sample in samples
+        if sample.name == "meshgate_lane_realtime"
+    }

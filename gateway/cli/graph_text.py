@@ -72,7 +72,7 @@ def as_mermaid(graph: Graph) -> Iterator[str]:
         yield from (f"    {ids[node.id]}{_mermaid_node(node)}" for node in graph.nodes if node.within == edge)
         yield "  end"
     yield from (f"  {ids[node.id]}{_mermaid_node(node)}" for node in graph.nodes if not node.within)
-    yield from (f"  {ids[one.start]} {'<-->' if one.both else '-->'} {ids[one.end]}" for one in graph.arrows)
+    yield from (f"  {ids[arrow.start]} {'<-->' if arrow.both else '-->'} {ids[arrow.end]}" for arrow in graph.arrows)
     for kind, look in LOOKS.items():
         if of_kind := [ids[node.id] for node in graph.nodes if node.kind == kind]:
             yield f"  classDef {kind} fill:{look.fill},stroke:#888,color:#222"

@@ -23,24 +23,24 @@ def command() -> None:
 
 
 @command.command("list")
-@click.option("--verb", type=click.Choice([one.value for one in Verb]), default=None, help="Only these.")
+@click.option("--verb", type=click.Choice([choice.value for choice in Verb]), default=None, help="Only these.")
 @click.option("--subject", default="", metavar="SUBJECT", help="Only who would get an event of this subject.")
 @protocol_option("Only what is wanted over this protocol.")
 @click.option("--node", default="", metavar="NODE", help="Only what this node wants.")
 @click.option("--subscriber", default="", metavar="ID", help="Only of this session, or of what outlives sessions.")
 @common_options
-def list_(config_file: str | None, output: Output, verb: str | None, **wanted: str) -> None:
+def list_(config_file: str | None, output: Output, verb: str | None, **filters: str) -> None:
     """List them by their patterns, from the mesh's own record of them.
 
     A subscriber is a session (`meshgate peers show` tells of it), or what outlives its sessions: `emm:NODE`, whose
     hello was a lease until `expires` at the latest, and `node:NODE@LISTENER`, which is owed what it misses.
     """
-    chosen = InterestFilter(verb=verb or "", **wanted)
+    chosen = InterestFilter(verb=verb or "", **filters)
     config = read_config(config_file)
     labels = node_labels(config)
-    rows = (interest_row(one) for one in standing(config) if chosen.passes(one))
-    found = [row | {"label": labels.get(row["node"] or "")} for row in rows]
-    show_table(found if output is Output.JSON else map(_row, found), COLUMNS, output)
+    rows = (interest_row(interest) for interest in standing(config) if chosen.passes(interest))
+    labelled = [row | {"label": labels.get(row["node"] or "")} for row in rows]
+    show_table(labelled if output is Output.JSON else map(_row, labelled), COLUMNS, output)
 
 
 def _row(interest: dict[str, Any]) -> dict[str, Any]:

@@ -23,6 +23,6 @@ def command(config_file: str | None, state_dir: Path | None, list_classes: bool,
     if not config.kafka.is_embedded:
         raise CommandError(f"kafka.bootstrap is {config.kafka.bootstrap}: there is no embedded broker to start")
     line = Broker.of(config).command(find_java(), lists_classes=list_classes)
-    said = {"event": "starting", "part": "kafka", "listen": str(config.kafka.listen)}
-    show_line(said, output, f"starting  {config.kafka.listen}")
+    fields = {"event": "starting", "part": "kafka", "listen": str(config.kafka.listen)}
+    show_line(fields, output, f"starting  {config.kafka.listen}")
     os.execv(line[0], line)  # noqa: S606 - the command is our own

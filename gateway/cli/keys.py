@@ -36,10 +36,10 @@ _COLUMNS = (
 )
 
 
-def _key_id(_context: click.Context, _option: click.Parameter, given: str | None) -> str | None:
-    if given is not None and not _KEY_ID.fullmatch(given):
-        raise click.BadParameter(f"{given} is no key id: expected 8 hex digits")
-    return given
+def _key_id(_context: click.Context, _option: click.Parameter, text: str | None) -> str | None:
+    if text is not None and not _KEY_ID.fullmatch(text):
+        raise click.BadParameter(f"{text} is no key id: expected 8 hex digits")
+    return text
 
 
 def store_options(verb: Verb) -> Verb:

@@ -61,7 +61,7 @@ class SaidOnce(logging.Filter):
         if record.name.partition(".")[0] != self._library:
             return True
         line = re.sub(r"\d+", "", record.getMessage())
-        self._said = {one: at for one, at in self._said.items() if record.created - at < REPEAT_SECONDS}
+        self._said = {message: at for message, at in self._said.items() if record.created - at < REPEAT_SECONDS}
         is_new = line not in self._said
         self._said.setdefault(line, record.created)
         return is_new

@@ -56,12 +56,12 @@ def command(
 
 def _select_groups(folder: Path, parts: tuple[str, ...]) -> dict[str, Path]:
     """Returns the logs of the parts that are named, or all there are."""
-    found = {path.stem: path for path in sorted(folder.glob("*.log"))}
-    if not found:
+    logs = {path.stem: path for path in sorted(folder.glob("*.log"))}
+    if not logs:
         raise CommandError(f"there are no logs in {folder}: has a mesh been up there?")
-    if missing := [part for part in parts if part not in found]:
-        raise CommandError(f"there is no log of {missing[0]} in {folder}: expected {', '.join(found)}")
-    return {part: found[part] for part in parts} if parts else found
+    if missing := [part for part in parts if part not in logs]:
+        raise CommandError(f"there is no log of {missing[0]} in {folder}: expected {', '.join(logs)}")
+    return {part: logs[part] for part in parts} if parts else logs
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,9 +90,9 @@ def _body_of(fields: Mapping[str, Any]) -> tuple[bytes, bool]:
     return json.dumps(body, ensure_ascii=False).encode(errors="surrogateescape"), True
 
 
-def _type_of(said: Any, body: bytes, *, is_json: bool) -> str:
-    if said is not None:
-        return str(said)
+def _type_of(named: Any, body: bytes, *, is_json: bool) -> str:
+    if named is not None:
+        return str(named)
     return JSON if is_json else guessed_type(body)
 
 

@@ -65,7 +65,9 @@ def count_between(config: Config, patterns: Sequence[str], began: float, ended: 
             spans = history.between("events", int(began * SECOND_US), int(ended * SECOND_US))
             count = 0
             for record in history.read("events", spans):
-                count += sum(any(one.passes(row) for one in filters) for row in rows_of("events", record, RowFilter()))
+                count += sum(
+                    any(filter_.passes(row) for filter_ in filters) for row in rows_of("events", record, RowFilter())
+                )
                 if count >= COUNTED_AT_MOST:
                     break
             return count

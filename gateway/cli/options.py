@@ -36,17 +36,17 @@ def config_option(verb: Verb) -> Verb:
     )(verb)
 
 
-def _else_the_environments(_context: click.Context, _option: click.Parameter, given: str | None) -> str | None:
+def _else_the_environments(_context: click.Context, _option: click.Parameter, path: str | None) -> str | None:
     """click would let the environment go before a group's own -c."""
-    return given or os.environ.get(CONFIG_VARIABLE) or None
+    return path or os.environ.get(CONFIG_VARIABLE) or None
 
 
 def config_group(name: str) -> Callable[[Callable[..., Any]], click.Group]:
     """A verb that has verbs of its own: takes -c before them too, for whichever follows."""
 
-    def for_all(context: click.Context, _option: click.Parameter, given: str | None) -> None:
-        if given is not None and isinstance(context.command, click.Group):
-            context.default_map = {verb: {"config_file": given} for verb in context.command.commands}
+    def for_all(context: click.Context, _option: click.Parameter, path: str | None) -> None:
+        if path is not None and isinstance(context.command, click.Group):
+            context.default_map = {verb: {"config_file": path} for verb in context.command.commands}
 
     def decorate(function: Callable[..., Any]) -> click.Group:
         group = click.group(name)(function)

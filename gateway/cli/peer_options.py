@@ -201,7 +201,7 @@ class PeerOptions:
         """Refuses what another protocol than the chosen one takes; by the options' names."""
         if self.spec.session is None and not self.is_emm:
             raise click.UsageError(f"--via {self.via}: it has no sessions, and of datagrams only emm is spoken here")
-        named = [name for name, given in {**of_emm, "key": self.key}.items() if given]
+        named = [name for name, value in {**of_emm, "key": self.key}.items() if value]
         if named and not self.is_emm:
             raise click.UsageError(f"--{named[0].replace('_', '-')} is of emm, and {self.via} has nothing like it")
         if self.is_emm and self.token_file is not None:
@@ -262,8 +262,8 @@ def peer_options(verb: Verb) -> Verb:
     """Adds `peer: Peer`, the log's options, and -c."""
 
     @wraps(verb)
-    def with_peer(context_name: str | None, **given: Any) -> Any:
-        return verb(peer=_peer({name: given.pop(name) for name in PEER_NAMES}, context_name), **given)
+    def with_peer(context_name: str | None, **options: Any) -> Any:
+        return verb(peer=_peer({name: options.pop(name) for name in PEER_NAMES}, context_name), **options)
 
     context = click.option(
         "--context", "context_name", metavar="NAME", shell_complete=complete_context,
@@ -274,14 +274,21 @@ def peer_options(verb: Verb) -> Verb:
     return decorated
 
 
-def _peer(given: dict[str, Any], context_name: str | None) -> PeerOptions:
+def _peer(options: dict[str, Any], context_name: str | None) -> PeerOptions:
     """Returns the peer: the command line goes before the context."""
     current = click.get_current_context()
-    said = {name for name in PEER_NAMES if current.get_parameter_source(name) is ParameterSource.COMMANDLINE}
-    chosen = choose_context(context_name, says_where=bool(said & {"to", "config_file"}))
+    from_command_line = {
+        name for name in PEER_NAMES if current.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    }
+    chosen = choose_context(context_name, says_where=bool(from_command_line & {"to", "config_file"}))
     if chosen is None:
-        return PeerOptions(**given)
-    values = {**given, "config_file": None, **_as_given(chosen.values), **{name: given[name] for name in said}}
+        return PeerOptions(**options)
+    values = {
+        **options,
+        "config_file": None,
+        **_as_given(chosen.values),
+        **{name: options[name] for name in from_command_line},
+    }
     return PeerOptions(**values, of_context=True)
 
 
@@ -323,13 +330,13 @@ def connection_options(verb: Callable[..., Any]) -> Any:
     return decorated
 
 
-def _protocol_options(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> dict[str, Any]:
-    context.meta[UNRESOLVED_OPTIONS] = given
+def _protocol_options(context: click.Context, option: click.Parameter, pairs: tuple[str, ...]) -> dict[str, Any]:
+    context.meta[UNRESOLVED_OPTIONS] = pairs
     chosen: dict[str, Any] = {}
-    for one in given:
-        name, equals, value = one.partition("=")
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
         if not equals:
-            raise click.BadParameter(f"{one} is not NAME=VALUE", context, option)
+            raise click.BadParameter(f"{pair} is not NAME=VALUE", context, option)
         try:
             source = read_source(value, name, Path())
         except ConfigError:

@@ -41,19 +41,19 @@ def command() -> None:
 @click.option("--node", default="", metavar="NODE", help="Only sessions of this node.")
 @edges_option
 @common_options
-def list_(config_file: str | None, output: Output, edges: tuple[HostPort, ...], **wanted: str) -> None:
+def list_(config_file: str | None, output: Output, edges: tuple[HostPort, ...], **filters: str) -> None:
     """List the sessions, and the links and listeners whose other side is away."""
     config = read_config(config_file)
     parts, labels = edge_parts(config, edges), node_labels(config)
-    found = [one | {"label": labels.get(one["node"])} for one in connected(parts) if _is_wanted(one, wanted)]
-    missing = [one for one in away(parts) if _is_wanted(one, wanted)]
+    peers = [peer | {"label": labels.get(peer["node"])} for peer in connected(parts) if _is_wanted(peer, filters)]
+    missing = [peer for peer in away(parts) if _is_wanted(peer, filters)]
     if output is Output.JSON:
-        show_table(found + missing, COLUMNS, output)
+        show_table(peers + missing, COLUMNS, output)
         return
-    show_table(map(_row, found), COLUMNS, output)
-    for one in missing:
-        seconds = time.time() - microseconds(one["since"]) / SECOND_US
-        click.echo(printable(f"{one['what']} is away, for {age(seconds)}: {one['why']}"), err=True)
+    show_table(map(_row, peers), COLUMNS, output)
+    for peer in missing:
+        seconds = time.time() - microseconds(peer["since"]) / SECOND_US
+        click.echo(printable(f"{peer['what']} is away, for {age(seconds)}: {peer['why']}"), err=True)
 
 
 @command.command("show")
@@ -63,8 +63,8 @@ def list_(config_file: str | None, output: Output, edges: tuple[HostPort, ...], 
 def show_(config_file: str | None, output: Output, edges: tuple[HostPort, ...], session: str) -> None:
     """Show all that is known of a session."""
     config = read_config(config_file)
-    _, found = _find(edge_parts(config, edges), session)
-    peer = found | {"label": node_labels(config).get(found["node"])}
+    _, peer_found = _find(edge_parts(config, edges), session)
+    peer = peer_found | {"label": node_labels(config).get(peer_found["node"])}
     lines = (f"{name.replace('_', ' '):<{NAME_WIDTH}}{cell(value)}" for name, value in peer.items())
     show(peer, output, "\n".join(lines))
 
@@ -81,21 +81,21 @@ def kick(config_file: str | None, output: Output, edges: tuple[HostPort, ...], s
         status, answer = edge.post(f"/peers/{quote(session)}/kick")
         if status != HTTPStatus.ACCEPTED:
             raise CommandError(f"{session}: {printable(str(answer.get('error', status)))}")
-        said = {"kicked": session, "peer": peer["peer"], "node": peer["node"]}
-        show_line(said, output, f"kicked {session} ({peer['protocol']} {peer['peer']})")
+        fields = {"kicked": session, "peer": peer["peer"], "node": peer["node"]}
+        show_line(fields, output, f"kicked {session} ({peer['protocol']} {peer['peer']})")
 
 
 def _find(edges: list[MeshPart], session: str) -> tuple[MeshPart, Peer]:
     for edge in edges:
         for peer in connected([edge], session):
             return edge, peer
-    asked = ", ".join(str(edge.address) for edge in edges)
-    missing = f"there is no session {printable(session)} at {asked}"
+    edge_names = ", ".join(str(edge.address) for edge in edges)
+    missing = f"there is no session {printable(session)} at {edge_names}"
     raise CommandError(f"{missing}: see `meshgate peers list`, and name another edge with --edge")
 
 
-def _is_wanted(peer: Peer, wanted: dict[str, str]) -> bool:
-    return all(value in ("", peer.get(name)) for name, value in wanted.items())
+def _is_wanted(peer: Peer, filters: dict[str, str]) -> bool:
+    return all(value in ("", peer.get(name)) for name, value in filters.items())
 
 
 def _row(peer: Peer) -> dict[str, Any]:

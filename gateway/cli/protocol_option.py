@@ -13,11 +13,11 @@ from gateway.records.raw_log.control_frames import MESH
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 
 
-def protocol_option(told: str) -> Callable[[Verb], Verb]:
+def protocol_option(help_text: str) -> Callable[[Verb], Verb]:
     """Adds `protocol: str`, empty if none is chosen. A mistyped name is refused, because it would choose nothing."""
     return click.option(
         "--protocol",
         type=click.Choice([*sorted(protocols()), MESH]),
-        callback=lambda _context, _option, given: given or "",
-        help=told,
+        callback=lambda _context, _option, name: name or "",
+        help=help_text,
     )

@@ -129,15 +129,15 @@ def command(
 def _tell(published: Published, once: OutgoingMessage | None, output: Output, protocol: str) -> None:
     """Says what was published: so many lines, or one event once or more often."""
     outcome = {"outcome": published.outcome}
-    known = f", {_known(published.outcome, protocol)}" if published.count else ""
+    acknowledged = f", {_known(published.outcome, protocol)}" if published.count else ""
     if once is None:
         counts = {"count": published.count, "bytes": published.bytes}
-        show(counts | outcome, output, f"published {published.count} events: {published.bytes} bytes{known}")
+        show(counts | outcome, output, f"published {published.count} events: {published.bytes} bytes{acknowledged}")
         return
     size = len(once.body)
     facts = {"subject": once.subject, "count": published.count, "bytes": size, "content_type": once.content_type}
     times = f" {published.count} times" if published.count > 1 else ""
-    show(facts | outcome, output, f"published {once.subject}{times}: {size} bytes{known}")
+    show(facts | outcome, output, f"published {once.subject}{times}: {size} bytes{acknowledged}")
 
 
 class Published:

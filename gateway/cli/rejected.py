@@ -32,9 +32,9 @@ COLUMNS = ("at", "event_id", "reason", "stage", "protocol", "peer", "node", "byt
 def filter_options(verb: Verb) -> Verb:
     """Adds `chosen: Filter`, `start` and `end`."""
     for option in reversed((
-        click.option("--reason", "reasons", type=click.Choice([one.value for one in Reason]), multiple=True,
+        click.option("--reason", "reasons", type=click.Choice([reason.value for reason in Reason]), multiple=True,
                      metavar="SLUG", help="Only what was refused for this; may be repeated."),
-        click.option("--stage", "stages", type=click.Choice([one.value for one in Stage]), multiple=True,
+        click.option("--stage", "stages", type=click.Choice([stage.value for stage in Stage]), multiple=True,
                      help="Where it was refused."),
         click.option("--event-id", "event_ids", type=EventId(), multiple=True, help="Only this frame."),
         protocol_option("Only frames of this protocol."),
@@ -56,12 +56,12 @@ def command() -> None:
 @click.option("-n", "--limit", type=Whole(min=1), default=50, show_default=True, help="The newest so many.")
 @common_options
 def list_(
-    config_file: str | None, output: Output, limit: int, start: datetime | None, end: datetime | None, **wanted: Any
+    config_file: str | None, output: Output, limit: int, start: datetime | None, end: datetime | None, **filters: Any
 ) -> None:
     """List them, the newest first."""
     with History(read_config(config_file)) as history:
-        found = rejections(history, _filter(**wanted), microseconds(start), microseconds(end))
-        show_table([_row(one) for one in islice(found, limit)], COLUMNS, output)
+        matching = rejections(history, _filter(**filters), microseconds(start), microseconds(end))
+        show_table([_row(rejection) for rejection in islice(matching, limit)], COLUMNS, output)
 
 
 @command.command("show")
@@ -73,13 +73,13 @@ def show_(config_file: str | None, output: Output, event_id: FramePosition) -> N
     Of a large frame the first 4096 are kept with its reason. The others come from the raw log, while that has them.
     """
     with History(read_config(config_file)) as history:
-        found = [with_whole_frame(history, one) for one in _of_frame(history, event_id)]
-    if not found:
+        matching = [with_whole_frame(history, rejection) for rejection in _of_frame(history, event_id)]
+    if not matching:
         raise CommandError(f"{event_id.event_id} was not refused, or that is no longer kept")
     show(
-        [{**_row(one), "frame": one.frame.hex()} for one in found],
+        [{**_row(rejection), "frame": rejection.frame.hex()} for rejection in matching],
         output,
-        printable_lines("\n\n".join(map(_text, found))),
+        printable_lines("\n\n".join(map(_text, matching))),
     )
 
 
@@ -97,7 +97,7 @@ def redrive(
     dry_run: bool,
     start: datetime | None,
     end: datetime | None,
-    **wanted: Any,
+    **filters: Any,
 ) -> None:
     """Send frames through again: those that today's keys, rules and code accept.
 
@@ -106,16 +106,21 @@ def redrive(
     """
     from streaming_jobs.replay.redrive import redrive as send_again
 
-    chosen = _filter(**wanted | {"event_ids": (*named, *wanted["event_ids"])})
+    chosen = _filter(**filters | {"event_ids": (*named, *filters["event_ids"])})
     if not everything and chosen == RejectionFilter() and start is None:
         raise click.UsageError("which? EVENT_ID, --reason, --stage, --protocol, --node or --from say it, or --all")
     config = read_config(config_file)
     with History(config) as history:
-        found = list(rejections(history, chosen, microseconds(start), microseconds(end)))
-        done = send_again(config, history, found, dry_run=dry_run)
+        matching = list(rejections(history, chosen, microseconds(start), microseconds(end)))
+        done = send_again(config, history, matching, dry_run=dry_run)
     rows = [
-        {"id": one.event_id, "event_id": one.event_id, "put_in_as": one.place or None, "left_alone": one.why or None}
-        for one in done
+        {
+            "id": redriven.event_id,
+            "event_id": redriven.event_id,
+            "put_in_as": redriven.place or None,
+            "left_alone": redriven.why or None,
+        }
+        for redriven in done
     ]
     if rows or output is Output.JSON:
         show_table(rows, ("event_id", "put_in_as", "left_alone"), output)
@@ -126,7 +131,7 @@ def redrive(
 def _filter(
     reasons: tuple[str, ...], stages: tuple[str, ...], event_ids: tuple[FramePosition, ...], protocol: str, node: str
 ) -> RejectionFilter:
-    names = frozenset(one.event_id for one in event_ids)
+    names = frozenset(position.event_id for position in event_ids)
     return RejectionFilter(names, frozenset(reasons), frozenset(stages), protocol, node)
 
 
@@ -136,19 +141,24 @@ def _of_frame(history: History, event_id: FramePosition) -> list[Rejection]:
     logged = history.record("raw", event_id.partition, event_id.offset)
     if logged is not None:
         since = logged.logged_at - SKEW_SECONDS * SECOND_US
-        if found := list(rejections(history, chosen, since, since + ROUTED_SECONDS * SECOND_US)):
-            return found
+        if matching := list(rejections(history, chosen, since, since + ROUTED_SECONDS * SECOND_US)):
+            return matching
     return list(rejections(history, chosen, None, None))
 
 
-def _row(one: Rejection) -> dict[str, Any]:
+def _row(rejection: Rejection) -> dict[str, Any]:
     """Returns a row with both names of the id: verbs that take one call it so, and a row's id is its event id."""
-    said = {name: value for name, value in asdict(one).items() if name != "frame"}
-    return {"id": one.event_id, **said, "at": rfc3339(one.at), "bytes": len(one.frame) + one.truncated_bytes}
+    fields = {name: value for name, value in asdict(rejection).items() if name != "frame"}
+    return {
+        "id": rejection.event_id,
+        **fields,
+        "at": rfc3339(rejection.at),
+        "bytes": len(rejection.frame) + rejection.truncated_bytes,
+    }
 
 
-def _text(one: Rejection) -> str:
-    said = {name: value for name, value in _row(one).items() if name != "id" and value not in ("", None, 0)}
-    lines = [f"{name:<10}{value}" for name, value in said.items()]
-    dump = textwrap.wrap(one.frame.hex(" "), width=16 * 3)
+def _text(rejection: Rejection) -> str:
+    fields = {name: value for name, value in _row(rejection).items() if name != "id" and value not in ("", None, 0)}
+    lines = [f"{name:<10}{value}" for name, value in fields.items()]
+    dump = textwrap.wrap(rejection.frame.hex(" "), width=16 * 3)
     return "\n".join([*lines, *(f"{16 * at:08x}  {line}" for at, line in enumerate(dump))])

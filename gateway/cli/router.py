@@ -49,7 +49,7 @@ def command(
 
     config = read_config(config_file, state_dir)
     lanes, mode = config.lanes, config.router.mode
-    said = {
+    fields = {
         "event": "ready",
         "part": "router",
         "lanes": lanes,
@@ -58,11 +58,11 @@ def command(
     }
     router = Router(config, master, settings, accepts_loss=accept_loss)
     signal.signal(signal.SIGHUP, lambda *_: router.reload())
-    router.run(stop, begun=lambda: show_line(said, output, f"ready  {lanes} lanes, {mode}"))
+    router.run(stop, begun=lambda: show_line(fields, output, f"ready  {lanes} lanes, {mode}"))
 
 
-def _settings(given: Iterable[str]) -> dict[str, str]:
-    pairs = [setting.partition("=") for setting in given]
+def _settings(settings: Iterable[str]) -> dict[str, str]:
+    pairs = [setting.partition("=") for setting in settings]
     for name, equals, _ in pairs:
         if not (name.startswith("spark.") and equals):
             raise click.BadParameter(f"expected spark.NAME=VALUE, got {name}")

@@ -53,8 +53,8 @@ def run(
     stop_on_signals(stop.set)
     config = read_config(config_file, state_dir)
     names = [rule.name for rule in config.rules]
-    said = {"event": "ready", "part": "rules", "rules": names}
-    job = RulesJob(config, master, ready_file, lambda: show_line(said, output, f"ready  {', '.join(names)}"))
+    fields = {"event": "ready", "part": "rules", "rules": names}
+    job = RulesJob(config, master, ready_file, lambda: show_line(fields, output, f"ready  {', '.join(names)}"))
     signal.signal(signal.SIGHUP, lambda *_: job.reload())
     job.run(stop)
 
@@ -97,9 +97,9 @@ def test(events: TextIO, name: str | None, rules_file: str | None, config_file: 
         raise CommandError(f"{events.name}: {wrong}") from None
     note(f"{len(rules)} rules over {len(recorded)} events")
     count = 0
-    for found in _try(rules, recorded):
+    for result in _try(rules, recorded):
         count += 1
-        _show(found, output)
+        _show(result, output)
     note(f"{count} found")
 
 
@@ -139,20 +139,20 @@ def _try(rules: list[RuleSettings], recorded: list[tuple[object, ...]]) -> list[
     with brief(spark):
         try:
             if faults := check_rules(spark, rules).faults:
-                told = [f"rule {rules[place].name}: {why}" for place, why in sorted(faults.items())]
-                raise CommandError("; ".join(told))
+                errors = [f"rule {rules[place].name}: {why}" for place, why in sorted(faults.items())]
+                raise CommandError("; ".join(errors))
             return list(try_rules(spark, rules, recorded))
         except PySparkException as failed:
             raise CommandError(explain(failed)) from None
 
 
-def _show(found: RuleEvent, output: Output) -> None:
-    said = {"rule": found.rule, "subject": found.subject, "body": found.body, "content_type": found.content_type}
-    more = {"origin": found.origin, "encoding": found.encoding}
-    body = body_text(found.body.encode())
+def _show(result: RuleEvent, output: Output) -> None:
+    fields = {"rule": result.rule, "subject": result.subject, "body": result.body, "content_type": result.content_type}
+    more = {"origin": result.origin, "encoding": result.encoding}
+    body = body_text(result.body.encode())
     show_line(
-        {**said, **{name: value for name, value in more.items() if value}},
+        {**fields, **{name: value for name, value in more.items() if value}},
         output,
-        printable(f"{found.rule}: {found.subject}  {body}" + (f"  (from {found.origin})" if found.origin else "")),
+        printable(f"{result.rule}: {result.subject}  {body}" + (f"  (from {result.origin})" if result.origin else "")),
     )
     sys.stdout.flush()

@@ -94,25 +94,25 @@ class Servant:
             enough.cancel()
             ended.cancel()
 
-    async def answer(self, asked: IncomingRequest) -> Answer:
+    async def answer(self, request: IncomingRequest) -> Answer:
         async with self._room:
-            answer = await self._run(asked)
+            answer = await self._run(request)
         if self._output_form is Output.JSON:
-            show_line({"subject": asked.subject, **answer_fields(answer)}, self._output_form, "")
+            show_line({"subject": request.subject, **answer_fields(answer)}, self._output_form, "")
         if self._left is not None:
             self._left -= 1
             if self._left <= 0:
                 self._enough.set()
         return answer
 
-    async def _run(self, asked: IncomingRequest) -> Answer:
-        told = {"MESHGATE_SUBJECT": asked.subject, "MESHGATE_CONTENT_TYPE": asked.content_type}
+    async def _run(self, request: IncomingRequest) -> Answer:
+        variables = {"MESHGATE_SUBJECT": request.subject, "MESHGATE_CONTENT_TYPE": request.content_type}
         process = await asyncio.create_subprocess_exec(
-            *self._line, stdin=PIPE, stdout=PIPE, stderr=PIPE, limit=LINE_BYTES, env=os.environ | told
+            *self._line, stdin=PIPE, stdout=PIPE, stderr=PIPE, limit=LINE_BYTES, env=os.environ | variables
         )
         try:
             output, complaints, _ = await asyncio.gather(
-                self._output(process, asked), _stream(process.stderr).read(), _feed(process, asked.body)
+                self._output(process, request), _stream(process.stderr).read(), _feed(process, request.body)
             )
             code = await process.wait()
         except BaseException:
@@ -122,7 +122,7 @@ class Servant:
             raise
         return self._answer_of(output) if code == 0 else failure(code, complaints)
 
-    async def _output(self, process: Process, asked: IncomingRequest) -> bytes:
+    async def _output(self, process: Process, request: IncomingRequest) -> bytes:
         stdout = _stream(process.stdout)
         if self._progress is None:
             return await stdout.read()
@@ -130,7 +130,7 @@ class Servant:
         async for line in stdout:
             if line.startswith(self._progress):
                 body = line.removeprefix(self._progress).strip()
-                asked.progress(body, guessed_type(body))
+                request.progress(body, guessed_type(body))
             else:
                 kept.append(line)
         return b"".join(kept)

@@ -89,13 +89,13 @@ def _ask(
     from streaming_jobs.spark.events_table import TABLE, read_events
 
     read_events(spark, config, since_ms=since_ms).createOrReplaceTempView(TABLE)
-    found = spark.sql(query)
+    result = spark.sql(query)
     if output is Output.JSON:
-        for row in (found.limit(limit) if limit else found).toLocalIterator():
+        for row in (result.limit(limit) if limit else result).toLocalIterator():
             show_line(as_json(row.asDict(recursive=True)), output, "")
         return
-    rows = found.limit(min(limit or MOST_ROWS, MOST_ROWS)).collect()
-    show_table([as_cells(row.asDict(recursive=True)) for row in rows], found.columns, output)
+    rows = result.limit(min(limit or MOST_ROWS, MOST_ROWS)).collect()
+    show_table([as_cells(row.asDict(recursive=True)) for row in rows], result.columns, output)
     if len(rows) == MOST_ROWS:
         note(f"the first {MOST_ROWS} rows; --output json gives all")
 
@@ -108,9 +108,9 @@ def _follow(
 
     events = follow_events(spark, config, since_ms=since_ms)
     events.withWatermark("received_at", f"{LATE_SECONDS} seconds").createOrReplaceTempView(TABLE)
-    found = spark.sql(query)
+    result = spark.sql(query)
     shown = ShownTable(limit, output)
-    stream = found.writeStream.outputMode(_output_mode(spark, found)).foreachBatch(shown.batch)
+    stream = result.writeStream.outputMode(_output_mode(spark, result)).foreachBatch(shown.batch)
     started = stream.trigger(processingTime=TRIGGER).start()
     note(f"following {config.topic('events')}")
     stop_on_signals(shown.done.set)
@@ -121,14 +121,14 @@ def _follow(
     started.stop()
 
 
-def _output_mode(spark: SparkSession, found: DataFrame) -> str:
+def _output_mode(spark: SparkSession, result: DataFrame) -> str:
     """A count without windows never ends: its rows come again as they change."""
     from pyspark.errors import PySparkException
 
     from streaming_jobs.rules.plan_reading import check_stream
 
     try:
-        check_stream(spark, found)
+        check_stream(spark, result)
     except PySparkException:
         return "update"
     return "append"
@@ -146,8 +146,8 @@ class ShownTable:
         for row in rows.toLocalIterator():
             if self._left == 0:
                 break
-            said = row.asDict(recursive=True)
-            show_line(as_json(said), self._output, "  ".join(map(str, as_cells(said).values())))
+            fields = row.asDict(recursive=True)
+            show_line(as_json(fields), self._output, "  ".join(map(str, as_cells(fields).values())))
             self._left = None if self._left is None else self._left - 1
         if self._left == 0:
             self.done.set()
@@ -172,7 +172,7 @@ def _plain(value: Any) -> Any:
         return f"{value.isoformat(timespec='microseconds')}Z"
     if isinstance(value, Mapping):
         return as_json(value)
-    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _cell(value: Any) -> Any:

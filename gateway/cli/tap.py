@@ -25,11 +25,11 @@ FETCH_BYTES = 1024 * 1024
 """Fetched of a partition at a time: here everything is wanted."""
 
 
-def _pattern(context: click.Context, option: click.Parameter, given: str) -> str:
+def _pattern(context: click.Context, option: click.Parameter, text: str) -> str:
     try:
-        return ".".join(check_pattern(given)) if given else ""
+        return ".".join(check_pattern(text)) if text else ""
     except Rejected as wrong:
-        raise click.BadParameter(f"{given}: {wrong.detail}", context, option) from None
+        raise click.BadParameter(f"{text}: {wrong.detail}", context, option) from None
 
 
 @click.command("tap")
@@ -39,7 +39,7 @@ def _pattern(context: click.Context, option: click.Parameter, given: str) -> str
 @click.option("--message-id", default="", metavar="ID", help="Only events that their sender gave this id.")
 @click.option("--subject", default="", metavar="PATTERN", callback=_pattern, help="Only subjects that match.")
 @click.option(
-    "--reason", type=click.Choice([one.value for one in Reason]), metavar="SLUG",
+    "--reason", type=click.Choice([reason.value for reason in Reason]), metavar="SLUG",
     help="Only what was refused for this.",
 )  # fmt: skip
 @click.option("-n", "--limit", type=Whole(min=1), help="End after so many.")
@@ -48,7 +48,7 @@ def _pattern(context: click.Context, option: click.Parameter, given: str) -> str
 @common_options
 def command(
     config_file: str | None, output: Output, at: str, limit: int | None, start: datetime | None, form: str | None,
-    **wanted: str | None,
+    **filters: str | None,
 ) -> None:  # fmt: skip
     """Show frames as they pass through the mesh, without disturbing it.
 
@@ -58,10 +58,10 @@ def command(
     rejected  what was refused, and why
     egress    what goes out, to whom
     """
-    chosen = {name: value for name, value in wanted.items() if value}
+    chosen = {name: value for name, value in filters.items() if value}
     if others := sorted(chosen.keys() - FILTERS[at]):
-        known = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(FILTERS[at]))
-        note(f"--{others[0].replace('_', '-')} fits nothing at {at}: what is there can be chosen by {known}")
+        expected = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(FILTERS[at]))
+        note(f"--{others[0].replace('_', '-')} fits nothing at {at}: what is there can be chosen by {expected}")
     rows = tap(read_config(config_file), at, start, RowFilter(**chosen))
     for count, row in enumerate(rows, start=1):
         click.echo(line_of(row, form or output.value))
@@ -90,15 +90,15 @@ def tap(config: Config, at: str, start: datetime | None, chosen: RowFilter) -> I
 
 
 def _place(consumer: KafkaConsumer, topic: str, start: datetime | None) -> None:
-    found = consumer.partitions_for_topic(topic)
-    if not found:
+    numbers = consumer.partitions_for_topic(topic)
+    if not numbers:
         raise UnavailableError(f"there is no topic {topic}: has this mesh run yet?")
-    partitions = [TopicPartition(topic, number) for number in sorted(found)]
+    partitions = [TopicPartition(topic, number) for number in sorted(numbers)]
     consumer.assign(partitions)
     ends = consumer.end_offsets(partitions)
     places = ends
     if start is not None:
         at = consumer.offsets_for_times({partition: int(start.timestamp() * 1000) for partition in partitions})
-        places = {one: at[one].offset if at.get(one) else ends[one] for one in partitions}
+        places = {partition: at[partition].offset if at.get(partition) else ends[partition] for partition in partitions}
     for partition, offset in places.items():
         consumer.seek(partition, offset)

@@ -18,10 +18,10 @@ CLOCK_SKEW = timedelta(minutes=2)
 
 def span(text: str) -> timedelta:
     """A length of time: 90s, 5m, 24h, 7d, 2w."""
-    found = _SPAN.fullmatch(text)
-    if found is None:
+    match = _SPAN.fullmatch(text)
+    if match is None:
         raise click.BadParameter(f"{text} is no length of time such as 90s, 5m, 24h or 7d")
-    return timedelta(**{_UNITS[found["unit"]]: int(found["count"])})
+    return timedelta(**{_UNITS[match["unit"]]: int(match["count"])})
 
 
 def moment(text: str) -> datetime:
@@ -32,20 +32,20 @@ def moment(text: str) -> datetime:
         now = datetime.now(UTC)
         return now - length if text.startswith("-") else now + length
     try:
-        found = datetime.fromisoformat(text.upper())  # RFC 3339, section 5.6: T and Z may be lower case
+        parsed = datetime.fromisoformat(text.upper())  # RFC 3339, section 5.6: T and Z may be lower case
     except ValueError:
-        found = None
-    if found is None or found.tzinfo is None:
+        parsed = None
+    if parsed is None or parsed.tzinfo is None:
         raise click.BadParameter(f"{text} is no RFC 3339 time such as 2026-01-31T12:00:00Z, nor one from now as -5m")
-    return found
+    return parsed
 
 
 def from_time(text: str) -> datetime:
     """Returns where a look into the past begins. A length of time means that long ago (1h is -1h)."""
-    found = to_time(text)
-    if found > datetime.now(UTC) + CLOCK_SKEW:
+    parsed = to_time(text)
+    if parsed > datetime.now(UTC) + CLOCK_SKEW:
         raise click.BadParameter(f"{text} is in the future: a time in the past is wanted, such as 1h (ago)")
-    return found
+    return parsed
 
 
 def to_time(text: str) -> datetime:

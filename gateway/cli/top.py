@@ -109,7 +109,7 @@ def _stopped() -> Iterator[threading.Event]:
 def _drawing(output: Output, *, stays: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
     """Screens that are counted are a report, and stay: the terminal's other screen goes with all that was on it."""
     if stays or output is Output.JSON or not sys.stdout.isatty():
-        yield lambda said: _print(said, output)
+        yield lambda shown: _print(shown, output)
         return
     sys.stdout.write(ENTER)
     try:
@@ -119,11 +119,11 @@ def _drawing(output: Output, *, stays: bool) -> Iterator[Callable[[dict[str, Any
         sys.stdout.flush()
 
 
-def _print(said: dict[str, Any], output: Output) -> None:
+def _print(shown: dict[str, Any], output: Output) -> None:
     if output is Output.JSON:
-        show_line(said, output, "")
+        show_line(shown, output, "")
     else:
-        click.echo("\n".join(_written(screen(said))) + "\n")
+        click.echo("\n".join(_written(screen(shown))) + "\n")
 
 
 def _written(lines: list[str]) -> Iterable[str]:
@@ -133,10 +133,10 @@ def _written(lines: list[str]) -> Iterable[str]:
     return (painted(line, columns) for line in lines)
 
 
-def _paint(said: dict[str, Any]) -> None:
+def _paint(shown: dict[str, Any]) -> None:
     """Over what is there, line by line, so that nothing flickers; what the terminal has no room for is left out."""
     room = shutil.get_terminal_size()
-    lines: Iterable[str] = (painted(line, room.columns) for line in screen(said)[: room.lines - 1])
+    lines: Iterable[str] = (painted(line, room.columns) for line in screen(shown)[: room.lines - 1])
     if click.get_current_context().color is False:
         lines = map(click.unstyle, lines)
     sys.stdout.write(HOME + "".join(f"{line}{REST_OF_LINE}\r\n" for line in lines) + REST_OF_SCREEN)

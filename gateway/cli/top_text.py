@@ -23,35 +23,38 @@ STEPS = ((1e9, "G"), (1e6, "M"), (1e5, "k"))
 Document = Mapping[str, Any]
 
 
-def screen(said: Document) -> list[str]:
-    lines = [f"{HEADING}meshgate top  {said['mesh']}  {said['at']}"]
-    lines += [f"{TROUBLE}{text}" for text in (*said["missing"].values(), said["trouble"]) if text]
+def screen(shown: Document) -> list[str]:
+    lines = [f"{HEADING}meshgate top  {shown['mesh']}  {shown['at']}"]
+    lines += [f"{TROUBLE}{text}" for text in (*shown["missing"].values(), shown["trouble"]) if text]
     for part in (_stages, _waiting, _listeners, _pairs, _rejected, _subjects, _nodes):
-        found = list(part(said))
-        if found:
-            lines += ["", *found]
+        rows = list(part(shown))
+        if rows:
+            lines += ["", *rows]
     return [line[: WIDTH + line.startswith((HEADING, TROUBLE))] for line in map(printable, lines)]
 
 
-def _stages(said: Document) -> Iterator[str]:
+def _stages(shown: Document) -> Iterator[str]:
     """Yields what flows, and below it what is left out on the way."""
-    stages = said["stages"]
+    stages = shown["stages"]
     for what, names, width in (("flow", STAGES, 11), ("left out", LOSSES, 12)):
         yield f"{HEADING}{what:<12}" + "".join(f"{name.replace('_', ' '):>{width}}" for name in names)
         for row, key in (("per second", "per_second"), ("since start", "total")):
             yield f"{row:<12}" + "".join(f"{number(stages[name][key]):>{width}}" for name in names)
 
 
-def _waiting(said: Document) -> Iterator[str]:
+def _waiting(shown: Document) -> Iterator[str]:
     """Two tables side by side: how long things take, and what waits."""
     yield f"{HEADING}{'latency':<14}{'p50':>9}{'p99':>9}      {'waiting':<22}{'now':>10}"
-    modes = [f"{lane} {'in real time' if mode else 'in micro-batches'}" for lane, mode in said["realtime"].items()]
-    right = [*map(_waits, WAITING, (said["lag"][name] for name in WAITING)), *(modes or ["no lane of the router runs"])]
-    left = [_latency(name, said["latency"][name]) for name in LATENCIES]
+    modes = [f"{lane} {'in real time' if mode else 'in micro-batches'}" for lane, mode in shown["realtime"].items()]
+    right = [
+        *map(_waits, WAITING, (shown["lag"][name] for name in WAITING)),
+        *(modes or ["no lane of the router runs"]),
+    ]
+    left = [_latency(name, shown["latency"][name]) for name in LATENCIES]
     for at in range(max(len(left), len(right))):
-        one = left[at] if at < len(left) else ""
+        first = left[at] if at < len(left) else ""
         other = right[at] if at < len(right) else ""
-        yield f"{one:<38}{other}".rstrip()
+        yield f"{first:<38}{other}".rstrip()
 
 
 def _latency(name: str, measured: Mapping[str, float | None]) -> str:
@@ -64,8 +67,8 @@ def _waits(name: str, value: float | None) -> str:
     return f"{name.replace('_', ' '):<22}{number(value):>10}"
 
 
-def _listeners(said: Document) -> Iterator[str]:
-    rows = said["listeners"]
+def _listeners(shown: Document) -> Iterator[str]:
+    rows = shown["listeners"]
     if not rows:
         return
     heads = f"{'open':>6}{'in/s':>9}{'out/s':>9}{'refused/s':>10}{'p50':>7}{'p99':>8}"
@@ -82,8 +85,8 @@ def _listeners(said: Document) -> Iterator[str]:
         yield f"and {len(rows) - SHOWN_LISTENERS} more"
 
 
-def _pairs(said: Document) -> Iterator[str]:
-    rows = [row for row in said["pairs"] if row["delivered"]["total"]]
+def _pairs(shown: Document) -> Iterator[str]:
+    rows = [row for row in shown["pairs"] if row["delivered"]["total"]]
     if rows:
         yield f"{HEADING}{'from':<14}{'to':<14}{'delivered/s':>12}{'p50':>9}{'p99':>9}"
     for row in rows[:SHOWN_PAIRS]:
@@ -91,25 +94,25 @@ def _pairs(said: Document) -> Iterator[str]:
         yield f"{row['from']:<14}{row['to']:<14}{number(row['delivered']['per_second']):>12}{times}"
 
 
-def _rejected(said: Document) -> Iterator[str]:
-    rows = said["rejected"]
+def _rejected(shown: Document) -> Iterator[str]:
+    rows = shown["rejected"]
     if rows:
         yield f"{HEADING}{'rejected for':<24}{'by the':<10}{'per second':>12}{'since start':>13}"
     for row in rows[:SHOWN_REASONS]:
         yield f"{row['reason']:<24}{row['where']:<10}{number(row['per_second']):>12}{number(row['total']):>13}"
 
 
-def _subjects(said: Document) -> Iterator[str]:
-    rows = said["subjects"][:SHOWN_SUBJECTS]
+def _subjects(shown: Document) -> Iterator[str]:
+    rows = shown["subjects"][:SHOWN_SUBJECTS]
     if rows:
         yield f"{HEADING}{'busiest subjects':<54}{'per second':>12}{'share':>9}"
     for row in rows:
         yield f"{printable(row['subject']):<54.53}{number(row['per_second']):>12}{row['share']:>8.0%}"
 
 
-def _nodes(said: Document) -> Iterator[str]:
+def _nodes(shown: Document) -> Iterator[str]:
     """Nodes by what people call them, where they have said so."""
-    rows = said["nodes"][:SHOWN_NODES]
+    rows = shown["nodes"][:SHOWN_NODES]
     if rows:
         yield f"{HEADING}{'busiest nodes':<54}{'per second':>12}{'share':>9}"
     for row in rows:

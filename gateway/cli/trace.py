@@ -79,13 +79,13 @@ def command(
 
 def _position_of(history: History, node: str, message_id: str, start: datetime) -> FramePosition:
     """Raises NotFoundError."""
-    found = list(islice(find_message(history, node, message_id, microseconds(start) or 0), SHOWN_MESSAGES))
-    if not found:
+    matching = list(islice(find_message(history, node, message_id, microseconds(start) or 0), SHOWN_MESSAGES))
+    if not matching:
         since = f"since {start:%Y-%m-%dT%H:%M:%SZ}"
         raise NotFoundError(f"node {node} has sent no message {message_id} {since}: look further back with --from")
-    if len(found) > 1:
-        note(f"there are more of that id: {' '.join(found[1:])}")
-    return FramePosition.parse(found[0])
+    if len(matching) > 1:
+        note(f"there are more of that id: {' '.join(matching[1:])}")
+    return FramePosition.parse(matching[0])
 
 
 def _repeated(history: History, config: Config, way: FrameTrace, seconds: float) -> tuple[str | None, str | None]:

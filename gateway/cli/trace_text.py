@@ -67,7 +67,7 @@ def way_as_json(way: FrameTrace, key: str | None, repeats: str | None) -> dict[s
             "routed_at": rfc3339(way.event_at),
         },
         "rejected": [_refusal(refusal) for refusal in way.refusals],
-        "deliveries": [_delivery(one) for one in way.sent],
+        "deliveries": [_delivery(output) for output in way.sent],
     }  # fmt: skip
 
 
@@ -81,17 +81,17 @@ def _refusal(refusal: Rejection) -> dict[str, Any]:
     }
 
 
-def _delivery(one: SentOutput) -> dict[str, Any]:
-    outcome = one.outcome
+def _delivery(output: SentOutput) -> dict[str, Any]:
+    outcome = output.outcome
     return {
-        "destination": one.destination,
+        "destination": output.destination,
         "node": outcome.node if outcome else "",
-        "part": one.part,
-        "kind": one.kind,
-        "protocol": one.protocol,
-        "sent_at": rfc3339(one.sent_at),
-        "bytes": len(one.frame),
-        "frame": one.frame.hex(),
+        "part": output.part,
+        "kind": output.kind,
+        "protocol": output.protocol,
+        "sent_at": rfc3339(output.sent_at),
+        "bytes": len(output.frame),
+        "frame": output.frame.hex(),
         "outcome": outcome.outcome if outcome else None,
         "detail": outcome.detail if outcome else None,
         "outcome_at": rfc3339(outcome.at) if outcome else None,
@@ -112,22 +112,26 @@ def _steps(way: FrameTrace, key: str | None, repeats: str | None) -> Iterator[tu
     yield raw.received_at, "received", f"{len(raw.data)} bytes by {by}{f' from {by_whom}' if by_whom else ''}"
     yield 0, "", _shown(raw.data)
     place = logged.position
-    of = f"frame {place.frame_index} of {logged.record_frames}"
-    yield logged.logged_at, "logged", f"raw partition {place.partition}, offset {place.offset}, {of}"
+    frame_number = f"frame {place.frame_index} of {logged.record_frames}"
+    yield logged.logged_at, "logged", f"raw partition {place.partition}, offset {place.offset}, {frame_number}"
     if raw.again:
         yield raw.again.at, "put in again", f"first as {raw.again.event_id}"
     yield from _verdict(way, key, repeats)
-    for one in way.sent:
-        yield from _delivered(one)
+    for output in way.sent:
+        yield from _delivered(output)
 
 
 def _verdict(way: FrameTrace, key: str | None, repeats: str | None) -> Iterator[tuple[int, str, str]]:
     event = way.event
-    said = [(one.at, "rejected", f"{one.reason} ({one.stage}): {one.detail}") for one in way.refusals]
+    steps = [
+        (refusal.at, "rejected", f"{refusal.reason} ({refusal.stage}): {refusal.detail}") for refusal in way.refusals
+    ]
     if event is not None:
         proof = f"{event.auth.value}, key {event.key_id}" if event.key_id else event.auth.value
-        said.append((way.event_at, "accepted", f"{event.kind} {event.subject} of {event.node or event.peer} ({proof})"))
-    yield from sorted(said)
+        steps.append(
+            (way.event_at, "accepted", f"{event.kind} {event.subject} of {event.node or event.peer} ({proof})")
+        )
+    yield from sorted(steps)
     if key is not None:
         yield 0, "key", key
     match verdict_of(way, key, repeats):
@@ -141,19 +145,23 @@ def _verdict(way: FrameTrace, key: str | None, repeats: str | None) -> Iterator[
             pass
 
 
-def _delivered(one: SentOutput) -> Iterator[tuple[int, str, str]]:
-    if one.kind:
-        yield one.sent_at, "sent", f"{one.kind} to {one.destination}, {len(one.frame)} bytes of {one.protocol}"
-        yield 0, "", _shown(one.frame)
-    if one.outcome is None:
-        yield 0, "in flight", f"to {one.destination}"
+def _delivered(output: SentOutput) -> Iterator[tuple[int, str, str]]:
+    if output.kind:
+        yield (
+            output.sent_at,
+            "sent",
+            f"{output.kind} to {output.destination}, {len(output.frame)} bytes of {output.protocol}",
+        )
+        yield 0, "", _shown(output.frame)
+    if output.outcome is None:
+        yield 0, "in flight", f"to {output.destination}"
         return
-    who = f"{one.destination} ({one.outcome.node})" if one.outcome.node else one.destination
-    why = f": {one.outcome.detail}" if one.outcome.detail else ""
+    who = f"{output.destination} ({output.outcome.node})" if output.outcome.node else output.destination
+    why = f": {output.outcome.detail}" if output.outcome.detail else ""
     yield (
-        one.outcome.at,
-        one.outcome.outcome,
-        f"by {who}{why}" if one.outcome.outcome == "confirmed" else f"to {who}{why}",
+        output.outcome.at,
+        output.outcome.outcome,
+        f"by {who}{why}" if output.outcome.outcome == "confirmed" else f"to {who}{why}",
     )
 
 

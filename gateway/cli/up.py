@@ -53,7 +53,7 @@ def command(
         _stop_with_the_terminal(stop)
     at_first = ["--accept-loss"] if accept_loss else []
     say = _say_timed if timed else _say
-    LocalMesh(config, lambda said, text: say(said, output, text), at_first, LOG_FORMAT.get()).run(stop)
+    LocalMesh(config, lambda fields, text: say(fields, output, text), at_first, LOG_FORMAT.get()).run(stop)
     return None
 
 
@@ -62,13 +62,13 @@ def _say_timed(said: Mapping[str, object], output: Output, text: str) -> None:
     _say({"time": at, **said}, output, f"{at} {text}")
 
 
-def _say(said: Mapping[str, object], output: Output, text: str) -> None:
+def _say(fields: Mapping[str, object], output: Output, text: str) -> None:
     """Whoever listens may go, for instance at `ready`, and so may a terminal: the mesh goes on, unheard."""
     try:
-        if said["event"] == "fetching" and output is Output.TEXT:
-            _show_progress(said, text)
+        if fields["event"] == "fetching" and output is Output.TEXT:
+            _show_progress(fields, text)
         else:
-            show(said, output, text)
+            show(fields, output, text)
     except OSError:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())  # what is still in the buffer goes there too, at the latest at exit
@@ -108,9 +108,9 @@ def _configuration(config_file: str | None, state_dir: Path | None, output: Outp
     """The one that is named; else ./meshgate.yaml, as for every verb, or DIR's own, which is made if it is missing."""
     if config_file is not None:
         return load(find_config(config_file), state_dir=state_dir)
-    found = existing_config(state_dir)
-    if found is None:
-        found = own_config(state_dir)
-        write_default(found.parent)
-        _say({"event": "wrote", "path": str(found)}, output, f"wrote {found}")
-    return load(found, state_dir=state_dir)
+    path = existing_config(state_dir)
+    if path is None:
+        path = own_config(state_dir)
+        write_default(path.parent)
+        _say({"event": "wrote", "path": str(path)}, output, f"wrote {path}")
+    return load(path, state_dir=state_dir)

@@ -34,8 +34,8 @@ def command(config_file: str | None, output: Output, skip_files: bool, skip_rule
             raise
         show({"valid": False, "faults": [asdict(fault) for fault in faulty.faults]}, output, "")
         return Exit.CONFIG
-    for one in [*config.warnings(), *exposure_warnings(config), *([] if skip_files else file_advice(config))]:
-        note(str(one))
+    for warning in [*config.warnings(), *exposure_warnings(config), *([] if skip_files else file_advice(config))]:
+        note(str(warning))
     show({"valid": True, "faults": []}, output, _summary(config))
     return Exit.OK
 
@@ -59,5 +59,5 @@ def _summary(config: Config) -> str:
         "permissions": config.permissions,
         "rules": config.rules,
     }
-    told = ", ".join(f"{len(entries)} {name}" for name, entries in counts.items())
-    return f"{config.path.name}: valid: mesh {config.mesh}, {told}\n{exposure(config)}"
+    parts = ", ".join(f"{len(entries)} {name}" for name, entries in counts.items())
+    return f"{config.path.name}: valid: mesh {config.mesh}, {parts}\n{exposure(config)}"

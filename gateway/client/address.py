@@ -65,19 +65,19 @@ def peer_address(
     except ValueError as wrong:
         raise UnreachableError(where, str(wrong)) from None
     if address.scheme not in spec.transports:
-        known = ", ".join(f"{scheme}://" for scheme in sorted(spec.transports))
-        raise UnreachableError(where, f"{spec.name} runs over {known}")
+        schemes = ", ".join(f"{scheme}://" for scheme in sorted(spec.transports))
+        raise UnreachableError(where, f"{spec.name} runs over {schemes}")
     return address
 
 
 def _xmpp(where: str, password: str) -> XmppAddress:
-    found = _XMPP.fullmatch(where)
-    if found is None:
+    match = _XMPP.fullmatch(where)
+    if match is None:
         raise ValueError("expected xmpp://USER@HOST/PEER, such as xmpp://alice@example.org/mesh.example.org")
-    at = found["at"]
+    at = match["at"]
     place = parse_host_port(at if at.rpartition("]")[2].count(":") == 1 else f"{at}:{XMPP_PORT}")
-    user = unquote(found["user"])
-    return XmppAddress("xmpp", place, "", user if "@" in user else f"{user}@{place.host}", found["peer"], password)
+    user = unquote(match["user"])
+    return XmppAddress("xmpp", place, "", user if "@" in user else f"{user}@{place.host}", match["peer"], password)
 
 
 def _parse(spec: ProtocolSpec[Any], where: str, port: int | None, tls: bool) -> Address:

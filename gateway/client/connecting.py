@@ -81,8 +81,8 @@ async def open_client(
     return await dial(elsewhere)
 
 
-def client_options(spec: ProtocolSpec[Any], given: Mapping[str, Any]) -> Options:
+def client_options(spec: ProtocolSpec[Any], options_given: Mapping[str, Any]) -> Options:
     """The protocol's options as a client wants them: named subjects and kinds wherever the envelope can carry them."""
-    wanted = {"envelope": "always"} if "envelope" in spec.options.model_fields else {}
-    options: Options = spec.options.model_validate(wanted | dict(given))
+    defaults = {"envelope": "always"} if "envelope" in spec.options.model_fields else {}
+    options: Options = spec.options.model_validate(defaults | dict(options_given))
     return options

@@ -240,9 +240,9 @@ class DatagramClient:
 async def connected_socket(address: Address) -> socket.socket:
     """Raises UnreachableError."""
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(address.host, address.port, type=socket.SOCK_DGRAM)
+        addresses = await asyncio.get_running_loop().getaddrinfo(address.host, address.port, type=socket.SOCK_DGRAM)
         # A datagram cannot try one family after the other, and `localhost` most often means this one.
-        family, kind, protocol, _, target = min(found, key=lambda one: one[0] != socket.AF_INET)
+        family, kind, protocol, _, target = min(addresses, key=lambda info: info[0] != socket.AF_INET)
         sock = socket.socket(family, kind, protocol)
         sock.setblocking(False)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)

@@ -49,45 +49,45 @@ def find_key(text: str, keys: KeyRing | None = None, identity: GatewayIdentity |
         return _written(text if text.lstrip().startswith("{") else Path(text).read_text())
     if keys is None:
         raise KeyNotFoundError("expected a file or {node: ..., key_id: ..., hmac: ...}: there is no trust store here")
-    if (found := _of_node(text, keys) or _of_secret(text, keys)) is None:
+    if (key := _of_node(text, keys) or _of_secret(text, keys)) is None:
         raise KeyNotFoundError("no such file, and the trust store has no such NODE, NODE/KEY_ID or secret")
-    return found
+    return key
 
 
 def _written(text: str) -> PacketKey:
     """Every value is text: 00000001 is a key id, and not one."""
     try:
-        said = yaml.load(text, yaml.BaseLoader)  # noqa: S506 - knows text, lists and mappings alone
-        return _from_parts(said.get(GATEWAY, said) if isinstance(said, dict) else {})
+        fields = yaml.load(text, yaml.BaseLoader)  # noqa: S506 - knows text, lists and mappings alone
+        return _from_parts(fields.get(GATEWAY, fields) if isinstance(fields, dict) else {})
     except (yaml.YAMLError, ValueError, KeyError, AttributeError):
-        wanted = "node (UUID), key_id (hex), and hmac, ed25519 or encryption (hex)"
-        raise KeyNotFoundError(f"expected {wanted}, in YAML or JSON") from None
+        expected = "node (UUID), key_id (hex), and hmac, ed25519 or encryption (hex)"
+        raise KeyNotFoundError(f"expected {expected}, in YAML or JSON") from None
 
 
-def _from_parts(said: Mapping[str, Any]) -> PacketKey:
-    secrets = said.get("secrets") or said
+def _from_parts(fields: Mapping[str, Any]) -> PacketKey:
+    secrets = fields.get("secrets") or fields
     seed = _bytes(secrets, "ed25519_private") or _bytes(secrets, "ed25519")
     if seed is not None and len(seed) != ED25519_KEY_BYTES:
         raise ValueError("no seed")
-    key_id = _bytes(said, "key_id")
+    key_id = _bytes(fields, "key_id")
     if key_id is not None and len(key_id) != KEY_ID_BYTES:
         raise ValueError("no key id")
     return PacketKey(
-        Signer(UUID(said["node"]).bytes, key_id, _bytes(secrets, "hmac"), seed), _bytes(secrets, "encryption")
+        Signer(UUID(fields["node"]).bytes, key_id, _bytes(secrets, "hmac"), seed), _bytes(secrets, "encryption")
     )
 
 
-def _bytes(said: Mapping[str, Any], name: str) -> bytes | None:
-    return bytes.fromhex(said[name]) if said.get(name) else None
+def _bytes(fields: Mapping[str, Any], name: str) -> bytes | None:
+    return bytes.fromhex(fields[name]) if fields.get(name) else None
 
 
 def _of_node(text: str, keys: KeyRing) -> PacketKey | None:
     name, _, key_id = text.partition("/")
     try:
-        node, wanted = UUID(name).bytes, bytes.fromhex(key_id) or None
+        node, key_identifier = UUID(name).bytes, bytes.fromhex(key_id) or None
     except ValueError:
         return None
-    named = keys.named(node, wanted)
+    named = keys.named(node, key_identifier)
     return _held(node, named[0]) if named and _is_of_use(named[0]) else None
 
 

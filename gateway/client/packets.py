@@ -80,15 +80,15 @@ class PacketWriter:
 
     def hello(self, patterns: Sequence[str]) -> bytes:
         """The full list of what is wanted: it replaces the one before."""
-        said = json.dumps({"subscribe": list(patterns)}, ensure_ascii=False, separators=(",", ":")).encode()
-        return self._encode(self._presence(EventType.HELLO, Field(FieldType.BINARY, said)))
+        body = json.dumps({"subscribe": list(patterns)}, ensure_ascii=False, separators=(",", ":")).encode()
+        return self._encode(self._presence(EventType.HELLO, Field(FieldType.BINARY, body)))
 
     def heartbeat(self) -> bytes:
         now = U64.pack(self._clock() // SECOND_US)
         return self._encode(self._presence(EventType.HEARTBEAT, Field(FieldType.TIMESTAMP, now)))
 
-    def _presence(self, event_type: EventType, said: Field) -> codec.Draft:
-        return codec.Draft(self._ids.next(), self._clock() // SECOND_US, (said,), event_type)
+    def _presence(self, event_type: EventType, field: Field) -> codec.Draft:
+        return codec.Draft(self._ids.next(), self._clock() // SECOND_US, (field,), event_type)
 
     def _sealed(self, draft: codec.Draft, algorithm: Algorithm) -> codec.Draft:
         if self._key is None or self._key.encryption is None:
@@ -125,7 +125,7 @@ def grant_of(event: Event) -> GrantedLease | None:
     if event.subject != HELLO_SUBJECT:
         return None
     try:
-        said: Any = json.loads(event.body)
-        return GrantedLease(float(said["lease_seconds"]), frozenset(said["subscribed"]), int(said.get("more", 0)))
+        fields: Any = json.loads(event.body)
+        return GrantedLease(float(fields["lease_seconds"]), frozenset(fields["subscribed"]), int(fields.get("more", 0)))
     except (ValueError, KeyError, TypeError, AttributeError):
         return None

@@ -58,7 +58,9 @@ class RequestHandlers:
 
     def take(self, request: Event) -> bool:
         """False if nobody here serves it."""
-        handler = next((one for pattern, one in self._handlers.items() if matches(pattern, request.subject)), None)
+        handler = next(
+            (registered for pattern, registered in self._handlers.items() if matches(pattern, request.subject)), None
+        )
         if handler is None:
             return False
         task = asyncio.get_running_loop().create_task(self._serve(request, handler))

@@ -109,10 +109,10 @@ class StreamClient:
         """
         self._check_open()
         delivery = self._translator.event(subject, body, content_type)
-        told: asyncio.Future[Delivered] = self._loop.create_future()
-        self._sent[delivery.event_id] = told
+        delivered: asyncio.Future[Delivered] = self._loop.create_future()
+        self._sent[delivery.event_id] = delivered
         self._driver.deliver(delivery)
-        return told
+        return delivered
 
     async def publish(self, subject: str, body: bytes = b"", content_type: str = "") -> Outcome:
         """Publishes, and waits until the peer has confirmed it, where its protocol confirms.
@@ -219,9 +219,9 @@ class StreamClient:
             case FramesReceived(tag=tag, replies=replies):
                 if tag is not None:
                     self._driver.logged(tag)
-                asked = [reply.request for reply in replies]
+                requests = [reply.request for reply in replies]
                 for event in self._translator.events(action):
-                    self._take(event, asked)
+                    self._take(event, requests)
             case Delivered():
                 self._delivered(action)
             case Opened(facts):
@@ -229,20 +229,20 @@ class StreamClient:
                 if not self._ready.done():
                     self._ready.set_result(None)
             case AbandonRequests(replies, error):
-                asked = [reply.request for reply in replies]
-                self._abandoned(asked, error, "the peer cannot answer this request any more")
+                requests = [reply.request for reply in replies]
+                self._abandoned(requests, error, "the peer cannot answer this request any more")
             case Terminated(reason, detail):
                 self._terminated(reason, detail)
 
-    def _take(self, event: Event | Rejected, asked: list[str]) -> None:
+    def _take(self, event: Event | Rejected, requests: list[str]) -> None:
         """A frame that says nothing we understand may still be the answer to something."""
         if isinstance(event, Rejected):
-            self._answered(asked, Answer.error(event.reason, event.detail))
+            self._answered(requests, Answer.error(event.reason, event.detail))
         elif event.kind is Kind.PROGRESS:
-            for request in asked:
+            for request in requests:
                 self._requests.heard(request, event)
         elif event.kind.answers:
-            self._answered(asked, Answer(event.kind, event.body, event.content_type, event.headers))
+            self._answered(requests, Answer(event.kind, event.body, event.content_type, event.headers))
         elif event.kind is Kind.REQUEST:
             self._asked(event)
         elif event.kind is Kind.CANCEL:
@@ -252,18 +252,18 @@ class StreamClient:
 
     def _delivered(self, delivered: Delivered) -> None:
         delivery = delivered.delivery
-        if (told := self._sent.pop(delivery.event_id, None)) is not None and not told.done():
-            told.set_result(delivered)
+        if (waiter := self._sent.pop(delivery.event_id, None)) is not None and not waiter.done():
+            waiter.set_result(delivered)
         elif delivery.kind is Kind.REQUEST and delivered.outcome is Outcome.UNDELIVERABLE:
             self._abandoned([delivery.event_id], MeshError.UNDELIVERABLE, delivered.detail)
 
-    def _abandoned(self, asked: list[str], error: MeshError, why: str) -> None:
+    def _abandoned(self, requests: list[str], error: MeshError, why: str) -> None:
         """Fails the open requests. If the session is over, the error that ended it says more."""
         if not self._driver.closed:
-            self._answered(asked, Answer.error(error, why))
+            self._answered(requests, Answer.error(error, why))
 
-    def _answered(self, asked: list[str], answer: Answer) -> None:
-        for request in asked:
+    def _answered(self, requests: list[str], answer: Answer) -> None:
+        for request in requests:
             self._requests.answered(request, answer)
 
     def _asked(self, request: Event) -> None:
@@ -281,8 +281,8 @@ class StreamClient:
         try:
             delivery = self._translator.answer(request, answer)
         except Rejected as refused:
-            said = Answer.error(MeshError.INTERNAL, f"the answer has no form here: {refused.reason}")
-            delivery = self._translator.answer(request, said)
+            refusal = Answer.error(MeshError.INTERNAL, f"the answer has no form here: {refused.reason}")
+            delivery = self._translator.answer(request, refusal)
         self._driver.deliver(delivery)
 
     def _terminated(self, reason: str, detail: str) -> None:

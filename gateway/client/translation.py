@@ -55,16 +55,16 @@ class Answer:
     @property
     def message(self) -> str:
         """The text of an error for people; else the body, as far as that is text. It is empty if nothing was said."""
-        said = self._said.get("message") or self.body.decode(errors="replace")
-        return "" if said == "null" else str(said)
+        value = self._said.get("message") or self.body.decode(errors="replace")
+        return "" if value == "null" else str(value)
 
     @property
     def _said(self) -> dict[str, Any]:
         try:
-            said = json.loads(self.body)
+            value = json.loads(self.body)
         except ValueError:
             return {}
-        return said if isinstance(said, dict) else {}
+        return value if isinstance(value, dict) else {}
 
 
 class Translator:

@@ -38,8 +38,8 @@ def _entries(source: YamlSource, section: str) -> Iterator[tuple[Place, Mapping[
 
 
 def _section(source: YamlSource, name: str) -> Mapping[str, Any]:
-    found = source.data.get(name)
-    return found if isinstance(found, Mapping) else {}
+    section = source.data.get(name)
+    return section if isinstance(section, Mapping) else {}
 
 
 def _names(source: YamlSource, sections: tuple[str, ...]) -> None:
@@ -71,8 +71,8 @@ def _bound(source: YamlSource) -> Iterator[tuple[Place, Address]]:
     ]
     if kafka.get("bootstrap", KafkaSettings().bootstrap) == KafkaSettings().bootstrap:
         own.append((("kafka", "listen"), kafka.get("listen", KafkaSettings().listen)))
-    for place, given in own:
-        at = _parsed(given)
+    for place, value in own:
+        at = _parsed(value)
         if at is not None:
             yield place, Address("tcp", at)
     for place, entry in _entries(source, "listeners"):
@@ -82,9 +82,9 @@ def _bound(source: YamlSource) -> Iterator[tuple[Place, Address]]:
             continue
 
 
-def _parsed(given: object) -> HostPort | None:
+def _parsed(value: object) -> HostPort | None:
     try:
-        return parse_host_port(given)
+        return parse_host_port(value)
     except PydanticCustomError:
         return None
 

@@ -47,12 +47,12 @@ def default_text(mesh: str, node: UUID) -> str:
 
 def _listeners() -> Iterator[str]:
     """Each protocol at its default port; a WebSocket beside it, one port further, for browsers."""
-    taken = {spec.default_port for spec in protocols().values()}
+    used_ports = {spec.default_port for spec in protocols().values()}
     for name, spec in sorted(protocols().items(), key=lambda item: item[1].default_port):
         scheme = next((scheme for scheme in _PLAIN_SCHEMES if scheme in spec.transports), None)
         if scheme is not None:
             yield _listener(name, name, scheme, spec.default_port)
-        if "ws" in spec.transports and spec.default_port + 1 not in taken:
+        if "ws" in spec.transports and spec.default_port + 1 not in used_ports:
             yield _listener(f"{name}-ws", name, "ws", spec.default_port + 1)
 
 

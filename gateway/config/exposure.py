@@ -11,14 +11,14 @@ from gateway.core.yaml_files.faults import Fault
 def openings(config: Config) -> dict[int, str]:
     """Returns what the unproven may do at each exposed listener where they may do anything, by its place."""
     permissions = config.permissions_policy()
-    found = {}
+    by_listener = {}
     for at, listener in enumerate(config.listeners):
         if listener.is_exposed and _admits_unproven(listener):
             rule = permissions.rule_of(ANONYMOUS, listener.name)
             grants = {"publish": rule.publish, "subscribe": rule.subscribe, "serve": rule.serve}
             if may := [verb for verb, grant in grants.items() if not grant.is_empty]:
-                found[at] = " and ".join(filter(None, (", ".join(may[:-1]), may[-1])))
-    return found
+                by_listener[at] = " and ".join(filter(None, (", ".join(may[:-1]), may[-1])))
+    return by_listener
 
 
 def exposure(config: Config) -> str:
@@ -29,8 +29,10 @@ def exposure(config: Config) -> str:
     opened = openings(config)
     if not opened:
         return "from outside this machine, only peers that prove who they are may do anything"
-    told = (f"{config.listeners[at].name} ({config.listeners[at].address}: {may})" for at, may in opened.items())
-    return f"open to everybody who reaches them: {', '.join(told)}"
+    descriptions = (
+        f"{config.listeners[at].name} ({config.listeners[at].address}: {may})" for at, may in opened.items()
+    )
+    return f"open to everybody who reaches them: {', '.join(descriptions)}"
 
 
 def exposure_warnings(config: Config) -> list[Fault]:

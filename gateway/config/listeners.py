@@ -136,34 +136,34 @@ class Endpoint(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _split(cls, given: Any) -> Any:
-        if not isinstance(given, Mapping):
-            return given
-        common = {name: value for name, value in given.items() if name in cls.model_fields and name not in SPLIT}
-        limits = {name: value for name, value in given.items() if name in Limits.model_fields}
-        options = {name: value for name, value in given.items() if name not in common and name not in limits}
+    def _split(cls, section: Any) -> Any:
+        if not isinstance(section, Mapping):
+            return section
+        common = {name: value for name, value in section.items() if name in cls.model_fields and name not in SPLIT}
+        limits = {name: value for name, value in section.items() if name in Limits.model_fields}
+        options = {name: value for name, value in section.items() if name not in common and name not in limits}
         return common | {"limits": limits, "options": options}
 
     @field_validator("protocol")
     @classmethod
     def _known(cls, name: str) -> str:
         if name not in protocols():
-            known = ", ".join(sorted(protocols()))
-            raise PydanticCustomError("protocol", "expected one of the protocols {known}", {"known": known})
+            names = ", ".join(sorted(protocols()))
+            raise PydanticCustomError("protocol", "expected one of the protocols {known}", {"known": names})
         return name
 
     @field_validator("limits", mode="plain")
     @classmethod
-    def _said_here(cls, given: Any) -> dict[str, Any]:
-        return Limits.model_validate(given).model_dump(exclude_unset=True)
+    def _said_here(cls, value: Any) -> dict[str, Any]:
+        return Limits.model_validate(value).model_dump(exclude_unset=True)
 
     @field_validator("options", mode="plain")
     @classmethod
-    def _of_protocol(cls, given: Any, info: ValidationInfo) -> Any:
-        if isinstance(given, Options):
-            return given
+    def _of_protocol(cls, value: Any, info: ValidationInfo) -> Any:
+        if isinstance(value, Options):
+            return value
         spec = protocols().get(info.data.get("protocol", ""))
-        return Options() if spec is None else spec.options.model_validate(given, context=info.context)
+        return Options() if spec is None else spec.options.model_validate(value, context=info.context)
 
 
 def _origin(text: str) -> str:
@@ -279,17 +279,19 @@ class Listener(Endpoint):
     def _component(cls, xmpp: XmppComponent | None, info: ValidationInfo) -> XmppComponent | None:
         address = info.data.get("listen")
         if address is not None and (address.scheme == "xmpp") != (xmpp is not None):
-            said = "xmpp:// needs xmpp: {domain, secret}" if xmpp is None else "only xmpp:// is a component of a server"
-            raise PydanticCustomError("xmpp", "{said}", {"said": said})
+            message = (
+                "xmpp:// needs xmpp: {domain, secret}" if xmpp is None else "only xmpp:// is a component of a server"
+            )
+            raise PydanticCustomError("xmpp", "{said}", {"said": message})
         return xmpp
 
     @field_validator("proxy_protocol")
     @classmethod
-    def _proxied(cls, wanted: bool, info: ValidationInfo) -> bool:
+    def _proxied(cls, is_proxied: bool, info: ValidationInfo) -> bool:
         address = info.data.get("listen")
-        if wanted and address is not None and address.scheme not in PROXIED_SCHEMES:
+        if is_proxied and address is not None and address.scheme not in PROXIED_SCHEMES:
             raise PydanticCustomError("proxy_protocol", "{scheme}:// has no PROXY header", {"scheme": address.scheme})
-        return wanted
+        return is_proxied
 
     @field_validator("proxy_from")
     @classmethod
@@ -300,12 +302,12 @@ class Listener(Endpoint):
 
     @field_validator("require_login")
     @classmethod
-    def _has_sessions(cls, wanted: bool, info: ValidationInfo) -> bool:
+    def _has_sessions(cls, is_required: bool, info: ValidationInfo) -> bool:
         address = info.data.get("listen")
-        if wanted and address is not None and address.is_datagram:
-            said = "packets prove their senders one by one: see `unauthenticated`"
-            raise PydanticCustomError("require_login", "{said}", {"said": said})
-        return wanted
+        if is_required and address is not None and address.is_datagram:
+            message = "packets prove their senders one by one: see `unauthenticated`"
+            raise PydanticCustomError("require_login", "{said}", {"said": message})
+        return is_required
 
     @field_validator("origins")
     @classmethod

@@ -113,10 +113,10 @@ def _tell(invalid: ValidationError, source: YamlSource) -> None:
             continue  # it has items, and what is wrong with those is told
         place = _place(error["loc"], source.data)
         expected.setdefault(place, []).append(_expectation(error, place, source))
-    told = {fault.path for fault in source.faults}
-    for place, wanted in expected.items():
-        if path_text(place) not in told:
-            source.fault(place, "; or ".join(dict.fromkeys(wanted)))
+    faulty_paths = {fault.path for fault in source.faults}
+    for place, expectations in expected.items():
+        if path_text(place) not in faulty_paths:
+            source.fault(place, "; or ".join(dict.fromkeys(expectations)))
 
 
 def _place(loc: Iterable[str | int], data: Any) -> Place:
@@ -162,7 +162,7 @@ def _expectation(error: Mapping[str, Any], place: Place, source: YamlSource) -> 
 
 
 def _unknown(place: Place, data: Any) -> str:
-    known = known_keys(place[:-1], data)
-    close = difflib.get_close_matches(str(place[-1]), known, n=1)
-    hint = f"did you mean {close[0]}?" if close else f"expected one of {', '.join(sorted(known))}"
-    return f"unknown key: {hint}" if known else "unknown key"
+    allowed = known_keys(place[:-1], data)
+    close = difflib.get_close_matches(str(place[-1]), allowed, n=1)
+    hint = f"did you mean {close[0]}?" if close else f"expected one of {', '.join(sorted(allowed))}"
+    return f"unknown key: {hint}" if allowed else "unknown key"

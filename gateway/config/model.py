@@ -114,7 +114,7 @@ class Config(Section):
 
     def warnings(self) -> list[Fault]:
         """Returns what is no fault, but works otherwise than it reads."""
-        told = {
+        reasons = {
             f"{section}[{at}].{limit}": f"{why}: only limits.{limit} holds"
             for section, endpoints in (("listeners", self.listeners), ("peers", self.peers))
             for at, endpoint in enumerate(endpoints)
@@ -122,8 +122,8 @@ class Config(Section):
             if limit in endpoint.limits
         }
         if self.router.lanes not in (DEFAULT_LANES, self.lanes):
-            told["router.lanes"] = f"it has no effect: each of the {self.lanes} raw partitions has a lane of its own"
-        return [Fault(str(self._path), place, why) for place, why in told.items()]
+            reasons["router.lanes"] = f"it has no effect: each of the {self.lanes} raw partitions has a lane of its own"
+        return [Fault(str(self._path), place, why) for place, why in reasons.items()]
 
     def topic(self, name: TopicName) -> str:
         """Returns the full name of a topic.

@@ -62,12 +62,17 @@ class Setting:
 @cache
 def settings() -> tuple[Setting, ...]:
     """Returns every setting and section, in the order of the schema."""
-    found: dict[tuple[str, str], Setting] = {}
+    by_path: dict[tuple[str, str], Setting] = {}
     for setting in _inside(json_schema(), ""):
         key = setting.path, setting.description
-        known = found.get(key)
-        found[key] = setting if known is None else replace(known, protocols=known.protocols + setting.protocols)
-    return tuple(replace(one, protocols=()) if _is_common(one) else one for one in found.values())
+        existing = by_path.get(key)
+        by_path[key] = (
+            setting if existing is None else replace(existing, protocols=existing.protocols + setting.protocols)
+        )
+    return tuple(
+        replace(each_setting, protocols=()) if _is_common(each_setting) else each_setting
+        for each_setting in by_path.values()
+    )
 
 
 def _is_common(setting: Setting) -> bool:
@@ -110,8 +115,8 @@ def _definition(name: str) -> Schema:
 def _resolved(schema: Schema) -> Schema:
     if "$ref" not in schema:
         return schema
-    found: Schema = json_schema()["$defs"][schema["$ref"].rsplit("/", 1)[-1]]
-    return found
+    definition: Schema = json_schema()["$defs"][schema["$ref"].rsplit("/", 1)[-1]]
+    return definition
 
 
 def _sections(schema: Schema) -> Iterator[tuple[tuple[str, ...], Schema]]:
@@ -134,8 +139,8 @@ def _type_of(schema: Schema) -> str:
     if "const" in resolved:
         return "text"
     if branches := resolved.get("anyOf"):
-        told = [_type_of(branch) for branch in branches if branch.get("pattern") != r"\$\{"]
-        return ", or ".join(dict.fromkeys(told))
+        types = [_type_of(branch) for branch in branches if branch.get("pattern") != r"\$\{"]
+        return ", or ".join(dict.fromkeys(types))
     if "enum" in resolved:
         return ", ".join(f"`{value}`" for value in resolved["enum"])
     if "properties" in resolved or "oneOf" in resolved:
@@ -155,9 +160,9 @@ def _type_of(schema: Schema) -> str:
 
 
 def _bounds(schema: Schema) -> str:
-    told = {"minimum": "at least", "exclusiveMinimum": "above", "maximum": "at most"}
-    said = [f"{words} {schema[key]:g}" for key, words in told.items() if key in schema]
-    return f", {' and '.join(said)}" if said else ""
+    words_of = {"minimum": "at least", "exclusiveMinimum": "above", "maximum": "at most"}
+    bounds = [f"{words} {schema[key]:g}" for key, words in words_of.items() if key in schema]
+    return f", {' and '.join(bounds)}" if bounds else ""
 
 
 def _default_of(schema: Schema) -> str:

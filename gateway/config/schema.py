@@ -71,8 +71,8 @@ def _with_references(node: Any) -> Any:
         inner["default"] = host_port(**inner["default"])  # pydantic gives the fields of an address
     if inner.get("type") not in _NOT_TEXT and not (inner.get("type") == "string" and inner.keys() & _FORMS):
         return inner
-    said = {key: inner.pop(key) for key in list(inner) if key in _SAID_OF_IT}
-    return {**said, "anyOf": [inner, _REFERENCE]}
+    described = {key: inner.pop(key) for key in list(inner) if key in _SAID_OF_IT}
+    return {**described, "anyOf": [inner, _REFERENCE]}
 
 
 def known_keys(place: Place, data: Any) -> list[str]:
@@ -93,11 +93,11 @@ def _at(data: Any, step: str | int) -> Any:
 
 def _inside(schema: Schema, step: str | int) -> Iterator[Schema]:
     if isinstance(step, int):
-        found = schema.get("items")
+        inner = schema.get("items")
     else:
-        found = schema.get("properties", {}).get(step) or schema.get("additionalProperties")
-    if isinstance(found, dict):
-        yield found
+        inner = schema.get("properties", {}).get(step) or schema.get("additionalProperties")
+    if isinstance(inner, dict):
+        yield inner
 
 
 def _leaves(schema: Schema) -> Iterator[Schema]:
@@ -114,5 +114,5 @@ def _leaves(schema: Schema) -> Iterator[Schema]:
 
 def _speaks_of(schema: Schema, data: Any) -> bool:
     """A listener's schema is for its own protocol alone."""
-    wanted = schema.get("properties", {}).get("protocol", {}).get("const")
-    return wanted is None or (isinstance(data, Mapping) and data.get("protocol") in (wanted, None))
+    protocol = schema.get("properties", {}).get("protocol", {}).get("const")
+    return protocol is None or (isinstance(data, Mapping) and data.get("protocol") in (protocol, None))

@@ -42,8 +42,8 @@ OperatorToken = Annotated[SecretStr, AfterValidator(_is_a_token)]
 @lru_cache
 def ordinal_of(edge: str) -> int:
     """Returns an edge's egress partition: the number its id ends in."""
-    found = _ORDINAL.search(edge)
-    return int(found[0]) if found else 0
+    match = _ORDINAL.search(edge)
+    return int(match[0]) if match else 0
 
 
 class IdentitySettings(Section):

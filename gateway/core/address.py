@@ -173,21 +173,21 @@ def parse_host_port(text: Any) -> HostPort:
     """Parses `host:port` or `[ipv6]:port`."""
     if isinstance(text, HostPort):
         return text
-    found = _HOST_PORT.fullmatch(text) if isinstance(text, str) else None
-    if found is None:
+    match = _HOST_PORT.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
         raise PydanticCustomError("host_port", "expected host:port with a port up to 65535")
-    return HostPort(found["host"].strip("[]"), _port(found))
+    return HostPort(match["host"].strip("[]"), _port(match))
 
 
 def parse_address(text: Any) -> Address:
     """Parses `scheme://host:port`, with a path for WebSockets."""
     if isinstance(text, Address):
         return text
-    found = _URL.fullmatch(text) if isinstance(text, str) else None
-    if found is None:
+    match = _URL.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
         raise PydanticCustomError("address", "expected scheme://host:port, such as tcp://127.0.0.1:5040")
-    at = HostPort(found["host"].strip("[]"), _port(found))
-    address = Address(found["scheme"], at, found["path"] or "")
+    at = HostPort(match["host"].strip("[]"), _port(match))
+    address = Address(match["scheme"], at, match["path"] or "")
     if address.path and not address.is_websocket:
         raise PydanticCustomError("address", "expected scheme://host:port: only ws:// and wss:// have a path")
     return address
@@ -203,8 +203,8 @@ def parse_network(text: Any) -> Network:
         raise PydanticCustomError("network", "expected an address or a network, such as 10.0.0.0/8") from None
 
 
-def _port(found: re.Match[str]) -> int:
-    port = int(found["port"])
+def _port(match: re.Match[str]) -> int:
+    port = int(match["port"])
     if port > MAX_PORT:
         raise PydanticCustomError("port", f"port {port} is above {MAX_PORT}")
     return port

@@ -54,12 +54,12 @@ def encode_value(value: Any, content_type: str) -> bytes:
             raise Rejected(Reason.UNTRANSLATABLE, f"{type(value).__name__} has no form as {content_type}")
 
 
-def convert(body: bytes, content_type: str, wanted: str) -> bytes:
+def convert(body: bytes, content_type: str, target_type: str) -> bytes:
     """Returns the body as `wanted`, untouched if it is that already. An empty body stays empty: it stands for no
     value."""
-    if media_type(content_type) == wanted or not body:
+    if media_type(content_type) == target_type or not body:
         return body
-    return encode_value(decode_value(body, content_type), wanted)
+    return encode_value(decode_value(body, content_type), target_type)
 
 
 def media_type(content_type: str) -> str:

@@ -139,9 +139,9 @@ def contains(outer: str, inner: str) -> bool:
     return len(narrow) == len(wide)
 
 
-def overlaps(one: str, other: str) -> bool:
+def overlaps(pattern: str, other: str) -> bool:
     """Returns True if both match some subject."""
-    left, right = tokens(one), tokens(other)
+    left, right = tokens(pattern), tokens(other)
     for mine, theirs in zip(left, right, strict=False):
         if ">" in (mine, theirs):
             return True

@@ -103,11 +103,11 @@ def is_login(subject: str) -> bool:
 def matches(pattern: str, subject: str) -> bool:
     """Returns True if the pattern matches. This is the reference; the router's trie in `gateway.interests` is tested
     equal."""
-    wanted, given = tokens(pattern), tokens(subject)
-    if wanted[-1] == ">":
-        return len(given) >= len(wanted) and _fits(wanted[:-1], given)
-    return len(given) == len(wanted) and _fits(wanted, given)
+    pattern_tokens, subject_tokens = tokens(pattern), tokens(subject)
+    if pattern_tokens[-1] == ">":
+        return len(subject_tokens) >= len(pattern_tokens) and _fits(pattern_tokens[:-1], subject_tokens)
+    return len(subject_tokens) == len(pattern_tokens) and _fits(pattern_tokens, subject_tokens)
 
 
-def _fits(wanted: tuple[str, ...], given: tuple[str, ...]) -> bool:
-    return all(w in ("*", g) for w, g in zip(wanted, given, strict=False))
+def _fits(pattern_tokens: tuple[str, ...], subject_tokens: tuple[str, ...]) -> bool:
+    return all(w in ("*", g) for w, g in zip(pattern_tokens, subject_tokens, strict=False))

@@ -54,17 +54,17 @@ def parse(text: str) -> TraceContext | None:
     >>> parse("00-00000000000000000000000000000001-0000000000000002-01")
     TraceContext(trace_id=1, span_id=2, sampled=True)
     """
-    found = _PARENT.fullmatch(text)
-    if found is None or (text.startswith("00") and found[4]):  # later versions may say more; the first says no more
+    match = _PARENT.fullmatch(text)
+    if match is None or (text.startswith("00") and match[4]):  # later versions may say more; the first says no more
         return None
-    trace_id, span_id = int(found[1], 16), int(found[2], 16)
-    return TraceContext(trace_id, span_id, bool(int(found[3], 16) & _SAMPLED)) if trace_id and span_id else None
+    trace_id, span_id = int(match[1], 16), int(match[2], 16)
+    return TraceContext(trace_id, span_id, bool(int(match[3], 16) & _SAMPLED)) if trace_id and span_id else None
 
 
 def brought_by(event: Event) -> TraceContext | None:
     """Returns the event's own trace context: from a link in a header, from any peer as a content type's parameter."""
-    if said := event.headers.get(TRACEPARENT):
-        return parse(said)
+    if parent := event.headers.get(TRACEPARENT):
+        return parse(parent)
     if TRACEPARENT not in event.content_type:
         return None
     parts = (part.strip().partition("=") for part in event.content_type.split(";"))

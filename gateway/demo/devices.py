@@ -45,8 +45,8 @@ def _device(trust: Path, mesh: str, name: str) -> Device:
     """The node follows from the names, so a second demo finds the keys of the first."""
     node = uuid5(NAMESPACE_URL, f"meshgate-demo/{mesh}/{name}")
     now = now_us()
-    known = trust_file.load(trust).keys.nodes.get(node.bytes, {}) if trust.exists() else {}
-    key_id = next((key.key_id.hex() for key in known.values() if key.hmac is not None and key.valid_at(now)), None)
+    keys = trust_file.load(trust).keys.nodes.get(node.bytes, {}) if trust.exists() else {}
+    key_id = next((key.key_id.hex() for key in keys.values() if key.hmac is not None and key.valid_at(now)), None)
     is_new = key_id is None
     if key_id is None:
         key_id = new_key(trust, str(node), label=name).key_id

@@ -69,12 +69,12 @@ def addresses_of(config: Config) -> dict[str, str]:
 
     Those on loopback go first: from outside, peers that prove nothing may be kept from everything.
     """
-    found: dict[str, str] = {}
-    for listener in sorted(config.listeners, key=lambda one: one.is_exposed):
+    addresses: dict[str, str] = {}
+    for listener in sorted(config.listeners, key=lambda listener_: listener_.is_exposed):
         address = listener.address
         if address.scheme in PLAIN_SCHEMES and address.port and not listener.require_login:
-            found.setdefault(listener.protocol, str(replace(address, at=address.at.reachable)))
-    return found
+            addresses.setdefault(listener.protocol, str(replace(address, at=address.at.reachable)))
+    return addresses
 
 
 class Demo:
@@ -189,9 +189,9 @@ class _Cast:
 _SENDERS = {"demo.pump.pressure": PLC, "demo.order.created": ORDERS, "demo.shift.report": SHIFT}
 
 
-async def _turn_valve(asked: IncomingRequest) -> Answer:
+async def _turn_valve(request: IncomingRequest) -> Answer:
     """Echoes what the valve was set to: wolpertinger sends its parameters as a list."""
-    return Answer(body=asked.body, content_type=asked.content_type)
+    return Answer(body=request.body, content_type=request.content_type)
 
 
 def _order(turn: int) -> dict[str, Any]:

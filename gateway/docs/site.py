@@ -82,7 +82,7 @@ class Page:
 
 def find_pages() -> list[Page]:
     """Returns all pages that are there, the README first."""
-    docs = sorted(one.name for one in files("gateway.docs").iterdir() if one.name.endswith(".md"))
+    docs = sorted(folder.name for folder in files("gateway.docs").iterdir() if folder.name.endswith(".md"))
     found = [Page(README, HOME, _readme())]
     found += [
         Page(f"gateway/docs/{name}", name.replace(".md", ".html"), (files("gateway.docs") / name).read_text())

@@ -307,8 +307,8 @@ class Connection:
             self.receive_eof()
         else:
             due = self._progress_at + self.terms.limits.idle_seconds
-            wanted = self.session.get_timer()
-            self._timer.look_by(due if wanted is None else min(due, wanted))
+            session_deadline = self.session.get_timer()
+            self._timer.look_by(due if session_deadline is None else min(due, session_deadline))
 
     def _act(self, action: Action) -> None:
         match action:

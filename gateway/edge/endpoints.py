@@ -124,9 +124,9 @@ class Endpoints:
     def away(self) -> list[dict[str, Any]]:
         """Returns the links and listeners whose other side is not there, and why. Asked from any thread."""
         keepers: list[tuple[Endpoint, Reachability]] = [
-            (one.link, one.reachability) for one in list(self._links.values())
+            (keeper.link, keeper.reachability) for keeper in list(self._links.values())
         ]
-        keepers += [(one.listener, one.reachability) for one in list(self._xmpp.values())]
+        keepers += [(listener.listener, listener.reachability) for listener in list(self._xmpp.values())]
         return [
             {
                 "what": reachability.what,
@@ -157,13 +157,13 @@ class Endpoints:
                 _change(quic, listener, self._quic_context)
             if (xmpp := self._xmpp.get(listener.name)) is not None:
                 xmpp.reconfigure(listener)
-        wanted = {link.name: link for link in config.peers}
+        configured = {link.name: link for link in config.peers}
         for name, keeper in list(self._links.items()):
-            if name not in wanted or _differs(keeper.link, wanted[name]):
-                log.info("link %s is %s", name, "changed" if name in wanted else "gone")
+            if name not in configured or _differs(keeper.link, configured[name]):
+                log.info("link %s is %s", name, "changed" if name in configured else "gone")
                 self._leaving.append(self._links.pop(name))
                 keeper.leave()
-        for name, link in wanted.items():
+        for name, link in configured.items():
             if name not in self._links:
                 self._try_link(link)
         self.judge_again()
@@ -185,10 +185,10 @@ class Endpoints:
 
         Reads files: called in a thread.
         """
-        held: list[TlsContext | None] = [one.secured for one in self._streams.values()]
-        held += [one.secured for one in self._links.values()]
-        held += [one.secured for one in self._quic.values()]
-        changed = [context.refresh() for context in held if context is not None]
+        contexts: list[TlsContext | None] = [stream.secured for stream in self._streams.values()]
+        contexts += [keeper.secured for keeper in self._links.values()]
+        contexts += [listener.secured for listener in self._quic.values()]
+        changed = [context.refresh() for context in contexts if context is not None]
         return self._sessions.logins.refresh() or any(changed)
 
     def count_kernel_drops(self) -> None:
@@ -214,18 +214,18 @@ class Endpoints:
         keepers: Sequence[LinkKeeper | XmppListener] = (
             *self._links.values(), *self._leaving, *self._xmpp.values()
         )  # fmt: skip
-        return not any(stream.places for stream in self._streams.values()) and all(one.is_gone for one in keepers)
+        return not any(stream.places for stream in self._streams.values()) and all(keeper.is_gone for keeper in keepers)
 
 
-def _change(held: Secured[ContextT], listener: Listener, make: Callable[[Listener], ContextT]) -> None:
-    if listener.tls != held.listener.tls:
+def _change(secured_port: Secured[ContextT], listener: Listener, make: Callable[[Listener], ContextT]) -> None:
+    if listener.tls != secured_port.listener.tls:
         try:
-            held.secured = make(listener)
+            secured_port.secured = make(listener)
         except SetupError as error:
             log.warning("%s; its old ones stay", error)
-    held.listener = listener
+    secured_port.listener = listener
 
 
-def _differs(one: Link, other: Link) -> bool:
+def _differs(link: Link, other: Link) -> bool:
     """In more than its limits, which need no other connection."""
-    return one.model_copy(update={"limits": {}}) != other.model_copy(update={"limits": {}})
+    return link.model_copy(update={"limits": {}}) != other.model_copy(update={"limits": {}})

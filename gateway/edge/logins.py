@@ -75,31 +75,31 @@ class Logins:
         except Rejected:
             return False
 
-    def answer(self, connection: Connection, asked: LoginAsked, endpoint: Endpoint) -> None:
+    def answer(self, connection: Connection, login: LoginAsked, endpoint: Endpoint) -> None:
         """Answers a request on `mesh.login`. A good token makes the session another node from here on."""
         try:
             if connection.session.settings.dialled:
                 raise Rejected(Reason.UNAUTHENTICATED, "whom this edge has dialled does not log in to it")
-            token = _token_in(connection.source, asked, endpoint)
+            token = _token_in(connection.source, login, endpoint)
             identity = self.verify(token, confidential=connection.is_confidential)
             if connection.terms.redeliver_seconds:
                 raise Rejected(Reason.UNAUTHENTICATED, "deliveries wait for the node that this session has already")
         except Rejected as refused:
             body = error_body(MeshError.FORBIDDEN, refused.detail)
-            connection.answer(_answer(connection.source, asked, endpoint, Kind.ERROR, body))
+            connection.answer(_answer(connection.source, login, endpoint, Kind.ERROR, body))
             connection.refuse_login()
         else:
             connection.identify(identity)
-            connection.answer(_answer(connection.source, asked, endpoint, Kind.RESPONSE, to_json(True)))
+            connection.answer(_answer(connection.source, login, endpoint, Kind.RESPONSE, to_json(True)))
 
 
 def _verifier(config: Config) -> TokenVerifier | None:
     return None if config.auth.tokens is None else TokenVerifier(config.auth.tokens)
 
 
-def _token_in(source: FrameSource, asked: LoginAsked, endpoint: Endpoint) -> str:
+def _token_in(source: FrameSource, login: LoginAsked, endpoint: Endpoint) -> str:
     """Returns the token in a request's body: a text, or a list that holds one, as protocols of calls carry it."""
-    raw = RawFrame(asked.frame, source, now_us())
+    raw = RawFrame(login.frame, source, now_us())
     event = protocols()[endpoint.protocol].to_event(raw, "", endpoint.options, _ENV)
     value: Any = decode_value(event.body, event.content_type)
     if isinstance(value, bytes):
@@ -111,11 +111,11 @@ def _token_in(source: FrameSource, asked: LoginAsked, endpoint: Endpoint) -> str
     return value.strip().strip('"')
 
 
-def _answer(source: FrameSource, asked: LoginAsked, endpoint: Endpoint, kind: Kind, body: bytes) -> Delivery:
+def _answer(source: FrameSource, login: LoginAsked, endpoint: Endpoint, kind: Kind, body: bytes) -> Delivery:
     event = Event(
         id="", kind=kind, subject=LOGIN, protocol=MESH, listener=source.listener, edge=source.edge, session="",
-        peer="", node="", received_at=now_us(), correlation=asked.request, content_type=JSON, body=body,
+        peer="", node="", received_at=now_us(), correlation=login.request, content_type=JSON, body=body,
     )  # fmt: skip
-    target = Target(endpoint.protocol, source.listener, source.facts, asked.request)
+    target = Target(endpoint.protocol, source.listener, source.facts, login.request)
     encoded = protocols()[endpoint.protocol].from_event(event, target, endpoint.options, _ENV)
-    return Delivery("", kind, LOGIN, encoded.frame, encoded.stamps, request=asked.request)
+    return Delivery("", kind, LOGIN, encoded.frame, encoded.stamps, request=login.request)

@@ -31,8 +31,8 @@ class Latencies(Histogram):
     """Takes what was observed together for the price of one."""
 
     def observe_all(self, seconds: Sequence[float]) -> None:
-        found = Counts(map(partial(bisect_left, self._upper_bounds), seconds))
-        for bucket, count in found.items():
+        counts = Counts(map(partial(bisect_left, self._upper_bounds), seconds))
+        for bucket, count in counts.items():
             self._buckets[bucket].inc(count)
         self._sum.inc(sum(seconds))
 
@@ -118,12 +118,12 @@ class EdgeMetrics:
 
         `listener` is "" for deliveries whose session is gone, and with it what it came by.
         """
-        known = self._listeners.get((listener, protocol))
-        if known is None:
+        metrics = self._listeners.get((listener, protocol))
+        if metrics is None:
             labels = {**self._common, "listener": listener, "protocol": protocol}
-            known = self._listeners[listener, protocol] = ListenerMetrics(self, labels)
-            known.watch_requests(lambda: self._open_requests(listener))
-        return known
+            metrics = self._listeners[listener, protocol] = ListenerMetrics(self, labels)
+            metrics.watch_requests(lambda: self._open_requests(listener))
+        return metrics
 
     def certificate_expiry(self, endpoint: Endpoint) -> Gauge:
         return self._expiry.labels(**self._common, listener=endpoint.name, protocol=endpoint.protocol)

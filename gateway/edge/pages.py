@@ -57,8 +57,12 @@ class PeersPage:
 
     def show(self, query: Mapping[str, str]) -> PageAnswer:
         """Answers `GET /peers` with all peers, and `?session=ID` with that one."""
-        wanted = query.get("session")
-        shown = [describe(one) for one in self._sessions() if wanted in (None, one.source.session_id)]
+        session_asked = query.get("session")
+        shown = [
+            describe(connection)
+            for connection in self._sessions()
+            if session_asked in (None, connection.source.session_id)
+        ]
         return json_answer(HTTPStatus.OK, shown)
 
     def command(self, request: Request) -> PageAnswer:
@@ -72,7 +76,7 @@ class PeersPage:
 
     def kick(self, session: str) -> PageAnswer:
         """Ends a session: the peer hears a goodbye in its protocol's words, and the connection ends."""
-        found = next((one for one in self._sessions() if one.source.session_id == session), None)
+        found = next((connection for connection in self._sessions() if connection.source.session_id == session), None)
         if found is None:
             return json_answer(HTTPStatus.NOT_FOUND, {"error": "no such session here"})
         self._loop.call_soon_threadsafe(found.leave, CloseReason.KICKED)
@@ -100,9 +104,9 @@ class ExamplePage:
     def _offered(self) -> list[dict[str, str | int]]:
         bound = {name: parse_address(address) for name, address in self._listeners().items()}
         return [
-            {"name": one.name, "scheme": one.address.scheme, "port": bound[one.name].port}
-            for one in self._config().listeners
-            if one.protocol == PAGE_SPEAKS and one.address.is_websocket and one.name in bound
+            {"name": listener.name, "scheme": listener.address.scheme, "port": bound[listener.name].port}
+            for listener in self._config().listeners
+            if listener.protocol == PAGE_SPEAKS and listener.address.is_websocket and listener.name in bound
         ]
 
 

@@ -65,11 +65,11 @@ def records_since(config: Config, topic: str, partition: int, since_ms: int, sec
     """Yields the records up to the present end. Blocks. Raises SetupError, and TimeoutError if it takes too long."""
     with closing(consumer(config, **{"enable.partition.eof": True})) as reading:
         end = end_of(reading, TopicPartition(topic, partition))
-        asked = TopicPartition(topic, partition, max(since_ms, 0))
-        [found] = insist(lambda: reading.offsets_for_times([asked], timeout=ASK_SECONDS))
-        if found.offset == OFFSET_END or found.offset >= end:
+        since = TopicPartition(topic, partition, max(since_ms, 0))
+        [first] = insist(lambda: reading.offsets_for_times([since], timeout=ASK_SECONDS))
+        if first.offset == OFFSET_END or first.offset >= end:
             return
-        reading.assign([found])
+        reading.assign([first])
         deadline = time.monotonic() + seconds
         while True:
             if time.monotonic() > deadline:

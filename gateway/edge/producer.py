@@ -38,7 +38,7 @@ class NotTaken(Exception):
         self.only_this = only_this
 
 
-Told = Callable[[NotTaken | None, int, float], None]
+OnSent = Callable[[NotTaken | None, int, float], None]
 """Hears once what became of a record: why it was not taken, its offset if it has one, and the seconds that it took.
 
 It is called in the caller's thread if the record cannot even be sent, else in the producer's own or in that of
@@ -51,7 +51,7 @@ class Sends(Protocol):
     """The part of a producer that code uses which only writes records."""
 
     def send(
-        self, topic: str, value: bytes, told: Told, *,
+        self, topic: str, value: bytes, on_sent: OnSent, *,
         partition: int = -1, key: bytes | None = None, headers: Sequence[tuple[str, bytes]] = (),
         is_awaited: bool = True,
     ) -> None: ...  # fmt: skip
@@ -99,7 +99,7 @@ class Producer:
         self._thread.start()
 
     def send(
-        self, topic: str, value: bytes, told: Told, *,
+        self, topic: str, value: bytes, on_sent: OnSent, *,
         partition: int = -1, key: bytes | None = None, headers: Sequence[tuple[str, bytes]] = (),
         is_awaited: bool = True,
     ) -> None:  # fmt: skip
@@ -114,7 +114,7 @@ class Producer:
                 self._count_awaited(-1)
             offset = record.offset()
             seconds = record.latency() or 0.0
-            told(None if error is None else _not_taken(error), NOWHERE if offset is None else offset, seconds)
+            on_sent(None if error is None else _not_taken(error), NOWHERE if offset is None else offset, seconds)
 
         if is_awaited:
             self._count_awaited(1)
@@ -125,7 +125,7 @@ class Producer:
                 self._count_awaited(-1)
             cause = error.args[0]
             refused = _not_taken(cause) if isinstance(cause, KafkaError) else NotTaken(str(error), only_this=False)
-            told(refused, NOWHERE, 0.0)
+            on_sent(refused, NOWHERE, 0.0)
 
     def collect(self) -> None:
         """Reports the results that are there, if the thread is not doing so."""

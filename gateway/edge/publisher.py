@@ -353,19 +353,29 @@ class RawPublisher:
             self._schedule()
 
     def _close(self, partition: int) -> None:
-        of = self._partitions[partition]
-        if len(of.builder):
-            self._send(partition, of)
+        partition_run = self._partitions[partition]
+        if len(partition_run.builder):
+            self._send(partition, partition_run)
 
-    def _send(self, partition: int, of: _Partition) -> None:
-        frames, opened_at = len(of.builder), of.opened_at
-        sent = _Sent(partition, frames, of.weight, of.waiting, of.tallies, opened_at, self._loop.time())
-        of.waiting, of.tallies, of.weight, of.opened_at = [], {}, 0, 0.0
+    def _send(self, partition: int, partition_run: _Partition) -> None:
+        frames, opened_at = len(partition_run.builder), partition_run.opened_at
+        sent = _Sent(
+            partition,
+            frames,
+            partition_run.weight,
+            partition_run.waiting,
+            partition_run.tallies,
+            opened_at,
+            self._loop.time(),
+        )
+        partition_run.waiting, partition_run.tallies, partition_run.weight, partition_run.opened_at = [], {}, 0, 0.0
         if self._traces is not None:
-            sent.received = of.builder.received()
+            sent.received = partition_run.builder.received()
         is_awaited = bool(sent.waiting or sent.received or not frames or self.is_full or self._is_drained)
-        told = partial(self._sent, sent)
-        self._producer.send(self._topic, of.builder.build(), told, partition=partition, is_awaited=is_awaited)
+        on_sent = partial(self._sent, sent)
+        self._producer.send(
+            self._topic, partition_run.builder.build(), on_sent, partition=partition, is_awaited=is_awaited
+        )
 
     def _weigh(self, added: int) -> None:
         self.in_flight_bytes += added
@@ -425,10 +435,10 @@ class RawPublisher:
             settled(error is None)
 
     def _logged(self, sent: _Sent) -> None:
-        of = self._partitions[sent.partition]
-        if 0 <= sent.offset <= of.logged_to and not self.failed.done():
+        partition_run = self._partitions[sent.partition]
+        if 0 <= sent.offset <= partition_run.logged_to and not self.failed.done():
             self.failed.set_result(SetupError(f"{self._topic} is not the topic it was: it has been made anew"))
-        of.logged_to = max(of.logged_to, sent.offset)
+        partition_run.logged_to = max(partition_run.logged_to, sent.offset)
 
     def _refused(self, sent: _Sent, error: NotTaken) -> None:
         log.error("a record of %d frames could not be logged: %s", sent.frames, error)

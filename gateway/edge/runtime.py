@@ -66,9 +66,9 @@ class EdgeRuntime:
         resumption = self._reader.resumption
         self.epoch = max(time.time_ns() // 1_000_000, resumption.epoch + 1)
         self._make_publisher(EdgeLife(edge, self.epoch))
-        known = KnownOutcomes()
+        outcomes = KnownOutcomes()
         if resumption.epoch:
-            known = await asyncio.to_thread(clients.look_back, config, resumption)
+            outcomes = await asyncio.to_thread(clients.look_back, config, resumption)
         books = self._make_books()
         deliveries = SessionDeliveries(books.queues, books.outcomes)
         self.sessions = Sessions(config, self.publisher, deliveries, self._metrics)
@@ -80,7 +80,7 @@ class EdgeRuntime:
             books,
             self._edge_log,
             Peers(self.sessions.find, self.endpoints.datagrams, self.sessions.drop_requests),
-            PreviousRun(self._reader.end, resumption.sessions_to, known),
+            PreviousRun(self._reader.end, resumption.sessions_to, outcomes),
             patience=lambda: self._config.request_timeout_seconds,
             taken=self._reader.taken,
         )
@@ -207,8 +207,8 @@ class EdgeRuntime:
 
     def _close_datagrams(self) -> None:
         """Sockets that still sent what the router wrote, for as long as any of it was handled."""
-        for one in self.endpoints.datagrams.values():
-            one.close()
+        for listener in self.endpoints.datagrams.values():
+            listener.close()
 
     def _close(self) -> None:
         if not self._closed:

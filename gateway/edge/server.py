@@ -59,8 +59,8 @@ class Edge:
         management = self._management()
         self.management_port = management.port
         management.start()
-        for one in [*self.config.warnings(), *exposure_warnings(self.config)]:
-            log.warning("%s", one)
+        for warning in [*self.config.warnings(), *exposure_warnings(self.config)]:
+            log.warning("%s", warning)
         try:
             await self.life.begin()
             self._begun()
@@ -74,7 +74,7 @@ class Edge:
         """Returns the address that each listener is bound to, by its name; none before all are bound."""
         if not self.life.has_begun:
             return {}
-        return {one.name: str(self.life.endpoints.address(one)) for one in self.config.listeners}
+        return {listener.name: str(self.life.endpoints.address(listener)) for listener in self.config.listeners}
 
     def reload(self) -> None:
         """Reads the configuration again, whatever its files' times say."""
@@ -134,7 +134,7 @@ class Edge:
         return Management(
             self.config.edge.management,
             self._registry,
-            Checks(self._missing_at_start, self._missing, lambda: {one["what"]: one["why"] for one in self._away()}),
+            Checks(self._missing_at_start, self._missing, lambda: {peer["what"]: peer["why"] for peer in self._away()}),
             config=lambda: redacted(self.config),
             served=Served(
                 pages={

@@ -65,12 +65,12 @@ class Sessions:
         return self._open.get(number)
 
     def open_requests(self, listener: str) -> int:
-        return sum(one.session.open_requests for one in self if one.source.listener == listener)
+        return sum(connection.session.open_requests for connection in self if connection.source.listener == listener)
 
     @property
     def pending(self) -> int:
         """The number of deliveries that sessions have been given and that have no end yet."""
-        return sum(one.pending for one in self)
+        return sum(connection.pending for connection in self)
 
     # -- for listeners and links -------------------------------------------------------------------------------
 
@@ -131,9 +131,9 @@ class Sessions:
         self._open[number] = connection
         return number
 
-    def log_in(self, connection: Connection, asked: LoginAsked) -> None:
+    def log_in(self, connection: Connection, login: LoginAsked) -> None:
         """Judges the token in a request, and answers it."""
-        self.logins.answer(connection, asked, self._config.endpoint(connection.terms.listener))
+        self.logins.answer(connection, login, self._config.endpoint(connection.terms.listener))
 
     def ended(self, connection: Connection, end: Terminated) -> None:
         self._arriving.discard(connection)
@@ -160,7 +160,7 @@ class Sessions:
         self._config, self._permissions = config, config.permissions_policy()
         self.requests.most = config.limits.open_requests
         self.memory.reconfigure(config.limits.held_bytes)
-        options = {(one.name, one.protocol): one.options for one in config.endpoints}
+        options = {(endpoint.name, endpoint.protocol): endpoint.options for endpoint in config.endpoints}
         for connection in self._everyone():
             connection.reconfigure(self.limits(connection.terms.listener))
             connection.session.may_publish = self._judge_of(connection)
@@ -170,7 +170,7 @@ class Sessions:
 
     def judge_again(self) -> None:
         """Ends the sessions whose proof holds no more: withdrawn by a file, or by the configuration in force."""
-        endpoints = {(one.name, one.protocol): one for one in self._config.endpoints}
+        endpoints = {(endpoint.name, endpoint.protocol): endpoint for endpoint in self._config.endpoints}
         for connection in self._everyone():
             endpoint = endpoints.get((connection.terms.listener, connection.session.protocol))
             if endpoint is not None:
@@ -218,4 +218,4 @@ class Sessions:
 def patience(config: Config, durable_name: str) -> float:
     """Returns how long to wait for a node of which only the durable name is known."""
     _, listener = durable_parts(durable_name)
-    return next((float(one.redeliver_seconds) for one in config.endpoints if one.name == listener), 0.0)
+    return next((float(endpoint.redeliver_seconds) for endpoint in config.endpoints if endpoint.name == listener), 0.0)

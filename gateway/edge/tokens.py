@@ -44,10 +44,10 @@ class TokenVerifier:
 
     def refresh(self) -> bool:
         """Takes over a key set that has changed, and returns whether it has; a broken one changes nothing."""
-        found = stamps(self._files())
-        if found == self._stamps:
+        stamps_now = stamps(self._files())
+        if stamps_now == self._stamps:
             return False
-        self._stamps = found
+        self._stamps = stamps_now
         try:
             self._keys = self._read()
         except (OSError, ValueError) as broken:
@@ -115,10 +115,10 @@ class TokenVerifier:
         if self.settings.jwks is None:
             return []
         try:
-            found = jwt.PyJWKSet.from_dict(json.loads(self.settings.jwks.read_text())).keys
+            key_set = jwt.PyJWKSet.from_dict(json.loads(self.settings.jwks.read_text())).keys
         except (jwt.PyJWTError, AttributeError, TypeError, ValueError) as broken:
             raise ValueError(f"{self.settings.jwks} is no key set: {broken}") from None
-        keys = [key for key in found if key.algorithm_name in PUBLIC]
+        keys = [key for key in key_set if key.algorithm_name in PUBLIC]
         if not keys:
             raise ValueError(f"{self.settings.jwks} is a key set without a public key for {', '.join(sorted(PUBLIC))}")
         return keys

@@ -63,7 +63,7 @@ class EdgeTraces:
         parent = parse(delivery.trace)
         if parent is None:
             return
-        said = {
+        attributes = {
             "meshgate.event_id": delivery.event_id,
             "meshgate.subject": delivery.subject,
             "meshgate.protocol": delivery.protocol,
@@ -72,4 +72,4 @@ class EdgeTraces:
             "meshgate.outcome": outcome,
         }
         context = parent.step(f"{SpanStep.DELIVER}/{destination}")
-        self._spans.add(SpanStep.DELIVER, context, parent, delivery.handed_at, at, said, failed)
+        self._spans.add(SpanStep.DELIVER, context, parent, delivery.handed_at, at, attributes, failed)

@@ -53,17 +53,17 @@ class _Leaf:
         """True if the rest of the pattern fits these last tokens of a subject."""
         if not self.rest:
             return not left
-        wanted = self.rest.split(".")
-        if wanted[-1] == ">":
-            return len(left) >= len(wanted) and _all_fit(wanted[:-1], left)
-        return len(left) == len(wanted) and _all_fit(wanted, left)
+        rest_tokens = self.rest.split(".")
+        if rest_tokens[-1] == ">":
+            return len(left) >= len(rest_tokens) and _all_fit(rest_tokens[:-1], left)
+        return len(left) == len(rest_tokens) and _all_fit(rest_tokens, left)
 
     def fits_below(self, left: tuple[str, ...]) -> bool:
         """True if it fits some subject that goes on with these tokens and has more."""
-        wanted = self.rest.split(".") if self.rest else []
-        if wanted and wanted[-1] == ">" and len(wanted) <= len(left):
-            return _all_fit(wanted[:-1], left)
-        return len(wanted) > len(left) and _all_fit(wanted[: len(left)], left)
+        rest_tokens = self.rest.split(".") if self.rest else []
+        if rest_tokens and rest_tokens[-1] == ">" and len(rest_tokens) <= len(left):
+            return _all_fit(rest_tokens[:-1], left)
+        return len(rest_tokens) > len(left) and _all_fit(rest_tokens[: len(left)], left)
 
 
 class _Node:
@@ -134,11 +134,11 @@ class Index:
         name = subject.replace("/", ".")
         first = name.partition(".")[0]
         branch = self._cache.get(first)
-        found = branch.get(name) if branch is not None else None
-        if found is not None and found.since <= at_us < found.until:
-            return found
+        cached = branch.get(name) if branch is not None else None
+        if cached is not None and cached.since <= at_us < cached.until:
+            return cached
         now = _arrange(_collect(self._root, tokens(name)), at_us)
-        if found is None or at_us >= found.until:  # not for an event of before, from an edge whose clock is behind
+        if cached is None or at_us >= cached.until:  # not for an event of before, from an edge whose clock is behind
             self._remember(first, name, now)
         return now
 
@@ -158,13 +158,13 @@ class Index:
             for child in node.children.values():
                 yield from _subtree(child)
 
-    def _remember(self, first: str, name: str, found: IndexMatch) -> None:
-        known = self._cache.get(first, {}).get(name)
-        self._cached_references += _weight(found) - (_weight(known) if known is not None else 0)
+    def _remember(self, first: str, name: str, match: IndexMatch) -> None:
+        previous = self._cache.get(first, {}).get(name)
+        self._cached_references += _weight(match) - (_weight(previous) if previous is not None else 0)
         if self._cached_references > MAX_CACHED_REFERENCES:
             self._cache.clear()
-            self._cached_references = _weight(found)
-        self._cache.setdefault(first, {})[name] = found
+            self._cached_references = _weight(match)
+        self._cache.setdefault(first, {})[name] = match
 
     def _forget(self, parts: tuple[str, ...]) -> None:
         """Drop the answers that a change to this pattern could alter: one subject's, a first token's, or all."""
@@ -172,18 +172,20 @@ class Index:
             self._cache.clear()
             self._cached_references = 0
         elif _WILD.isdisjoint(parts):
-            found = self._cache.get(parts[0], {}).pop(".".join(parts), None)
-            self._cached_references -= _weight(found) if found is not None else 0
+            forgotten = self._cache.get(parts[0], {}).pop(".".join(parts), None)
+            self._cached_references -= _weight(forgotten) if forgotten is not None else 0
         else:
             self._cached_references -= sum(map(_weight, self._cache.pop(parts[0], {}).values()))
 
 
-def _weight(found: IndexMatch) -> int:
-    return SUBJECT_REFERENCES + len(found.plain) + sum(map(len, found.groups))
+def _weight(match: IndexMatch) -> int:
+    return SUBJECT_REFERENCES + len(match.plain) + sum(map(len, match.groups))
 
 
-def _all_fit(wanted: list[str], left: tuple[str, ...]) -> bool:
-    return all(one == "*" or (one == part and part not in _WILD) for one, part in zip(wanted, left, strict=False))
+def _all_fit(pattern_tokens: list[str], left: tuple[str, ...]) -> bool:
+    return all(
+        name == "*" or (name == part and part not in _WILD) for name, part in zip(pattern_tokens, left, strict=False)
+    )
 
 
 def _step(nodes: Iterable[_Node], part: str) -> tuple[list[_Node], list[_Leaf]]:
@@ -202,21 +204,21 @@ def _step(nodes: Iterable[_Node], part: str) -> tuple[list[_Node], list[_Leaf]]:
 
 
 def _collect(root: _Node, parts: tuple[str, ...]) -> list[Interest]:
-    found: list[Interest] = []
+    interests: list[Interest] = []
     nodes = [root]
     for depth, part in enumerate(parts, 1):
         for node in nodes:
             if (rest := node.children.get(">")) is not None:
-                found.extend(rest.here.values())
+                interests.extend(rest.here.values())
         nodes, leaves = _step(nodes, part)
         for leaf in leaves:
             if leaf.fits(parts[depth:]):
-                found.extend(leaf.here.values())
+                interests.extend(leaf.here.values())
         if not nodes:
             break
     for node in nodes:
-        found.extend(node.here.values())
-    return found
+        interests.extend(node.here.values())
+    return interests
 
 
 def _subtree(node: _Node | _Leaf) -> Iterator[Interest]:
@@ -241,8 +243,8 @@ def _arrange(interests: list[Interest], at_us: int) -> IndexMatch:
                 continue
             until = min(until, end)
         members = groups.setdefault(interest.group, {})
-        known = members.get(interest.subscriber)
-        if known is None or _preference(known) < _preference(interest):
+        existing = members.get(interest.subscriber)
+        if existing is None or _preference(existing) < _preference(interest):
             members[interest.subscriber] = interest
     plain = _in_order(groups.pop("", {}))
     in_groups = tuple(_in_order(members) for _, members in sorted(groups.items()))

@@ -43,13 +43,13 @@ def apply_record(table: InterestTable, key: bytes, value: bytes | None, *, keeps
         if value is not None:
             table.apply(NewEpoch(named[1], json.loads(value)))
         return
-    known = table.get(InterestKey.from_bytes(key))
+    existing = table.get(InterestKey.from_bytes(key))
     if value is not None:
         interest = Interest.from_json(value)
         if interest.kept_until is not None:
-            if known is not None and known.position == interest.position:
+            if existing is not None and existing.position == interest.position:
                 return  # the table has it from the log, which tells the exact end
             interest = replace(interest, expires_at=interest.kept_until) if keeps_leases else interest
         table.apply(Put(interest))
-    elif known is not None:
-        table.apply(Remove(known.key, known.position))
+    elif existing is not None:
+        table.apply(Remove(existing.key, existing.position))

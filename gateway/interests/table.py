@@ -108,15 +108,17 @@ class InterestTable:
 
         `plain` is not filtered by permissions: the caller must filter it, and may cache the result.
         """
-        found = self.find(subject, verb, at_us)
-        if not found.groups:
-            return Matched(found.plain, ())
-        ones = (choose_permitted(members, event_id, subject, may) for members in found.groups)
-        chosen = {one.subscriber: one for one in ones if one is not None}
-        for interest in found.plain:
+        index_match = self.find(subject, verb, at_us)
+        if not index_match.groups:
+            return Matched(index_match.plain, ())
+        choices = (choose_permitted(members, event_id, subject, may) for members in index_match.groups)
+        chosen = {
+            interest_chosen.subscriber: interest_chosen for interest_chosen in choices if interest_chosen is not None
+        }
+        for interest in index_match.plain:
             if interest.subscriber in chosen and may(interest, subject):
                 del chosen[interest.subscriber]
-        return Matched(found.plain, tuple(chosen.values()))
+        return Matched(index_match.plain, tuple(chosen.values()))
 
     def find(self, subject: str, verb: Verb, at_us: int) -> IndexMatch:
         """Returns all whose pattern fits the subject, and how long that holds if the table does not change."""
@@ -127,8 +129,10 @@ class InterestTable:
 
         These include servers that may not be asked any more, because they may have been asked before.
         """
-        found = self._indexes[Verb.SERVE].find(subject, at_us)
-        servers = {one.subscriber: one for members in (*found.groups, found.plain) for one in members}
+        index_match = self._indexes[Verb.SERVE].find(subject, at_us)
+        servers = {
+            member.subscriber: member for members in (*index_match.groups, index_match.plain) for member in members
+        }
         return tuple(servers.values())
 
     def server(
@@ -139,7 +143,7 @@ class InterestTable:
         A node without a session may say that it serves, and could not answer. It takes no request from a server that
         can.
         """
-        servers = tuple(one for one in self.servers(subject, at_us) if one.session)
+        servers = tuple(server for server in self.servers(subject, at_us) if server.session)
         return choose_permitted(servers, request_id, subject, may) if servers else None
 
     def component_has_servers(self, prefix: str, at_us: int) -> bool:
@@ -161,10 +165,12 @@ class InterestTable:
                 standing = self._up_to(subscriber, position)
                 return self._replace([replace(one, facts=facts, position=position) for one in standing])
             case Renew(subscriber, expires_at, position, kept_until):
-                leased = [one for one in self._up_to(subscriber, position) if one.expires_at is not None]
+                leased = [interest for interest in self._up_to(subscriber, position) if interest.expires_at is not None]
                 return self._replace(
-                    replace(one, expires_at=expires_at, position=position, kept_until=kept_until or one.kept_until)
-                    for one in leased
+                    replace(
+                        interest, expires_at=expires_at, position=position, kept_until=kept_until or interest.kept_until
+                    )
+                    for interest in leased
                 )
             case NewEpoch():
                 return self._begin_epoch(change)
@@ -174,18 +180,18 @@ class InterestTable:
         self._remove_all([lease for lease in self._leases.values() if not lease.alive_at(over_at)])
 
     def _put(self, interest: Interest) -> AppliedChange:
-        known = self._subscribers.get(interest.subscriber, {}).get(interest.key)
+        existing = self._subscribers.get(interest.subscriber, {}).get(interest.key)
         if self._is_stale_epoch(interest) or self._is_over(interest):
             return NOTHING
-        if known is not None and (known == interest or _before(interest.position, known.position)):
+        if existing is not None and (existing == interest or _before(interest.position, existing.position)):
             return NOTHING
         # So that a copy that never saw the epoch begin refuses what is older, too.
         self._epochs[interest.edge] = max(interest.epoch, self._epochs.get(interest.edge, -1))
         return self._replace([interest])
 
     def _end(self, interests: Iterable[Interest], what: InterestKey | str, position: FramePosition) -> AppliedChange:
-        known = self._ends.pop(what, position)
-        self._ends[what] = known if _before(position, known) else position
+        known_end = self._ends.pop(what, position)
+        self._ends[what] = known_end if _before(position, known_end) else position
         if len(self._ends) > ENDS_REMEMBERED:
             del self._ends[next(iter(self._ends))]
         return self._remove_all(interests)
@@ -216,11 +222,11 @@ class InterestTable:
 
     def _insert(self, interest: Interest) -> bool:
         key = interest.key
-        known = self._subscribers.get(interest.subscriber, {}).get(key)
-        if known == interest:
+        existing = self._subscribers.get(interest.subscriber, {}).get(key)
+        if existing == interest:
             return False
-        if known is not None:
-            self._delete(known)
+        if existing is not None:
+            self._delete(existing)
         self._subscribers.setdefault(interest.subscriber, {})[key] = interest
         self._edges.setdefault(interest.edge, {})[key] = interest
         if interest.expires_at is not None:
@@ -261,9 +267,9 @@ def choose_permitted(members: tuple[Interest, ...], name: str, subject: str, may
 
     The member chosen among all is also the choice among fewer, so the others are asked only if it may not.
     """
-    one = choose(members, name)
-    if may(one, subject):
-        return one
+    member = choose(members, name)
+    if may(member, subject):
+        return member
     able = tuple(other for other in members if may(other, subject))
     return choose(able, name) if able else None
 

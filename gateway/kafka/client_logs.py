@@ -37,7 +37,7 @@ def quiet_clients() -> Iterator[None]:
                 _clients.setLevel(level)
 
 
-def in_words(said: str) -> str:
+def in_words(text: str) -> str:
     """Returns librdkafka's message about a connection, without its own details.
 
     >>> in_words("m:9/bootstrap: Connect to ipv4#192.0.2.1:9 failed: Connection refused (after 0ms in state CONNECT)")
@@ -45,8 +45,8 @@ def in_words(said: str) -> str:
     >>> in_words("m:9/bootstrap: Failed to resolve 'mesh:9': Name or service not known (after 7ms in state CONNECT)")
     "failed to resolve 'mesh:9': Name or service not known"
     """
-    told = _AROUND.sub("", said)
-    return told[:1].lower() + told[1:] if told[1:2].islower() else told
+    words = _AROUND.sub("", text)
+    return words[:1].lower() + words[1:] if words[1:2].islower() else words
 
 
 def not_answering(servers: str, error: Exception) -> SetupError:

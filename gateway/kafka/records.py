@@ -27,10 +27,10 @@ class TopicRecord(NamedTuple):
         return next((value.decode(errors="replace") for key, value in self.headers if key == name), "")
 
 
-def record_of(given: Any) -> TopicRecord:
+def record_of(polled: Any) -> TopicRecord:
     """Returns the record that a consumer gave."""
-    logged_at = given.timestamp * 1000
-    return TopicRecord(given.partition, given.offset, logged_at, given.key, given.value, tuple(given.headers))
+    logged_at = polled.timestamp * 1000
+    return TopicRecord(polled.partition, polled.offset, logged_at, polled.key, polled.value, tuple(polled.headers))
 
 
 def open_consumer(config: Config, **settings: Any) -> KafkaConsumer:

@@ -102,8 +102,8 @@ def _create_missing(admin: AdminClient, config: Config) -> list[TopicState]:
 
 
 def _states(admin: AdminClient, config: Config) -> list[TopicState]:
-    found = _metadata(admin).topics
-    return [_state(config, name, found.get(config.topic(name))) for name in TOPICS]
+    topics = _metadata(admin).topics
+    return [_state(config, name, topics.get(config.topic(name))) for name in TOPICS]
 
 
 def _metadata(admin: AdminClient) -> ClusterMetadata:
@@ -114,12 +114,12 @@ def _metadata(admin: AdminClient) -> ClusterMetadata:
         raise SetupError(f"kafka does not tell of its topics: {error.args[0].str()}") from None
 
 
-def _state(config: Config, name: TopicName, found: TopicMetadata | None) -> TopicState:
+def _state(config: Config, name: TopicName, metadata: TopicMetadata | None) -> TopicState:
     """A compacted topic that is there is wanted as it is: it must not grow."""
-    partitions = found.partitions.values() if found else ()
+    partitions = metadata.partitions.values() if metadata else ()
     replication = min((len(partition.replicas) for partition in partitions), default=0)
-    wanted = (len(partitions) if TOPICS[name].is_compacted else 0) or config.kafka.topic(name).partitions
-    return TopicState(config.topic(name), len(partitions), wanted, replication)
+    partitions_due = (len(partitions) if TOPICS[name].is_compacted else 0) or config.kafka.topic(name).partitions
+    return TopicState(config.topic(name), len(partitions), partitions_due, replication)
 
 
 def _wait_until(admin: AdminClient, config: Config, is_settled: Callable[[TopicState], bool]) -> list[TopicState]:
@@ -144,8 +144,8 @@ def connect_admin(config: Config, seconds: float | None = None) -> AdminClient:
     Callers that go on with another client call this first too: each such client would try for another while, and none
     says why in vain.
     """
-    said: list[str] = []  # why not, by what is known of the connection; a request only knows that none came
-    settings = {**config.kafka.native_settings(), "error_cb": lambda error: said.append(error.str())}
+    complaints: list[str] = []  # why not, by what is known of the connection; a request only knows that none came
+    settings = {**config.kafka.native_settings(), "error_cb": lambda error: complaints.append(error.str())}
     admin = AdminClient(settings, logger=library)
     deadline = time.monotonic() + (LOOK_SECONDS if seconds is None else seconds)
     with quiet_clients():
@@ -158,7 +158,7 @@ def connect_admin(config: Config, seconds: float | None = None) -> AdminClient:
                 why = "the brokers have no controller"
             except KafkaException as error:
                 admin.poll(0)
-                why = said[-1] if said else error.args[0].str()
+                why = complaints[-1] if complaints else error.args[0].str()
             if time.monotonic() >= deadline:
                 running = "the mesh running? (meshgate up)" if config.kafka.is_embedded else "Kafka running?"
                 silent = f"kafka.bootstrap {config.kafka.bootstrap_servers} does not answer ({in_words(why)})"
@@ -204,21 +204,21 @@ def differing_settings(admin: AdminClient, config: Config, brokers: int | None =
     Args:
         brokers: how many the cluster has, where they have been counted.
     """
-    wanted = {config.topic(name): config.kafka.topic(name, brokers).settings for name in TOPICS}
-    found = admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in wanted])
+    due = {config.topic(name): config.kafka.topic(name, brokers).settings for name in TOPICS}
+    described = admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in due])
     differing = {}
-    for resource, asked in found.items():
-        has = _answer(asked)
-        new = {name: value for name, value in wanted[resource.name].items() if has[name].value != value}
+    for resource, answer in described.items():
+        has = _answer(answer)
+        new = {name: value for name, value in due[resource.name].items() if has[name].value != value}
         if new:
             differing[resource.name] = new
     return differing
 
 
-def _answer(asked: Future[Answer]) -> Answer:
+def _answer(future: Future[Answer]) -> Answer:
     """Raises SetupError."""
     try:
-        return asked.result()
+        return future.result()
     except KafkaException as error:
         raise SetupError(f"kafka refuses to say or to do what the topics need: {error.args[0].str()}") from None
 

@@ -147,7 +147,7 @@ def _free_port(config: Config) -> int:
     up. It may be another at each start: the quorum's one voter is known by its id, and finds itself in the properties.
     """
     own = (config.kafka.listen, config.edge.management, config.router.management)
-    named = {one.port for one in own} | {one.address.port for one in config.endpoints}
+    named = {interest.port for interest in own} | {endpoint.address.port for endpoint in config.endpoints}
     for port in sorted(set(range(config.kafka.listen.port + 1, MAX_PORT + 1)) - named):
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as Java asks: what was closed is no hindrance

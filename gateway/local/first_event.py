@@ -26,14 +26,14 @@ def probed_listener(config: Config, identity: GatewayIdentity) -> Listener | Non
     The permissions hold for the gateway's node too: it must be allowed to publish and receive the probe.
     """
     judge, node = config.permissions_policy(), str(UUID(bytes=identity.node))
-    for one in config.listeners:
+    for listener in config.listeners:
         if (
-            (one.protocol, one.address.scheme) == ("emm", "udp")
-            and judge.may_publish(node, one.name, SUBJECT)
-            and judge.may_subscribe(node, one.name, SUBJECT)
-            and judge.may_receive(node, one.name, SUBJECT)
+            (listener.protocol, listener.address.scheme) == ("emm", "udp")
+            and judge.may_publish(node, listener.name, SUBJECT)
+            and judge.may_subscribe(node, listener.name, SUBJECT)
+            and judge.may_receive(node, listener.name, SUBJECT)
         ):
-            return one
+            return listener
     return None
 
 

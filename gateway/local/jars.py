@@ -58,10 +58,10 @@ def missing_sets(names: Sequence[str]) -> list[JarSet]:
 
 def ensure_jars(name: str) -> list[Path]:
     """Returns the paths of the set's jars, and fetches them if this user has not got them yet."""
-    wanted = jar_set(name)
-    if not wanted.folder.is_dir():
-        fetch(wanted)
-    return sorted(wanted.folder.glob("*.jar"))
+    jars = jar_set(name)
+    if not jars.folder.is_dir():
+        fetch(jars)
+    return sorted(jars.folder.glob("*.jar"))
 
 
 def fetch(wanted: JarSet, progress: Progress = lambda _done, _of: None) -> None:

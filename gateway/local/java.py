@@ -66,5 +66,5 @@ def _version(executable: str) -> int | None:
         run = subprocess.run([executable, "-version"], capture_output=True, text=True, timeout=30, check=False)  # noqa: S603
     except (OSError, subprocess.TimeoutExpired):
         return None
-    found = _VERSION.search(run.stderr)
-    return int(found.group(1)) if found and run.returncode == 0 else None
+    match = _VERSION.search(run.stderr)
+    return int(match.group(1)) if match and run.returncode == 0 else None

@@ -103,11 +103,11 @@ class LocalMesh:
     def _prepare(self) -> None:
         java = find_java()
         self._done(f"java {java.version}", java.origin)
-        wanted = ["connector"] + (["broker"] if self._config.kafka.is_embedded else [])
-        for missing in missing_sets(wanted):
+        jar_sets = ["connector"] + (["broker"] if self._config.kafka.is_embedded else [])
+        for missing in missing_sets(jar_sets):
             self._fetching(missing, 0, missing.size_bytes)
             fetch(missing, partial(self._fetching, missing))
-        self._done("jars", ", ".join(wanted))
+        self._done("jars", ", ".join(jar_sets))
 
     def _fetching(self, jars: JarSet, done: int, of: int) -> None:
         """Tells how far it is: at the beginning, at the end, and a few times a second."""
@@ -177,15 +177,15 @@ class LocalMesh:
             if seconds is None:
                 return
             self._done("first event", f"signed, over UDP, through Kafka and Spark, and back in {seconds * 1000:.0f} ms")
-        addresses = {one.name: str(one.address) for one in config.listeners}
+        addresses = {listener.name: str(listener.address) for listener in config.listeners}
         ready = {"event": "ready", "listeners": addresses, "management": str(config.edge.management)}
         self._say(ready, "\n".join((f"ready  {_addresses(config)}", *_to_try(config))))
         self._processes.note(ready=addresses)  # last: who waits for it in the record has then read all that was said
 
     def _done(self, what: str, detail: str) -> None:
         seconds = time.monotonic() - self._begun
-        said = {"event": "up", "part": what, "seconds": round(seconds, 1), "detail": detail}
-        self._say(said, f"{what:<12} {seconds:6.1f} s  {detail}")
+        fields = {"event": "up", "part": what, "seconds": round(seconds, 1), "detail": detail}
+        self._say(fields, f"{what:<12} {seconds:6.1f} s  {detail}")
 
     def _log(self, name: str) -> Path:
         return self._state / "logs" / f"{name}.log"
@@ -202,8 +202,8 @@ class LocalMesh:
     def _watch(self) -> None:
         for part in self._processes.restart_dead():
             words = part.last_words()
-            said = {"event": "restarted", "part": part.name, "because": words}
-            self._say(said, f"{part.name} ended and is started again: {words}")
+            fields = {"event": "restarted", "part": part.name, "because": words}
+            self._say(fields, f"{part.name} ended and is started again: {words}")
         for part in self._processes.parts:
             part.trim_log()
         trim_log(self._log(DETACHED))
@@ -243,10 +243,12 @@ def _check_ports(config: Config) -> None:
 
 def _as_bound(config: Config) -> Config:
     """Returns the configuration with the ports that the edge's listeners were given."""
-    if all(one.address.port for one in config.listeners):
+    if all(listener.address.port for listener in config.listeners):
         return config
-    found = live.edge_parts(config)[0].json("/listeners")
-    listeners = (one.model_copy(update={"listen": parse_address(found[one.name])}) for one in config.listeners)
+    addresses = live.edge_parts(config)[0].json("/listeners")
+    listeners = (
+        listener.model_copy(update={"listen": parse_address(addresses[listener.name])}) for listener in config.listeners
+    )
     return config.model_copy(update={"listeners": tuple(listeners)})
 
 
@@ -264,7 +266,7 @@ def _is_ready(part: live.MeshPart) -> bool:
 
 
 def _addresses(config: Config) -> str:
-    return "  ".join(f"{one.name} {one.address}" for one in config.listeners)
+    return "  ".join(f"{listener.name} {listener.address}" for listener in config.listeners)
 
 
 def _to_try(config: Config) -> list[str]:

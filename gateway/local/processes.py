@@ -197,11 +197,11 @@ class Processes:
         if record is None:
             return []
         refuse_running(record, self.record)
-        found = [part for part in record.parts if part.is_alive]
-        for part in found:
+        leftovers = [part for part in record.parts if part.is_alive]
+        for part in leftovers:
             _end(part)
         self.record.unlink(missing_ok=True)
-        return [part.name for part in found]
+        return [part.name for part in leftovers]
 
 
 def refuse_running(record: MeshRecord | None, path: Path) -> None:

@@ -150,10 +150,10 @@ class Management:
         route, _, query = path.partition("?")
         if (check := self._checks.get(route)) is not None:
             missing = check()
-            told: dict[str, Any] = {"status": "missing" if missing else "ok", "missing": missing}
+            status: dict[str, Any] = {"status": "missing" if missing else "ok", "missing": missing}
             if route == READY and (away := self._away()):
-                told["away"] = away
-            return json_answer(503 if missing else 200, told)
+                status["away"] = away
+            return json_answer(503 if missing else 200, status)
         if route == "/metrics":
             encode, content_type = choose_encoder(accept)
             return PageAnswer(HTTPStatus.OK, content_type, encode(self._registry))

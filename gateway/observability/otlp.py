@@ -90,5 +90,5 @@ class _Telling(SpanExporter):
         self._inner.shutdown()
 
 
-def _context(one: TraceContext) -> SpanContext:
-    return SpanContext(one.trace_id, one.span_id, is_remote=False, trace_flags=_FLAGS)
+def _context(context: TraceContext) -> SpanContext:
+    return SpanContext(context.trace_id, context.span_id, is_remote=False, trace_flags=_FLAGS)

@@ -24,15 +24,15 @@ class ProtocolClashError(Exception):
 @cache
 def protocols() -> Mapping[str, ProtocolSpec[Any]]:
     """Returns every protocol by its name."""
-    found: dict[str, ProtocolSpec[Any]] = {}
+    specs: dict[str, ProtocolSpec[Any]] = {}
     for module in pkgutil.iter_modules(__path__):
         if module.ispkg:
             spec = _load(module.name)
-            clash = next((other for other in found.values() if other.default_port == spec.default_port), None)
-            if spec.name in found or clash is not None:
+            clash = next((other for other in specs.values() if other.default_port == spec.default_port), None)
+            if spec.name in specs or clash is not None:
                 raise ProtocolClashError(f"{module.name}: name or default port is taken by {(clash or spec).name}")
-            found[spec.name] = spec
-    return MappingProxyType(found)
+            specs[spec.name] = spec
+    return MappingProxyType(specs)
 
 
 def _load(folder: str) -> ProtocolSpec[Any]:

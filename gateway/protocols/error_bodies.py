@@ -16,7 +16,7 @@ def error_body(error: MeshError, message: str) -> bytes:
 def mesh_error_in(body: bytes) -> MeshError | None:
     """Returns the mesh error that `error_body` wrote into this body, if it wrote it."""
     try:
-        said = from_json(body)
-        return MeshError(said["code"]) if isinstance(said, dict) else None
+        fields = from_json(body)
+        return MeshError(fields["code"]) if isinstance(fields, dict) else None
     except (Rejected, KeyError, ValueError):
         return None

@@ -312,8 +312,8 @@ class Session(ABC):
             self._budget.open_requests -= len(self._served)
             self._served.clear()
             self._served_wire.clear()
-        for request, asked in self._asked.items():
-            self._act(DropRequest(request, asked.subject))
+        for request, peer_request in self._asked.items():
+            self._act(DropRequest(request, peer_request.subject))
         self._budget.open_requests -= len(self._asked)
         self._asked.clear()
         self._act(Terminated(reason, detail))
@@ -358,14 +358,14 @@ class Session(ABC):
 
     def _answered(self, delivery: Delivery, now: float) -> bool:
         """Book an answer to a request of the peer. False if nothing may be written: nobody waits for it any more."""
-        asked = self._asked.get(delivery.request)
-        if asked is None:
+        peer_request = self._asked.get(delivery.request)
+        if peer_request is None:
             self._act(Delivered(delivery, Outcome.EXPIRED, "nobody waits for this answer"))
             self._act(RequestEnded("late"))
             return False
         if delivery.kind is Kind.PROGRESS:
-            asked.deadline = now + self.settings.request_timeout_seconds
-            self.timers.set(("asked", delivery.request), asked.deadline)
+            peer_request.deadline = now + self.settings.request_timeout_seconds
+            self.timers.set(("asked", delivery.request), peer_request.deadline)
         else:
             self._forget_asked(delivery.request, str(delivery.kind))
         return True
@@ -406,7 +406,7 @@ class Session(ABC):
 
     def served_for(self, edge: str, before_epoch: int) -> tuple[ReplyAddress, ...]:
         """Returns the addresses that wait for answers of this peer, in an edge's lives before this epoch."""
-        return tuple(one for one in self._served.values() if one.edge == edge and one.epoch < before_epoch)
+        return tuple(reply for reply in self._served.values() if reply.edge == edge and reply.epoch < before_epoch)
 
     def _unserve(self, wire: Hashable) -> ReplyAddress | None:
         """The request is over on this connection: answered or cancelled."""

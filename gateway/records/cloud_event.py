@@ -99,31 +99,31 @@ def _of_sender(mesh: str, sender: _Sender) -> Shared:
     return tuple((attribute, value) for attribute, value in attributes.items() if value)
 
 
-def from_attributes(given: Mapping[str, str], body: bytes) -> Event:
+def from_attributes(attributes: Mapping[str, str], body: bytes) -> Event:
     """Returns the event with these attributes. Raises KeyError or ValueError where one is missing or no such value."""
-    headers = _headers(given.get("ce_meshheaders", "{}"))
-    if TRACE_HEADER in given:
-        headers[TRACEPARENT] = given[TRACE_HEADER]
+    headers = _headers(attributes.get("ce_meshheaders", "{}"))
+    if TRACE_HEADER in attributes:
+        headers[TRACEPARENT] = attributes[TRACE_HEADER]
     return Event(
-        id=given["ce_id"],
-        kind=Kind(given["ce_type"].removeprefix(TYPE_PREFIX)),
-        subject=given["ce_subject"],
-        protocol=given.get("ce_meshprotocol", ""),
-        listener=given.get("ce_meshlistener", ""),
-        edge=given.get("ce_meshedge", ""),
-        session=given.get("ce_meshsession", ""),
-        peer=given.get("ce_meshpeer", ""),
-        node=given.get("ce_meshnode", ""),
-        received_at=microseconds(given["ce_time"]),
-        message_id=given.get("ce_meshmessageid", ""),
-        correlation=given.get("ce_meshcorrelation", ""),
-        content_type=given.get("content-type", ""),
+        id=attributes["ce_id"],
+        kind=Kind(attributes["ce_type"].removeprefix(TYPE_PREFIX)),
+        subject=attributes["ce_subject"],
+        protocol=attributes.get("ce_meshprotocol", ""),
+        listener=attributes.get("ce_meshlistener", ""),
+        edge=attributes.get("ce_meshedge", ""),
+        session=attributes.get("ce_meshsession", ""),
+        peer=attributes.get("ce_meshpeer", ""),
+        node=attributes.get("ce_meshnode", ""),
+        received_at=microseconds(attributes["ce_time"]),
+        message_id=attributes.get("ce_meshmessageid", ""),
+        correlation=attributes.get("ce_meshcorrelation", ""),
+        content_type=attributes.get("content-type", ""),
         body=body,
         headers=headers,
-        urgent=given.get("ce_meshurgent") == "true",
-        sent_at=microseconds(given["ce_meshsentat"]) if "ce_meshsentat" in given else None,
-        auth=Auth(given.get("ce_meshauth", "none")),
-        key_id=given.get("ce_meshkey", ""),
+        urgent=attributes.get("ce_meshurgent") == "true",
+        sent_at=microseconds(attributes["ce_meshsentat"]) if "ce_meshsentat" in attributes else None,
+        auth=Auth(attributes.get("ce_meshauth", "none")),
+        key_id=attributes.get("ce_meshkey", ""),
     )
 
 

@@ -97,7 +97,12 @@ class EventRecord(NamedTuple):
 
 def record_bytes(key: bytes, value: bytes, headers: Iterable[Header]) -> int:
     """Returns the most that a producer counts for a record before compression."""
-    return RECORD_BYTES + len(key) + len(value) + sum(len(name) + len(given) + HEADER_BYTES for name, given in headers)
+    return (
+        RECORD_BYTES
+        + len(key)
+        + len(value)
+        + sum(len(name) + len(header_value) + HEADER_BYTES for name, header_value in headers)
+    )
 
 
 # -- writing -----------------------------------------------------------------------------------------------------
@@ -276,7 +281,7 @@ def read(headers: Iterable[Header], value: bytes) -> list[Event]:
 
     Raises Rejected where the value is no JSON, and KeyError or ValueError where an event lacks what each must have.
     """
-    attributes = {name: given.decode() for name, given in headers}
+    attributes = {name: header_value.decode() for name, header_value in headers}
     if (form := _json_form(attributes)) is None:
         return [cloud_event.from_attributes(attributes, value)]
     return [_from_members(members) for members in _members(value, form)]
@@ -284,7 +289,7 @@ def read(headers: Iterable[Header], value: bytes) -> list[Event]:
 
 def ids(headers: Iterable[Header], value: bytes) -> list[str]:
     """Returns the ids of the events of a record, in its order. Raises as `read` does."""
-    attributes = {name: given.decode() for name, given in headers if name in ("ce_id", CONTENT_TYPE)}
+    attributes = {name: header_value.decode() for name, header_value in headers if name in ("ce_id", CONTENT_TYPE)}
     if (form := _json_form(attributes)) is None:
         return [attributes["ce_id"]]
     return [_attribute(members["id"]) for members in _members(value, form)]
@@ -299,10 +304,10 @@ def _json_form(attributes: Mapping[str, str]) -> str | None:
 def _members(value: bytes, form: str) -> list[dict[str, Member]]:
     try:
         text = value.decode()
-        found = _objects(text) if form == BATCH else [_object(text, _blank(text, 0))[0]]
+        members = _objects(text) if form == BATCH else [_object(text, _blank(text, 0))[0]]
     except (ValueError, RecursionError) as error:
         raise Rejected(Reason.BAD_ENCODING, f"no {form}: {type(error).__name__}") from None
-    return found
+    return members
 
 
 class Member(NamedTuple):
@@ -346,8 +351,8 @@ _blanks = re.compile(r"[ \t\n\r]*")
 
 
 def _blank(text: str, at: int) -> int:
-    found = _blanks.match(text, at)
-    return at if found is None else found.end()
+    match = _blanks.match(text, at)
+    return at if match is None else match.end()
 
 
 def _expect(text: str, at: int, character: str) -> int:

@@ -61,8 +61,8 @@ class LinkTrail:
 
     def to_uid(self, name: bytes) -> bytes:
         """Returns the trail as a uid. `name` tells one frame from another."""
-        told = bytes((self.hops,)) + bytes.fromhex(self.origin) + blake2b(name, digest_size=_NAME_BYTES).digest()
-        return _seal(told) + told
+        payload = bytes((self.hops,)) + bytes.fromhex(self.origin) + blake2b(name, digest_size=_NAME_BYTES).digest()
+        return _seal(payload) + payload
 
 
 def of_mesh(identity: GatewayIdentity) -> str:
@@ -74,9 +74,9 @@ def next_hop(event: Event, facts: Facts, identity: GatewayIdentity | None) -> Li
     """Returns the trail to send along with an event; None if it does not go over a link, or cannot go round."""
     if not facts.get(LINK_FACT) or identity is None or event.kind not in _GO_ROUND:
         return None
-    known, traceparent = of_event(event), event.headers.get(TRACEPARENT, "")
+    trail, traceparent = of_event(event), event.headers.get(TRACEPARENT, "")
     return (
-        LinkTrail(known.origin, known.hops + 1, traceparent) if known else LinkTrail(of_mesh(identity), 1, traceparent)
+        LinkTrail(trail.origin, trail.hops + 1, traceparent) if trail else LinkTrail(of_mesh(identity), 1, traceparent)
     )
 
 
@@ -119,28 +119,28 @@ def off_content_type(content_type: str) -> tuple[str, LinkTrail | None]:
     """
     if HOPS_HEADER not in content_type:
         return content_type, None
-    kept, told = [], dict[str, str]()
+    kept, parameters = [], dict[str, str]()
     for part in content_type.split(";"):
         name, _, value = part.strip().partition("=")
         if name in (ORIGIN_HEADER, HOPS_HEADER, TRACEPARENT):
-            told[name] = value
+            parameters[name] = value
         else:
             kept.append(part)
-    origin, hops = told.get(ORIGIN_HEADER, ""), told.get(HOPS_HEADER, "")
+    origin, hops = parameters.get(ORIGIN_HEADER, ""), parameters.get(HOPS_HEADER, "")
     if len(origin) != 2 * _ORIGIN_BYTES or not hops.isdecimal() or len(hops) > 3:
         return content_type, None
     sent = ";".join(kept)
-    return "" if sent == UNTYPED else sent, LinkTrail(origin, int(hops), told.get(TRACEPARENT, ""))
+    return "" if sent == UNTYPED else sent, LinkTrail(origin, int(hops), parameters.get(TRACEPARENT, ""))
 
 
 def from_uid(uid: bytes) -> LinkTrail | None:
     """Returns the trail in a uid; None for one that no mesh made. One in four billion others is mistaken for a
     trail."""
-    told = uid[_SEAL_BYTES:]
-    if len(uid) != UID_BYTES or uid[:_SEAL_BYTES] != _seal(told):
+    payload = uid[_SEAL_BYTES:]
+    if len(uid) != UID_BYTES or uid[:_SEAL_BYTES] != _seal(payload):
         return None
-    return LinkTrail(told[1 : 1 + _ORIGIN_BYTES].hex(), told[0])
+    return LinkTrail(payload[1 : 1 + _ORIGIN_BYTES].hex(), payload[0])
 
 
-def _seal(told: bytes) -> bytes:
-    return blake2b(told, digest_size=_SEAL_BYTES, person=b"meshgate-trail").digest()
+def _seal(payload: bytes) -> bytes:
+    return blake2b(payload, digest_size=_SEAL_BYTES, person=b"meshgate-trail").digest()

@@ -88,7 +88,7 @@ def _labels(label: str, title: str, metric: str) -> Json:
 
 
 def _links() -> Json:
-    """To the other dashboards, with the same time; each has instances of its own."""
+    """Links to the other dashboards, with the same time; each has instances of its own."""
     return {
         "type": "dashboards",
         "title": "Meshgate",

@@ -17,7 +17,7 @@ DASHBOARDS: tuple[Dashboard, ...] = (FLOW, EDGES, ROUTER, SECURITY)
 
 
 def files() -> dict[Path, str]:
-    """What must stand in each."""
+    """Returns what must stand in each."""
     return {
         FOLDER / f"{one.uid}.json": json.dumps(one.to_json(), indent=2, ensure_ascii=False) + "\n" for one in DASHBOARDS
     }

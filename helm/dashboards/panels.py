@@ -95,19 +95,19 @@ _OPTIONS: Mapping[str, Json] = {
 def lines(
     title: str, description: str, unit: str, *queries: Query, width: int = 8, stacked: bool = False
 ) -> Panel:  # fmt: skip
-    """How it went, over the time that is shown."""
+    """Returns how it went, over the time that is shown."""
     return Panel(title, description, unit, queries, "timeseries", width, stacked)
 
 
 def stat(
     title: str, description: str, unit: str, *queries: Query, width: int, steps: tuple[tuple[float, str], ...] = ()
 ) -> Panel:  # fmt: skip
-    """How it is now, in large figures."""
+    """Returns how it is now, in large figures."""
     return Panel(title, description, unit, queries, "stat", width, steps=steps)
 
 
 def table(title: str, description: str, unit: str, *queries: Query, width: int) -> Panel:
-    """What there is now, by its labels."""
+    """Returns what there is now, by its labels."""
     return Panel(title, description, unit, queries, "table", width)
 
 

@@ -27,7 +27,7 @@ def of(name: str, labels: str = "") -> str:
 
 
 def rate(name: str, labels: str = "", *, by: str = "") -> str:
-    """Of a counter, a second."""
+    """Returns the rate of a counter, a second."""
     return total(f"rate({of(name, labels)}[$__rate_interval])", by=by)
 
 
@@ -40,5 +40,5 @@ def greatest(name: str, labels: str = "", *, by: str = "") -> str:
 
 
 def quantile(share: float, name: str, labels: str = "", *, by: str = "") -> str:
-    """Of a histogram; what happened since the scrape before the last."""
+    """Returns the query of a histogram: what happened since the scrape before the last."""
     return f"histogram_quantile({share}, {rate(f'{name}_bucket', labels, by=f'le,{by}' if by else 'le')})"

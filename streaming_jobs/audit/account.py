@@ -82,10 +82,10 @@ class FrameAccount(NamedTuple):
 
 
 def account(frame: Evidence) -> FrameAccount:
-    found = _put_in_again(frame) if frame.again else _received(frame)
-    if found.counted == Counted.LOST or found.fault:
-        return found
-    return found._replace(fault=_altered(frame), differently=_differently(frame, found))
+    accounted = _put_in_again(frame) if frame.again else _received(frame)
+    if accounted.counted == Counted.LOST or accounted.fault:
+        return accounted
+    return accounted._replace(fault=_altered(frame), differently=_differently(frame, accounted))
 
 
 def _received(frame: Evidence) -> FrameAccount:
@@ -115,10 +115,10 @@ def _lost(frame: Evidence) -> FrameAccount:
 
 def _altered(frame: Evidence) -> str:
     if frame.verdict == VerdictDigests.EVENT and any(
-        _is_altered(one, frame.event_print) for one in frame.event_prints_then
+        _is_altered(print_then, frame.event_print) for print_then in frame.event_prints_then
     ):
         return FaultKind.ALTERED_EVENT
-    if any(one != frame.frame_print for one in frame.frame_prints_then):
+    if any(print_then != frame.frame_print for print_then in frame.frame_prints_then):
         return FaultKind.ALTERED_REJECTION
     return ""
 
@@ -131,8 +131,8 @@ def _is_altered(then: str, today: str) -> bool:
     return proof_then == proof_today and fixed_then != fixed_today
 
 
-def _differently(frame: Evidence, found: FrameAccount) -> str:
-    match found.counted, frame.verdict:
+def _differently(frame: Evidence, accounted: FrameAccount) -> str:
+    match accounted.counted, frame.verdict:
         case Counted.REJECTED, VerdictDigests.REJECTED:
             if set(frame.reasons) == set(frame.reasons_then):
                 return ""
@@ -142,6 +142,6 @@ def _differently(frame: Evidence, found: FrameAccount) -> str:
             return ""
         case Counted.CONTROL, VerdictDigests.CONTROL:
             return ""
-    then = f"{found.counted} ({found.reason})" if found.reason else str(found.counted)
+    then = f"{accounted.counted} ({accounted.reason})" if accounted.reason else str(accounted.counted)
     today = f"{frame.verdict} ({frame.reasons[0]})" if frame.reasons else frame.verdict
     return f"{then} then, {today} today"

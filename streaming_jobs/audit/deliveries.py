@@ -95,7 +95,7 @@ class SentBy:
     def __call__(self, value: bytes, partition: int) -> list[tuple[object, ...]]:
         if self._task != (task := task_id()):
             self._task, self._passing = task, PositionFilter()
-        return [tuple(one) for one in self.rows(value, partition)]
+        return [tuple(row) for row in self.rows(value, partition)]
 
     def rows(self, value: bytes, partition: int) -> Iterator[SentDelivery]:
         """Yields the receivers of one record. A value that is no record of the router's reaches nobody: the edge skips
@@ -120,8 +120,8 @@ def _receivers_of(entry: Deliver, edge_ordinal: int, *, fresh: bool) -> Iterator
 
 def _request(group: Group, destination: str, kind: Kind) -> str:
     if group.reply and kind is Kind.REQUEST:
-        asked = ReplyAddress.unpack(group.reply)
-        return f"{numbered(session_id(asked.edge, asked.epoch, asked.session))} {asked.request}"
+        reply = ReplyAddress.unpack(group.reply)
+        return f"{numbered(session_id(reply.edge, reply.epoch, reply.session))} {reply.request}"
     return f"{destination} {group.request}" if kind.ends_request else ""
 
 
@@ -133,14 +133,20 @@ def ended_in(value: bytes) -> list[Ended]:
     by_router = record.edge == ROUTER
     return [
         Ended(
-            one.event_id, one.part, numbered(one.destination), one.outcome, by_router, one.destination, one.node
+            outcome.event_id,
+            outcome.part,
+            numbered(outcome.destination),
+            outcome.outcome,
+            by_router,
+            outcome.destination,
+            outcome.node,
         )
-        for one in record
+        for outcome in record
     ]  # fmt: skip
 
 
 def _ended_rows(value: bytes) -> list[tuple[object, ...]]:
-    return [tuple(one) for one in ended_in(value)]
+    return [tuple(row) for row in ended_in(value)]
 
 
 def sent(records: DataFrame) -> DataFrame:
@@ -153,12 +159,12 @@ def ended(records: DataFrame) -> DataFrame:
     return records.select("logged_at", F.explode(read("value")).alias("one")).select("one.*", "logged_at")
 
 
-def as_sent(outcomes: DataFrame, of: Mapping[int, Span]) -> DataFrame:
+def as_sent(outcomes: DataFrame, spans: Mapping[int, Span]) -> DataFrame:
     """Returns outcomes that stand in for egress records which are no longer kept.
 
     They are found by the frame: an outcome may come long after the sending, if the receiver was away.
     """
-    older = outcomes.where(stands_in(of) & ~F.col("by_router"))
+    older = outcomes.where(stands_in(spans) & ~F.col("by_router"))
     nothing = F.lit("")
     return older.select(*PAIR, nothing.alias("kind"), F.lit(True).alias("fresh"), nothing.alias("request"), "logged_at")
 
@@ -172,14 +178,14 @@ def delivered(sent_out: DataFrame, outcomes: DataFrame) -> DataFrame:
     best = outcomes.groupBy(*PAIR).agg(
         F.min_by("outcome", rank).alias("outcome"), F.max("by_router").alias("by_router")
     )
-    wanted = (
+    due = (
         sent_out.where("fresh")
         .groupBy(*PAIR)
         .agg(F.first("kind").alias("kind"), F.first("request").alias("request"), F.min("logged_at").alias("logged_at"))
     )
     answers = sent_out.where("kind != 'request' AND request != ''").select("request").distinct()
     at_edges = (
-        wanted.join(best.where("NOT by_router").drop("by_router"), [*PAIR], "left")
+        due.join(best.where("NOT by_router").drop("by_router"), [*PAIR], "left")
         .join(answers.withColumn("answer", F.lit(True)), "request", "left")
         .select(
             *PAIR,
@@ -207,7 +213,7 @@ def unsent(frames: DataFrame, sent_out: DataFrame, outcomes: DataFrame) -> DataF
     """
     as_then = "counted IN ('event', 'rejected', 'control', 'again') AND differently = '' AND fault = ''"
     as_then += " AND NOT (again AND verdict = 'control')"  # a debt handed over: its receivers are the first frame's
-    wanted = frames.where(as_then).select(
+    due = frames.where(as_then).select(
         F.col("known_as").alias("event_id"),
         "logged_at",
         "written_at",
@@ -216,7 +222,7 @@ def unsent(frames: DataFrame, sent_out: DataFrame, outcomes: DataFrame) -> DataF
     )
     there = sent_out.select("event_id", "destination").union(outcomes.select("event_id", "destination")).distinct()
     had = there.groupBy("event_id").agg(F.count("*").alias("had"))
-    missing = wanted.join(there, ["event_id", "destination"], "left_anti")
+    missing = due.join(there, ["event_id", "destination"], "left_anti")
     return missing.join(had, "event_id", "left").fillna(0, ["had", "written_at"])
 
 

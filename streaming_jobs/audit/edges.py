@@ -34,19 +34,19 @@ class Counters:
 
 
 def read(exposition: str) -> Counters:
-    found = Counters("")
+    counters = Counters("")
     for sample in read_samples(exposition):
-        found.edge = sample.labels.get("edge", found.edge)
+        counters.edge = sample.labels.get("edge", counters.edge)
         value = int(sample.value)
         if sample.name == RECEIVED:
-            found.received += value
+            counters.received += value
         elif sample.name == REJECTED:
-            found.refused[sample.labels["reason"]] += value
+            counters.refused[sample.labels["reason"]] += value
         elif sample.name == KERNEL:
-            found.kernel_dropped += value
+            counters.kernel_dropped += value
         elif sample.name == IN_FLIGHT:
-            found.in_flight_bytes += value
-    return found
+            counters.in_flight_bytes += value
+    return counters
 
 
 class AskedEdge:

@@ -110,35 +110,35 @@ class Equation:
         }
 
     def to_text(self) -> str:
-        said = self.to_json()
-        frames = [(name, said[name]) for name in ("events", "rejected", "duplicates", "control", "again", "lost")]
+        fields = self.to_json()
+        frames = [(name, fields[name]) for name in ("events", "rejected", "duplicates", "control", "again", "lost")]
         lines = [
-            f"audit of {self.mesh}, {said['from'] or 'from the beginning'} to {said['to']}",
+            f"audit of {self.mesh}, {fields['from'] or 'from the beginning'} to {fields['to']}",
             *self._edge_lines(),
             _line("frames in raw", self.frames, frames),
-            _line("  of these rejected", said["rejected"], sorted(self.reasons.items())),
-            _line("events × destinations", self.destinations, [(name, said[name]) for name in OUTCOMES]),
+            _line("  of these rejected", fields["rejected"], sorted(self.reasons.items())),
+            _line("events × destinations", self.destinations, [(name, fields[name]) for name in OUTCOMES]),
             f"{'judged differently today':<24}{self.differently_count:>10,}",
         ]
-        lines += [f"  {one.event_id:<16} {one.detail}" for one in self.differently]
+        lines += [f"  {account.event_id:<16} {account.detail}" for account in self.differently]
         lines += [f"gap in raw partition {gap.partition}: {gap.first} to {gap.last}, {gap.detail}" for gap in self.gaps]
         return "\n".join([*lines, self._verdict(), *self._fault_lines()])
 
     def _edge_lines(self) -> Iterable[str]:
         if self.edges is None:
             yield f"{'received by the sockets':<24}{'-':>10}  not included (--edge asks the edge for its counts)"
-        for one in self.edges or ():
-            terms = [("in raw", one.logged), *sorted(one.refused.items())]
-            yield _line(f"received by {one.edge}", one.received, terms)
-            yield f"{'  dropped by the kernel':<24}{one.kernel_dropped:>10,}"
+        for edge_counts in self.edges or ():
+            terms = [("in raw", edge_counts.logged), *sorted(edge_counts.refused.items())]
+            yield _line(f"received by {edge_counts.edge}", edge_counts.received, terms)
+            yield f"{'  dropped by the kernel':<24}{edge_counts.kernel_dropped:>10,}"
 
     def _verdict(self) -> str:
         if self.balanced:
             return "balanced"
-        found = [f"{count:,} {kind}" for kind, count in sorted(self.fault_counts.items())]
-        found += [f"{len(self.gaps)} gaps"] if self.gaps else []
-        found += [f"counts of {edge.edge}" for edge in self.edges or () if not edge.balanced]
-        return f"NOT balanced: {', '.join(found)}"
+        faults = [f"{count:,} {kind}" for kind, count in sorted(self.fault_counts.items())]
+        faults += [f"{len(self.gaps)} gaps"] if self.gaps else []
+        faults += [f"counts of {edge.edge}" for edge in self.edges or () if not edge.balanced]
+        return f"NOT balanced: {', '.join(faults)}"
 
     def _fault_lines(self) -> Iterable[str]:
         for fault in self.faults:
@@ -151,8 +151,8 @@ OUTCOMES = ("confirmed", "written", "undeliverable", "expired", "in_flight")
 
 
 def _line(name: str, total: int, terms: Iterable[tuple[str, int]]) -> str:
-    said = " + ".join(f"{term.replace('_', ' ')} {count:,}" for term, count in terms)
-    return f"{name:<24}{total:>10,}  {'= ' if said else ''}{said}".rstrip()
+    sum_of_terms = " + ".join(f"{term.replace('_', ' ')} {count:,}" for term, count in terms)
+    return f"{name:<24}{total:>10,}  {'= ' if sum_of_terms else ''}{sum_of_terms}".rstrip()
 
 
 def _time(at_us: int | None) -> str | None:

@@ -36,10 +36,10 @@ SPAN = StructType(
 
 def events_then(events: DataFrame) -> DataFrame:
     """Returns one row for each event id, because the router may write a record twice after a crash."""
-    told = attributes_in(events).select(
+    events_read = attributes_in(events).select(
         F.col("attributes")["ce_id"].alias("id"), event_print().alias("print"), "logged_at"
     )
-    return told.groupBy("id").agg(
+    return events_read.groupBy("id").agg(
         F.array_sort(F.collect_set("print")).alias("event_prints_then"), F.min("logged_at").alias("written_at")
     )
 
@@ -47,13 +47,13 @@ def events_then(events: DataFrame) -> DataFrame:
 def refusals_then(rejected: DataFrame) -> DataFrame:
     """Returns the refusals by the position of the frame that was refused. Undeliverable events say nothing about the
     frame."""
-    told = rejected.where(header("stage") != str(Stage.DELIVER)).select(
+    refusals = rejected.where(header("stage") != str(Stage.DELIVER)).select(
         F.coalesce(header("again"), header("event_id")).alias("place"),
         header("reason").alias("reason"),
         F.md5(F.substring(F.coalesce("value", F.lit(b"")), 1, KEPT_BYTES)).alias("print"),
         "logged_at",
     )
-    return told.groupBy("place").agg(
+    return refusals.groupBy("place").agg(
         F.array_sort(F.collect_set("reason")).alias("reasons_then"),
         F.array_sort(F.collect_set("print")).alias("frame_prints_then"),
         F.min("logged_at").alias("refused_at"),
@@ -83,8 +83,8 @@ def accounted(judged: DataFrame, events: DataFrame, refusals: DataFrame, config:
 
 def _account(*evidence: object) -> tuple[str, ...]:
     """Plain text: the JVM knows nothing of our enumerations."""
-    given = Evidence(*(tuple(one) if isinstance(one, list) else one for one in evidence))  # type: ignore[arg-type]
-    return tuple(str(part) for part in account(given))
+    frame_evidence = Evidence(*(tuple(part) if isinstance(part, list) else part for part in evidence))  # type: ignore[arg-type]
+    return tuple(str(part) for part in account(frame_evidence))
 
 
 def _covered(evidence: DataFrame, horizon_seconds: int) -> DataFrame:
@@ -99,14 +99,14 @@ def _covered(evidence: DataFrame, horizon_seconds: int) -> DataFrame:
     passed_last = F.last(F.when(_has_passed(), F.col("received")), ignorenulls=True).over(before)
     is_repeat = F.coalesce(F.abs(F.col("received") - passed_last) <= horizon_seconds, F.lit(False))
     looks_lost = ~(F.col("covered") | _has_passed() | _was_refused())
-    told = (
+    judged = (
         keyed.withColumn("is_moved", _is_moved())
         .withColumn("covered", is_repeat)
         .withColumn("is_doubtful", F.max(looks_lost).over(of_key))
     )
-    repeats = _repeats(told.where("is_doubtful"), horizon_seconds)
+    repeats = _repeats(judged.where("is_doubtful"), horizon_seconds)
     covered = (
-        told.join(repeats, "event_id", "left")
+        judged.join(repeats, "event_id", "left")
         .withColumn("covered", F.when(F.col("is_doubtful"), F.col("is_repeat").isNotNull()).otherwise(F.col("covered")))
         .withColumn("covered", F.col("covered") | F.col("is_moved"))
         .drop("received", "is_moved", "is_doubtful", "is_repeat")
@@ -166,7 +166,7 @@ def _was_refused() -> Column:
     )
 
 
-def strangers(known: DataFrame, records: DataFrame, spans: DataFrame) -> DataFrame:
+def strangers(known_events: DataFrame, records: DataFrame, spans: DataFrame) -> DataFrame:
     """Returns the records, by `event_id` and `written_at`, that name no frame of the raw log.
 
     `is_gone` means that the log no longer has the frame's offset. Records before and after the range that is looked at
@@ -174,7 +174,7 @@ def strangers(known: DataFrame, records: DataFrame, spans: DataFrame) -> DataFra
     """
     place = F.split("event_id", "-")
     number, at = F.get(place, F.lit(0)).try_cast("int"), F.get(place, F.lit(1)).try_cast("long")
-    left = records.join(known, "event_id", "left_anti").select("*", number.alias("number"), at.alias("at"))
+    left = records.join(known_events, "event_id", "left_anti").select("*", number.alias("number"), at.alias("at"))
     placed = left.join(F.broadcast(spans), "number").withColumn("is_gone", F.col("at") < F.col("begin"))
     return placed.where("is_gone OR (at >= start AND at < end)").select("event_id", "written_at", "number", "is_gone")
 

@@ -67,7 +67,7 @@ class Audit:
         self._count_deliveries()
         waiting = self._find_missing()
         waiting.wait(self._history, tables.read_to, settle_seconds, say)
-        waiting.conclude(self._equation, self._changes({one.destination for one in waiting.unsent}), now_us())
+        waiting.conclude(self._equation, self._changes({delivery.destination for delivery in waiting.unsent}), now_us())
         return self._equation
 
     # -- terms: one pass over the frames, one over what belongs to none, one over the deliveries --------------------
@@ -105,11 +105,11 @@ class Audit:
 
     def _strangers(self) -> DataFrame:
         spans = frames.spans_table(self._spark, self._stretch.bounds, self._stretch.spans)
-        known = self._frames.select(F.col("known_as").alias("event_id"))
+        known_events = self._frames.select(F.col("known_as").alias("event_id"))
         places = self._frames.select("event_id")
         events = self.tables.events.select(F.col("id").alias("event_id"), "written_at")
         refused = self.tables.refusals.select(F.col("place").alias("event_id"), F.col("refused_at").alias("written_at"))
-        named = _named(FaultKind.UNKNOWN_EVENT, frames.strangers(known, events, spans))
+        named = _named(FaultKind.UNKNOWN_EVENT, frames.strangers(known_events, events, spans))
         return named.unionByName(_named(FaultKind.UNKNOWN_REJECTION, frames.strangers(places, refused, spans)))
 
     def _count_deliveries(self) -> None:
@@ -122,12 +122,12 @@ class Audit:
         self._fault(Counter({FaultKind.UNKNOWN_DELIVERY: outcomes.pop(FaultKind.UNKNOWN_DELIVERY, 0)}), unknown)
         self._equation.outcomes = outcomes
 
-    def _fault(self, counts: Counter[str], found: DataFrame) -> None:
+    def _fault(self, counts: Counter[str], faulty: DataFrame) -> None:
         """Counts them all, and names so many that there is something to look at."""
         del counts[""]
         if counts.total():
             self._equation.fault_counts += counts
-            rows = found.where("fault != ''").select("fault", "event_id", "detail").orderBy("event_id")
+            rows = faulty.where("fault != ''").select("fault", "event_id", "detail").orderBy("event_id")
             self._equation.faults += [EquationFault(*row) for row in rows.limit(LISTED).collect()]
 
     # -- what is missing -----------------------------------------------------------------------------------------
@@ -158,10 +158,10 @@ class Audit:
         if not destinations:
             return {}
         changed = self.tables.judged.select("logged_at", F.explode("touched").alias("destination"))
-        found: dict[str, list[int]] = {}
+        times: dict[str, list[int]] = {}
         for row in changed.where(F.col("destination").isin(sorted(destinations))).collect():
-            found.setdefault(row["destination"], []).append(row["logged_at"])
-        return found
+            times.setdefault(row["destination"], []).append(row["logged_at"])
+        return times
 
     # -- edges ---------------------------------------------------------------------------------------------------
 

@@ -112,9 +112,9 @@ class Waiting:
     def deadline(self) -> int:
         """Returns when the last missing item has had its time; 0 if nothing is missing. A request may wait for ever."""
         patience = self.patience
-        times = [one.logged_at + patience.routed for one in self.frames]
-        times += [one.logged_at + patience.routed for one in self.unsent]
-        times += [one.logged_at + patience.confirmed for one in self.deliveries if not one.is_owed]
+        times = [frame.logged_at + patience.routed for frame in self.frames]
+        times += [delivery.logged_at + patience.routed for delivery in self.unsent]
+        times += [delivery.logged_at + patience.confirmed for delivery in self.deliveries if not delivery.is_owed]
         return max(times, default=0)
 
     def wait(self, history: History, ends: Ends, seconds: float, say: Callable[[str], None]) -> None:
@@ -145,23 +145,28 @@ class Waiting:
     def _event(self, record: TopicRecord) -> None:
         with suppress(Rejected, KeyError, ValueError):
             event_ids = set(event_records.ids(record.headers, record.value or b""))
-            self.came.update({one: Counted.EVENT for one in self.frames if one.known_as in event_ids})
-        self.frames = [one for one in self.frames if one not in self.came]
+            self.came.update({frame: Counted.EVENT for frame in self.frames if frame.known_as in event_ids})
+        self.frames = [frame for frame in self.frames if frame not in self.came]
 
     def _rejection(self, record: TopicRecord) -> None:
         if record.header("stage") != Stage.DELIVER:
             place = record.header("again") or record.header("event_id")
-            self.came.update({one: record.header("reason") for one in self.frames if one.place == place})
-            self.frames = [one for one in self.frames if one not in self.came]
+            self.came.update({frame: record.header("reason") for frame in self.frames if frame.place == place})
+            self.frames = [frame for frame in self.frames if frame not in self.came]
 
     def _egress(self, record: TopicRecord) -> None:
-        there = {(one.event_id, one.destination) for one in SentBy().rows(record.value or b"", record.partition)}
-        self.unsent = [one for one in self.unsent if (one.event_id, one.destination) not in there]
+        there = {(sent.event_id, sent.destination) for sent in SentBy().rows(record.value or b"", record.partition)}
+        self.unsent = [delivery for delivery in self.unsent if (delivery.event_id, delivery.destination) not in there]
 
     def _outcomes(self, record: TopicRecord) -> None:
-        outcomes = {(one.event_id, one.part, one.destination): one.outcome for one in ended_in(record.value or b"")}
-        self.ended.update({one.pair: outcomes[one.pair] for one in self.deliveries if one.pair in outcomes})
-        self.deliveries = [one for one in self.deliveries if one.pair not in self.ended]
+        outcomes = {
+            (outcome.event_id, outcome.part, outcome.destination): outcome.outcome
+            for outcome in ended_in(record.value or b"")
+        }
+        self.ended.update(
+            {delivery.pair: outcomes[delivery.pair] for delivery in self.deliveries if delivery.pair in outcomes}
+        )
+        self.deliveries = [delivery for delivery in self.deliveries if delivery.pair not in self.ended]
 
     # -- in the end ----------------------------------------------------------------------------------------------
 
@@ -172,19 +177,19 @@ class Waiting:
         equation.outcomes += Counter(self.ended.values())
         for frame in self.frames:
             equation.fault(frame.fault, frame.known_as)
-        for one in self.deliveries:
-            if self._is_in_flight(one, now):
+        for delivery in self.deliveries:
+            if self._is_in_flight(delivery, now):
                 equation.outcomes["in_flight"] += 1
             else:
-                equation.fault(FaultKind.LOST_DELIVERY, one.event_id, f"no outcome for {one.destination}")
+                equation.fault(FaultKind.LOST_DELIVERY, delivery.event_id, f"no outcome for {delivery.destination}")
         for missing in inexcusable(self.unsent, changes):
             detail = f"nothing was sent to {missing.destination}"
             equation.fault(FaultKind.UNSENT_DELIVERY, missing.event_id, detail)
 
-    def _is_in_flight(self, one: LateDelivery, now: int) -> bool:
-        if one.kind == "request":  # its server has all the time it wants; the answer is what confirms it
-            return not one.answered
-        return now < one.logged_at + (self.patience.owed if one.is_owed else self.patience.confirmed)
+    def _is_in_flight(self, delivery: LateDelivery, now: int) -> bool:
+        if delivery.kind == "request":  # its server has all the time it wants; the answer is what confirms it
+            return not delivery.answered
+        return now < delivery.logged_at + (self.patience.owed if delivery.is_owed else self.patience.confirmed)
 
 
 def _count(equation: Equation, frame: LateFrame, reason: str) -> None:
@@ -206,8 +211,8 @@ def inexcusable(unsent: list[Unsent], changes: Mapping[str, list[int]]) -> Itera
     `changes`: when the interests of a destination changed, by the log.
     """
     margin = MOVED_SECONDS * SECOND_US
-    for one in unsent:
-        until = max(one.written_at, one.logged_at) + margin
-        moved = any(one.logged_at - margin <= at <= until for at in changes.get(one.destination, ()))
-        if not moved and one.had < one.wanted:
-            yield one
+    for delivery in unsent:
+        until = max(delivery.written_at, delivery.logged_at) + margin
+        moved = any(delivery.logged_at - margin <= at <= until for at in changes.get(delivery.destination, ()))
+        if not moved and delivery.had < delivery.wanted:
+            yield delivery

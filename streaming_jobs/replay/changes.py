@@ -43,7 +43,7 @@ def _untraced(event: Event) -> Event:
     """Returns the event without its trace, which is no part of what it says."""
     if TRACEPARENT not in event.headers:
         return event
-    return replace(event, headers={name: said for name, said in event.headers.items() if name != TRACEPARENT})
+    return replace(event, headers={name: value for name, value in event.headers.items() if name != TRACEPARENT})
 
 
 @dataclass
@@ -61,10 +61,10 @@ class Replay:
 
     @property
     def sent(self) -> list[ReplayOutcome]:
-        return [one for one in self.outcomes if not one.left_alone]
+        return [outcome for outcome in self.outcomes if not outcome.left_alone]
 
     def to_json(self) -> dict[str, Any]:
-        left = [one for one in self.outcomes if one.left_alone]
+        left = [outcome for outcome in self.outcomes if outcome.left_alone]
         return {
             "mesh": self.mesh,
             "from": None if self.start is None else cloud_event.rfc3339(self.start),
@@ -77,9 +77,10 @@ class Replay:
             "to_send": len(self.sent),
             "sent": 0 if self.dry_run else len(self.sent),
             "sends": [
-                {"event_id": one.event_id, "because": one.because, "put_in_as": one.place or None} for one in self.sent
+                {"event_id": outcome.event_id, "because": outcome.because, "put_in_as": outcome.place or None}
+                for outcome in self.sent
             ],
-            "left_alone": [{"event_id": one.event_id, "why": one.left_alone} for one in left],
+            "left_alone": [{"event_id": outcome.event_id, "why": outcome.left_alone} for outcome in left],
         }
 
     def to_text(self, *, diff: bool) -> str:
@@ -88,11 +89,13 @@ class Replay:
         if diff:
             lines += ["", *self._diff()]
         sent = self.sent
-        said = "would be sent" if self.dry_run else "sent"
-        lines.append(f"{len(sent):,} frames {said} again" if sent else f"nothing {said} again")
-        lines += [f"  {one.event_id:<16} {one.because:<28} {one.place}".rstrip() for one in sent[:LISTED]]
-        left = [one for one in self.outcomes if one.left_alone]
-        lines += [f"  {one.event_id:<16} left alone: {one.left_alone}" for one in left[:LISTED]]
+        verb = "would be sent" if self.dry_run else "sent"
+        lines.append(f"{len(sent):,} frames {verb} again" if sent else f"nothing {verb} again")
+        lines += [
+            f"  {outcome.event_id:<16} {outcome.because:<28} {outcome.place}".rstrip() for outcome in sent[:LISTED]
+        ]
+        left = [outcome for outcome in self.outcomes if outcome.left_alone]
+        lines += [f"  {outcome.event_id:<16} left alone: {outcome.left_alone}" for outcome in left[:LISTED]]
         return "\n".join(lines)
 
     def _diff(self) -> Iterable[str]:

@@ -73,15 +73,15 @@ class ReplayJob:
     # -- what would be decided otherwise -------------------------------------------------------------------------
 
     def _compare(self) -> None:
-        found = self._found
+        replay = self._found
         frames = self._tables.frames
         reads = F.when(_reads_differently(), F.lit(READS_DIFFERENTLY)).otherwise(F.col("differently"))
         changed = kept(frames.withColumn("change", reads).where("change != ''"))
-        found.frames = frames.count()
-        found.kinds = Counter({row["change"]: row["count"] for row in changed.groupBy("change").count().collect()})
-        if found.kinds:
+        replay.frames = frames.count()
+        replay.kinds = Counter({row["change"]: row["count"] for row in changed.groupBy("change").count().collect()})
+        if replay.kinds:
             rows = changed.select("event_id", "change").orderBy("partition", "offset", "frame_index").limit(LISTED)
-            found.changes = list(self._described(rows.collect()))
+            replay.changes = list(self._described(rows.collect()))
 
     def _described(self, rows: list[Any]) -> Iterator[ReplayChange]:
         then = self._events_then([row["event_id"] for row in rows if row["change"] == READS_DIFFERENTLY])
@@ -157,7 +157,7 @@ class ReplayJob:
         return chosen.select("event_id", "partition", "offset", "frame_index", "because", reached)
 
     def _reached(self) -> DataFrame:
-        got = self._tables.outcomes.where(F.col("outcome").isin([str(one) for one in REACHED]))
+        got = self._tables.outcomes.where(F.col("outcome").isin([str(outcome) for outcome in REACHED]))
         names = F.array_union(F.collect_set("name"), F.collect_set("node"))
         return got.groupBy("event_id").agg(F.array_except(names, F.array(F.lit(""))).alias("reached"))
 
@@ -170,14 +170,14 @@ class ReplayJob:
     def _logged(self, rows: list[Any]) -> Iterator[tuple[Any, LoggedFrame]]:
         """Each row's raw frame, read in the log's own order."""
         for partition, of_partition in groupby(rows, key=lambda row: row["partition"]):
-            wanted: dict[int, list[Any]] = {}
+            rows_by_offset: dict[int, list[Any]] = {}
             for row in of_partition:
-                wanted.setdefault(row["offset"], []).append(row)
-            span = Span(min(wanted), max(wanted) + 1)
+                rows_by_offset.setdefault(row["offset"], []).append(row)
+            span = Span(min(rows_by_offset), max(rows_by_offset) + 1)
             for record in self._history.read("raw", {partition: span}):
-                if record.offset in wanted:
+                if record.offset in rows_by_offset:
                     raws = decode_record(record.value or b"").frames
-                    for row in wanted[record.offset]:
+                    for row in rows_by_offset[record.offset]:
                         place = FramePosition(partition, record.offset, row["frame_index"])
                         yield row, LoggedFrame(place, raws[row["frame_index"]], record.logged_at)
 

@@ -81,6 +81,6 @@ def records(frames: Iterable[Given], most_bytes: int) -> Iterator[tuple[int, byt
             yield partition, builder.build(), count
 
 
-def _home(given: Given) -> tuple[int, str, int]:
-    logged, _ = given
+def _home(entry: Given) -> tuple[int, str, int]:
+    logged, _ = entry
     return logged.position.partition, logged.raw.source.edge, logged.raw.source.epoch

@@ -49,10 +49,12 @@ class Redrive:
 
     def plan(self, chosen: Iterable[Rejection]) -> tuple[list[Given], list[Redriven]]:
         """Returns the frames to put in, the oldest first, and those that are not, each with the reason."""
-        oldest_first = {one.event_id: one for one in sorted(chosen, key=lambda one: -one.at)}.values()
+        oldest_first = {
+            rejection.event_id: rejection for rejection in sorted(chosen, key=lambda rejection: -rejection.at)
+        }.values()
         frames: list[LoggedFrame] = []
         left_out: list[Redriven] = []
-        for rejection in sorted(oldest_first, key=lambda one: one.at):
+        for rejection in sorted(oldest_first, key=lambda rejection_: rejection_.at):
             try:
                 frames.append(self._repeatable(rejection))
             except NotFoundError as why:
@@ -95,13 +97,13 @@ class Redrive:
 
     def _reached(self, frames: list[LoggedFrame]) -> Reached:
         """Whoever has got one of these events, by what the edges have told since the first of them was received."""
-        wanted = {frame.position.event_id for frame in frames}
-        found: dict[str, set[str]] = {}
+        event_ids = {frame.position.event_id for frame in frames}
+        reached: dict[str, set[str]] = {}
         since = min((frame.logged_at for frame in frames), default=self.now)
         for outcome in self._outcomes(since):
-            if outcome.event_id in wanted and outcome.outcome in REACHED:
-                found.setdefault(outcome.event_id, set()).update({outcome.destination, outcome.node} - {""})
-        return {name: frozenset(names) for name, names in found.items()}
+            if outcome.event_id in event_ids and outcome.outcome in REACHED:
+                reached.setdefault(outcome.event_id, set()).update({outcome.destination, outcome.node} - {""})
+        return {name: frozenset(names) for name, names in reached.items()}
 
     def _outcomes(self, since: int) -> Iterator[DeliveryOutcome]:
         for record in self.history.read("deliveries", self.history.between("deliveries", since, None)):
@@ -135,9 +137,12 @@ def _frames_of(record: TopicRecord) -> Iterator[LoggedFrame]:
 
 def redrive(config: Config, history: History, chosen: Iterable[Rejection], *, dry_run: bool) -> list[Redriven]:
     """Puts frames in again, and returns for each what was done with it: put in again, or left alone and why."""
-    given, left_out = Redrive(config, history, Reprocessor.of_today(config), now_us()).plan(chosen)
-    if dry_run or not given:
-        return [*(Redriven(again.event_id) for _, again in given), *left_out]
+    entries, left_out = Redrive(config, history, Reprocessor.of_today(config), now_us()).plan(chosen)
+    if dry_run or not entries:
+        return [*(Redriven(again.event_id) for _, again in entries), *left_out]
     with ReplayWriter(config) as writer:
-        places = writer.put(given)
-    return [*(Redriven(again.event_id, "", place) for (_, again), place in zip(given, places, strict=True)), *left_out]
+        places = writer.put(entries)
+    return [
+        *(Redriven(again.event_id, "", place) for (_, again), place in zip(entries, places, strict=True)),
+        *left_out,
+    ]

@@ -40,11 +40,11 @@ class Duplicates:
         if self.key is None:
             return
         deadline = time.monotonic() + seconds
-        found = False
+        any_found = False
         for name in self._same_bytes(deadline):
-            found = True
+            any_found = True
             yield name
-        if not found:
+        if not any_found:
             yield from self._same_key(deadline)
 
     def _same_bytes(self, deadline: float) -> Iterator[str]:

@@ -99,7 +99,7 @@ def judged(routed: RoutedFrame, partition: int, offset: int, mesh: str, effect: 
 
 def _reasons(rejected: Iterable[OutputRecord]) -> tuple[str, ...]:
     headers = (dict(out.headers or ()) for out in rejected)
-    return tuple(one["reason"].decode() for one in headers if one["stage"] != _DELIVER)
+    return tuple(header["reason"].decode() for header in headers if header["stage"] != _DELIVER)
 
 
 def destinations_of(entries: Iterable[Entry], edge_ordinal: int) -> Iterable[str]:

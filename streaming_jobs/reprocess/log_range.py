@@ -79,15 +79,15 @@ def _oldest_compared(history: History, config: Config, bounds: dict[int, Span], 
 def whole_from(history: History, name: TopicName, now: int) -> list[int]:
     """Returns for each partition that has lost its beginning the time from which it has everything, and will for a
     while."""
-    gone = {number: span for number, span in history.bounds(name).items() if span.start > 0}
-    first = first_times(history, gone, name)
+    shortened = {number: span for number, span in history.bounds(name).items() if span.start > 0}
+    first = first_times(history, shortened, name)
     return [at + max(OUTPUT_LEAD_SECONDS * SECOND_US, int((now - at) * THINNED_SHARE)) for at in first.values()]
 
 
 def first_times(history: History, bounds: dict[int, Span], name: TopicName = "raw") -> dict[int, int]:
     """Returns for each partition when the first record was logged that it still has."""
-    found = {}
+    times = {}
     for number, span in bounds.items():
         if span.size and (record := history.record(name, number, span.start)) is not None:
-            found[number] = record.logged_at
-    return found
+            times[number] = record.logged_at
+    return times

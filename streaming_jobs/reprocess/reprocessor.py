@@ -116,7 +116,7 @@ class Reprocessor:
         try:
             frame = control_frames.decode(raw.data)
             if isinstance(frame, EdgeStarted):
-                return Effect(_names(one for one in self._state.table if one.edge == raw.source.edge))
+                return Effect(_names(interest for interest in self._state.table if interest.edge == raw.source.edge))
             if isinstance(frame, InterestChanged):
                 return self._change(changes.from_bytes(frame.change.encode()))
         except (Rejected, ValueError, KeyError):
@@ -132,4 +132,4 @@ class Reprocessor:
 
 
 def _names(interests: Iterable[Interest]) -> tuple[str, ...]:
-    return tuple({numbered(destination_of(one)): None for one in interests})
+    return tuple({numbered(destination_of(interest)): None for interest in interests})

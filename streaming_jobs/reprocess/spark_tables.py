@@ -103,7 +103,7 @@ def stands_in(spans: Spans) -> Column:
 
 def header(name: str) -> Column:
     """Returns a header of the record as text; null if there is none."""
-    return F.get(F.filter("headers", lambda one: one["key"] == name), F.lit(0))["value"].cast("string")
+    return F.get(F.filter("headers", lambda pair: pair["key"] == name), F.lit(0))["value"].cast("string")
 
 
 def event_print() -> Column:

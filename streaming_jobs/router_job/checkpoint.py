@@ -54,13 +54,13 @@ def claim(checkpoint: Path) -> None:
         fresh.replace(path)
         return
     try:
-        found = json.loads(path.read_text()) if path.exists() else {"format": 1}
-        is_ours = found["format"] == FORMAT
+        stamp = json.loads(path.read_text()) if path.exists() else {"format": 1}
+        is_ours = stamp["format"] == FORMAT
     except (ValueError, KeyError, TypeError) as error:
         raise _damaged(path) from error
     if not is_ours:
         raise SetupError(
-            f"router.checkpoint {checkpoint} has format {found['format']}, begun by {found.get('begun_by', '?')}; this"
+            f"router.checkpoint {checkpoint} has format {stamp['format']}, begun by {stamp.get('begun_by', '?')}; this"
             f" build, {__version__}, reads format {FORMAT}: run the build that wrote it, or {_ANEW}"
         )
 
@@ -81,7 +81,7 @@ def committed_offsets(lane: Path) -> dict[int, int]:
 
 def last_commit(lane: Path) -> int | None:
     """Returns the number of the last committed batch of a lane."""
-    return max((int(one.name) for one in (lane / "commits").glob("[0-9]*") if one.name.isdigit()), default=None)
+    return max((int(file.name) for file in (lane / "commits").glob("[0-9]*") if file.name.isdigit()), default=None)
 
 
 def gaps(committed: Offsets, begins: Offsets, ends: Offsets) -> Iterator[str]:

@@ -129,8 +129,8 @@ class CountFile:
 
     def _place(self, series: Series, slot: int) -> int:
         """Returns where a series is counted. A new one's name is in force with the slot that says so."""
-        if (known := self._places.get(series)) is not None:
-            return known
+        if (existing := self._places.get(series)) is not None:
+            return existing
         line = json.dumps(series).encode() + b"\n"
         is_full = len(self._places) >= MAX_SERIES - 1 or self._named + len(line) > NAMES_BYTES - LAST_NAME_BYTES
         if is_full and series != UNCOUNTED:

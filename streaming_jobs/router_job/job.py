@@ -104,8 +104,8 @@ class Router:
         wrong with the trust store: a worker would find it with its first record, and Spark would tell it at length."""
         self._begun = begun
         check_spans(self._config)
-        for one in self._config.warnings():
-            log.warning("%s", one)
+        for warning in self._config.warnings():
+            log.warning("%s", warning)
         load_trust(self._config.trust, entry=self._config.identity.key)
         with CheckpointLock(self._checkpoint) as lock:
             if not self._config.router.standby:

@@ -31,7 +31,7 @@ def key_state(not_before: int | None, not_after: int | None, now: float) -> str:
 
 def next_key_end(nodes: Nodes, now: float) -> float:
     """Returns when the next of the keys in force ends; 0 if none ever does."""
-    keys = chain.from_iterable(of.values() for of in nodes.values())
+    keys = chain.from_iterable(node_keys.values() for node_keys in nodes.values())
     in_force = (key for key in keys if key_state(key.not_before, key.not_after, now) in ("valid", "expiring"))
     return min((key.not_after / 1e6 for key in in_force if key.not_after is not None), default=0.0)
 
@@ -42,7 +42,7 @@ def next_node_end(nodes: Nodes, now: float) -> float:
     A key that ends while another of its node goes on is a rotation as it should be, and a node whose keys have all
     ended is one that was given up: neither is news.
     """
-    ends = (_last_end(of.values()) for of in nodes.values())
+    ends = (_last_end(node_keys.values()) for node_keys in nodes.values())
     return min((end for end in ends if now < end < float("inf")), default=0.0)
 
 

@@ -222,12 +222,12 @@ class _Counted(Collector):
 
     def _collisions(self, counts: Mapping[Series, int]) -> Metric:
         text = "Honest frames that equal ids may have cost in the last replay window, at the most"
-        told = _gauge("message_id_collisions_expected", text, ("protocol",))
+        metric = _gauge("message_id_collisions_expected", text, ("protocol",))
         for protocol, bits in self._short_ids.items():
             accepted = sum(count for series, count in counts.items() if (series[0], series[-1]) == (VERDICTS, protocol))
             grown = self._windows[protocol].growth(time.monotonic(), accepted)
-            told.add_metric([self._metrics.mesh, protocol], expected(grown, bits))
-        return told
+            metric.add_metric([self._metrics.mesh, protocol], expected(grown, bits))
+        return metric
 
     def _source_lag(self, routed: Mapping[int, int]) -> Metric:
         lag = _gauge("source_lag_records", "Records of the raw log that the workers have not taken", ("partition",))

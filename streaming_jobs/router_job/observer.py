@@ -140,7 +140,7 @@ class _Watch:
 
     def _count_interests(self) -> None:
         now = now_us()
-        alive = Counter(one.verb for one in self._table if one.alive_at(now))
+        alive = Counter(interest.verb for interest in self._table if interest.alive_at(now))
         limit = self._config.limits.subscriptions_per_mesh
         self._metrics.interests_limit.labels(self._metrics.mesh).set(limit)
         for verb in Verb:

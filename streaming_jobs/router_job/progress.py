@@ -36,17 +36,17 @@ class Progress:
     watermark_seconds: float | None
 
     @classmethod
-    def read(cls, told: Mapping[str, Any]) -> Progress:
+    def read(cls, report: Mapping[str, Any]) -> Progress:
         """Reads the progress from the JSON of a StreamingQueryProgress."""
-        states = told.get("stateOperators") or []
+        states = report.get("stateOperators") or []
         return cls(
-            lane=told["name"] or "",
-            batch=told["batchId"],
-            phase_seconds={_snake(phase): ms / 1000 for phase, ms in told["durationMs"].items()},
+            lane=report["name"] or "",
+            batch=report["batchId"],
+            phase_seconds={_snake(phase): ms / 1000 for phase, ms in report["durationMs"].items()},
             dropped_by_watermark=sum(state["numRowsDroppedByWatermark"] for state in states),
             state_rows=_state_rows(states),
             state_bytes=sum(state["memoryUsedBytes"] for state in states),
-            watermark_seconds=_watermark(told.get("eventTime", {}).get("watermark")),
+            watermark_seconds=_watermark(report.get("eventTime", {}).get("watermark")),
         )
 
 
@@ -58,9 +58,9 @@ def _state_rows(states: Sequence[Mapping[str, Any]]) -> int | None:
     return tracked or walked - sum(state["numRowsRemoved"] for state in states) or None
 
 
-def _watermark(told: str | None) -> float | None:
+def _watermark(text: str | None) -> float | None:
     """None before the first one: Spark says the epoch then."""
-    moment = datetime.fromisoformat(told) if told else None
+    moment = datetime.fromisoformat(text) if text else None
     return moment.timestamp() if moment and moment.year > _NO_WATERMARK_YEAR else None
 
 

@@ -125,19 +125,19 @@ class SnapshotWriter:
 def read_snapshot(checkpoint: Path, partition: int, offset: int, horizon_seconds: int) -> KnownIds:
     """Returns the ids before this offset. Raises NoMemory if there is no such snapshot, or it is damaged."""
     path = snapshot_path(checkpoint, partition)
-    known = KnownIds(horizon_seconds)
+    known_ids = KnownIds(horizon_seconds)
     try:
         with path.open("rb", PIECE_BYTES) as file:
             head = _check(file)
             if head != (_MAGIC, VERSION, partition, offset):
                 raise NoMemory(f"{path} does not stand before offset {offset} of partition {partition}: {head}")
             if (carried := carried_path(checkpoint)).exists():
-                known.restore(_rows_of(carried), carried.stat().st_size)
-                known.log_seconds = 0  # that was the time of lanes that may be far ahead of this one
-            known.restore(_rows(file), path.stat().st_size)
+                known_ids.restore(_rows_of(carried), carried.stat().st_size)
+                known_ids.log_seconds = 0  # that was the time of lanes that may be far ahead of this one
+            known_ids.restore(_rows(file), path.stat().st_size)
     except OSError as error:
         raise NoMemory(f"no ids to begin with before offset {offset} of partition {partition}: {error}") from None
-    return known
+    return known_ids
 
 
 def _rows_of(path: Path) -> Iterator[tuple[int, bytes]]:

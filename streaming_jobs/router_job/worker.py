@@ -60,10 +60,10 @@ class Worker:
     def _count(self, partition: int, offset: int) -> None:
         if partition not in self._counts:
             self._counts[partition] = CountFile(path_of(self._checkpoint, partition))
-        known = self._rows.known
+        known_ids = self._rows.known
         states = {
-            KNOWN_IDS: len(known),
-            KNOWN_IDS_BYTES: known.memory_bytes,
+            KNOWN_IDS: len(known_ids),
+            KNOWN_IDS_BYTES: known_ids.memory_bytes,
             REBUILD_MILLISECONDS: int(self._pass.rebuild_seconds * 1000),
         }
         self._counts[partition].add(offset, self._state.tally.take(), states)

@@ -108,9 +108,9 @@ def _rows_of(record: RecordColumns, protocol: str) -> NDArray[np.intp]:
     is_ours = [source.protocol == protocol and not source.facts for source in record.sources]
     if all(is_ours) and not record.replies and not record.agains:
         return np.arange(len(record))
-    taken = np.array(is_ours)[record.source]
-    taken[[at for at in (*record.replies, *record.agains) if at < len(record)]] = False
-    return np.flatnonzero(taken)
+    is_taken = np.array(is_ours)[record.source]
+    is_taken[[at for at in (*record.replies, *record.agains) if at < len(record)]] = False
+    return np.flatnonzero(is_taken)
 
 
 class CommonRecord:

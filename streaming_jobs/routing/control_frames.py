@@ -104,18 +104,18 @@ class ControlFrameHandler:
             self._interests.set_facts(work, source.session_id)
         if source.facts.get(REDELIVER_FACT):
             self._come_back(work)
-        wanted = [(Verb.SUBSCRIBE, pattern, "") for pattern in opened.subscribe]
-        wanted += [(Verb.SERVE, pattern, "") for pattern in opened.serve]
-        wanted += [(key.verb, key.pattern, key.group) for key in former]
-        granted = self._grant(work, dict.fromkeys(wanted))
+        keys = [(Verb.SUBSCRIBE, pattern, "") for pattern in opened.subscribe]
+        keys += [(Verb.SERVE, pattern, "") for pattern in opened.serve]
+        keys += [(key.verb, key.pattern, key.group) for key in former]
+        granted = self._grant(work, dict.fromkeys(keys))
         self._interests.remove(work, [key for key in former if key not in granted])
         if not opened.again:
             self._announce(work, SESSION_OPENED, "")
 
-    def _grant(self, work: FrameContext, wanted: Iterable[tuple[Verb, str, str]]) -> set[InterestKey]:
+    def _grant(self, work: FrameContext, keys: Iterable[tuple[Verb, str, str]]) -> set[InterestKey]:
         """Returns what the session's node may have of these: verb, pattern and group."""
         source, granted, added = work.raw.source, [], 0
-        for verb, pattern, queue in wanted:
+        for verb, pattern, queue in keys:
             try:
                 check_allowed(self._state, source, verb, pattern)
                 interest = session_interest(source, work.position, verb, pattern, queue)
@@ -133,14 +133,18 @@ class ControlFrameHandler:
 
         Durable names are none of these: they have a node that was proven before the session began.
         """
-        return [one.key for one in self._interests.of(source.session_id).values() if one.node != source.node]
+        return [
+            interest.key for interest in self._interests.of(source.session_id).values() if interest.node != source.node
+        ]
 
     def _closed(self, work: FrameContext, closed: SessionClosed) -> None:
         source = work.raw.source
         self._interests.end(work, source.session_id)
         if seconds := source.facts.get(REDELIVER_FACT):
             mine = self._interests.of(source.durable_name).values()
-            here = [one for one in mine if (one.edge, one.epoch, one.session) == _session(work)]
+            here = [
+                interest for interest in mine if (interest.edge, interest.epoch, interest.session) == _session(work)
+            ]
             self._let_wait(work, here, int(seconds))
         self._announce(work, SESSION_CLOSED, closed.reason)
 
@@ -150,16 +154,16 @@ class ControlFrameHandler:
         position = work.position.frame
         moved = [
             replace(
-                one,
+                interest,
                 edge=source.edge,
                 epoch=source.epoch,
                 session=source.session,
                 facts=source.facts,
                 expires_at=None,
-                left=_left(one, source.edge, position),
+                left=_left(interest, source.edge, position),
                 position=position,
             )
-            for one in self._interests.of(source.durable_name).values()
+            for interest in self._interests.of(source.durable_name).values()
         ]
         self._interests.put(work, moved)
 
@@ -167,7 +171,7 @@ class ControlFrameHandler:
         """It has gone; its subscriptions wait for it this long."""
         until = work.raw.received_at + seconds * SECOND_US
         position = work.position.frame
-        waiting = [replace(one, expires_at=until, left="", position=position) for one in interests]
+        waiting = [replace(interest, expires_at=until, left="", position=position) for interest in interests]
         self._interests.put(work, waiting)
 
     def _edge_started(self, work: FrameContext) -> None:
@@ -175,28 +179,32 @@ class ControlFrameHandler:
         source = work.raw.source
         if work.position.partition == 0:  # the frame stands in all of them
             self._tell_servers(work)
-        left = [one for one in self._state.table if one.durable and not one.address and one.edge == source.edge]
+        left = [
+            interest
+            for interest in self._state.table
+            if interest.durable and not interest.address and interest.edge == source.edge
+        ]
         applied = self._state.table.apply(NewEpoch(source.edge, source.epoch))
         self._interests.new_epoch(work, applied.removed)
-        for one in left:
-            mine = one.position[0] == work.position.partition
-            if mine and one.epoch < source.epoch and one.expires_at is None:
-                self._let_wait(work, [one], int(one.facts.get(REDELIVER_FACT, 0)))
+        for interest in left:
+            mine = interest.position[0] == work.position.partition
+            if mine and interest.epoch < source.epoch and interest.expires_at is None:
+                self._let_wait(work, [interest], int(interest.facts.get(REDELIVER_FACT, 0)))
 
     def _tell_servers(self, work: FrameContext) -> None:
         """Edges know what their sessions were asked, and by whom."""
         source = work.raw.source
-        serving = {one.edge for one in self._state.table if one.verb is Verb.SERVE} - {source.edge}
+        serving = {interest.edge for interest in self._state.table if interest.verb is Verb.SERVE} - {source.edge}
         for edge in sorted(serving):
             work.tell(edge, EdgeRestarted(work.next_position(edge), source.edge, source.epoch))
 
     def _announce(self, work: FrameContext, subject: str, reason: str) -> None:
         """Presence is an event like all others."""
         source = work.raw.source
-        said = {"session": source.session_id, "node": source.node, "protocol": source.protocol}
-        said |= {"listener": source.listener, "edge": source.edge, "peer": source.peer}
+        fields = {"session": source.session_id, "node": source.node, "protocol": source.protocol}
+        fields |= {"listener": source.listener, "edge": source.edge, "peer": source.peer}
         if reason:
-            said["reason"] = reason
+            fields["reason"] = reason
         event = Event(
             id=work.event_id,
             kind=Kind.EVENT,
@@ -209,7 +217,7 @@ class ControlFrameHandler:
             node=source.node,
             received_at=work.raw.received_at,
             content_type=JSON,
-            body=json.dumps(said, separators=(",", ":")).encode(),
+            body=json.dumps(fields, separators=(",", ":")).encode(),
             auth=source.auth,
         )
         work.record(event)

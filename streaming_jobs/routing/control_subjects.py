@@ -56,10 +56,10 @@ class ControlSubjects:
         source = work.raw.source
         interest = session_interest(source, work.position, verb, pattern, queue)
         check_allowed(self._state, source, verb, pattern)
-        known = self._interests.of(interest.subscriber)
+        existing = self._interests.of(interest.subscriber)
         limit = limits_of(self._state, source.listener).subscriptions_per_session
-        if interest.key not in known:
-            if len(known) >= limit:
+        if interest.key not in existing:
+            if len(existing) >= limit:
                 raise Rejected(Reason.TOO_LARGE, f"a session has at most {limit} subscriptions")
             self._interests.check_room(source.listener, source.node, 1)
         ticket = _ticket(work, event)
@@ -102,14 +102,14 @@ def _ticket(work: FrameContext, event: Event) -> str:
 def _wanted(event: Event) -> tuple[str, str]:
     """The pattern and group a control message names."""
     try:
-        said: Any = decode_value(event.body, event.content_type or JSON)
-        if isinstance(said, bytes) or media_type(event.content_type) == TEXT:  # its type says nothing of values
-            said = decode_value(event.body, JSON)
+        value: Any = decode_value(event.body, event.content_type or JSON)
+        if isinstance(value, bytes) or media_type(event.content_type) == TEXT:  # its type says nothing of values
+            value = decode_value(event.body, JSON)
     except Rejected:
         raise Rejected(Reason.MALFORMED, 'expected {"subject": PATTERN}') from None
-    if not isinstance(said, dict):
+    if not isinstance(value, dict):
         raise Rejected(Reason.MALFORMED, 'expected {"subject": PATTERN}')
-    pattern, queue = said.get("subject"), said.get("group")
+    pattern, queue = value.get("subject"), value.get("group")
     check_pattern(pattern)
     if queue is None:
         queue = ""

@@ -40,13 +40,13 @@ class Receivers:
     def of(cls, interests: Sequence[Interest]) -> Receivers:
         """Groups the interests by receiver. A receiver that is owed an event is known by name, because it may be
         away."""
-        at_places = [one for one in interests if one.address]
-        others = [one for one in interests if not one.address]
+        at_places = [interest for interest in interests if interest.address]
+        others = [interest for interest in interests if not interest.address]
         return cls(
             target_of(interests[0]),
-            tuple(one.session for one in others if not one.durable),
-            tuple((one.listener, one.address) for one in at_places),
-            tuple(one.subscriber for one in others if one.durable),
+            tuple(interest.session for interest in others if not interest.durable),
+            tuple((interest.listener, interest.address) for interest in at_places),
+            tuple(interest.subscriber for interest in others if interest.durable),
         )
 
 
@@ -106,29 +106,29 @@ class Fanout:
 
     def find_shared(self, subject: str, at_us: int) -> SharedDestinations:
         """Returns what `find` returns for every event of the subject around this time."""
-        found = self._state.table.find(subject, _SUBSCRIBE, at_us)
-        destinations = None if found.groups else self._plain(subject, found.plain)
-        return SharedDestinations(destinations, found.since, found.until)
+        index_match = self._state.table.find(subject, _SUBSCRIBE, at_us)
+        destinations = None if index_match.groups else self._plain(subject, index_match.plain)
+        return SharedDestinations(destinations, index_match.since, index_match.until)
 
     def find_again(self, event: Event, again: Replayed) -> Destinations:
         """Returns who wants the event at the time it was put in again, without those who have got it."""
         matched = self._state.table.match(event.subject, _SUBSCRIBE, again.at, event.id, self._may)
         allowed = (*self._allowed(matched.plain, event.subject), *matched.chosen)
-        return group(one for one in allowed if not again.reached & {one.node, destination_of(one)})
+        return group(interest for interest in allowed if not again.reached & {interest.node, destination_of(interest)})
 
     def _plain(self, subject: str, plain: tuple[Interest, ...]) -> Destinations:
         permissions = self._state.permissions
         kept = self._kept.get(subject)
         if kept is not None and kept[0] is plain and kept[1] is permissions:
             return kept[2]
-        found = group(self._allowed(plain, subject))
+        destinations = group(self._allowed(plain, subject))
         if len(self._kept) >= CACHED_SUBJECTS:
             self._kept.clear()
-        self._kept[subject] = plain, permissions, found
-        return found
+        self._kept[subject] = plain, permissions, destinations
+        return destinations
 
     def _allowed(self, plain: Iterable[Interest], subject: str) -> Iterable[Interest]:
-        return (one for one in plain if self._may(one, subject))
+        return (interest for interest in plain if self._may(interest, subject))
 
     def _may(self, interest: Interest, subject: str) -> bool:
         if is_control(subject) and not is_control(interest.pattern):

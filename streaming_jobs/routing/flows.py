@@ -99,11 +99,11 @@ class Flows:
         return flows
 
     def _of_source(self, source: FrameSource) -> dict[bytes, Flow]:
-        known = self._flows.get(id(source))
-        if known is None:
-            known = self._flows[id(source)] = _SourceFlows(source)
+        source_flows = self._flows.get(id(source))
+        if source_flows is None:
+            source_flows = self._flows[id(source)] = _SourceFlows(source)
             self._count += 1
-        return known.flows
+        return source_flows.flows
 
     def _learn(self, record: RecordColumns, row: int, flows: dict[bytes, Flow], name: bytes) -> Flow:
         """Asks the plain path's functions about a frame of a flow that was not met before."""
@@ -154,16 +154,18 @@ class Flows:
         if len({edge for edge, _ in destinations}) < len(destinations):
             return None
         if not all(
-            self._goes_verbatim(event, one) for encodings in destinations.values() for one in encodings.values()
+            self._goes_verbatim(event, encoding)
+            for encodings in destinations.values()
+            for encoding in encodings.values()
         ):
             return None
-        known = self._routes.get((event.subject, event.protocol))
-        if known is None or known[0] is not destinations:
+        cached = self._routes.get((event.subject, event.protocol))
+        if cached is None or cached[0] is not destinations:
             if len(self._routes) >= FLOWS_REMEMBERED:
                 self._routes.clear()
-            known = self._routes[event.subject, event.protocol] = destinations, _routes(event, destinations)
+            cached = self._routes[event.subject, event.protocol] = destinations, _routes(event, destinations)
         largest = self._state.config.kafka.message_bytes
-        return known[1] if all(_most_bytes(route) <= largest for _, route in known[1]) else None
+        return cached[1] if all(_most_bytes(route) <= largest for _, route in cached[1]) else None
 
     def _goes_verbatim(self, event: Event, receivers: Receivers) -> bool:
         """True where `from_event` hands on the frame itself for every event of this flow."""
@@ -189,7 +191,10 @@ def _routes(event: Event, destinations: Destinations) -> Deliveries:
 
 def _groups(encodings: Encodings) -> tuple[Group, ...]:
     return tuple(
-        [Group(one.target.protocol, b"", (), one.sessions, one.addresses, owed=one.owed) for one in encodings.values()]
+        [
+            Group(encoding.target.protocol, b"", (), encoding.sessions, encoding.addresses, owed=encoding.owed)
+            for encoding in encodings.values()
+        ]
     )
 
 

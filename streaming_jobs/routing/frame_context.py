@@ -191,9 +191,9 @@ class FrameContext:
             raise Rejected(Reason.TOO_LARGE, f"{len(encoded.frame)} bytes for {target.protocol}: kafka.message_bytes")
         return encoded
 
-    def cancel(self, event: Event, of: ReplyAddress) -> None:
+    def cancel(self, event: Event, request_address: ReplyAddress) -> None:
         """Sends a cancel to every server of the subject. A server that does not know the request ignores it."""
-        reply = of.pack()
+        reply = request_address.pack()
         for server in self.state.table.servers(event.subject, event.received_at):
             try:
                 encoded = self.encode(event, target_of(server))
@@ -235,7 +235,9 @@ class FrameContext:
         self.deliver(to.edge, to.epoch, done, (self._answer_group(done, to),), hold=hold)
 
     def _encoded(self, event: Event, edge: str, epoch: int, encodings: Encodings) -> list[tuple[Group, ...]]:
-        groups = [made for one in encodings.values() if (made := self._group(event, edge, epoch, one)) is not None]
+        groups = [
+            made for encoding in encodings.values() if (made := self._group(event, edge, epoch, encoding)) is not None
+        ]
         return in_records(groups, self.state.largest_frame)
 
     def _left_out(self, records: Sequence[tuple[Group, ...]], destinations: Destinations) -> bool:
@@ -375,8 +377,8 @@ def naming_request(event: Event, replies: Sequence[ReplyAddress]) -> Event:
     if not replies:
         return event
     first = replies[0]
-    asked = {REQUEST_SESSION_HEADER: session_id(first.edge, first.epoch, first.session)}
-    return replace(event, headers={**event.headers, **asked, REQUEST_ID_HEADER: first.request})
+    request_headers = {REQUEST_SESSION_HEADER: session_id(first.edge, first.epoch, first.session)}
+    return replace(event, headers={**event.headers, **request_headers, REQUEST_ID_HEADER: first.request})
 
 
 MESH_ERRORS = {

@@ -73,8 +73,8 @@ class FrameCounters:
         for (protocol, auth, outcome, reason), count in self._accepted.items():
             for series in _of_accepted(protocol, auth, outcome, reason):
                 self._add(series, count)
-        taken, self._accepted, self._routed, self._other = self._other, {}, {}, {}
-        return taken
+        counts, self._accepted, self._routed, self._other = self._other, {}, {}, {}
+        return counts
 
 
 def _of_accepted(protocol: str, auth: Auth, outcome: str, reason: str) -> Iterator[Series]:

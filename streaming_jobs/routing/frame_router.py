@@ -67,16 +67,16 @@ class FrameRouter:
 
     def route_record(self, value: bytes, partition: int, offset: int, now_seconds: int) -> RoutedRecord:
         """Routes a record of the log, which stands right behind the one before."""
-        state, known = self._state, self.known
-        record = RecordOutputs(state, known, partition, offset)
+        state, known_ids = self._state, self.known
+        record = RecordOutputs(state, known_ids, partition, offset)
         try:
             columns = read_columns(value)
         except Rejected as refused:
             record.add(state.topics.rejected(event_id(partition, offset, 0), Stage.LOG, refused, value, None))
             state.tally.rejected(Stage.LOG, refused.reason, "")
-            return record.finish(known.advance(now_seconds, now_seconds))
+            return record.finish(known_ids.advance(now_seconds, now_seconds))
         received_last = columns.received_between()[1] if len(columns) else 0
-        log_seconds = known.advance(received_last // SECOND_US, now_seconds)
+        log_seconds = known_ids.advance(received_last // SECOND_US, now_seconds)
         common = self._columnar.read(columns, partition, offset) if self._columnar is not None else None
         if common is not None:
             try:
@@ -84,9 +84,9 @@ class FrameRouter:
                 return record.finish(log_seconds)
             except Exception:  # a mistake of ours: no frame is refused for it, and none may end the query
                 self._faults.log_exception("in the fast pass")
-                known.take_back()
+                known_ids.take_back()
                 state.tally.take()
-                record = RecordOutputs(state, known, partition, offset)
+                record = RecordOutputs(state, known_ids, partition, offset)
         record.add_frames(list(self.route_frames(columns.frames(), partition, offset)))
         return record.finish(log_seconds)
 
@@ -166,7 +166,7 @@ class FrameRouter:
         except Rejected as refused:
             return [refused] * len(raws)
         listeners = {raw.source.listener for raw in raws}
-        options = {one: self._state.spoken(one, name).options for one in listeners}
+        options = {listener: self._state.spoken(listener, name).options for listener in listeners}
         if protocol.to_events is not None:
             try:
                 return protocol.to_events(raws, ids, options, self._state.env)

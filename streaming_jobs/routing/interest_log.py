@@ -35,23 +35,23 @@ class InterestLog:
 
     def of(self, subscriber: str) -> dict[InterestKey, Interest]:
         """Returns the subscriber's interests, including those still on their way through the log."""
-        known = {interest.key: interest for interest in self._state.table.of(subscriber)}
-        return known | self._written.get(subscriber, {})
+        by_key = {interest.key: interest for interest in self._state.table.of(subscriber)}
+        return by_key | self._written.get(subscriber, {})
 
     def put(self, work: FrameContext, interests: Iterable[Interest], *, ticket: str = "") -> None:
-        wanted = list(interests)
-        for interest in wanted:
+        to_put = list(interests)
+        for interest in to_put:
             if interest.session:
                 self._remember(interest)
             work.outs.append(self._state.topics.interest(interest.key.to_bytes(), interest.to_json()))
-        self._write(work, [Put(interest) for interest in wanted], ticket)
+        self._write(work, [Put(interest) for interest in to_put], ticket)
 
     def remove(self, work: FrameContext, keys: Iterable[InterestKey], *, ticket: str = "") -> None:
-        gone = list(keys)
-        for key in gone:
+        to_remove = list(keys)
+        for key in to_remove:
             self._forget(self._written.get(key.subscriber, {}).get(key))
             work.outs.append(self._state.topics.interest(key.to_bytes(), None))
-        self._write(work, [Remove(key, work.position.frame) for key in gone], ticket)
+        self._write(work, [Remove(key, work.position.frame) for key in to_remove], ticket)
 
     def renew(
         self, work: FrameContext, leases: Iterable[Interest], expires_at: int, kept_until: int, *, ticket: str = ""
@@ -62,7 +62,7 @@ class InterestLog:
         renewals write none.
         """
         renewed, position = list(leases), work.position.frame
-        is_kept = all(one.kept_until is not None and one.kept_until >= expires_at for one in renewed)
+        is_kept = all(interest.kept_until is not None and interest.kept_until >= expires_at for interest in renewed)
         if not is_kept:
             for lease in renewed:
                 kept = replace(lease, expires_at=expires_at, kept_until=kept_until, position=position)
@@ -81,11 +81,11 @@ class InterestLog:
 
     def end(self, work: FrameContext, subscriber: str) -> None:
         """Ends everything that the subscriber wanted."""
-        gone = self.of(subscriber)
+        ending = self.of(subscriber)
         self._forget_all(subscriber)
-        for key in gone:
+        for key in ending:
             work.outs.append(self._state.topics.interest(key.to_bytes(), None))
-        if gone:
+        if ending:
             self._write(work, [EndSession(subscriber, work.position.frame)], "")
 
     def new_epoch(self, work: FrameContext, interests: Iterable[Interest]) -> None:

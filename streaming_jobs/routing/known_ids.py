@@ -221,8 +221,8 @@ class KnownIds:
             places = table.may_have(upper, masks)
             if len(places):
                 passed = passed or [0] * len(keys)
-                found = table.find(idents[places], checks[places], upper[places])
-                for place, second in zip(places.tolist(), found, strict=True):
+                seconds_found = table.find(idents[places], checks[places], upper[places])
+                for place, second in zip(places.tolist(), seconds_found, strict=True):
                     passed[place] = passed[place] or second
         return passed
 

@@ -44,21 +44,25 @@ class Leases:
         until, kept_until = _ends(event, lease)
         spared = min(SPARED_SECONDS, lease.seconds * SPARED_SHARE) * SECOND_US
         alive = [one for one in self._alive(event) if (one.listener, one.address) == _address(work)]
-        if any(_is_read_back(one) or (one.expires_at or 0) < until - spared for one in alive):
+        if any(_is_read_back(interest) or (interest.expires_at or 0) < until - spared for interest in alive):
             self._interests.renew(work, alive, until, kept_until)
 
     def _replace(self, work: FrameContext, event: Event, lease: Lease) -> None:
         """A hello is the full list: what is not in it any more is over. It is answered when it holds everywhere."""
         granted = self._grantable(work, event, self._as_before(event, lease) if lease.keeps else lease)
-        wanted = self._leased(work, event, granted)
-        held = self._interests.of(_subscriber(event))
-        kept = {one.key for one in wanted}
-        ticket = event.id if wanted else ""
-        if wanted and held.keys() == kept and all(_differs_in_time_alone(held[one.key], one) for one in wanted):
-            self._interests.renew(work, held.values(), *_ends(event, granted), ticket=ticket)
+        interests = self._leased(work, event, granted)
+        existing = self._interests.of(_subscriber(event))
+        kept = {interest.key for interest in interests}
+        ticket = event.id if interests else ""
+        if (
+            interests
+            and existing.keys() == kept
+            and all(_differs_in_time_alone(existing[interest.key], interest) for interest in interests)
+        ):
+            self._interests.renew(work, existing.values(), *_ends(event, granted), ticket=ticket)
         else:
-            self._interests.remove(work, [key for key in held if key not in kept])
-            self._interests.put(work, wanted, ticket=ticket)
+            self._interests.remove(work, [key for key in existing if key not in kept])
+            self._interests.put(work, interests, ticket=ticket)
         grant = self._state.protocol(event.protocol).grant_lease
         if grant is not None:
             answer = Group(event.protocol, grant(event, granted, self._state.env), addresses=(_address(work),))
@@ -66,18 +70,18 @@ class Leases:
 
     def _as_before(self, event: Event, lease: Lease) -> Lease:
         alive = self._alive(event)
-        patterns = {verb: tuple(one.pattern for one in alive if one.verb is verb) for verb in Verb}
+        patterns = {verb: tuple(interest.pattern for interest in alive if interest.verb is verb) for verb in Verb}
         return replace(lease, subscribe=patterns[Verb.SUBSCRIBE], serve=patterns[Verb.SERVE])
 
     def _alive(self, event: Event) -> list[Interest]:
-        known = self._interests.of(_subscriber(event)).values()
-        return [one for one in known if one.alive_at(event.received_at)]
+        interests = self._interests.of(_subscriber(event)).values()
+        return [interest for interest in interests if interest.alive_at(event.received_at)]
 
     def _grantable(self, work: FrameContext, event: Event, lease: Lease) -> Lease:
         """Without the patterns that are malformed or forbidden; each of those is recorded."""
         node = replace(work.raw.source, node=event.node)  # the packet has proven it; its source knows an address
         limit = limits_of(self._state, node.listener).subscriptions_per_session
-        held, granted = len(self._interests.of(_subscriber(event))), 0  # the list replaces what the node has
+        held_count, granted = len(self._interests.of(_subscriber(event))), 0  # the list replaces what the node has
 
         def good(verb: Verb, patterns: tuple[str, ...]) -> tuple[str, ...]:
             nonlocal granted
@@ -86,7 +90,7 @@ class Leases:
                 try:
                     check_pattern(pattern)
                     check_allowed(self._state, node, verb, pattern)
-                    self._interests.check_room(node.listener, event.node, granted + 1 - held)
+                    self._interests.check_room(node.listener, event.node, granted + 1 - held_count)
                     granted += 1
                     kept.append(pattern)
                 except Rejected as refused:
@@ -99,8 +103,8 @@ class Leases:
         source = work.raw.source
         listener, address = _address(work)
         until, kept_until = _ends(event, lease)
-        wanted = [(Verb.SUBSCRIBE, pattern) for pattern in lease.subscribe]
-        wanted += [(Verb.SERVE, pattern) for pattern in lease.serve]
+        patterns = [(Verb.SUBSCRIBE, pattern) for pattern in lease.subscribe]
+        patterns += [(Verb.SERVE, pattern) for pattern in lease.serve]
         return [
             Interest(
                 subscriber=_subscriber(event),
@@ -117,7 +121,7 @@ class Leases:
                 durable=True,
                 position=work.position.frame,
             )
-            for verb, pattern in wanted
+            for verb, pattern in patterns
         ]
 
 
@@ -134,9 +138,14 @@ def _is_read_back(lease: Interest) -> bool:
     return lease.expires_at == lease.kept_until
 
 
-def _differs_in_time_alone(held: Interest, wanted: Interest) -> bool:
-    renewed = replace(held, expires_at=wanted.expires_at, kept_until=wanted.kept_until, position=wanted.position)
-    return renewed == wanted
+def _differs_in_time_alone(existing: Interest, renewed_interest: Interest) -> bool:
+    renewed = replace(
+        existing,
+        expires_at=renewed_interest.expires_at,
+        kept_until=renewed_interest.kept_until,
+        position=renewed_interest.position,
+    )
+    return renewed == renewed_interest
 
 
 def _subscriber(event: Event) -> str:

@@ -34,8 +34,8 @@ class ListenerProtocol:
         return self.protocol.dedup_key(event, self.options)
 
     def asked_lease(self, event: Event) -> Lease | None:
-        asked = self.protocol.asked_lease
-        return None if asked is None else asked(event, self.options)
+        ask = self.protocol.asked_lease
+        return None if ask is None else ask(event, self.options)
 
     def awaits_confirmation(self, event: Event) -> bool:
         awaits = self.protocol.awaits_confirmation
@@ -64,7 +64,7 @@ class MeshState:
         self.config = config
         self.topics = Topics(config)
         self.permissions = config.permissions_policy()
-        self.options: dict[str, Options] = {one.name: one.options for one in config.endpoints}
+        self.options: dict[str, Options] = {endpoint.name: endpoint.options for endpoint in config.endpoints}
         self._spoken: dict[tuple[str, str], ListenerProtocol] = {}
         self.horizon_seconds = repeat_horizon_seconds(config)
         self.largest_frame = config.kafka.largest_frame
@@ -84,13 +84,13 @@ class MeshState:
     def spoken(self, listener: str, protocol: str) -> ListenerProtocol:
         """Returns how a listener's protocol is spoken. A listener that the configuration lost has the protocol's
         defaults."""
-        found = self._spoken.get((listener, protocol))
-        if found is None:
-            spec, known = self.protocol(protocol), self.options.get(listener)
-            found = ListenerProtocol(spec, known if isinstance(known, spec.options) else spec.options())
+        spoken_there = self._spoken.get((listener, protocol))
+        if spoken_there is None:
+            spec, options = self.protocol(protocol), self.options.get(listener)
+            spoken_there = ListenerProtocol(spec, options if isinstance(options, spec.options) else spec.options())
             if len(self._spoken) < LISTENERS_REMEMBERED:
-                self._spoken[listener, protocol] = found
-        return found
+                self._spoken[listener, protocol] = spoken_there
+        return spoken_there
 
     def protocol(self, name: str) -> ProtocolSpec[Any]:
         try:

@@ -20,20 +20,20 @@ peer that publishes our own findings again would keep going."""
 BASE64 = "base64"
 
 
-def rule_event(found: RuleEvent, work: FrameContext, identity: GatewayIdentity | None) -> Event:
+def rule_event(output: RuleEvent, work: FrameContext, identity: GatewayIdentity | None) -> Event:
     """Raises Rejected for what no rule may say."""
-    if not found.subject:
+    if not output.subject:
         raise Rejected(Reason.MISSING_FIELD, "a rule's event needs a subject")
-    check_subject(found.subject)
-    if is_control(found.subject):
+    check_subject(output.subject)
+    if is_control(output.subject):
         raise Rejected(Reason.FORBIDDEN, "a rule may not publish under `mesh.`")
-    if not 1 <= found.hops <= MAX_HOPS:
-        raise Rejected(Reason.FORBIDDEN, f"rule {found.rule}: more than {MAX_HOPS} rules in a row")
-    headers = {RULE_HEADER: found.rule, ORIGIN_HEADER: found.origin, HOPS_HEADER: str(found.hops)}
+    if not 1 <= output.hops <= MAX_HOPS:
+        raise Rejected(Reason.FORBIDDEN, f"rule {output.rule}: more than {MAX_HOPS} rules in a row")
+    headers = {RULE_HEADER: output.rule, ORIGIN_HEADER: output.origin, HOPS_HEADER: str(output.hops)}
     return Event(
         id=work.event_id,
         kind=Kind.EVENT,
-        subject=found.subject,
+        subject=output.subject,
         protocol=MESH,
         listener="",
         edge="",
@@ -41,16 +41,16 @@ def rule_event(found: RuleEvent, work: FrameContext, identity: GatewayIdentity |
         peer="",
         node=str(UUID(bytes=identity.node)) if identity else "",
         received_at=work.raw.received_at,
-        content_type=found.content_type,
-        body=_body(found),
+        content_type=output.content_type,
+        body=_body(output),
         headers={name: value for name, value in headers.items() if value},
     )
 
 
-def _body(found: RuleEvent) -> bytes:
-    if found.encoding != BASE64:
-        return found.body.encode()
+def _body(output: RuleEvent) -> bytes:
+    if output.encoding != BASE64:
+        return output.body.encode()
     try:
-        return base64.b64decode(found.body, validate=True)
+        return base64.b64decode(output.body, validate=True)
     except binascii.Error:
         raise Rejected(Reason.BAD_ENCODING, "a rule's body is not base64") from None

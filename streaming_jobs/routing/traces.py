@@ -66,13 +66,13 @@ class RecordSpans:
         """Ends the span of a traced frame."""
         if work.trace is not None:
             failed = work.refused.value if work.refused is not None else ""
-            said = _of_frame(work, judged)
-            self._spans.add(SpanStep.ROUTE, work.trace, self._parent, self._began, now_us(), said, failed)
+            attributes = _of_frame(work, judged)
+            self._spans.add(SpanStep.ROUTE, work.trace, self._parent, self._began, now_us(), attributes, failed)
 
 
 def _of_frame(work: FrameContext, judged: Event | Rejected | None) -> Attributes:
     source = work.raw.source
-    said: dict[str, str | int] = {
+    attributes: dict[str, str | int] = {
         "meshgate.event_id": work.event_id,
         "meshgate.protocol": source.protocol,
         "meshgate.listener": source.listener,
@@ -80,5 +80,9 @@ def _of_frame(work: FrameContext, judged: Event | Rejected | None) -> Attributes
         "meshgate.records": work.parts.total(),
     }
     if isinstance(judged, Event):
-        said |= {"meshgate.subject": judged.subject, "meshgate.node": judged.node, "meshgate.auth": judged.auth.value}
-    return said
+        attributes |= {
+            "meshgate.subject": judged.subject,
+            "meshgate.node": judged.node,
+            "meshgate.auth": judged.auth.value,
+        }
+    return attributes

@@ -79,17 +79,17 @@ def check_rules(spark: SparkSession, rules: Sequence[RuleSettings]) -> Checked:
                 compiled.append(compile_rule(spark, rule, table, stream))
             except RuleFault as fault:
                 faults[place] = str(fault)
-        feeds = {one.name: _fed_by(spark, one, compiled) for one in compiled}
+        feeds = {rule.name: _fed_by(spark, rule, compiled) for rule in compiled}
     for place, rule in enumerate(rules):
         if rule.name in feeds and (ring := ring_through(rule.name, feeds)):
             faults[place] = _ring_text(ring)
     if faults:
         return Checked(faults, {})
-    found = depths(feeds)
+    depth_of = depths(feeds)
     for place, rule in enumerate(rules):
-        if found[rule.name] > MAX_HOPS:
+        if depth_of[rule.name] > MAX_HOPS:
             faults[place] = f"more than {MAX_HOPS} rules would lie behind what it finds"
-    return Checked(faults, found)
+    return Checked(faults, depth_of)
 
 
 def _ring_text(ring: list[str]) -> str:
@@ -113,9 +113,9 @@ def compile_rule(spark: SparkSession, rule: RuleSettings, table: DataFrame, stre
     try:
         parse_query(spark, rule.sql)
         table.createOrReplaceTempView(TABLE)
-        found = spark.sql(rule.sql)
-        _check_columns(found)
-        plan = optimized_plan(found)
+        result = spark.sql(rule.sql)
+        _check_columns(result)
+        plan = optimized_plan(result)
         compiled = Compiled(rule.name, tuple(subjects(plan)), tuple(readings(plan)))
         stream.createOrReplaceTempView(TABLE)
         streaming = spark.sql(rule.sql)
@@ -128,15 +128,15 @@ def compile_rule(spark: SparkSession, rule: RuleSettings, table: DataFrame, stre
     return compiled
 
 
-def _check_columns(found: DataFrame) -> None:
-    names = [field.name for field in found.schema]
+def _check_columns(result: DataFrame) -> None:
+    names = [field.name for field in result.schema]
     if unknown := sorted(set(names) - OUTPUTS.keys()):
         raise RuleFault(f"gives {', '.join(unknown)}: a rule gives {', '.join(OUTPUTS)}, and no other columns")
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise RuleFault(f"gives {', '.join(twice)} twice")
     if "subject" not in names:
         raise RuleFault("gives no subject: name the new event's with `AS subject`")
-    for field in found.schema:
+    for field in result.schema:
         if not isinstance(field.dataType, OUTPUTS[field.name]):
             raise RuleFault(f"{field.name} is {field.dataType.simpleString()}, and cannot be that")
 
@@ -149,13 +149,13 @@ def _check_subjects(compiled: Compiled) -> None:
 
 def explain(failed: PySparkException) -> str:
     """Returns Spark's message in one line: without its classes, its states and the plan."""
-    told = str(failed)
+    message = str(failed)
     if failed.getCondition() == "TABLE_OR_VIEW_NOT_FOUND":
         return f"the one table is {TABLE}: there is no {(failed.getMessageParameters() or {}).get('relationName')}"
     if failed.getCondition() == "STREAMING_OUTPUT_MODE.UNSUPPORTED_OPERATION":
         return "a stream has no end to count up to: add window(received_at, '1 minute') to GROUP BY"
-    text = " ".join(_DRESSING.sub("", told.strip().split("\n== SQL ==")[0]).split())
-    at = _POSITION.search(told)
+    text = " ".join(_DRESSING.sub("", message.strip().split("\n== SQL ==")[0]).split())
+    at = _POSITION.search(message)
     return f"{text} (line {at[1]}, column {int(at[2]) + 1} of the SQL)" if at else text
 
 
@@ -167,18 +167,24 @@ def _fed_by(spark: SparkSession, source: Compiled, rules: Sequence[Compiled]) ->
     return [
         rule.name
         for rule in rules
-        if any(_may_see(spark, source.name, subject, one) for subject in source.subjects for one in rule.readings)
+        if any(
+            _may_see(spark, source.name, subject, reading) for subject in source.subjects for reading in rule.readings
+        )
     ]
 
 
 def _may_see(spark: SparkSession, rule: str, subject: str | None, reading: Reading) -> bool:
     """Returns True if an event of a rule can pass the conditions. What is not known of it may be anything."""
-    known = _known_of(rule, subject)
-    decided = [one for one in reading.conditions if one.columns <= known.keys() and "origin" not in one.sql]
+    known_values = _known_of(rule, subject)
+    decided = [
+        condition
+        for condition in reading.conditions
+        if condition.columns <= known_values.keys() and "origin" not in condition.sql
+    ]
     if not decided:
         return True
-    holds = " AND ".join(f"coalesce({one.sql}, false)" for one in decided)
-    columns = ", ".join(f"{value} AS {name}" for name, value in known.items())
+    holds = " AND ".join(f"coalesce({condition.sql}, false)" for condition in decided)
+    columns = ", ".join(f"{value} AS {name}" for name, value in known_values.items())
     row = spark.sql(f"SELECT {holds} AS holds FROM (SELECT {columns}) AS {decided[0].table}")  # noqa: S608
     return bool(row.collect()[0].holds)
 
@@ -186,7 +192,7 @@ def _may_see(spark: SparkSession, rule: str, subject: str | None, reading: Readi
 def _known_of(rule: str, subject: str | None) -> dict[str, str]:
     """Returns what is certain of any event of a rule, as SQL (see `rule_event`). Its node, body and time are not."""
     nothing = ("listener", "edge", "session", "peer", "message_id", "correlation", "key_id")
-    known = {
+    known_values = {
         **dict.fromkeys(nothing, "''"),
         "kind": _literal(Kind.EVENT.value),
         "protocol": _literal(MESH),
@@ -195,7 +201,7 @@ def _known_of(rule: str, subject: str | None) -> dict[str, str]:
         "sent_at": "CAST(NULL AS TIMESTAMP)",
         "auth": _literal(Auth.NONE.value),
     }
-    return known if subject is None else {**known, "subject": _literal(subject)}
+    return known_values if subject is None else {**known_values, "subject": _literal(subject)}
 
 
 def _literal(text: str) -> str:

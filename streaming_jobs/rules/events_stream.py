@@ -35,13 +35,13 @@ def _ticks(spark: SparkSession, config: Config) -> DataFrame:
     options |= {"subscribe": config.topic("interests"), "startingOffsets": "latest"}
     records = spark.readStream.format("kafka").options(**options).load()
     key, value = F.col("key").cast("string"), F.col("value").cast("string")
-    known = {
+    known_columns = {
         "kind": F.get_json_object(key, "$[0]"),
         "received_at": F.timestamp_micros(F.get_json_object(value, "$.at").cast("long")),
     }
     # Not a literal: Spark would see through it that no tick passes what a rule asks for, and read none.
     nothing = F.get_json_object(value, "$.nothing")
-    columns = (known.get(field.name, _as(nothing, field.dataType)).alias(field.name) for field in SCHEMA)
+    columns = (known_columns.get(field.name, _as(nothing, field.dataType)).alias(field.name) for field in SCHEMA)
     return records.where(key.startswith(f'["{PROBE}"')).select(*columns)
 
 

@@ -122,17 +122,17 @@ class RulesJob:
         checked = check_rules(self._spark, config.rules)
         if checked.faults:
             raise ConfigError(faults_of(config, checked.faults))
-        wanted = {rule.name: rule for rule in config.rules}
-        self._stop_unwanted(wanted, checked.depths)
-        for name, rule in wanted.items():
+        configured = {rule.name: rule for rule in config.rules}
+        self._stop_unwanted(configured, checked.depths)
+        for name, rule in configured.items():
             if name not in self._running:
                 query = self._start(rule, checked.depths[name])
                 self._running[name] = Running(rule, checked.depths[name], query)
                 log.info("rule %s runs", name)
 
-    def _stop_unwanted(self, wanted: Mapping[str, RuleSettings], depths: Mapping[str, int]) -> None:
+    def _stop_unwanted(self, configured: Mapping[str, RuleSettings], depths: Mapping[str, int]) -> None:
         for name, running in list(self._running.items()):
-            if wanted.get(name) != running.rule or depths[name] != running.depth:
+            if configured.get(name) != running.rule or depths[name] != running.depth:
                 running.query.stop()
                 del self._running[name]
                 log.info("rule %s has ended", name)
@@ -141,12 +141,12 @@ class RulesJob:
 
     def _start(self, rule: RuleSettings, depth: int) -> StreamingQuery:
         live_events(self._spark, self._config, time.time_ns() // 1_000_000).createOrReplaceTempView(TABLE)
-        found = as_event_columns(self._spark.sql(rule.sql))
+        result = as_event_columns(self._spark.sql(rule.sql))
 
         def write(rows: DataFrame, batch: int) -> None:
             self._writer.write(rule.name, depth, batch, rows.toLocalIterator())
 
-        stream = found.writeStream.queryName(f"rule-{rule.name}").outputMode("append").foreachBatch(write)
+        stream = result.writeStream.queryName(f"rule-{rule.name}").outputMode("append").foreachBatch(write)
         stream = stream.option("checkpointLocation", str(checkpoint_of(self._config, rule)))
         query: StreamingQuery = stream.trigger(processingTime=TRIGGER).start()
         return query

@@ -42,14 +42,16 @@ class FindingsWriter:
 
     def write(self, rule: str, depth: int, batch: int, rows: Iterable[Row]) -> None:
         """Returns when all are durable."""
-        found = rule_events(rule, depth, batch, (row.asDict() for row in rows))
+        outputs = rule_events(rule, depth, batch, (row.asDict() for row in rows))
         partition = partition_of(rule, self._partitions)
-        sent = [self._producer.send(self._topic, value=record, partition=partition) for record in self._records(found)]
+        sent = [
+            self._producer.send(self._topic, value=record, partition=partition) for record in self._records(outputs)
+        ]
         for waiting in sent:
             waiting.get(FLUSH_SECONDS)
 
-    def _records(self, found: Iterator[RuleEvent]) -> Iterator[bytes]:
-        while some := list(islice(found, self._frames)):
+    def _records(self, outputs: Iterator[RuleEvent]) -> Iterator[bytes]:
+        while some := list(islice(outputs, self._frames)):
             builder = ContainerBuilder(RULES, 0)
             for event in some:
                 builder.add(self._source, now_us(), control_frames.encode(event))

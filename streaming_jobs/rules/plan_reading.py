@@ -104,12 +104,12 @@ def _values(plan: Any, expression_id: Any) -> Iterator[str | None]:
                 yield from _of_named(plan, named)
                 return
     if kind == "Union":
-        place = [one.exprId().equals(expression_id) for one in _items(plan.output())].index(True)
+        place = [item.exprId().equals(expression_id) for item in _items(plan.output())].index(True)
         for child in _items(plan.children()):
             yield from _values(child, _items(child.output())[place].exprId())
         return
     for child in _items(plan.children()):
-        if any(one.exprId().equals(expression_id) for one in _items(child.output())):
+        if any(item.exprId().equals(expression_id) for item in _items(child.output())):
             yield from _values(child, expression_id)
             return
     yield None

@@ -32,33 +32,33 @@ def read_recorded(lines: Iterable[str]) -> list[Row]:
     return rows
 
 
-def _row(said: dict[str, Any], number: int) -> Row:
-    body = _body(said)
-    texts = {name: str(said.get(name, "")) for name in _TEXTS}
+def _row(fields: dict[str, Any], number: int) -> Row:
+    body = _body(fields)
+    texts = {name: str(fields.get(name, "")) for name in _TEXTS}
     return (
-        str(said.get("id", f"0-0-{number}")),
-        Kind(said.get("kind", Kind.EVENT)).value,
-        said["subject"],
-        str(said.get("protocol", "")),
+        str(fields.get("id", f"0-0-{number}")),
+        Kind(fields.get("kind", Kind.EVENT)).value,
+        fields["subject"],
+        str(fields.get("protocol", "")),
         *(texts[name] for name in _TEXTS[:7]),
         texts["content_type"],
         body,
         _text(body),
-        {str(name): str(value) for name, value in said.get("headers", {}).items()},
-        bool(said.get("urgent", False)),
-        _time(said["sent_at"]) if said.get("sent_at") else None,
-        _time(said.get("received_at") or said["time"]),
-        Auth(said.get("auth", Auth.NONE)).value,
-        str(said.get("key_id", "")),
+        {str(name): str(value) for name, value in fields.get("headers", {}).items()},
+        bool(fields.get("urgent", False)),
+        _time(fields["sent_at"]) if fields.get("sent_at") else None,
+        _time(fields.get("received_at") or fields["time"]),
+        Auth(fields.get("auth", Auth.NONE)).value,
+        str(fields.get("key_id", "")),
     )
 
 
-def _body(said: dict[str, Any]) -> bytes:
+def _body(fields: dict[str, Any]) -> bytes:
     """Exactly, where the bytes stand there; else as text."""
     for name in ("base64", "body_base64"):
-        if name in said:
-            return base64.b64decode(said[name], validate=True)
-    body = said.get("body", said.get("text")) or ""
+        if name in fields:
+            return base64.b64decode(fields[name], validate=True)
+    body = fields.get("body", fields.get("text")) or ""
     return (body if isinstance(body, str) else json.dumps(body)).encode()
 
 
@@ -69,7 +69,7 @@ def _text(body: bytes) -> str | None:
         return None
 
 
-def _time(said: str) -> datetime:
+def _time(fields: str) -> datetime:
     """Without a zone it is UTC."""
-    moment = datetime.fromisoformat(said)
+    moment = datetime.fromisoformat(fields)
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -38,11 +38,13 @@ def depths(feeds: Feeds) -> dict[str, int]:
     >>> depths({"a": ["b"], "b": [], "c": []})
     {'a': 1, 'b': 2, 'c': 1}
     """
-    found: dict[str, int] = {}
+    depth_by_rule: dict[str, int] = {}
 
     def depth(rule: str) -> int:
-        if rule not in found:
-            found[rule] = 1 + max((depth(one) for one, fed in feeds.items() if rule in fed), default=0)
-        return found[rule]
+        if rule not in depth_by_rule:
+            depth_by_rule[rule] = 1 + max(
+                (depth(feeding_rule) for feeding_rule, fed in feeds.items() if rule in fed), default=0
+            )
+        return depth_by_rule[rule]
 
     return {rule: depth(rule) for rule in feeds}

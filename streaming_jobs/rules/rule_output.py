@@ -30,10 +30,10 @@ def rule_events(rule: str, depth: int, batch: int, rows: Iterable[Mapping[str, A
             continue
         body, encoding = _text_of(row.get("body"))
         content_type, origin = row.get("content_type") or "", row.get("origin") or ""
-        said = subject, body, content_type, origin
-        place = "" if origin else f"{batch}:{seen[said]}"
-        seen[said] += 1
-        token = _token(rule, place, *said)
+        content = subject, body, content_type, origin
+        place = "" if origin else f"{batch}:{seen[content]}"
+        seen[content] += 1
+        token = _token(rule, place, *content)
         hops = row["hops"] if row.get("hops") is not None else depth
         yield RuleEvent(rule, token, subject, body, encoding, content_type, origin, hops)
 

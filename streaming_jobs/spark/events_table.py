@@ -70,9 +70,9 @@ _OPTIONS = {"includeHeaders": "true", "kafka.enable.metrics.push": "false", "fai
 
 def events_in(records: DataFrame) -> DataFrame:
     """Returns the events in Kafka records (value, headers)."""
-    given = attributes_in(records.select("value", "headers"))
+    attributes = attributes_in(records.select("value", "headers"))
     columns = _columns(F.col("attributes"), F.col("body"))
-    return given.select(*(columns[field.name].cast(field.dataType).alias(field.name) for field in SCHEMA))
+    return attributes.select(*(columns[field.name].cast(field.dataType).alias(field.name) for field in SCHEMA))
 
 
 def attributes_in(records: DataFrame) -> DataFrame:
@@ -84,13 +84,15 @@ def attributes_in(records: DataFrame) -> DataFrame:
     headers = F.coalesce("headers", F.array().cast(HEADERS))
     pairs = F.transform(headers, lambda header: F.struct(header["key"], header["value"].cast("string")))
     others = [name for name in records.columns if name not in ("value", "headers")]
-    given = records.select(
+    attributes = records.select(
         *others, F.coalesce("value", F.lit(b"")).alias("value"), F.map_from_entries(pairs).alias("of")
     )
     media = F.lower(F.trim(F.substring_index(F.col("of")[CONTENT_TYPE], ";", 1)))
     is_json = F.col("of")["ce_id"].isNull() & media.isin(STRUCTURED, BATCH)
     alone = F.array(F.struct(F.col("of").alias("attributes"), F.col("value").alias("body")))
-    return given.select(*others, F.inline(F.when(is_json, _in_json(F.col("value").cast("string"))).otherwise(alone)))
+    return attributes.select(
+        *others, F.inline(F.when(is_json, _in_json(F.col("value").cast("string"))).otherwise(alone))
+    )
 
 
 def _in_json(text: Column) -> Column:
@@ -119,11 +121,11 @@ def _of_members(members: Column, written: Column) -> Column:
     return F.struct(renamed.alias("attributes"), body.alias("body"))
 
 
-def _columns(given: Column, body: Column) -> Mapping[str, Column]:
+def _columns(attributes: Column, body: Column) -> Mapping[str, Column]:
     """Returns each column by its name, as `cloud_event.from_attributes` has it."""
 
     def text(name: str, default: str = "") -> Column:
-        return F.coalesce(given[name], F.lit(default))
+        return F.coalesce(attributes[name], F.lit(default))
 
     extensions = ("protocol", "listener", "edge", "session", "peer", "node", "correlation")
     return {
@@ -135,20 +137,20 @@ def _columns(given: Column, body: Column) -> Mapping[str, Column]:
         "content_type": text("content-type"),
         "body": body,
         "text": F.try_validate_utf8(body.cast("string")),
-        "headers": _headers(given),
-        "urgent": F.coalesce(given["ce_meshurgent"] == "true", F.lit(False)),
-        "sent_at": F.try_to_timestamp(given["ce_meshsentat"]),
-        "received_at": F.try_to_timestamp(given["ce_time"]),
+        "headers": _headers(attributes),
+        "urgent": F.coalesce(attributes["ce_meshurgent"] == "true", F.lit(False)),
+        "sent_at": F.try_to_timestamp(attributes["ce_meshsentat"]),
+        "received_at": F.try_to_timestamp(attributes["ce_time"]),
         "auth": text("ce_meshauth", Auth.NONE.value),
         "key_id": text("ce_meshkey"),
     }
 
 
-def _headers(given: Column) -> Column:
-    told = F.coalesce(F.from_json(given["ce_meshheaders"], "map<string,string>"), F.create_map())
-    trace = given[TRACE_HEADER]
-    traced = F.map_concat(told, F.create_map(F.lit(TRACEPARENT), trace))
-    return F.when(trace.isNotNull(), traced).otherwise(told)
+def _headers(attributes: Column) -> Column:
+    headers = F.coalesce(F.from_json(attributes["ce_meshheaders"], "map<string,string>"), F.create_map())
+    trace = attributes[TRACE_HEADER]
+    traced = F.map_concat(headers, F.create_map(F.lit(TRACEPARENT), trace))
+    return F.when(trace.isNotNull(), traced).otherwise(headers)
 
 
 def read_events(spark: SparkSession, config: Config, *, since_ms: int | None = None) -> DataFrame:

@@ -27,7 +27,7 @@ def scratch_folder() -> Path:
         root.mkdir(mode=0o700, exist_ok=True)
         if root.stat().st_uid != os.getuid():
             raise SetupError(f"{root} belongs to somebody else: remove it, or set TMPDIR to another folder")
-        mine = next((one for one in _held if one.parent == root and one.exists()), None) or _made(root)
+        mine = next((folder for folder in _held if folder.parent == root and folder.exists()), None) or _made(root)
         _sweep(root)
     except OSError as error:
         raise SetupError(f"{root}: {error.strerror}; set TMPDIR to another folder") from error
@@ -48,13 +48,13 @@ def _made(root: Path) -> Path:
 
 
 def _sweep(root: Path) -> None:
-    for one in root.iterdir():
-        if one in _held:
+    for folder in root.iterdir():
+        if folder in _held:
             continue
         with suppress(OSError):  # it is in use, or somebody else has swept it
-            lock = os.open(one, os.O_RDONLY | os.O_DIRECTORY)
+            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(one, ignore_errors=True)
+                shutil.rmtree(folder, ignore_errors=True)
             finally:
                 os.close(lock)

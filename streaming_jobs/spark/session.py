@@ -162,13 +162,13 @@ def start_spark(
     return session
 
 
-def session_settings(master: str, given: Mapping[str, str], *, submitted: bool) -> dict[str, str]:
+def session_settings(master: str, settings: Mapping[str, str], *, submitted: bool) -> dict[str, str]:
     """Returns the settings of a session. The given settings win.
 
     Under spark-submit the master and the driver's address are those of spark-submit.
     """
     here = {} if submitted else {**LOOPBACK, "spark.master": master}
-    return {**QUIET, **STREAMING, **here, **given}
+    return {**QUIET, **STREAMING, **here, **settings}
 
 
 @contextlib.contextmanager
@@ -234,11 +234,11 @@ def stop_spark(session: SparkSession) -> None:
         SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - what pyspark would go on talking to
 
 
-def _read_gateway(told: bytes) -> None:
+def _read_gateway(connection_info: bytes) -> None:
     """u32 port, u32 length, secret: what SparkSubmit writes for pyspark's launcher."""
-    port, size = struct.unpack_from(">ii", told)
+    port, size = struct.unpack_from(">ii", connection_info)
     os.environ[_GATEWAY_PORT] = str(port)
-    os.environ[_GATEWAY_SECRET] = told[8 : 8 + size].decode()
+    os.environ[_GATEWAY_SECRET] = connection_info[8 : 8 + size].decode()
 
 
 def jvm(java: Java, extra_jars: Iterable[str]) -> list[str]:

@@ -67,7 +67,7 @@ class Fan:
         return spent
 
     def read(self) -> int:
-        """How many bytes came to all peers."""
+        """Returns how many bytes came to all peers."""
         taken = 0
         for peer in self._peers:
             with suppress(BlockingIOError):

@@ -30,7 +30,7 @@ from gateway.config.settings import RecordSettings
 from gateway.core.event import Kind
 from gateway.edge import producer
 from gateway.edge.datagrams.calls import AT_ONCE
-from gateway.edge.datagrams.outgoing import Told
+from gateway.edge.datagrams.outgoing import OnSent
 from gateway.edge.datagrams.sending import Datagram, DatagramRun, OfT
 from gateway.edge.datagrams.udp import UdpListener
 from gateway.edge.delivery import runs
@@ -65,27 +65,27 @@ class Acknowledged:
     """Kafka takes all, and says so when it is asked."""
 
     def __init__(self) -> None:
-        self._told: list[producer.Told] = []
+        self._on_sent: list[producer.OnSent] = []
         self._offset = 0
 
-    def send(self, topic: str, value: bytes, told: producer.Told, **settings: Any) -> None:
-        self._told.append(told)
+    def send(self, topic: str, value: bytes, on_sent: producer.OnSent, **settings: Any) -> None:
+        self._on_sent.append(on_sent)
 
     def collect(self) -> None:
         """Reports nothing: `acknowledge` does."""
 
     def acknowledge(self) -> None:
-        waiting, self._told = self._told, []
-        for told in waiting:
-            told(None, self._offset, 0.0)
+        waiting, self._on_sent = self._on_sent, []
+        for on_sent in waiting:
+            on_sent(None, self._offset, 0.0)
             self._offset += 1
 
 
 class Nobody:
     """Sends nothing, and says that it has."""
 
-    def send(self, datagrams: Sequence[Datagram[OfT]], told: Told[OfT]) -> None:
-        told(datagrams, "")
+    def send(self, datagrams: Sequence[Datagram[OfT]], on_sent: OnSent[OfT]) -> None:
+        on_sent(datagrams, "")
 
     def send_run(self, run: DatagramRun) -> int:
         return len(run)
@@ -203,7 +203,7 @@ class Rig:
         assert await self.publisher.drained(1.0)
 
     def empty(self) -> int:
-        """How many datagrams there were."""
+        """Returns how many datagrams there were."""
         found = 0
         for peer in self.peers:
             with suppress(BlockingIOError):

@@ -63,7 +63,7 @@ def packet(
 
 
 def container(frames: int, *, layouts: int = 1, is_signed: bool = False) -> bytes:
-    """With several layouts there are as many nodes, and a source for each."""
+    """Makes as many nodes as there are layouts, and a source for each."""
     builder = ContainerBuilder(EDGE, EPOCH)
     sources = [source(f"192.0.2.7:{4000 + number}") for number in range(min(layouts, len(NODES)))]
     for number in range(frames):

@@ -117,7 +117,7 @@ class Sums:
 
     @property
     def known_bytes(self) -> float:
-        """What the workers of all lanes keep of ids."""
+        """Returns what the workers of all lanes keep of ids."""
         return self.rate * MEASURED.known_id_bytes * KNOWN_SECONDS
 
     @property

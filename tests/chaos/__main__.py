@@ -149,7 +149,7 @@ def _folder(on_small_disk: bool) -> Iterator[Path]:
 
 
 def _fill(ballast: Path) -> None:
-    """To the last byte."""
+    """Fills the disk to the last byte."""
     chunk = bytes(1 << 20)
     with ballast.open("wb", buffering=0) as file:
         try:

@@ -34,7 +34,7 @@ def blow(seconds: float) -> Blow:
 
 @dataclass(frozen=True)
 class Counts:
-    """Of an edge: what became of datagrams, and of sessions."""
+    """Returns what became of an edge's datagrams and of its sessions."""
 
     received: int
     overload: int
@@ -56,7 +56,7 @@ class Counts:
 
 @dataclass
 class Seen:
-    """Of one edge, from before the load to the last look."""
+    """Counts of one edge, from before the load to the last look."""
 
     first: Counts
     memory_before: int

@@ -27,7 +27,7 @@ class WallClock:
             self._page = mmap.mmap(file.fileno(), 8)
 
     def set(self, ahead_seconds: int) -> None:
-        """Of the true time, at once."""
+        """Sets the clock relative to the true time, at once."""
         self._page[:] = struct.pack("=q", ahead_seconds)
 
     @property

@@ -88,7 +88,7 @@ class ChaosMesh:
                 self.brokers.stop()
 
     def management(self, part: str) -> str:
-        """Of an edge, or the router."""
+        """Returns the management address of an edge, or of the router."""
         mine = self._edges[part].ports if part in self._edges else self.mesh.ports
         return f"127.0.0.1:{mine[ROUTER if part == ROUTER else 'edge']}"
 

@@ -42,7 +42,7 @@ class Sent:
 
 @dataclass
 class Received:
-    """By one session. `ended`: why it is over, which it must not be."""
+    """Records what one session received. `ended`: why it is over, which it must not be."""
 
     name: str
     messages: list[tuple[Message, float]] = field(default_factory=list)
@@ -52,7 +52,7 @@ class Received:
         self.messages.append((message, time.monotonic()))
 
     def since(self, at: float) -> list[tuple[Message, float]]:
-        """What came after a moment."""
+        """Returns what came after a moment."""
         return self.messages[bisect_left(self.messages, at, key=lambda one: one[1]) :]
 
     @property

@@ -300,7 +300,7 @@ class Run:
             await asyncio.sleep(LOOK_SECONDS)
 
     def _events(self) -> set[Message]:
-        """What the mesh says it has accepted: in `events`, from the beginning to the end."""
+        """Returns what the mesh says it has accepted: in `events`, from the beginning to the end."""
         config = load_config(self.mesh.mesh.config_file)
         return {
             Message.from_json(record.value)

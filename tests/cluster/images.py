@@ -58,7 +58,7 @@ def _build(dockerfile: str, target: str, tags: list[str]) -> None:
 
 
 def _bootstrapped() -> Path:
-    """Where this machine has its own packages from."""
+    """Returns where this machine has its own packages from."""
     root = CACHE / "base"
     if not (root / "usr/bin/python3").exists():
         mirror = re.search(r"(?m)^URIs: (\S+)", Path("/etc/apt/sources.list.d/debian.sources").read_text())

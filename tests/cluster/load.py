@@ -190,7 +190,7 @@ class Load:
 
 
 def number(body: bytes | str) -> int:
-    """As bare as it was sent, or in the clothes that a protocol has for text."""
+    """Accepts the text as it was sent, or in the form that a protocol has for text."""
     said: Any = json.loads(body)
     while not isinstance(said, int):
         said = json.loads(said) if isinstance(said, str) else said[0]

@@ -137,7 +137,7 @@ class Release:
         return done.stdout
 
     def config_file(self) -> Path:
-        """What the pods have, for commands from outside of them."""
+        """Returns what the pods have, for commands from outside of them."""
         path = self._folder / "config" / "meshgate.yaml"
         path.parent.mkdir(exist_ok=True)
         path.write_text(self.node.kubectl("get", "configmap", NAME, "--output", r"jsonpath={.data.meshgate\.yaml}"))
@@ -207,7 +207,7 @@ class Run:
         self.record = record
 
     def _told(self, process: subprocess.Popen[str], line: str) -> str:
-        """What it answers."""
+        """Returns what it answers."""
         assert process.stdin is not None
         assert process.stdout is not None
         with suppress(BrokenPipeError):
@@ -244,7 +244,7 @@ class Run:
         ]
 
     def doubled(self) -> list[tuple[str, int]]:
-        """With the subscriber twice, though sent once. (What was sent again is another event.)"""
+        """Counts what came to the subscriber twice, though it was sent once. (What was sent again is another event.)"""
         return [
             (stream, each)
             for stream in (FRESH, FIXED)

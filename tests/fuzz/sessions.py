@@ -115,7 +115,7 @@ class _Connection:
                     self._session.logged(action.tag, self.now)
 
     def _map(self, received: FramesReceived) -> None:
-        """As the router reads it: each frame is an event, or it is refused."""
+        """Reads it as the router does: each frame is an event, or it is refused."""
         assert sum(received.lengths) == len(received.data)
         source = FrameSource(self._spec.name, "fuzz", "edge-0", 1, 1, node="n", facts=dict(self._facts))
         at = 0

@@ -22,7 +22,7 @@ GOFLAGS = "-p=2 -buildvcs=false -mod=mod"
 
 
 def grafana_home() -> Path:
-    """Where it is, with its program as `bin/grafana`; built first if it is not in the cache."""
+    """Returns where it is, with its program as `bin/grafana`; built first if it is not in the cache."""
     home = cache_folder() / "tools" / f"grafana-{VERSION}"
     if not home.exists():
         if missing := [tool for tool in ("go", "gcc") if shutil.which(tool) is None]:

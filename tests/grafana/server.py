@@ -58,17 +58,17 @@ class Grafana:
             return False
 
     def dashboard(self, uid: str) -> Json:
-        """As it has it by now."""
+        """Returns the panel as the server has it by now."""
         found: Json = self.ask(f"api/dashboards/uid/{uid}")["dashboard"]
         return found
 
     def values(self, label: str) -> list[str]:
-        """What a variable of the dashboards gives to choose from."""
+        """Returns what a variable of the dashboards gives to choose from."""
         found: list[str] = self.ask(f"api/datasources/uid/{SOURCE}/resources/api/v1/label/{label}/values")["data"]
         return found
 
     def series(self, target: Json, seconds: int) -> list[Series]:
-        """What a panel's query gives over the last seconds. What the pages would put in is put in here."""
+        """Returns what a panel's query gives over the last seconds. What the pages would put in is put in here."""
         expression = target["expr"]
         for variable in ("$mesh", "$job", "$instance"):
             expression = expression.replace(variable, CHOSEN[variable])

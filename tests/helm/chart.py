@@ -30,7 +30,7 @@ class Refused(Exception):
 
 
 def render(**values: Any) -> list[Object]:
-    """With the least that a release must say; given values win, key by key."""
+    """Adds the least that a release must say; given values win, key by key."""
     return render_exactly(merged(LEAST, values))
 
 
@@ -62,7 +62,7 @@ def template(helm: Path, chart: Path, *arguments: str, values: str | None = None
 
 
 def merged(under: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    """As Helm merges values: mappings key by key, all else whole."""
+    """Merges as Helm merges values: mappings key by key, all else whole."""
     both = dict(under)
     for name, value in over.items():
         mine = both.get(name)

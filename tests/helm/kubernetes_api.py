@@ -1,4 +1,4 @@
-"""As much of Kubernetes' API as Helm asks for what is there: one StatefulSet, and how to find it."""
+"""Stands for as much of Kubernetes' API as Helm asks: one StatefulSet, and how to find it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _FOUND: dict[str, Any] = {
 
 @contextmanager
 def api_with(namespace: str, name: str, spec: dict[str, Any], folder: Path) -> Iterator[Path]:
-    """With this StatefulSet; the file that says where it is."""
+    """Runs the API with this StatefulSet, and gives the file that says where it is."""
     path = f"/apis/apps/v1/namespaces/{namespace}/statefulsets/{name}"
     metadata = {"namespace": namespace, "name": name}
     objects = _FOUND | {path: {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata, "spec": spec}}

@@ -154,7 +154,7 @@ def several(objects: list[Object]) -> list[Object]:
 
 
 def selects(selector: dict[str, Any], labels: dict[str, str]) -> bool:
-    """As Kubernetes selects by labels; the chart's selectors ask for values alone."""
+    """Selects as Kubernetes does by labels; the chart's selectors ask for values alone."""
     asked = {key: [value] for key, value in selector.get("matchLabels", {}).items()}
     asked |= {each["key"]: each["values"] for each in selector.get("matchExpressions", ())}
     return all(labels.get(key) in values for key, values in asked.items())

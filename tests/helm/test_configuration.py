@@ -21,7 +21,7 @@ MOUNTED = Path("/etc/meshgate")
 
 
 def loaded(objects: list[Object], folder: Path, name: str = "demo-meshgate", **environment: str) -> Config:
-    """As a pod loads it: the file where it is mounted, and beside it what the pod's other volumes hold."""
+    """Loads it as a pod does: the file where it is mounted, and beside it what the pod's other volumes hold."""
     for _, spec in pod_specs(objects):
         for volume in spec["volumes"]:
             lay_out(volume, folder, spec)
@@ -74,7 +74,7 @@ def test_every_secret_file_it_names_is_mounted_where_it_is_read(values: Path) ->
 
 @EACH_VALUES
 def test_only_who_judges_packets_has_the_trust_store(values: Path) -> None:
-    """With it one can sign as the gateway, and as every device that shares a secret with it."""
+    """The trust store lets its reader sign as the gateway, and as every device that shares a secret with it."""
     given = yaml.safe_load(values.read_text())
     holders = set()
     for each in pods_in(render_exactly(given)):
@@ -177,7 +177,7 @@ def test_the_kafka_of_our_own_brings_its_certificate(tmp_path: Path) -> None:
 
 
 def user_of(objects: list[Object], kind: str, part: str) -> tuple[str, str]:
-    """Who a part is to Kafka, and the Secret with its password."""
+    """Returns who a part is to Kafka, and the Secret with its password."""
     spec = find(objects, kind, f"-{part}")["spec"]["template"]["spec"]
     (container,) = spec["containers"]
     names = {each["name"]: each.get("value") for each in container["env"]}

@@ -181,7 +181,7 @@ def test_every_metric_of_the_mesh_is_on_some_dashboard() -> None:
 
 
 def family(sample: str) -> str:
-    """Of a histogram any of its samples will do."""
+    """A histogram is shown by any of its samples."""
     for ending in ("_bucket", "_sum", "_count"):
         sample = sample.removesuffix(ending)
     return sample

@@ -1,4 +1,4 @@
-"""What a release adds to every workload: labels, placement, environment, volumes, sidecars, objects of its own."""
+"""Tests what a release adds to every workload: labels, placement, environment, volumes, sidecars, its own objects."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ USER = "10001:10001"
 
 
 def stages(path: Path) -> dict[str, str]:
-    """By name, in their order; one without a name under ''."""
+    """Returns the stages by name, in their order; one without a name under ''."""
     parts = re.split(r"^FROM (\S+)(?: AS (\S+))?$", path.read_text(), flags=re.M)[1:]
     return {name or "": f"FROM {base}\n{text}" for base, name, text in zip(*[iter(parts)] * 3, strict=True)}
 
@@ -114,7 +114,7 @@ LOCKS = {EDGE: ["gateway/wheels.txt"], ROUTER: ["gateway/wheels.txt", "streaming
 
 
 def locked(path: Path) -> dict[str, Version]:
-    """What the lock files of an image name, each with at least one checksum."""
+    """Returns what the lock files of an image name, each with at least one checksum."""
     text = "".join((ROOT / name).read_text() for name in LOCKS[path]).replace("\\\n", " ")
     lines = [line.split() for line in text.splitlines() if not line.startswith("#")]
     assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", each) for line in lines for each in line[1:])

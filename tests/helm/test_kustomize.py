@@ -26,7 +26,7 @@ SHARED, TEST_MESH = K8S / "overlays" / "shared-kafka", K8S / "overlays" / "test-
 
 @cache
 def built(folder: Path) -> list[Object]:
-    """As `kubectl apply -k` builds it: that takes no options."""
+    """Builds as `kubectl apply -k` does: that takes no options."""
     command = [str(kubectl()), "kustomize", str(folder)]
     run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert run.returncode == 0, run.stderr

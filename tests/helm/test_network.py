@@ -24,7 +24,7 @@ def rule_for(rules: list[Object], port: int | str) -> Object:
 
 
 def components(rule: Object) -> list[str]:
-    """Of the chart's own pods that a rule names."""
+    """Returns those of the chart's own pods that a rule names."""
     labels = [each.get("podSelector", {}).get("matchLabels", {}) for each in rule.get("from", [])]
     return [each["app.kubernetes.io/component"] for each in labels if each]
 

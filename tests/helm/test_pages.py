@@ -49,7 +49,7 @@ def commands(page: Path, program: str) -> list[list[str]]:
 
 @cache
 def anchors(page: Path) -> set[str]:
-    """As forges make them of headings."""
+    """Makes anchors as forges make them of headings."""
     titles = re.findall(r"(?m)^#+ (.+)$", page.read_text())
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 

@@ -30,7 +30,7 @@ INJECTED = {"global"}  # by Helm, where the chart is another one's part
 
 
 def schema_faults(values: dict[str, Any]) -> list[str]:
-    """As Helm finds them, without starting it."""
+    """Finds them as Helm does, without starting it."""
     return [error.message for error in Draft7Validator(SCHEMA).iter_errors(values)]
 
 
@@ -60,7 +60,7 @@ def objects_in(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, di
 
 
 def keys_in(values: Any, schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, set[str], set[str]]]:
-    """By place: the keys that values.yaml has, and those that the schema knows."""
+    """Returns by place the keys that values.yaml has, and those that the schema knows."""
     schema = resolved(schema)
     if isinstance(values, dict) and "properties" in schema:
         yield path, set(values), set(schema["properties"])

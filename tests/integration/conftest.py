@@ -56,13 +56,13 @@ UNTRACED_SHARE = 1e-18
 
 @pytest.fixture(scope="session")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    """Who signs the certificates of this run."""
+    """Returns who signs the certificates of this run."""
     return Authority(tmp_path_factory.mktemp("certificates"))
 
 
 @pytest.fixture(scope="session")
 def collector() -> Iterator[Collector]:
-    """Of the spans of this run."""
+    """Collects the spans of this run."""
     with collecting() as running:
         yield running
 
@@ -100,6 +100,6 @@ def prosody(mesh: TestMesh, authority: Authority, tmp_path_factory: pytest.TempP
 
 @pytest.fixture
 def device(mesh: TestMesh) -> Iterator[Device]:
-    """With a key that the mesh believes; it has not said hello."""
+    """Returns a device with a key that the mesh believes; it has not said hello."""
     with closing(Device(mesh.ports["devices"]).trusted_by(mesh)) as one:
         yield one

@@ -78,7 +78,7 @@ def _unpack(root: Path, packages: tuple[str, ...], fetch: Fetch) -> None:
 
 
 def with_dependencies(work: Path, packages: tuple[str, ...]) -> list[Path]:
-    """With all they depend on that is not here."""
+    """Returns the packages with all they depend on that is not here."""
     apt = _apt(work)
     _run(*apt, "update")
     _run(*apt, "install", "--yes", "--download-only", "--no-install-recommends", *packages)
@@ -86,7 +86,7 @@ def with_dependencies(work: Path, packages: tuple[str, ...]) -> list[Path]:
 
 
 def from_sid(work: Path, packages: tuple[str, ...]) -> list[Path]:
-    """From where the machine has its own packages."""
+    """Fetches from where the machine has its own packages."""
     archive = Path("/etc/apt/sources.list.d/debian.sources").read_text().partition("\n\n")[0]
     sources = work / "sources"
     sources.mkdir()
@@ -98,7 +98,7 @@ def from_sid(work: Path, packages: tuple[str, ...]) -> list[Path]:
 
 
 def _apt(work: Path) -> list[str]:
-    """With lists and archives of its own, so that it needs no rights."""
+    """Runs apt with lists and archives of its own, so that it needs no rights."""
     state, archives = work / "state", work / "cache" / "archives"
     for folder in (state / "lists" / "partial", archives / "partial"):
         folder.mkdir(parents=True)

@@ -62,7 +62,7 @@ def _send_packets(mesh: TestMesh, device: Device) -> None:
 
 
 async def _ask(asker: StreamClient, *subjects: str) -> None:
-    """Of somebody who serves it, or of nobody."""
+    """Sends a request to somebody who serves it, or to nobody."""
     for subject in subjects:
         with contextlib.suppress(ClientError):
             await asker.request(subject, b"[1]", JSON)

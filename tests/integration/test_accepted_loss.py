@@ -62,7 +62,7 @@ def _answers(port: int) -> bool:
 
 
 def lose_what_was_not_routed(mesh: TestMesh) -> str:
-    """As a retention does that is shorter than an outage. What a router then says."""
+    """Deletes records as a retention does that is shorter than an outage, and returns what a router then says."""
     config = load(mesh.config_file)
     partitions = [TopicPartition(config.topic("raw"), number) for number in committed(mesh)]
     with broker_alone(mesh) as admin:

@@ -36,7 +36,7 @@ pytestmark = pytest.mark.integration
 
 @pytest.fixture(scope="module")
 def began() -> datetime:
-    """As exact as Kafka's times are: what stands before it is other tests'."""
+    """Returns a time as exact as Kafka's are: what stands before it is other tests'."""
     now = datetime.now(UTC)
     return now.replace(microsecond=now.microsecond // 1_000 * 1_000)
 

@@ -114,7 +114,7 @@ def test_one_that_leaves_makes_it_an_error(publisher: Peer, subscribers: list[Pe
 
 
 def test_answers_to_many_at_once_come_for_each(mesh: TestMesh, other_edge: MoreEdge) -> None:
-    """By the clients, which confirm by themselves."""
+    """Confirmed by the clients, which do so by themselves."""
 
     async def run() -> list[Outcome]:
         async with (

@@ -138,7 +138,7 @@ QUEUED = 'meshgate_egress_queue_frames{edge="edge-0",mesh="test"}'
 
 
 def kill_edge(mesh: TestMesh) -> None:
-    """As the system would; whoever supervises it starts another."""
+    """Kills it as the system would; its supervisor starts another."""
     pid = mesh.pid_of("edge")
     os.kill(pid, signal.SIGKILL)
     wait_until(lambda: mesh.pid_of("edge") != pid, "another edge is started")

@@ -27,7 +27,7 @@ EVENT, REQUEST, REPLY, SUBSCRIBE, SERVED, SERVED_REPLY = 17, 18, 19, 20, 21, 22
 
 
 def data(type_: int, body: bytes) -> str:
-    """What the peer says of a message that came."""
+    """Returns what the peer says of a message that came."""
     return f"data {type_} {body.hex() or '-'}"
 
 

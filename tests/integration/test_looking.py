@@ -1,4 +1,4 @@
-"""Who is connected and who wants what, as an operator asks a running mesh."""
+"""Tests who is connected and who wants what, as an operator asks a running mesh."""
 
 from __future__ import annotations
 

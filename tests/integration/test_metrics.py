@@ -65,7 +65,7 @@ def _samples(mesh: TestMesh, part: str) -> list[tuple[str, dict[str, str], float
 
 
 def at_rest(mesh: TestMesh, counts: Mapping[str, Count]) -> dict[str, float]:
-    """What they say once nothing that other tests have sent is under way any more."""
+    """Returns what they say once nothing that other tests have sent is under way any more."""
     deadline = time.monotonic() + SECONDS
     before: dict[str, float] = {}
     now = read(mesh, counts)
@@ -105,7 +105,7 @@ def device(mesh: TestMesh) -> Iterator[Device]:
 
 
 def subject(device: Device, name: str) -> str:
-    """Of its own: devices of other tests are still subscribed to what they were."""
+    """Returns a subject of its own: devices of other tests are still subscribed to what they were."""
     return f"count.{device.node[:8]}.{name}"
 
 

@@ -1,4 +1,4 @@
-"""What k8s/OPERATE.md says of growing the raw topic and of a lost checkpoint, done to a mesh of its own."""
+"""Tests what k8s/OPERATE.md says of growing the raw topic and of a lost checkpoint, done to a mesh of its own."""
 
 from __future__ import annotations
 

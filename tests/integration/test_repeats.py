@@ -27,7 +27,7 @@ PROOFS = frozenset({FieldType.HMAC, FieldType.SIGNATURE, FieldType.PUBLIC_KEY, F
 
 
 def sends_again(device: Device, packet: bytes, *ports: int) -> None:
-    """To each of these listeners, from wherever."""
+    """Sends to each of these listeners, from anywhere."""
     for port in ports:
         device.socket.sendto(packet, ("127.0.0.1", port))
 
@@ -39,7 +39,7 @@ def kill_router(mesh: TestMesh) -> None:
 
 
 def event_ids(find: Callable[..., Any], packet: bytes, count: int) -> list[str]:
-    """Of the frames in the raw log that are this packet, in the order of the log; there must be so many."""
+    """Returns the frames in the raw log that are this packet, in the log's order; there must be so many."""
     found: dict[str, None] = {}
 
     def holds(record: Any) -> bool:
@@ -89,7 +89,7 @@ def test_an_id_is_not_burnt_by_who_cannot_sign_for_it(mesh: TestMesh, device: De
 
 
 def unsigned(packet: bytes) -> bytes:
-    """With everything in it but what proves who sent it."""
+    """Returns the packet with everything in it except the proof of its sender."""
     signed = codec.decode(packet)
     claims = tuple(field for field in signed.fields if field.type not in PROOFS)
     return codec.encode(codec.Draft(signed.header.message_id, signed.header.timestamp, claims))

@@ -1,4 +1,4 @@
-"""What Spark's JVM threw is told in its own words, though it has ended when they are read."""
+"""Tests what Spark's JVM threw is told in its own words, though it has ended when they are read."""
 
 from __future__ import annotations
 

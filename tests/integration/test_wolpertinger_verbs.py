@@ -66,7 +66,7 @@ def verb(mesh: TestMesh, *arguments: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def begun(running: subprocess.Popen[str]) -> str:
-    """What it says once the mesh has acknowledged what it wants."""
+    """Returns what it says once the mesh has acknowledged what it wants."""
     assert running.stderr is not None
     return running.stderr.readline()
 

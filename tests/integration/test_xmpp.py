@@ -37,13 +37,13 @@ def tls(authority: Authority) -> ssl.SSLContext:
 
 
 def nodes(mesh: TestMesh) -> list[str]:
-    """Of the sessions there are over XMPP."""
+    """Counts the sessions over XMPP."""
     with urllib.request.urlopen(f"http://127.0.0.1:{mesh.ports['edge']}/peers", timeout=5) as answer:
         return sorted(peer["node"] for peer in json.load(answer) if peer["listener"] == "xmpp")
 
 
 def refused(mesh: TestMesh) -> dict[str, float]:
-    """What the XMPP listener has refused, by reason."""
+    """Returns what the XMPP listener has refused, by reason."""
     samples = mesh.metrics("edge")
     return {
         reason: sum(

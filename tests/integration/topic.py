@@ -15,7 +15,7 @@ from tests.integration.mesh import TestMesh, wait_until
 
 @contextmanager
 def following(mesh: TestMesh, name: TopicName) -> Iterator[Callable[..., Any]]:
-    """From now on; gives a function that waits for the first record for which a condition holds."""
+    """Reads from now on; gives a function that waits for the first record for which a condition holds."""
     config = load(mesh.config_file)
     with closing(KafkaConsumer(**config.kafka.client_settings(), enable_auto_commit=False)) as consumer:
         topic = config.topic(name)

@@ -17,7 +17,7 @@ LINE_SECONDS = 120.0
 
 @contextmanager
 def running_verb(mesh: TestMesh, verb: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """With the pipes of its output and its notes; ended with the test."""
+    """Starts the verb with pipes for its output and its notes; it ends with the test."""
     line = [sys.executable, "-u", "-m", "gateway.cli", verb, "-c", str(mesh.config_file), *arguments]
     with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:

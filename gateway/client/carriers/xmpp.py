@@ -144,8 +144,8 @@ class ClientXmppCarrier(ClientXMPP):
         self._end()
 
     def _not_let_in(self, _: Any) -> None:
-        said = "it does not let us in: a wrong password, or it offers no TLS"
-        self._failed(UnreachableError(str(self._to), said))
+        reason = "it does not let us in: a wrong password, or it offers no TLS"
+        self._failed(UnreachableError(str(self._to), reason))
 
     def _stream_error(self, error: StanzaBase) -> None:
         self._failed(UnreachableError(str(self._to), f"it ended the stream: {error['condition']}"))

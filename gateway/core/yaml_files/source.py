@@ -131,7 +131,7 @@ class _Walk:
     def mapping(self, node: yaml.MappingNode, place: Place) -> dict[Any, Any]:
         own = {id(key_node) for key_node, _ in node.value}
         self.loader.flatten_mapping(node)  # puts what `<<` brings in front, so that own keys win
-        found: dict[Any, Any] = {}
+        entries: dict[Any, Any] = {}
         seen: set[Any] = set()
         for key_node, value_node in node.value:
             key = self.plain(key_node) if isinstance(key_node, yaml.ScalarNode) else str(key_node.value)
@@ -141,8 +141,8 @@ class _Walk:
                 self.source.fault(inner, "this key stands here twice")
             if id(key_node) in own:
                 seen.add(key)
-            found[key] = self.value(value_node, inner)
-        return found
+            entries[key] = self.value(value_node, inner)
+        return entries
 
     def plain(self, node: yaml.ScalarNode) -> Any:
         if node.tag not in _PLAIN_TAGS or _SEXAGESIMAL.fullmatch(node.value) or _WORD_FOR_BOOLEAN.fullmatch(node.value):
@@ -157,19 +157,19 @@ class _Walk:
 
     def filled(self, text: str, place: Place) -> Iterator[str]:
         end = 0
-        for found in _REFERENCE.finditer(text):
-            yield text[end : found.start()]
-            yield "${" if found[0] == "$${" else self.referred(found, place)
-            end = found.end()
+        for match in _REFERENCE.finditer(text):
+            yield text[end : match.start()]
+            yield "${" if match[0] == "$${" else self.referred(match, place)
+            end = match.end()
         yield text[end:]
 
-    def referred(self, found: re.Match[str], place: Place) -> str:
-        name, default = found["name"], found["default"]
-        if found["file"]:
+    def referred(self, match: re.Match[str], place: Place) -> str:
+        name, default = match["name"], match["default"]
+        if match["file"]:
             return self.contents(Path(name), place)
         if not _VARIABLE.fullmatch(name):
             self.source.fault(place, "expected ${NAME}, ${NAME:-default} or ${file:PATH}; a literal ${ is written $${")
-            return found[0]
+            return match[0]
         value = self.environment.get(name)
         if value is not None:
             return value
@@ -177,7 +177,7 @@ class _Walk:
             return _UNKNOWN
         if default is None:
             self.source.fault(place, f"the environment has no {name}")
-            return found[0]
+            return match[0]
         return default[2:]
 
     def may_be_missing(self, place: Place) -> bool:

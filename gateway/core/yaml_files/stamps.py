@@ -15,7 +15,7 @@ def stamps(files: Iterable[Path]) -> list[Stamp]:
 def _stamp(path: Path) -> Stamp:
     """The inode tells the switched link of a mounted Secret, whose time may stay equal."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_ino, found.st_size
+    return status.st_mtime_ns, status.st_ino, status.st_size

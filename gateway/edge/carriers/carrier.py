@@ -153,8 +153,8 @@ class Carrier(asyncio.BufferedProtocol, ABC):
 
     @property
     def tls(self) -> ssl.SSLObject | None:
-        found: ssl.SSLObject | None = self._transport.get_extra_info("ssl_object") if self._transport else None
-        return found
+        tls_object: ssl.SSLObject | None = self._transport.get_extra_info("ssl_object") if self._transport else None
+        return tls_object
 
     @property
     def is_local(self) -> bool:

@@ -156,9 +156,9 @@ class LinkKeeper:
                 await self._loop.create_connection(carrier, address.host, address.port, **self._tls(address))
         except (OSError, TimeoutError) as failed:
             self.reachability.lost(f"{address} does not answer: {_why(failed)}")
-            for one in made:  # the peer was there, but TLS with it was not to be had
-                one.standing.ended("tls" if isinstance(failed, ssl.SSLError) else "timeout")
-                one.standing.gone()
+            for connection in made:  # the peer was there, but TLS with it was not to be had
+                connection.standing.ended("tls" if isinstance(failed, ssl.SSLError) else "timeout")
+                connection.standing.gone()
             self._gone.set()
 
     def _tls(self, address: Address) -> dict[str, Any]:

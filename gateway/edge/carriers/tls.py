@@ -59,10 +59,10 @@ class TlsContext:
 
     def refresh(self) -> bool:
         """Takes over files that have changed, and returns whether there are any; broken ones change nothing."""
-        found = self._stamp()
-        if found == self._stamps:
+        stamps_now = self._stamp()
+        if stamps_now == self._stamps:
             return False
-        self._stamps = found
+        self._stamps = stamps_now
         try:
             self.context = self._make()
         except (OSError, ValueError) as broken:
@@ -118,8 +118,8 @@ def _client(settings: ConnectTls) -> ssl.SSLContext:
 
 
 def _certificates_in(file: Path) -> frozenset[bytes]:
-    found = x509.load_pem_x509_certificates(file.read_bytes())
-    return frozenset(each.public_bytes(serialization.Encoding.DER) for each in found)
+    certificates = x509.load_pem_x509_certificates(file.read_bytes())
+    return frozenset(each.public_bytes(serialization.Encoding.DER) for each in certificates)
 
 
 def _has_signed(authority: bytes, leaf: x509.Certificate) -> bool:
@@ -163,5 +163,5 @@ def node_of(certificate: Mapping[str, Any] | None, node_from: Literal["san", "cn
         names = [value for rdn in certificate.get("subject", ()) for name, value in rdn if name == "commonName"]
         return f"{COMMON_NAME}{names[0]}" if names else ""
     alternatives = certificate.get("subjectAltName", ())
-    name = next((value for wanted in ("URI", "DNS") for kind, value in alternatives if kind == wanted), "")
+    name = next((value for name_kind in ("URI", "DNS") for kind, value in alternatives if kind == name_kind), "")
     return node_of_alternative_name(name) if name else ""

@@ -218,8 +218,10 @@ def serving(protocol: str, frame_bytes: int, *, text: bool) -> ServerProtocol:
 
     def choose(_: ServerProtocol, offered: Sequence[Subprotocol]) -> Subprotocol | None:
         """A browser that offers some gives up where none is taken, so the first will do if ours is not among them."""
-        named = [one for one in offered if not one.startswith(BEARER_SUBPROTOCOL)]
-        return next((one for one in named if one.lower() == protocol), next(iter(named), None))
+        named = [offer for offer in offered if not offer.startswith(BEARER_SUBPROTOCOL)]
+        return next(
+            (protocol_name for protocol_name in named if protocol_name.lower() == protocol), next(iter(named), None)
+        )
 
     return ServerProtocol(
         extensions=[
@@ -263,7 +265,7 @@ def token_in(request: Request) -> str | None:
         if scheme.lower() == "bearer":
             return token.strip()
     offered = ",".join(request.headers.get_all("Sec-WebSocket-Protocol")).split(",")
-    names = (one.strip() for one in offered)
+    names = (offer.strip() for offer in offered)
     return next((name.removeprefix(BEARER_SUBPROTOCOL) for name in names if name.startswith(BEARER_SUBPROTOCOL)), None)
 
 

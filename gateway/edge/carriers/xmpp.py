@@ -158,8 +158,8 @@ class XmppListener:
         self._stream.ask_presence(own, sender)
         return carrier
 
-    def asked(self, of: JID) -> None:
-        if (carrier := self._carriers.get(of.bare)) is not None:
+    def asked(self, peer_id: JID) -> None:
+        if (carrier := self._carriers.get(peer_id.bare)) is not None:
             carrier.asked()
 
     def knows(self, sender: JID) -> bool:

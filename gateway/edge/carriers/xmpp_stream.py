@@ -34,7 +34,7 @@ class User(Protocol):
     def bounced(self, sender: JID) -> None:
         """Hears that what was written to this peer could not be delivered."""
 
-    def asked(self, of: JID) -> None:
+    def asked(self, peer_id: JID) -> None:
         """Hears that its presence was asked for."""
 
     def knows(self, sender: JID) -> bool:
@@ -95,9 +95,9 @@ class ComponentStream(ComponentXMPP):
     def tell_presence(self, own: JID, to: str, kind: PresenceTypes | None = None) -> None:
         self._put_out(self.make_presence(pto=to, pfrom=own.bare, ptype=kind))
 
-    def ask_presence(self, own: JID, of: JID) -> None:
-        self._user.asked(of)
-        self.tell_presence(own, of.bare, "subscribe")
+    def ask_presence(self, own: JID, peer_id: JID) -> None:
+        self._user.asked(peer_id)
+        self.tell_presence(own, peer_id.bare, "subscribe")
 
     @property
     def queued_bytes(self) -> int:

@@ -134,17 +134,17 @@ def find_call(name: str, *more: object) -> Call | None:
     lock.
     """
     try:
-        found = ctypes.PyDLL(None, use_errno=True)[name]
+        function = ctypes.PyDLL(None, use_errno=True)[name]
     except (AttributeError, OSError, TypeError):
         return None
-    found.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_uint, ctypes.c_int, *(ctypes.c_void_p for _ in more))
-    found.restype = ctypes.c_int
+    function.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_uint, ctypes.c_int, *(ctypes.c_void_p for _ in more))
+    function.restype = ctypes.c_int
 
     def call(descriptor: int, slots: int, count: int) -> int:
-        taken: int = found(descriptor, slots, count, socket.MSG_DONTWAIT, *more)
-        if taken < 0:
+        count_taken: int = function(descriptor, slots, count, socket.MSG_DONTWAIT, *more)
+        if count_taken < 0:
             code = ctypes.get_errno()
             raise OSError(code, os.strerror(code))
-        return taken
+        return count_taken
 
     return call

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from gateway.config import Limits, Listener
 from gateway.core.reasons import Reason
 from gateway.edge.datagrams.open_socket import KernelDrops, bind
-from gateway.edge.datagrams.outgoing import DatagramsOut, Told
+from gateway.edge.datagrams.outgoing import DatagramsOut, OnSent
 from gateway.edge.datagrams.sending import Datagram, DatagramRun, OfT
 from gateway.edge.metrics import ListenerMetrics
 from gateway.edge.publisher import RawPublisher
@@ -36,7 +36,7 @@ class DatagramListener(ABC):
         """Limits that hold from now on."""
 
     @abstractmethod
-    def send(self, datagrams: Sequence[Datagram[OfT]], told: Told[OfT]) -> None:
+    def send(self, datagrams: Sequence[Datagram[OfT]], on_sent: OnSent[OfT]) -> None:
         """Sends the datagrams, as `dispatch.Datagrams` says."""
 
     def send_run(self, run: DatagramRun) -> int:  # noqa: ARG002 - only a plain socket can

@@ -18,8 +18,8 @@ QUEUED_BYTES = 1_048_576
 RETRY_SECONDS = 0.01
 """After ENOBUFS, which the poll does not tell the end of: the network card's queue is full, not the socket's."""
 
-Told = Callable[[Sequence[Datagram[OfT]], str], None]
-"""Told of each datagram once, of many together where it can be: "" when the system has taken them, or what is in the
+OnSent = Callable[[Sequence[Datagram[OfT]], str], None]
+"""Called for each datagram once, of many together where it can be: "" when the system has taken them, or what is in the
 way."""
 _BUSY = frozenset({errno.EAGAIN, errno.EWOULDBLOCK, errno.ENOBUFS})
 
@@ -29,24 +29,24 @@ class DatagramsOut:
         self._loop = asyncio.get_running_loop()
         self._socket = sock
         self._sending = sending(sock)
-        self._waiting: deque[tuple[Datagram[Any], Told[Any]]] = deque()
+        self._waiting: deque[tuple[Datagram[Any], OnSent[Any]]] = deque()
         self._waiting_bytes = 0
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
 
-    def send(self, datagrams: Sequence[Datagram[OfT]], told: Told[OfT]) -> None:
+    def send(self, datagrams: Sequence[Datagram[OfT]], on_sent: OnSent[OfT]) -> None:
         """Sends the datagrams in their order, after all that were given before."""
         if self._closed:
-            told(datagrams, "the listener is gone")
+            on_sent(datagrams, "the listener is gone")
             return
         while datagrams and not self._waiting:
             over, detail = self._try(datagrams)
             if not over:
                 break
-            told(datagrams[:over], detail)
+            on_sent(datagrams[:over], detail)
             datagrams = datagrams[over:]
-        for one in datagrams:
-            self._wait(one, told)
+        for datagram in datagrams:
+            self._wait(datagram, on_sent)
 
     def send_run(self, run: DatagramRun) -> int:
         """Returns how many of them, from the first, have left: none while others wait."""
@@ -75,12 +75,12 @@ class DatagramsOut:
                 return 0, ""
             return 1, f"not sent: {errno.errorcode.get(code or 0, type(error).__name__)}"
 
-    def _wait(self, one: Datagram[OfT], told: Told[OfT]) -> None:
-        size = len(one[0])
+    def _wait(self, datagram: Datagram[OfT], on_sent: OnSent[OfT]) -> None:
+        size = len(datagram[0])
         if self._waiting_bytes + size > QUEUED_BYTES:
-            told((one,), "the system takes no more datagrams")
+            on_sent((datagram,), "the system takes no more datagrams")
             return
-        self._waiting.append((one, told))
+        self._waiting.append((datagram, on_sent))
         self._waiting_bytes += size
 
     def _watch(self, code: int | None) -> None:
@@ -92,13 +92,13 @@ class DatagramsOut:
     def _go_on(self) -> None:
         self._loop.remove_writer(self._socket.fileno())
         while self._waiting:
-            over, detail = self._try([one for one, _ in islice(self._waiting, AT_ONCE)])
+            over, detail = self._try([datagram for datagram, _ in islice(self._waiting, AT_ONCE)])
             if not over:
                 return
             self._over(over, detail)
 
     def _over(self, count: int, detail: str) -> None:
         for _ in range(count):
-            one, told = self._waiting.popleft()
-            self._waiting_bytes -= len(one[0])
-            told((one,), detail)
+            datagram, on_sent = self._waiting.popleft()
+            self._waiting_bytes -= len(datagram[0])
+            on_sent((datagram,), detail)

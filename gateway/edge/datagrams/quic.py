@@ -28,7 +28,7 @@ from gateway.core.reasons import Reason
 from gateway.edge.carriers.read_control import ARRIVALS_BURST_SECONDS, TokenBucket
 from gateway.edge.datagrams.incoming import DATAGRAM_BYTES
 from gateway.edge.datagrams.listener import DatagramListener
-from gateway.edge.datagrams.outgoing import Told
+from gateway.edge.datagrams.outgoing import OnSent
 from gateway.edge.datagrams.quic_admission import Address, Retries, other_versions, refusal
 from gateway.edge.datagrams.quic_peer import QuicPeer
 from gateway.edge.datagrams.quic_tls import QuicContext
@@ -86,34 +86,36 @@ class QuicListener(DatagramListener):
         """Limits that hold from now on; the idle time for new connections."""
         self._limits = limits
         self._arrivals = TokenBucket(limits.connections_per_second, self._loop.time(), ARRIVALS_BURST_SECONDS)
-        for known in self._known.values():
-            known.bucket = self._bucket()
+        for connection in self._known.values():
+            connection.bucket = self._bucket()
 
     def stop(self) -> None:
         """Says goodbye to all peers, and sends them nothing more: there are no connections without receiving."""
         self._closed = True
         super().stop()
-        for known in list(self._known.values()):
-            known.peer.leave("drain")
-            known.peer.abort()
+        for connection in list(self._known.values()):
+            connection.peer.leave("drain")
+            connection.peer.abort()
         self.close()
 
-    def send(self, datagrams: Sequence[Datagram[OfT]], told: Told[OfT]) -> None:
+    def send(self, datagrams: Sequence[Datagram[OfT]], on_sent: OnSent[OfT]) -> None:
         """Sends the datagrams. Their addresses are the names of connections."""
-        for one in datagrams:
-            frame, name, _ = one
-            known = self._known.get(name)
-            if known is None:
-                told((one,), "the listener is gone" if self._closed else "the connection is gone")
+        for datagram in datagrams:
+            frame, name, _ = datagram
+            connection = self._known.get(name)
+            if connection is None:
+                on_sent((datagram,), "the listener is gone" if self._closed else "the connection is gone")
             else:
-                known.peer.send(frame, partial(told, (one,)), self._limits.queue_bytes)
+                connection.peer.send(frame, partial(on_sent, (datagram,)), self._limits.queue_bytes)
 
     def judge_again(self) -> None:
         """Ends connections whose peers would not be let in any more by the certificate that they have shown."""
-        for known in list(self._known.values()):
-            shown = known.peer.certificate
-            if shown is not None and not self.secured.still_trusts(shown.public_bytes(Encoding.DER), known.authorities):
-                known.peer.leave(CloseReason.REVOKED)
+        for connection in list(self._known.values()):
+            shown = connection.peer.certificate
+            if shown is not None and not self.secured.still_trusts(
+                shown.public_bytes(Encoding.DER), connection.authorities
+            ):
+                connection.peer.leave(CloseReason.REVOKED)
 
     # -- receiving ---------------------------------------------------------------------------------------------
 
@@ -192,18 +194,18 @@ class QuicListener(DatagramListener):
     # -- for connections ---------------------------------------------------------------------------------------
 
     def took(self, peer: QuicPeer, packet: bytes) -> None:
-        known = self._known[peer.name]
+        connection = self._known[peer.name]
         self._metrics.received_frames.inc()
         self._metrics.received_bytes.inc(len(packet))
         if self._publisher.is_full:
             self._metrics.rejected(Reason.OVERLOAD)
-        elif known.bucket is not None and not known.bucket.has_one(self._loop.time()):
+        elif connection.bucket is not None and not connection.bucket.has_one(self._loop.time()):
             self._metrics.rejected(Reason.RATE_LIMITED)
         else:
             key = self._peek(packet) if self._peek is not None else b""
-            partition = self._publisher.partition_of(key) if key else known.partition
+            partition = self._publisher.partition_of(key) if key else connection.partition
             received_at = time.time_ns() // 1000
-            self._publisher.add_datagrams(partition, (known.source,), received_at, (len(packet),), packet, self)
+            self._publisher.add_datagrams(partition, (connection.source,), received_at, (len(packet),), packet, self)
 
     def lets_in(self, certificate: x509.Certificate, chain: Sequence[x509.Certificate]) -> bool:
         return self.secured.lets_in(certificate, chain)

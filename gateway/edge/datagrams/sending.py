@@ -142,8 +142,8 @@ class BatchedSocket:
         to, lengths = run.to[part], run.lengths[part]
         heads = _heads(to, lengths) if self._cuts_messages else np.arange(len(to))
         messages = self._run_slots.put(run.starts[part], lengths, to, heads)
-        taken = self._sendmmsg(self._socket.fileno(), self._run_slots.at, messages)
-        return int(heads[taken]) if taken < messages else len(to)
+        messages_sent = self._sendmmsg(self._socket.fileno(), self._run_slots.at, messages)
+        return int(heads[messages_sent]) if messages_sent < messages else len(to)
 
 
 def _heads(to: NDArray[np.intp], lengths: NDArray[np.int64]) -> NDArray[np.intp]:

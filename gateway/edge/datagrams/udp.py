@@ -17,7 +17,7 @@ from gateway.edge.carriers.read_control import TokenBucket
 from gateway.edge.datagrams.calls import AT_ONCE
 from gateway.edge.datagrams.incoming import NOTHING, ReceivedDatagrams, SocketAddress, datagrams_in
 from gateway.edge.datagrams.listener import DatagramListener
-from gateway.edge.datagrams.outgoing import Told
+from gateway.edge.datagrams.outgoing import OnSent
 from gateway.edge.datagrams.sending import Datagram, DatagramRun, OfT
 from gateway.edge.metrics import ListenerMetrics
 from gateway.edge.publisher import RawPublisher
@@ -55,8 +55,8 @@ class UdpListener(DatagramListener):
         if self.listener.options.admits_unproven:
             self._unauthenticated = TokenBucket(limits.unauthenticated_bytes_per_second, self._loop.time())
 
-    def send(self, datagrams: Sequence[Datagram[OfT]], told: Told[OfT]) -> None:
-        self._out.send(datagrams, told)
+    def send(self, datagrams: Sequence[Datagram[OfT]], on_sent: OnSent[OfT]) -> None:
+        self._out.send(datagrams, on_sent)
 
     def send_run(self, run: DatagramRun) -> int:
         return self._out.send_run(run)

@@ -67,10 +67,10 @@ class PendingAcks(Generic[HeldT]):
         """Returns how many answers wait."""
         return len(self._answers)
 
-    def hold(self, ticket: str, held: HeldT, needed: int, until: float) -> list[Released[HeldT]]:
+    def hold(self, ticket: str, answer: HeldT, needed: int, until: float) -> list[Released[HeldT]]:
         """Holds an answer. Returns those that need not, or can no longer, wait: this one, or the one that waited
         longest."""
-        self._answers[ticket] = _Answer(held, needed, until)
+        self._answers[ticket] = _Answer(answer, needed, until)
         if (released := self._release(ticket)) is not None:
             return [released]
         return [self._give_up(next(iter(self._answers)))] if len(self._answers) > HELD_AT_MOST else []
@@ -90,11 +90,11 @@ class PendingAcks(Generic[HeldT]):
             yield self._give_up(ticket)
 
     def _release(self, ticket: str) -> Released[HeldT] | None:
-        answer, told = self._answers.get(ticket), self._told.get(ticket, {})
-        if answer is None or len(told) < answer.needed:
+        answer, confirmations = self._answers.get(ticket), self._told.get(ticket, {})
+        if answer is None or len(confirmations) < answer.needed:
             return None
         del self._answers[ticket], self._told[ticket]
-        return Released(answer.held, any(told.values()))
+        return Released(answer.held, any(confirmations.values()))
 
     def _give_up(self, ticket: str) -> Released[HeldT]:
         self._told.pop(ticket, None)

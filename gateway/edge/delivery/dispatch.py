@@ -19,7 +19,7 @@ from gateway.core.event import Kind
 from gateway.core.fault_log import RateLimitedFaultLog
 from gateway.core.ids import datagram_name, session_id
 from gateway.edge.datagrams.calls import AT_ONCE
-from gateway.edge.datagrams.outgoing import Told
+from gateway.edge.datagrams.outgoing import OnSent
 from gateway.edge.datagrams.sending import KNOWN_ADDRESSES, Datagram, OfT
 from gateway.edge.delivery.delivery_acks import DeliveryCountdown, PendingAcks, Released
 from gateway.edge.delivery.egress_delivery import EgressDelivery, OutcomeRecorder, Receiver
@@ -58,9 +58,9 @@ class OpenSession(RunSession, Protocol):
 
 
 class Datagrams(RunDatagrams, Protocol):
-    def send(self, datagrams: Sequence[Datagram[OfT]], told: Told[OfT]) -> None:
-        """Sends the datagrams in their order. `told` hears of each: "" when the system has taken it, or what prevented
-        it."""
+    def send(self, datagrams: Sequence[Datagram[OfT]], on_sent: OnSent[OfT]) -> None:
+        """Sends the datagrams in their order. `on_sent` hears of each: "" when the system has taken it, or what was in
+        the way."""
 
 
 class PreviousRun:
@@ -228,8 +228,8 @@ class Dispatch:
             case MigrationStep():
                 self._migration.take(offset, entry.position.partition, entry)
             case InterestApplied():
-                held = self._barrier.applied(entry.ticket, entry.partition)
-                return [held] if held is not None else []
+                waiting = self._barrier.applied(entry.ticket, entry.partition)
+                return [waiting] if waiting is not None else []
             case EdgeRestarted():
                 self._peers.drop_requests(entry)
             case RecordConfirmed():
@@ -338,13 +338,13 @@ class Dispatch:
 
     def _send(self, listener: str) -> None:
         """Sends what waits with one call if the system can: that costs less than one by one."""
-        leaving, told = self._leaving.pop(listener), partial(self._sent, listener)
+        leaving, on_sent = self._leaving.pop(listener), partial(self._sent, listener)
         socket = self._datagrams.get(listener)
         try:
             if socket is None:
-                told(leaving, "the listener is gone")
+                on_sent(leaving, "the listener is gone")
             else:
-                socket.send(leaving, told)
+                socket.send(leaving, on_sent)
         except Exception:
             self._faults.log_exception(f"while sending {len(leaving)} datagrams of {listener}")
             for _, _, delivery in leaving:

@@ -83,8 +83,8 @@ class OutcomeRecorder:
             failed = "" if outcome in REACHED else detail or value
             self._traces.delivered(delivery, receiver.destination, at, value, failed)
         if outcome is Outcome.UNDELIVERABLE:
-            said = {"protocol": delivery.origin, "peer": receiver.destination, "node": receiver.node}
-            self._log.reject(row, delivery.frame, said, delivery.offset, owed=owed)
+            headers = {"protocol": delivery.origin, "peer": receiver.destination, "node": receiver.node}
+            self._log.reject(row, delivery.frame, headers, delivery.offset, owed=owed)
 
     def run_ended(self, outcome: RunOutcome, offset: int, deliveries: int) -> None:
         """Writes down deliveries that ended alike; `observe_run` counts them."""
@@ -103,7 +103,7 @@ class OutcomeRecorder:
         for (listener, protocol, origin, outcome), took_us in ended.items():
             self._metrics.of_name(listener, protocol).delivered(outcome, len(took_us))
             if origin and outcome in REACHED:
-                self._metrics.observe_end_to_end(origin, protocol, [max(one, 0) / 1e6 for one in took_us])
+                self._metrics.observe_end_to_end(origin, protocol, [max(us, 0) / 1e6 for us in took_us])
 
     def end_owed(self, delivery: EgressDelivery, outcome: Outcome, detail: str) -> None:
         """Ends a delivery that was owed to a node. Whichever session took it, the node is its receiver."""

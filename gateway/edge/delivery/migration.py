@@ -72,7 +72,7 @@ class QueueMigration:
                 over()
 
     def _give(self, partition: int, handover: MigrationStep, over: Callable[[], None]) -> None:
-        given: list[EgressDelivery] = []
+        migrating: list[EgressDelivery] = []
         now = now_us()
         for delivery in self._owed.take_out(handover.node, partition, handover.session):
             debt = _debt(delivery, handover)
@@ -80,10 +80,10 @@ class QueueMigration:
                 self._end(delivery, Outcome.UNDELIVERABLE, TOO_LARGE)
                 continue
             self._log.write_again(partition, debt, delivery.event_id, now)
-            given.append(delivery)
+            migrating.append(delivery)
 
         def durable() -> None:
-            for delivery in given:
+            for delivery in migrating:
                 self._ledger.settle(delivery.offset, owed=True)
             over()
 

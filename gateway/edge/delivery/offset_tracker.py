@@ -130,7 +130,7 @@ class OffsetTracker:
             self._checkpoints.append(Checkpoint(self.handled_to, dict(self._positions), at_ms))
         sessions = self._latest(self._oldest(False))
         committed = self._latest(min(self._oldest(False), self._oldest(True)))
-        self._checkpoints = [one for one in self._checkpoints if one.offset >= committed.offset]
+        self._checkpoints = [checkpoint for checkpoint in self._checkpoints if checkpoint.offset >= committed.offset]
         if len(self._checkpoints) > CHECKPOINTS:
             self._checkpoints = [*self._checkpoints[:-1:2], self._checkpoints[-1]]
         return CommittedState(self._epoch, committed, sessions.offset, sessions.at_ms)
@@ -145,4 +145,4 @@ class OffsetTracker:
         return next(iter(self._open[owed]), self.handled_to)
 
     def _latest(self, offset: int) -> Checkpoint:
-        return next(one for one in reversed(self._checkpoints) if one.offset <= offset)
+        return next(checkpoint for checkpoint in reversed(self._checkpoints) if checkpoint.offset <= offset)

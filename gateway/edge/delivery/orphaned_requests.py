@@ -25,11 +25,11 @@ LOOK_BACK_SECONDS = 20.0
 def orphaned_requests(config: Config, epoch: int) -> list[ReplyAddress]:
     """Returns the requests that were open on sessions of epochs before this one. Blocks. Raises SetupError."""
     since_ms = int((time.time() - config.request_timeout_seconds) * 1000)
-    found: dict[ReplyAddress, None] = {}
+    orphans: dict[ReplyAddress, None] = {}
     with contextlib.suppress(TimeoutError):
         for record in records_since(config, config.topic("egress"), config.edge_ordinal, since_ms, LOOK_BACK_SECONDS):
-            found |= dict.fromkeys(replies_in(record.value() or b"", epoch))
-    return list(found)
+            orphans |= dict.fromkeys(replies_in(record.value() or b"", epoch))
+    return list(orphans)
 
 
 def replies_in(value: bytes, epoch: int) -> Iterator[ReplyAddress]:

@@ -77,8 +77,8 @@ class OutcomeLog:
         """Writes an undeliverable frame into `rejected`, where it can be looked at and sent through again."""
         why = {"reason": Reason.UNDELIVERABLE, "stage": Stage.DELIVER, "detail": row.detail}
         kept, cut = kept_part(frame)
-        said = why | {"event_id": row.event_id} | headers | cut
-        encoded = [(name, value.encode()) for name, value in said.items()]
+        fields = why | {"event_id": row.event_id} | headers | cut
+        encoded = [(name, value.encode()) for name, value in fields.items()]
         self._ledger.open(offset, owed=owed)
         self._send(self._rejected, kept, {offset: 1}, owed, headers=encoded)
 
@@ -130,28 +130,28 @@ class KnownOutcomes:
     def take(self, event_id: str, part: int, destination: str) -> bool:
         """Returns True if the outcome is known, and forgets it: nobody asks for it again."""
         key = event_id, part, destination
-        known = key in self._known
+        is_known = key in self._known
         self._known.discard(key)
-        return known
+        return is_known
 
 
 def look_back(config: Config, resumption: CommittedState) -> KnownOutcomes:
     """Reads `deliveries` from the time of what was committed. Blocks. Raises SetupError, TimeoutError."""
-    known = KnownOutcomes()
+    outcomes = KnownOutcomes()
     since_ms = min(resumption.checkpoint.at_ms, resumption.sessions_ms) - CLOCK_STEP_MS
     all_from_ms = resumption.sessions_ms - CLOCK_STEP_MS
     topic = config.topic("deliveries")
     for record in records_since(config, topic, partition_of(config), since_ms, LOOK_BACK_SECONDS):
         if record.key() == OWED_KEY or record.timestamp()[1] >= all_from_ms:
-            _add_rows(known, record.value() or b"", config.edge.id)
-    return known
+            _add_rows(outcomes, record.value() or b"", config.edge.id)
+    return outcomes
 
 
-def _add_rows(known: KnownOutcomes, value: bytes, edge: str) -> None:
+def _add_rows(outcomes: KnownOutcomes, value: bytes, edge: str) -> None:
     try:
         record = deliveries.decode(value)
     except Rejected:
         return  # of another version: what it says is lost on us, and its deliveries are judged as open
     if record.edge == edge:
         for row in record:
-            known.add(row)
+            outcomes.add(row)

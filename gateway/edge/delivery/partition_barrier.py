@@ -29,12 +29,12 @@ class PartitionBarrier(Generic[HeldT]):
             del self._applied[next(iter(self._applied))]
         return self._held.pop(ticket, None) if self._stands(ticket) else None
 
-    def hold(self, ticket: str, held: HeldT) -> list[HeldT]:
+    def hold(self, ticket: str, item: HeldT) -> list[HeldT]:
         """Holds an answer. Returns those that need not, or can no longer, wait: this one, or the one that waited
         longest."""
         if self._stands(ticket):
-            return [held]
-        self._held[ticket] = held
+            return [item]
+        self._held[ticket] = item
         return [self._held.pop(next(iter(self._held)))] if len(self._held) > TICKETS_REMEMBERED else []
 
     def _stands(self, ticket: str) -> bool:

@@ -56,8 +56,8 @@ class EgressReader:
         self._seen_to: int = self.end
 
     def _at(self, resumption: CommittedState) -> TopicPartition:
-        offset, said = resumption.checkpoint.offset, resumption.to_metadata()
-        return TopicPartition(self._place.topic, self._place.partition, offset, said)
+        offset, metadata = resumption.checkpoint.offset, resumption.to_metadata()
+        return TopicPartition(self._place.topic, self._place.partition, offset, metadata)
 
     def _committed(self) -> CommittedState:
         [committed] = insist(lambda: self._consumer.committed([self._place], timeout=ASK_SECONDS))
@@ -65,16 +65,16 @@ class EgressReader:
             return CommittedState(0, Checkpoint(self.end))
         return self._plausible(CommittedState.from_metadata(committed.offset, committed.metadata or ""))
 
-    def _plausible(self, found: CommittedState) -> CommittedState:
+    def _plausible(self, committed: CommittedState) -> CommittedState:
         """Topics may have been made anew since. Positions beyond the end of the raw log would keep everything out, and
         an offset beyond the end of the partition says nothing."""
-        positions = found.checkpoint.positions
-        known = {number: at for number, at in positions.items() if at.offset < self._raw_end(number)}
-        if len(known) == len(positions) and found.checkpoint.offset <= self.end:
-            return found
+        positions = committed.checkpoint.positions
+        plausible = {number: at for number, at in positions.items() if at.offset < self._raw_end(number)}
+        if len(plausible) == len(positions) and committed.checkpoint.offset <= self.end:
+            return committed
         log.warning("the topics are not those of this edge's last commit, of which only what fits them is kept")
-        offset = min(found.checkpoint.offset, self.end)
-        return replace(found, checkpoint=replace(found.checkpoint, offset=offset, positions=known))
+        offset = min(committed.checkpoint.offset, self.end)
+        return replace(committed, checkpoint=replace(committed.checkpoint, offset=offset, positions=plausible))
 
     def _raw_end(self, number: int) -> int:
         there_is = number < self._raw_partitions

@@ -93,7 +93,7 @@ class _NodeQueue:
 
     def __len__(self) -> int:
         """Deliveries that wait."""
-        return len(self.waiting) + len(self.returned) + sum(len(one.held) for one in self.arrivals.values())
+        return len(self.waiting) + len(self.returned) + sum(len(migration.held) for migration in self.arrivals.values())
 
     @property
     def has_window(self) -> bool:
@@ -188,7 +188,9 @@ class RedeliveryQueues:
 
     def _suspect(self, debt: _NodeQueue) -> None:
         """Something that was open may be what the session ended on."""
-        given_up = debt.suspicion.ended([one for one in debt.given.values() if one.key not in debt.returned])
+        given_up = debt.suspicion.ended(
+            [delivery for delivery in debt.given.values() if delivery.key not in debt.returned]
+        )
         if given_up is not None:
             self._over(debt, given_up, Outcome.UNDELIVERABLE, GIVEN_UP)
 
@@ -217,7 +219,7 @@ class RedeliveryQueues:
         """Ends what is owed to nodes that stayed away too long. Called now and then."""
         now = self._clock()
         for name, debt in list(self._debts.items()):
-            for partition in [number for number, one in debt.arrivals.items() if now >= one.until]:
+            for partition in [number for number, migration in debt.arrivals.items() if now >= migration.until]:
                 debt.release(partition)
                 self._give_soon(debt)
             if debt.connection is None and now >= debt.away_until:
@@ -241,14 +243,14 @@ class RedeliveryQueues:
             return []
         debt.take_back()
         debt.release(partition)
-        taken = [one for one in debt.waiting if one.partition == partition]
-        debt.waiting = deque(one for one in debt.waiting if one.partition != partition)
-        for delivery in taken:
+        leaving = [delivery for delivery in debt.waiting if delivery.partition == partition]
+        debt.waiting = deque(delivery for delivery in debt.waiting if delivery.partition != partition)
+        for delivery in leaving:
             self._weigh(name, -len(delivery.frame))
             if delivery.awaited is not None:
                 delivery.awaited.ended(Outcome.EXPIRED)
                 delivery.awaited = None
-        return taken
+        return leaving
 
     def _leaves(self, debt: _NodeQueue, left: str) -> bool:
         """Ends the session that the node has left, should it still stand here; False if it has a newer one."""

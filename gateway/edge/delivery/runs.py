@@ -292,8 +292,8 @@ class RunDelivery:
 
     def _receivers(self, sources: list[FrameSource]) -> bytes:
         """Events of one subject go to the same sessions one after the other: who those are is packed once."""
-        known, packed = self._packed
-        if sources != known:
+        packed_sources, packed = self._packed
+        if sources != packed_sources:
             packed = pack_receivers([(source.session_id, source.node) for source in sources])
             self._packed = sources, packed
         return packed

@@ -57,14 +57,14 @@ def way_of(history: History, config: Config, logged: LoggedFrame) -> FrameTrace:
     refusals = tuple(search.refusals())
     sent = tuple(search.sent(_edge_prefix(config, logged)))
     unsaid = [refusal.at for refusal in refusals if refusal.stage == Stage.DELIVER]
-    ended_from = min([one.sent_at for one in sent] + unsaid, default=0)
+    ended_from = min([output.sent_at for output in sent] + unsaid, default=0)
     return FrameTrace(logged, event, event_at, refusals, tuple(search.with_outcomes(sent, ended_from)))
 
 
 def _edge_prefix(config: Config, logged: LoggedFrame) -> str:
     """Edges differ in their ordinal alone, and `egress` knows them by that."""
-    known = logged.raw.source.edge or config.edge.id
-    return known.rstrip("0123456789")
+    edge_name = logged.raw.source.edge or config.edge.id
+    return edge_name.rstrip("0123456789")
 
 
 class _Search:
@@ -93,23 +93,23 @@ class _Search:
 
     def with_outcomes(self, sent: tuple[SentOutput, ...], ended_from: int) -> Iterator[SentOutput]:
         """Looked for until each has one; `ended_from`: not before this."""
-        open_ = {(one.destination, one.part) for one in sent}
-        found: dict[tuple[str, int], DeliveryOutcome] = {}
+        open_ = {(output.destination, output.part) for output in sent}
+        outcome_of: dict[tuple[str, int], DeliveryOutcome] = {}
         if ended_from:
             since = ended_from - SKEW_SECONDS * SECOND_US
             spans = self._history.between("deliveries", since, since + ENDED_SECONDS * SECOND_US)
             for outcome in self._outcomes(self._history.read("deliveries", spans)):
-                found.setdefault((outcome.destination, outcome.part), outcome)
-                if open_ and found.keys() >= open_:
+                outcome_of.setdefault((outcome.destination, outcome.part), outcome)
+                if open_ and outcome_of.keys() >= open_:
                     break
-        yield from (replace(one, outcome=found.get((one.destination, one.part))) for one in sent)
-        yield from (_never_sent(one) for key, one in found.items() if key not in open_)
+        yield from (replace(output, outcome=outcome_of.get((output.destination, output.part))) for output in sent)
+        yield from (_never_sent(one) for key, one in outcome_of.items() if key not in open_)
 
     def _outcomes(self, scan: Scan) -> Iterator[DeliveryOutcome]:
         for record in scan:
             with suppress(Rejected):
                 outcomes = deliveries.decode(record.value or b"")
-                yield from (one for one in outcomes if one.event_id == self._name)
+                yield from (outcome for outcome in outcomes if outcome.event_id == self._name)
 
     def _around(self, name: TopicName) -> Scan:
         since = self._logged.logged_at - SKEW_SECONDS * SECOND_US

@@ -59,16 +59,16 @@ class RejectionFilter:
 def rejections(history: History, chosen: RejectionFilter, start: int | None, end: int | None) -> Iterator[Rejection]:
     """Yields the rejections, the newest first. Times are in microseconds; None is no bound."""
     spans = history.between("rejected", start, end)
-    told = map(rejection, history.newest_first("rejected", spans))
-    return (one for one in told if chosen.takes(one))
+    all_rejections = map(rejection, history.newest_first("rejected", spans))
+    return (rejection_ for rejection_ in all_rejections if chosen.takes(rejection_))
 
 
 def rejection(record: TopicRecord) -> Rejection:
     names = ("event_id", "reason", "stage", "detail", "protocol", "peer", "node", "listener", "edge")
-    said = {name: record.header(name) for name in names}
+    fields = {name: record.header(name) for name in names}
     missing = int(record.header(TRUNCATED_HEADER) or 0)
     again, frame = record.header("again"), record.value or b""
-    return Rejection(**said, at=record.logged_at, again=again, truncated_bytes=missing, frame=frame)
+    return Rejection(**fields, at=record.logged_at, again=again, truncated_bytes=missing, frame=frame)
 
 
 def with_whole_frame(history: History, rejection: Rejection) -> Rejection:

@@ -48,7 +48,7 @@ class PositionCursor:
 
 
 def about(
-    scan: Scan, place: FramePosition, name: str, told: Callable[[TopicRecord], Iterable[RecordSubject]]
+    scan: Scan, place: FramePosition, name: str, subjects_in: Callable[[TopicRecord], Iterable[RecordSubject]]
 ) -> Iterator[TopicRecord]:
     """Yields the records about an event, or a place, that were written when the frame at `place` was routed.
 
@@ -58,7 +58,7 @@ def about(
     """
     passed = PositionCursor(place)
     for record in scan:
-        subjects = list(told(record))
+        subjects = list(subjects_in(record))
         if any(subject.name == name for subject in subjects):
             yield record
         elif passed.is_over(record, subjects[-1].place if subjects else None):

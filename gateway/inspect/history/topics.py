@@ -58,7 +58,7 @@ class History:
         partitions = self._partitions(name)
         starts = self._consumer.beginning_offsets(partitions)
         ends = self._consumer.end_offsets(partitions)
-        return {one.partition: Span(starts[one], ends[one]) for one in partitions}
+        return {partition.partition: Span(starts[partition], ends[partition]) for partition in partitions}
 
     def between(self, name: TopicName, from_us: int | None, to_us: int | None) -> dict[int, Span]:
         """Returns the spans of records written in this time, by Kafka's index; None is no bound."""
@@ -72,8 +72,8 @@ class History:
 
     def _since(self, name: TopicName, at_us: int) -> dict[int, int]:
         """The first offset of that time or later; no entry where there is none."""
-        found = self._consumer.offsets_for_times(dict.fromkeys(self._partitions(name), max(at_us // 1000, 0)))
-        return {one.partition: place.offset for one, place in found.items() if place is not None}
+        offsets = self._consumer.offsets_for_times(dict.fromkeys(self._partitions(name), max(at_us // 1000, 0)))
+        return {partition.partition: place.offset for partition, place in offsets.items() if place is not None}
 
     def _partitions(self, name: TopicName) -> list[TopicPartition]:
         topic = self._config.topic(name)
@@ -105,8 +105,8 @@ class History:
             left = {number: span.before(stretch[number]) for number, span in left.items()}
             waiting += self.read(name, stretch)
             oldest = _oldest(waiting, {number for number, span in left.items() if span.size})
-            yield from sorted((one for one in waiting if one.logged_at >= oldest), key=_time, reverse=True)
-            waiting = [one for one in waiting if one.logged_at < oldest]
+            yield from sorted((record for record in waiting if record.logged_at >= oldest), key=_time, reverse=True)
+            waiting = [record for record in waiting if record.logged_at < oldest]
 
 
 def _oldest(records: list[TopicRecord], unfinished: set[int]) -> int:
@@ -131,43 +131,47 @@ class Scan:
         self._left = {TopicPartition(topic, number): span for number, span in spans.items() if span.size}
 
     def leave(self, partition: int) -> None:
-        for one in [one for one in self._left if one.partition == partition]:
+        for one in [left_partition for left_partition in self._left if left_partition.partition == partition]:
             self._done(one)
 
     def __iter__(self) -> Iterator[TopicRecord]:
         consumer = self._consumer
         consumer.assign(list(self._left))
         consumer.resume(*self._left)  # an earlier scan may have left one of them paused, and assigning keeps that
-        for one, span in self._left.items():
-            consumer.seek(one, span.start)
+        for left_partition, span in self._left.items():
+            consumer.seek(left_partition, span.start)
         heard = time.monotonic()
         while self._left:
             polled = consumer.poll(timeout_ms=POLL_MILLISECONDS)
-            for one, records in polled.items():
-                yield from self._of(one, records)
+            for partition, records in polled.items():
+                yield from self._of(partition, records)
             self._leave_what_is_read()
             heard = time.monotonic() if polled else heard
             if time.monotonic() - heard > SILENCE_SECONDS:
                 raise SetupError(f"kafka gave nothing of {self._names()} in {SILENCE_SECONDS:.0f} s")
 
-    def _of(self, one: TopicPartition, records: list[Any]) -> Iterator[TopicRecord]:
-        for given in records:
-            if one not in self._left:
+    def _of(self, partition: TopicPartition, records: list[Any]) -> Iterator[TopicRecord]:
+        for polled in records:
+            if partition not in self._left:
                 return
-            record = record_of(given)
-            if record.offset >= self._left[one].end:
-                self._done(one)
+            record = record_of(polled)
+            if record.offset >= self._left[partition].end:
+                self._done(partition)
                 return
             yield record
 
     def _leave_what_is_read(self) -> None:
         """Leaves partitions by position, not by record: compaction and transactions leave offsets without one."""
-        for one in [one for one, span in self._left.items() if self._consumer.position(one) >= span.end]:
-            self._done(one)
+        for partition in [
+            left_partition
+            for left_partition, span in self._left.items()
+            if self._consumer.position(left_partition) >= span.end
+        ]:
+            self._done(partition)
 
-    def _done(self, one: TopicPartition) -> None:
-        del self._left[one]
-        self._consumer.pause(one)
+    def _done(self, partition: TopicPartition) -> None:
+        del self._left[partition]
+        self._consumer.pause(partition)
 
     def _names(self) -> str:
-        return ", ".join(f"{one.topic}[{one.partition}]" for one in self._left)
+        return ", ".join(f"{left_partition.topic}[{left_partition.partition}]" for left_partition in self._left)

@@ -52,6 +52,9 @@ def told(busiest: Iterable[Busy], events_per_second: float | None) -> list[dict[
     """Returns the busiest subjects as JSON. A sample knows shares; the router counts how many events there are in
     all."""
     return [
-        {**one._asdict(), "per_second": None if events_per_second is None else round(one.share * events_per_second, 2)}
-        for one in busiest
+        {
+            **subject._asdict(),
+            "per_second": None if events_per_second is None else round(subject.share * events_per_second, 2),
+        }
+        for subject in busiest
     ]

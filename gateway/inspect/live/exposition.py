@@ -23,10 +23,10 @@ def read_samples(exposition: str) -> list[MetricSample]:
     """
     own = "\n".join(line for line in exposition.splitlines() if "meshgate_" in line)
     families = text_string_to_metric_families(own + "\n")
-    return [MetricSample(one.name, one.labels, one.value) for family in families for one in family.samples]
+    return [MetricSample(sample.name, sample.labels, sample.value) for family in families for sample in family.samples]
 
 
 def samples_in(registry: Collector) -> list[MetricSample]:
     """Returns our own samples. Writing them as text and reading that again would take ten times as long."""
     families = registry.collect()
-    return [MetricSample(one.name, one.labels, one.value) for family in families for one in family.samples]
+    return [MetricSample(sample.name, sample.labels, sample.value) for family in families for sample in family.samples]

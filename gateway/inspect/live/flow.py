@@ -35,7 +35,9 @@ class MetricsSnapshot:
 
 
 def samples_of(samples: Iterable[MetricSample]) -> Samples:
-    return {(one.name.removeprefix(PREFIX), tuple(sorted(one.labels.items()))): one.value for one in samples}
+    return {
+        (sample.name.removeprefix(PREFIX), tuple(sorted(sample.labels.items()))): sample.value for sample in samples
+    }
 
 
 class Change(NamedTuple):
@@ -88,7 +90,7 @@ class Changes:
                 self._all.setdefault(name, []).append(Change(name, dict(labels), value, grown))
 
     def of(self, name: str, fits: Test = _any) -> Iterator[Change]:
-        return (one for one in self._all.get(name, ()) if fits(one.labels))
+        return (change for change in self._all.get(name, ()) if fits(change.labels))
 
     def rate(self, name: str, fits: Test = _any, *, beside: str = "") -> Rate:
         """Returns the sum of the rates of these series.
@@ -96,37 +98,37 @@ class Changes:
         `beside` names what the same parts report from their start on. If that is there and this has no series yet, it
         has not happened.
         """
-        found = self._rate(list(self.of(name, fits)))
-        if found.per_second is None and beside and self.rate(beside, fits).per_second is not None:
-            return Rate(0.0, found.total)
-        return found
+        own_rate = self._rate(list(self.of(name, fits)))
+        if own_rate.per_second is None and beside and self.rate(beside, fits).per_second is not None:
+            return Rate(0.0, own_rate.total)
+        return own_rate
 
     def _rate(self, changes: Sequence[Change]) -> Rate:
-        known = [one.grown for one in changes if one.grown is not None]
-        per_second = sum(known) / self.seconds if known and self.seconds > 0 else None
-        return Rate(per_second, sum(one.value for one in changes))
+        grown = [change.grown for change in changes if change.grown is not None]
+        per_second = sum(grown) / self.seconds if grown and self.seconds > 0 else None
+        return Rate(per_second, sum(change.value for change in changes))
 
     def rates(self, names: Iterable[str], label: str, fits: Test = _any) -> dict[str, Rate]:
         """Returns the rates by the values of a label. Values that were never counted are left out."""
         by_value: dict[str, list[Change]] = {}
         for name in names:
-            for one in self.of(name, fits):
-                if one.value:
-                    by_value.setdefault(one.labels[label], []).append(one)
+            for change in self.of(name, fits):
+                if change.value:
+                    by_value.setdefault(change.labels[label], []).append(change)
         return {value: self._rate(changes) for value, changes in by_value.items()}
 
     def now(self, name: str, fits: Test = _any) -> float | None:
         """Returns a state, summed; None if no part reports it."""
-        values = [one.value for one in self.of(name, fits)]
+        values = [change.value for change in self.of(name, fits)]
         return sum(values) if values else None
 
     def latest(self, name: str) -> float | None:
-        return max((one.value for one in self.of(name)), default=None)
+        return max((change.value for change in self.of(name)), default=None)
 
     def latency(self, name: str, fits: Test = _any) -> Latency:
         buckets: Counter[float] = Counter()
-        for one in self.of(name + BUCKET, fits):
-            buckets[float(one.labels["le"])] += one.grown or 0.0  # type: ignore[assignment]
+        for change in self.of(name + BUCKET, fits):
+            buckets[float(change.labels["le"])] += change.grown or 0.0  # type: ignore[assignment]
         cumulative = sorted(buckets.items())
         return Latency(quantile(cumulative, 0.5), quantile(cumulative, 0.99))
 
@@ -174,7 +176,7 @@ def flow(before: MetricsSnapshot | None, after: MetricsSnapshot) -> dict[str, An
         "rejected": _rejected(changes),
         "sessions": changes.now("connections", lambda labels: labels["state"] == "open"),
         "interests": changes.now("interests"),
-        "realtime": {one.labels["lane"]: bool(one.value) for one in changes.of("lane_realtime")},
+        "realtime": {change.labels["lane"]: bool(change.value) for change in changes.of("lane_realtime")},
     }
 
 
@@ -214,7 +216,7 @@ def _latencies(changes: Changes) -> dict[str, Any]:
 def _listeners(changes: Changes) -> list[dict[str, Any]]:
     """In the order in which the edges tell them."""
     names = dict.fromkeys(
-        (one.labels["edge"], one.labels["listener"], one.labels["protocol"]) for one in changes.of(RECEIVED)
+        (change.labels["edge"], change.labels["listener"], change.labels["protocol"]) for change in changes.of(RECEIVED)
     )
     return [_listener(changes, *name) for name in names if name[1]]
 
@@ -240,7 +242,7 @@ def _listener(changes: Changes, edge: str, listener: str, protocol: str) -> dict
 def _pairs(changes: Changes) -> list[dict[str, Any]]:
     """Returns the latency from receipt to delivery for each pair of protocols, the busiest first."""
     pairs = dict.fromkeys(
-        (one.labels["from"], one.labels["to"]) for one in changes.of("end_to_end_duration_seconds_count")
+        (change.labels["from"], change.labels["to"]) for change in changes.of("end_to_end_duration_seconds_count")
     )
     rows = [_pair(changes, *pair) for pair in pairs]
     return sorted(rows, key=lambda row: (-(row["delivered"]["per_second"] or 0), -row["delivered"]["total"]))

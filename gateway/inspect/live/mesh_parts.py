@@ -69,14 +69,14 @@ class MeshPart:
             connection.close()
 
 
-def edge_parts(config: Config, given: tuple[HostPort, ...] = ()) -> list[MeshPart]:
+def edge_parts(config: Config, addresses: tuple[HostPort, ...] = ()) -> list[MeshPart]:
     """Returns the edges at the addresses given, or else the one of the configuration."""
-    if given:
-        return [MeshPart("an edge", "--edge", address.reachable) for address in given]
+    if addresses:
+        return [MeshPart("an edge", "--edge", address.reachable) for address in addresses]
     return [MeshPart("the edge", "edge.management", config.edge.management.reachable)]
 
 
-def router_part(config: Config, given: HostPort | None = None) -> MeshPart:
-    if given is not None:
-        return MeshPart("the router", "--router", given.reachable)
+def router_part(config: Config, address_given: HostPort | None = None) -> MeshPart:
+    if address_given is not None:
+        return MeshPart("the router", "--router", address_given.reachable)
     return MeshPart("the router", "router.management", config.router.management.reachable)

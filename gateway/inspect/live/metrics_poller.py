@@ -35,13 +35,15 @@ class MetricsPoller:
         """Returns what has flowed since the look before (see `flow`). All parts are asked at once, because one may be
         slow."""
         with ThreadPoolExecutor(max_workers=len(self._tell) or 1) as asking:
-            told = dict(zip(self._tell, asking.map(_ask, self._tell.values()), strict=True))
-        parts = {name: None if isinstance(one, str) else one for name, one in told.items()}
-        now = MetricsSnapshot(time.time(), parts, {name: one for name, one in told.items() if isinstance(one, str)})
+            answers = dict(zip(self._tell, asking.map(_ask, self._tell.values()), strict=True))
+        parts = {name: None if isinstance(answer, str) else answer for name, answer in answers.items()}
+        now = MetricsSnapshot(
+            time.time(), parts, {name: answer for name, answer in answers.items() if isinstance(answer, str)}
+        )
         last, self._last = self._last, now
-        said = flow(last, now)
-        self._remember_route(said["latency"])
-        return said
+        flowing = flow(last, now)
+        self._remember_route(flowing["latency"])
+        return flowing
 
     def _remember_route(self, latency: dict[str, Any]) -> None:
         """The router's way is measured a few times a minute: between two looks, the last of them holds."""

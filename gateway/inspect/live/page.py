@@ -95,8 +95,8 @@ class LivePage:
         viewing = self._asked()
         config = self._config()
         labels = self._labels.now()
-        sessions = [_labelled(one, labels) for one in islice(self._sessions(), SHOWN_SESSIONS)]
-        shown = [_labelled(interest_row(one), labels) for one in viewing.interests]
+        sessions = [_labelled(connection, labels) for connection in islice(self._sessions(), SHOWN_SESSIONS)]
+        shown = [_labelled(interest_row(interest), labels) for interest in viewing.interests]
         return _json({
             "mesh": config.mesh,
             "edge": config.edge.id,

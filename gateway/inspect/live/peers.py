@@ -18,25 +18,25 @@ Peer = dict[str, Any]
 def connected(edges: Iterable[MeshPart], session: str = "") -> list[Peer]:
     """Returns all peers, or the one with this session; by edge, then in the order in which they came."""
     path = f"/peers?session={quote(session)}" if session else "/peers"
-    return [_peer(told) for edge in edges for told in edge.json(path)]
+    return [_peer(peer) for edge in edges for peer in edge.json(path)]
 
 
 def away(edges: Iterable[MeshPart]) -> list[Peer]:
     """Returns the links and listeners whose other side is not there, as rows without a session."""
     return [
         {
-            **told,
+            **peer,
             "session": None,
             "state": "away",
-            "peer": told["address"],
+            "peer": peer["address"],
             "edge": edge.json("/config")["edge"]["id"],
-            "since": rfc3339(int(told["since"] * SECOND_US)),
+            "since": rfc3339(int(peer["since"] * SECOND_US)),
         }
         for edge in edges
-        for told in edge.json("/away")
+        for peer in edge.json("/away")
     ]
 
 
-def _peer(told: dict[str, Any]) -> Peer:
-    edge = SessionId.parse(told["session"]).edge
-    return {**told, "state": "open", "edge": edge, "connected_at": rfc3339(int(told["connected_at"] * SECOND_US))}
+def _peer(peer: dict[str, Any]) -> Peer:
+    edge = SessionId.parse(peer["session"]).edge
+    return {**peer, "state": "open", "edge": edge, "connected_at": rfc3339(int(peer["connected_at"] * SECOND_US))}

@@ -110,14 +110,14 @@ def _event_row(event: Event) -> Row:
 
 
 def rejected_rows(record: TopicRecord) -> Iterator[Row]:
-    given = {name: value.decode(errors="replace") for name, value in record.headers}
-    more = {name: given.get(name) for name in ("stage", "detail", "peer", "listener", "edge", TRUNCATED_HEADER)}
+    headers = {name: value.decode(errors="replace") for name, value in record.headers}
+    more = {name: headers.get(name) for name in ("stage", "detail", "peer", "listener", "edge", TRUNCATED_HEADER)}
     yield Row(
-        given.get("event_id", ""),
+        headers.get("event_id", ""),
         record.logged_at,
-        given.get("protocol", ""),
-        given.get("node", ""),
-        reason=given.get("reason", ""),
+        headers.get("protocol", ""),
+        headers.get("node", ""),
+        reason=headers.get("reason", ""),
         data=record.value or b"",
         more=_known(more),
     )
@@ -193,9 +193,9 @@ def rows_of(at: str, record: TopicRecord, chosen: RowFilter) -> Iterator[Row]:
 
 def as_json(row: Row) -> dict[str, Any]:
     named = {"protocol": row.protocol, "node": row.node, "subject": row.subject, "reason": row.reason}
-    said = {name: value for name, value in named.items() if value}
+    fields = {name: value for name, value in named.items() if value}
     time = cloud_event.rfc3339(row.at)
-    return {"id": row.id, "event_id": row.id, "time": time, **said, **row.more, **_data(row.data)}
+    return {"id": row.id, "event_id": row.id, "time": time, **fields, **row.more, **_data(row.data)}
 
 
 def _data(data: bytes) -> dict[str, Any]:

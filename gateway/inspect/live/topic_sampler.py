@@ -72,21 +72,21 @@ class TopicSampler:
 
     def watch(self, names: frozenset[TopicName]) -> None:
         """Watches these topics from now on. What was watched before goes on where it is."""
-        wanted = {one: name for name in sorted(names) for one in self._partitions(name)}
-        if wanted.keys() == self._names.keys():
+        names_of = {partition: name for name in sorted(names) for partition in self._partitions(name)}
+        if names_of.keys() == self._names.keys():
             return
-        places = {one: self._consumer.position(one) for one in wanted if one in self._names}
-        fresh = [one for one in wanted if one not in places]
+        places = {partition: self._consumer.position(partition) for partition in names_of if partition in self._names}
+        fresh = [partition for partition in names_of if partition not in places]
         starts = self._shortly_before_the_end(fresh) if fresh else {}
-        self._consumer.assign(list(wanted))
+        self._consumer.assign(list(names_of))
         for one, place in (places | starts).items():
             self._consumer.seek(one, place)
-        self._names = wanted
+        self._names = names_of
 
     def _shortly_before_the_end(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
         starts = self._consumer.beginning_offsets(partitions)
         ends = self._consumer.end_offsets(partitions)
-        return {one: max(starts[one], ends[one] - RECORDS_BEFORE) for one in partitions}
+        return {partition: max(starts[partition], ends[partition] - RECORDS_BEFORE) for partition in partitions}
 
     def _partitions(self, name: TopicName) -> list[TopicPartition]:
         from kafka import TopicPartition
@@ -101,20 +101,23 @@ class TopicSampler:
         skipped = self._skip(ends)
         records: dict[TopicName, list[TopicRecord]] = {name: [] for name in self._names.values()}
         deadline = time.monotonic() + LOOK_SECONDS
-        while any(self._consumer.position(one) < end for one, end in ends.items()) and time.monotonic() < deadline:
-            for one, polled in self._consumer.poll(timeout_ms=POLL_MILLISECONDS).items():
-                records[self._names[one]] += [record_of(given) for given in polled]
+        while (
+            any(self._consumer.position(partition) < end for partition, end in ends.items())
+            and time.monotonic() < deadline
+        ):
+            for partition, polled in self._consumer.poll(timeout_ms=POLL_MILLISECONDS).items():
+                records[self._names[partition]] += [record_of(raw_record) for raw_record in polled]
         return Seen(records, skipped)
 
     def _skip(self, ends: Mapping[TopicPartition, int]) -> dict[TopicName, int]:
         counts: dict[TopicName, int] = {}
-        for one, end in ends.items():
-            name = self._names[one]
+        for partition, end in ends.items():
+            name = self._names[partition]
             whole = PACKED_RECORDS_PER_LOOK if self._is_packed(name) else RECORDS_PER_LOOK
             most = max(whole // sum(other == name for other in self._names.values()), 1)
-            passed = end - most - self._consumer.position(one)
+            passed = end - most - self._consumer.position(partition)
             if passed > 0:
-                self._consumer.seek(one, end - most)
+                self._consumer.seek(partition, end - most)
                 counts[name] = counts.get(name, 0) + passed
         return counts
 

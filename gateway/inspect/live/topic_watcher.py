@@ -80,6 +80,6 @@ class TopicWatcher(KafkaThread):
 
 def newest_rows(name: TopicName, records: list[TopicRecord]) -> list[Row]:
     """Returns as many rows as are kept, the oldest first. One record of `raw` alone may hold hundreds."""
-    records = sorted(records, key=lambda one: one.logged_at, reverse=True)
+    records = sorted(records, key=lambda each_record: each_record.logged_at, reverse=True)
     newest_first = (row for record in records for row in reversed(list(rows_of(name, record, EVERYTHING))))
     return list(islice(newest_first, ROWS_KEPT))[::-1]

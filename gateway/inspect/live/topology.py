@@ -101,18 +101,18 @@ def _put_edge(
         graph.put(
             Node(id_, "listener", (name, f"{endpoint['protocol']} {address}"), edge.id), Arrow(id_, edge.id, both=True)
         )
-        _put_peers(graph, id_, [one for one in edge.peers if one["listener"] == name], wishes, most_peers, labels)
-        here = [one for one in interests if (one.edge, one.listener) == (edge.id, name)]
+        _put_peers(graph, id_, [peer for peer in edge.peers if peer["listener"] == name], wishes, most_peers, labels)
+        here = [interest for interest in interests if (interest.edge, interest.listener) == (edge.id, name)]
         _put_away(graph, id_, here, edge.peers, labels)
 
 
 def _wishes(edge: str, interests: Iterable[Interest]) -> dict[str, list[Interest]]:
     """Returns the interests by session."""
-    found: dict[str, list[Interest]] = {}
+    by_session: dict[str, list[Interest]] = {}
     for interest in interests:
         if interest.edge == edge and interest.session:
-            found.setdefault(_session_of(interest), []).append(interest)
-    return found
+            by_session.setdefault(_session_of(interest), []).append(interest)
+    return by_session
 
 
 def _session_of(interest: Interest) -> str:
@@ -124,9 +124,9 @@ def _put_peers(
     labels: Mapping[str, str],
 ) -> None:  # fmt: skip
     for peer in peers[:most]:
-        wanted = wanted_lines(wishes.get(peer["session"], ()))
+        interest_lines = wanted_lines(wishes.get(peer["session"], ()))
         node = [] if is_anonymous(peer["node"]) else [*_label(peer["node"], labels), peer["node"]]
-        lines = (peer["peer"], *node, *wanted)
+        lines = (peer["peer"], *node, *interest_lines)
         graph.put(Node(peer["session"], "peer", lines), Arrow(peer["session"], listener, both=True))
     if len(peers) > most:
         id_ = f"{listener}/more"
@@ -142,9 +142,9 @@ def _put_away(
     for interest in interests:
         if not interest.session or (interest.durable and _session_of(interest) not in here):
             nodes.setdefault(interest.subscriber, []).append(interest)
-    for subscriber, wanted in nodes.items():
-        address, label = wanted[0].address, _label(wanted[0].node, labels)
-        lines = (*label, subscriber, *([address] if address else []), *wanted_lines(wanted))
+    for subscriber, node_interests in nodes.items():
+        address, label = node_interests[0].address, _label(node_interests[0].node, labels)
+        lines = (*label, subscriber, *([address] if address else []), *wanted_lines(node_interests))
         graph.put(Node(subscriber, "peer", lines), Arrow(subscriber, listener, both=True))
 
 
@@ -156,7 +156,7 @@ def wanted_lines(interests: Iterable[Interest]) -> list[str]:
     """Returns one line for each thing that a peer wants or serves."""
     lines = []
     for verb, word in ((Verb.SUBSCRIBE, "wants"), (Verb.SERVE, "serves")):
-        patterns = sorted({one.pattern for one in interests if one.verb is verb})
+        patterns = sorted({interest.pattern for interest in interests if interest.verb is verb})
         if patterns:
             more = f" and {len(patterns) - SHOWN_PATTERNS} more" if len(patterns) > SHOWN_PATTERNS else ""
             lines.append(f"{word} {', '.join(patterns[:SHOWN_PATTERNS])}{more}")

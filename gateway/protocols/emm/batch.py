@@ -82,26 +82,26 @@ def prove(packets: Sequence[bytes], scans: Sequence[Places | None], keys: KeyMem
             continue
         _, _, _, node, _, key_id, tag, signature = places
         name = packet[node : node + NODE_BYTES]
-        known = keys[name + packet[key_id : key_id + KEY_ID_BYTES] if key_id else name]
-        if known is None:
+        key_known = keys[name + packet[key_id : key_id + KEY_ID_BYTES] if key_id else name]
+        if key_known is None:
             proofs.append(None)
-        elif signature or known.verify_hmac is None:
-            proofs.append(_prove_signature(packet, tag, signature, known))
-        elif known.verify_hmac(packet[: tag - 2], packet[tag : tag + HMAC_BYTES]):
-            proofs.append(known.by_hmac)
+        elif signature or key_known.verify_hmac is None:
+            proofs.append(_prove_signature(packet, tag, signature, key_known))
+        elif key_known.verify_hmac(packet[: tag - 2], packet[tag : tag + HMAC_BYTES]):
+            proofs.append(key_known.by_hmac)
         else:
             proofs.append(Rejected(Reason.BAD_HMAC))
     return proofs
 
 
-def _prove_signature(packet: bytes, tag: int, signature: int, known: _Known) -> Proof | Rejected | None:
+def _prove_signature(packet: bytes, tag: int, signature: int, key_known: _Known) -> Proof | Rejected | None:
     """Proves a packet that has a signature, and maybe an HMAC before it."""
-    key = known.key
+    key = key_known.key
     signed = packet[: (tag or signature) - 2]
     if tag:
-        if known.verify_hmac is None:
+        if key_known.verify_hmac is None:
             return None
-        if not known.verify_hmac(signed, packet[tag : tag + HMAC_BYTES]):
+        if not key_known.verify_hmac(signed, packet[tag : tag + HMAC_BYTES]):
             return Rejected(Reason.BAD_HMAC)
     if key.ed25519 is None:
         return None
@@ -121,10 +121,14 @@ def to_events(
     times = [raw.received_at for raw in raws]
     scans = [scan(packet) for packet in packets]
     proofs = prove(packets, scans, KeyMemory(env.keys, min(times), max(times)))
-    known = {listener: one for listener, one in options.items() if isinstance(one, EmmOptions)}
+    emm_options = {
+        listener: listener_options
+        for listener, listener_options in options.items()
+        if isinstance(listener_options, EmmOptions)
+    }
     events: list[Event | Rejected] = []
     for raw, event_id, places, proof in zip(raws, event_ids, scans, proofs, strict=True):
-        chosen = known.get(raw.source.listener, _DEFAULTS)
+        chosen = emm_options.get(raw.source.listener, _DEFAULTS)
         try:
             if places is None or proof is None:
                 events.append(to_event(raw, event_id, chosen, env))

@@ -75,5 +75,5 @@ def fields_of(event: Event) -> tuple[tuple[Field, ...], tuple[str, ...]]:
         case "text/plain" if event.text is not None:
             return (Field(FieldType.STRING, event.body),), ()
         case given:
-            known = given in ("", BINARY)
-            return (Field(FieldType.BINARY, event.body),), () if known else ("content_type",)
+            is_binary = given in ("", BINARY)
+            return (Field(FieldType.BINARY, event.body),), () if is_binary else ("content_type",)

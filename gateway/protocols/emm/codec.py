@@ -48,12 +48,12 @@ def _decode_header(reader: WireReader, ignore_reserved: bool) -> Header:
     return Header(message_id, flags, event_type, timestamp)
 
 
-def _check_length(announced: int, given: int) -> None:
+def _check_length(announced: int, actual: int) -> None:
     if announced > MAX_PAYLOAD_BYTES:
         raise Rejected(Reason.TOO_LARGE, f"Payload Length {announced}, at most {MAX_PAYLOAD_BYTES}")
-    if given != announced:
-        reason = Reason.TRUNCATED if given < announced else Reason.MALFORMED
-        raise Rejected(reason, f"Payload Length {announced}, {given} bytes given")
+    if actual != announced:
+        reason = Reason.TRUNCATED if actual < announced else Reason.MALFORMED
+        raise Rejected(reason, f"Payload Length {announced}, {actual} bytes given")
 
 
 def decode_fields(reader: WireReader) -> Iterator[Field]:

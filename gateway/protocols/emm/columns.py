@@ -211,10 +211,15 @@ class CommonPackets:
         frames = [data[start:end] for start, end in zip(starts.tolist(), (starts + lengths).tolist(), strict=True)]
         numbers = self._layouts.numbers(frames, starts, lengths, octets)
         sent = _times(octets, starts + _TIMESTAMP_AT)
-        taken = (numbers > 0) & (sent >= 0) & (sent <= LATEST_SECONDS)
-        taken &= self._is_fresh(record, rows, numbers, sent, options)
-        if not taken.all():
-            rows, numbers, sent, frames = rows[taken], numbers[taken], sent[taken], list(compress(frames, taken))
+        is_taken = (numbers > 0) & (sent >= 0) & (sent <= LATEST_SECONDS)
+        is_taken &= self._is_fresh(record, rows, numbers, sent, options)
+        if not is_taken.all():
+            rows, numbers, sent, frames = (
+                rows[is_taken],
+                numbers[is_taken],
+                sent[is_taken],
+                list(compress(frames, is_taken)),
+            )
             if not frames:
                 return None
         received_at = record.received_at[rows]
@@ -223,13 +228,13 @@ class CommonPackets:
         repeat_keys = [keys[at : at + _KEY_BYTES] for at in range(0, len(keys), _KEY_BYTES)]
         proofs = self._prove(frames, layouts, *record.received_between())
         bad = {*proofs.wrong, *self._make_bodies(proofs.bodies, layouts)}
-        found = CommonFrames(
+        common = CommonFrames(
             rows, received_at, proofs.flows, repeat_keys, _message_ids(keys),
             (sent * SECOND_US).tolist(), proofs.bodies, frames,
         )  # fmt: skip
         if bad:
-            found = found.only([place not in bad for place in range(len(found))])
-        return found if len(found) else None
+            common = common.only([place not in bad for place in range(len(common))])
+        return common if len(common) else None
 
     def _is_fresh(
         self, record: RecordColumns, rows: NDArray[np.intp], numbers: NDArray[np.intp], sent: NDArray[np.int64],
@@ -243,10 +248,10 @@ class CommonPackets:
         fresh: NDArray[np.bool_] = (
             (age <= self._env.replay_window_seconds) & (age >= -self._env.clock_skew_seconds) & (claimed >= 0)
         )
-        wanted = [_freshness(options, source.listener) for source in record.sources]
-        if wanted.count("required") == len(wanted):
+        freshness_of = [_freshness(options, source.listener) for source in record.sources]
+        if freshness_of.count("required") == len(freshness_of):
             return fresh
-        listener_wants = np.array(wanted)[record.source[rows]]
+        listener_wants = np.array(freshness_of)[record.source[rows]]
         fresh |= (listener_wants == "off") | ((listener_wants == "timestamp_only") & ~is_signed)
         return fresh
 
@@ -256,7 +261,7 @@ class CommonPackets:
         flows: list[bytes] = []
         bodies: list[bytes] = []
         made: list[bytes] = []
-        given: list[bytes] = []
+        received_tags: list[bytes] = []
         before: Layout | None = None
         for frame, layout in zip(frames, layouts, strict=True):
             if layout is not before:
@@ -269,7 +274,7 @@ class CommonPackets:
                 sender += frame[key_id:key_id_end]
             flows.append(frame[_NAME:name_end] + sender + traits)
             bodies.append(frame[data:data_end])
-            given.append(frame[tag:tag_end])
+            received_tags.append(frame[tag:tag_end])
             key = known_keys.get(sender) or self._look_up(sender)
             if key is None or first < key.begin or last >= key.end:
                 made.append(_WRONG)
@@ -279,15 +284,15 @@ class CommonPackets:
                 made.append(_WRONG)
             else:
                 made.append(key.make_tag(frame[:signed_end]))
-        return _Proofs(flows, bodies, wrong_tags(made, given))
+        return _Proofs(flows, bodies, wrong_tags(made, received_tags))
 
     def _look_up(self, sender: bytes) -> _Known | None:
         """Returns the key of that name, if it is one alone. Only keys of the store are remembered."""
         named = self._env.keys.named(sender[:NODE_BYTES], sender[-KEY_ID_BYTES:] if len(sender) > NODE_BYTES else None)
         if len(named) != 1:
             return None
-        known = self._keys[sender] = _Known.of(named[0])
-        return known
+        known_key = self._keys[sender] = _Known.of(named[0])
+        return known_key
 
     def _make_bodies(self, values: list[bytes], layouts: Sequence[Layout]) -> list[int]:
         """Puts bodies in the place of data fields that are not bodies as they stand. Returns the places of fields that
@@ -338,8 +343,8 @@ def _proven_by_signature(packet: bytes, signed_end: int, tag: int, signature: in
 
 def _freshness(options: Mapping[str, Options], listener: str) -> str:
     """A listener that is gone leaves the defaults."""
-    found = options.get(listener)
-    return (found if isinstance(found, EmmOptions) else _DEFAULTS).freshness
+    listener_options = options.get(listener)
+    return (listener_options if isinstance(listener_options, EmmOptions) else _DEFAULTS).freshness
 
 
 _DEFAULTS = EmmOptions()

@@ -14,10 +14,10 @@ def asked_lease(event: Event, options: EmmOptions, /) -> Lease | None:
         return Lease(options.lease_seconds, renews=True)
     if event.subject != HELLO_SUBJECT:
         return None
-    wanted = capabilities(event.body)
-    if wanted is None:  # a blob of the node's own is no list that could replace its last one
+    asked = capabilities(event.body)
+    if asked is None:  # a blob of the node's own is no list that could replace its last one
         return Lease(options.lease_seconds, keeps=True)
-    return Lease(options.lease_seconds, wanted.subscribe, wanted.serve)
+    return Lease(options.lease_seconds, asked.subscribe, asked.serve)
 
 
 def grant_lease(event: Event, lease: Lease, env: CodecContext, /) -> bytes:

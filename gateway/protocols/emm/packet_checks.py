@@ -87,12 +87,12 @@ def _check_signature(
     """Verifies the signature. The key that the packet brings (13) takes precedence over the one it names."""
     public = packet.value(FieldType.PUBLIC_KEY)
     if public is None:
-        known = tuple(key for key in _named_keys(packet, keys) if key.ed25519 is not None)
+        candidates = tuple(key for key in _named_keys(packet, keys) if key.ed25519 is not None)
     else:
-        known = keys.holding(packet.value(FieldType.NODE_ID) or b"", public)
-        if not known:
+        candidates = keys.holding(packet.value(FieldType.NODE_ID) or b"", public)
+        if not candidates:
             return _check_foreign(public, signed, signature, options)
-    for key in usable_at(received_at, known):
+    for key in usable_at(received_at, candidates):
         if key.ed25519 is not None and is_signed_by(key.ed25519, signed, signature):
             return PacketVerdict(Auth.ED25519, key.key_id)
     raise Rejected(Reason.BAD_SIGNATURE)

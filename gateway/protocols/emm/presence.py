@@ -26,19 +26,19 @@ class Capabilities:
 def capabilities(body: bytes) -> Capabilities | None:
     """Returns what a hello asks for; None if its capabilities are a blob of the node's own."""
     try:
-        said = json.loads(body.decode())
+        fields = json.loads(body.decode())
     except (ValueError, RecursionError):
         return None
-    if not isinstance(said, dict) or not said.keys() & {"subscribe", "serve"}:
+    if not isinstance(fields, dict) or not fields.keys() & {"subscribe", "serve"}:
         return None
-    subscribe, serve = _patterns(said.get("subscribe", [])), _patterns(said.get("serve", []))
+    subscribe, serve = _patterns(fields.get("subscribe", [])), _patterns(fields.get("serve", []))
     return None if subscribe is None or serve is None else Capabilities(subscribe, serve)
 
 
-def _patterns(said: Any) -> tuple[str, ...] | None:
-    if not isinstance(said, list) or not all(isinstance(item, str) for item in said):
+def _patterns(fields: Any) -> tuple[str, ...] | None:
+    if not isinstance(fields, list) or not all(isinstance(item, str) for item in fields):
         return None
-    return tuple(said)
+    return tuple(fields)
 
 
 def hello_reply(event: Event, lease_seconds: int, subscribed: Sequence[str], env: CodecContext) -> bytes:
@@ -57,10 +57,10 @@ def hello_reply(event: Event, lease_seconds: int, subscribed: Sequence[str], env
 
 def _hello(event: Event, lease_seconds: int, shown: Sequence[str], more: int, env: CodecContext) -> bytes:
     identity = signing_identity(env.identity)
-    said: dict[str, Any] = {"lease_seconds": lease_seconds, "subscribed": list(shown)}
+    fields: dict[str, Any] = {"lease_seconds": lease_seconds, "subscribed": list(shown)}
     if more:
-        said["more"] = more
-    body = json.dumps(said, ensure_ascii=False, separators=(",", ":")).encode()
+        fields["more"] = more
+    body = json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
     draft = codec.Draft(
         message_id=message_id(event.id, identity, b"hello"),
         timestamp=event.received_at // SECOND_US,

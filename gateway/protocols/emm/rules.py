@@ -54,9 +54,9 @@ def check_value_lengths(packet: Packet) -> None:
         _check_value_length(item, VALUE_BYTES.get(item.type))
 
 
-def _check_value_length(item: Field, wanted: int | None) -> None:
-    if wanted is not None and len(item.value) != wanted:
-        raise Rejected(Reason.MALFORMED, f"field {item.type:#04x} of {len(item.value)} bytes, not {wanted}")
+def _check_value_length(item: Field, expected: int | None) -> None:
+    if expected is not None and len(item.value) != expected:
+        raise Rejected(Reason.MALFORMED, f"field {item.type:#04x} of {len(item.value)} bytes, not {expected}")
 
 
 def check_encryption(packet: Packet) -> None:
@@ -83,10 +83,10 @@ def _check_metadata(metadata: bytes, outer_fields: int) -> None:
 def _check_nonce(values: dict[int, bytes]) -> None:
     if SubType.ALGORITHM not in values:
         raise Rejected(Reason.MISSING_FIELD, "Encryption Metadata names no algorithm")
-    wanted = NONCE_FIELD.get(values[SubType.ALGORITHM][0])
-    if wanted is None:
+    nonce_field = NONCE_FIELD.get(values[SubType.ALGORITHM][0])
+    if nonce_field is None:
         raise Rejected(Reason.MALFORMED, f"unknown encryption algorithm {values[SubType.ALGORITHM][0]}")
-    if {SubType.IV, SubType.NONCE} & values.keys() != {wanted}:
+    if {SubType.IV, SubType.NONCE} & values.keys() != {nonce_field}:
         raise Rejected(Reason.MALFORMED, "Encryption Metadata needs the IV or the nonce, as its algorithm says")
     length = values.get(SubType.IV_LENGTH)
     if length is not None and length[0] != len(values.get(SubType.IV, b"")):  # its top bit thereby is 0
@@ -126,9 +126,9 @@ def check_required(packet: Packet) -> None:
     event_type = packet.header.event_type
     if FieldType.NODE_ID not in kinds and (kinds & TAG_TYPES or event_type in (EventType.HELLO, EventType.HEARTBEAT)):
         raise Rejected(Reason.MISSING_NODE, "no NODE ID")
-    wanted = _REQUIRED.get(event_type)
-    if wanted is not None and wanted not in kinds:
-        raise Rejected(Reason.MISSING_FIELD, f"event type {event_type} without field {wanted:#04x}")
+    required_field = _REQUIRED.get(event_type)
+    if required_field is not None and required_field not in kinds:
+        raise Rejected(Reason.MISSING_FIELD, f"event type {event_type} without field {required_field:#04x}")
 
 
 _REQUIRED: dict[int, FieldType] = {

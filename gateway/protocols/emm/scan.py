@@ -131,9 +131,9 @@ def _walk(packet: bytes) -> Places | None:
         place = _PLACES[kind]
         if place == last == _NAME:
             place = _DATA
-        wanted = _WIDTHS[kind]
+        expected_width = _WIDTHS[kind]
         # 255 bytes may go on in the next field, none at all is a question of its own
-        if place <= last or (width != wanted if wanted else width == MAX_FIELD_BYTES):
+        if place <= last or (width != expected_width if expected_width else width == MAX_FIELD_BYTES):
             return None
         position += 2
         places[place] = position

@@ -87,8 +87,8 @@ def unseal(packet: Packet, sealed: bytes, received_at: int, keys: KeyRing) -> by
     """Returns the decrypted bytes; raises Rejected."""
     metadata = Metadata.of(packet)
     node = packet.value(FieldType.NODE_ID) or b""
-    known = (key for key in keys.for_encryption(node, metadata.key_identifier) if key.encryption is not None)
-    for key in usable_at(received_at, known):
+    candidates = (key for key in keys.for_encryption(node, metadata.key_identifier) if key.encryption is not None)
+    for key in usable_at(received_at, candidates):
         try:
             if key.encryption is not None:
                 cipher = _cipher(metadata.algorithm, key.encryption)
@@ -114,11 +114,11 @@ def expand(packed: bytes, limit: int) -> bytes:
 
 def binary_field(fields: tuple[Field, ...]) -> Field:
     """Returns the one field that the flags speak of."""
-    found = [item for item in fields if item.type == FieldType.BINARY]
-    if len(found) != 1:
-        reason = Reason.MALFORMED if found else Reason.MISSING_FIELD
-        raise Rejected(reason, f"{len(found)} binary fields to be encrypted or compressed, not one")
-    return found[0]
+    binary_fields = [item for item in fields if item.type == FieldType.BINARY]
+    if len(binary_fields) != 1:
+        reason = Reason.MALFORMED if binary_fields else Reason.MISSING_FIELD
+        raise Rejected(reason, f"{len(binary_fields)} binary fields to be encrypted or compressed, not one")
+    return binary_fields[0]
 
 
 def with_binary(fields: tuple[Field, ...], value: bytes) -> tuple[Field, ...]:

@@ -89,8 +89,8 @@ def _kind(mark: RequestMark | None, envelope: Envelope | None) -> tuple[Kind, in
             return Kind.EVENT, 0
         return (Kind.REQUEST if mark.asks else Kind.RESPONSE), mark.id
     asks = envelope.kind is Kind.REQUEST
-    wanted = RequestMark(envelope.correlation, asks) if asks or envelope.kind.ends_request else None
-    if mark != wanted:
+    expected = RequestMark(envelope.correlation, asks) if asks or envelope.kind.ends_request else None
+    if mark != expected:
         raise BadExtension(
             Reason.MALFORMED,
             "the envelope's kind and correlation do not go with the request-response block",

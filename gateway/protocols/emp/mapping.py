@@ -106,14 +106,14 @@ def from_event(event: Event, target: Target, options: EmpOptions, env: CodecCont
     return Encoded(frame, stamps, losses)
 
 
-def answer(said: EmpAnswer | Event, request: str, facts: Facts, options: EmpOptions) -> Encoded:
+def answer(message: EmpAnswer | Event, request: str, facts: Facts, options: EmpOptions) -> Encoded:
     """Encodes an answer. It carries the requester's own id, so nothing is left to stamp."""
     enveloped = speaks_envelope(facts, options)
-    if said.kind is Kind.PROGRESS and not enveloped:
+    if message.kind is Kind.PROGRESS and not enveloped:
         return Encoded.nothing("progress")
-    frame, _ = _write(None, said, int(request), facts, options)
+    frame, _ = _write(None, message, int(request), facts, options)
     # A bare response cannot say that it is none.
-    return Encoded(frame, losses=() if enveloped or said.kind is Kind.RESPONSE else (str(said.kind),))
+    return Encoded(frame, losses=() if enveloped or message.kind is Kind.RESPONSE else (str(message.kind),))
 
 
 def speaks_envelope(facts: Facts, options: EmpOptions) -> bool:
@@ -125,14 +125,14 @@ def _reads_gzip(facts: Facts, options: EmpOptions) -> bool:
 
 
 def _write(
-    type_: int | None, said: EmpAnswer | Event, request_id: int, facts: Facts, options: EmpOptions
+    type_: int | None, message: EmpAnswer | Event, request_id: int, facts: Facts, options: EmpOptions
 ) -> tuple[bytes, tuple[int, ...]]:
     """The message, and where its request id stands in it."""
-    blocks, body = [], said.body
-    if said.kind is Kind.REQUEST or said.kind.ends_request:
-        blocks.append(request_block(RequestMark(request_id, asks=said.kind is Kind.REQUEST)))
+    blocks, body = [], message.body
+    if message.kind is Kind.REQUEST or message.kind.ends_request:
+        blocks.append(request_block(RequestMark(request_id, asks=message.kind is Kind.REQUEST)))
     if speaks_envelope(facts, options):
-        blocks.append(envelope_block(Envelope(said.kind, request_id, said.subject, said.content_type)))
+        blocks.append(envelope_block(Envelope(message.kind, request_id, message.subject, message.content_type)))
     if len(body) > options.compress_over_bytes and _reads_gzip(facts, options):
         blocks.append(compression_block(Scheme.GZIP))
         body = deflate(body)

@@ -50,5 +50,5 @@ class EmpOptions(Options):
 
     @cached_property
     def _types_by_subject(self) -> dict[str, int]:
-        known = (*range(255, FIRST_APPLICATION_TYPE - 1, -1), MessageType.DATA)
-        return {self.subject_of(type_).replace("/", "."): int(type_) for type_ in known}
+        types = (*range(255, FIRST_APPLICATION_TYPE - 1, -1), MessageType.DATA)
+        return {self.subject_of(type_).replace("/", "."): int(type_) for type_ in types}

@@ -176,10 +176,10 @@ class EmpSession(Session):
         """Looked for before the message is: one that does not belong here is no less so for a bad block in it."""
         if not is_known(type_):
             raise Rejected(Reason.UNKNOWN_TYPE, f"message type {type_}", can_continue=False)
-        known = MessageType.DATA if carries_data(type_) else MessageType(type_)
-        transition = self._TRANSITIONS.get((EmpState.OPEN if self.opened else EmpState.GREETING, known))
+        message_type = MessageType.DATA if carries_data(type_) else MessageType(type_)
+        transition = self._TRANSITIONS.get((EmpState.OPEN if self.opened else EmpState.GREETING, message_type))
         if transition is None:
-            raise Rejected(Reason.MALFORMED, f"{known.name.lower()} does not belong here", can_continue=False)
+            raise Rejected(Reason.MALFORMED, f"{message_type.name.lower()} does not belong here", can_continue=False)
         return transition
 
     def _remember(self, raw: bytes, message: Message, content: EmpContent) -> None:
@@ -339,8 +339,8 @@ class EmpSession(Session):
         self._say_error(request, self._asked[request].subject, error, message)
 
     def _say_error(self, request: str, subject: str, error: MeshError, message: str) -> None:
-        said = EmpAnswer(Kind.ERROR, subject, JSON, error_body(error, message))
-        self._send(answer(said, request, self._facts, self.options).frame)
+        message_ = EmpAnswer(Kind.ERROR, subject, JSON, error_body(error, message))
+        self._send(answer(message_, request, self._facts, self.options).frame)
 
     def logged(self, tag: int, now: float) -> None:
         """Does nothing: emp has no acknowledgements."""

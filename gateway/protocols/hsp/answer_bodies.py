@@ -35,18 +35,18 @@ class AnswerBodies:
 
     def hold(self, reply_type: int, frame: bytes) -> bool:
         """Keeps a DATA until its ACK comes. False if it is none's body: an event."""
-        held = self._held.setdefault(reply_type, deque())
+        frames = self._held.setdefault(reply_type, deque())
         is_too_much = self.held_bytes and self.held_bytes + len(frame) > MAX_HELD_BYTES
-        if len(held) >= self.open_requests[reply_type] or is_too_much:
+        if len(frames) >= self.open_requests[reply_type] or is_too_much:
             return False
-        held.append(frame)
+        frames.append(frame)
         self.held_bytes += len(frame)
         return True
 
     def claim(self, request: Hashable) -> bytes:
         """Returns the DATA that belongs to the ACK of this request; nothing where none came."""
-        held = self._held.get(self._reply_types.get(request, -1))
-        frame = held.popleft() if held else b""
+        frames = self._held.get(self._reply_types.get(request, -1))
+        frame = frames.popleft() if frames else b""
         self.held_bytes -= len(frame)
         return frame
 
@@ -56,8 +56,8 @@ class AnswerBodies:
         if reply_type is None:
             return b""
         self.open_requests[reply_type] -= 1
-        held = self._held.get(reply_type, deque())
-        unclaimed = held.pop() if len(held) > self.open_requests[reply_type] else b""
+        frames = self._held.get(reply_type, deque())
+        unclaimed = frames.pop() if len(frames) > self.open_requests[reply_type] else b""
         self.held_bytes -= len(unclaimed)
         if not self.open_requests[reply_type]:
             del self.open_requests[reply_type]

@@ -68,8 +68,8 @@ def to_event(raw: RawFrame, event_id: str, options: HspOptions, env: CodecContex
     frame = decode(raw.data[ahead:])
     content = _content(frame, raw, options)
     if ahead:
-        said = decode(raw.data[:ahead])
-        content = content._replace(body=said.payload, content_type=options.content_type_of(said.type))
+        message = decode(raw.data[:ahead])
+        content = content._replace(body=message.payload, content_type=options.content_type_of(message.type))
     if frame.command is Command.ERROR:
         content = content._replace(headers={HSP_TYPE_HEADER: str(frame.type)})
     return event_of(raw, event_id, content)
@@ -183,35 +183,35 @@ class HspAnswer(NamedTuple):
     headers: Mapping[str, str] = NO_HEADERS
 
 
-def answer(said: HspAnswer | Event, request: str, options: HspOptions) -> Encoded:
+def answer(message: HspAnswer | Event, request: str, options: HspOptions) -> Encoded:
     if is_enveloped(request) and options.envelope != "never":
-        return _enveloped_answer(said, int(id_of(request)[1:]))
-    if said.kind is Kind.PROGRESS:
+        return _enveloped_answer(message, int(id_of(request)[1:]))
+    if message.kind is Kind.PROGRESS:
         return Encoded.nothing("progress")
-    if said.kind is Kind.RESPONSE:
-        return _response(said, options)
-    return Encoded(_refusal(said, options), (MESSAGE_ID_OFFSET,))
+    if message.kind is Kind.RESPONSE:
+        return _response(message, options)
+    return Encoded(_refusal(message, options), (MESSAGE_ID_OFFSET,))
 
 
-def _enveloped_answer(said: HspAnswer | Event, correlation: int) -> Encoded:
-    head = Envelope(said.kind, correlation, said.subject, said.content_type)
-    data = encode(Frame(Command.DATA, type=ENVELOPE_TYPE, payload=head.encode() + said.body))
-    losses = ("code",) if HSP_TYPE_HEADER in said.headers else ()
-    if said.kind is Kind.PROGRESS:
+def _enveloped_answer(message: HspAnswer | Event, correlation: int) -> Encoded:
+    head = Envelope(message.kind, correlation, message.subject, message.content_type)
+    data = encode(Frame(Command.DATA, type=ENVELOPE_TYPE, payload=head.encode() + message.body))
+    losses = ("code",) if HSP_TYPE_HEADER in message.headers else ()
+    if message.kind is Kind.PROGRESS:
         return Encoded(data)
     return Encoded(data + encode(Frame(Command.ACK)), (len(data) + MESSAGE_ID_OFFSET,), losses)
 
 
-def _response(said: HspAnswer | Event, options: HspOptions) -> Encoded:
-    reply_type = options.reply_type_for(said.subject)
-    data = b"" if reply_type is None else encode(Frame(Command.DATA, type=reply_type, payload=said.body))
+def _response(message: HspAnswer | Event, options: HspOptions) -> Encoded:
+    reply_type = options.reply_type_for(message.subject)
+    data = b"" if reply_type is None else encode(Frame(Command.DATA, type=reply_type, payload=message.body))
     # The ACK of a control subject says all its response does.
-    lost = reply_type is None and said.body and not is_control(said.subject)
+    lost = reply_type is None and message.body and not is_control(message.subject)
     return Encoded(data + encode(Frame(Command.ACK)), (len(data) + MESSAGE_ID_OFFSET,), ("body",) if lost else ())
 
 
-def _refusal(said: HspAnswer | Event, options: HspOptions) -> bytes:
-    kept = _NUMBER.fullmatch(said.headers.get(HSP_TYPE_HEADER, ""))
-    if said.kind is Kind.ERROR and not kept and not said.body:
+def _refusal(message: HspAnswer | Event, options: HspOptions) -> bytes:
+    kept = _NUMBER.fullmatch(message.headers.get(HSP_TYPE_HEADER, ""))
+    if message.kind is Kind.ERROR and not kept and not message.body:
         return encode(Frame(Command.ERROR_UNDEF))
-    return encode(Frame(Command.ERROR, type=int(kept[0]) if kept else options.error_type, payload=said.body))
+    return encode(Frame(Command.ERROR, type=int(kept[0]) if kept else options.error_type, payload=message.body))

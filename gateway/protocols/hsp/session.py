@@ -335,12 +335,12 @@ class HspSession(Session):
         self._refuse(frame.message_id, MeshError.BAD_REQUEST, "the correlation is that of an open request")
         self._act(FrameRefused(Reason.MALFORMED, "the correlation is that of an open request"))
 
-    def _log_named(self, name: str, subject: str, raw: bytes, pos: int, said: bytes = b"") -> bool:
+    def _log_named(self, name: str, subject: str, raw: bytes, pos: int, reply: bytes = b"") -> bool:
         """Logs a frame by itself, with the name of the request it opens or cancels. `said` goes out when it is
         logged."""
         self._emit(pos)
         named = RequestName(name, subject, self.protocol)
-        self._act(FramesReceived(raw, (len(raw),), self._owe(said), (named,)))
+        self._act(FramesReceived(raw, (len(raw),), self._owe(reply), (named,)))
         return False
 
     def logged(self, tag: int, now: float) -> None:

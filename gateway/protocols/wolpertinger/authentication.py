@@ -151,8 +151,8 @@ class Authority:
     def _proven(self, purpose: str, secret: SecretStr | None, key: str) -> bool:
         """No such secret, no token asked for and a wrong key look the same from outside."""
         token = self._tokens.pop(purpose, None)
-        known = None if secret is None or token is None else secret.get_secret_value()
-        proven = verify_password(known, token or b"", _base64(key))
+        expected = None if secret is None or token is None else secret.get_secret_value()
+        proven = verify_password(expected, token or b"", _base64(key))
         self.failed_proofs += not proven
         return proven
 

@@ -57,10 +57,10 @@ def decode(data: bytes) -> Message:
         root = parse(data)
     except ValueError as error:
         raise BadMessage(RemoteErrorCode.INVALID_XML, str(error)) from None
-    found = _MESSAGES.get(str(root.tag))
-    if found is None or not found[0](root):
+    schema_and_reader = _MESSAGES.get(str(root.tag))
+    if schema_and_reader is None or not schema_and_reader[0](root):
         raise _misfit(root)
-    return found[1](root)
+    return schema_and_reader[1](root)
 
 
 def _misfit(root: etree._Element) -> BadMessage:
@@ -156,11 +156,11 @@ _READERS: dict[str, Callable[[etree._Element], Message]] = {
 def _messages() -> dict[str, tuple[etree.XMLSchema, Callable[[etree._Element], Message]]]:
     """The schema and the reader for each root, by its qualified name."""
     schemas = {"": "messages.xsd", f"{{{NAMESPACE}}}": "protocol.xsd"}
-    found = {}
+    by_tag = {}
     for prefix, file in schemas.items():
         schema = etree.XMLSchema(file=str(_FOLDER / file))
-        found.update({prefix + name: (schema, reader) for name, reader in _READERS.items()})
-    return found
+        by_tag.update({prefix + name: (schema, reader) for name, reader in _READERS.items()})
+    return by_tag
 
 
 _MESSAGES = _messages()

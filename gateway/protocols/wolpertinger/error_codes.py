@@ -21,11 +21,11 @@ _CODES = {code.name.lower(): code for code in RemoteErrorCode} | {str(slug): cod
 def body_of(code: int) -> bytes:
     """Returns the error in the mesh's form: its slug if it has one, else our name of it, else the number."""
     try:
-        known = RemoteErrorCode(code)
+        error_code = RemoteErrorCode(code)
     except ValueError:
         return to_json({"code": str(code), "message": f"wolpertinger error {code}"})
-    name = known.name.lower()
-    slug = str(SLUG_OF.get(known, name))
+    name = error_code.name.lower()
+    slug = str(SLUG_OF.get(error_code, name))
     return to_json({"code": slug, "message": f"wolpertinger error {code}: {name.replace('_', ' ')}"})
 
 
@@ -35,12 +35,12 @@ def code_of(event: Event) -> int | None:
     A number that a body of another protocol names counts only if wolpertinger's schema lists it: the codes of other
     protocols mean something else, and a peer that validates refuses them.
     """
-    if (given := _number(event.headers.get(CODE_HEADER))) is not None:
-        return given
-    said = event.headers.get(MESH_ERROR_HEADER) or _said(event)
-    if said == MeshError.NO_RESPONDER and SERVED_BESIDE_HEADER in event.headers:
+    if (number := _number(event.headers.get(CODE_HEADER))) is not None:
+        return number
+    value = event.headers.get(MESH_ERROR_HEADER) or _said(event)
+    if value == MeshError.NO_RESPONDER and SERVED_BESIDE_HEADER in event.headers:
         return RemoteErrorCode.METHOD_NOT_FOUND
-    return _code_named(said) if event.kind is Kind.ERROR else None
+    return _code_named(value) if event.kind is Kind.ERROR else None
 
 
 def _said(event: Event) -> Any:
@@ -52,17 +52,17 @@ def _said(event: Event) -> Any:
     return body.get("code") if isinstance(body, dict) else None
 
 
-def _code_named(said: Any) -> RemoteErrorCode | None:
+def _code_named(value: Any) -> RemoteErrorCode | None:
     """Returns the code by the mesh's name, by ours (`body_of` writes both), or by its number."""
-    if isinstance(said, str) and said in _CODES:
-        return _CODES[said]
-    number = _number(said)
+    if isinstance(value, str) and value in _CODES:
+        return _CODES[value]
+    number = _number(value)
     return RemoteErrorCode(number) if number in _NUMBERS else None
 
 
-def _number(said: Any) -> int | None:
+def _number(value: Any) -> int | None:
     """Reads a number of 32 bits, as a number or in decimal digits."""
-    if isinstance(said, str) and _DECIMAL.fullmatch(said):
-        said = int(said)
-    fits = isinstance(said, int) and not isinstance(said, bool) and -_INT32_END <= said < _INT32_END
-    return said if fits else None
+    if isinstance(value, str) and _DECIMAL.fullmatch(value):
+        value = int(value)
+    fits = isinstance(value, int) and not isinstance(value, bool) and -_INT32_END <= value < _INT32_END
+    return value if fits else None

@@ -150,8 +150,8 @@ def from_event(event: Event, target: Target, options: WolpertingerOptions, env: 
         case Kind.ERROR | Kind.CANCELLED:
             code = code_of(event)
             losses = _body_loss(event) if code is None else ()
-            known = RemoteErrorCode.UNSPECIFIED if code is None else code
-            return _encoded(RemoteError(answering(event.subject), known, target.request), losses)
+            error_code = RemoteErrorCode.UNSPECIFIED if code is None else code
+            return _encoded(RemoteError(answering(event.subject), error_code, target.request), losses)
 
 
 def _encoded(message: Message, losses: tuple[str, ...] = ()) -> Encoded:

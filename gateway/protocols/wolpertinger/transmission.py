@@ -44,32 +44,32 @@ def decode(message: bytes) -> Piece | Confirmation:
     """
     # One pair more than there are keys is enough to see that one is repeated or unknown.
     *pairs, text = message.split(b";", len(_KEYS) + 1)
-    found = _metadata(pairs)
-    message_id = _number(found.get(b"message_id", b""), ID_LIMIT)
+    metadata = _metadata(pairs)
+    message_id = _number(metadata.get(b"message_id", b""), ID_LIMIT)
     if message_id is None:
         raise Rejected(Reason.MISSING_FIELD, "a message without a message_id")
-    if b"result" in found:
-        return _confirmation(found, message_id, text)
-    index, count = _position(found, message_id)
-    if found.get(b"encryption", b"aes").lower() != b"aes":
+    if b"result" in metadata:
+        return _confirmation(metadata, message_id, text)
+    index, count = _position(metadata, message_id)
+    if metadata.get(b"encryption", b"aes").lower() != b"aes":
         raise BadTransmission(Result.ENCRYPTION, Reason.BAD_CIPHERTEXT, "an unknown encryption", message_id)
-    length = _number(found.get(b"gzip", b"0"), ID_LIMIT)
+    length = _number(metadata.get(b"gzip", b"0"), ID_LIMIT)
     if length is None:
         raise BadTransmission(Result.FORMAT, Reason.MALFORMED, "the length of gzip is no number", message_id)
-    return Piece(message_id, text, length if b"gzip" in found else None, b"encryption" in found, index, count)
+    return Piece(message_id, text, length if b"gzip" in metadata else None, b"encryption" in metadata, index, count)
 
 
 def _metadata(pairs: list[bytes]) -> dict[bytes, bytes]:
-    found: dict[bytes, bytes] = {}
+    metadata: dict[bytes, bytes] = {}
     for pair in pairs:
         key, colon, value = pair.partition(b":")
         key = key.lower()
         if not colon or b":" in value:
             raise Rejected(Reason.MALFORMED, "a pair without exactly one colon")
-        if key not in _KEYS or key in found:
+        if key not in _KEYS or key in metadata:
             raise Rejected(Reason.MALFORMED, "a key that is unknown or repeated")
-        found[key] = value
-    return found
+        metadata[key] = value
+    return metadata
 
 
 def _number(value: bytes, limit: int) -> int | None:
@@ -80,19 +80,19 @@ def _number(value: bytes, limit: int) -> int | None:
     return number if number < limit else None
 
 
-def _confirmation(found: dict[bytes, bytes], message_id: int, text: bytes) -> Confirmation:
-    result = _number(found[b"result"], ID_LIMIT)
-    if found.keys() != _CONFIRMATION_KEYS or text or result is None:
+def _confirmation(metadata: dict[bytes, bytes], message_id: int, text: bytes) -> Confirmation:
+    result = _number(metadata[b"result"], ID_LIMIT)
+    if metadata.keys() != _CONFIRMATION_KEYS or text or result is None:
         raise Rejected(Reason.MALFORMED, "a confirmation that says more than a result")
     return Confirmation(message_id, result)
 
 
-def _position(found: dict[bytes, bytes], message_id: int) -> tuple[int, int]:
-    keys = _FRAGMENT_KEYS & found.keys()
+def _position(metadata: dict[bytes, bytes], message_id: int) -> tuple[int, int]:
+    keys = _FRAGMENT_KEYS & metadata.keys()
     if not keys:
         return 0, 1
-    count = _number(found.get(b"fragment_count", b""), MAX_PIECES + 1)
-    index = _number(found.get(b"fragment_index", b""), MAX_PIECES)
+    count = _number(metadata.get(b"fragment_count", b""), MAX_PIECES + 1)
+    index = _number(metadata.get(b"fragment_index", b""), MAX_PIECES)
     if count is None or index is None or index >= count:
         raise BadTransmission(Result.SPLITTING, Reason.MALFORMED, "a fragment out of its count", message_id)
     return index, count

@@ -122,18 +122,18 @@ def _frame(event: Event, target: Target) -> UserFrame:
     return Response(uid, event.subject, bytes.fromhex(target.request), _OUTCOMES[event.kind], body)
 
 
-def _body(event: Event, wanted: str) -> bytes:
+def _body(event: Event, format_type: str) -> bytes:
     """Converts the body by value to the session's format. What another protocol only calls JSON must be JSON.
 
     No body goes out as the format's own null: no bytes are legal in yamp, but a stock client hands them to its parser,
     which fails on them.
     """
     if not event.body:
-        return encode_value(None, wanted)
+        return encode_value(None, format_type)
     try:
         if event.protocol != PROTOCOL_NAME:
             check(event.body, event.content_type)
-        return convert(event.body, event.content_type, wanted)
+        return convert(event.body, event.content_type, format_type)
     except Rejected as refused:
         raise Rejected(Reason.UNTRANSLATABLE, refused.detail) from None
 

@@ -273,9 +273,9 @@ class YampSession(Session):
 
     def _deliver_answer(self, delivery: Delivery, now: float) -> None:
         """Progress that was not asked for still shows that the request is alive."""
-        asked = self._asked.get(delivery.request)
+        peer_request = self._asked.get(delivery.request)
         if self._answered(delivery, now):
-            unwanted = delivery.kind is Kind.PROGRESS and asked is not None and not asked.progressive
+            unwanted = delivery.kind is Kind.PROGRESS and peer_request is not None and not peer_request.progressive
             self._write(delivery, b"" if unwanted else delivery.frame)
 
     def _deliver_cancel(self, delivery: Delivery) -> None:

@@ -64,11 +64,11 @@ class EgressBuilder:
         """
         lengths = np.fromiter(map(len, frames), "<u4", len(frames))
         sizes = np.cumsum(lengths + np.uint32(ROW_BYTES), dtype=np.int64)
-        shared = sum(len(one.packed) for one in routes)
+        shared = sum(len(route.packed) for route in routes)
         begin, size_before = 0, 0
         while begin < len(frames):
             self._make_room(int(lengths[begin]) + shared, len(routes))
-            numbers = np.array([self._number(one) for one in routes], "<u2")
+            numbers = np.array([self._number(route) for route in routes], "<u2")
             room = self._largest - self._size + size_before
             end = max(int(np.searchsorted(sizes, room, side="right")), begin + 1)
             self._index += index[begin:end].astype("<u2", copy=False).tobytes()
@@ -82,11 +82,11 @@ class EgressBuilder:
             begin, size_before = end, int(sizes[end - 1])
 
     def _number(self, route: Route) -> int:
-        known = self._routes.get(id(route))
-        if known is None:
-            known = self._routes[id(route)] = len(self._routes), route
+        numbered = self._routes.get(id(route))
+        if numbered is None:
+            numbered = self._routes[id(route)] = len(self._routes), route
             self._size += len(route.packed)
-        return known[0]
+        return numbered[0]
 
     def _make_room(self, size: int, routes: int = 1) -> None:
         """Closes the record that an entry of this size does not fit into any more."""

@@ -132,11 +132,11 @@ class ContainerBuilder:
         return [(sources[index], at) for index, at in zip(self._source_index, self._received, strict=True)]
 
     def _index(self, source: FrameSource) -> int:
-        known = self._sources.get(id(source))
-        if known is None:
-            known = self._sources[id(source)] = len(self._sources), source
+        indexed = self._sources.get(id(source))
+        if indexed is None:
+            indexed = self._sources[id(source)] = len(self._sources), source
             self.size += len(source.pack())
-        return known[0]
+        return indexed[0]
 
     def build(self) -> bytes:
         """Returns the record, and empties the builder."""

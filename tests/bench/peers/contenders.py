@@ -205,7 +205,7 @@ def _url(port: int) -> str:
 
 
 def _repository() -> dict[str, str]:
-    """Where the contenders' own modules are found, whatever environment they run in."""
+    """Returns where the contenders' own modules are found, whatever environment they run in."""
     return {"PYTHONPATH": str(REPOSITORY)}
 
 

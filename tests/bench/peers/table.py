@@ -29,7 +29,7 @@ class Step:
 
 
 def markdown(steps: Sequence[Step]) -> str:
-    """By rate, and for each rate in the order in which the contenders ran."""
+    """Orders by rate, and for each rate by the order in which the contenders ran."""
     rows = [HEADS, tuple("---" if at == 1 else "---:" for at in range(len(HEADS)))]
     for rate in sorted({step.rate for step in steps}):
         rows += [_row(step) for step in steps if step.rate == rate]

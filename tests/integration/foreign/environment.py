@@ -70,7 +70,7 @@ class ForeignPeer:
             pass
 
     def asks(self, name: str, type_: int, body: bytes) -> str:
-        """What its DATA_ACK is answered with."""
+        """Returns what its DATA_ACK is answered with."""
         self.do("ask", name, type_, body.hex() or "-")
         return self.hears()
 

@@ -78,7 +78,7 @@ class Prosody:
         wait_until(lambda: self.components() >= times, "the component is accepted", COMPONENT_SECONDS)
 
     def components(self) -> int:
-        """How often one has come."""
+        """Returns how often one has come."""
         return self._log.read_text().count("component successfully authenticated")
 
     def stop(self) -> None:

@@ -64,7 +64,7 @@ class Writer(ClientXMPP):
             return await self.bodies.get()
 
     async def asks(self, query: str) -> str:
-        """Of an iq: the condition of the error in answer, or nothing."""
+        """Returns the error's condition in answer to an iq, or nothing."""
         iq: Iq = self.make_iq_get(queryxmlns=query, ito=self.to)
         try:
             await iq.send(timeout=SECONDS)  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-"""What the audit reads from `egress` and `deliveries`."""
+"""Tests what the audit reads from `egress` and `deliveries`."""
 
 from __future__ import annotations
 

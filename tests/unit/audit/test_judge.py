@@ -1,4 +1,4 @@
-"""What today's row functions say about frames of the past, as the audit compares it."""
+"""Tests what today's row functions say about frames of the past, as the audit compares it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is late, what is in flight, and what is lost: decided by what arrives, and by how long it may take."""
+"""Tests what is late, what is in flight, and what is lost: decided by what arrives, and by how long it may take."""
 
 from __future__ import annotations
 

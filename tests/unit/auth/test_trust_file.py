@@ -35,7 +35,7 @@ def read(text: str, **environment: str) -> trust_file.Trust:
 
 
 def faults(text: str, **environment: str) -> dict[str, str]:
-    """What is wrong, by its place."""
+    """Returns what is wrong, by its place."""
     try:
         read(text, **environment)
     except ConfigError as faulty:

@@ -102,7 +102,7 @@ def test_a_signature_key_or_message_with_any_byte_changed_is_refused(
 
 @pytest.mark.parametrize("point", SMALL_ORDER)
 def test_a_key_of_small_order_signs_nothing(point: str) -> None:
-    """With such a key, R = the point and S = 0 would be a signature of about any message."""
+    """Such a key would make R = the point and S = 0 a signature of about any message."""
     public = bytes.fromhex(point)
     assert not is_public_key(public)
     assert not any(verify_ed25519(public, bytes([n]), bytes.fromhex(SMALL_ORDER[0]) + bytes(32)) for n in range(64))

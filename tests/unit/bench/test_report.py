@@ -1,4 +1,4 @@
-"""What a run's document and its text say."""
+"""Tests what a run's document and its text say."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class TestCosts:
         assert cpu["us_per_frame"] == {"edge": 10_000.0, "jvm": 50_000.0, "total": 60_000.0}
 
     def test_cores_are_processor_time_by_time(self) -> None:
-        """From when the first measured frame was due to when the last came: 3.9 s, and 5 ms of latency."""
+        """The run lasts from the first measured frame's due time to the last arrival: 3.9 s, and 5 ms of latency."""
         assert run_of(usage=USAGE)["cpu"]["cores"]["jvm"] == pytest.approx(2.0 / 3.905, abs=0.001)
 
     def test_memory_is_shown_from_first_to_last(self) -> None:

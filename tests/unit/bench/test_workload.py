@@ -1,4 +1,4 @@
-"""What may be asked of a run, and what the machine must have for it."""
+"""Tests what may be asked of a run, and what the machine must have for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What strangers may do."""
+"""Tests what strangers may do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How clocks and single numbers are judged, and probes that nothing can take."""
+"""Tests how clocks and single numbers are judged, and probes that nothing can take."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What this machine grants: memory, ports."""
+"""Tests what this machine grants: memory, ports."""
 
 from __future__ import annotations
 

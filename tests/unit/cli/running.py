@@ -18,5 +18,5 @@ def run(*arguments: str, **environment: str | None) -> Result:
 
 
 def said(result: Result) -> Any:
-    """What was printed with --output json."""
+    """Returns what was printed with --output json."""
     return json.loads(result.stdout)

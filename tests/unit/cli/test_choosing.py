@@ -1,4 +1,4 @@
-"""What verbs that list choose by, and what they say where nothing was found."""
+"""Tests what verbs that list choose by, and what they say where nothing was found."""
 
 from __future__ import annotations
 

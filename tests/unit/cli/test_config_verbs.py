@@ -199,7 +199,7 @@ class TestValidate:
 
 
 class TestWhichOne:
-    """Of the verbs that take -c, by the mesh that each configuration names."""
+    """Runs the verbs that take -c, by the mesh that each configuration names."""
 
     @pytest.fixture(autouse=True)
     def configurations(self, mesh: Path) -> None:

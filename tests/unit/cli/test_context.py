@@ -97,7 +97,7 @@ class TestKeeping:
 
 
 class TestUse:
-    """By the address that a verb could not reach."""
+    """Tells a context by the address that a verb could not reach."""
 
     @pytest.fixture
     def addresses(self) -> dict[str, str]:

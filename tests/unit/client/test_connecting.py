@@ -231,7 +231,7 @@ class TestStaying:
 
 
 class TestLogins:
-    """Of the protocol's own, by its options."""
+    """Returns the protocol's own options."""
 
     MESH: ClassVar[dict[str, Any]] = {"auth": {"cluster_key": "00ff00ff"}, "require_trust": 3}
 

@@ -39,7 +39,7 @@ def writer(key: PacketKey | None = KEY) -> PacketWriter:
 
 
 def judged(packet: bytes, **options: object) -> Event:
-    """By the mesh."""
+    """Answered by the mesh."""
     raw = RawFrame(packet, FrameSource("emm", "devices", "edge-0", 1), NOW)
     return PROTOCOL.to_event(
         raw, "0-0-0", EmmOptions.model_validate({"encryption": "open", **options}), CodecContext(KEYS)

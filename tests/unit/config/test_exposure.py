@@ -18,7 +18,7 @@ permissions: [{nodes: ['anon:*'], exposed: true, publish: {allow: []}, subscribe
 
 
 def written(host: str) -> Config:
-    """As `init` writes it, with another address."""
+    """Returns the configuration as `init` writes it, with another address."""
     return parse(default_text("demo", UUID(NODE)).replace("://127.0.0.1:", f"://{host}:"), FILE)
 
 

@@ -10,7 +10,7 @@ import gateway.config
 
 
 def test_no_name_is_a_modules_name_too() -> None:
-    """For importing such a module would put it in the name's place."""
+    """Importing such a module would put it in the name's place."""
     package = Path(gateway.config.__file__).parent
     assert not {path.stem for path in package.glob("*.py")} & set(gateway.config.__all__)
 

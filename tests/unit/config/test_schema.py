@@ -28,7 +28,7 @@ router: {mode: "${MODE}", lanes: "${LANES}"}
 
 
 def told(text: str) -> list[str]:
-    """What an editor would underline. It reads the file as JSON, where every key is text."""
+    """Returns what an editor would underline. It reads the file as JSON, where every key is text."""
     document = json.loads(json.dumps(yaml.safe_load(text)))
     return [error.message for error in Draft202012Validator(json_schema()).iter_errors(document)]
 

@@ -45,7 +45,7 @@ def blocks(page: Path, language: str) -> list[str]:
 
 
 def spans(page: Path) -> set[str]:
-    """What stands in the text's marks, or is a line of a block."""
+    """Returns what stands in the text's marks, or is a line of a block."""
     *parts, last = re.split(r"(?m)^```\w*\n", page.read_text())
     lines = [line for block in parts[1::2] for line in block.splitlines()]
     return {*lines, *(span for text in [*parts[::2], last] for span in re.findall(r"`([^`]+)`", text))}
@@ -62,7 +62,7 @@ def rows(page: Path, heading: str = "") -> list[list[str]]:
 
 
 def anchors(page: Path) -> set[str]:
-    """As forges make them of headings."""
+    """Makes anchors as forges make them of headings."""
     titles = re.findall(r"(?m)^#+ (.+)$", page.read_text())
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 

@@ -11,7 +11,7 @@ from gateway.config import Config
 from gateway.edge.delivery.offset_tracker import Checkpoint, CommittedState
 from gateway.edge.delivery.outcomes import KnownOutcomes
 from gateway.edge.delivery.reader import Failed, Handle
-from gateway.edge.producer import NOWHERE, NotTaken, Told
+from gateway.edge.producer import NOWHERE, NotTaken, OnSent
 from gateway.records import deliveries
 from gateway.records.deliveries import DeliveryOutcome
 from gateway.records.egress import Entry
@@ -28,7 +28,7 @@ TOO_LARGE = NotTaken("too large", only_this=True)
 class Written:
     topic: str
     value: bytes
-    told: Told
+    on_sent: OnSent
     settings: dict[str, Any]
     offset: int
 
@@ -44,12 +44,12 @@ class FakeProducer:
     open: list[Written] = field(default_factory=list)
     ends: Counter[tuple[str, int]] = field(default_factory=Counter)
 
-    def send(self, topic: str, value: bytes, told: Told, **settings: Any) -> None:
+    def send(self, topic: str, value: bytes, on_sent: OnSent, **settings: Any) -> None:
         if self.refuses is not None:
-            told(self.refuses, NOWHERE, 0.0)
+            on_sent(self.refuses, NOWHERE, 0.0)
             return
         place = topic, settings.get("partition", -1)
-        record = Written(topic, value, told, settings, self.ends[place])
+        record = Written(topic, value, on_sent, settings, self.ends[place])
         self.ends[place] += 1
         self.written.append(record)
         self.open.append(record)
@@ -60,7 +60,7 @@ class FakeProducer:
         """All that is on its way; or it has failed."""
         records, self.open = self.open, []
         for record in records:
-            record.told(error, record.offset, 0.0)
+            record.on_sent(error, record.offset, 0.0)
 
     def collect(self) -> None:
         pass

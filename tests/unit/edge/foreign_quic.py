@@ -73,7 +73,7 @@ class ForeignQuic:
         self.flush()
 
     def move(self) -> None:
-        """To another address, as a phone does, or a NAT."""
+        """Moves to another address, as a phone does, or a NAT."""
         self._leave_socket()
         self.socket = self._bound()
 

@@ -54,7 +54,7 @@ class Process:
     async def asks(
         self, path: str, *, post: bool = False, headers: dict[str, str] | None = None, body: bytes | None = None
     ) -> tuple[int, Any]:
-        """Of the management address; in a thread, as everybody else would."""
+        """Asks the management address in a thread, as everybody else would."""
         url = f"http://127.0.0.1:{self.edge.management_port}{path}"
         request = urllib.request.Request(url, body, method="POST" if post else "GET", headers=headers or {})
 

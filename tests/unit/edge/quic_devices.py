@@ -34,7 +34,7 @@ def begun_by(edge: RunningEdge, authority: Authority, **given: Any) -> ForeignQu
 
 
 def names(edge: RunningEdge) -> list[str]:
-    """By which the raw log knows whom the packets came from."""
+    """Returns the source by which the raw log knows whom the packets came from."""
     return [frame.source.peer for frame in edge.kafka.raw() if frame.source.protocol == "emm"]
 
 

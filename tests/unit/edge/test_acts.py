@@ -1,4 +1,4 @@
-"""What the page's acts ask for: whose token, from where, over which name, from which page; and who is logged."""
+"""Tests what the page's acts ask for: whose token, from where, over which name, from which page; and who is logged."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ async def client_of(edge: RunningEdge, **settings: Any) -> AsyncIterator[StreamC
 
 
 def nodes(edge: RunningEdge) -> list[str]:
-    """Of sessions as the raw log knows them, each with the last word on it."""
+    """Returns sessions as the raw log knows them, each with the last record of it."""
     said = {frame.source.session: frame.source.node for frame in edge.kafka.raw() if frame.source.session}
     return [node if node.startswith("token:") else node.partition(":")[0] for node in said.values()]
 

@@ -56,7 +56,7 @@ def closed(edge: RunningEdge, reason: str) -> float:
 
 
 async def looks_at_files(edge: RunningEdge) -> None:
-    """As the edge does once a second."""
+    """Does what the edge does once a second."""
     if await asyncio.to_thread(edge.life.endpoints.refresh_files):
         edge.life.endpoints.judge_again()
 

@@ -120,7 +120,7 @@ def test_a_child_ends_with_its_parent_however_that_ends() -> None:
 
 @pytest.fixture
 def venv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """With the script of an install, and its Python ours."""
+    """Makes an install with its script, and with our Python."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "meshgate").write_text("#!/bin/sh\nexec sleep 600\n")
     (tmp_path / "bin" / "meshgate").chmod(0o755)

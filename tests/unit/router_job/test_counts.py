@@ -109,7 +109,7 @@ def test_names_too_long_for_their_place_are_counted_together(path: Path) -> None
 
 
 def test_a_name_whose_turn_never_came_is_forgotten(path: Path) -> None:
-    """As a worker leaves it that is killed after it wrote the name, before it took the turn."""
+    """Leaves the file as a worker does that is killed after it wrote the name, before it took the turn."""
     file = CountFile(path)
     file.add(0, {ACCEPTED: 1})
     before = path.read_bytes()

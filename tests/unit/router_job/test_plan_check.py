@@ -1,4 +1,4 @@
-"""What Spark must plan for a lane. (That it does is shown with Spark, in `tests/integration/test_dedup.py`.)"""
+"""Tests what Spark must plan for a lane. (That it does is shown with Spark, in `tests/integration/test_dedup.py`.)"""
 
 from __future__ import annotations
 

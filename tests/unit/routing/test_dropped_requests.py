@@ -16,7 +16,7 @@ JSON = {"format": "json"}
 
 
 def asked(mesh: MeshInALog, caller: Peer, server: Peer) -> ReplyAddress:
-    """What stands beside a request of the caller's when it comes to the server."""
+    """Returns what stands beside a request of the caller's when it comes to the server."""
     mesh.log(caller.source, encode(yamp.Request((9).to_bytes(16, "big"), "sum", b"1")))
     (group,) = mesh.sent_to(server)
     return ReplyAddress.unpack(group.reply)

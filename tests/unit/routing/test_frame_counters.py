@@ -41,7 +41,7 @@ def request(subject: str, body: object) -> bytes:
 
 
 def told(mesh: MeshInALog) -> dict[str, int]:
-    """Of the frames only: `stage/outcome` or `stage/outcome/reason`."""
+    """Returns the counts of frames only: `stage/outcome` or `stage/outcome/reason`."""
     frames = {key: count for key, count in mesh.state.tally.take().items() if key[0] == "frames"}
     return {
         "/".join(part for part in (stage, outcome, reason) if part): n

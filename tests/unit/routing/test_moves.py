@@ -65,7 +65,7 @@ def test_a_node_that_comes_back_where_it_was_moves_nothing() -> None:
 
 
 def test_a_move_that_is_routed_once_more_after_a_crash_says_the_same() -> None:
-    """By a worker whose interests are ahead of the log: it knows of the move already."""
+    """Routed by a worker whose interests are ahead of the log: it knows of the move already."""
     mesh = MeshInALog(partitions=1)
     comes(mesh, "edge-0", "a.>")
     mesh.forget_outputs()

@@ -70,7 +70,7 @@ def heartbeat() -> bytes:
 
 
 def granted(mesh: MeshInALog, at: str = HERE) -> list[str] | None:
-    """What the mesh's own hello says that the node is subscribed to; None if it said none."""
+    """Returns what the mesh's own hello says that the node is subscribed to; None if it said none."""
     answers: list[Group] = mesh.sent_to_address(at)
     if not answers:
         return None

@@ -45,7 +45,7 @@ class System:
         self.sent.append(frame)
 
     def sendmmsg(self, descriptor: int, slots: int, count: int) -> int:
-        """As many as go; the error that stopped it is told only to who begins with it."""
+        """Sends as many as go; the error that stopped it is raised only for the call that begins with it."""
         self.calls += 1
         for taken in range(count):
             if error := self._error():
@@ -84,7 +84,7 @@ def out_of(made: System) -> DatagramsOut:
     return DatagramsOut(made)  # type: ignore[arg-type]
 
 
-class Told(list[str]):
+class SendReports(list[str]):
     """What became of each datagram, in order."""
 
     def __call__(self, datagrams: Sequence[Datagram[str]], detail: str) -> None:
@@ -99,14 +99,14 @@ def named(*names: str, to: str = PEER) -> list[Datagram[str]]:
 @in_a_loop
 async def test_a_full_buffer_holds_datagrams_up_and_keeps_their_order(error: int, system: System) -> None:
     system.busy = error
-    told, out = Told(), out_of(system)
-    out.send(named("one", "two"), told)
-    out.send(named("three"), told)
+    sent, out = SendReports(), out_of(system)
+    out.send(named("one", "two"), sent)
+    out.send(named("three"), sent)
     await asyncio.sleep(0.02)
-    assert told == []
+    assert sent == []
     system.busy = 0
-    await until(lambda: len(told) == 3)
-    assert told == ["one: sent", "two: sent", "three: sent"]
+    await until(lambda: len(sent) == 3)
+    assert sent == ["one: sent", "two: sent", "three: sent"]
     assert system.sent == [b"one", b"two", b"three"]
     out.close()
 
@@ -114,12 +114,12 @@ async def test_a_full_buffer_holds_datagrams_up_and_keeps_their_order(error: int
 @in_a_loop
 async def test_a_buffer_that_fills_in_the_middle_holds_up_the_rest_alone(system: System) -> None:
     system.errors = [None, None, errno.EAGAIN]
-    told, out = Told(), out_of(system)
-    out.send(named("one", "two", "three", "four"), told)
-    assert told == ["one: sent", "two: sent"]
-    out.send(named("five"), told)
+    sent, out = SendReports(), out_of(system)
+    out.send(named("one", "two", "three", "four"), sent)
+    assert sent == ["one: sent", "two: sent"]
+    out.send(named("five"), sent)
     assert system.sent == [b"one", b"two"]
-    await until(lambda: len(told) == 5)
+    await until(lambda: len(sent) == 5)
     assert system.sent == [b"one", b"two", b"three", b"four", b"five"]
     out.close()
 
@@ -127,9 +127,9 @@ async def test_a_buffer_that_fills_in_the_middle_holds_up_the_rest_alone(system:
 @in_a_loop
 async def test_a_datagram_that_the_system_refuses_costs_no_other(system: System) -> None:
     system.errors = [None, errno.EHOSTUNREACH]
-    told, out = Told(), out_of(system)
-    out.send(named("one", "two", "three"), told)
-    assert told == ["one: sent", "two: not sent: EHOSTUNREACH", "three: sent"]
+    sent, out = SendReports(), out_of(system)
+    out.send(named("one", "two", "three"), sent)
+    assert sent == ["one: sent", "two: not sent: EHOSTUNREACH", "three: sent"]
     assert system.sent == [b"one", b"three"]
     out.close()
 
@@ -137,10 +137,10 @@ async def test_a_datagram_that_the_system_refuses_costs_no_other(system: System)
 @in_a_loop
 async def test_one_that_is_refused_after_having_waited_costs_no_other(system: System) -> None:
     system.errors = [errno.EAGAIN, None, errno.EPERM]
-    told, out = Told(), out_of(system)
-    out.send(named("one", "two", "three"), told)
-    await until(lambda: len(told) == 3)
-    assert told == ["one: sent", "two: not sent: EPERM", "three: sent"]
+    sent, out = SendReports(), out_of(system)
+    out.send(named("one", "two", "three"), sent)
+    await until(lambda: len(sent) == 3)
+    assert sent == ["one: sent", "two: not sent: EPERM", "three: sent"]
     out.close()
 
 
@@ -148,9 +148,9 @@ async def test_one_that_is_refused_after_having_waited_costs_no_other(system: Sy
 async def test_many_leave_with_one_call(real: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
     system = System(real)
     monkeypatch.setattr(sending, "_sendmmsg", system.sendmmsg)
-    told, out, names = Told(), out_of(system), [str(number) for number in range(AT_ONCE + 2)]
-    out.send(named(*names), told)
-    assert (system.calls, len(told)) == (2, AT_ONCE + 2)
+    sent, out, names = SendReports(), out_of(system), [str(number) for number in range(AT_ONCE + 2)]
+    out.send(named(*names), sent)
+    assert (system.calls, len(sent)) == (2, AT_ONCE + 2)
     assert system.sent == [name.encode() for name in names]
     out.close()
 
@@ -158,35 +158,35 @@ async def test_many_leave_with_one_call(real: socket.socket, monkeypatch: pytest
 @in_a_loop
 async def test_so_much_may_wait_and_no_more(system: System) -> None:
     system.busy = errno.EAGAIN
-    told, out = Told(), out_of(system)
-    out.send([(bytes(QUEUED_BYTES - 1), PEER, "most"), (b"x", PEER, "last")], told)
-    assert told == []
-    out.send(named("one more"), told)
-    assert told == ["one more: the system takes no more datagrams"]
+    sent, out = SendReports(), out_of(system)
+    out.send([(bytes(QUEUED_BYTES - 1), PEER, "most"), (b"x", PEER, "last")], sent)
+    assert sent == []
+    out.send(named("one more"), sent)
+    assert sent == ["one more: the system takes no more datagrams"]
     out.close()
-    assert told[1:] == ["most: the edge ended first", "last: the edge ended first"]
+    assert sent[1:] == ["most: the edge ended first", "last: the edge ended first"]
 
 
 @in_a_loop
 async def test_what_has_waited_makes_room_for_what_comes(system: System) -> None:
     system.busy = errno.EAGAIN
-    told, out = Told(), out_of(system)
-    out.send([(bytes(QUEUED_BYTES), PEER, "most")], told)
+    sent, out = SendReports(), out_of(system)
+    out.send([(bytes(QUEUED_BYTES), PEER, "most")], sent)
     system.busy = 0
-    await until(lambda: told)
+    await until(lambda: sent)
     system.busy = errno.EAGAIN
-    out.send(named("again"), told)
-    assert told == ["most: sent"]
+    out.send(named("again"), sent)
+    assert sent == ["most: sent"]
     out.close()
 
 
 @in_a_loop
 async def test_after_the_end_nothing_is_sent(real: socket.socket) -> None:
-    told = Told()
+    sent = SendReports()
     out = DatagramsOut(real)
     out.close()
-    out.send(named("late"), told)
-    assert told == ["late: the listener is gone"]
+    out.send(named("late"), sent)
+    assert sent == ["late: the listener is gone"]
 
 
 BAD = ["", "127.0.0.1", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:²", "127.0.0.1:99999", "no host:9", "[::1]:9"]
@@ -195,22 +195,33 @@ BAD = ["", "127.0.0.1", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:²", "127.0.0.1:
 @pytest.mark.parametrize("address", BAD)
 @in_a_loop
 async def test_what_is_no_address_is_told_and_costs_no_other(address: str, real: socket.socket) -> None:
-    told = Told()
+    sent = SendReports()
     out = DatagramsOut(real)
-    out.send([*named("one", "two"), *named("bad", to=address), *named("three", "four")], told)
-    assert [one for one in told if not one.startswith("bad")] == ["one: sent", "two: sent", "three: sent", "four: sent"]
-    assert told[2].startswith(("bad: not sent", "bad: no address"))
+    out.send([*named("one", "two"), *named("bad", to=address), *named("three", "four")], sent)
+    assert [one for one in sent if not one.startswith("bad")] == [
+        "one: sent",
+        "two: sent",
+        "three: sent",
+        "four: sent",
+    ]
+    assert sent[2].startswith(("bad: not sent", "bad: no address"))
     out.close()
 
 
 @in_a_loop
 async def test_a_datagram_too_long_for_the_system_costs_no_other(real: socket.socket) -> None:
-    told = Told()
+    sent = SendReports()
     out = DatagramsOut(real)
     long = bytes(70_000), PEER, "long"
-    out.send([long], told)
-    out.send([*named("short", "small"), long, *named("brief")], told)
-    assert told == ["long: not sent: EMSGSIZE", "short: sent", "small: sent", "long: not sent: EMSGSIZE", "brief: sent"]
+    out.send([long], sent)
+    out.send([*named("short", "small"), long, *named("brief")], sent)
+    assert sent == [
+        "long: not sent: EMSGSIZE",
+        "short: sent",
+        "small: sent",
+        "long: not sent: EMSGSIZE",
+        "brief: sent",
+    ]
     out.close()
 
 
@@ -240,9 +251,9 @@ def test_each_goes_whole_to_whom_it_is_for(
 
 @in_a_loop
 async def test_empty_datagrams_are_datagrams_too(real: socket.socket) -> None:
-    told, out = Told(), DatagramsOut(real)
-    out.send([(b"", PEER, "one"), (b"", PEER, "two")], told)
-    assert told == ["one: sent", "two: sent"]
+    sent, out = SendReports(), DatagramsOut(real)
+    out.send([(b"", PEER, "one"), (b"", PEER, "two")], sent)
+    assert sent == ["one: sent", "two: sent"]
     out.close()
 
 

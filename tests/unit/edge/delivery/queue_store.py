@@ -25,7 +25,7 @@ def name_of(node: str) -> str:
 
 @dataclass(eq=False)
 class FakeSession:
-    """Of one node; takes what it is given."""
+    """Stands for the session of one node; it takes what it is given."""
 
     node: str = NODE
     number: int = 1

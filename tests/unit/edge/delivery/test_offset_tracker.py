@@ -20,7 +20,7 @@ ROUTE = Route(Kind.EVENT, "temp.high", "emm", 7, (Group("emm", b"", addresses=((
 
 
 def record(*positions: Position) -> EgressRecord:
-    """What the router wrote for one raw record."""
+    """Returns what the router wrote for one raw record."""
     builder = EgressBuilder(positions[0].partition, positions[0].offset, 1_000_000)
     for position in positions:
         builder.deliver(position.index, position.part, ROUTE, 0, b"frame")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from gateway.core.event import Kind
-from gateway.edge.datagrams.outgoing import Told
+from gateway.edge.datagrams.outgoing import OnSent
 from gateway.edge.datagrams.sending import Datagram, DatagramRun, OfT
 from gateway.edge.delivery import dispatch as dispatch_module
 from gateway.edge.delivery.dispatch import DeliveryBooks, Dispatch, Peers, PreviousRun
@@ -95,10 +95,10 @@ class FakeSocket:
     received: Received
     way: Way
 
-    def send(self, datagrams: Sequence[Datagram[OfT]], told: Told[OfT]) -> None:
+    def send(self, datagrams: Sequence[Datagram[OfT]], on_sent: OnSent[OfT]) -> None:
         for frame, address, _ in datagrams:
             self.received.frames[f"{self.name} {address}"].append(frame)
-        told(datagrams, "")
+        on_sent(datagrams, "")
 
     def send_run(self, run: DatagramRun) -> int:
         taken = self.way.next(len(run))
@@ -190,7 +190,7 @@ def entry(position: Position, kind: Kind, frame: bytes) -> Deliver:
 
 @st.composite
 def raw_records(draw: st.DrawFn) -> list[bytes]:
-    """What the router wrote for one raw record after the other: one egress record for each, or several."""
+    """Returns what the router wrote for one raw record after the other: one egress record for each, or several."""
     written: list[bytes] = []
     for offset in range(draw(st.integers(1, 3))):
         builder = EgressBuilder(RAW, offset, draw(st.sampled_from([700, RECORD_BYTES])))
@@ -210,7 +210,7 @@ WAYS = st.lists(st.integers(0, 9), max_size=12).map(Way)
 
 
 def expected(records: Sequence[EgressRecord]) -> tuple[dict[str, list[bytes]], Counter[tuple[str, int, str]]]:
-    """What each receiver is to get, and which outcomes there must be."""
+    """Returns what each receiver is to get, and which outcomes there must be."""
     frames: defaultdict[str, list[bytes]] = defaultdict(list)
     ended: Counter[tuple[str, int, str]] = Counter()
     for each in (entry for record in records for entry in record):

@@ -89,7 +89,7 @@ def test_a_part_may_go_away_and_come_back() -> None:
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
-    """Of a mesh whose Kafka is not there."""
+    """Looks at a mesh whose Kafka is not there."""
     file = tmp_path / "meshgate.yaml"
     file.write_text(f"{{mesh: test, kafka: {{listen: '127.0.0.1:{free_port()}'}}}}")
     return file
@@ -154,7 +154,7 @@ def test_who_wants_no_colour_gets_none_on_either_screen(config: Path, counted: t
 
 
 def on_terminal(*arguments: str, **environment: str) -> bytes:
-    """What a terminal is sent until it has been shown a listener, and after that."""
+    """Returns what a terminal is sent until it has been shown a listener, and after that."""
     with answering(edge(5)) as told:
         at = f"127.0.0.1:{told.port}"
         command = [sys.executable, "-m", "gateway.cli", "top", "--edge", at, "--router", at, *arguments]

@@ -12,7 +12,7 @@ COUNTER_ENDING = {"counter": "_total"}
 
 
 def rows(part: str) -> list[str]:
-    """As they must stand on the page."""
+    """Returns the rows as they must stand on the page."""
     told = []
     for family in families()[part]:
         if not family.name.startswith("meshgate_"):

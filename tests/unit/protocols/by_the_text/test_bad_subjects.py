@@ -54,7 +54,7 @@ BAD = [("temp.a b"), ("temp.*"), ("temp.\u0085"), (".".join("a" * 33)), LONG]
 
 
 def ask(session: Session, protocol: str, subject: str) -> tuple[bytes, list[FramesReceived]]:
-    """What the peer is told, and what is logged, once Kafka has it."""
+    """Returns what the peer is told, and what is logged, once Kafka has it."""
     talk = Conversation(session)
     talk.receives(examples(protocol).opening)
     talk.sends()

@@ -106,7 +106,7 @@ class Device:
         return await asyncio.get_running_loop().sock_recv(of or self.socket, 2048)
 
     async def subscribes(self, *patterns: str, of: socket.socket | None = None) -> dict[str, Any]:
-        """What it is granted."""
+        """Returns what it is granted."""
         self.sends(self.hello(*patterns), of)
         answer = await self.hears(of)
         assert answer[6] == HELLO

@@ -15,7 +15,7 @@ from typing import Any
 from gateway.auth.keyring import GatewayIdentity, KeyRing
 from gateway.config import Config
 from gateway.core.event import Event
-from gateway.edge.producer import Told
+from gateway.edge.producer import OnSent
 from gateway.records import egress_codec, event_records
 from streaming_jobs.routing.frame_router import FrameRouter
 from streaming_jobs.routing.mesh_state import MeshState
@@ -28,8 +28,8 @@ from tests.unit.edge.running import Peer, RunningEdge, configured, running, unti
 class RoutedProducer(FakeProducer):
     route: Callable[[int, bytes], None] = lambda _partition, _value: None
 
-    def send(self, topic: str, value: bytes, told: Told, **settings: Any) -> None:
-        super().send(topic, value, told, **settings)
+    def send(self, topic: str, value: bytes, on_sent: OnSent, **settings: Any) -> None:
+        super().send(topic, value, on_sent, **settings)
         if topic.endswith(".raw"):
             asyncio.get_running_loop().call_soon(self.route, settings["partition"], value)
 

@@ -20,7 +20,7 @@ ENV = CodecContext(KeyRing())
 
 
 def counted_token() -> Any:
-    """As unlike each other as random bytes, and the same in every run."""
+    """Returns bytes as unlike each other as random ones, and the same in every run."""
     numbers = count(1)
     return lambda size: next(numbers).to_bytes(size, "big")
 

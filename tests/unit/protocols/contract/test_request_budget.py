@@ -26,7 +26,7 @@ def opened(budget: RequestBudget) -> Conversation:
 
 
 def opens(conversation: Conversation, count: int) -> int:
-    """How many of so many requests were taken."""
+    """Returns how many of so many requests were taken."""
     before = conversation.session.open_requests
     for number in range(count):
         conversation.receives(asks(before + number))

@@ -48,7 +48,7 @@ ATTACKER = Signer(NODE, KEY_ID, b"the attacker's own secret", b"a" * 32)
 
 
 def judged(packets: list[bytes], *, received_at: int = RECEIVED_AT, env: CodecContext = ENV) -> list[Event | Rejected]:
-    """What a container of them becomes; the plain path agrees."""
+    """Returns what a container of them becomes; the plain path agrees."""
     raws = [RawFrame(data, DEVICES, received_at) for data in packets]
     found = to_events(raws, [""] * len(raws), {"strict": STRICT}, env)
     for raw, one in zip(raws, found, strict=True):

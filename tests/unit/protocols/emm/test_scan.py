@@ -17,7 +17,7 @@ SIGNATURE = Signer(NODE, KEY_ID, None, SEED)
 
 
 def scanned(data: bytes) -> list[int] | None:
-    """By a walk, by a scan that does not know its shape, and by one that does: they agree."""
+    """Scans by a walk, by a scan that does not know its shape, and by one that does: they agree."""
     scan._shapes.clear()
     found = [scan.walk(data), scan.scan(data), scan.scan(data)]
     assert found[0] == found[1] == found[2]

@@ -27,7 +27,7 @@ def asked(*requests: str) -> Conversation:
 
 
 def logged(talk: Conversation, stream: bytes) -> list[tuple[bytes, tuple[str, ...]]]:
-    """What is logged of these bytes, and whose answer it is."""
+    """Returns what is logged of these bytes, and whose answer it is."""
     return [(run.data, tuple(reply.request for reply in run.replies)) for run in received(talk.receives(stream))]
 
 

@@ -32,7 +32,7 @@ VECTOR_CIPHER = Cipher(VECTOR_KEY, VECTOR_IV)
 
 
 def counted_token() -> Callable[[int], bytes]:
-    """As unlike each other as random bytes, and the same in every run."""
+    """Returns bytes as unlike each other as random ones, and the same in every run."""
     numbers = count(1)
     return lambda size: next(numbers).to_bytes(size, "big")
 
@@ -112,7 +112,7 @@ def confirmations(lines: list[bytes]) -> list[tuple[int, int]]:
 
 
 def received(conversation: Talk) -> list[bytes]:
-    """What has been given to the log."""
+    """Returns what has been given to the log."""
     return [action.data for action in conversation.said if isinstance(action, FramesReceived)]
 
 

@@ -49,7 +49,7 @@ def test_a_heartbeat_for_nothing_is_confirmed_and_no_call() -> None:
 
 
 def heartbeats(conversation: Talk, number: int) -> int:
-    """How many of so many were passed on."""
+    """Returns how many of so many were passed on."""
     done: list[Action] = conversation.is_told(*[HEARTBEAT] * number)
     return sum(isinstance(action, FramesReceived) for action in done)
 

@@ -51,7 +51,7 @@ VECTORS: list[tuple[tuple[bytes, ...], bytes, bytes]] = [
 
 
 def talk_of(messages: tuple[bytes, ...]) -> Talk:
-    """With the key of the vectors, where they are encrypted."""
+    """Uses the key of the vectors, where they are encrypted."""
     conversation = talk()
     conversation.session.cipher = VECTOR_CIPHER if b"encryption" in messages[0] else None
     return conversation

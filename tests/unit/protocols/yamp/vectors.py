@@ -18,7 +18,7 @@ from gateway.protocols.yamp.frames import (
 
 
 def uid(number: int) -> bytes:
-    """That byte sixteen times."""
+    """Returns that byte sixteen times."""
     return bytes([number]) * 16
 
 

@@ -9,7 +9,7 @@ from .frames import KINDS, Frame
 
 
 def split(buffer: bytes | bytearray, pos: int, limit: int) -> int:
-    """How long the frame at `pos` is; 0 if it is not whole."""
+    """Returns how long the frame at `pos` is; 0 if it is not whole."""
     if len(buffer) - pos < U16.size:
         return 0
     size: int = U16.unpack_from(buffer, pos)[0] + U16.size
