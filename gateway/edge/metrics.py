@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter as Counts
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache, partial
 
 import numpy as np
@@ -41,6 +42,20 @@ class Latencies(Histogram):
         for bucket in np.flatnonzero(counts).tolist():
             self._buckets[bucket].inc(int(counts[bucket]) * times)
         self._sum.inc(float(seconds.sum()) * times)
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeReadings:
+    """The functions that an edge's gauges read. `open_requests` is called with the listener's name."""
+
+    in_flight_bytes: Callable[[], float]
+    held_bytes: Callable[[], float]
+    requests_held: Callable[[], float]
+    queue_frames: Callable[[], float]
+    egress_lag: Callable[[], float]
+    egress_age: Callable[[], float]
+    open_requests: Callable[[str], float]
+    waiting_streams: Callable[[], float]
 
 
 class EdgeMetrics:
@@ -125,21 +140,16 @@ class EdgeMetrics:
     def _find_end_to_end(self, origin: str, to: str) -> Latencies:
         return self._end_to_end.labels(**self._common, **{"from": origin, "to": to})
 
-    def watch(
-        self, *, in_flight_bytes: Callable[[], float], held_bytes: Callable[[], float],
-        requests_held: Callable[[], float], queue_frames: Callable[[], float],
-        egress_lag: Callable[[], float], egress_age: Callable[[], float], open_requests: Callable[[str], float],
-        waiting_streams: Callable[[], float],
-    ) -> None:  # fmt: skip
-        """Registers the functions that the gauges read. `open_requests` is called with the listener's name."""
-        self._in_flight_bytes.labels(**self._common).set_function(in_flight_bytes)
-        self._held_bytes.labels(**self._common).set_function(held_bytes)
-        self._waiting_streams.labels(**self._common).set_function(waiting_streams)
-        self._open_requests_held.labels(**self._common).set_function(requests_held)
-        self._queue_frames.labels(**self._common).set_function(queue_frames)
-        self._egress_lag.labels(**self._common).set_function(egress_lag)
-        self._egress_age.labels(**self._common).set_function(egress_age)
-        self._open_requests = open_requests
+    def watch(self, readings: EdgeReadings) -> None:
+        """Registers the functions that the gauges read."""
+        self._in_flight_bytes.labels(**self._common).set_function(readings.in_flight_bytes)
+        self._held_bytes.labels(**self._common).set_function(readings.held_bytes)
+        self._waiting_streams.labels(**self._common).set_function(readings.waiting_streams)
+        self._open_requests_held.labels(**self._common).set_function(readings.requests_held)
+        self._queue_frames.labels(**self._common).set_function(readings.queue_frames)
+        self._egress_lag.labels(**self._common).set_function(readings.egress_lag)
+        self._egress_age.labels(**self._common).set_function(readings.egress_age)
+        self._open_requests = readings.open_requests
 
 
 VERDICTS = frozenset(Reason) - {Reason.TIMEOUT, Reason.OVERLOAD}

@@ -32,7 +32,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
-from typing import Protocol
+from typing import NamedTuple, Protocol
 from zlib import crc32
 
 from gateway.config.settings import RecordSettings
@@ -42,7 +42,7 @@ from gateway.edge.run_parts import RUN_FRAMES, Settled, WholeRun, frames_that_fi
 from gateway.edge.traces import EdgeTraces, Received
 from gateway.records.raw_log.container import FRAME_BYTES, ContainerBuilder, size_of_replies
 from gateway.records.raw_log.control_frames import MESH
-from gateway.records.raw_log.frames import FrameSource, RawFrame, Replayed, ReplyAddress
+from gateway.records.raw_log.frames import FrameSource, RawFrame, Replayed, Reply
 
 log = logging.getLogger(__name__)
 
@@ -89,28 +89,56 @@ class _Sent:
     ended_at: float = 0.0
 
 
+class EdgeLife(NamedTuple):
+    """One life of an edge: everything it writes carries its name and its epoch."""
+
+    edge: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class RawTopic:
+    """The raw topic as the publisher sees it. No record with several frames is larger than `largest_bytes`."""
+
+    name: str
+    partitions: int
+    largest_bytes: int
+
+
 class RawPublisher:
     """Publishes into the raw log. It lives in the event loop; the producer's own thread only hands results over.
 
-    `largest_bytes`: a record with more than one frame in it is never larger. `observe` is told how long each record
-    took, and `traces` which frames it held. `is_full` and `in_flight_bytes` may be read from any thread.
+    `is_full` and `in_flight_bytes` may be read from any thread.
+
+    Args:
+        bound_bytes: so much may wait for Kafka before listeners are told to stop.
+        observe: is told how long each record took.
+        traces: are told which frames each record held.
     """
 
     def __init__(
-        self, producer: Sends, *, topic: str, partitions: int, edge: str, epoch: int, limits: RecordSettings,
-        bound_bytes: int, largest_bytes: int, observe: Callable[[float], None], traces: EdgeTraces | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        producer: Sends,
+        life: EdgeLife,
+        topic: RawTopic,
+        limits: RecordSettings,
+        *,
+        bound_bytes: int,
+        observe: Callable[[float], None],
+        traces: EdgeTraces | None = None,
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self._producer = producer
-        self._topic = topic
+        self.life = life
+        self._topic = topic.name
         self._limits = limits
         self._bound = bound_bytes
-        self._largest_bytes = largest_bytes
-        self._part_bytes = min(limits.bytes, largest_bytes)
+        self._largest_bytes = topic.largest_bytes
+        self._part_bytes = min(limits.bytes, topic.largest_bytes)
         self._observe = observe
         self._traces = traces
         self._linger = limits.linger_milliseconds / 1000
-        self._partitions = [_Partition(ContainerBuilder(edge, epoch)) for _ in range(partitions)]
+        self._partitions = [_Partition(ContainerBuilder(*life)) for _ in range(topic.partitions)]
         self._done: deque[tuple[_Sent, NotTaken | None]] = deque()
         self._awake = False
         self._is_drained = False
@@ -207,7 +235,7 @@ class RawPublisher:
         data: bytes,
         lengths: tuple[int, ...],
         *,
-        replies: tuple[ReplyAddress, ...] = (),
+        replies: tuple[Reply, ...] = (),
         settled: Settled | None = None,
     ) -> None:
         """Adds frames of one source, side by side, received now. `settled`: told once, of the whole run."""

@@ -21,7 +21,7 @@ from gateway.config import Config, ConfigWatch, Reloaded
 from gateway.config.effective import redacted
 from gateway.core.errors import SetupError
 from gateway.kafka.topics import ensure_topics
-from gateway.observability.management import Management
+from gateway.observability.management import Checks, Management
 from gateway.observability.spans import check_spans
 from streaming_jobs.router_job.checkpoint import claim
 from streaming_jobs.router_job.jvm import JvmMetrics
@@ -126,8 +126,9 @@ class Router:
         management = Management(
             self._config.router.management,
             self._registry,
-            started=self._missing,
-            ready=lambda: {"draining": "this router is going away"} if stop.is_set() else self._unready(),
+            Checks(
+                self._missing, lambda: {"draining": "this router is going away"} if stop.is_set() else self._unready()
+            ),
             config=lambda: redacted(self._settings.config),
             names=self._config.router.management_hosts,
         )

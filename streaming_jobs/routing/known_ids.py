@@ -18,7 +18,8 @@ Invariants
    for a sixth of what is known, so that no record waits for its memory either, and little of that stays empty.
 5. An index is one worker's, and is used from record to record in the order of the log.
 
-Memory: 18 bytes a slot, and seven of ten slots are taken in all tables but the youngest: 26 to 30 bytes an id.
+Memory: 18 bytes a slot, and seven of ten slots are taken in all tables but the youngest: 26 to 30 bytes an id. Up to a
+few million ids the youngest is larger beside the others, and it is up to twice that.
 """
 
 from __future__ import annotations
@@ -56,8 +57,9 @@ YOUNG_IDS = 16_384
 """So many wait in the dictionary for a table: numpy takes as long for one id as for a hundred."""
 
 _HEAD = struct.Struct("<II")
-_SHARE = 6
-"""A new table has room for this part of what is known: the smaller it is, the more tables each id is looked up in."""
+_SHARE, _FEW_IDS = 6, 500_000
+"""A new table has room for a sixth of what is known, or for as much again where that is little: the smaller it is, the
+more tables each id is looked up in."""
 _AT_ONCE = 50_000
 """So many ids are read back together."""
 _U32, _U64 = np.uint32, np.uint64
@@ -149,7 +151,8 @@ class KnownIds:
         while len(idents):
             room = tables[0].room(log_seconds) if tables else 0
             if not room:
-                tables.insert(0, IdTable(log_seconds, max(len(self), self._expected) // _SHARE))
+                known = max(len(self), self._expected)
+                tables.insert(0, IdTable(log_seconds, max(known // _SHARE, min(known, _FEW_IDS))))
                 continue
             tables[0].put(idents[:room], checks[:room], seconds[:room], log_seconds)
             idents, checks, seconds = idents[room:], checks[room:], seconds[room:]

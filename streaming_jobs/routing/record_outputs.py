@@ -15,6 +15,7 @@ from typing import NamedTuple
 from gateway.config.settings import ordinal_of
 from gateway.core.event import SECOND_US
 from gateway.core.fault_log import RateLimitedFaultLog
+from gateway.core.ids import event_id
 from gateway.core.reasons import Reason, Rejected, Stage
 from gateway.records.egress import Deliver, Entry
 from gateway.records.egress_codec import EgressBuilder
@@ -104,7 +105,7 @@ class RecordOutputs:
             builder.add(entry)
 
     def _refuse(self, frame: RoutedFrame) -> None:
-        place = f"{self._place[0]}-{self._place[1]}-{frame.frame_index}"
+        place = event_id(*self._place, frame.frame_index)
         again = frame.raw.again
         self._refuse_as(again.event_id if again else place, frame.raw.data, frame.raw.source, place if again else "")
 

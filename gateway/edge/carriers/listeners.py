@@ -7,9 +7,8 @@ import logging
 import os
 import socket
 import ssl
-from typing import Protocol
 
-from gateway.config import Endpoint, Limits, Listener
+from gateway.config import Listener
 from gateway.core.errors import SetupError
 from gateway.core.event import Auth
 from gateway.edge.carriers.carrier import Carrier
@@ -18,9 +17,10 @@ from gateway.edge.carriers.pending_connection import PendingConnection
 from gateway.edge.carriers.read_control import ARRIVALS_BURST_SECONDS, TokenBucket
 from gateway.edge.carriers.stream import StreamCarrier
 from gateway.edge.carriers.tls import TlsContext, proven_by
-from gateway.edge.carriers.websocket import TokenJudge, WebSocketCarrier, check_of, serving
+from gateway.edge.carriers.websocket import UpgradeChecks, WebSocketCarrier, check_of, serving
 from gateway.edge.connection import Connection
 from gateway.edge.metrics import ConnectionGauge, ListenerMetrics
+from gateway.edge.sessions import Sessions
 from gateway.protocols import protocols
 from gateway.protocols.actions import CloseReason
 
@@ -36,16 +36,6 @@ That takes the listener's TLS and upgrade before it, and a moment after it to re
 much for all when none is let in."""
 
 
-class SessionMaker(Protocol):
-    """Makes sessions for listeners and links."""
-
-    def connect(self, endpoint: Endpoint, carrier: Carrier, peer: Peer) -> Connection: ...
-    @property
-    def logins(self) -> TokenJudge: ...
-    def limits(self, name: str) -> Limits:
-        """Returns the limits of this listener or link that are in force at present."""
-
-
 class StreamListener:
     """Listens for streams. `listener` and `secured` may be replaced: what is bound stays, new sessions get the new
     policies.
@@ -55,7 +45,7 @@ class StreamListener:
     """
 
     def __init__(
-        self, listener: Listener, sessions: SessionMaker, tls: TlsContext | None, metrics: ListenerMetrics
+        self, listener: Listener, sessions: Sessions, tls: TlsContext | None, metrics: ListenerMetrics
     ) -> None:
         self.listener = listener
         self.secured = tls
@@ -152,9 +142,9 @@ class StreamListener:
         if not self.listener.address.is_websocket:
             return StreamCarrier(self, standing, address, deadline)
         text, frame_bytes = self._spec.text_messages, self._sessions.limits(self.listener.name).frame_bytes
-        protocol, check = serving(self._spec.name, frame_bytes, text=text), check_of(self.listener)
-        logins = self._sessions.logins
-        return WebSocketCarrier(self, standing, address, deadline, protocol, text=text, check=check, logins=logins)
+        protocol = serving(self._spec.name, frame_bytes, text=text)
+        admits = UpgradeChecks(check_of(self.listener), self._sessions.logins)
+        return WebSocketCarrier(self, standing, address, deadline, protocol, text=text, admits=admits)
 
     # -- for carriers ------------------------------------------------------------------------------------------
 

@@ -58,7 +58,7 @@ from gateway.protocols.recent_ids import RecentIds
 from gateway.protocols.session import FRAME_EFFORT, INFLATED_BYTES_OF_EFFORT, Session
 from gateway.protocols.session_settings import SessionSettings
 from gateway.protocols.stamps import stamped
-from gateway.records.raw_log.frames import Fact, ReplyAddress
+from gateway.records.raw_log.frames import Fact, ReplyAddress, RequestName
 
 _BYE = encode(Message(MessageType.BYE))
 _PING = encode(Message(MessageType.PING))
@@ -272,7 +272,7 @@ class EmpSession(Session):
         subject = self._open_request_to_cancel(request)
         if subject is not None:
             self._emit(pos)
-            named = ReplyAddress.naming(request, subject, self.protocol)
+            named = RequestName(request, subject, self.protocol)
             self._act(FramesReceived(raw, (len(raw),), replies=(named,)))
 
     def _open_request(self, request: str, subject: str, now: float) -> bool:

@@ -50,7 +50,7 @@ from gateway.protocols.yamp.frames import (
 from gateway.protocols.yamp.mapping import FORMAT_FACT, PROTOCOL_NAME
 from gateway.protocols.yamp.options import YampOptions
 from gateway.protocols.yamp.states import TRANSITIONS, YampState
-from gateway.records.raw_log.frames import ReplyAddress
+from gateway.records.raw_log.frames import RequestName
 
 PING_PAYLOAD_BYTES = 8
 """Random bytes in a ping's payload. They are sent as hexadecimal digits: the text calls the payload a string, and
@@ -229,7 +229,7 @@ class YampSession(Session):
             self._to_log.append(raw)
         elif subject is not None:
             self._log()
-            self._act(FramesReceived(raw, (len(raw),), replies=(ReplyAddress.naming(request, subject),)))
+            self._act(FramesReceived(raw, (len(raw),), replies=(RequestName(request, subject),)))
         if frame.kill:
             self._forget_asked(request, str(Kind.CANCELLED))
 
@@ -289,7 +289,7 @@ class YampSession(Session):
             self._unserve(uid)
 
     def _write(self, delivery: Delivery, frame: bytes) -> None:
-        if frame:
+        if not delivery.only_ends_request:
             self._send(frame)
         self._act(Delivered(delivery, Outcome.WRITTEN))
 
