@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 from uuid import UUID, uuid4
 
 from gateway.auth import trust_file
@@ -59,6 +59,18 @@ class ListedKey:
     label: str = ""
 
 
+class KeyTerms(TypedDict, total=False):
+    """Says when a key holds, and what it is used for.
+
+    `default`: for packets that name no key; by itself a node's first key is. `label`: what people call the device.
+    """
+
+    default: bool | None
+    not_before: datetime | None
+    not_after: datetime | None
+    label: str | None
+
+
 def new_key(
     path: Path,
     node: str | None = None,
@@ -66,15 +78,9 @@ def new_key(
     kinds: Collection[str] = ("hmac",),
     key_id: str | None = None,
     public: str | None = None,
-    default: bool | None = None,
-    not_before: datetime | None = None,
-    not_after: datetime | None = None,
-    label: str | None = None,
+    **terms: Unpack[KeyTerms],
 ) -> NewKey:
-    """Adds a key to a node, which is made up if none is named. `public`: of a pair that was made elsewhere.
-
-    `default`: for packets that name no key; by itself a node's first key is. `label`: what people call the device.
-    """
+    """Adds a key to a node, which is made up if none is named. `public`: of a pair that was made elsewhere."""
     name = str(uuid4()) if node is None else _node(node)
     with changing(path) as data:
         keys = _keys(data, name, create=True)
@@ -82,10 +88,11 @@ def new_key(
         if chosen in keys:
             raise KeyAdminError(f"node {name} has a key {chosen} already")
         made, entry = _make(name, chosen, kinds, public)
-        times = {"not_before": not_before, "not_after": not_after}
+        times = {"not_before": terms.get("not_before"), "not_after": terms.get("not_after")}
+        default = terms.get("default")
         if not keys if default is None else default:
             entry["default"] = True
-        if label:
+        if label := terms.get("label"):
             entry["label"] = label
         keys[chosen] = entry | {which: _time_text(time) for which, time in times.items() if time is not None}
     return made

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from gateway.core.ids import ANONYMOUS
+
 CERTIFICATE = "san:"
 """Stands before a certificate's name that looks like another kind of name; other names of certificates stand as is."""
 COMMON_NAME, TOKEN = "cn:", "token:"
-_PREFIXES = (CERTIFICATE, COMMON_NAME, TOKEN, "anon:", "cluster:", "link:", "user:", "xmpp:")
+_PREFIXES = (CERTIFICATE, COMMON_NAME, TOKEN, ANONYMOUS, "cluster:", "link:", "user:", "xmpp:")
 
 
 def node_of_alternative_name(name: str) -> str:

@@ -19,8 +19,6 @@ from aioquic.tls import Alert, AlertBadCertificate, AlertDescription, verify_cer
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-ALPN = "emm"
-
 MAX_FRAME_BYTES = 65_535
 """We take a DATAGRAM frame of any size (RFC 9221 section 3). A frame too large for a packet of the protocol is refused
 where all others are, by its reason, and not by ending the connection."""
@@ -120,12 +118,14 @@ def _is_for_clients(certificate: x509.Certificate) -> bool:
     return not _CLIENT_USAGES.isdisjoint(usages)
 
 
-def server_configuration(cert: Path, key: Path, client_ca: Path | None) -> QuicConfiguration:
+def server_configuration(protocol: str, cert: Path, key: Path, client_ca: Path | None) -> QuicConfiguration:
     """Returns the configuration of a server. Raises OSError, ValueError.
 
-    `client_ca` makes a client certificate compulsory.
+    The name of the protocol is what both sides agree on (ALPN). `client_ca` makes a client certificate compulsory.
     """
-    configuration = QuicConfiguration(is_client=False, alpn_protocols=[ALPN], max_datagram_frame_size=MAX_FRAME_BYTES)
+    configuration = QuicConfiguration(
+        is_client=False, alpn_protocols=[protocol], max_datagram_frame_size=MAX_FRAME_BYTES
+    )
     configuration.load_cert_chain(cert, key)
     if client_ca is not None:
         configuration.verify_mode = ssl.CERT_REQUIRED
@@ -134,14 +134,18 @@ def server_configuration(cert: Path, key: Path, client_ca: Path | None) -> QuicC
 
 
 def client_configuration(
-    ca: Path | None = None, cert: Path | None = None, key: Path | None = None, server_name: str | None = None
+    protocol: str,
+    ca: Path | None = None,
+    cert: Path | None = None,
+    key: Path | None = None,
+    server_name: str | None = None,
 ) -> QuicConfiguration:
     """Returns the configuration of a client. Raises OSError, ValueError.
 
     `ca` signed the server's certificate; without it, the system's authorities count.
     """
     configuration = QuicConfiguration(
-        is_client=True, alpn_protocols=[ALPN], max_datagram_frame_size=MAX_FRAME_BYTES, server_name=server_name
+        is_client=True, alpn_protocols=[protocol], max_datagram_frame_size=MAX_FRAME_BYTES, server_name=server_name
     )
     trusted = ssl.get_default_verify_paths()
     configuration.cafile = str(ca) if ca is not None else trusted.cafile

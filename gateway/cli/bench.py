@@ -29,7 +29,7 @@ from gateway.bench.worker_processes import BenchError
 from gateway.bench.workload import Sign, WorkError, Workload
 from gateway.cli.console import Output, UnavailableError, note, show
 from gateway.cli.numbers import Number, Seconds, Whole
-from gateway.cli.options import common_options
+from gateway.cli.options import common_options, grouped
 from gateway.cli.peer_options import SECONDS, PeerOptions
 from gateway.client import KeyNotFoundError, PacketKey, find_key
 from gateway.config import Config
@@ -41,6 +41,82 @@ _file = click.Path(exists=True, dir_okay=False, path_type=Path)
 _new_file = click.Path(dir_okay=False, path_type=Path)
 _many = Whole(min=1)
 _positive = Number(min=0, min_open=True)
+
+
+@dataclass(frozen=True)
+class BenchEnds:
+    """The two ends of a run: where the load goes in and where it comes out, and who waits for it there."""
+
+    config_file: str | None
+    from_address: str | None
+    to_address: str | None
+    tls_ca: Path | None
+    tls_cert: Path | None
+    tls_key: Path | None
+    receivers: int
+    wait_seconds: float
+
+    @property
+    def config(self) -> Config | None:
+        return self._peer("emm", None).config()
+
+    @property
+    def watched(self) -> Config | None:
+        """The configuration of the mesh, if both ends are its own."""
+        return self.config if self.from_address is None and self.to_address is None else None
+
+    def check_mesh(self) -> None:
+        """Raises SetupError where no edge answers: else that is found out when nothing has come through for long."""
+        if (config := self.watched) is not None:
+            edge_parts(config)[0].text("/healthz/live")
+
+    def setup(self, work: Workload, ours: list[PacketKey], theirs: list[PacketKey]) -> Setup:
+        if ours:
+            _check_size(work, ours[0])
+        origin = self._place(work.origin, self.from_address, ours)
+        target = self._place(work.target, self.to_address, theirs)
+        config = self.watched
+        if config is None:
+            return Setup(origin=origin, target=target, receivers=self.receivers, wait_seconds=self.wait_seconds)
+        return Setup(
+            origin=origin,
+            target=target,
+            receivers=self.receivers,
+            wait_seconds=self.wait_seconds,
+            roots=roots_of(config.state_dir / "state" / "running.json"),
+            edge=edge_parts(config)[0],
+        )
+
+    def _place(self, protocol: str, where: str | None, keys: list[PacketKey]) -> PeerPlace:
+        address = self._peer(protocol, where).address()
+        if protocols()[protocol].session is None and address.scheme != "udp":
+            raise WorkError(f"{address}: {protocol} is measured over udp:// alone")
+        files = (None if path is None else str(path) for path in (self.tls_ca, self.tls_cert, self.tls_key))
+        return PeerPlace(protocol, str(address), tuple(keys), BenchTlsFiles(*files))
+
+    def _peer(self, protocol: str, where: str | None) -> PeerOptions:
+        return PeerOptions(
+            config_file=self.config_file, via=protocol, to=where, key=None, tls=False, tls_ca=self.tls_ca,
+            tls_cert=self.tls_cert, tls_key=self.tls_key, tls_server_name=None, protocol_options={},
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class BenchFiles:
+    """The files of a run: a plot, the run to compare with, and where to keep this one."""
+
+    plot: Path | None
+    compare: Path | None
+    save: Path | None
+
+    def last(self) -> Document | None:
+        return None if self.compare is None else read(self.compare)
+
+    def write(self, found: Document) -> None:
+        if self.plot is not None:
+            self.plot.write_text(svg(found))
+        if self.save is not None:
+            self.save.write_text(json.dumps(found) + "\n")
 
 
 @click.command("bench")
@@ -73,11 +149,11 @@ _positive = Number(min=0, min_open=True)
 @click.option("--save", type=_new_file, metavar="FILE", help="Write the document there too, for a later --compare.")
 @click.option("--self", "alone", is_flag=True, help="Without a mesh: what the tool itself can do, and adds.")
 @common_options
+@grouped("ends", BenchEnds)
+@grouped("files", BenchFiles)
 def command(
-    config_file: str | None, output: Output, sign: str, key: str, receivers: int, wait_seconds: float,
-    from_address: str | None, to_address: str | None, tls_ca: Path | None, tls_cert: Path | None, tls_key: Path | None,
-    plot: Path | None, compare: Path | None, save: Path | None, alone: bool, **asked: object,
-) -> None:  # fmt: skip
+    output: Output, ends: BenchEnds, files: BenchFiles, sign: str, key: str, alone: bool, **asked: object
+) -> None:
     """Send load at a fixed rate through the mesh, and show how long each frame took and what it cost.
 
     A frame's latency counts from when it was due, also where it was sent late. Without addresses the load goes through
@@ -85,17 +161,16 @@ def command(
     """
     run = secrets.token_hex(RUN_DIGITS // 2)
     work = Workload(run=run, sign=Sign(sign), **asked)  # type: ignore[arg-type]
-    ends = BenchEnds(config_file, from_address, to_address, tls_ca, tls_cert, tls_key)
     try:
         work.check()
         check_sockets(work.sessions + work.fan_out)
         check_memory(work.frames_bytes)
-        last = None if compare is None else read(compare)
+        last = files.last()
         if alone:
-            found = _alone(work, wait_seconds)
+            found = _alone(work, ends.wait_seconds)
         else:
             with _keys(work, key, ends) as (ours, theirs):
-                setup = ends.setup(work, ours, theirs, receivers, wait_seconds)
+                setup = ends.setup(work, ours, theirs)
                 ends.check_mesh()
                 found = document(measure(work, setup, note))
     except WorkError as wrong:
@@ -104,10 +179,7 @@ def command(
         raise UnavailableError(str(failed)) from None
     if last is not None:
         found["compared"] = compared(found, last)
-    if plot is not None:
-        plot.write_text(svg(found))
-    if save is not None:
-        save.write_text(json.dumps(found) + "\n")
+    files.write(found)
     show(found, output, text(found))
 
 
@@ -115,64 +187,6 @@ def _alone(work: Workload, wait_seconds: float) -> Document:
     if (work.origin, work.target, work.fan_out) != ("emm", "emm", 1):
         raise WorkError("--self: from emm to one subscriber of emm")
     return {**document(measure_alone(work, wait_seconds, note)), "flat_out": flat_out(work, note)}
-
-
-@dataclass(frozen=True)
-class BenchEnds:
-    """The two ends of a run: where the load goes in and where it comes out."""
-
-    config_file: str | None
-    from_address: str | None
-    to_address: str | None
-    tls_ca: Path | None
-    tls_cert: Path | None
-    tls_key: Path | None
-
-    @property
-    def config(self) -> Config | None:
-        return self._peer("emm", None).config()
-
-    @property
-    def watched(self) -> Config | None:
-        """The configuration of the mesh, if both ends are its own."""
-        return self.config if self.from_address is None and self.to_address is None else None
-
-    def check_mesh(self) -> None:
-        """Raises SetupError where no edge answers: else that is found out when nothing has come through for long."""
-        if (config := self.watched) is not None:
-            edge_parts(config)[0].text("/healthz/live")
-
-    def setup(
-        self, work: Workload, ours: list[PacketKey], theirs: list[PacketKey], receivers: int, wait_seconds: float
-    ) -> Setup:
-        if ours:
-            _check_size(work, ours[0])
-        origin = self._place(work.origin, self.from_address, ours)
-        target = self._place(work.target, self.to_address, theirs)
-        config = self.watched
-        if config is None:
-            return Setup(origin=origin, target=target, receivers=receivers, wait_seconds=wait_seconds)
-        return Setup(
-            origin=origin,
-            target=target,
-            receivers=receivers,
-            wait_seconds=wait_seconds,
-            roots=roots_of(config.state_dir / "state" / "running.json"),
-            edge=edge_parts(config)[0],
-        )
-
-    def _place(self, protocol: str, where: str | None, keys: list[PacketKey]) -> PeerPlace:
-        address = self._peer(protocol, where).address()
-        if protocols()[protocol].session is None and address.scheme != "udp":
-            raise WorkError(f"{address}: {protocol} is measured over udp:// alone")
-        files = (None if path is None else str(path) for path in (self.tls_ca, self.tls_cert, self.tls_key))
-        return PeerPlace(protocol, str(address), tuple(keys), BenchTlsFiles(*files))
-
-    def _peer(self, protocol: str, where: str | None) -> PeerOptions:
-        return PeerOptions(
-            config_file=self.config_file, via=protocol, to=where, key=None, tls=False, tls_ca=self.tls_ca,
-            tls_cert=self.tls_cert, tls_key=self.tls_key, tls_server_name=None, protocol_options={},
-        )  # fmt: skip
 
 
 @contextmanager

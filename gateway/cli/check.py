@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from gateway.cli.check_text import as_document, as_json, as_line, as_nagios, as_
 from gateway.cli.console import timestamp
 from gateway.cli.local_mesh import MeshFolder
 from gateway.cli.numbers import Seconds, Whole
-from gateway.cli.options import config_option, dir_option, logging_options, output_choice
+from gateway.cli.options import config_option, dir_option, grouped, logging_options, output_choice
 from gateway.cli.part_options import edges_option, router_option
 from gateway.config import Config, find_config, load
 from gateway.core.address import HostPort
@@ -41,6 +42,25 @@ REPORTS: dict[CheckOutput, Callable[[Sequence[Finding]], str]] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class ProbeOptions:
+    """Whether probes are sent, how often, and how many."""
+
+    watch: bool
+    interval: float
+    count: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """The mesh to look at: its configuration, and its parts where they run elsewhere."""
+
+    config_file: str | None
+    state_dir: Path | None
+    edges: tuple[HostPort, ...]
+    router: HostPort | None
+
+
 @click.command("check")
 @click.option("--only", "groups", type=click.Choice(GROUPS), multiple=True,
               help="Look at this only; may be repeated.  [default: everything]")  # fmt: skip
@@ -53,10 +73,9 @@ REPORTS: dict[CheckOutput, Callable[[Sequence[Finding]], str]] = {
 @config_option
 @dir_option
 @logging_options
-def command(
-    config_file: str | None, state_dir: Path | None, groups: tuple[str, ...], watch: bool, interval: float,
-    count: int | None, edges: tuple[HostPort, ...], router: HostPort | None, output: CheckOutput,
-) -> int:  # fmt: skip
+@grouped("where", Where)
+@grouped("probes", ProbeOptions)
+def command(where: Where, groups: tuple[str, ...], probes: ProbeOptions, output: CheckOutput) -> int:
     """Look at the configuration, this machine, Kafka, keys and certificates, permissions, and the parts of the mesh.
 
     Each line is ok, warn or fail, with what to do. Exit code 0: all is well, 1: there are warnings, 2: something is
@@ -64,14 +83,14 @@ def command(
     --only trust --only parts, with --edge and --router. With --watch the exit code is that of the probes.
     """
     try:
-        config = load(find_config(config_file), state_dir=state_dir)
+        config = load(find_config(where.config_file), state_dir=where.state_dir)
     except ConfigError as faulty:
         findings = [Finding("configuration", Level.FAIL, str(fault), "mend the file") for fault in faulty.faults]
         return _report(iter(findings), output)
-    parts = [*edge_parts(config, edges), router_part(config, router)]
-    checkup = Checkup(config, parts, _is_running(config, config_file, state_dir))
+    parts = [*edge_parts(config, where.edges), router_part(config, where.router)]
+    checkup = Checkup(config, parts, _is_running(config, where.config_file, where.state_dir))
     code = _report(checkup.run(groups or GROUPS), output)
-    return _report_probes(config, interval, count, output) if watch else code
+    return _report_probes(config, probes.interval, probes.count, output) if probes.watch else code
 
 
 def _is_running(config: Config, config_file: str | None, state_dir: Path | None) -> bool:

@@ -6,15 +6,14 @@ from typing import Any
 
 import click
 
-from gateway.inspect.history.positions import position_of
-from gateway.records.egress import Position
+from gateway.core.ids import FramePosition
 
 
-class EventId(click.ParamType[Position]):
+class EventId(click.ParamType[FramePosition]):
     name = "EVENT_ID"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Position:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> FramePosition:
         try:
-            return value if isinstance(value, Position) else position_of(value)
+            return value if isinstance(value, FramePosition) else FramePosition.parse(value)
         except ValueError as error:
             self.fail(str(error), param, ctx)

@@ -9,9 +9,9 @@ import click
 from gateway.cli.console import Output, show_table
 from gateway.cli.options import common_options, config_group, read_config
 from gateway.cli.protocol_option import protocol_option
+from gateway.core.ids import is_anonymous
 from gateway.inspect.live.current_interests import InterestFilter, interest_row, standing
 from gateway.inspect.live.node_labels import node_labels
-from gateway.inspect.live.peers import is_anonymous
 from gateway.interests import Verb
 
 COLUMNS = ("verb", "pattern", "group", "subscriber", "protocol", "listener", "node", "label", "expires")

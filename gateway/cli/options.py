@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import fields
 from enum import StrEnum
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
@@ -68,6 +70,20 @@ def dir_option(verb: Verb) -> Verb:
         type=click.Path(file_okay=False, path_type=Path),
         help="Where state is kept.  [default: the configuration's folder]",
     )(verb)
+
+
+def grouped(name: str, kind: type[Any]) -> Callable[[Verb], Verb]:
+    """Gives the verb one value, of a dataclass whose fields are named as its options are. Stands below the options."""
+    names = [field.name for field in fields(kind)]
+
+    def decorate(verb: Verb) -> Verb:
+        @wraps(verb)
+        def with_group(**given: Any) -> Any:
+            return verb(**{name: kind(**{option: given.pop(option) for option in names})}, **given)
+
+        return cast(Verb, with_group)
+
+    return decorate
 
 
 def output_option(verb: Verb) -> Verb:

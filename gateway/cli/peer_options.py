@@ -40,6 +40,7 @@ from gateway.client.address import peer_address
 from gateway.client.carriers.stream import tls_context
 from gateway.client.connecting import CONNECT_SECONDS
 from gateway.client.driver import REFUSED
+from gateway.client.packets import EMM
 from gateway.client.reconnect import stay
 from gateway.config import Config, Listener
 from gateway.config.loading import DEFAULT_PATHS
@@ -168,7 +169,7 @@ class PeerOptions:
 
     @property
     def is_emm(self) -> bool:
-        return self.spec.session is None
+        return self.via == EMM
 
     def connect_emm(self, *, verify: bool = False) -> AbstractAsyncContextManager[DatagramClient]:
         """Signs with --key, else as the gateway where a configuration is found, else not at all."""
@@ -198,6 +199,8 @@ class PeerOptions:
 
     def check_options(self, **of_emm: object) -> None:
         """Refuses what another protocol than the chosen one takes; by the options' names."""
+        if self.spec.session is None and not self.is_emm:
+            raise click.UsageError(f"--via {self.via}: it has no sessions, and of datagrams only emm is spoken here")
         named = [name for name, given in {**of_emm, "key": self.key}.items() if given]
         if named and not self.is_emm:
             raise click.UsageError(f"--{named[0].replace('_', '-')} is of emm, and {self.via} has nothing like it")

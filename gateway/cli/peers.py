@@ -15,9 +15,10 @@ from gateway.cli.part_options import edges_option
 from gateway.cli.protocol_option import protocol_option
 from gateway.core.address import HostPort
 from gateway.core.event import SECOND_US
+from gateway.core.ids import is_anonymous
 from gateway.inspect.live.mesh_parts import MeshPart, edge_parts
 from gateway.inspect.live.node_labels import node_labels
-from gateway.inspect.live.peers import Peer, away, connected, is_anonymous
+from gateway.inspect.live.peers import Peer, away, connected
 from gateway.records.cloud_event import microseconds
 
 COLUMNS = ("session", "protocol", "listener", "peer", "node", "label", "age", "received", "delivered", "pending")

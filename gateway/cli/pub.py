@@ -7,6 +7,7 @@ import sys
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import ExitStack
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -16,7 +17,7 @@ from gateway.cli.bodies import BodyCommand, body_options, read_body, subject_arg
 from gateway.cli.console import CommandError, Output, show
 from gateway.cli.messages import OutgoingMessage, Pace, messages_of_lines, repeated
 from gateway.cli.numbers import Number, Whole
-from gateway.cli.options import output_option
+from gateway.cli.options import grouped, output_option
 from gateway.cli.peer_options import SECONDS, PeerOptions, peer_options, run
 from gateway.client import NoAnswerError, StreamClient, Wrapping
 from gateway.client.packets import ALGORITHMS
@@ -30,6 +31,38 @@ EACH_ITS_OWN = "-"
 """Stands in the place of the subject: each line says its own."""
 UNCONFIRMED = 64
 """Events that may wait for their confirmation at once."""
+
+
+@dataclass(frozen=True)
+class BodySource:
+    """Where the bodies come from: the command line, a file, or its lines."""
+
+    body: str | None
+    content_type: str | None
+    file: Path | None
+    lines: bool
+    count: int
+
+    def check(self, subject: str) -> None:
+        if self.lines and self.count > 1:
+            raise click.UsageError("--count repeats one event, and --lines makes one of each line")
+        if self.body is not None and (self.file is not None or (self.lines and self.body != "-")):
+            raise click.UsageError(f"BODY, and {'--lines' if self.lines else '--file'}: choose one of them")
+        if subject == EACH_ITS_OWN and not self.lines:
+            raise click.UsageError("the subject `-` is for --lines, where each line says its own")
+
+
+@dataclass(frozen=True)
+class PacketOptions:
+    """Options that only packets of emm have."""
+
+    urgent: bool
+    compress: bool
+    encrypt: str | None
+
+    @property
+    def wrapping(self) -> Wrapping:
+        return Wrapping(self.urgent, self.compress, ALGORITHMS[self.encrypt] if self.encrypt else None)
 
 
 @click.command("pub", cls=BodyCommand)
@@ -57,10 +90,17 @@ UNCONFIRMED = 64
 @click.option("--encrypt", type=click.Choice(sorted(ALGORITHMS)), help="emm: encrypted, likewise.")
 @output_option
 @peer_options
+@grouped("source", BodySource)
+@grouped("packing", PacketOptions)
 def command(
-    peer: PeerOptions, subject: str, body: str | None, content_type: str | None, file: Path | None, lines: bool,
-    rate: float | None, count: int, timeout: float, urgent: bool, compress: bool, encrypt: str | None, output: Output,
-) -> None:  # fmt: skip
+    peer: PeerOptions,
+    subject: str,
+    source: BodySource,
+    rate: float | None,
+    timeout: float,
+    packing: PacketOptions,
+    output: Output,
+) -> None:
     """Publish an event on SUBJECT. BODY may be `-` for standard input.
 
     Ends when the peer has confirmed it, where its protocol confirms; else when it has read it.
@@ -68,23 +108,22 @@ def command(
     With --lines each line of standard input (or of --file) is the body of an event. Where SUBJECT is `-`, each line is
     a JSON object with `subject` and `body` (or `body_base64`) and perhaps `content_type`, as `sub --json` writes them.
     """
-    peer.check_options(urgent=urgent, compress=compress, encrypt=encrypt)
-    _check_source(subject, body, file, lines=lines, count=count)
+    peer.check_options(**asdict(packing))
+    source.check(subject)
     published = Published()
     with ExitStack() as files:
-        if lines:
+        if source.lines:
             own_subject = None if subject == EACH_ITS_OWN else subject
-            messages = messages_of_lines(_input(file, files), own_subject, content_type)
+            messages = messages_of_lines(_input(source.file, files), own_subject, source.content_type)
         else:
-            once = OutgoingMessage(subject, *read_body(body, content_type, file))
-            messages = repeated(once, count)
+            once = OutgoingMessage(subject, *read_body(source.body, source.content_type, source.file))
+            messages = repeated(once, source.count)
         paced = _paced(messages, rate)
         if peer.is_emm:
-            wrapping = Wrapping(urgent, compress, ALGORITHMS[encrypt] if encrypt else None)
-            run(_send(peer, paced, wrapping, published), peer)
+            run(_send(peer, paced, packing.wrapping, published), peer)
         else:
             run(peer.use_stream(lambda client: _publish(client, paced, timeout, published), seconds=timeout), peer)
-    _tell(published, None if lines else once, output, peer.via)
+    _tell(published, None if source.lines else once, output, peer.via)
 
 
 def _tell(published: Published, once: OutgoingMessage | None, output: Output, protocol: str) -> None:
@@ -113,15 +152,6 @@ class Published:
         self.count += 1
         self.bytes += len(message.body)
         self.outcome = outcome
-
-
-def _check_source(subject: str, body: str | None, file: Path | None, *, lines: bool, count: int) -> None:
-    if lines and count > 1:
-        raise click.UsageError("--count repeats one event, and --lines makes one of each line")
-    if body is not None and (file is not None or (lines and body != "-")):
-        raise click.UsageError(f"BODY, and {'--lines' if lines else '--file'}: choose one of them")
-    if subject == EACH_ITS_OWN and not lines:
-        raise click.UsageError("the subject `-` is for --lines, where each line says its own")
 
 
 def _input(file: Path | None, files: ExitStack) -> BinaryIO:

@@ -18,12 +18,12 @@ from gateway.cli.options import common_options, config_group, read_config
 from gateway.cli.protocol_option import protocol_option
 from gateway.cli.times import from_time, microseconds, to_time
 from gateway.core.event import SECOND_US
+from gateway.core.ids import FramePosition
 from gateway.core.reasons import Reason, Stage
 from gateway.inspect.history.frame_trace import ROUTED_SECONDS, SKEW_SECONDS
 from gateway.inspect.history.rejections import Rejection, RejectionFilter, rejections, with_whole_frame
 from gateway.inspect.history.topics import History
 from gateway.records.cloud_event import rfc3339
-from gateway.records.egress import Position
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 COLUMNS = ("at", "event_id", "reason", "stage", "protocol", "peer", "node", "bytes", "detail")
@@ -67,7 +67,7 @@ def list_(
 @command.command("show")
 @click.argument("event_id", type=EventId())
 @common_options
-def show_(config_file: str | None, output: Output, event_id: Position) -> None:
+def show_(config_file: str | None, output: Output, event_id: FramePosition) -> None:
     """Show one of them with its bytes.
 
     Of a large frame the first 4096 are kept with its reason. The others come from the raw log, while that has them.
@@ -90,9 +90,15 @@ def show_(config_file: str | None, output: Output, event_id: Position) -> None:
 @click.option("--dry-run", is_flag=True, help="Only tell what would be done.")
 @common_options
 def redrive(
-    config_file: str | None, output: Output, named: tuple[Position, ...], everything: bool, dry_run: bool,
-    start: datetime | None, end: datetime | None, event_ids: tuple[Position, ...], **wanted: Any,
-) -> None:  # fmt: skip
+    config_file: str | None,
+    output: Output,
+    named: tuple[FramePosition, ...],
+    everything: bool,
+    dry_run: bool,
+    start: datetime | None,
+    end: datetime | None,
+    **wanted: Any,
+) -> None:
     """Send frames through again: those that today's keys, rules and code accept.
 
     A frame keeps its id, and is judged as received when it was; it goes to whoever wants it now and has not got it.
@@ -100,7 +106,7 @@ def redrive(
     """
     from streaming_jobs.replay.redrive import redrive as send_again
 
-    chosen = _filter(event_ids=(*named, *event_ids), **wanted)
+    chosen = _filter(**wanted | {"event_ids": (*named, *wanted["event_ids"])})
     if not everything and chosen == RejectionFilter() and start is None:
         raise click.UsageError("which? EVENT_ID, --reason, --stage, --protocol, --node or --from say it, or --all")
     config = read_config(config_file)
@@ -118,13 +124,13 @@ def redrive(
 
 
 def _filter(
-    reasons: tuple[str, ...], stages: tuple[str, ...], event_ids: tuple[Position, ...], protocol: str, node: str
+    reasons: tuple[str, ...], stages: tuple[str, ...], event_ids: tuple[FramePosition, ...], protocol: str, node: str
 ) -> RejectionFilter:
     names = frozenset(one.event_id for one in event_ids)
     return RejectionFilter(names, frozenset(reasons), frozenset(stages), protocol, node)
 
 
-def _of_frame(history: History, event_id: Position) -> list[Rejection]:
+def _of_frame(history: History, event_id: FramePosition) -> list[Rejection]:
     """Around the time it was logged; else, where its raw record is gone or it was refused much later, anywhere."""
     chosen = RejectionFilter(frozenset({event_id.event_id}))
     logged = history.record("raw", event_id.partition, event_id.offset)

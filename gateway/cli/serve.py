@@ -7,6 +7,7 @@ import os
 import shutil
 from asyncio.subprocess import PIPE, Process
 from contextlib import suppress
+from dataclasses import dataclass
 
 import click
 
@@ -14,7 +15,7 @@ from gateway.cli.bodies import guessed_type
 from gateway.cli.console import CommandError, Output, note, show_line
 from gateway.cli.events import answer_fields
 from gateway.cli.numbers import Whole
-from gateway.cli.options import output_option
+from gateway.cli.options import grouped, output_option
 from gateway.cli.peer_options import PeerOptions, peer_options, run
 from gateway.client import Answer, IncomingRequest, StreamClient
 from gateway.core.content import BINARY
@@ -27,6 +28,17 @@ LINE_BYTES = 1_048_576
 """The longest line of progress: as much as the largest frame."""
 
 
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """How requests are served: what answers are, how many at once, which lines are progress, when to end."""
+
+    content_type: str | None
+    progress_lines: str | None
+    parallel: int
+    count: int | None
+    output: Output = Output.TEXT
+
+
 @click.command("serve")
 @click.argument("pattern")
 @click.argument("line", metavar="-- CMD...", nargs=-1, required=True, type=click.UNPROCESSED)
@@ -37,10 +49,8 @@ LINE_BYTES = 1_048_576
 @click.option("--reconnect", is_flag=True, help="Come back when the session ends, and serve again.")
 @output_option
 @peer_options
-def command(
-    peer: PeerOptions, pattern: str, line: tuple[str, ...], content_type: str | None, count: int | None, parallel: int,
-    progress_lines: str | None, reconnect: bool, output: Output,
-) -> None:  # fmt: skip
+@grouped("serving", Serving)
+def command(peer: PeerOptions, pattern: str, line: tuple[str, ...], reconnect: bool, serving: Serving) -> None:
     """Run CMD for each request whose subject matches PATTERN: its input is the request's body, its output the answer.
 
     CMD finds the subject in MESHGATE_SUBJECT and the body's type in MESHGATE_CONTENT_TYPE. If it fails, the answer is
@@ -50,7 +60,7 @@ def command(
     peer.check_sessions()
     if shutil.which(line[0]) is None:
         raise CommandError(f"there is no command {line[0]}")
-    servant = Servant(line, content_type, progress_lines, parallel, count, output)
+    servant = Servant(line, serving)
 
     async def serve(client: StreamClient) -> None:
         await client.serve(pattern, servant.answer)
@@ -63,16 +73,13 @@ def command(
 class Servant:
     """Answers with what its command says, over as many sessions as it takes."""
 
-    def __init__(
-        self, line: tuple[str, ...], content_type: str | None, progress: str | None, parallel: int, count: int | None,
-        output: Output = Output.TEXT,
-    ) -> None:  # fmt: skip
+    def __init__(self, line: tuple[str, ...], serving: Serving) -> None:
         self._line = line
-        self._content_type = content_type
-        self._progress = None if progress is None else progress.encode()
-        self._room = asyncio.Semaphore(parallel)
-        self._left = count
-        self._output_form = output
+        self._content_type = serving.content_type
+        self._progress = None if serving.progress_lines is None else serving.progress_lines.encode()
+        self._room = asyncio.Semaphore(serving.parallel)
+        self._left = serving.count
+        self._output_form = serving.output
         self._enough = asyncio.Event()
 
     async def until_enough(self, client: StreamClient) -> None:

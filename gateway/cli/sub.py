@@ -14,10 +14,43 @@ from gateway.cli.console import Output, note, show_line, timestamp
 from gateway.cli.events import event_fields, event_line, header_lines
 from gateway.cli.missed import Absence
 from gateway.cli.numbers import Whole
-from gateway.cli.options import output_option
+from gateway.cli.options import grouped, output_option
 from gateway.cli.peer_options import SECONDS, PeerOptions, peer_options, run
 from gateway.client import DatagramClient, NoAnswerError, StreamClient
 from gateway.core.event import Event
+
+
+@dataclass(frozen=True, slots=True)
+class EventPrinter:
+    """Prints an event as the options want it."""
+
+    output: Output
+    timestamps: bool = False
+    headers: bool = False
+    raw: bool = False
+
+    def check(self) -> None:
+        if self.raw and (self.timestamps or self.headers or self.output is Output.JSON):
+            raise click.UsageError("--raw shows nothing but bodies: leave out --timestamps, --headers and --json")
+
+    def print(self, event: Event) -> None:
+        if self.raw:
+            write_body(event.body)
+            return
+        at = timestamp(time.time())
+        fields = {**({"received_at": at} if self.timestamps else {}), **event_fields(event)}
+        show_line(fields, self.output, f"{at}  {event_line(event)}" if self.timestamps else event_line(event))
+        if self.headers and self.output is Output.TEXT:
+            for line in header_lines(event):
+                show_line({}, self.output, line)
+
+
+@dataclass(frozen=True, slots=True)
+class ShownEnd:
+    """When to end: after so many events, or with an error if none came for so many seconds."""
+
+    count: int | None
+    timeout: float | None
 
 
 @click.command("sub")
@@ -32,18 +65,24 @@ from gateway.core.event import Event
 @click.option("--raw", is_flag=True, help="Show bodies only, as they are.")
 @output_option
 @peer_options
+@grouped("printer", EventPrinter)
+@grouped("end", ShownEnd)
 def command(
-    peer: PeerOptions, patterns: tuple[str, ...], group: str | None, count: int | None, timeout: float | None,
-    verify: bool, reconnect: bool, timestamps: bool, headers: bool, raw: bool, output: Output,
-) -> None:  # fmt: skip
+    peer: PeerOptions,
+    patterns: tuple[str, ...],
+    group: str | None,
+    verify: bool,
+    reconnect: bool,
+    printer: EventPrinter,
+    end: ShownEnd,
+) -> None:
     """Show events whose subject matches PATTERN (`*` is one token, `>` at the end one or more), as they come.
 
     Says on standard error when the mesh has acknowledged the subscription: from then on nothing is missed.
     """
     peer.check_options(verify=verify)
-    if raw and (timestamps or headers or output is Output.JSON):
-        raise click.UsageError("--raw shows nothing but bodies: leave out --timestamps, --headers and --json")
-    shown = ShownEvents(EventPrinter(output, timestamps=timestamps, headers=headers, raw=raw), count, timeout)
+    printer.check()
+    shown = ShownEvents(printer, end)
     absence = Absence(peer, patterns)
 
     async def follow(client: StreamClient) -> None:
@@ -69,34 +108,12 @@ def command(
     run(lease() if peer.is_emm else peer.use_stream(follow, reconnect=reconnect), peer)
 
 
-@dataclass(frozen=True, slots=True)
-class EventPrinter:
-    """Prints an event as the options want it."""
-
-    output: Output
-    timestamps: bool = False
-    headers: bool = False
-    raw: bool = False
-
-    def print(self, event: Event) -> None:
-        if self.raw:
-            write_body(event.body)
-            return
-        at = timestamp(time.time())
-        fields = {**({"received_at": at} if self.timestamps else {}), **event_fields(event)}
-        show_line(fields, self.output, f"{at}  {event_line(event)}" if self.timestamps else event_line(event))
-        if self.headers and self.output is Output.TEXT:
-            for line in header_lines(event):
-                show_line({}, self.output, line)
-
-
 class ShownEvents:
     """Shows events until there were enough of them, over as many sessions as it takes."""
 
-    def __init__(self, printer: EventPrinter, count: int | None, timeout: float | None) -> None:
+    def __init__(self, printer: EventPrinter, end: ShownEnd) -> None:
         self._printer = printer
-        self._count = count
-        self._timeout = timeout
+        self._count, self._timeout = end.count, end.timeout
         self._seen = 0
 
     async def show(self, events: AsyncIterator[Event], peer: str) -> None:

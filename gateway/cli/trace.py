@@ -14,12 +14,11 @@ from gateway.cli.options import common_options, read_config
 from gateway.cli.times import from_time, microseconds
 from gateway.cli.trace_text import way_as_json, way_as_text
 from gateway.config import Config
+from gateway.core.ids import FramePosition
 from gateway.inspect.history.frame_trace import FrameTrace, way_of
 from gateway.inspect.history.logged_frame import NotFoundError, find_frame
 from gateway.inspect.history.messages import find_message
-from gateway.inspect.history.positions import position_of
 from gateway.inspect.history.topics import History
-from gateway.records.egress import Position
 
 FROM = "-1h"
 SHOWN_MESSAGES = 5
@@ -52,9 +51,14 @@ LOOK_BACK_SECONDS = 10.0
 )
 @common_options
 def command(
-    config_file: str | None, output: Output, event_id: Position | None, node: str | None, message_id: str | None,
-    start: datetime, seconds: float,
-) -> None:  # fmt: skip
+    config_file: str | None,
+    output: Output,
+    event_id: FramePosition | None,
+    node: str | None,
+    message_id: str | None,
+    start: datetime,
+    seconds: float,
+) -> None:
     """Show one frame's whole way, from the topics alone: received, judged, sent on, and what became of that.
 
     EVENT_ID is <raw partition>-<offset>-<index>, as it stands in ce_id of an event or event_id of a refusal. Who sent
@@ -73,7 +77,7 @@ def command(
     show(way_as_json(way, key, repeats), output, printable_lines(way_as_text(way, key, repeats)))
 
 
-def _position_of(history: History, node: str, message_id: str, start: datetime) -> Position:
+def _position_of(history: History, node: str, message_id: str, start: datetime) -> FramePosition:
     """Raises NotFoundError."""
     found = list(islice(find_message(history, node, message_id, microseconds(start) or 0), SHOWN_MESSAGES))
     if not found:
@@ -81,7 +85,7 @@ def _position_of(history: History, node: str, message_id: str, start: datetime) 
         raise NotFoundError(f"node {node} has sent no message {message_id} {since}: look further back with --from")
     if len(found) > 1:
         note(f"there are more of that id: {' '.join(found[1:])}")
-    return position_of(found[0])
+    return FramePosition.parse(found[0])
 
 
 def _repeated(history: History, config: Config, way: FrameTrace, seconds: float) -> tuple[str | None, str | None]:

@@ -35,7 +35,7 @@ def way_as_json(way: FrameTrace, key: str | None, repeats: str | None) -> dict[s
         "raw": {
             "partition": logged.position.partition,
             "offset": logged.position.offset,
-            "index": logged.position.index,
+            "index": logged.position.frame_index,
             "received_at": rfc3339(raw.received_at),
             "logged_at": rfc3339(logged.logged_at),
             "edge": raw.source.edge,
@@ -112,7 +112,7 @@ def _steps(way: FrameTrace, key: str | None, repeats: str | None) -> Iterator[tu
     yield raw.received_at, "received", f"{len(raw.data)} bytes by {by}{f' from {by_whom}' if by_whom else ''}"
     yield 0, "", _shown(raw.data)
     place = logged.position
-    of = f"frame {place.index} of {logged.record_frames}"
+    of = f"frame {place.frame_index} of {logged.record_frames}"
     yield logged.logged_at, "logged", f"raw partition {place.partition}, offset {place.offset}, {of}"
     if raw.again:
         yield raw.again.at, "put in again", f"first as {raw.again.event_id}"

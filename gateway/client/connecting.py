@@ -46,7 +46,6 @@ async def open_client(
     options: Mapping[str, Any] | None = None,
     tls: ssl.SSLContext | None = None,
     server_name: str | None = None,
-    frame_bytes: int = FRAME_BYTES,
     connect_seconds: float = CONNECT_SECONDS,
     on_event: OnEvent | None = None,
 ) -> StreamClient:
@@ -60,7 +59,7 @@ async def open_client(
         session_settings = SessionSettings(
             token=os.urandom,
             dialled=True,
-            frame_bytes=frame_bytes,
+            frame_bytes=FRAME_BYTES,
             handshake_seconds=connect_seconds,
             request_timeout_seconds=SERVE_SECONDS,
             message_transport=where.keeps_messages,

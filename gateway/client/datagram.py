@@ -21,7 +21,7 @@ from gateway.client.driver import why
 from gateway.client.errors import NoAnswerError, RefusedError, UnreachableError
 from gateway.client.inbox import Inbox
 from gateway.client.packet_key import PacketKey
-from gateway.client.packets import PLAIN, GrantedLease, PacketReader, PacketWriter, Wrapping, grant_of
+from gateway.client.packets import EMM, PLAIN, GrantedLease, PacketReader, PacketWriter, Wrapping, grant_of
 from gateway.core.address import Address
 from gateway.core.clock import now_us
 from gateway.core.event import Event
@@ -56,16 +56,21 @@ NO_FILES = TlsFiles()
 
 @asynccontextmanager
 async def connect_emm(
-    where: str, port: int | None = None, *, key: PacketKey | None = None, keys: KeyRing | None = None,
-    verify: bool = False, tls: TlsFiles = NO_FILES,
-) -> AsyncIterator[DatagramClient]:  # fmt: skip
+    where: str,
+    port: int | None = None,
+    *,
+    key: PacketKey | None = None,
+    keys: KeyRing | None = None,
+    verify: bool = False,
+    tls: TlsFiles = NO_FILES,
+) -> AsyncIterator[DatagramClient]:
     """Connects to an emm listener.
 
     `key` signs packets. `keys` open encrypted bodies; with `verify` they also verify the mesh's packets.
 
     Raises UnreachableError.
     """
-    address = peer_address(protocols()["emm"], where, port)
+    address = peer_address(protocols()[EMM], where, port)
     reader = PacketReader(keys, verify=verify)
     if address.scheme == "quic":
         from gateway.client.quic import QuicClient  # imported late: most clients never speak it

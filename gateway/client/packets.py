@@ -26,6 +26,9 @@ from gateway.records.raw_log.frames import FrameSource, RawFrame
 NONCE_BYTES = 12
 ALGORITHMS = {algorithm.label: algorithm for algorithm in Algorithm}
 
+EMM = "emm"
+"""The protocol of datagrams that this client speaks."""
+
 
 @dataclass(frozen=True, slots=True)
 class Wrapping:
@@ -108,7 +111,7 @@ class PacketReader:
 
     def read(self, packet: bytes, peer: str, now: int) -> Event:
         """Raises Rejected."""
-        raw = RawFrame(packet, FrameSource("emm", "", "client", 1, peer=peer), now)
+        raw = RawFrame(packet, FrameSource(EMM, "", "client", 1, peer=peer), now)
         if self._verify:
             decoded, verdict = judge(packet, now, self._options, self._env)
         else:

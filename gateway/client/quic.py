@@ -26,7 +26,7 @@ from gateway.client.datagram import DATAGRAMS_PER_WAKE_UP, DatagramClient, TlsFi
 from gateway.client.driver import why
 from gateway.client.errors import ClientError, EndedError, UnreachableError
 from gateway.client.packet_key import PacketKey
-from gateway.client.packets import PLAIN, PacketReader, Wrapping
+from gateway.client.packets import EMM, PLAIN, PacketReader, Wrapping
 from gateway.core.address import Address
 from gateway.core.reasons import Reason, Rejected
 
@@ -61,7 +61,7 @@ class QuicClient(DatagramClient):
     async def dial(cls, address: Address, key: PacketKey | None, reader: PacketReader, tls: TlsFiles) -> QuicClient:
         """Raises UnreachableError."""
         try:
-            configuration = client_configuration(tls.ca, tls.cert, tls.key, tls.server_name or address.host)
+            configuration = client_configuration(EMM, tls.ca, tls.cert, tls.key, tls.server_name or address.host)
         except (OSError, ValueError) as failed:
             raise UnreachableError(str(address), f"our TLS files: {failed}") from failed
         client = cls(

@@ -11,8 +11,9 @@ from typing import Any
 
 from pydantic_core import PydanticCustomError
 
-from gateway.config.kafka import COMPACTED, RECORD_OVERHEAD_BYTES, KafkaSettings
+from gateway.config.kafka import RECORD_OVERHEAD_BYTES, KafkaSettings
 from gateway.config.settings import EdgeSettings, Limits, RouterSettings, ordinal_of
+from gateway.config.topics import TOPICS
 from gateway.core.address import Address, HostPort, parse_address, parse_host_port
 from gateway.core.yaml_files.source import Place, YamlSource, path_text
 
@@ -132,6 +133,6 @@ def _topics(source: YamlSource) -> None:
         place: Place = ("kafka", "topics", str(name))
         if name == "raw" and isinstance(settings, Mapping) and "partitions" in settings:
             source.fault((*place, "partitions"), "say it in kafka.partitions: the raw topic is the unit of scaling")
-        if name in COMPACTED and isinstance(settings, Mapping):
+        if name in TOPICS and TOPICS[name].is_compacted and isinstance(settings, Mapping):
             for key in settings.keys() & {"retention_hours", "retention_bytes"}:
                 source.fault((*place, key), "this topic is compacted and keeps the last of each key for ever")

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from gateway.config.listeners import Listener
 from gateway.config.model import Config
+from gateway.core.ids import ANONYMOUS
 from gateway.core.yaml_files.faults import Fault
-
-_UNPROVEN = "anon:"
-"""The names of nodes that nobody has proven begin with this, for sessions and packets."""
 
 
 def openings(config: Config) -> dict[int, str]:
@@ -16,7 +14,7 @@ def openings(config: Config) -> dict[int, str]:
     found = {}
     for at, listener in enumerate(config.listeners):
         if listener.is_exposed and _admits_unproven(listener):
-            rule = permissions.rule_of(_UNPROVEN, listener.name)
+            rule = permissions.rule_of(ANONYMOUS, listener.name)
             grants = {"publish": rule.publish, "subscribe": rule.subscribe, "serve": rule.serve}
             if may := [verb for verb, grant in grants.items() if not grant.is_empty]:
                 found[at] = " and ".join(filter(None, (", ".join(may[:-1]), may[-1])))

@@ -9,27 +9,13 @@ from pydantic import AfterValidator, Field, SecretStr, model_validator
 from pydantic_core import PydanticCustomError
 
 from gateway.config.section import Bytes, Count, Milliseconds, RelativePath, Seconds, Section
+from gateway.config.topics import TOPICS, TopicName
 from gateway.core.address import HostPort, KnownHostPortField, parse_host_port
 
 EMBEDDED = "embedded"
-TopicName = Literal["raw", "events", "rejected", "egress", "deliveries", "interests"]
-COMPACTED: frozenset[TopicName] = frozenset({"interests"})
 COMPACTED_PARTITIONS = 1
 """Not `kafka.partitions`: in a topic that grows, a key moves to another partition, and what it was last said to be
 stays behind for ever. So a compacted topic keeps the number it was made with."""
-RETENTION_HOURS: dict[TopicName, float] = {
-    "raw": 7 * 24,
-    "events": 7 * 24,
-    "rejected": 30 * 24,
-    "egress": 24,
-    "deliveries": 7 * 24,
-}
-"""The raw log and what was made of it are kept equally long, or `audit` could not compare them; refusals longer, for
-they wait for a person; egress only has to outlive an edge's restart."""
-
-SHARES_PERCENT: dict[TopicName, int] = {"raw": 50, "events": 25, "rejected": 5, "egress": 10, "deliveries": 10}
-"""Each topic's part of what all may take. An event takes about half of its frame's container; what is compacted stays
-small. Whole numbers, because the chart computes the same."""
 COMPACTION: dict[str, str] = {
     "cleanup.policy": "compact",
     "segment.ms": "600000",
@@ -307,7 +293,7 @@ class KafkaSettings(Section):
         replication = own.replication or self.replication or (1 if self.is_embedded else cluster)
         least = own.min_insync_replicas or self.min_insync_replicas or (1 if self.is_embedded else CLUSTER_MIN_INSYNC)
         settings = {"min.insync.replicas": str(min(least, replication)), "max.message.bytes": str(self.message_bytes)}
-        partitions = COMPACTED_PARTITIONS if name in COMPACTED else self.partitions
+        partitions = COMPACTED_PARTITIONS if TOPICS[name].is_compacted else self.partitions
         count = own.partitions or partitions
         return TopicPlan(count, replication, settings | self._kept(name, own, self._bound(name, own, count)))
 
@@ -316,13 +302,14 @@ class KafkaSettings(Section):
         together = self.embedded_bytes if self.is_embedded else self.cluster_bytes
         if own.retention_bytes is not None or together is None:
             return own.retention_bytes
-        return together * SHARES_PERCENT.get(name, 0) // 100 // partitions or None
+        return together * TOPICS[name].share_percent // 100 // partitions or None
 
     def _kept(self, name: TopicName, own: TopicSettings, bound: int | None) -> dict[str, str]:
-        if name in COMPACTED:
+        default_hours = TOPICS[name].retention_hours
+        if default_hours is None:
             compacted = own.segment_bytes or max(COMPACTED_SEGMENT_BYTES, self.message_bytes)
             return COMPACTION | {"segment.bytes": str(compacted)}
-        hours = own.retention_hours if own.retention_hours is not None else RETENTION_HOURS[name]
+        hours = own.retention_hours if own.retention_hours is not None else default_hours
         kept = {"cleanup.policy": "delete", "retention.ms": str(round(hours * 3_600_000))}
         segment = own.segment_bytes
         if bound is not None:

@@ -28,8 +28,8 @@ DEFAULT_PATHS = (Path("meshgate.yaml"), Path("mesh/meshgate.yaml"))
 
 PART = "MESHGATE_PART"
 """Names the part that reads, such as `router`. All but an edge read the file without the secrets of edges."""
-OF_EDGES = ("listeners", "peers", "auth")
-"""The sections whose secrets only an edge uses."""
+OF_EDGES = (("listeners",), ("peers",), ("auth",), ("edge", "operators"))
+"""The places whose secrets only an edge uses."""
 
 WRITE_ONE = "name one with -c, or write one: meshgate init (meshgate up does too)"
 

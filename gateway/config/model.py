@@ -9,7 +9,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field, PrivateAttr
 
 from gateway.config.auth import AuthSettings
-from gateway.config.kafka import KafkaSettings, TopicName
+from gateway.config.kafka import KafkaSettings
 from gateway.config.listeners import Endpoint, Link, Listener
 from gateway.config.section import FILES, NAME, PATH, STATE, RelativePath, Section, WholeSeconds
 from gateway.config.settings import (
@@ -23,6 +23,7 @@ from gateway.config.settings import (
     RuleSettings,
     TelemetrySettings,
 )
+from gateway.config.topics import TopicName
 from gateway.core.permissions import Permissions, Rule
 from gateway.core.yaml_files.faults import Fault
 

@@ -140,9 +140,10 @@ class Limits(Section):
     """All datagrams of a listener that takes them from anybody (`unauthenticated: accept`, `public_key: any`) together
     may have at most so many bytes a second; beyond it they are dropped and counted. Whatever comes is kept for days
     before anybody judges it."""
-    in_flight_bytes: Bytes = 268_435_456
+    in_flight_bytes: Bytes = 134_217_728
     """An edge holds at most so many bytes that Kafka has not acknowledged; beyond it TCP peers wait, and datagrams are
-    dropped and counted. It holds for an edge as a whole: in a listener it says nothing."""
+    dropped and counted. From a 32nd of it on, streams that have more to be read wait, so that the frames of others do
+    not queue behind theirs. It holds for an edge as a whole: in a listener it says nothing."""
     queue_bytes: Bytes = 8_388_608
     """At most so many bytes wait to be written to one session; beyond it a slow peer loses frames, alone."""
     held_bytes: Bytes = 134_217_728

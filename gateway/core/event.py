@@ -7,13 +7,15 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 
+from gateway.core.ids import anonymous_node
+
 SECOND_US = 1_000_000
 """The mesh tells time in microseconds since the epoch."""
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 FOREIGN_KEY_HEADER = "emm-public-key"
-"""The public key that a packet brought with it and that the trust store does not know: it proves who holds that key,
-and not that this is the node the packet names."""
+"""The header with the public key that a datagram brought with it and that the trust store does not know: it proves who
+holds that key, and not that this is the node the datagram names. Other protocols of datagrams may set it too."""
 MESH_ERROR_HEADER = "mesh-error"
 """The header with the slug of an error of the mesh itself."""
 SERVED_BESIDE_HEADER = "served-beside"
@@ -102,7 +104,7 @@ class Event:
     def principal(self) -> str:
         """The sender as permissions know it. A session's node was named by its edge; a datagram has to prove its
         own."""
-        return self.node if self.session or self.proves_node else f"anon:{self.edge}:{self.peer}"
+        return self.node if self.session or self.proves_node else anonymous_node(self.edge, self.peer)
 
     @property
     def text(self) -> str | None:

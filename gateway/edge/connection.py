@@ -20,6 +20,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from gateway.config import Limits
 from gateway.core.event import Auth, Kind
@@ -28,13 +29,13 @@ from gateway.core.reasons import MeshError, Reason
 from gateway.edge.admission import Admission
 from gateway.edge.carriers.carrier import Carrier
 from gateway.edge.carriers.peer import Peer, PeerIdentity
-from gateway.edge.carriers.read_control import PauseReason, ReadGate, Spending, Throttle
-from gateway.edge.mesh_services import MeshServices
+from gateway.edge.carriers.read_control import PauseReason, ReadGate
 from gateway.edge.metrics import ListenerMetrics
 from gateway.edge.outbox import Outbox
 from gateway.edge.session_log import SessionLog
 from gateway.edge.session_terms import SessionTerms
 from gateway.edge.session_timer import SessionTimer
+from gateway.edge.stream_reading import StreamReading
 from gateway.protocols.actions import (
     OUR_ENDS,
     REACHED,
@@ -58,6 +59,9 @@ from gateway.protocols.spec import Options
 from gateway.records.raw_log.control_frames import SessionOpened
 from gateway.records.raw_log.frames import FrameSource
 
+if TYPE_CHECKING:
+    from gateway.edge.sessions import Sessions
+
 log = logging.getLogger(__name__)
 _faults = RateLimitedFaultLog(log)
 
@@ -68,7 +72,7 @@ LEAVE_SECONDS = 5.0
 class Connection:
     def __init__(
         self,
-        mesh: MeshServices,
+        sessions: Sessions,
         session: Session,
         carrier: Carrier,
         peer: Peer,
@@ -76,16 +80,17 @@ class Connection:
         metrics: ListenerMetrics,
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._mesh = mesh
+        self._sessions = sessions
         self.session = session
         self._carrier = carrier
         self.terms = terms
         self._metrics = metrics
         self.number = 0
+        life = sessions.publisher.life
         source = FrameSource(
-            session.protocol, terms.listener, mesh.edge, mesh.epoch, 0, peer.address, peer.node, peer.auth
+            session.protocol, terms.listener, life.edge, life.epoch, 0, peer.address, peer.node, peer.auth
         )
-        self.session_log = SessionLog(mesh.publisher, source)
+        self.session_log = SessionLog(sessions.publisher, source)
         self.connected_at = time.time()
         self.received_frames = self.delivered_frames = self.pending = 0
         self.end: Terminated | None = None
@@ -93,13 +98,13 @@ class Connection:
         self._unlogged = 0
         self._timer = SessionTimer(self._look_at_time)
         self._pump_is_due = False
-        self._outbox = Outbox(session, carrier, mesh.memory)
+        self._outbox = Outbox(session, carrier, sessions.memory)
         self._admission = Admission(self.leave, peer.proofs, must_log_in=terms.require_login)
         self.gate = ReadGate(carrier.pause_reading, carrier.resume_reading)
         self._has_heard = False
         self._buffered = 0
         self._progress_at = self._loop.time()
-        self._spending = Spending(self._loop.time)
+        self.reading = StreamReading(session, self.gate, sessions.reads, self._go_on, metrics.throttled_seconds.inc)
         self.reconfigure(terms.limits)
 
     @property
@@ -109,7 +114,7 @@ class Connection:
     def reconfigure(self, limits: Limits) -> None:
         """Puts new limits into force."""
         self.terms = replace(self.terms, limits=limits)
-        self._spending.throttle = Throttle(limits, self._loop.time())
+        self.reading.reconfigure(limits)
         self._carrier.limit_writes(2 * limits.queue_bytes, limits.queue_bytes)
 
     # -- from the carrier --------------------------------------------------------------------------------------
@@ -118,33 +123,29 @@ class Connection:
         if self.end is not None:  # turned away at the door
             return
         self.session.start(self._loop.time())
-        if self._mesh.publisher.is_full:
+        if self._sessions.publisher.is_full:
             self.hold()
         self.pump()
 
     def receive(self, data: bytes | memoryview, now: float) -> None:
         self._metrics.received_bytes.inc(len(data))
-        self._mesh.memory.count(len(data))
+        self._sessions.memory.count(len(data))
         self._has_heard = True
-        self._spending.bytes += len(data)
-        self.session.receive(data, now)
+        self.reading.spending.bytes += len(data)
+        self.reading.receive(data, now)
         buffered = self.session.buffered_bytes
         if buffered < self._buffered + len(data):  # something whole was in it
             self._progress_at = now
         self._buffered = buffered
         self.pump()
 
-    def account(self, seconds: float) -> None:
-        """Charges the session for what a read has brought, and for the time that it took: the rest is read later."""
-        session = self.session
-        pause_seconds = self._spending.charge(seconds, session.control_frames)
-        session.control_frames = 0
-        if pause_seconds and self.end is None:
-            self._metrics.throttled_seconds.inc(pause_seconds)
-            self.gate.hold(PauseReason.RATE)
-            self._loop.call_later(pause_seconds, self.gate.release, PauseReason.RATE)
+    def _go_on(self) -> None:
+        """Takes more of what the session holds back."""
+        self.receive(b"", self._loop.time())
 
     def receive_eof(self) -> None:
+        while self.session.has_more and self._override is None:
+            self._go_on()
         self.session.receive_eof()
         self.pump()
 
@@ -320,9 +321,9 @@ class Connection:
             case Identified(node):
                 self.identify(PeerIdentity(node))
             case LoginAsked():
-                self._mesh.log_in(self, action)
+                self._sessions.log_in(self, action)
             case FrameRefused(reason, _):
-                self._spending.frames += 1
+                self.reading.spending.frames += 1
                 self._metrics.refused(reason)
             case RequestEnded(outcome):
                 self._metrics.request_ended(outcome)
@@ -336,7 +337,7 @@ class Connection:
     def _log(self, received: FramesReceived) -> None:
         now, count = self._loop.time(), len(received.lengths)
         self.received_frames += count
-        self._spending.frames += count
+        self.reading.spending.frames += count
         self._metrics.received_frames.inc(count)
         if not self.number:  # held back until somebody is proven, and so is nobody's frame
             self._metrics.rejected(Reason.UNAUTHENTICATED, count)
@@ -363,7 +364,7 @@ class Connection:
             return
         self.pending -= 1
         self.delivered_frames += end.outcome in REACHED
-        self._mesh.delivered(self, end)
+        self._sessions.deliveries.delivered(self, end)
 
     def _opened(self, source: FrameSource) -> None:
         self.session_log.source = source
@@ -372,13 +373,13 @@ class Connection:
             return
         again = self.number != 0
         if not again:
-            self.number = self._mesh.opened(self)
+            self.number = self._sessions.opened(self)
             self._carrier.standing.opened()
             self.session_log.take_number(self.number)
         terms = self.terms
         self.session_log.open(SessionOpened(self.session.protocol, terms.subscribe, terms.serve, again))
         if not again:
-            self._mesh.known(self)
+            self._sessions.deliveries.opened(self)
 
     def _terminated(self, end: Terminated) -> None:
         self.end = end
@@ -388,7 +389,7 @@ class Connection:
             self.session_log.close(end.reason)
         self._metrics.session_ended(end.reason)
         self._carrier.standing.ended(end.reason)
-        self._mesh.ended(self, end)
+        self._sessions.ended(self, end)
 
     # -- time --------------------------------------------------------------------------------------------------
 

@@ -19,7 +19,6 @@ from gateway.edge.datagrams.listener import DatagramListener
 from gateway.edge.datagrams.udp import UdpListener
 from gateway.edge.metrics import EdgeMetrics
 from gateway.edge.sessions import Sessions
-from gateway.protocols import protocols
 
 if TYPE_CHECKING:
     from gateway.edge.carriers.xmpp import XmppListener
@@ -68,8 +67,7 @@ class Endpoints:
 
     def _open_udp(self, listener: Listener) -> None:
         sessions, limits = self._sessions, self._sessions.limits(listener.name)
-        spec, metrics = protocols()[listener.protocol], self._metrics.of(listener)
-        udp = UdpListener(sessions.edge, sessions.epoch, listener, spec, sessions.publisher, metrics, limits)
+        udp = UdpListener(listener, sessions.publisher, self._metrics.of(listener), limits)
         self.datagrams[listener.name] = udp
         udp.start()
 
@@ -78,10 +76,7 @@ class Endpoints:
         from gateway.edge.datagrams.quic import QuicListener
 
         sessions, limits, context = self._sessions, self._sessions.limits(listener.name), self._quic_context(listener)
-        spec, metrics = protocols()[listener.protocol], self._metrics.of(listener)
-        quic = QuicListener(
-            sessions.edge, sessions.epoch, listener, spec, sessions.publisher, metrics, limits, context
-        )  # fmt: skip
+        quic = QuicListener(listener, sessions.publisher, self._metrics.of(listener), limits, context)
         self.datagrams[listener.name] = self._quic[listener.name] = quic
         quic.start()
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter as Counts
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache, partial
 
 import numpy as np
@@ -43,6 +44,20 @@ class Latencies(Histogram):
         self._sum.inc(float(seconds.sum()) * times)
 
 
+@dataclass(frozen=True, slots=True)
+class EdgeReadings:
+    """The functions that an edge's gauges read. `open_requests` is called with the listener's name."""
+
+    in_flight_bytes: Callable[[], float]
+    held_bytes: Callable[[], float]
+    requests_held: Callable[[], float]
+    queue_frames: Callable[[], float]
+    egress_lag: Callable[[], float]
+    egress_age: Callable[[], float]
+    open_requests: Callable[[str], float]
+    waiting_streams: Callable[[], float]
+
+
 class EdgeMetrics:
     def __init__(self, config: Config, registry: CollectorRegistry) -> None:
         self.registry = registry
@@ -74,6 +89,7 @@ class EdgeMetrics:
         self._produce_seconds = histogram("produce_duration_seconds", "From a record's closing to its acknowledgement")
         self._in_flight_bytes = gauge("in_flight_bytes", "Received and not yet acknowledged by Kafka")
         self._held_bytes = gauge("held_bytes", "Held for sessions: not read, not confirmed, or not sent to the end")
+        self._waiting_streams = gauge("waiting_streams", "Streams with more to be read that wait for their turn")
         self._open_requests_held = gauge("open_requests", "Requests that are open: of peers, and at peers")
         self._queue_frames = gauge("egress_queue_frames", "Deliveries not yet written or confirmed")
         self.delivered = counter("egress_delivered", "Deliveries by their end", *BY_LISTENER, "outcome")
@@ -124,19 +140,16 @@ class EdgeMetrics:
     def _find_end_to_end(self, origin: str, to: str) -> Latencies:
         return self._end_to_end.labels(**self._common, **{"from": origin, "to": to})
 
-    def watch(
-        self, *, in_flight_bytes: Callable[[], float], held_bytes: Callable[[], float],
-        requests_held: Callable[[], float], queue_frames: Callable[[], float],
-        egress_lag: Callable[[], float], egress_age: Callable[[], float], open_requests: Callable[[str], float],
-    ) -> None:  # fmt: skip
-        """Registers the functions that the gauges read. `open_requests` is called with the listener's name."""
-        self._in_flight_bytes.labels(**self._common).set_function(in_flight_bytes)
-        self._held_bytes.labels(**self._common).set_function(held_bytes)
-        self._open_requests_held.labels(**self._common).set_function(requests_held)
-        self._queue_frames.labels(**self._common).set_function(queue_frames)
-        self._egress_lag.labels(**self._common).set_function(egress_lag)
-        self._egress_age.labels(**self._common).set_function(egress_age)
-        self._open_requests = open_requests
+    def watch(self, readings: EdgeReadings) -> None:
+        """Registers the functions that the gauges read."""
+        self._in_flight_bytes.labels(**self._common).set_function(readings.in_flight_bytes)
+        self._held_bytes.labels(**self._common).set_function(readings.held_bytes)
+        self._waiting_streams.labels(**self._common).set_function(readings.waiting_streams)
+        self._open_requests_held.labels(**self._common).set_function(readings.requests_held)
+        self._queue_frames.labels(**self._common).set_function(readings.queue_frames)
+        self._egress_lag.labels(**self._common).set_function(readings.egress_lag)
+        self._egress_age.labels(**self._common).set_function(readings.egress_age)
+        self._open_requests = readings.open_requests
 
 
 VERDICTS = frozenset(Reason) - {Reason.TIMEOUT, Reason.OVERLOAD}

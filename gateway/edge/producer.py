@@ -38,9 +38,12 @@ class NotTaken(Exception):
         self.only_this = only_this
 
 
-Told = Callable[[NotTaken | None, int], None]
-"""Hears what became of a record, once, and its offset if it has one: in the caller's thread if the record cannot even
-be sent, else in the producer's own."""
+Told = Callable[[NotTaken | None, int, float], None]
+"""Hears once what became of a record: why it was not taken, its offset if it has one, and the seconds that it took.
+
+It is called in the caller's thread if the record cannot even be sent, else in the producer's own or in that of
+`collect`.
+"""
 NOWHERE = -1
 
 
@@ -50,13 +53,21 @@ class Sends(Protocol):
     def send(
         self, topic: str, value: bytes, told: Told, *,
         partition: int = -1, key: bytes | None = None, headers: Sequence[tuple[str, bytes]] = (),
+        is_awaited: bool = True,
     ) -> None: ...  # fmt: skip
+
+    def collect(self) -> None:
+        """Reports the results that are there."""
 
 
 class Producer:
     """Produces idempotently, acknowledged by all in-sync replicas.
 
     It gives up no record by itself: Kafka being away is back-pressure, not loss.
+
+    A thread reports results as they come for as long as somebody waits for one. It sleeps otherwise, because to wake it
+    for each record costs more than the record; `collect` then reports them. Only one of both reports at a time, so that
+    results of one partition are reported in their order.
     """
 
     def __init__(self, config: Config) -> None:
@@ -79,6 +90,10 @@ class Producer:
             },
             logger=log,
         )
+        self._awaited = 0
+        self._awaited_changes = threading.Lock()
+        self._is_awaited = threading.Event()
+        self._reporting = threading.Lock()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._listen, name="produced", daemon=True)
         self._thread.start()
@@ -86,21 +101,52 @@ class Producer:
     def send(
         self, topic: str, value: bytes, told: Told, *,
         partition: int = -1, key: bytes | None = None, headers: Sequence[tuple[str, bytes]] = (),
+        is_awaited: bool = True,
     ) -> None:  # fmt: skip
-        def ended(error: KafkaError | None, record: Message) -> None:
-            offset = record.offset()
-            told(None if error is None else _not_taken(error), NOWHERE if offset is None else offset)
+        """Sends a record.
 
+        Args:
+            is_awaited: somebody waits for the result. Without it the result may wait for the next `collect`.
+        """
+
+        def ended(error: KafkaError | None, record: Message) -> None:
+            if is_awaited:
+                self._count_awaited(-1)
+            offset = record.offset()
+            seconds = record.latency() or 0.0
+            told(None if error is None else _not_taken(error), NOWHERE if offset is None else offset, seconds)
+
+        if is_awaited:
+            self._count_awaited(1)
         try:
             self._kafka.produce(topic, value, key, partition, on_delivery=ended, headers=list(headers))
         except (KafkaException, BufferError) as error:
+            if is_awaited:
+                self._count_awaited(-1)
             cause = error.args[0]
             refused = _not_taken(cause) if isinstance(cause, KafkaError) else NotTaken(str(error), only_this=False)
-            told(refused, NOWHERE)
+            told(refused, NOWHERE, 0.0)
+
+    def collect(self) -> None:
+        """Reports the results that are there, if the thread is not doing so."""
+        if self._reporting.acquire(blocking=False):
+            try:
+                self._kafka.poll(0)
+            finally:
+                self._reporting.release()
+
+    def _count_awaited(self, change: int) -> None:
+        with self._awaited_changes:
+            self._awaited += change
+            if not self._awaited:
+                self._is_awaited.clear()
+            elif not self._is_awaited.is_set():
+                self._is_awaited.set()
 
     def flush(self, seconds: float) -> None:
         """Blocks until every result has been reported, or the time is up."""
-        self._kafka.flush(seconds)
+        with self._reporting:
+            self._kafka.flush(seconds)
 
     def close(self, seconds: float) -> None:
         """Closes the producer after at most so many seconds. What is not acknowledged by then was never promised."""
@@ -110,7 +156,9 @@ class Producer:
 
     def _listen(self) -> None:
         while not self._closing.is_set():
-            self._kafka.poll(POLL_SECONDS)
+            is_awaited = self._is_awaited.wait(POLL_SECONDS)
+            with self._reporting:
+                self._kafka.poll(POLL_SECONDS if is_awaited else 0)
 
 
 def _not_taken(error: KafkaError) -> NotTaken:

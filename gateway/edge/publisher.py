@@ -32,7 +32,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
-from typing import Protocol
+from typing import NamedTuple, Protocol
 from zlib import crc32
 
 from gateway.config.settings import RecordSettings
@@ -42,12 +42,15 @@ from gateway.edge.run_parts import RUN_FRAMES, Settled, WholeRun, frames_that_fi
 from gateway.edge.traces import EdgeTraces, Received
 from gateway.records.raw_log.container import FRAME_BYTES, ContainerBuilder, size_of_replies
 from gateway.records.raw_log.control_frames import MESH
-from gateway.records.raw_log.frames import FrameSource, RawFrame, Replayed, ReplyAddress
+from gateway.records.raw_log.frames import FrameSource, RawFrame, Replayed, Reply
 
 log = logging.getLogger(__name__)
 
 RESUME_SHARE = 0.5
 """Listeners that stopped go on when so much of the bound is free again; less would flap."""
+BEHIND_SHARE = 1 / 32
+"""What waits for Kafka beyond this share of the bound is a queue: streams with more to be read wait then, so that the
+frames of all others do not stand behind theirs. Kafka takes 4 MiB in some 40 ms."""
 RUN_BYTES = 256
 """Charged for each run, for its callback. Without it a million frames of one byte would weigh a megabyte."""
 SETTLE_SECONDS = 0.1
@@ -86,28 +89,56 @@ class _Sent:
     ended_at: float = 0.0
 
 
+class EdgeLife(NamedTuple):
+    """One life of an edge: everything it writes carries its name and its epoch."""
+
+    edge: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class RawTopic:
+    """The raw topic as the publisher sees it. No record with several frames is larger than `largest_bytes`."""
+
+    name: str
+    partitions: int
+    largest_bytes: int
+
+
 class RawPublisher:
     """Publishes into the raw log. It lives in the event loop; the producer's own thread only hands results over.
 
-    `largest_bytes`: a record with more than one frame in it is never larger. `observe` is told how long each record
-    took, and `traces` which frames it held. `is_full` and `in_flight_bytes` may be read from any thread.
+    `is_full` and `in_flight_bytes` may be read from any thread.
+
+    Args:
+        bound_bytes: so much may wait for Kafka before listeners are told to stop.
+        observe: is told how long each record took.
+        traces: are told which frames each record held.
     """
 
     def __init__(
-        self, producer: Sends, *, topic: str, partitions: int, edge: str, epoch: int, limits: RecordSettings,
-        bound_bytes: int, largest_bytes: int, observe: Callable[[float], None], traces: EdgeTraces | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        producer: Sends,
+        life: EdgeLife,
+        topic: RawTopic,
+        limits: RecordSettings,
+        *,
+        bound_bytes: int,
+        observe: Callable[[float], None],
+        traces: EdgeTraces | None = None,
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self._producer = producer
-        self._topic = topic
+        self.life = life
+        self._topic = topic.name
         self._limits = limits
         self._bound = bound_bytes
-        self._largest_bytes = largest_bytes
-        self._part_bytes = min(limits.bytes, largest_bytes)
+        self._largest_bytes = topic.largest_bytes
+        self._part_bytes = min(limits.bytes, topic.largest_bytes)
         self._observe = observe
         self._traces = traces
         self._linger = limits.linger_milliseconds / 1000
-        self._partitions = [_Partition(ContainerBuilder(edge, epoch)) for _ in range(partitions)]
+        self._partitions = [_Partition(ContainerBuilder(*life)) for _ in range(topic.partitions)]
         self._done: deque[tuple[_Sent, NotTaken | None]] = deque()
         self._awake = False
         self._is_drained = False
@@ -129,6 +160,11 @@ class RawPublisher:
     @property
     def partitions(self) -> int:
         return len(self._partitions)
+
+    @property
+    def is_behind(self) -> bool:
+        """True while more waits for Kafka than keeps it busy."""
+        return self.in_flight_bytes > self._bound * BEHIND_SHARE
 
     @property
     def silent_seconds(self) -> float:
@@ -199,7 +235,7 @@ class RawPublisher:
         data: bytes,
         lengths: tuple[int, ...],
         *,
-        replies: tuple[ReplyAddress, ...] = (),
+        replies: tuple[Reply, ...] = (),
         settled: Settled | None = None,
     ) -> None:
         """Adds frames of one source, side by side, received now. `settled`: told once, of the whole run."""
@@ -278,9 +314,9 @@ class RawPublisher:
 
     async def drained(self, seconds: float) -> bool:
         """Closes every record, and returns True if all are settled within so many seconds."""
-        self.flush()
         self._is_drained = True
-        self._settle()
+        self.flush()
+        self._look_at_results()
         if self.in_flight_bytes:
             self._empty.clear()
             with contextlib.suppress(TimeoutError):
@@ -327,7 +363,9 @@ class RawPublisher:
         of.waiting, of.tallies, of.weight, of.opened_at = [], {}, 0, 0.0
         if self._traces is not None:
             sent.received = of.builder.received()
-        self._producer.send(self._topic, of.builder.build(), partial(self._sent, sent), partition=partition)
+        is_awaited = bool(sent.waiting or sent.received or not frames or self.is_full or self._is_drained)
+        told = partial(self._sent, sent)
+        self._producer.send(self._topic, of.builder.build(), told, partition=partition, is_awaited=is_awaited)
 
     def _weigh(self, added: int) -> None:
         self.in_flight_bytes += added
@@ -339,10 +377,10 @@ class RawPublisher:
             self.is_full = False
             self._go()
 
-    # -- results, from the producer's thread -------------------------------------------------------------------
+    # -- results, from the producer's thread or by `collect` ---------------------------------------------------
 
-    def _sent(self, sent: _Sent, error: NotTaken | None, offset: int) -> None:
-        sent.offset, sent.ended_at = offset, self._loop.time()
+    def _sent(self, sent: _Sent, error: NotTaken | None, offset: int, seconds: float) -> None:
+        sent.offset, sent.ended_at = offset, sent.sent_at + seconds
         self._done.append((sent, error))  # before it is asked whether somebody waits, so that none is overlooked
         is_awaited = sent.waiting or sent.received or not sent.frames or error is not None
         if not self._awake and (is_awaited or self.is_full or self._is_drained):
@@ -351,6 +389,7 @@ class RawPublisher:
 
     def _look_at_results(self) -> None:
         """Settles what nobody waits for, and looks again after a while if something is on its way."""
+        self._producer.collect()
         self._settle()
         if self._look is None and self.in_flight_bytes:
             self._look = self._loop.call_later(SETTLE_SECONDS, self._look_again)

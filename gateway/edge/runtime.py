@@ -10,24 +10,21 @@ from collections.abc import Callable
 
 from gateway.config import Config
 from gateway.core.errors import SetupError
-from gateway.edge.delivery.dispatch import Dispatch, PreviousRun
+from gateway.edge.delivery.dispatch import DeliveryBooks, Dispatch, Peers, PreviousRun
 from gateway.edge.delivery.egress_delivery import OutcomeRecorder
 from gateway.edge.delivery.migration import QueueMigration
 from gateway.edge.delivery.offset_tracker import OffsetTracker
 from gateway.edge.delivery.outcomes import KnownOutcomes, OutcomeLog
-from gateway.edge.delivery.partition_barrier import PartitionBarrier
 from gateway.edge.delivery.redelivery import Later, RedeliveryQueues
+from gateway.edge.delivery.session_deliveries import SessionDeliveries
+from gateway.edge.edge_log import EdgeLog
 from gateway.edge.endpoints import Endpoints
 from gateway.edge.kafka_clients import Clients
-from gateway.edge.metrics import EdgeMetrics
-from gateway.edge.publisher import RawPublisher
+from gateway.edge.metrics import EdgeMetrics, EdgeReadings
+from gateway.edge.publisher import EdgeLife, RawPublisher, RawTopic
 from gateway.edge.sessions import Sessions, patience
 from gateway.edge.traces import EdgeTraces
 from gateway.observability.lag import Lag
-from gateway.records.egress import Confirm, Deliver, Position
-from gateway.records.raw_log import control_frames
-from gateway.records.raw_log.control_frames import MESH, DeliveryConfirmed, EdgeStarted, RequestsAbandoned
-from gateway.records.raw_log.frames import FrameSource, ReplyAddress
 
 log = logging.getLogger(__name__)
 
@@ -68,16 +65,25 @@ class EdgeRuntime:
         self._begun.push_async_callback(asyncio.to_thread, self._reader.stop)
         resumption = self._reader.resumption
         self.epoch = max(time.time_ns() // 1_000_000, resumption.epoch + 1)
-        self._make_publisher(edge)
+        self._make_publisher(EdgeLife(edge, self.epoch))
         known = KnownOutcomes()
         if resumption.epoch:
             known = await asyncio.to_thread(clients.look_back, config, resumption)
-        self.sessions = Sessions(config, edge, self.epoch, self.publisher, self._metrics)
+        books = self._make_books()
+        deliveries = SessionDeliveries(books.queues, books.outcomes)
+        self.sessions = Sessions(config, self.publisher, deliveries, self._metrics)
         self.endpoints = Endpoints(self.sessions, self._metrics)
         self._begun.callback(self.sessions.abort)
         self._begun.callback(self._close_datagrams)
         self._begun.callback(self._close)
-        self._make_ways_out(PreviousRun(self._reader.end, resumption.sessions_to, known))
+        self._dispatch = Dispatch(
+            books,
+            self._edge_log,
+            Peers(self.sessions.find, self.endpoints.datagrams, self.sessions.drop_requests),
+            PreviousRun(self._reader.end, resumption.sessions_to, known),
+            patience=lambda: self._config.request_timeout_seconds,
+            taken=self._reader.taken,
+        )
         self._watch()
         await self._announce()
         if not resumption.epoch:  # killed before its first commit, this life would leave no trace of what it owes
@@ -90,83 +96,68 @@ class EdgeRuntime:
         self.has_begun = True
         log.info("edge %s is ready, epoch %x", edge, self.epoch)
 
-    def _make_publisher(self, edge: str) -> None:
+    def _make_publisher(self, life: EdgeLife) -> None:
         config = self._config
+        topic = RawTopic(config.topic("raw"), config.kafka.topic("raw").partitions, config.kafka.largest_frame)
         self.publisher = RawPublisher(
-            self._producer, topic=config.topic("raw"), partitions=config.kafka.topic("raw").partitions,
-            edge=edge, epoch=self.epoch, limits=config.edge.record, bound_bytes=config.limits.in_flight_bytes,
-            largest_bytes=config.kafka.largest_frame, observe=self._metrics.produced, traces=self._traces,
-        )  # fmt: skip
+            self._producer,
+            life,
+            topic,
+            config.edge.record,
+            bound_bytes=config.limits.in_flight_bytes,
+            observe=self._metrics.produced,
+            traces=self._traces,
+        )
+        self._edge_log = EdgeLog(self.publisher)
 
-    def _make_ways_out(self, past: PreviousRun) -> None:
+    def _make_books(self) -> DeliveryBooks:
         config, loop = self._config, asyncio.get_running_loop()
         self._ledger = OffsetTracker(self.epoch, self._reader.resumption.checkpoint)
         self._outcomes = OutcomeLog(config, self._producer, self._ledger, self._failed)
-        ends = self.sessions.ends = OutcomeRecorder(self._outcomes, self._metrics, self._traces)
+        outcomes = OutcomeRecorder(self._outcomes, self._metrics, self._traces)
         later: Later = loop.call_later
-        self._owed = self.sessions.owed = RedeliveryQueues(
-            ends.end_owed, lambda name: patience(self._config, name), loop.time, later,
-            node_bytes=config.limits.queue_bytes, total_bytes=config.limits.in_flight_bytes,
-        )  # fmt: skip
-        tickets: PartitionBarrier[tuple[int, Deliver]] = PartitionBarrier(self.publisher.partitions)
-        handovers = QueueMigration(
-            self._owed, ends.end_owed, self.publisher, self._source(), self._ledger, loop.time,
-            largest_frame=config.kafka.largest_frame,
-        )  # fmt: skip
-        self._dispatch = Dispatch(
-            edge=config.edge.id, epoch=self.epoch, past=past,
-            ledger=self._ledger, ends=ends, owed=self._owed, handovers=handovers, tickets=tickets,
-            session=self.sessions.find, datagrams=self.endpoints.datagrams,
-            abandon=self._abandon, begun=self.sessions.drop_requests, confirm=self._confirm,
-            patience=lambda: self._config.request_timeout_seconds, taken=self._reader.taken,
-        )  # fmt: skip
+        self._owed = RedeliveryQueues(
+            outcomes.end_owed,
+            lambda name: patience(self._config, name),
+            loop.time,
+            later,
+            node_bytes=config.limits.queue_bytes,
+            total_bytes=config.limits.in_flight_bytes,
+        )
+        largest = config.kafka.largest_frame
+        migration = QueueMigration(
+            self._owed, outcomes.end_owed, self._edge_log, self._ledger, loop.time, largest_frame=largest
+        )
+        return DeliveryBooks(self._ledger, outcomes, self._owed, migration)
 
     def _watch(self) -> None:
         self._metrics.watch(
-            in_flight_bytes=lambda: self.publisher.in_flight_bytes,
-            held_bytes=lambda: self.sessions.memory.seen_bytes,
-            requests_held=lambda: self.sessions.requests.open_requests,
-            queue_frames=lambda: self.sessions.pending + len(self._owed),
-            egress_lag=lambda: self._reader.lag(self._ledger.handled_to),
-            egress_age=lambda: self._egress_age_seconds,
-            open_requests=self.sessions.open_requests,
+            EdgeReadings(
+                in_flight_bytes=lambda: self.publisher.in_flight_bytes,
+                held_bytes=lambda: self.sessions.memory.seen_bytes,
+                waiting_streams=lambda: len(self.sessions.reads),
+                requests_held=lambda: self.sessions.requests.open_requests,
+                queue_frames=lambda: self.sessions.pending + len(self._owed),
+                egress_lag=lambda: self._reader.lag(self._ledger.handled_to),
+                egress_age=lambda: self._egress_age_seconds,
+                open_requests=self.sessions.open_requests,
+            )
         )
 
     async def _announce(self) -> None:
         """A new epoch, in every raw partition: whatever sessions this edge had before are over."""
-        frame = control_frames.encode(EdgeStarted())
-        for partition in range(self.publisher.partitions):
-            self.publisher.add_run(partition, self._source(), frame, (len(frame),))
+        self._edge_log.announce()
         if not await self.publisher.drained(FIRST_ACKNOWLEDGEMENT_SECONDS):
             servers = self._config.kafka.bootstrap_servers
             raise SetupError(f"kafka {servers} acknowledged nothing in {FIRST_ACKNOWLEDGEMENT_SECONDS:.0f} s")
-
-    def _source(self) -> FrameSource:
-        return FrameSource(MESH, "", self._config.edge.id, self.epoch)
-
-    def _abandon(self, reply: ReplyAddress) -> None:
-        """Tells the requester at once that nobody will answer."""
-        frame = control_frames.encode(RequestsAbandoned())
-        partition = self.publisher.partition_of(reply.request.encode())
-        self.publisher.add_run(partition, self._source(), frame, (len(frame),), replies=(reply,))
 
     async def _abandon_orphaned_requests(self) -> None:
         """Abandons the requests that earlier lives were asked. Nobody waits for them here."""
         try:
             for reply in await asyncio.to_thread(self._clients.orphaned_requests, self._config, self.epoch):
-                self._abandon(reply)
+                self._edge_log.abandon(reply)
         except SetupError as error:
             log.warning("requests to earlier sessions end by their timeouts: %s", error)
-
-    def _confirm(self, confirm: Confirm, position: Position, failed: bool, durable: Callable[[], None]) -> None:
-        """Tells the router, in the partition of the event. A refused control frame ends this edge's run."""
-        frame = control_frames.encode(DeliveryConfirmed(confirm.edge, confirm.ticket, position.part, failed))
-
-        def settled(accepted: bool) -> None:
-            if accepted:
-                durable()
-
-        self.publisher.add_run(position.partition, self._source(), frame, (len(frame),), settled=settled)
 
     def _failed(self, error: BaseException) -> None:
         if not self.publisher.failed.done():

@@ -24,7 +24,7 @@ from gateway.edge.runtime import EdgeRuntime
 from gateway.inspect.live.exposition import samples_in
 from gateway.inspect.live.last_hour import FAMILIES, LastHour
 from gateway.inspect.live.page import LivePage
-from gateway.observability.management import Management, json_answer
+from gateway.observability.management import Checks, Management, Served, json_answer
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class Edge:
 
     def __init__(
         self, config: Config, clients: Clients | None = None, begun: Callable[[], None] = lambda: None
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.config = config
         self._begun = begun
         self._watch = ConfigWatch(config, time.monotonic)
@@ -134,19 +134,19 @@ class Edge:
         return Management(
             self.config.edge.management,
             self._registry,
-            started=self._missing_at_start,
-            ready=self._missing,
-            away=lambda: {one["what"]: one["why"] for one in self._away()},
+            Checks(self._missing_at_start, self._missing, lambda: {one["what"]: one["why"] for one in self._away()}),
             config=lambda: redacted(self.config),
-            pages={
-                "/peers": peers.show,
-                "/away": lambda _query: json_answer(HTTPStatus.OK, self._away()),
-                "/listeners": lambda _query: json_answer(HTTPStatus.OK, self.listeners()),
-                "/example": ExamplePage(lambda: self.config, self.listeners).show,
-                **self._live.pages(),
-            },
-            commands={"/peers/": peers.command},
-            acts={ACTS: PageActs(lambda: self.config, peers.kick).command},
+            served=Served(
+                pages={
+                    "/peers": peers.show,
+                    "/away": lambda _query: json_answer(HTTPStatus.OK, self._away()),
+                    "/listeners": lambda _query: json_answer(HTTPStatus.OK, self.listeners()),
+                    "/example": ExamplePage(lambda: self.config, self.listeners).show,
+                    **self._live.pages(),
+                },
+                commands={"/peers/": peers.command},
+                acts={ACTS: PageActs(lambda: self.config, peers.kick).command},
+            ),
             names=self.config.edge.management_hosts,
         )
 

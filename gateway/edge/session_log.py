@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from gateway.core.ids import anonymous_node, session_id
 from gateway.core.reasons import MeshError
 from gateway.edge.publisher import RawPublisher
 from gateway.protocols.actions import FramesReceived
 from gateway.records.raw_log import control_frames
 from gateway.records.raw_log.control_frames import MESH, RequestDropped, RequestsAbandoned, SessionClosed, SessionOpened
-from gateway.records.raw_log.frames import FrameSource, ReplyAddress, session_id
+from gateway.records.raw_log.frames import FrameSource, ReplyAddress
 
 
 class SessionLog:
@@ -31,7 +32,7 @@ class SessionLog:
     def take_number(self, number: int) -> None:
         """Names the session by its number, and its node after it where nobody is proven."""
         source = self.source
-        node = source.node or f"anon:{source.edge}:{session_id(source.edge, source.epoch, number)}"
+        node = source.node or anonymous_node(source.edge, session_id(source.edge, source.epoch, number))
         self.source = replace(source, session=number, node=node)
         self._partition = self._publisher.partition_of(node.encode())
 

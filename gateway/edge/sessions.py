@@ -9,50 +9,49 @@ from collections.abc import Callable, Iterator
 
 from gateway.config import Config, Endpoint, Limits, Link, Listener
 from gateway.core.event import Auth
+from gateway.core.ids import durable_parts
 from gateway.edge.carriers.carrier import Carrier
 from gateway.edge.carriers.peer import Peer
+from gateway.edge.carriers.read_queue import ReadQueue
 from gateway.edge.connection import Connection
-from gateway.edge.delivery.egress_delivery import EgressDelivery, OutcomeRecorder, Receiver
-from gateway.edge.delivery.redelivery import RedeliveryQueues
+from gateway.edge.delivery.session_deliveries import SessionDeliveries
 from gateway.edge.logins import Logins
 from gateway.edge.memory_budget import MemoryBudget
 from gateway.edge.metrics import EdgeMetrics
 from gateway.edge.publisher import RawPublisher
 from gateway.edge.session_terms import SessionTerms
 from gateway.protocols import protocols
-from gateway.protocols.actions import CloseReason, Delivered, LoginAsked, Terminated
+from gateway.protocols.actions import CloseReason, LoginAsked, Terminated
 from gateway.protocols.request_budget import RequestBudget
 from gateway.protocols.session import Session
 from gateway.protocols.session_settings import SessionSettings
 from gateway.records.egress import EdgeRestarted
-from gateway.records.raw_log.frames import durable_parts
 
 log = logging.getLogger(__name__)
 
 QUIET_SECONDS = 5.0
 """While draining, a session may go on so long with what is under way before it hears the goodbye."""
 LOOK_SECONDS = 0.01
+SLICE_EFFORT = 65_536
+"""A session takes as many frames in one slice as cost about so many bytes of JSON: a millisecond or two. What is behind
+them waits for the session's next turn."""
 
 
 class Sessions:
-    """Holds the sessions of an edge.
+    """Holds the sessions of an edge. `deliveries` hears what becomes of what they are given."""
 
-    `owed` and `ends` are set before the first session is made: they need what is made from here.
-    """
-
-    owed: RedeliveryQueues
-    ends: OutcomeRecorder
-
-    def __init__(self, config: Config, edge: str, epoch: int, publisher: RawPublisher, metrics: EdgeMetrics) -> None:
+    def __init__(
+        self, config: Config, publisher: RawPublisher, deliveries: SessionDeliveries, metrics: EdgeMetrics
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self._config, self._permissions = config, config.permissions_policy()
-        self.edge = edge
-        self.epoch = epoch
         self.publisher = publisher
+        self.deliveries = deliveries
         self._metrics = metrics
         self.logins = Logins(config)
         self.requests = RequestBudget(config.limits.open_requests)
         self.memory = MemoryBudget(config.limits.held_bytes, self._everyone, self._loop.call_soon)
+        self.reads = ReadQueue(self._loop, lambda: not publisher.is_behind)
         self._open: dict[int, Connection] = {}
         self._arriving: set[Connection] = set()
         self._next_number = 1
@@ -117,6 +116,7 @@ class Sessions:
             request_timeout_seconds=self._config.request_timeout_seconds,
             message_transport=endpoint.address.keeps_messages,
             request_budget=self.requests,
+            slice_effort=SLICE_EFFORT,
         )
         if spec.session is None:
             raise TypeError(f"{spec.name} has no sessions")
@@ -125,37 +125,24 @@ class Sessions:
     # -- for connections ---------------------------------------------------------------------------------------
 
     def opened(self, connection: Connection) -> int:
+        """Takes in a new connection, and returns its number."""
         number, self._next_number = self._next_number, self._next_number + 1
         self._arriving.discard(connection)
         self._open[number] = connection
         return number
 
-    def known(self, connection: Connection) -> None:
-        if connection.terms.redeliver_seconds:
-            self.owed.opened(connection)
-
     def log_in(self, connection: Connection, asked: LoginAsked) -> None:
+        """Judges the token in a request, and answers it."""
         self.logins.answer(connection, asked, self._config.endpoint(connection.terms.listener))
 
     def ended(self, connection: Connection, end: Terminated) -> None:
         self._arriving.discard(connection)
         self._open.pop(connection.number, None)
-        if connection.terms.redeliver_seconds:
-            self.owed.closed(connection)
+        self.deliveries.closed(connection)
         number, source = connection.number, connection.source
         level = logging.INFO if number else logging.DEBUG  # who never had a session may come in thousands
         peer = {"listener": source.listener, "session": number, "peer": source.peer}
         log.log(level, "session closed", extra=peer | {"reason": end.reason, "detail": end.detail})
-
-    def delivered(self, connection: Connection, end: Delivered) -> None:
-        delivery = end.delivery
-        if not isinstance(delivery, EgressDelivery):
-            raise TypeError("a delivery that is none of this edge's")
-        if delivery.owed_to:
-            self.owed.delivered(connection, end)
-        else:
-            receiver = Receiver(connection.source.session_id, connection.source.listener, connection.source.node)
-            self.ends.end(delivery, receiver, end.outcome, end.detail)
 
     def drop_requests(self, begun: EdgeRestarted) -> None:
         """Tells the peers that serve requests from ended lives of another edge that nobody waits for the answers."""

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from gateway.config import Config
 from gateway.core.clock import now_us
+from gateway.core.ids import event_id
 from gateway.core.trace_context import Sampling, parse
 from gateway.observability.spans import Attributes, Spans, SpanStep, spans_of
 from gateway.records.raw_log.control_frames import MESH
@@ -54,7 +55,7 @@ class EdgeTraces:
                 )
 
     def _of_frame(self, source: FrameSource, partition: int, offset: int, index: int) -> Attributes:
-        named = {"meshgate.event_id": f"{partition}-{offset}-{index}", "meshgate.edge": self._edge}
+        named = {"meshgate.event_id": event_id(partition, offset, index), "meshgate.edge": self._edge}
         named |= {"meshgate.protocol": source.protocol, "meshgate.listener": source.listener}
         return named | ({"meshgate.session": source.session_id} if source.session else {})
 

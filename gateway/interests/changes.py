@@ -7,16 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gateway.interests.interest import (
-    FramePosition,
-    Interest,
-    InterestKey,
-    Verb,
-    dump,
-    interest_fields,
-    interest_from,
-    position_from,
-)
+from gateway.core.ids import FramePosition
+from gateway.interests.interest import Interest, InterestKey, Verb, dump, interest_fields, interest_from, position_from
 from gateway.records.raw_log.frames import Fact
 
 

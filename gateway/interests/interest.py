@@ -8,10 +8,8 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from gateway.core.ids import FramePosition
 from gateway.records.raw_log.frames import NO_FACTS, Fact
-
-FramePosition = tuple[int, int, int]
-"""Raw partition, offset and index of the frame that made a change."""
 
 
 class Verb(StrEnum):
@@ -102,7 +100,7 @@ def interest_from(values: dict[str, Any]) -> Interest:
 
 def position_from(values: list[int]) -> FramePosition:
     partition, offset, index = values
-    return partition, offset, index
+    return FramePosition(partition, offset, index)
 
 
 def dump(values: dict[str, Any]) -> bytes:

@@ -20,9 +20,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
+from gateway.core.ids import FramePosition
 from gateway.interests.changes import Change, EndSession, NewEpoch, Put, Remove, Renew, SetFacts
 from gateway.interests.index import Index, IndexMatch
-from gateway.interests.interest import FramePosition, Interest, InterestKey, Verb
+from gateway.interests.interest import Interest, InterestKey, Verb
 
 ENDS_REMEMBERED = 16_384
 """Ends of interests and sessions, by which an older interest that comes again is known as a repeat. A router repeats at

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import TypeVar, get_args
+from typing import TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import (
@@ -22,7 +22,7 @@ from confluent_kafka.admin import (
 )
 
 from gateway.config import Config
-from gateway.config.kafka import COMPACTED, TopicName
+from gateway.config.topics import TOPICS, TopicName
 from gateway.core.errors import SetupError
 from gateway.kafka.client_logs import in_words, quiet_clients
 
@@ -36,7 +36,6 @@ LOOK_SECONDS = 4.0
 SETTLE_SECONDS = 30.0
 """The time for all brokers to hear of a topic that was made or grown."""
 Answer = TypeVar("Answer")
-TOPICS: tuple[TopicName, ...] = get_args(TopicName)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +118,7 @@ def _state(config: Config, name: TopicName, found: TopicMetadata | None) -> Topi
     """A compacted topic that is there is wanted as it is: it must not grow."""
     partitions = found.partitions.values() if found else ()
     replication = min((len(partition.replicas) for partition in partitions), default=0)
-    wanted = (len(partitions) if name in COMPACTED else 0) or config.kafka.topic(name).partitions
+    wanted = (len(partitions) if TOPICS[name].is_compacted else 0) or config.kafka.topic(name).partitions
     return TopicState(config.topic(name), len(partitions), wanted, replication)
 
 

@@ -63,9 +63,11 @@ log.segment.bytes=67108864
 log.cleaner.dedupe.buffer.size=33554432
 broker.heartbeat.interval.ms=500
 broker.session.timeout.ms=3000
+metadata.max.idle.interval.ms=0
 """
 # The session: a broker that was killed may only register again when its last session is over, which by default takes
 # nine seconds. In a process with its controller it cannot be cut off from it, so there is nothing to wait for.
+# The idle interval: at rest the controller would write an empty record twice a second, for brokers that lag behind.
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +124,17 @@ class Broker:
         return path
 
     def _format(self, java: Java, jars: str, properties: Path) -> None:
-        cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        command = [*jvm(java, jars), "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties)]
+        command = [*jvm(java, jars), "kafka.tools.StorageTool", "format", "-t", _cluster_id(), "-c", str(properties)]
         run = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
         if run.returncode:
             raise SetupError(f"the broker could not format {self.data}: {what_happened(run.stderr)}")
+
+
+def _cluster_id() -> str:
+    """Returns a new id. One of 64 would begin with a dash, which Kafka's tool takes for an option."""
+    while (cluster := urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
+        pass
+    return cluster
 
 
 def broker_archive(java: Java, jars: Iterable[str], pid: int | None = None) -> ClassArchive:
@@ -159,6 +167,6 @@ def threads() -> int:
 
 def jvm(java: Java, jars: str, *more: str) -> list[str]:
     """Returns the beginning of a command that runs one of the broker's classes. `more` are options of the JVM."""
-    options = [f"-Xmx{HEAP}", "-Xms64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
+    options = [f"-Xmx{HEAP}", "-Xms64m", "-XX:+UseSerialGC", "-Xshare:auto"]
     logging = [f"-Dorg.slf4j.simpleLogger.{name}={value}" for name, value in _LOG.items()] + ["-Duser.timezone=UTC"]
     return [java.executable, *more, *options, *logging, "-cp", jars]

@@ -14,6 +14,7 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import MappingProxyType
@@ -81,12 +82,32 @@ Command = Callable[[Request], PageAnswer]
 """Answers a POST."""
 
 
-class Management:
-    """Serves `/healthz/started|live|ready`, `/metrics`, `/version`, `/config`, and the pages and commands given.
+@dataclass(frozen=True, slots=True)
+class Checks:
+    """The probes of a part: each returns what is missing.
 
     `away`: what is outside and not there; `/healthz/ready` tells of it, and the part is ready all the same.
+    """
+
+    started: Check
+    ready: Check
+    away: Check = dict
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """The pages and commands of a part, by path.
 
     `commands` are taken from programs alone. `acts` are taken from the own page too, and ask for a token themselves.
+    """
+
+    pages: Mapping[str, Page] = field(default_factory=dict)
+    commands: Mapping[str, Command] = field(default_factory=dict)
+    acts: Mapping[str, Command] = field(default_factory=dict)
+
+
+class Management:
+    """Serves `/healthz/started|live|ready`, `/metrics`, `/version`, `/config`, and what is `served` beside.
 
     `names`: the public names under which it answers too.
     """
@@ -95,23 +116,17 @@ class Management:
         self,
         address: HostPort,
         registry: CollectorRegistry,
+        checks: Checks,
         *,
-        started: Check,
-        ready: Check,
-        away: Check = dict,
         config: Callable[[], dict[str, Any]],
-        pages: Mapping[str, Page] | None = None,
-        commands: Mapping[str, Command] | None = None,
-        acts: Mapping[str, Command] | None = None,
+        served: Served | None = None,
         names: Collection[str] = (),
     ) -> None:
         self._registry = registry
-        self._checks = {"/healthz/started": started, READY: ready, "/healthz/live": dict}
-        self._away = away
+        self._checks = {"/healthz/started": checks.started, READY: checks.ready, "/healthz/live": dict}
+        self._away = checks.away
         self._config = config
-        self._pages = dict(pages or {})
-        self._commands = dict(commands or {})
-        self._acts = dict(acts or {})
+        self._served = served or Served()
         self._names = {host_name(name) for name in (address.host, *names)}
         try:
             self._server = _Server(address, _handler(self))
@@ -146,7 +161,7 @@ class Management:
             return json_answer(200, {"version": __version__})
         if route == "/config":
             return json_answer(200, self._config())
-        if (page := self._pages.get(route)) is not None:
+        if (page := self._served.pages.get(route)) is not None:
             return page(dict(parse_qsl(query)))
         return json_answer(404, {"error": "no such page"})
 
@@ -155,9 +170,9 @@ class Management:
         one."""
         if not self._is_known(request.host):
             return _unknown(request.host)
-        commands = self._commands | self._acts
+        commands = {**self._served.commands, **self._served.acts}
         route = next((one for one in commands if path.startswith(one)), None)
-        if request.origin is not None and not (route in self._acts and request.is_of_own_page):
+        if request.origin is not None and not (route in self._served.acts and request.is_of_own_page):
             return json_answer(403, {"error": "commands are not taken from web pages"})
         if route is None:
             return json_answer(404, {"error": "no such command"})

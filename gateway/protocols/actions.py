@@ -7,7 +7,8 @@ from enum import StrEnum
 
 from gateway.core.event import Kind
 from gateway.core.reasons import MeshError, Reason
-from gateway.records.raw_log.frames import NO_FACTS, Facts, ReplyAddress
+from gateway.records.egress import NO_FRAME
+from gateway.records.raw_log.frames import NO_FACTS, Facts, Reply, ReplyAddress
 
 
 class Outcome(StrEnum):
@@ -59,7 +60,7 @@ class FramesReceived:
     data: bytes
     lengths: tuple[int, ...]
     tag: int | None = None
-    replies: tuple[ReplyAddress, ...] = ()
+    replies: tuple[Reply, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,3 +177,8 @@ class Delivery:
     origin: str = ""
     received_at: int = 0
     part: int = 0
+
+    @property
+    def only_ends_request(self) -> bool:
+        """True if the peer's protocol has no form for it: the session only notes that a request is over."""
+        return self.frame == NO_FRAME

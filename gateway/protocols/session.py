@@ -21,6 +21,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence, Sized
 from dataclasses import dataclass
+from math import inf
 from typing import Any, ClassVar
 
 from gateway.core.errors import place_of
@@ -45,6 +46,10 @@ from gateway.protocols.session_settings import SessionSettings
 from gateway.protocols.timers import Timers
 from gateway.records.raw_log.frames import NO_FACTS, Facts, ReplyAddress
 
+FRAME_EFFORT = 512
+"""What it takes to look at a frame, in bytes of JSON that are parsed meanwhile: some eight microseconds."""
+INFLATED_BYTES_OF_EFFORT = 8
+"""So many bytes are made of gzip in the time of one byte of JSON."""
 TIMED_OUT = "timeout"
 """The end of a peer's request that nobody answered in time."""
 
@@ -68,7 +73,8 @@ class Session(ABC):
     `may_publish`: whether the permissions in force let the peer publish on a subject, for what is answered before the
     router judges it; None where there are none. They may change while the session stands. `half_closed`: the peer says
     no more and waits for what it is owed, or has gone altogether, which looks the same. `control_frames`: how many
-    frames to the mesh itself have come since somebody last set it to 0.
+    frames to the mesh itself have come since somebody last set it to 0. `has_more`: what has come already waits for the
+    next `receive`.
     """
 
     protocol: ClassVar[str]
@@ -82,6 +88,9 @@ class Session(ABC):
         self.closed = False
         self.opened = False
         self.half_closed = False
+        self.has_more = False
+        self._slice_effort = inf if settings.slice_effort is None else settings.slice_effort
+        self._effort = self._slice_effort
         self._buffer = bytearray()
         self._out: list[bytes] = []
         self._actions: list[Action] = []
@@ -99,9 +108,12 @@ class Session(ABC):
         self._started(now)
 
     def receive(self, data: bytes | bytearray | memoryview, now: float) -> None:
+        """Handles the frames that are whole now, or as many as one slice of effort allows: `has_more` is true then."""
+        self.has_more = False
         if self.closed:
             return
         self._buffer += data
+        self._effort = self._slice_effort
         try:
             used = self._parse(self._buffer, now)
         except Rejected as refused:
@@ -111,10 +123,18 @@ class Session(ABC):
             # A fault of ours must not take other sessions with it, nor may the peer try it again on this one.
             self._terminate(Reason.INTERNAL, place_of(fault))
             return
-        if not self.closed:
+        if self.closed:
+            self.has_more = False
+        else:
             del self._buffer[:used]
             if self.opened and not self._waiting_pong:
                 self.timers.set("ping", now + self.settings.ping_seconds)
+
+    def hold_back(self, data: bytes | memoryview) -> None:
+        """Keeps what has come for the next `receive`."""
+        if not self.closed:
+            self._buffer += data
+            self.has_more = True
 
     def receive_eof(self) -> None:
         self._terminate(Reason.TRUNCATED if self._buffer else "eof")
@@ -257,6 +277,14 @@ class Session(ABC):
         if data:
             self._out.append(data)
 
+    def _spend(self, effort: int) -> bool:
+        """Notes what a frame has cost. Returns True once the slice is used up: what is behind the frame waits."""
+        self._effort -= effort
+        if self._effort > 0:
+            return False
+        self.has_more = True
+        return True
+
     def _act(self, action: Action) -> None:
         self._actions.append(action)
 
@@ -275,6 +303,7 @@ class Session(ABC):
         if self.closed:
             return
         self.closed = True
+        self.has_more = False
         self.timers.clear_all()
         self._buffer.clear()
         self._end_served()

@@ -18,6 +18,7 @@ class SessionSettings:
         message_transport: the transport keeps the bounds of messages (WebSocket, XMPP). `receive` is given one whole
             message, and each item of `data_to_send` is one.
         request_budget: shared by all sessions of an edge.
+        slice_effort: `receive` stops behind the frame with which it has cost so much; None takes all that there is.
     """
 
     token: Callable[[int], bytes]
@@ -29,3 +30,4 @@ class SessionSettings:
     pong_timeout_seconds: float = 10.0
     message_transport: bool = False
     request_budget: RequestBudget = field(default_factory=RequestBudget)
+    slice_effort: int | None = None

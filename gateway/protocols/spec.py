@@ -9,17 +9,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 from typing import Generic, Protocol, Self, TypeVar
-from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from gateway.auth.keyring import NODE_BYTES, GatewayIdentity, KeyRing
+from gateway.auth.keyring import GatewayIdentity, KeyRing
 from gateway.core.event import Event
 from gateway.core.reasons import Rejected
 from gateway.protocols.session import Session
 from gateway.protocols.session_settings import SessionSettings
+from gateway.records.egress import NO_FRAME
 from gateway.records.raw_log.container import RecordColumns
 from gateway.records.raw_log.frames import NO_FACTS, Facts, RawFrame
 
@@ -80,12 +80,21 @@ class Encoded:
     """A frame for a peer. `stamps`: where the session writes the id of its own connection (width: the protocol's).
     Not to be changed once made.
 
-    An empty frame: nothing can be said to this peer; `losses` names what was lost (`body`, `progress`, ...).
+    `losses` names what the peer's protocol cannot say (`body`, `progress`, ...).
     """
 
     frame: bytes
     stamps: tuple[int, ...] = ()
     losses: tuple[str, ...] = ()
+
+    @classmethod
+    def nothing(cls, loss: str) -> Encoded:
+        """Returns the encoding of an event for which the peer's protocol has no form."""
+        return cls(NO_FRAME, losses=(loss,))
+
+    @property
+    def says_nothing(self) -> bool:
+        return self.frame == NO_FRAME
 
 
 class ToEvent(Protocol[OptionsT_contra]):
@@ -236,8 +245,5 @@ class ProtocolSpec(Generic[OptionsT]):
     grant_lease: GrantLease | None = None
     partition_key: Callable[[bytes], bytes] | None = None
     """Datagram protocols: the bytes that decide the raw partition, peeked and not judged (b"" if there are none)."""
-
-    def claimed_node(self, frame: bytes) -> str:
-        """Returns the node that a datagram claims to be from, which is not verified yet; "" if it names none."""
-        key = b"" if self.partition_key is None else self.partition_key(frame)
-        return str(UUID(bytes=key)) if len(key) == NODE_BYTES else ""
+    claimed_node: Callable[[bytes], str] = field(default=lambda _frame: "")
+    """Datagram protocols: the node that a frame claims to be from, which is not verified yet; "" if it names none."""

@@ -54,7 +54,7 @@ def _outcome(kind: Kind, example: Target) -> str:
         encoded = spec.from_event(event, target, spec.options(), _ENV)
     except Rejected as refused:
         return f"never: `{refused.reason}`"
-    if not encoded.frame:
+    if encoded.says_nothing:
         return "nothing"
     return f"lost: {', '.join(encoded.losses)}" if encoded.losses else "whole"
 

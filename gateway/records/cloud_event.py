@@ -10,12 +10,12 @@ import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
+from typing import NamedTuple
 
 from gateway.core.event import SECOND_US, Auth, Event, Kind
 from gateway.core.trace_context import TRACEPARENT
 
 Header = tuple[str, bytes]
-Headers = list[Header]
 SPEC_VERSION = "1.0"
 TYPE_PREFIX = "meshgate."
 TRACE_HEADER = "ce_traceparent"
@@ -35,11 +35,10 @@ Shared = tuple[tuple[str, str], ...]
 def shared_attributes(event: Event, mesh: str) -> Shared:
     """Returns all attributes but those that differ from one event of a sender to the next: id, time, message id and
     the time at which it was sent."""
-    node, peer = event.node, event.peer
-    of_sender = _of_sender(
-        mesh, event.protocol, node or peer, event.auth, event.listener, event.edge, event.session, event.key_id, node,
-        peer,
-    )  # fmt: skip
+    sender = _Sender(
+        event.protocol, event.auth, event.listener, event.edge, event.session, event.key_id, event.node, event.peer
+    )
+    of_sender = _of_sender(mesh, sender)
     of_event = [("ce_type", f"{TYPE_PREFIX}{event.kind}"), ("ce_subject", event.subject)]
     if event.content_type:
         of_event.append(("content-type", event.content_type))
@@ -68,23 +67,34 @@ def _of_headers(event_headers: Mapping[str, str]) -> Shared:
     return (*attributes, *([("ce_meshheaders", json.dumps(others))] if others else ()))
 
 
+class _Sender(NamedTuple):
+    """All that an event says of its sender."""
+
+    protocol: str
+    auth: Auth
+    listener: str
+    edge: str
+    session: str
+    key_id: str
+    node: str
+    peer: str
+
+
 @lru_cache(maxsize=65_536)
-def _of_sender(
-    mesh: str, protocol: str, name: str, auth: Auth, listener: str, edge: str, session: str, key_id: str, node: str,
-    peer: str,
-) -> Shared:  # fmt: skip
+def _of_sender(mesh: str, sender: _Sender) -> Shared:
+    name = sender.node or sender.peer
     attributes = {
         "ce_specversion": SPEC_VERSION,
-        "ce_source": f"/mesh/{mesh}/{protocol}/{name}",
+        "ce_source": f"/mesh/{mesh}/{sender.protocol}/{name}",
         "ce_partitionkey": name,
-        "ce_meshauth": auth.value,
-        "ce_meshprotocol": protocol,
-        "ce_meshlistener": listener,
-        "ce_meshedge": edge,
-        "ce_meshsession": session,
-        "ce_meshkey": key_id,
-        "ce_meshnode": node,
-        "ce_meshpeer": peer,
+        "ce_meshauth": sender.auth.value,
+        "ce_meshprotocol": sender.protocol,
+        "ce_meshlistener": sender.listener,
+        "ce_meshedge": sender.edge,
+        "ce_meshsession": sender.session,
+        "ce_meshkey": sender.key_id,
+        "ce_meshnode": sender.node,
+        "ce_meshpeer": sender.peer,
     }
     return tuple((attribute, value) for attribute, value in attributes.items() if value)
 

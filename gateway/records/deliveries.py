@@ -15,6 +15,7 @@ from typing import NamedTuple
 import msgpack
 import numpy as np
 
+from gateway.core.ids import event_ids
 from gateway.core.reasons import Reason, Rejected
 
 VERSION = 2
@@ -61,9 +62,9 @@ class RunOutcome(NamedTuple):
     receivers: bytes = b""
 
     def outcomes(self) -> Iterator[DeliveryOutcome]:
-        event_ids = [f"{self.partition}-{self.offset}-{index}" for index in np.frombuffer(self.indices, "<u2").tolist()]
+        names = event_ids(self.partition, self.offset, np.frombuffer(self.indices, "<u2").tolist())
         for destination, node in self.destinations():
-            for event_id in event_ids:
+            for event_id in names:
                 yield DeliveryOutcome(event_id, destination, self.outcome, self.detail, self.at, self.part, node)
 
     def destinations(self) -> list[tuple[str, str]]:

@@ -16,6 +16,7 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from gateway.core.event import Kind
+from gateway.core.ids import FramePosition, event_id
 
 
 @dataclass(slots=True, order=True, unsafe_hash=True)
@@ -31,8 +32,12 @@ class Position:
         return Position(self.partition, self.offset, self.index, part)
 
     @property
+    def frame(self) -> FramePosition:
+        return FramePosition(self.partition, self.offset, self.index)
+
+    @property
     def event_id(self) -> str:
-        return f"{self.partition}-{self.offset}-{self.index}"
+        return event_id(self.partition, self.offset, self.index)
 
 
 class PositionFilter:
@@ -48,6 +53,10 @@ class PositionFilter:
             return False
         self.positions[position.partition] = position
         return True
+
+
+NO_FRAME = b""
+"""Stands where the receiver's protocol has no form for an event: its session is only told that a request is over."""
 
 
 @dataclass(slots=True)

@@ -144,6 +144,12 @@ IN = row(
         Query(rate("throttled_seconds_total", by="listener"), "{{listener}}"),
     ),
     lines(
+        "Waiting for their turn",
+        "Streams with more to be read than the edge's thread or Kafka takes. Peers that send little never wait.",
+        "short",
+        Query(total(of("waiting_streams"), by="edge"), "{{edge}}"),
+    ),
+    lines(
         "Dropped by the kernel",
         (
             "Datagrams that came faster than the edge took them. They are lost: no peer that speaks in datagrams "

@@ -16,11 +16,12 @@ from pyspark.sql.types import (
 )
 
 from gateway.core.event import Kind
+from gateway.core.ids import session_id
 from gateway.core.reasons import Rejected
-from gateway.inspect.history.positions import Span
+from gateway.inspect.history.span import Span
 from gateway.records import deliveries, egress_codec
 from gateway.records.egress import Deliver, Group, PositionFilter
-from gateway.records.raw_log.frames import ReplyAddress, session_id
+from gateway.records.raw_log.frames import ReplyAddress
 from streaming_jobs.reprocess.frame_verdict import numbered, receivers
 from streaming_jobs.reprocess.spark_tables import stands_in, task_id
 from streaming_jobs.routing.change_records import ROUTER

@@ -15,7 +15,7 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 from gateway.config import Config
 from gateway.core.event import SECOND_US
 from gateway.core.reasons import Stage
-from gateway.inspect.history.positions import Span
+from gateway.inspect.history.span import Span
 from gateway.records.rejected_frame import KEPT_BYTES
 from streaming_jobs.audit.account import Evidence, FrameAccount, account
 from streaming_jobs.reprocess.frame_verdict import VerdictDigests

@@ -14,15 +14,15 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gateway.config import Config
-from gateway.config.kafka import TopicName
+from gateway.config.topics import TopicName
 from gateway.core.clock import now_us
 from gateway.core.event import SECOND_US
+from gateway.core.ids import is_durable_name
 from gateway.core.reasons import Rejected, Stage
-from gateway.inspect.history.positions import Span
+from gateway.inspect.history.span import Span
 from gateway.inspect.history.topics import History
 from gateway.kafka.records import TopicRecord
 from gateway.records import event_records
-from gateway.records.raw_log.frames import is_durable_name
 from streaming_jobs.audit.account import Counted, FaultKind
 from streaming_jobs.audit.deliveries import SentBy, ended_in
 from streaming_jobs.audit.equation import Equation

@@ -6,15 +6,18 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
 from gateway.config import Config
-from gateway.config.kafka import TopicName
+from gateway.config.topics import TOPICS, TopicName
 from gateway.core.event import SECOND_US
-from gateway.inspect.history.positions import Span
+from gateway.inspect.history.span import Span
 from gateway.inspect.history.topics import History
 from streaming_jobs.audit import deliveries, frames
 from streaming_jobs.reprocess.log_range import OUTPUT_LEAD_SECONDS, LogRange, whole_from
 from streaming_jobs.reprocess.spark_tables import judge_frames, read_topic, stands_in
 
-OUTPUTS: tuple[TopicName, ...] = ("events", "rejected", "egress", "deliveries")
+OUTPUTS: tuple[TopicName, ...] = tuple(
+    name for name, topic in TOPICS.items() if name != "raw" and not topic.is_compacted
+)
+"""What the router and the edges made of the raw log."""
 RECORDS_PER_TASK = 5_000
 MOST_TASKS = 200
 

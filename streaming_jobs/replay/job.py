@@ -18,12 +18,12 @@ from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 from gateway.config import Config
 from gateway.core.clock import now_us
 from gateway.core.event import SECOND_US, Event
+from gateway.core.ids import FramePosition
 from gateway.inspect.history.logged_frame import LoggedFrame, NotFoundError, find_frame
-from gateway.inspect.history.positions import Span, position_of
+from gateway.inspect.history.span import Span
 from gateway.inspect.history.topics import History
 from gateway.protocols.actions import REACHED
 from gateway.records import cloud_event
-from gateway.records.egress import Position
 from gateway.records.raw_log.container import decode_record
 from gateway.records.raw_log.frames import RawFrame, Replayed
 from streaming_jobs.audit import deliveries
@@ -100,7 +100,7 @@ class ReplayJob:
 
     def _event_today(self, event_id: str) -> Event | None:
         try:
-            verdict = self._judge.verdict(find_frame(self._history, position_of(event_id)).raw)
+            verdict = self._judge.verdict(find_frame(self._history, FramePosition.parse(event_id)).raw)
         except NotFoundError:
             return None
         return verdict if isinstance(verdict, Event) else None
@@ -178,7 +178,7 @@ class ReplayJob:
                 if record.offset in wanted:
                     raws = decode_record(record.value or b"").frames
                     for row in wanted[record.offset]:
-                        place = Position(partition, record.offset, row["frame_index"])
+                        place = FramePosition(partition, record.offset, row["frame_index"])
                         yield row, LoggedFrame(place, raws[row["frame_index"]], record.logged_at)
 
 

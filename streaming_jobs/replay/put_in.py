@@ -12,6 +12,7 @@ from kafka.errors import KafkaError
 
 from gateway.config import Config
 from gateway.core.errors import SetupError
+from gateway.core.ids import event_ids
 from gateway.inspect.history.logged_frame import LoggedFrame
 from gateway.kafka.client_logs import not_answering
 from gateway.records.raw_log.container import ContainerBuilder
@@ -63,7 +64,7 @@ class ReplayWriter:
                 sent = self._producer.send(self._topic, value=record, partition=partition).get(WRITE_SECONDS)
             except KafkaError as error:
                 raise SetupError(f"{self._topic}: {type(error).__name__} after {len(places)} frames") from None
-            places += [f"{partition}-{sent.offset}-{index}" for index in range(count)]
+            places += event_ids(partition, sent.offset, range(count))
         return places
 
 

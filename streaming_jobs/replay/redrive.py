@@ -10,17 +10,16 @@ from typing import NamedTuple
 from gateway.config import Config
 from gateway.core.clock import now_us
 from gateway.core.event import SECOND_US
+from gateway.core.ids import FramePosition
 from gateway.core.reasons import Rejected, Stage
 from gateway.inspect.history.frame_trace import way_of
 from gateway.inspect.history.logged_frame import LoggedFrame, NotFoundError, find_frame
-from gateway.inspect.history.positions import position_of
 from gateway.inspect.history.rejections import Rejection
 from gateway.inspect.history.topics import History
 from gateway.kafka.records import TopicRecord
 from gateway.protocols.actions import REACHED
 from gateway.records import deliveries
 from gateway.records.deliveries import DeliveryOutcome
-from gateway.records.egress import Position
 from gateway.records.raw_log.container import decode_record
 from gateway.records.raw_log.frames import Replayed
 from streaming_jobs.replay.put_in import Given, ReplayWriter
@@ -77,7 +76,7 @@ class Redrive:
         """Raises NotFoundError with why it is not put in again."""
         if rejection.stage == Stage.LOG:
             raise NotFoundError("it is no record of the raw log: there is no frame in it")
-        frame = find_frame(self.history, position_of(rejection.event_id))
+        frame = find_frame(self.history, FramePosition.parse(rejection.event_id))
         if why := self.judge.why_not_again(frame.raw):
             raise NotFoundError(why)
         return frame
@@ -131,7 +130,7 @@ class Redrive:
 def _frames_of(record: TopicRecord) -> Iterator[LoggedFrame]:
     with suppress(Rejected):
         for index, raw in enumerate(decode_record(record.value or b"").frames):
-            yield LoggedFrame(Position(record.partition, record.offset, index), raw, record.logged_at)
+            yield LoggedFrame(FramePosition(record.partition, record.offset, index), raw, record.logged_at)
 
 
 def redrive(config: Config, history: History, chosen: Iterable[Rejection], *, dry_run: bool) -> list[Redriven]:

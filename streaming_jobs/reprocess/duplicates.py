@@ -10,9 +10,10 @@ import time
 from collections.abc import Callable, Iterator
 
 from gateway.core.event import SECOND_US
+from gateway.core.ids import event_id
 from gateway.core.reasons import Rejected
 from gateway.inspect.history.logged_frame import LoggedFrame
-from gateway.inspect.history.positions import Span
+from gateway.inspect.history.span import Span
 from gateway.inspect.history.topics import History
 from gateway.kafka.records import TopicRecord
 from gateway.records.raw_log.container import decode_record
@@ -40,9 +41,9 @@ class Duplicates:
             return
         deadline = time.monotonic() + seconds
         found = False
-        for event_id in self._same_bytes(deadline):
+        for name in self._same_bytes(deadline):
             found = True
-            yield event_id
+            yield name
         if not found:
             yield from self._same_key(deadline)
 
@@ -66,8 +67,8 @@ class Duplicates:
             return
         place = self._logged.position
         for index in range(len(frames) - 1, -1, -1):
-            if (record.offset, index) < (place.offset, place.index) and is_same(frames[index]):
-                yield f"{record.partition}-{record.offset}-{index}"
+            if (record.offset, index) < (place.offset, place.frame_index) and is_same(frames[index]):
+                yield event_id(record.partition, record.offset, index)
 
     def _before(self, deadline: float) -> Iterator[TopicRecord]:
         place = self._logged.position

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from hashlib import md5
 from typing import NamedTuple
 
+from gateway.config.settings import ordinal_of
+from gateway.core.ids import SessionId, datagram_name, event_id, session_id
 from gateway.core.reasons import Stage
 from gateway.records import cloud_event
 from gateway.records.cloud_event import TRACE_HEADER
 from gateway.records.egress import Deliver, Entry, Group
-from gateway.records.raw_log.frames import datagram_name, session_id
 from gateway.records.rejected_frame import KEPT_BYTES
 from streaming_jobs.routing.output_records import OutputRecord
 from streaming_jobs.routing.routed_frame import RoutedFrame
 
-_SESSION = re.compile(r"(?:[A-Za-z0-9-]*-)?([0-9]+)\.([0-9a-f]+)\.([0-9]+)", re.ASCII)
 _DELIVER = Stage.DELIVER.encode()
 
 PROOF_ATTRIBUTES = ("ce_meshauth", "ce_meshkey")
@@ -78,7 +77,7 @@ def judged(routed: RoutedFrame, partition: int, offset: int, mesh: str, effect: 
     event, reasons = routed.event, _reasons(by_topic.get("rejected", []))
     verdict = VerdictDigests.EVENT if event else VerdictDigests.REJECTED if reasons else VerdictDigests.CONTROL
     return FrameVerdict(
-        f"{partition}-{offset}-{routed.frame_index}",
+        event_id(partition, offset, routed.frame_index),
         partition,
         offset,
         routed.frame_index,
@@ -124,8 +123,11 @@ def numbered(destination: str) -> str:
     >>> numbered("edge-3.19f.7"), numbered("devices 127.0.0.1:5050")
     ('3.19f.7', 'devices 127.0.0.1:5050')
     """
-    found = _SESSION.fullmatch(destination)
-    return ".".join((str(int(found[1])), found[2], found[3])) if found else destination
+    try:
+        session = SessionId.parse(destination)
+    except ValueError:
+        return destination
+    return session_id(str(ordinal_of(session.edge)), session.epoch, session.number)
 
 
 def frame_print(data: bytes) -> str:

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gateway.config import Config
-from gateway.config.kafka import TopicName
+from gateway.config.topics import TOPICS, TopicName
 from gateway.core.event import SECOND_US
-from gateway.inspect.history.positions import Span
+from gateway.inspect.history.span import Span
 from gateway.inspect.history.topics import History
 
-COMPARED: tuple[TopicName, ...] = ("raw", "events", "rejected", "deliveries")
+COMPARED: tuple[TopicName, ...] = tuple(
+    name for name, topic in TOPICS.items() if (topic.retention_hours or 0) >= (TOPICS["raw"].retention_hours or 0)
+)
 """What must be there together, or nothing could be compared. (Of egress a day is kept; outcomes stand in for it.)"""
 RETENTION_MARGIN_SECONDS = 3_600
 """Topics lose their oldest segments one by one: near that end one may have a record of which another has none."""

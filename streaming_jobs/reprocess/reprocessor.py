@@ -126,10 +126,9 @@ class Reprocessor:
     def _change(self, change: Change) -> Effect:
         if isinstance(change, NewEpoch):
             return NO_EFFECT
-        partition, offset, index = change.position
         standing = self._state.table.of(change.subscriber)
         changed = (change.interest,) if isinstance(change, Put) else standing
-        return Effect(_names(changed), f"{partition}-{offset}-{index}")
+        return Effect(_names(changed), change.position.event_id)
 
 
 def _names(interests: Iterable[Interest]) -> tuple[str, ...]:

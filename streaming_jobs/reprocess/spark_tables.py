@@ -22,8 +22,8 @@ from pyspark.sql.types import (
 )
 
 from gateway.config import Config, load
-from gateway.config.kafka import TopicName
-from gateway.inspect.history.positions import Span
+from gateway.config.topics import TopicName
+from gateway.inspect.history.span import Span
 from gateway.kafka.interest_reader import InterestReader, InterestRecord
 from gateway.kafka.records import open_consumer
 from streaming_jobs.reprocess.frame_verdict import FIXED_ATTRIBUTES, PROOF_ATTRIBUTES, READ_ATTRIBUTES

@@ -21,7 +21,7 @@ from gateway.config import Config, ConfigWatch, Reloaded
 from gateway.config.effective import redacted
 from gateway.core.errors import SetupError
 from gateway.kafka.topics import ensure_topics
-from gateway.observability.management import Management
+from gateway.observability.management import Checks, Management
 from gateway.observability.spans import check_spans
 from streaming_jobs.router_job.checkpoint import claim
 from streaming_jobs.router_job.jvm import JvmMetrics
@@ -55,7 +55,10 @@ ONE_TASK = {
 failed is not tried again, since its next worker would have no memory: the lane begins again at once."""
 WATCH_SECONDS = 0.1
 """The interval at which the end of a query is noticed: it is part of every recovery."""
-FOLLOW_SECONDS = 1.0
+LOOK_SECONDS = 1.0
+"""The interval at which Spark is asked about its queries, if it does not report by itself that one has ended."""
+FOLLOW_SECONDS = 5.0
+"""The interval at which Kafka is asked how far each lane is."""
 ASK_MILLISECONDS = 5_000
 """The time for an answer of Kafka's; meanwhile nothing else is looked at."""
 ARCHIVE_AFTER_SECONDS = 5.0
@@ -89,6 +92,8 @@ class Router:
         self._checkpoint = Path(config.router.checkpoint)
         self._settings = ConfigWatch(config, time.monotonic)
         self._lanes: list[Lane] = []
+        self._has_ended = threading.Event()
+        """Some query has ended since the queries were looked at last."""
         self._registry = CollectorRegistry()
         self._metrics = RouterMetrics(config, self._registry)
         self._jvm = JvmMetrics()
@@ -108,7 +113,7 @@ class Router:
                 self._serve(stop, None)
                 return
             spark = self._start_spark()
-            exercise(spark)
+            warm_up(spark)
             log.info("standing by: warm, and waiting for the checkpoint's lock")
             if lock.wait(stop):
                 self._serve(stop, spark)
@@ -121,8 +126,9 @@ class Router:
         management = Management(
             self._config.router.management,
             self._registry,
-            started=self._missing,
-            ready=lambda: {"draining": "this router is going away"} if stop.is_set() else self._unready(),
+            Checks(
+                self._missing, lambda: {"draining": "this router is going away"} if stop.is_set() else self._unready()
+            ),
             config=lambda: redacted(self._settings.config),
             names=self._config.router.management_hosts,
         )
@@ -166,16 +172,13 @@ class Router:
         """Writes what the next start will load, once this one is over."""
         if stop.wait(ARCHIVE_AFTER_SECONDS):
             return
-        try:
-            exercise(spark)
-        except Exception as failed:  # Spark's own; it may end meanwhile
-            log.info("classes of a later start are not loaded: %s", type(failed).__name__)
+        warm_up(spark)
         if archive_classes():
             log.info("the class archive is written: the next start is faster")
 
     def _start_lanes(self, spark: SparkSession) -> None:
         raw = RawBounds(self._config)
-        spark.streams.addListener(ProgressListener(self._metrics.committed))
+        spark.streams.addListener(ProgressListener(self._metrics.committed, self._has_ended.set))
         folders = [(self._checkpoint / lane_name(number)).resolve() for number in range(self._config.lanes)]
         carry_over(spark, self._checkpoint, folders, time.time())
         for number, folder in enumerate(folders):
@@ -196,10 +199,15 @@ class Router:
         spark.sparkContext.setLogLevel("OFF")
 
     def _watch(self, stop: threading.Event) -> None:
-        followed_at = time.monotonic()
+        looked_at, followed_at = time.monotonic(), float("-inf")
         while not stop.wait(WATCH_SECONDS):
             self._tell_reloaded()
-            is_due = time.monotonic() - followed_at >= FOLLOW_SECONDS
+            now = time.monotonic()
+            if not self._has_ended.is_set() and now - looked_at < LOOK_SECONDS:
+                continue
+            self._has_ended.clear()
+            looked_at = now
+            is_due = now - followed_at >= FOLLOW_SECONDS
             for lane in self._lanes:
                 try:
                     self._keep_running(lane)
@@ -257,6 +265,17 @@ class RawBounds:
     def ends(self) -> dict[int, int]:
         ends = self._consumer.end_offsets(self._partitions, timeout_ms=ASK_MILLISECONDS)
         return {partition.partition: end for partition, end in ends.items()}
+
+
+def warm_up(spark: SparkSession) -> None:
+    """Runs what a query loads and compiles on its first run, before that time matters.
+
+    It is no fault if that fails: Spark may be ending, or its executors not see the driver's temporary files.
+    """
+    try:
+        exercise(spark)
+    except Exception as failed:
+        log.info("not warmed up: %s", type(failed).__name__)
 
 
 def warm_workers(spark: SparkSession, lanes: int) -> None:

@@ -31,9 +31,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-REALTIME_BATCH = "180 seconds"
+REALTIME_BATCH_SECONDS = 180
 """The length of a real-time batch before it commits. At its end nothing passes for a fraction of a second. A longer one
 repeats more after a crash; the edges drop it by position."""
+STAGGERED_LANES = 60
+"""So many lanes have batches of a length of their own, a second shorter for each. So their batches do not end together,
+when all would plan at once on the same cores."""
 
 BACKLOG_RECORDS = 5_000
 """More than this unread at a start is worked off first. Less takes real time a second or so."""
@@ -112,7 +115,7 @@ class Lane:
     def follow(self) -> None:
         """Ends `--accept-loss` once past the gap, and restarts a stalled query.
 
-        It is called about once a second.
+        It is called every few seconds.
 
         Raises SetupError if Spark runs the query otherwise than it must.
         """
@@ -186,7 +189,9 @@ class Lane:
         if self._is_catching_up:
             log.info("%s takes what has piled up in one batch, and goes over to real time then", self.name)
             return {"availableNow": True}
-        return {"realTime": REALTIME_BATCH} if self.is_realtime else {"processingTime": "0 seconds"}
+        if not self.is_realtime:
+            return {"processingTime": "0 seconds"}
+        return {"realTime": f"{REALTIME_BATCH_SECONDS - self._number % STAGGERED_LANES} seconds"}
 
 
 def lane_name(number: int) -> str:

@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 LOOK_SECONDS = 5.0
 PROBE_SECONDS = 15.0
 """Four records a minute and lane."""
-POLL_MILLISECONDS = 200
+POLL_MILLISECONDS = 500
 RETRY_SECONDS = 5.0
 
 

@@ -73,10 +73,14 @@ def _snake(name: str) -> str:
 
 
 class ProgressListener(StreamingQueryListener):
-    """Passes progress on. Spark calls it on a thread of its own; no fault here may reach the query."""
+    """Passes on progress, and that some query has ended.
 
-    def __init__(self, tell: Callable[[Progress], None]) -> None:
+    Spark calls it on a thread of its own; no fault here may reach the query.
+    """
+
+    def __init__(self, tell: Callable[[Progress], None], ended: Callable[[], None]) -> None:
         self._tell = tell
+        self._ended = ended
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - pyspark's name
         try:
@@ -90,5 +94,5 @@ class ProgressListener(StreamingQueryListener):
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - pyspark's name
         """Ignores the event: nothing new is no progress."""
 
-    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - pyspark's name
-        """Ignores the event: the router watches its queries itself."""
+    def onQueryTerminated(self, _: QueryTerminatedEvent) -> None:  # noqa: N802 - pyspark's name
+        self._ended()

@@ -10,6 +10,7 @@ keeps either from waiting for the other.
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import signal
@@ -25,6 +26,9 @@ import streaming_jobs.router_job.worker  # noqa: F401
 from gateway.local.processes import ends_with_parent
 from gateway.protocols import protocols
 
+YOUNG_OBJECTS = 20_000
+"""Made before the collector looks for cycles among them: at the usual 700 it takes a twentieth of a busy worker's
+time."""
 READS_AHEAD = "SPARK_PIPELINED_UDF"
 """Set by the JVM for a query in real time."""
 
@@ -59,5 +63,7 @@ if __name__ == "__main__":
     pyspark.worker.BatchedSerializer = ImmediateExit  # type: ignore[attr-defined]
     # A worker whose daemon was killed would go on, known to nobody but the JVM.
     os.register_at_fork(after_in_child=ends_with_parent(signal.SIGKILL))
+    gc.freeze()  # what was imported stays
+    gc.set_threshold(YOUNG_OBJECTS, *gc.get_threshold()[1:])
     daemon.worker = unless_hung_up(daemon.worker)  # type: ignore[assignment]
     daemon.manager()

@@ -8,10 +8,11 @@ from dataclasses import replace
 
 from gateway.core.content import JSON
 from gateway.core.event import SECOND_US, Event, Kind
+from gateway.core.ids import FramePosition, SessionId, session_id
 from gateway.core.reasons import MeshError, Rejected, Stage
 from gateway.interests import changes
 from gateway.interests.changes import NewEpoch, Put
-from gateway.interests.interest import FramePosition, Interest, InterestKey, Verb
+from gateway.interests.interest import Interest, InterestKey, Verb
 from gateway.interests.records import probe_record
 from gateway.records.egress import EdgeRestarted, InterestApplied, MigrationPhase, MigrationStep, RecordConfirmed
 from gateway.records.raw_log import control_frames
@@ -29,11 +30,11 @@ from gateway.records.raw_log.control_frames import (
     SessionClosed,
     SessionOpened,
 )
-from gateway.records.raw_log.frames import REDELIVER_FACT, FrameSource, session_id
+from gateway.records.raw_log.frames import REDELIVER_FACT, FrameSource
 from streaming_jobs.routing.destinations import Fanout
 from streaming_jobs.routing.frame_context import FrameContext
 from streaming_jobs.routing.interest_log import InterestLog
-from streaming_jobs.routing.interest_requests import check_allowed, frame_position, session_interest
+from streaming_jobs.routing.interest_requests import check_allowed, session_interest
 from streaming_jobs.routing.mesh_state import MeshState
 from streaming_jobs.routing.rule_event import rule_event
 
@@ -88,7 +89,7 @@ class ControlFrameHandler:
 
     def _requests_over(self, work: FrameContext, frame: RequestsAbandoned | RequestDropped) -> None:
         """Tells the other end of requests that are over at one end."""
-        for reply in work.raw.replies:
+        for reply in work.raw.reply_addresses:
             if isinstance(frame, RequestDropped):
                 work.drop(reply)
             else:
@@ -146,7 +147,7 @@ class ControlFrameHandler:
     def _come_back(self, work: FrameContext) -> None:
         """A node that outlives its sessions has a new one: what it wanted goes there, and what it is owed follows."""
         source = work.raw.source
-        position = frame_position(work.position)
+        position = work.position.frame
         moved = [
             replace(
                 one,
@@ -165,7 +166,7 @@ class ControlFrameHandler:
     def _let_wait(self, work: FrameContext, interests: list[Interest], seconds: int) -> None:
         """It has gone; its subscriptions wait for it this long."""
         until = work.raw.received_at + seconds * SECOND_US
-        position = frame_position(work.position)
+        position = work.position.frame
         waiting = [replace(one, expires_at=until, left="", position=position) for one in interests]
         self._interests.put(work, waiting)
 
@@ -249,8 +250,7 @@ def _tell_move(work: FrameContext, interest: Interest) -> None:
 
     They go behind what the old edge owes of the partition.
     """
-    old_edge, _, _ = interest.left.rsplit(".", 2)
-    move = "-".join(map(str, interest.position))
+    old_edge, move = SessionId.parse(interest.left).edge, interest.position.event_id
     node, edge = interest.subscriber, interest.edge
     give = MigrationStep(work.next_position(old_edge), MigrationPhase.GIVE, node, move, edge, interest.left)
     work.tell(old_edge, give)

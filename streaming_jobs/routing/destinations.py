@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from gateway.core.event import Event
+from gateway.core.ids import datagram_name, session_id
 from gateway.core.permissions import Permissions
 from gateway.core.subjects import is_control
 from gateway.interests.interest import Interest, Verb
 from gateway.protocols.spec import Target
-from gateway.records.raw_log.frames import Facts, Replayed, datagram_name, session_id
+from gateway.records.raw_log.frames import Facts, Replayed
 from streaming_jobs.routing.mesh_state import MeshState
 
 _SUBSCRIBE = Verb.SUBSCRIBE

@@ -6,10 +6,12 @@ from base64 import b64decode
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from gateway.config.settings import ordinal_of
 from gateway.core.content import JSON, to_json
 from gateway.core.event import MESH_ERROR_HEADER, NO_HEADERS, PROGRESSIVE_HEADER, Event, Kind
+from gateway.core.ids import datagram_name, session_id
 from gateway.core.reasons import MeshError, Reason, Rejected, Stage
 from gateway.core.trace_context import TraceContext
 from gateway.protocols.error_bodies import error_body
@@ -20,7 +22,7 @@ from gateway.records.egress import Confirm, Deliver, Entry, Group, Position
 from gateway.records.event_records import EventRow
 from gateway.records.link_trail import next_hop, with_trail
 from gateway.records.raw_log.control_frames import MESH, DeliveryMigrated
-from gateway.records.raw_log.frames import FrameSource, RawFrame, ReplyAddress, datagram_name, session_id
+from gateway.records.raw_log.frames import FrameSource, RawFrame, ReplyAddress
 from streaming_jobs.routing.change_records import ROUTER, ChangeFrame
 from streaming_jobs.routing.destinations import Destinations, Encodings, Receivers, target_of
 from streaming_jobs.routing.mesh_state import MeshState
@@ -32,6 +34,17 @@ NOT_TO_ALL = "not every subscriber has got it"
 RECEIVER_BYTES = 64
 """An address or a node's name; a session's number takes less."""
 REQUEST_SESSION_HEADER, REQUEST_ID_HEADER = "request-session", "request-id"
+
+
+class Hold(NamedTuple):
+    """The conditions that an edge waits for before it delivers, as `Deliver` says."""
+
+    ticket: str = ""
+    required_confirmations: int = 0
+    groups_on_failure: tuple[Group, ...] = ()
+
+
+NO_HOLD = Hold()
 
 
 @dataclass(slots=True)
@@ -106,9 +119,15 @@ class FrameContext:
         self.entries.append((ordinal_of(edge), entry))
 
     def deliver(
-        self, edge: str, epoch: int, event: Event, groups: tuple[Group, ...], *, ticket: str = "",
-        required_confirmations: int = 0, groups_on_failure: tuple[Group, ...] = (), confirm: Confirm | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        edge: str,
+        epoch: int,
+        event: Event,
+        groups: tuple[Group, ...],
+        *,
+        hold: Hold = NO_HOLD,
+        confirm: Confirm | None = None,
+    ) -> None:
         """Writes a delivery for an edge."""
         again = self.raw.again
         entry = Deliver(
@@ -119,10 +138,10 @@ class FrameContext:
             event.protocol,
             again.at if again else self.raw.received_at,
             groups,
-            ticket,
+            hold.ticket,
             again.event_id if again else "",
-            required_confirmations,
-            groups_on_failure,
+            hold.required_confirmations,
+            hold.groups_on_failure,
             confirm,
             False,
             "" if self.trace is None else str(self.trace),
@@ -180,7 +199,7 @@ class FrameContext:
                 encoded = self.encode(event, target_of(server))
             except Rejected:
                 continue
-            if encoded.frame:
+            if not encoded.says_nothing:
                 group = Group(server.protocol, encoded.frame, encoded.stamps, (server.session,), reply=reply)
                 self.deliver(server.edge, server.epoch, event, (group,))
 
@@ -212,10 +231,8 @@ class FrameContext:
             self.answer(done, to)
             return
         failed = self._error_event(to, MeshError.UNDELIVERABLE, NOT_TO_ALL)
-        self.deliver(
-            to.edge, to.epoch, done, (self._answer_group(done, to),), ticket=event.id,
-            required_confirmations=len(records), groups_on_failure=(self._answer_group(failed, to),),
-        )  # fmt: skip
+        hold = Hold(event.id, len(records), (self._answer_group(failed, to),))
+        self.deliver(to.edge, to.epoch, done, (self._answer_group(done, to),), hold=hold)
 
     def _encoded(self, event: Event, edge: str, epoch: int, encodings: Encodings) -> list[tuple[Group, ...]]:
         groups = [made for one in encodings.values() if (made := self._group(event, edge, epoch, one)) is not None]
@@ -287,7 +304,7 @@ class FrameContext:
             else:
                 self.answer_error(to, MeshError.BAD_REQUEST, f"the answer has no form here: {refused.reason}")
                 return
-        self.deliver(to.edge, to.epoch, event, (group,), ticket=ticket)
+        self.deliver(to.edge, to.epoch, event, (group,), hold=Hold(ticket))
 
     def _answer_group(self, event: Event, to: ReplyAddress) -> Group:
         encoded = self.encode(event, Target(to.protocol, to.listener, to.facts, to.request, to.progressive))

@@ -11,12 +11,13 @@ from typing import Any
 
 from gateway.core.event import NO_HEADERS, SECOND_US, SERVED_BESIDE_HEADER, Event, Kind
 from gateway.core.fault_log import RateLimitedFaultLog
+from gateway.core.ids import event_id, event_ids
 from gateway.core.reasons import MeshError, Reason, Rejected, Stage
 from gateway.core.subjects import is_control, is_login
 from gateway.interests.interest import Interest
 from gateway.protocols.spec import Lease, Options, ProtocolSpec
 from gateway.records import egress_codec
-from gateway.records.egress import Group, Position
+from gateway.records.egress import NO_FRAME, Group, Position
 from gateway.records.event_records import record_bytes
 from gateway.records.link_trail import found_in, is_loop
 from gateway.records.raw_log.container import RecordColumns, read_columns
@@ -71,7 +72,7 @@ class FrameRouter:
         try:
             columns = read_columns(value)
         except Rejected as refused:
-            record.add(state.topics.rejected(f"{partition}-{offset}-0", Stage.LOG, refused, value, None))
+            record.add(state.topics.rejected(event_id(partition, offset, 0), Stage.LOG, refused, value, None))
             state.tally.rejected(Stage.LOG, refused.reason, "")
             return record.finish(known.advance(now_seconds, now_seconds))
         received_last = columns.received_between()[1] if len(columns) else 0
@@ -148,8 +149,8 @@ class FrameRouter:
         self, frames: Sequence[RawFrame], partition: int, offset: int, first: int = 0
     ) -> list[Event | Rejected | None]:
         """Returns the verdict on each frame; None for the mesh's own. Neighbours of a protocol are judged together."""
-        numbered = enumerate(frames, first)
-        ids = [raw.again.event_id if raw.again else f"{partition}-{offset}-{index}" for index, raw in numbered]
+        ids = event_ids(partition, offset, range(first, first + len(frames)))
+        ids = [raw.again.event_id if raw.again else name for raw, name in zip(frames, ids, strict=True)]
         verdicts: list[Event | Rejected | None] = []
         for protocol, run in groupby(frames, _protocol_of):
             raws = list(run)
@@ -324,7 +325,7 @@ class FrameRouter:
             return
         work.record(event)
         requester = work.requester(event)
-        owed_nothing = Group(requester.protocol, b"", sessions=(requester.session,), request=requester.request)
+        owed_nothing = Group(requester.protocol, NO_FRAME, sessions=(requester.session,), request=requester.request)
         as_event = replace(event, kind=Kind.EVENT)
         work.send(as_event, destinations)
         work.deliver(requester.edge, requester.epoch, as_event, (owed_nothing,))
@@ -336,8 +337,9 @@ class FrameRouter:
         return {SERVED_BESIDE_HEADER: "true"} if others else NO_HEADERS
 
     def _answer(self, work: FrameContext, event: Event) -> None:
-        work.record(naming_request(event, work.raw.replies))
-        for reply in work.raw.replies:  # a sign of life is of all that are open, each about a subject of its own
+        replies = work.raw.reply_addresses
+        work.record(naming_request(event, replies))
+        for reply in replies:  # a sign of life is of all that are open, each about a subject of its own
             work.answer(event if reply.subject == event.subject else replace(event, subject=reply.subject), reply)
 
     def _cancel(self, work: FrameContext, event: Event) -> None:
@@ -353,13 +355,18 @@ class FrameRouter:
 def _largest_record(work: FrameContext, state: MeshState) -> int:
     """Returns the size of the largest record that comes of a frame; about that where it is far below the limit."""
     is_small_below = state.config.kafka.message_bytes // 4
-    sizes = [bytes_of(out) for out in work.outs]
-    if (row := work.event_row) is not None and len(work.raw.data) + len(row.body) > is_small_below:
-        sizes += [record_bytes(*record) for record in state.topics.events.records([row], 0)]
+    largest = 0
     for _, entry in work.entries:
         size = entry_bytes(entry)
-        sizes.append(len(egress_codec.encode(entry)) if size > is_small_below else size)
-    return max(sizes, default=0)
+        if size > is_small_below:
+            size = len(egress_codec.encode(entry))
+        if size > largest:
+            largest = size
+    if work.outs:
+        largest = max(largest, *map(bytes_of, work.outs))
+    if (row := work.event_row) is not None and len(work.raw.data) + len(row.body) > is_small_below:
+        largest = max(largest, *(record_bytes(*record) for record in state.topics.events.records([row], 0)))
+    return largest
 
 
 def _protocol_of(raw: RawFrame) -> str:

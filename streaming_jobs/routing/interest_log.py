@@ -22,7 +22,7 @@ from gateway.records.raw_log import control_frames
 from gateway.records.raw_log.control_frames import InterestChanged
 from streaming_jobs.routing.change_records import ChangeFrame
 from streaming_jobs.routing.frame_context import FrameContext
-from streaming_jobs.routing.interest_requests import frame_position, limits_of
+from streaming_jobs.routing.interest_requests import limits_of
 from streaming_jobs.routing.mesh_state import MeshState
 
 
@@ -51,7 +51,7 @@ class InterestLog:
         for key in gone:
             self._forget(self._written.get(key.subscriber, {}).get(key))
             work.outs.append(self._state.topics.interest(key.to_bytes(), None))
-        self._write(work, [Remove(key, frame_position(work.position)) for key in gone], ticket)
+        self._write(work, [Remove(key, work.position.frame) for key in gone], ticket)
 
     def renew(
         self, work: FrameContext, leases: Iterable[Interest], expires_at: int, kept_until: int, *, ticket: str = ""
@@ -61,7 +61,7 @@ class InterestLog:
         Their records are written only if those end before `expires_at`. Then they last until `kept_until`, so that most
         renewals write none.
         """
-        renewed, position = list(leases), frame_position(work.position)
+        renewed, position = list(leases), work.position.frame
         is_kept = all(one.kept_until is not None and one.kept_until >= expires_at for one in renewed)
         if not is_kept:
             for lease in renewed:
@@ -72,7 +72,7 @@ class InterestLog:
             self._write(work, [change], ticket)
 
     def set_facts(self, work: FrameContext, subscriber: str) -> None:
-        facts, position = work.raw.source.facts, frame_position(work.position)
+        facts, position = work.raw.source.facts, work.position.frame
         changed = [replace(one, facts=facts, position=position) for one in self.of(subscriber).values()]
         for interest in changed:
             work.outs.append(self._state.topics.interest(interest.key.to_bytes(), interest.to_json()))
@@ -86,7 +86,7 @@ class InterestLog:
         for key in gone:
             work.outs.append(self._state.topics.interest(key.to_bytes(), None))
         if gone:
-            self._write(work, [EndSession(subscriber, frame_position(work.position))], "")
+            self._write(work, [EndSession(subscriber, work.position.frame)], "")
 
     def new_epoch(self, work: FrameContext, interests: Iterable[Interest]) -> None:
         """Removes the interests that an edge's new epoch has ended.

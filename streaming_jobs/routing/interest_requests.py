@@ -5,7 +5,7 @@ from __future__ import annotations
 from gateway.config.settings import Limits
 from gateway.core.reasons import Reason, Rejected
 from gateway.core.subjects import dotted
-from gateway.interests.interest import FramePosition, Interest, Verb
+from gateway.interests.interest import Interest, Verb
 from gateway.records.egress import Position
 from gateway.records.raw_log.frames import REDELIVER_FACT, FrameSource
 from streaming_jobs.routing.mesh_state import MeshState
@@ -29,7 +29,7 @@ def session_interest(source: FrameSource, at: Position, verb: Verb, pattern: str
         facts=source.facts,
         node=source.node,
         durable=is_durable(source, verb),
-        position=frame_position(at),
+        position=at.frame,
     )
 
 
@@ -46,10 +46,6 @@ def is_durable(source: FrameSource, verb: Verb) -> bool:
     A subscription can wait for its node; a server that is away must not be sent requests.
     """
     return verb is Verb.SUBSCRIBE and bool(source.facts.get(REDELIVER_FACT))
-
-
-def frame_position(at: Position) -> FramePosition:
-    return at.partition, at.offset, at.index
 
 
 def check_allowed(state: MeshState, source: FrameSource, verb: Verb, pattern: str) -> None:

@@ -10,9 +10,9 @@ from gateway.core.subjects import check_pattern, dotted
 from gateway.interests.interest import Interest, Verb
 from gateway.protocols.spec import Lease
 from gateway.records.egress import Group
-from streaming_jobs.routing.frame_context import FrameContext
+from streaming_jobs.routing.frame_context import FrameContext, Hold
 from streaming_jobs.routing.interest_log import InterestLog
-from streaming_jobs.routing.interest_requests import check_allowed, frame_position, limits_of
+from streaming_jobs.routing.interest_requests import check_allowed, limits_of
 from streaming_jobs.routing.mesh_state import MeshState
 
 SPARED_SECONDS, SPARED_SHARE = 1.0, 0.1
@@ -62,7 +62,7 @@ class Leases:
         grant = self._state.protocol(event.protocol).grant_lease
         if grant is not None:
             answer = Group(event.protocol, grant(event, granted, self._state.env), addresses=(_address(work),))
-            work.deliver(event.edge, work.raw.source.epoch, event, (answer,), ticket=ticket)
+            work.deliver(event.edge, work.raw.source.epoch, event, (answer,), hold=Hold(ticket))
 
     def _as_before(self, event: Event, lease: Lease) -> Lease:
         alive = self._alive(event)
@@ -115,7 +115,7 @@ class Leases:
                 expires_at=until,
                 kept_until=kept_until,
                 durable=True,
-                position=frame_position(work.position),
+                position=work.position.frame,
             )
             for verb, pattern in wanted
         ]

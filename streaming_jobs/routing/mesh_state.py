@@ -16,6 +16,7 @@ from gateway.protocols.spec import CodecContext, Lease, Options, ProtocolSpec
 from streaming_jobs.routing.frame_counters import FrameCounters
 from streaming_jobs.routing.known_ids import repeat_horizon_seconds
 from streaming_jobs.routing.output_records import Topics
+from streaming_jobs.routing.plain_routes import PlainRoutes
 from streaming_jobs.routing.traces import RouterTraces
 
 LISTENERS_REMEMBERED = 1_024
@@ -54,6 +55,7 @@ class MeshState:
         self.protocols: Mapping[str, ProtocolSpec[Any]] = protocols()
         self.table = InterestTable()
         self.tally = FrameCounters()
+        self.plain_routes = PlainRoutes()
         self.traces: RouterTraces | None = None
         self._keys, self._identity = keys, identity
         self.reconfigure(config)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from gateway.config import Config
-from gateway.config.kafka import TopicName
+from gateway.config.topics import TOPICS
 from gateway.core.reasons import Rejected, Stage
 from gateway.records.cloud_event import Header
 from gateway.records.event_records import EventWriter, Row, record_bytes
@@ -36,9 +36,7 @@ class Topics:
 
     def __init__(self, config: Config) -> None:
         self.events = EventWriter(config.mesh, config.kafka.message_bytes, batches=config.events.format == "batch")
-        self._names: dict[TopicName, str] = {
-            name: config.topic(name) for name in ("raw", "events", "rejected", "egress", "deliveries", "interests")
-        }
+        self._names = {name: config.topic(name) for name, topic in TOPICS.items() if "router" in topic.writers}
 
     def raw(self, partition: int, record: bytes) -> OutputRecord:
         return OutputRecord(self._names["raw"], partition, None, record)

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from gateway.config.settings import ordinal_of
 from gateway.core.event import SECOND_US
 from gateway.core.fault_log import RateLimitedFaultLog
+from gateway.core.ids import event_id
 from gateway.core.reasons import Reason, Rejected, Stage
 from gateway.records.egress import Deliver, Entry
 from gateway.records.egress_codec import EgressBuilder
@@ -90,14 +91,21 @@ class RecordOutputs:
             self._write_waiting()
         try:
             for edge_ordinal, entry in frame.entries:
-                self.builder(edge_ordinal).add(entry)
+                self._add_entry(self.builder(edge_ordinal), entry)
         except Exception:
             self._refuse(frame)
         if frame.event_row is not None:
             self.event_rows.append(frame.event_row)
 
+    def _add_entry(self, builder: EgressBuilder, entry: Entry) -> None:
+        if isinstance(entry, Deliver) and (route := self._state.plain_routes.find(entry)) is not None:
+            at = entry.position
+            builder.deliver(at.index, at.part, route, entry.received_at, entry.groups[0].frame)
+        else:
+            builder.add(entry)
+
     def _refuse(self, frame: RoutedFrame) -> None:
-        place = f"{self._place[0]}-{self._place[1]}-{frame.frame_index}"
+        place = event_id(*self._place, frame.frame_index)
         again = frame.raw.again
         self._refuse_as(again.event_id if again else place, frame.raw.data, frame.raw.source, place if again else "")
 
@@ -132,17 +140,22 @@ class RecordOutputs:
         self._outs.append(out)
 
     def finish(self, log_seconds: int) -> RoutedRecord:
-        """Returns the row; nothing can be added after that."""
+        """Returns the row; nothing can be added after that.
+
+        The sink has one request under way, so what edges wait for stands first: the next request carries the rest.
+        """
         self._write_waiting()
         topics = self._state.topics
-        outs = self._outs
-        outs += self._event_records()
+        events = self._event_records()
+        outs = [
+            topics.egress(edge_ordinal, record)
+            for edge_ordinal, builder in self._edges.items()
+            for record in builder.finish()
+        ]
         if self._changes:
             records = list(change_records(self._changes, self._state.largest_frame))
             outs += [topics.raw(number, record) for number in range(self._state.raw_partitions) for record in records]
-        for edge_ordinal, builder in self._edges.items():
-            outs += [topics.egress(edge_ordinal, record) for record in builder.finish()]
-        return RoutedRecord(log_seconds, self._known.added_row(), outs)
+        return RoutedRecord(log_seconds, self._known.added_row(), [*outs, *self._outs, *events])
 
     def _event_records(self) -> list[OutputRecord]:
         write, partition = self._state.topics.event_records, self._place[0]
@@ -162,8 +175,11 @@ def entry_bytes(entry: Entry) -> int:
     """Returns about how much of a record an entry takes: never less than three quarters of it."""
     if not isinstance(entry, Deliver):
         return 0
-    groups = (*entry.groups, *entry.groups_on_failure)
-    return sum(len(group.frame) + len(group.reply) + 64 * group.receivers for group in groups)
+    size = 0
+    for groups in (entry.groups, entry.groups_on_failure):
+        for group in groups:
+            size += len(group.frame) + len(group.reply) + 64 * group.receivers
+    return size
 
 
 def _is_replayed(frame: RoutedFrame) -> bool:

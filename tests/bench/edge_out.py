@@ -34,15 +34,14 @@ from gateway.edge.datagrams.outgoing import Told
 from gateway.edge.datagrams.sending import Datagram, DatagramRun, OfT
 from gateway.edge.datagrams.udp import UdpListener
 from gateway.edge.delivery import runs
-from gateway.edge.delivery.dispatch import Dispatch, PreviousRun
+from gateway.edge.delivery.dispatch import DeliveryBooks, Dispatch, Peers, PreviousRun
 from gateway.edge.delivery.egress_delivery import OutcomeRecorder
 from gateway.edge.delivery.offset_tracker import Checkpoint, OffsetTracker
 from gateway.edge.delivery.outcomes import OutcomeLog
-from gateway.edge.delivery.partition_barrier import PartitionBarrier
 from gateway.edge.delivery.reader import Batch
+from gateway.edge.edge_log import EdgeLog
 from gateway.edge.metrics import EdgeMetrics
-from gateway.edge.publisher import RawPublisher
-from gateway.protocols import protocols
+from gateway.edge.publisher import EdgeLife, RawPublisher, RawTopic
 from gateway.records import egress_codec
 from gateway.records.egress import Group
 from gateway.records.egress_codec import EgressBuilder, Route
@@ -72,10 +71,13 @@ class Acknowledged:
     def send(self, topic: str, value: bytes, told: producer.Told, **settings: Any) -> None:
         self._told.append(told)
 
+    def collect(self) -> None:
+        """Reports nothing: `acknowledge` does."""
+
     def acknowledge(self) -> None:
         waiting, self._told = self._told, []
         for told in waiting:
-            told(None, self._offset)
+            told(None, self._offset, 0.0)
             self._offset += 1
 
 
@@ -92,25 +94,18 @@ class Nobody:
 class Out:
     """A dispatch with all that is behind it, and the outcomes that come of it."""
 
-    def __init__(self, config: Config, metrics: EdgeMetrics, datagrams: Mapping[str, Any]) -> None:
+    def __init__(
+        self, config: Config, metrics: EdgeMetrics, publisher: RawPublisher, datagrams: Mapping[str, Any]
+    ) -> None:
         self._kafka, self._ledger = Acknowledged(), OffsetTracker(EPOCH, Checkpoint(0))
         self._outcomes = OutcomeLog(config, self._kafka, self._ledger, _raise)
         ends = OutcomeRecorder(self._outcomes, metrics)
         unused: Any = None  # sessions and nodes have no part in this
         self._dispatch = Dispatch(
-            edge="edge-0",
-            epoch=EPOCH,
-            past=PreviousRun(),
-            ledger=self._ledger,
-            ends=ends,
-            owed=unused,
-            handovers=unused,
-            tickets=PartitionBarrier(1),
-            session=unused,
-            datagrams=datagrams,
-            abandon=unused,
-            begun=unused,
-            confirm=unused,
+            DeliveryBooks(self._ledger, ends, unused, unused),
+            EdgeLog(publisher),
+            Peers(unused, datagrams, unused),
+            PreviousRun(),
             patience=unused,
             taken=self._one_taken,
         )
@@ -151,22 +146,22 @@ class Rig:
         metrics = EdgeMetrics(config, CollectorRegistry())
         self.publisher = RawPublisher(
             self.kafka,
-            topic="raw",
-            partitions=2,
-            edge="edge-0",
-            epoch=EPOCH,
-            limits=AT_ONCE_LOGGED,
+            EdgeLife("edge-0", EPOCH),
+            RawTopic("raw", 2, config.kafka.largest_frame),
+            AT_ONCE_LOGGED,
             bound_bytes=config.limits.in_flight_bytes,
-            largest_bytes=config.kafka.largest_frame,
             observe=metrics.produced,
         )
-        [of], spec = config.listeners, protocols()["emm"]
-        self.udp = UdpListener("edge-0", EPOCH, of, spec, self.publisher, metrics.of(of), config.listener_limits(NAME))
+        [of] = config.listeners
+        self.udp = UdpListener(of, self.publisher, metrics.of(of), config.listener_limits(NAME))
         ends.callback(self.udp.close)
         ends.callback(self.udp.stop)
         self.udp.start()
         self.peers = [ends.enter_context(closing(self._peer())) for _ in range(peers)]
-        self.nobody, self.out = Out(config, metrics, {NAME: Nobody()}), Out(config, metrics, {NAME: self.udp})
+        self.nobody, self.out = (
+            Out(config, metrics, self.publisher, {NAME: Nobody()}),
+            Out(config, metrics, self.publisher, {NAME: self.udp}),
+        )
         self._routes = [self._route(peer) for peer in self.peers]
 
     def _peer(self) -> socket.socket:

@@ -115,6 +115,7 @@ def _wolpertinger() -> Iterator[Shape]:
     one = '<object type="string">x</object>'
     yield Shape("wolpertinger", "an honest call", line(call % ("Orders", one)), is_honest=True)
     yield Shape("wolpertinger", "1 MiB of values, compressed", line(call % ("Orders", one * 32_000), zipped=True))
+    yield Shape("wolpertinger", "16,384 values, compressed", line(call % ("Orders", one * 16_384), zipped=True))
     yield Shape("wolpertinger", "1 MiB of spaces, compressed", line(call % ("Orders", " " * (MIB - 600)), zipped=True))
     yield Shape(
         "wolpertinger", "a subject of 1 MiB, compressed", line(call % ("a." * (MIB // 2 - 400), one), zipped=True)

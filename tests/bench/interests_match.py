@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
+from gateway.core.ids import FramePosition
 from gateway.interests import EndSession, Interest, InterestTable, Put, Verb
 
 SMALL, LARGE = 100, 100_000
@@ -34,7 +35,7 @@ def interest(number: int, pattern: str, offset: int) -> Interest:
         session=number,
         protocol="yamp",
         listener="apps",
-        position=(0, offset, 0),
+        position=FramePosition(0, offset, 0),
     )
 
 
@@ -94,7 +95,7 @@ def changing(filled: InterestTable, turn: list[int]) -> int:
 def end(filled: InterestTable, turn: list[int]) -> int:
     """Ends sessions; `ROUNDS` times as many must exist in the smaller table."""
     for number in range(turn[0], turn[0] + 2):
-        assert filled.apply(EndSession(f"edge-0.1.{number}", (0, 99_000_000, 0))).removed
+        assert filled.apply(EndSession(f"edge-0.1.{number}", FramePosition(0, 99_000_000, 0))).removed
     turn[0] += 2
     return 2
 

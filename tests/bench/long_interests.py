@@ -23,6 +23,7 @@ from confluent_kafka import Producer
 
 from gateway.config import Config, load
 from gateway.core.errors import SetupError
+from gateway.core.ids import FramePosition
 from gateway.inspect.live.mesh_parts import MeshPart, router_part
 from gateway.interests import Interest, InterestTable, Verb
 from gateway.kafka.interest_reader import InterestReader
@@ -69,14 +70,16 @@ def _renewals(records: int) -> Iterator[Interest]:
         Interest(
             subscriber=f"emm:00112233-4455-6677-8899-{node:012x}", verb=Verb.SUBSCRIBE, pattern=f"plant.line{node}.>",
             edge="edge-0", epoch=7, address=f"10.0.0.9:{node}", protocol="emm", listener="devices", durable=True,
-            position=(0, 0, 0),
+            position=FramePosition(0, 0, 0),
         )
         for node in range(NODES)
     ]  # fmt: skip
     now = int(time.time() * 1e6)
     for number in range(records):
         at = now + number
-        yield replace(first[number % NODES], position=(0, number, 0), expires_at=at, kept_until=at + 90_000_000)
+        yield replace(
+            first[number % NODES], position=FramePosition(0, number, 0), expires_at=at, kept_until=at + 90_000_000
+        )
 
 
 def _read(config: Config, what: str) -> float:

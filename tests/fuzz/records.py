@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from gateway.core import content, envelope, subjects, trace_context
 from gateway.core.event import Event, Kind
+from gateway.core.ids import FramePosition
 from gateway.core.reasons import Rejected
 from gateway.core.wire import decode_utf8
 from gateway.edge.carriers import proxy
@@ -23,6 +24,7 @@ from gateway.records.raw_log.frames import FrameSource, RawFrame, Replayed, Repl
 from tests.fuzz.target import Target
 
 SOURCE = FrameSource("yamp", "apps", "edge-0", 7, 3, "192.0.2.1:40000", "n", facts={"format": "json"})
+AT = FramePosition(0, 1, 2)
 REPLY = ReplyAddress("yamp", "apps", "edge-1", 1, 7, "r1", "orders.create")
 EVENT = Event(
     "0-1-2", Kind.EVENT, "temp.high", "emm", "devices", "edge-0", "", "192.0.2.7:4", "n", 1_759_190_400_000_000,
@@ -76,9 +78,9 @@ def _mesh_frame_seeds() -> Sequence[bytes]:
 def _change_seeds() -> Sequence[bytes]:
     interest = Interest(
         subscriber="s", verb=Verb.SUBSCRIBE, pattern="a.>", edge="edge-0", epoch=1, protocol="emm", listener="d",
-        position=(0, 1, 2),
+        position=AT,
     )  # fmt: skip
-    made = (Put(interest), EndSession("s", (0, 1, 2)), Renew("s", 9, (0, 1, 2), 18))
+    made = (Put(interest), EndSession("s", AT), Renew("s", 9, AT, 18))
     return [*(changes.to_bytes(change) for change in made), NESTED]
 
 

@@ -22,7 +22,7 @@ from prometheus_client import CollectorRegistry
 from gateway import __version__
 from gateway.config import parse
 from gateway.core.address import HostPort, is_private
-from gateway.observability.management import Management
+from gateway.observability.management import Checks, Management
 from tests.helm.chart import CHART, find, module_at, of_kind, render
 
 LISTENERS = [
@@ -117,8 +117,7 @@ def serve_management() -> Iterator[Callable[..., str]]:
         management = Management(
             HostPort("127.0.0.1", 0),
             CollectorRegistry(),
-            started=dict,
-            ready=lambda: {} if ready else {"kafka": "away"},
+            Checks(dict, lambda: {} if ready else {"kafka": "away"}),
             config=lambda: {"mesh": mesh},
         )
         management.start()

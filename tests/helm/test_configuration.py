@@ -213,6 +213,7 @@ TAKEN_OVER: dict[str, dict[str, Any]] = {
     "edge.redirect_url": {"edge": {"redirectUrl": "tcp://elsewhere:5042"}},
     "edge.notice_seconds": {"edge": {"noticeSeconds": 4}},
     "edge.graceful_shutdown_limit_seconds": {"edge": {"gracefulShutdownSeconds": 30}},
+    "edge.operators": {"edge": {"operators": {"alice": "a-token-that-is-long-enough"}}},
 }
 
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from jsonschema import Draft7Validator
 
-from gateway.config.kafka import ProducerSettings, TopicName, TopicSettings
+from gateway.config.kafka import ProducerSettings, TopicSettings
 from gateway.config.settings import (
     GrantSettings,
     IdentitySettings,
@@ -20,6 +20,7 @@ from gateway.config.settings import (
     RecordSettings,
     RuleSettings,
 )
+from gateway.config.topics import TopicName
 from gateway.protocols import protocols
 from tests.helm.chart import CHART, LEAST, Refused, merged, module_at, refusal, render, render_exactly
 

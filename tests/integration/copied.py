@@ -10,10 +10,10 @@ import yaml
 from kafka import KafkaProducer
 
 from gateway.config import Config, load
-from gateway.config.kafka import TopicName
+from gateway.config.topics import TOPICS, TopicName
 from gateway.inspect.history.topics import History
 from gateway.kafka.records import TopicRecord
-from gateway.kafka.topics import TOPICS, ensure_topics
+from gateway.kafka.topics import ensure_topics
 from tests.integration.mesh import TestMesh
 
 AGE_US = 20 * 60 * 1_000_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gateway.config import load
+from gateway.core.ids import event_id
 from gateway.core.reasons import Rejected
 from gateway.inspect.history.topics import History
 from gateway.records.raw_log.container import decode_record
@@ -31,5 +32,5 @@ def _places(mesh: TestMesh, data: bytes) -> list[str]:
                 continue
             for index, frame in enumerate(frames):
                 if frame.data == data and frame.again is None:
-                    found.append((record.offset, index, f"{record.partition}-{record.offset}-{index}"))
+                    found.append((record.offset, index, event_id(record.partition, record.offset, index)))
     return [name for _, _, name in sorted(found)]

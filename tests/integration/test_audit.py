@@ -15,7 +15,7 @@ from kafka.structs import TopicPartition
 from pyspark.sql import SparkSession
 
 from gateway.config import Config, load
-from gateway.config.kafka import TopicName
+from gateway.config.topics import TopicName
 from gateway.core.clock import now_us
 from gateway.core.event import Kind
 from gateway.inspect.history.topics import History

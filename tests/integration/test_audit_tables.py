@@ -21,7 +21,7 @@ from pyspark.sql.types import (
 )
 
 from gateway.config import parse
-from gateway.inspect.history.positions import Span
+from gateway.inspect.history.span import Span
 from gateway.records import cloud_event
 from streaming_jobs.audit import deliveries, frames
 from streaming_jobs.audit.deliveries import Ended, SentDelivery

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from gateway.core.ids import event_id
 from gateway.protocols.emm import codec
 from gateway.protocols.emm.frames import FieldType
 from gateway.records.raw_log.container import decode_record
@@ -45,7 +46,7 @@ def event_ids(find: Callable[..., Any], packet: bytes, count: int) -> list[str]:
         frames = decode_record(record.value).frames
         for index, frame in enumerate(frames):
             if frame.data == packet:
-                found[f"{record.partition}-{record.offset}-{index}"] = None
+                found[event_id(record.partition, record.offset, index)] = None
         return len(found) >= count
 
     find(holds)

@@ -9,7 +9,7 @@ from typing import Any
 from kafka import KafkaConsumer, TopicPartition
 
 from gateway.config import Config, load
-from gateway.config.kafka import TopicName
+from gateway.config.topics import TopicName
 from tests.integration.mesh import TestMesh, wait_until
 
 

@@ -71,13 +71,13 @@ def read_text(path: Path) -> str:
 
 
 def read_source(
-    text: str, file: str, folder: Path, environment: Mapping[str, str] = os.environ, left_out: Collection[str] = ()
+    text: str, file: str, folder: Path, environment: Mapping[str, str] = os.environ, left_out: Collection[Place] = ()
 ) -> YamlSource:
     """Raises ConfigError where the text is no YAML at all; other faults are kept, so that all can be told at once.
 
     Args:
-        left_out: the sections whose `${NAME}` and `${file:PATH}` may be missing here. What is missing becomes a text
-            that nobody can know.
+        left_out: the places below which `${NAME}` and `${file:PATH}` may be missing here. What is missing becomes a
+            text that nobody can know.
     """
     source = YamlSource(file)
     loader = yaml.CSafeLoader(text)
@@ -110,7 +110,7 @@ class _Walk:
     source: YamlSource
     folder: Path
     environment: Mapping[str, str]
-    left_out: Collection[str]
+    left_out: Collection[Place]
     open_nodes: set[int] = field(default_factory=set)
 
     def value(self, node: yaml.Node, place: Place) -> Any:
@@ -181,7 +181,7 @@ class _Walk:
         return default[2:]
 
     def may_be_missing(self, place: Place) -> bool:
-        return bool(place) and place[0] in self.left_out
+        return any(place[: len(above)] == above for above in self.left_out)
 
     def contents(self, path: Path, place: Place) -> str:
         """Without the line end that editors and `echo` leave."""

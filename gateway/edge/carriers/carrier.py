@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import time
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Protocol, cast
 
 from gateway.core.address import host_name, is_loopback
 from gateway.edge.carriers.peer import PeerIdentity
-from gateway.edge.carriers.read_control import LEAST_READ_BYTES, READ_BYTES, PauseReason, ReadSize, Turn
+from gateway.edge.carriers.read_control import READ_BYTES, PauseReason, ReadSize
 from gateway.edge.metrics import ConnectionGauge
 
 if TYPE_CHECKING:
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
 
 _buffer = memoryview(bytearray(READ_BYTES))
 """Shared by all connections of a process: what is read is consumed before the next read."""
-
-_turn = Turn()
-"""Shared likewise."""
 
 LINGER_SECONDS = 5.0
 DISCARDED_BYTES = 4_194_304
@@ -65,6 +63,7 @@ class Carrier(asyncio.BufferedProtocol, ABC):
         self.connection: Connection | None = None
         self._transport: asyncio.Transport | None = None
         self._read = ReadSize()
+        self._asked_bytes = 0
         self._closing = False
         self._peer_is_done = False
         self._discarded = 0
@@ -105,19 +104,20 @@ class Carrier(asyncio.BufferedProtocol, ABC):
         self._connected()
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
-        return _buffer[: LEAST_READ_BYTES if _turn.is_long else self._read.bytes]
+        size = self._read.bytes
+        self._asked_bytes = size if self.connection is None else self.connection.reading.read_bytes(size)
+        return _buffer[: self._asked_bytes]
 
     def buffer_updated(self, nbytes: int) -> None:
         if self._closing:
             self._discard(nbytes)
             return
-        began = self._loop.time()
-        self._received(_buffer[:nbytes], began)
-        seconds = self._loop.time() - began
+        began = time.thread_time()
+        self._received(_buffer[:nbytes], self._loop.time())
+        seconds = time.thread_time() - began
         self._read.took(nbytes, seconds)
-        _turn.took(seconds, self._loop)
         if self.connection is not None:
-            self.connection.account(seconds)
+            self.connection.reading.account(seconds, is_filled=nbytes == self._asked_bytes)
 
     def take_early(self, data: bytes) -> None:
         """Takes what the transport had read before it was handed to this carrier."""

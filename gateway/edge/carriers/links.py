@@ -25,7 +25,6 @@ from gateway.config import Link
 from gateway.core.address import Address, parse_address
 from gateway.core.event import Auth
 from gateway.edge.carriers.carrier import LINGER_SECONDS, Carrier
-from gateway.edge.carriers.listeners import SessionMaker
 from gateway.edge.carriers.peer import Peer
 from gateway.edge.carriers.reachability import Reachability
 from gateway.edge.carriers.stream import StreamCarrier
@@ -33,6 +32,7 @@ from gateway.edge.carriers.tls import TlsContext, proven_by
 from gateway.edge.carriers.websocket import WebSocketCarrier, dialling
 from gateway.edge.connection import Connection
 from gateway.edge.metrics import ConnectionGauge, ListenerMetrics
+from gateway.edge.sessions import Sessions
 from gateway.protocols import protocols
 from gateway.protocols.actions import CloseReason
 
@@ -73,7 +73,7 @@ class BackOff:
 class LinkKeeper:
     """Keeps one link until it is stopped."""
 
-    def __init__(self, link: Link, sessions: SessionMaker, tls: TlsContext | None, metrics: ListenerMetrics) -> None:
+    def __init__(self, link: Link, sessions: Sessions, tls: TlsContext | None, metrics: ListenerMetrics) -> None:
         self.link = link
         self.secured = tls
         self.reachability = Reachability(f"link {link.name}")

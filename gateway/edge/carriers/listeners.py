@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import socket
 import ssl
-from typing import Protocol
 
-from gateway.config import Endpoint, Limits, Listener
+from gateway.config import Listener
 from gateway.core.errors import SetupError
 from gateway.core.event import Auth
 from gateway.edge.carriers.carrier import Carrier
@@ -16,9 +17,10 @@ from gateway.edge.carriers.pending_connection import PendingConnection
 from gateway.edge.carriers.read_control import ARRIVALS_BURST_SECONDS, TokenBucket
 from gateway.edge.carriers.stream import StreamCarrier
 from gateway.edge.carriers.tls import TlsContext, proven_by
-from gateway.edge.carriers.websocket import TokenJudge, WebSocketCarrier, check_of, serving
+from gateway.edge.carriers.websocket import UpgradeChecks, WebSocketCarrier, check_of, serving
 from gateway.edge.connection import Connection
 from gateway.edge.metrics import ConnectionGauge, ListenerMetrics
+from gateway.edge.sessions import Sessions
 from gateway.protocols import protocols
 from gateway.protocols.actions import CloseReason
 
@@ -26,20 +28,12 @@ log = logging.getLogger(__name__)
 
 BACKLOG = 1_024
 """Connections the kernel holds for us; a thousand that arrive in one turn of the loop are not turned away."""
+ACCEPTED_AT_ONCE = 16
+"""Connections that one turn of the loop takes from the kernel: some six milliseconds of work. All others wait there."""
 TURNED_AWAY_AT_ONCE = 64
 """The most connections that are turned away at once. A peer without a place is told so in the protocol's own words.
 That takes the listener's TLS and upgrade before it, and a moment after it to read them: little for a few peers, and too
 much for all when none is let in."""
-
-
-class SessionMaker(Protocol):
-    """Makes sessions for listeners and links."""
-
-    def connect(self, endpoint: Endpoint, carrier: Carrier, peer: Peer) -> Connection: ...
-    @property
-    def logins(self) -> TokenJudge: ...
-    def limits(self, name: str) -> Limits:
-        """Returns the limits of this listener or link that are in force at present."""
 
 
 class StreamListener:
@@ -51,7 +45,7 @@ class StreamListener:
     """
 
     def __init__(
-        self, listener: Listener, sessions: SessionMaker, tls: TlsContext | None, metrics: ListenerMetrics
+        self, listener: Listener, sessions: Sessions, tls: TlsContext | None, metrics: ListenerMetrics
     ) -> None:
         self.listener = listener
         self.secured = tls
@@ -74,12 +68,20 @@ class StreamListener:
         loop = asyncio.get_running_loop()
         try:
             self._server = await loop.create_server(
-                lambda: PendingConnection(self), address.host, address.port, backlog=BACKLOG
+                lambda: PendingConnection(self), address.host, address.port, backlog=ACCEPTED_AT_ONCE
             )
         except OSError as error:
             raise SetupError(f"listener {self.listener.name}: cannot listen on {address}: {error.strerror}") from error
+        self._let_the_kernel_hold(self._server)
         self._port: int = self._server.sockets[0].getsockname()[1]
         log.info("listening on %s", address.at_port(self._port))
+
+    @staticmethod
+    def _let_the_kernel_hold(server: asyncio.Server) -> None:
+        """Raises the kernel's backlog, which asyncio has made as small as what a turn of its loop takes."""
+        for listening in server.sockets:
+            with socket.socket(fileno=os.dup(listening.fileno())) as same:
+                same.listen(BACKLOG)
 
     @property
     def port(self) -> int:
@@ -140,9 +142,9 @@ class StreamListener:
         if not self.listener.address.is_websocket:
             return StreamCarrier(self, standing, address, deadline)
         text, frame_bytes = self._spec.text_messages, self._sessions.limits(self.listener.name).frame_bytes
-        protocol, check = serving(self._spec.name, frame_bytes, text=text), check_of(self.listener)
-        logins = self._sessions.logins
-        return WebSocketCarrier(self, standing, address, deadline, protocol, text=text, check=check, logins=logins)
+        protocol = serving(self._spec.name, frame_bytes, text=text)
+        admits = UpgradeChecks(check_of(self.listener), self._sessions.logins)
+        return WebSocketCarrier(self, standing, address, deadline, protocol, text=text, admits=admits)
 
     # -- for carriers ------------------------------------------------------------------------------------------
 

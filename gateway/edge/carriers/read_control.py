@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from enum import StrEnum
 
@@ -29,10 +28,6 @@ SLICE_SECONDS = 0.002
 """A read may keep the loop busy for so long. Frames of one byte cost a thousand times more per byte than large ones;
 a peer that sends nothing else gets smaller reads, and all others their turn."""
 
-TURN_SECONDS = 0.01
-"""All reads of one turn of the loop may take about so long together. After that the others of this turn are small, so
-that a thousand peers who send without end are each read a little, and an honest one waits for none of them."""
-
 
 class PauseReason(StrEnum):
     """The reasons for which a connection is not read at present."""
@@ -40,6 +35,7 @@ class PauseReason(StrEnum):
     LOG_FULL = "the raw log takes no more"
     RATE = "it sends too much"
     UNREAD = "the peer does not read what it is sent"
+    TURN = "others that send much have their turn"
 
 
 class ReadGate:
@@ -182,30 +178,6 @@ class Spending:
         self.frames = self.bytes = 0
         self.seconds = 0.0
         return throttle.take(frames, size, spent_seconds, controls, self._clock())
-
-
-class Turn:
-    """Measures how long the reads of this turn of the loop have taken, over all connections."""
-
-    def __init__(self) -> None:
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._seconds = 0.0
-
-    @property
-    def is_long(self) -> bool:
-        return self._seconds > TURN_SECONDS
-
-    def took(self, seconds: float, loop: asyncio.AbstractEventLoop) -> None:
-        if loop is not self._loop:
-            self._loop = loop
-            self._seconds = 0.0
-            loop.call_soon(self._end)
-        self._seconds += seconds
-
-    def _end(self) -> None:
-        """Called at the beginning of the next turn, before anything is read in it."""
-        self._loop = None
-        self._seconds = 0.0
 
 
 class ReadSize:

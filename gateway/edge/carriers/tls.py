@@ -30,7 +30,7 @@ class TlsContext:
     """
 
     def __init__(self, endpoint: Endpoint, expiry: Gauge, lists_expiry: Gauge) -> None:
-        self._name = endpoint.name
+        self._name, self._protocol = endpoint.name, endpoint.protocol
         self._settings: ListenTls | ConnectTls = getattr(endpoint, "tls", None) or ConnectTls()
         self._expiry, self._lists_expiry = expiry, lists_expiry
         self._stamps = self._stamp()

@@ -13,7 +13,7 @@ import asyncio
 import http
 import logging
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import NamedTuple
 
 from websockets.client import ClientProtocol
 from websockets.exceptions import PayloadTooBig
@@ -32,7 +32,7 @@ from gateway.config import Listener
 from gateway.core.address import Address
 from gateway.core.reasons import Reason, Rejected
 from gateway.edge.carriers.carrier import Carrier, CarrierHost
-from gateway.edge.carriers.peer import PeerIdentity
+from gateway.edge.logins import Logins
 from gateway.edge.metrics import ConnectionGauge
 from gateway.protocols.actions import CloseReason
 
@@ -67,32 +67,36 @@ Check = Callable[[Request], http.HTTPStatus | None]
 """Why a request may not become a WebSocket; None if it may."""
 
 
-class TokenJudge(Protocol):
-    """Judges the tokens of handshakes."""
+class UpgradeChecks(NamedTuple):
+    """How a listener judges requests: `check` says why one is refused, `logins` judge the tokens in them."""
 
-    @property
-    def are_configured(self) -> bool: ...
-    def verify(self, token: str, *, confidential: bool) -> PeerIdentity:
-        """Raises Rejected."""
+    check: Check
+    logins: Logins
 
 
 class WebSocketCarrier(Carrier):
     """Carries a session over a WebSocket.
 
-    `protocol` is our side of it. `check` checks the requests to a listener. `text` is true if the protocol's messages
-    are text. `logins` judges the tokens in requests.
+    `protocol` is our side of it. `text` is true if the protocol's messages are text. `admits` decides whether a request
+    to a listener may become a WebSocket.
     """
 
     def __init__(
-        self, host: CarrierHost, standing: ConnectionGauge, address: str, deadline: float,
-        protocol: ServerProtocol | ClientProtocol, *, text: bool, check: Check | None = None,
-        logins: TokenJudge | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        host: CarrierHost,
+        standing: ConnectionGauge,
+        address: str,
+        deadline: float,
+        protocol: ServerProtocol | ClientProtocol,
+        *,
+        text: bool,
+        admits: UpgradeChecks | None = None,
+    ) -> None:
         super().__init__(host, standing, address, deadline)
         self._protocol = protocol
         self._text = text
-        self._check = check
-        self._logins = logins
+        self._check = admits.check if admits is not None else None
+        self._logins = admits.logins if admits is not None else None
         self._parts: list[bytes] = []
         self._upgrade_timer: asyncio.TimerHandle | None = None
 

@@ -28,13 +28,13 @@ from gateway.core.event import Auth
 from gateway.core.reasons import Reason
 from gateway.edge.carriers.carrier import Carrier
 from gateway.edge.carriers.links import BackOff
-from gateway.edge.carriers.listeners import SessionMaker
 from gateway.edge.carriers.peer import Peer
 from gateway.edge.carriers.reachability import Reachability
 from gateway.edge.carriers.xmpp_carrier import XmppCarrier
 from gateway.edge.carriers.xmpp_stream import ComponentStream
 from gateway.edge.connection import Connection
 from gateway.edge.metrics import ConnectionGauge, ListenerMetrics
+from gateway.edge.sessions import Sessions
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ NODE = "xmpp:"
 class XmppListener:
     """Keeps the stream until it is closed."""
 
-    def __init__(self, listener: Listener, sessions: SessionMaker, metrics: ListenerMetrics) -> None:
+    def __init__(self, listener: Listener, sessions: Sessions, metrics: ListenerMetrics) -> None:
         self._loop = asyncio.get_running_loop()
         self._sessions = sessions
         self._metrics = metrics

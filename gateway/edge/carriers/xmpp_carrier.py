@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 
 from slixmpp import JID
@@ -115,9 +116,9 @@ class XmppCarrier(Carrier):
             self._receive(self.connection, message)
 
     def _receive(self, connection: Connection, message: bytes) -> None:
-        began = self._loop.time()
-        connection.receive(message, began)
-        connection.account(self._loop.time() - began)
+        began = time.thread_time()
+        connection.receive(message, self._loop.time())
+        connection.reading.account(time.thread_time() - began, is_filled=False)
 
     def close(self, reason: str) -> None:  # noqa: ARG002 - presence gives no reason
         if not self._closing:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
 
 from gateway.config import Limits, Listener
 from gateway.core.reasons import Reason
@@ -14,22 +13,19 @@ from gateway.edge.datagrams.outgoing import DatagramsOut, Told
 from gateway.edge.datagrams.sending import Datagram, DatagramRun, OfT
 from gateway.edge.metrics import ListenerMetrics
 from gateway.edge.publisher import RawPublisher
-from gateway.protocols.spec import ProtocolSpec
+from gateway.protocols import protocols
 from gateway.records.raw_log.frames import FrameSource
 
 
 class DatagramListener(ABC):
     """Counts its frames in the raw log itself (`settled`), for nobody waits for a datagram's acknowledgement."""
 
-    def __init__(
-        self, edge: str, epoch: int, listener: Listener, spec: ProtocolSpec[Any], publisher: RawPublisher,
-        metrics: ListenerMetrics,
-    ) -> None:  # fmt: skip
+    def __init__(self, listener: Listener, publisher: RawPublisher, metrics: ListenerMetrics) -> None:
         self._loop = asyncio.get_running_loop()
         self._publisher = publisher
         self._metrics = metrics
-        self._peek = spec.partition_key
-        self._source = FrameSource(spec.name, listener.name, edge, epoch)
+        self._peek = protocols()[listener.protocol].partition_key
+        self._source = FrameSource(listener.protocol, listener.name, *publisher.life)
         self.listener = listener
         self.socket = bind(listener)
         self._out = DatagramsOut(self.socket)

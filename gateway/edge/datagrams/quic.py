@@ -14,7 +14,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
 from aioquic.buffer import Buffer  # type: ignore[attr-defined]
 from aioquic.quic.configuration import SMALLEST_MAX_DATAGRAM_SIZE
@@ -37,7 +36,6 @@ from gateway.edge.datagrams.sending import Datagram, OfT
 from gateway.edge.metrics import ConnectionGauge, ListenerMetrics
 from gateway.edge.publisher import RawPublisher
 from gateway.protocols.actions import CloseReason
-from gateway.protocols.spec import ProtocolSpec
 from gateway.records.raw_log.frames import FrameSource
 
 log = logging.getLogger(__name__)
@@ -68,10 +66,14 @@ class QuicListener(DatagramListener):
     the new certificates."""
 
     def __init__(
-        self, edge: str, epoch: int, listener: Listener, spec: ProtocolSpec[Any], publisher: RawPublisher,
-        metrics: ListenerMetrics, limits: Limits, secured: QuicContext,
-    ) -> None:  # fmt: skip
-        super().__init__(edge, epoch, listener, spec, publisher, metrics)
+        self,
+        listener: Listener,
+        publisher: RawPublisher,
+        metrics: ListenerMetrics,
+        limits: Limits,
+        secured: QuicContext,
+    ) -> None:
+        super().__init__(listener, publisher, metrics)
         self._retries = Retries()
         self._by_id: dict[bytes, QuicPeer] = {}
         self._known: dict[str, _Known] = {}

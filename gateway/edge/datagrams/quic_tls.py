@@ -26,5 +26,7 @@ class QuicContext(TlsContext):
         """The other context is made all the same: it tells what is wrong with the files."""
         context = super()._make()
         if isinstance(self._settings, ListenTls):
-            self.quic = server_configuration(self._settings.cert, self._settings.key, self._settings.client_ca)
+            self.quic = server_configuration(
+                self._protocol, self._settings.cert, self._settings.key, self._settings.client_ca
+            )
         return context

@@ -9,7 +9,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from gateway.config import Limits, Listener
 from gateway.core.reasons import Reason
@@ -21,7 +21,6 @@ from gateway.edge.datagrams.outgoing import Told
 from gateway.edge.datagrams.sending import Datagram, DatagramRun, OfT
 from gateway.edge.metrics import ListenerMetrics
 from gateway.edge.publisher import RawPublisher
-from gateway.protocols.spec import ProtocolSpec
 from gateway.records.raw_log.frames import FrameSource
 
 log = logging.getLogger(__name__)
@@ -35,10 +34,13 @@ ValueT = TypeVar("ValueT")
 
 class UdpListener(DatagramListener):
     def __init__(
-        self, edge: str, epoch: int, listener: Listener, spec: ProtocolSpec[Any], publisher: RawPublisher,
-        metrics: ListenerMetrics, limits: Limits,
-    ) -> None:  # fmt: skip
-        super().__init__(edge, epoch, listener, spec, publisher, metrics)
+        self,
+        listener: Listener,
+        publisher: RawPublisher,
+        metrics: ListenerMetrics,
+        limits: Limits,
+    ) -> None:
+        super().__init__(listener, publisher, metrics)
         self._in = datagrams_in(self.socket)
         self._sources = _Remembered(self._source_of)
         self._sender_partitions = _Remembered(self._partition_of_sender)

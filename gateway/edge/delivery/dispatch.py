@@ -11,12 +11,13 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Protocol
 
 from gateway.core.event import Kind
 from gateway.core.fault_log import RateLimitedFaultLog
+from gateway.core.ids import datagram_name, session_id
 from gateway.edge.datagrams.calls import AT_ONCE
 from gateway.edge.datagrams.outgoing import Told
 from gateway.edge.datagrams.sending import KNOWN_ADDRESSES, Datagram, OfT
@@ -29,20 +30,19 @@ from gateway.edge.delivery.partition_barrier import PartitionBarrier
 from gateway.edge.delivery.reader import Batch
 from gateway.edge.delivery.redelivery import RedeliveryQueues
 from gateway.edge.delivery.runs import DeliveryRun, RunDatagrams, RunDelivery, RunPlans, RunSession
+from gateway.edge.edge_log import EdgeLog
 from gateway.protocols.actions import Delivery, Outcome
 from gateway.records.egress import (
-    Confirm,
     Deliver,
     EdgeRestarted,
     Entry,
     Group,
     InterestApplied,
     MigrationStep,
-    Position,
     RecordConfirmed,
 )
 from gateway.records.egress_codec import EgressRecord
-from gateway.records.raw_log.frames import ReplyAddress, datagram_name, session_id
+from gateway.records.raw_log.frames import ReplyAddress
 
 log = logging.getLogger(__name__)
 
@@ -61,10 +61,6 @@ class Datagrams(RunDatagrams, Protocol):
     def send(self, datagrams: Sequence[Datagram[OfT]], told: Told[OfT]) -> None:
         """Sends the datagrams in their order. `told` hears of each: "" when the system has taken it, or what prevented
         it."""
-
-
-Confirming = Callable[[Confirm, Position, bool, Callable[[], None]], None]
-"""Writes down that a record is over: for whom, which, whether it failed; and calls back when that is durable."""
 
 
 class PreviousRun:
@@ -92,53 +88,65 @@ class PreviousRun:
         return self._outcomes.take(delivery.event_id, delivery.part, destination)
 
 
-class Dispatch:
-    """Hands the entries of egress records to sessions and datagrams.
+@dataclass(frozen=True, slots=True)
+class DeliveryBooks:
+    """Where it is kept what this edge has to deliver, and what became of it."""
+
+    ledger: OffsetTracker
+    outcomes: OutcomeRecorder
+    queues: RedeliveryQueues
+    migration: QueueMigration
+
+
+@dataclass(frozen=True, slots=True)
+class Peers:
+    """The peers of this edge.
 
     Args:
         session: returns the session of a number, in this epoch.
         datagrams: the senders of datagrams, by listener.
-        abandon: tells the requester that nobody will answer.
-        begun: hears that another edge has begun again.
-        confirm: tells the edge that waits for a record that it is over.
-        patience: how many seconds such an edge waits.
+        drop_requests: tells the peers that nobody at an edge that has restarted waits for their answers.
+    """
+
+    session: Callable[[int], OpenSession | None]
+    datagrams: Mapping[str, Datagrams]
+    drop_requests: Callable[[EdgeRestarted], None]
+
+
+class Dispatch:
+    """Hands the entries of egress records to sessions and datagrams.
+
+    Args:
+        books: all records are noted there.
+        edge_log: hears what this edge itself has to say to requesters and other edges.
+        patience: how many seconds an answer waits for the confirmations of other edges.
         taken: is called for each batch when it has been handled.
     """
 
     def __init__(
         self,
+        books: DeliveryBooks,
+        edge_log: EdgeLog,
+        peers: Peers,
+        past: PreviousRun,
         *,
-        edge: str,
-        epoch: int,
-        ledger: OffsetTracker,
-        ends: OutcomeRecorder,
-        owed: RedeliveryQueues,
-        handovers: QueueMigration,
-        tickets: PartitionBarrier[tuple[int, Deliver]],
-        session: Callable[[int], OpenSession | None],
-        datagrams: Mapping[str, Datagrams],
-        abandon: Callable[[ReplyAddress], None],
-        begun: Callable[[EdgeRestarted], None],
-        confirm: Confirming,
         patience: Callable[[], float],
         taken: Callable[[], None],
-        past: PreviousRun,
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._edge, self._epoch = edge, epoch
-        self._ledger, self._ends, self._owed, self._tickets = ledger, ends, owed, tickets
-        self._handovers = handovers
-        self._session = session
-        self._datagrams = datagrams
-        self._abandon = abandon
-        self._begun = begun
-        self._confirm = confirm
+        self._edge, self._epoch = edge_log.life
+        self._ledger, self._ends = books.ledger, books.outcomes
+        self._owed, self._migration = books.queues, books.migration
+        self._barrier: PartitionBarrier[tuple[int, Deliver]] = PartitionBarrier(edge_log.partitions)
+        self._log = edge_log
+        self._peers = peers
+        self._session, self._datagrams = peers.session, peers.datagrams
         self._patience = patience
         self._answers: PendingAcks[tuple[int, Deliver]] = PendingAcks()
         self._taken = taken
         self._past = past
-        self._plans = RunPlans(epoch)
-        self._runs = RunDelivery(ends, session, datagrams, self)
+        self._plans = RunPlans(self._epoch)
+        self._runs = RunDelivery(books.outcomes, peers.session, peers.datagrams, self)
         self._queue: deque[tuple[int, Piece]] = deque()
         self._leaving: dict[str, list[Datagram[EgressDelivery]]] = {}
         self._working = False
@@ -218,12 +226,12 @@ class Dispatch:
         """Returns what is to be delivered now, because of this entry."""
         match entry:
             case MigrationStep():
-                self._handovers.take(offset, entry.position.partition, entry)
+                self._migration.take(offset, entry.position.partition, entry)
             case InterestApplied():
-                held = self._tickets.applied(entry.ticket, entry.partition)
+                held = self._barrier.applied(entry.ticket, entry.partition)
                 return [held] if held is not None else []
             case EdgeRestarted():
-                self._begun(entry)
+                self._peers.drop_requests(entry)
             case RecordConfirmed():
                 released = self._answers.told(entry.ticket, entry.edge, entry.part, failed=entry.failed)
                 return [_select_groups(released)] if released is not None else []
@@ -231,7 +239,7 @@ class Dispatch:
                 until = self._loop.time() + self._patience()
                 return map(_select_groups, self._answers.hold(entry.ticket, (offset, entry), required, until))
             case Deliver(ticket=ticket) if ticket:
-                return self._tickets.hold(ticket, (offset, entry))
+                return self._barrier.hold(ticket, (offset, entry))
             case Deliver():
                 return [(offset, entry)]
         return []
@@ -253,7 +261,7 @@ class Dispatch:
             return None
 
         def over(failed: bool) -> None:
-            self._confirm(confirm, record.position, failed, lambda: self._ledger.settle(offset))
+            self._log.confirm(confirm, record.position, failed, lambda: self._ledger.settle(offset))
 
         return DeliveryCountdown(sum(map(self._present, record.groups)), over)
 
@@ -297,7 +305,7 @@ class Dispatch:
             return
         self._ends.end(delivery, Receiver(destination), Outcome.UNDELIVERABLE, "the session is gone")
         if delivery.kind is Kind.REQUEST and delivery.reply is not None:
-            self._abandon(delivery.reply)
+            self._log.abandon(delivery.reply)
 
     def _to_datagram(self, listener: str, address: str, delivery: EgressDelivery) -> None:
         if self._is_known(delivery, _receiver(listener, address).destination):

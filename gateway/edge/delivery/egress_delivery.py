@@ -11,13 +11,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from gateway.core.ids import durable_parts
 from gateway.edge.delivery.delivery_acks import DeliveryCountdown
 from gateway.edge.delivery.outcomes import OutcomeLog
 from gateway.edge.metrics import EdgeMetrics
 from gateway.edge.traces import EdgeTraces
 from gateway.protocols.actions import REACHED, Delivery, Outcome
 from gateway.records.deliveries import DeliveryOutcome, RunOutcome
-from gateway.records.raw_log.frames import durable_parts
 
 DeliveryKey = tuple[int, str, int]
 """Names a delivery among those of one receiver: the offset of its egress record, its event, and its part."""
@@ -68,8 +68,8 @@ class OutcomeRecorder:
         self._ended: defaultdict[tuple[str, str, str, str], list[int]] = defaultdict(list)
 
     def end(self, delivery: EgressDelivery, receiver: Receiver, outcome: Outcome, detail: str = "") -> None:
-        if not delivery.frame and outcome is Outcome.UNDELIVERABLE:
-            outcome = Outcome.EXPIRED  # it was to tell the session that a call is over: nobody has missed anything
+        if delivery.only_ends_request and outcome is Outcome.UNDELIVERABLE:
+            outcome = Outcome.EXPIRED  # nobody has missed anything
         at, value = time.time_ns() // 1000, str(outcome)
         row = DeliveryOutcome(delivery.event_id, receiver.destination, value, detail, at, delivery.part, receiver.node)
         owed = bool(delivery.owed_to)
@@ -92,7 +92,7 @@ class OutcomeRecorder:
 
     def observe_run(
         self, listener: str, protocol: str, origin: str, took_us: NDArray[np.int64], receivers: int
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Counts frames that were written, each to so many receivers, and how long that took."""
         self._metrics.of_name(listener, protocol).delivered(Outcome.WRITTEN.value, len(took_us) * receivers)
         if origin:

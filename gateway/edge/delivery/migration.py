@@ -17,17 +17,16 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
 
 from gateway.core.clock import now_us
 from gateway.edge.delivery.egress_delivery import EgressDelivery
 from gateway.edge.delivery.offset_tracker import OffsetTracker
 from gateway.edge.delivery.redelivery import End, RedeliveryQueues
+from gateway.edge.edge_log import EdgeLog
 from gateway.protocols.actions import Outcome
 from gateway.records.egress import MigrationPhase, MigrationStep
 from gateway.records.raw_log import control_frames
 from gateway.records.raw_log.control_frames import DeliveryMigrated, MigrationFinished
-from gateway.records.raw_log.frames import FrameSource, RawFrame, Replayed
 
 WAIT_SECONDS = 30.0
 """The wait for an old edge, which may have been killed and be on its way up. After that what is new goes on, and what
@@ -35,29 +34,17 @@ is owed comes late: order is given up before delivery is."""
 TOO_LARGE = "too large to be handed to another edge: kafka.message_bytes"
 
 
-class MigrationLog(Protocol):
-    """The part of the raw publisher that handovers use."""
-
-    def add_again(self, partition: int, frame: RawFrame, again: Replayed) -> None: ...
-    def add_run(
-        self, partition: int, source: FrameSource, data: bytes, lengths: tuple[int, ...],
-        *, settled: Callable[[bool], None] | None = None,
-    ) -> None: ...  # fmt: skip
-
-
 class QueueMigration:
     """Hands what is owed to a node from edge to edge.
 
-    `source` is this edge, as it signs its own frames. Steps come open in the ledger, as owed. `largest_frame` is that
-    of the raw log.
+    Steps come open in the ledger, as owed. `largest_frame` is that of the raw log.
     """
 
     def __init__(
         self,
         owed: RedeliveryQueues,
         end: End,
-        publisher: MigrationLog,
-        source: FrameSource,
+        edge_log: EdgeLog,
         ledger: OffsetTracker,
         clock: Callable[[], float],
         *,
@@ -66,8 +53,7 @@ class QueueMigration:
         self._end = end
         self._largest_frame = largest_frame
         self._owed = owed
-        self._publisher = publisher
-        self._source = source
+        self._log = edge_log
         self._ledger = ledger
         self._clock = clock
 
@@ -93,17 +79,15 @@ class QueueMigration:
             if len(debt) > self._largest_frame:
                 self._end(delivery, Outcome.UNDELIVERABLE, TOO_LARGE)
                 continue
-            self._publisher.add_again(partition, RawFrame(debt, self._source, now), Replayed(delivery.event_id, now))
+            self._log.write_again(partition, debt, delivery.event_id, now)
             given.append(delivery)
-        end = control_frames.encode(MigrationFinished(handover.node, handover.move, handover.edge))
 
-        def settled(accepted: bool) -> None:
-            if accepted:
-                for delivery in given:
-                    self._ledger.settle(delivery.offset, owed=True)
-                over()
+        def durable() -> None:
+            for delivery in given:
+                self._ledger.settle(delivery.offset, owed=True)
+            over()
 
-        self._publisher.add_run(partition, self._source, end, (len(end),), settled=settled)
+        self._log.write(partition, MigrationFinished(handover.node, handover.move, handover.edge), durable)
 
 
 def _debt(delivery: EgressDelivery, handover: MigrationStep) -> bytes:

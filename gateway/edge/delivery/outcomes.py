@@ -100,7 +100,7 @@ class OutcomeLog:
     def _send(self, topic: str, value: bytes, offsets: Mapping[int, int], owed: bool, **settings: Any) -> None:
         self._producer.send(topic, value, partial(self._sent, offsets, owed), **settings)
 
-    def _sent(self, offsets: Mapping[int, int], owed: bool, error: NotTaken | None, _at: int) -> None:
+    def _sent(self, offsets: Mapping[int, int], owed: bool, error: NotTaken | None, _at: int, _took: float) -> None:
         """In the producer's thread."""
         self._loop.call_soon_threadsafe(self._settle, offsets, owed, error)
 

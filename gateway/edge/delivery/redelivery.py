@@ -25,6 +25,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from gateway.core.ids import SessionId
 from gateway.edge.delivery.egress_delivery import DeliveryKey, EgressDelivery
 from gateway.edge.delivery.poison import GIVEN_UP, PoisonDetector
 from gateway.edge.session_terms import SessionTerms
@@ -124,9 +125,15 @@ class RedeliveryQueues:
     """
 
     def __init__(
-        self, end: End, patience: Callable[[str], float], clock: Callable[[], float], later: Later,
-        *, node_bytes: int, total_bytes: int,
-    ) -> None:  # fmt: skip
+        self,
+        end: End,
+        patience: Callable[[str], float],
+        clock: Callable[[], float],
+        later: Later,
+        *,
+        node_bytes: int,
+        total_bytes: int,
+    ) -> None:
         self._end = end
         self._patience = patience
         self._clock = clock
@@ -248,8 +255,8 @@ class RedeliveryQueues:
         connection = debt.connection
         if connection is None:
             return True
-        _, epoch, number = left.rsplit(".", 2)
-        if (connection.source.epoch, connection.source.session) > (int(epoch, 16), int(number)):
+        session = SessionId.parse(left)
+        if (connection.source.epoch, connection.source.session) > (session.epoch, session.number):
             return False
         debt.connection = None
         debt.away_until = self._clock() + connection.terms.redeliver_seconds

@@ -25,13 +25,14 @@ from numpy.typing import NDArray
 
 from gateway.core.event import Kind
 from gateway.core.fault_log import RateLimitedFaultLog
+from gateway.core.ids import datagram_name
 from gateway.edge.datagrams.sending import DatagramRun
 from gateway.edge.delivery.egress_delivery import OutcomeRecorder
 from gateway.protocols.actions import Outcome
 from gateway.records.deliveries import RunOutcome, pack_receivers
 from gateway.records.egress import Entry, Group
 from gateway.records.egress_codec import OWN_ENTRY, EgressRecord, Route
-from gateway.records.raw_log.frames import FrameSource, datagram_name
+from gateway.records.raw_log.frames import FrameSource
 
 _faults = RateLimitedFaultLog(logging.getLogger(__name__))
 
@@ -194,9 +195,12 @@ class RunDelivery:
     listener."""
 
     def __init__(
-        self, ends: OutcomeRecorder, session: Callable[[int], RunSession | None], datagrams: Mapping[str, RunDatagrams],
+        self,
+        ends: OutcomeRecorder,
+        session: Callable[[int], RunSession | None],
+        datagrams: Mapping[str, RunDatagrams],
         alone: Alone,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._ends = ends
         self._session = session
         self._datagrams = datagrams
@@ -278,7 +282,7 @@ class RunDelivery:
 
     def _written_to(
         self, offset: int, run: DeliveryRun, rows: Rows, listener: str, protocol: str, sources: list[FrameSource]
-    ) -> None:  # fmt: skip
+    ) -> None:
         at, receivers = time.time_ns() // 1000, self._receivers(sources)
         parts, indices = run.record.part[rows], run.record.index[rows]
         for begin, end in _alike(parts):

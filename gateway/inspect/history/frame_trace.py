@@ -7,19 +7,18 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from gateway.config import Config
-from gateway.config.kafka import TopicName
+from gateway.config.topics import TopicName
 from gateway.core.event import SECOND_US, Event
+from gateway.core.ids import FramePosition, datagram_name, session_id
 from gateway.core.reasons import Rejected, Stage
 from gateway.inspect.history.logged_frame import LoggedFrame
-from gateway.inspect.history.positions import position_of
 from gateway.inspect.history.rejections import Rejection, rejection
 from gateway.inspect.history.search_end import RecordSubject, about
 from gateway.inspect.history.topics import History, Scan
 from gateway.kafka.records import TopicRecord
 from gateway.records import deliveries, egress_codec, event_records
 from gateway.records.deliveries import DeliveryOutcome
-from gateway.records.egress import Deliver, Group, Position
-from gateway.records.raw_log.frames import datagram_name, session_id
+from gateway.records.egress import Deliver, Group
 
 SKEW_SECONDS = 2
 """Clocks of the edge, the router and us agree within this."""
@@ -134,12 +133,12 @@ def _egress_told(record: TopicRecord) -> Iterator[RecordSubject]:
     with suppress(Rejected):
         for entry in egress_codec.decode(record.value or b""):
             name = entry.event_id if isinstance(entry, Deliver) else entry.position.event_id
-            yield RecordSubject(name, entry.position.with_part(0))
+            yield RecordSubject(name, entry.position.frame)
 
 
-def _position(event_id: str) -> Position | None:
+def _position(event_id: str) -> FramePosition | None:
     try:
-        return position_of(event_id)
+        return FramePosition.parse(event_id)
     except ValueError:
         return None
 

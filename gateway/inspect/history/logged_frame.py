@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gateway.core.ids import FramePosition, record_id
 from gateway.core.reasons import Rejected
 from gateway.inspect.history.topics import History
-from gateway.records.egress import Position
 from gateway.records.raw_log.container import decode_record
 from gateway.records.raw_log.frames import RawFrame
 
@@ -19,14 +19,14 @@ class NotFoundError(Exception):
 class LoggedFrame:
     """A frame as it is in the raw log. `logged_at` is when its record was written, in microseconds."""
 
-    position: Position
+    position: FramePosition
     raw: RawFrame
     logged_at: int
     record_bytes: int = 0
     record_frames: int = 0
 
 
-def find_frame(history: History, position: Position) -> LoggedFrame:
+def find_frame(history: History, position: FramePosition) -> LoggedFrame:
     """Raises NotFoundError."""
     record = history.record("raw", position.partition, position.offset)
     if record is None:
@@ -35,15 +35,14 @@ def find_frame(history: History, position: Position) -> LoggedFrame:
     try:
         frames = decode_record(value).frames
     except Rejected as refused:
-        raise NotFoundError(
-            f"the raw record {position.partition}-{position.offset} cannot be read: {refused}"
-        ) from None
-    if position.index >= len(frames):
+        record_name = record_id(position.partition, position.offset)
+        raise NotFoundError(f"the raw record {record_name} cannot be read: {refused}") from None
+    if position.frame_index >= len(frames):
         raise NotFoundError(f"{position.event_id}: its raw record holds {len(frames)} frames, counted from 0")
-    return LoggedFrame(position, frames[position.index], record.logged_at, len(value), len(frames))
+    return LoggedFrame(position, frames[position.frame_index], record.logged_at, len(value), len(frames))
 
 
-def _why_missing(history: History, position: Position) -> str:
+def _why_missing(history: History, position: FramePosition) -> str:
     span = history.bounds("raw").get(position.partition)
     if span is None:
         return f"{position.event_id}: the raw log has no partition {position.partition}"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from gateway.core.ids import FramePosition
 from gateway.core.reasons import Stage
 from gateway.inspect.history.logged_frame import NotFoundError, find_frame
-from gateway.inspect.history.positions import position_of
 from gateway.inspect.history.topics import History
 from gateway.kafka.records import TopicRecord
 from gateway.records.rejected_frame import TRUNCATED_HEADER
@@ -76,7 +76,7 @@ def with_whole_frame(history: History, rejection: Rejection) -> Rejection:
     if not rejection.truncated_bytes or rejection.stage in (Stage.LOG, Stage.DELIVER):
         return rejection
     try:
-        raw = find_frame(history, position_of(rejection.again or rejection.event_id)).raw
+        raw = find_frame(history, FramePosition.parse(rejection.again or rejection.event_id)).raw
     except NotFoundError:
         return rejection
     return replace(rejection, frame=raw.data, truncated_bytes=0)

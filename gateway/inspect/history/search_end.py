@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
+from gateway.core.ids import FramePosition
 from gateway.inspect.history.topics import Scan
 from gateway.kafka.records import TopicRecord
-from gateway.records.egress import Position
 
 OVERTAKEN_US = 1_000_000
 """The largest time by which records of one batch overtake each other."""
@@ -26,30 +26,29 @@ class RecordSubject(NamedTuple):
     """
 
     name: str
-    place: Position | None
+    place: FramePosition | None
 
 
 class PositionCursor:
     """Looks at one partition's positions, in the order they come, for the one that is searched."""
 
-    def __init__(self, wanted: Position) -> None:
-        self._wanted = (wanted.partition, wanted.offset, wanted.index)
+    def __init__(self, wanted: FramePosition) -> None:
+        self._wanted = wanted
         self._passed_at: dict[int, int] = {}
 
-    def is_over(self, record: TopicRecord, position: Position | None) -> bool:
+    def is_over(self, record: TopicRecord, position: FramePosition | None) -> bool:
         """Returns True if the search may stop at this record.
 
         `position` is that of the raw frame that the record is about, if it is about one.
         """
-        if position is not None and position.partition == self._wanted[0]:
-            if (position.partition, position.offset, position.index) > self._wanted:
-                self._passed_at.setdefault(record.partition, record.logged_at)
+        if position is not None and position.partition == self._wanted.partition and position > self._wanted:
+            self._passed_at.setdefault(record.partition, record.logged_at)
         passed_at = self._passed_at.get(record.partition)
         return passed_at is not None and record.logged_at > passed_at + OVERTAKEN_US
 
 
 def about(
-    scan: Scan, place: Position, name: str, told: Callable[[TopicRecord], Iterable[RecordSubject]]
+    scan: Scan, place: FramePosition, name: str, told: Callable[[TopicRecord], Iterable[RecordSubject]]
 ) -> Iterator[TopicRecord]:
     """Yields the records about an event, or a place, that were written when the frame at `place` was routed.
 

@@ -10,9 +10,9 @@ from typing import Any, Self
 from kafka import KafkaConsumer, TopicPartition
 
 from gateway.config import Config
-from gateway.config.kafka import TopicName
+from gateway.config.topics import TopicName
 from gateway.core.errors import SetupError
-from gateway.inspect.history.positions import Span
+from gateway.inspect.history.span import Span
 from gateway.kafka.records import TopicRecord, open_consumer, record_of
 
 CONNECT_SECONDS = 10.0

@@ -27,7 +27,7 @@ from typing import Any
 
 from gateway import __version__
 from gateway.config import Config, redacted
-from gateway.config.kafka import TopicName
+from gateway.config.topics import TopicName
 from gateway.core.clock import now_us
 from gateway.inspect.live.busy_subjects import told
 from gateway.inspect.live.current_interests import interest_row

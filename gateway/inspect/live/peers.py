@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from gateway.core.event import SECOND_US
+from gateway.core.ids import SessionId
 from gateway.inspect.live.mesh_parts import MeshPart
 from gateway.records.cloud_event import rfc3339
 
@@ -37,23 +38,5 @@ def away(edges: Iterable[MeshPart]) -> list[Peer]:
 
 
 def _peer(told: dict[str, Any]) -> Peer:
-    edge = edge_of(told["session"])
+    edge = SessionId.parse(told["session"]).edge
     return {**told, "state": "open", "edge": edge, "connected_at": rfc3339(int(told["connected_at"] * SECOND_US))}
-
-
-def edge_of(session: str) -> str:
-    """Returns the edge in a session's id.
-
-    >>> edge_of("edge-0.19a1f.7")
-    'edge-0'
-    """
-    return session.rsplit(".", 2)[0]
-
-
-def is_anonymous(node: str) -> bool:
-    """Returns True if nothing has proven who the node is: its name is made of its session's.
-
-    >>> is_anonymous("anon:edge-0:edge-0.19a1f.7"), is_anonymous("cn:plant-1")
-    (True, False)
-    """
-    return node.startswith("anon:")

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gateway.core.event import Event
+from gateway.core.ids import datagram_name, event_id
 from gateway.core.reasons import Reason, Rejected
 from gateway.core.subjects import matches
 from gateway.kafka.records import TopicRecord
@@ -19,7 +20,7 @@ from gateway.records import cloud_event, egress_codec, event_records
 from gateway.records.egress import Deliver, InterestApplied
 from gateway.records.raw_log.container import decode_record
 from gateway.records.raw_log.control_frames import MESH
-from gateway.records.raw_log.frames import RawFrame, datagram_name
+from gateway.records.raw_log.frames import RawFrame
 from gateway.records.rejected_frame import TRUNCATED_HEADER
 
 BYTES_PER_LINE = 16
@@ -73,7 +74,7 @@ def raw_rows(record: TopicRecord) -> Iterator[Row]:
         source = frame.source
         more = {"listener": source.listener, "edge": source.edge, "session": source.session_id, "peer": source.peer}
         yield Row(
-            f"{record.partition}-{record.offset}-{index}",
+            event_id(record.partition, record.offset, index),
             frame.received_at,
             source.protocol,
             source.node or _claimed_node(frame),

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from gateway.config import Config
-from gateway.config.kafka import TopicName
+from gateway.config.topics import TopicName
 from gateway.core.errors import SetupError
 from gateway.kafka.records import TopicRecord, open_consumer, record_of
 

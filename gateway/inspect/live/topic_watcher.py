@@ -10,7 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from gateway.config import Config
-from gateway.config.kafka import TopicName
+from gateway.config.topics import TopicName
 from gateway.inspect.live.busy_subjects import Subjects
 from gateway.inspect.live.kafka_thread import KafkaThread
 from gateway.inspect.live.rows import Row, RowFilter, rows_of

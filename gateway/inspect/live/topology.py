@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gateway.config import Config
-from gateway.config.kafka import TopicName
-from gateway.inspect.live.peers import Peer, is_anonymous
+from gateway.config.topics import TopicName
+from gateway.core.ids import is_anonymous, session_id
+from gateway.inspect.live.peers import Peer
 from gateway.interests import Interest, Verb
-from gateway.records.raw_log.frames import session_id
 
 TOPICS: tuple[TopicName, ...] = ("raw", "egress", "events", "rejected", "interests")
 MODES = {True: "real time", False: "micro-batch"}

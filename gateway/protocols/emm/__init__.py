@@ -5,7 +5,7 @@ from __future__ import annotations
 from gateway.protocols.emm.batch import to_events
 from gateway.protocols.emm.columns import CommonPackets
 from gateway.protocols.emm.lease import asked_lease, grant_lease
-from gateway.protocols.emm.mapping import dedup_key, from_event, partition_key, to_event
+from gateway.protocols.emm.mapping import claimed_node, dedup_key, from_event, partition_key, to_event
 from gateway.protocols.emm.options import EmmOptions
 from gateway.protocols.spec import ProtocolSpec
 
@@ -23,4 +23,5 @@ PROTOCOL = ProtocolSpec(
     asked_lease=asked_lease,
     grant_lease=grant_lease,
     partition_key=partition_key,
+    claimed_node=claimed_node,
 )

@@ -160,7 +160,7 @@ def from_event(event: Event, target: Target, options: EmmOptions, env: CodecCont
     if event.kind is not _EVENT:
         if event.kind is Kind.REQUEST:
             raise Rejected(Reason.NO_RESPONDER, "an emm peer answers no requests")
-        return Encoded(b"", losses=(event.kind.value,))
+        return Encoded.nothing(event.kind.value)
     if event.protocol == "emm" and event.raw and _goes_verbatim(event, target, options, env):
         return Encoded(event.raw)
     identity = signing_identity(env.identity)
@@ -213,6 +213,12 @@ def dedup_key(event: Event, _options: EmmOptions, /) -> str | None:
     if event.headers and FOREIGN_KEY_HEADER in event.headers:
         return f"{event.headers[FOREIGN_KEY_HEADER]}:{event.node}:{event.message_id}"
     return f"{event.node}:{event.message_id}"
+
+
+def claimed_node(raw: bytes, /) -> str:
+    """Returns the node that a datagram claims to be from; "" if it names none."""
+    key = partition_key(raw)
+    return node_text(key) if key else ""
 
 
 def partition_key(raw: bytes, /) -> bytes:

@@ -35,7 +35,7 @@ from gateway.protocols.emp.frames import (
 from gateway.protocols.emp.options import EmpOptions
 from gateway.protocols.repeat_key import repeat_key
 from gateway.protocols.spec import CodecContext, Encoded, Target
-from gateway.records.raw_log.frames import Facts, RawFrame, event_of
+from gateway.records.raw_log.frames import Facts, FrameContent, RawFrame, event_of
 
 TO_BE_STAMPED = 1
 """An id that the session will replace; any but 0, which is not allowed, would do."""
@@ -56,16 +56,15 @@ def to_event(raw: RawFrame, event_id: str, options: EmpOptions, env: CodecContex
     content = understand(message, options.uncompressed_bytes)
     request = str(content.request_id or "")
     cancels = content.kind is Kind.CANCEL  # a cancel says which request, and nothing else
-    return event_of(
-        raw,
-        event_id,
+    said = FrameContent(
         content.kind,
         _subject(message, content, raw, options),
+        "" if cancels else content.envelope.content_type if content.envelope else options.content_type,
+        b"" if cancels else content.body,
         message_id=request if content.kind is Kind.REQUEST else "",
         correlation="" if content.kind is Kind.REQUEST else request,
-        content_type="" if cancels else content.envelope.content_type if content.envelope else options.content_type,
-        body=b"" if cancels else content.body,
     )
+    return event_of(raw, event_id, said)
 
 
 def _subject(message: Message, content: EmpContent, raw: RawFrame, options: EmpOptions) -> str:
@@ -99,7 +98,7 @@ def from_event(event: Event, target: Target, options: EmpOptions, env: CodecCont
         return answer(event, target.request, target.facts, options)
     enveloped = speaks_envelope(target.facts, options)
     if event.kind is Kind.CANCEL and not enveloped:
-        return Encoded(b"", losses=("cancel",))
+        return Encoded.nothing("cancel")
     type_ = options.type_for(event.subject)
     losses = () if enveloped or type_ is not None else ("subject",)
     request_id = 0 if event.kind is Kind.EVENT else TO_BE_STAMPED
@@ -111,7 +110,7 @@ def answer(said: EmpAnswer | Event, request: str, facts: Facts, options: EmpOpti
     """Encodes an answer. It carries the requester's own id, so nothing is left to stamp."""
     enveloped = speaks_envelope(facts, options)
     if said.kind is Kind.PROGRESS and not enveloped:
-        return Encoded(b"", losses=("progress",))
+        return Encoded.nothing("progress")
     frame, _ = _write(None, said, int(request), facts, options)
     # A bare response cannot say that it is none.
     return Encoded(frame, losses=() if enveloped or said.kind is Kind.RESPONSE else (str(said.kind),))

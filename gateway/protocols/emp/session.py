@@ -55,10 +55,10 @@ from gateway.protocols.emp.options import EmpOptions
 from gateway.protocols.error_bodies import error_body
 from gateway.protocols.frame_run import FrameRun
 from gateway.protocols.recent_ids import RecentIds
-from gateway.protocols.session import Session
+from gateway.protocols.session import FRAME_EFFORT, INFLATED_BYTES_OF_EFFORT, Session
 from gateway.protocols.session_settings import SessionSettings
 from gateway.protocols.stamps import stamped
-from gateway.records.raw_log.frames import Fact, ReplyAddress
+from gateway.records.raw_log.frames import Fact, ReplyAddress, RequestName
 
 _BYE = encode(Message(MessageType.BYE))
 _PING = encode(Message(MessageType.PING))
@@ -134,9 +134,12 @@ class EmpSession(Session):
                 plain = buffer[pos + 5] < FLAG or first_block(buffer, pos, size) in self._names
                 if plain and is_data[buffer[pos + 4]] and self.opened:
                     add_length(size)
-                else:
-                    self._take(pos, size, now)
+                    pos += size
+                    continue
+                opened_bytes = self._take(pos, size, now)
                 pos += size
+                if self._spend(FRAME_EFFORT + opened_bytes // INFLATED_BYTES_OF_EFFORT):
+                    break
         finally:
             self._emit(pos)
         if self._ended is not None:
@@ -149,7 +152,8 @@ class EmpSession(Session):
         if lengths:
             self._act(FramesReceived(frames, lengths))
 
-    def _take(self, pos: int, size: int, now: float) -> None:
+    def _take(self, pos: int, size: int, now: float) -> int:
+        """Returns how many bytes the message has when it is decompressed."""
         raw = bytes(memoryview(self._buffer)[pos : pos + size])
         transition = self._transition(raw[TYPE_OFFSET])
         message = decode(raw)
@@ -164,8 +168,9 @@ class EmpSession(Session):
         elif transition(self, message, content, now):
             self._run.lengths.append(size)
             self._remember(raw, message, content)
-            return
+            return len(content.body)
         self._run.leave_out(self._buffer, pos, size)
+        return len(content.body)
 
     def _transition(self, type_: int) -> Transition:
         """Looked for before the message is: one that does not belong here is no less so for a bad block in it."""
@@ -267,7 +272,7 @@ class EmpSession(Session):
         subject = self._open_request_to_cancel(request)
         if subject is not None:
             self._emit(pos)
-            named = ReplyAddress.naming(request, subject, self.protocol)
+            named = RequestName(request, subject, self.protocol)
             self._act(FramesReceived(raw, (len(raw),), replies=(named,)))
 
     def _open_request(self, request: str, subject: str, now: float) -> bool:

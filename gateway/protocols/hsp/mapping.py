@@ -38,7 +38,7 @@ from gateway.protocols.hsp.names import id_of, name_in
 from gateway.protocols.hsp.options import HspOptions
 from gateway.protocols.repeat_key import repeat_key
 from gateway.protocols.spec import CodecContext, Encoded, Target
-from gateway.records.raw_log.frames import RawFrame, event_of
+from gateway.records.raw_log.frames import FrameContent, RawFrame, event_of
 
 HSP_TYPE_HEADER = "hsp-type"
 """The error type of an hsp server, in decimal: kept for a requester who speaks hsp too."""
@@ -49,17 +49,6 @@ STAMPED_HALF = 4
 """Ids of this connection are u32, a correlation is u64: its lower half is stamped, the upper stays 0."""
 
 _ANSWER_OF = {Command.ACK: Kind.RESPONSE, Command.ERROR: Kind.ERROR, Command.ERROR_UNDEF: Kind.ERROR}
-
-
-class HspContent(NamedTuple):
-    """The content of a frame, whichever way it goes."""
-
-    kind: Kind
-    subject: str
-    content_type: str
-    body: bytes
-    message_id: str = ""
-    correlation: str = ""
 
 
 def enveloped_request(correlation: int) -> str:
@@ -81,17 +70,9 @@ def to_event(raw: RawFrame, event_id: str, options: HspOptions, env: CodecContex
     if ahead:
         said = decode(raw.data[:ahead])
         content = content._replace(body=said.payload, content_type=options.content_type_of(said.type))
-    return event_of(
-        raw,
-        event_id,
-        content.kind,
-        content.subject,
-        message_id=content.message_id,
-        correlation=content.correlation,
-        content_type=content.content_type,
-        body=content.body,
-        headers={HSP_TYPE_HEADER: str(frame.type)} if frame.command is Command.ERROR else NO_HEADERS,
-    )
+    if frame.command is Command.ERROR:
+        content = content._replace(headers={HSP_TYPE_HEADER: str(frame.type)})
+    return event_of(raw, event_id, content)
 
 
 def _length_of_body_ahead(raw: RawFrame) -> int:
@@ -102,16 +83,16 @@ def _length_of_body_ahead(raw: RawFrame) -> int:
     return size if size < len(raw.data) else 0
 
 
-def _content(frame: Frame, raw: RawFrame, options: HspOptions) -> HspContent:
+def _content(frame: Frame, raw: RawFrame, options: HspOptions) -> FrameContent:
     if frame.command in _ANSWER_OF:
         kind, subject = _ANSWER_OF[frame.command], raw.asked_subject()
-        return HspContent(kind, subject, options.content_type, frame.payload, correlation=str(frame.message_id))
+        return FrameContent(kind, subject, options.content_type, frame.payload, correlation=str(frame.message_id))
     if frame.command not in (Command.DATA, Command.DATA_ACK):
         raise Rejected(Reason.UNKNOWN_TYPE, f"{frame.command.name} carries no event")
     if frame.type == ENVELOPE_TYPE:
         return _enveloped_content(frame, raw)
     acknowledged = frame.command is Command.DATA_ACK
-    return HspContent(
+    return FrameContent(
         options.kind_of(frame.type) if acknowledged else Kind.EVENT,
         options.subject_of(frame.type),
         options.content_type_of(frame.type),
@@ -120,20 +101,20 @@ def _content(frame: Frame, raw: RawFrame, options: HspOptions) -> HspContent:
     )
 
 
-def _enveloped_content(frame: Frame, raw: RawFrame) -> HspContent:
+def _enveloped_content(frame: Frame, raw: RawFrame) -> FrameContent:
     head, body = decode_envelope(frame.payload)
     message_id = str(frame.message_id) if frame.command is Command.DATA_ACK else ""
     correlation = enveloped_request(head.correlation) if head.correlation else ""
     if head.kind.answers:
-        return HspContent(head.kind, raw.asked_subject(), head.content_type, body, message_id, correlation)
+        return FrameContent(head.kind, raw.asked_subject(), head.content_type, body, message_id, correlation)
     if head.kind is Kind.EVENT:
-        return HspContent(head.kind, head.subject, head.content_type, body, name_in(raw, message_id))
+        return FrameContent(head.kind, head.subject, head.content_type, body, name_in(raw, message_id))
     if head.kind is Kind.CANCEL:  # it says which request, and nothing else
         subject = raw.replies[0].subject if raw.replies else head.subject
-        return HspContent(head.kind, subject, "", b"", message_id, name_in(raw, correlation))
+        return FrameContent(head.kind, subject, "", b"", message_id, name_in(raw, correlation))
     if not message_id:
         raise Rejected(Reason.MALFORMED, "a request must be a DATA_ACK: nothing could acknowledge it")
-    return HspContent(head.kind, head.subject, head.content_type, body, name_in(raw, correlation))
+    return FrameContent(head.kind, head.subject, head.content_type, body, name_in(raw, correlation))
 
 
 def dedup_key(event: Event, options: HspOptions) -> str | None:
@@ -162,7 +143,7 @@ def from_event(event: Event, target: Target, options: HspOptions, env: CodecCont
         return answer(event, target.request, options)
     enveloped = options.envelope == "always" or (options.envelope == "auto" and bool(target.facts.get("envelope")))
     if event.kind is Kind.CANCEL:
-        return _cancel(event) if enveloped else Encoded(b"", losses=("cancel",))
+        return _cancel(event) if enveloped else Encoded.nothing("cancel")
     command = Command.DATA if event.kind is Kind.EVENT and options.deliver == "plain" else Command.DATA_ACK
     return _enveloped(event, command) if enveloped else _typed(event, command, options)
 
@@ -206,7 +187,7 @@ def answer(said: HspAnswer | Event, request: str, options: HspOptions) -> Encode
     if is_enveloped(request) and options.envelope != "never":
         return _enveloped_answer(said, int(id_of(request)[1:]))
     if said.kind is Kind.PROGRESS:
-        return Encoded(b"", losses=("progress",))
+        return Encoded.nothing("progress")
     if said.kind is Kind.RESPONSE:
         return _response(said, options)
     return Encoded(_refusal(said, options), (MESSAGE_ID_OFFSET,))

@@ -16,23 +16,27 @@ class Names:
         self._late = RecentIds()
         self._open: dict[str, str] = {}
         self._count = 0
+        self.message_ids: dict[str, int] = {}
+        """The MessageIDs to answer with, by name."""
 
     def of(self, request: str) -> str:
         """Returns the name of the open request of this id."""
         return self._open.get(request, request)
 
-    def give(self, request: str) -> str:
-        """Gives a name to a new request of this id."""
-        if request not in self._late:
-            return request
-        self._count += 1
-        self._open[request] = f"{request}.{self._count}"
-        return self._open[request]
+    def give(self, request: str, message_id: int) -> str:
+        """Gives a name to a new request of this id, which came under this MessageID."""
+        name = request
+        if request in self._late:
+            self._count += 1
+            name = self._open[request] = f"{request}.{self._count}"
+        self.message_ids[name] = message_id
+        return name
 
     def end(self, name: str, *, late: bool = False) -> None:
         """Ends the request. With `late`, the answer of its server may still come."""
         request = id_of(name)
         self._open.pop(request, None)
+        self.message_ids.pop(name, None)
         if late:
             self._late.add(request)
 

@@ -16,36 +16,59 @@ Invariants beside those of every session
 from __future__ import annotations
 
 import struct
+from collections.abc import Hashable
+from dataclasses import replace
 from typing import ClassVar
 
+from gateway.core.content import JSON
 from gateway.core.envelope import Envelope
 from gateway.core.envelope import decode as decode_envelope
 from gateway.core.event import Kind
 from gateway.core.reasons import MeshError, Reason, Rejected
 from gateway.core.subjects import check_subject, is_control, is_login
-from gateway.protocols.actions import CloseReason, FrameRefused, FramesReceived, Opened
+from gateway.core.wire import U32
+from gateway.protocols.actions import (
+    AbandonRequests,
+    CloseReason,
+    Delivered,
+    Delivery,
+    FrameRefused,
+    FramesReceived,
+    Opened,
+    Outcome,
+)
+from gateway.protocols.error_bodies import error_body
 from gateway.protocols.frame_run import FrameRun
 from gateway.protocols.hsp.codec import decode, encode, is_plain_event, split, too_large
 from gateway.protocols.hsp.frames import DATA_ACK_HEAD_BYTES, DATA_HEAD_BYTES, ENVELOPE_TYPE, Command, Frame
-from gateway.protocols.hsp.mapping import enveloped_request, is_enveloped
+from gateway.protocols.hsp.mapping import HspAnswer, answer, enveloped_request, is_enveloped
+from gateway.protocols.hsp.names import Names
 from gateway.protocols.hsp.options import HspOptions
-from gateway.protocols.hsp.outgoing import OutgoingSession
+from gateway.protocols.hsp.outgoing import Lost, OutgoingData, why_refused
+from gateway.protocols.session import FRAME_EFFORT, TIMED_OUT, Session
 from gateway.protocols.session_settings import SessionSettings
-from gateway.records.raw_log.frames import NO_FACTS, Facts, ReplyAddress
+from gateway.protocols.stamps import stamped
+from gateway.records.raw_log.frames import NO_FACTS, Facts, RequestName
 
 ENVELOPE_SPOKEN: Facts = {"envelope": True}
 
-_LAST_DATA = int(Command.DATA_ACK)
+_LAST_DATA, _DATA_ACK = int(Command.DATA_ACK), bytes([Command.DATA_ACK])
 _ACK = encode(Frame(Command.ACK))[:1]
 _PING, _PONG = encode(Frame(Command.PING)), encode(Frame(Command.PONG))
 _type_and_length = struct.Struct(">HI").unpack_from
 
 
-class HspSession(OutgoingSession):
+class HspSession(Session):
     protocol: ClassVar[str] = "hsp"
 
     def __init__(self, settings: SessionSettings, options: HspOptions) -> None:
-        super().__init__(settings, options)
+        super().__init__(
+            replace(settings, ping_seconds=options.ping_seconds, pong_timeout_seconds=options.pong_timeout_seconds)
+        )
+        self.reconfigure(options)
+        self._draining: CloseReason | None = None
+        self._outgoing = OutgoingData(settings.request_timeout_seconds, self.timers)
+        self._names = Names()
         self._envelope_spoken = options.envelope == "always"
         self._run = FrameRun()
         self._run_acks = bytearray()
@@ -53,11 +76,15 @@ class HspSession(OutgoingSession):
         self._owed: dict[int, bytes] = {}
 
     def reconfigure(self, options: HspOptions) -> None:
-        super().reconfigure(options)
+        self.options = options
         self._confirmed = options.ack == "delivered"
         self._waits = options.ack != "durable"
         self._waits_otherwise = frozenset(type_ for type_ in options.types if options.waits(type_) != self._waits)
         self._login_types = frozenset(type_ for type_ in options.types if is_login(options.subject_of(type_)))
+
+    @property
+    def held_bytes(self) -> int:
+        return super().held_bytes + self._outgoing.held_bytes
 
     def _started(self, now: float) -> None:
         self._open(now, ENVELOPE_SPOKEN if self._envelope_spoken else NO_FACTS)
@@ -71,7 +98,8 @@ class HspSession(OutgoingSession):
         """
         limit, acks, pos, end = self.settings.frame_bytes, self._run_acks, 0, len(buffer)
         add_length, waits, waits_otherwise = self._run.lengths.append, self._waits, self._waits_otherwise
-        judged, awaited, logins = self.may_publish is not None, self._bodies.open_requests, self._login_types
+        judged, logins = self.may_publish is not None, self._login_types
+        awaited = self._outgoing.bodies.open_requests
         self._run.begin()
         try:
             while pos < end:
@@ -80,6 +108,8 @@ class HspSession(OutgoingSession):
                     if not (size := self._take_control(pos, now)):
                         break
                     pos += size
+                    if self._spend(FRAME_EFFORT):
+                        break
                     continue
                 head = DATA_ACK_HEAD_BYTES if command else DATA_HEAD_BYTES
                 if end - pos < head:
@@ -96,10 +126,13 @@ class HspSession(OutgoingSession):
                     is_special = type_ in awaited or type_ in logins
                 if is_special or type_ == ENVELOPE_TYPE or self._draining:
                     self._take_closely(pos, size, type_, now)
-                else:
-                    add_length(size)
-                    if command:
-                        acks += _ACK + buffer[pos + 1 : pos + 5]
+                    pos += size
+                    if self._spend(FRAME_EFFORT):
+                        break
+                    continue
+                add_length(size)
+                if command:
+                    acks += _ACK + buffer[pos + 1 : pos + 5]
                 pos += size
         finally:
             self._emit(pos)
@@ -144,19 +177,34 @@ class HspSession(OutgoingSession):
         self._pong_received(now)
 
     def _take_acknowledgement(self, frame: Frame, raw: bytes, pos: int) -> None:
-        reply, body = self._settle(frame)
+        settled = self._outgoing.settle(frame)
+        delivery = settled.delivery
+        if delivery is None:
+            self._act(FrameRefused(Reason.TIMEOUT, f"{frame.command.name} came too late"))
+        elif delivery.kind is Kind.REQUEST or frame.command is Command.ACK:
+            self._act(Delivered(delivery, Outcome.CONFIRMED))
+        else:
+            self._act(Delivered(delivery, Outcome.UNDELIVERABLE, why_refused(frame), refused=True))
+        reply = self._unserve(frame.message_id)
+        self._log_unclaimed(settled.unclaimed)
         if reply is not None:
             self._emit(pos)
-            answer = body + raw
-            self._act(FramesReceived(answer, (len(answer),), replies=(reply,)))
-        elif body:
+            data = settled.body + raw
+            self._act(FramesReceived(data, (len(data),), replies=(reply,)))
+        elif settled.body:
             self._act(FrameRefused(Reason.TIMEOUT, "the body of an answer to no open request"))
+
+    def _log_unclaimed(self, data: bytes) -> None:
+        """Logs a DATA that nobody can claim as an answer's body any more: it is an event after all."""
+        if data:
+            self._act(FramesReceived(data, (len(data),)))
 
     # -- frames that are more than something to log ------------------------------------------------------------
 
     def _take_closely(self, pos: int, size: int, type_: int, now: float) -> None:
         is_data = self._buffer[pos] == Command.DATA
-        is_body = is_data and type_ in self._bodies.open_requests and self._bodies.hold(type_, self._frame(pos, size))
+        bodies = self._outgoing.bodies
+        is_body = is_data and type_ in bodies.open_requests and bodies.hold(type_, self._frame(pos, size))
         is_stray_token = is_data and not is_body and type_ in self._login_types
         if is_stray_token:
             self._refuse_token()
@@ -269,13 +317,12 @@ class HspSession(OutgoingSession):
         if self._is_asked(self._names.of(request)):
             self._refuse_second(request, frame)
             return False
-        name = self._names.give(request)
+        name = self._names.give(request, frame.message_id)
         if not self._ask(name, subject, now, progressive=is_enveloped(request)):
             self._names.end(name)
             self._refuse(frame.message_id, MeshError.INTERNAL, "too many open requests")
             self._act(FrameRefused(Reason.OVERLOAD, "too many open requests"))
             return False
-        self._message_ids[name] = frame.message_id
         if is_login(subject):
             self._emit(pos)
             self._ask_for_login(name, raw)
@@ -292,7 +339,7 @@ class HspSession(OutgoingSession):
         """Logs a frame by itself, with the name of the request it opens or cancels. `said` goes out when it is
         logged."""
         self._emit(pos)
-        named = ReplyAddress.naming(name, subject, self.protocol)
+        named = RequestName(name, subject, self.protocol)
         self._act(FramesReceived(raw, (len(raw),), self._owe(said), (named,)))
         return False
 
@@ -303,6 +350,75 @@ class HspSession(OutgoingSession):
         if acks:
             self._send(acks)
         self._end_if_drained()
+
+    # -- deliveries --------------------------------------------------------------------------------------------
+
+    def deliver(self, delivery: Delivery, now: float) -> None:
+        if self.closed or (self._draining and not delivery.kind.answers):
+            self._act(Delivered(delivery, Outcome.UNDELIVERABLE, "the session has ended"))
+        elif delivery.kind.answers:
+            message_id = self._names.message_ids.get(delivery.request, 0)
+            if self._answered(delivery, now):
+                self._write(delivery, message_id)
+        elif delivery.kind is Kind.CANCEL:
+            wire = self._served_id(delivery.reply) if delivery.reply else None
+            if isinstance(wire, int):
+                self._write(delivery, wire)
+            else:
+                self._act(Delivered(delivery, Outcome.WRITTEN))
+        elif delivery.frame[:1] == _DATA_ACK:
+            self._deliver_acknowledged(delivery, now)
+        else:
+            self._send(delivery.frame)
+            self._act(Delivered(delivery, Outcome.WRITTEN))
+
+    def _write(self, delivery: Delivery, message_id: int) -> None:
+        self._send(stamped(delivery.frame, delivery.stamps, U32, message_id))
+        self._act(Delivered(delivery, Outcome.WRITTEN))
+
+    def _deliver_acknowledged(self, delivery: Delivery, now: float) -> None:
+        message_id, lost = self._outgoing.add(delivery, now)
+        self._lose(lost)
+        if delivery.reply is not None:
+            self._serve(message_id, delivery.reply)
+            self._outgoing.expect_body(delivery, self.options.reply_type_for(delivery.subject))
+        self._send(stamped(delivery.frame, delivery.stamps, U32, message_id))
+
+    def _writes_events_as_they_are(self) -> bool:
+        return not self.closed and not self._draining
+
+    def _lose(self, lost: list[Lost]) -> None:
+        """Nothing more will come of these. A request that was answered in the envelope lacks no more than its ACK."""
+        for delivery, detail, unclaimed in lost:
+            wire = self._served_id(delivery.reply) if delivery.reply is not None else None
+            self._log_unclaimed(unclaimed)
+            if delivery.reply is not None and wire is None:
+                self._act(Delivered(delivery, Outcome.CONFIRMED))
+                continue
+            if wire is not None and not self.closed and (reply := self._unserve(wire)):
+                self._act(AbandonRequests((reply,), MeshError.TIMEOUT))
+            self._act(Delivered(delivery, Outcome.UNDELIVERABLE, detail))
+
+    def _timer(self, name: Hashable, now: float) -> None:
+        self._lose(self._outgoing.give_up(now))
+
+    def _end_served(self) -> None:
+        self._lose(self._outgoing.take_all())
+
+    # -- answers to the peer that the router did not write -----------------------------------------------------
+
+    def _refuse(self, message_id: int, error: MeshError, message: str) -> None:
+        body = error_body(error, message)
+        self._send(encode(Frame(Command.ERROR, message_id, self.options.error_type, body)))
+
+    def _answer_error(self, request: str, error: MeshError, message: str, now: float) -> None:
+        said = HspAnswer(Kind.ERROR, self._asked[request].subject, JSON, error_body(error, message))
+        encoded = answer(said, request, self.options)
+        self._send(stamped(encoded.frame, encoded.stamps, U32, self._names.message_ids[request]))
+
+    def _forget_asked(self, request: str, outcome: str) -> None:
+        super()._forget_asked(request, outcome)
+        self._names.end(request, late=outcome == TIMED_OUT)
 
     # -- keepalive and end -------------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from collections.abc import Hashable
 
 from gateway.core.reasons import Reason, Rejected
 from gateway.protocols.actions import Delivery, FrameRefused
-from gateway.protocols.session import Session
+from gateway.protocols.session import FRAME_EFFORT, Session
 from gateway.protocols.session_settings import SessionSettings
 from gateway.protocols.wolpertinger import transmission
 from gateway.protocols.wolpertinger.cipher import Cipher
@@ -31,6 +31,8 @@ from gateway.protocols.wolpertinger.frames import BadTransmission, Confirmation,
 from gateway.protocols.wolpertinger.options import WolpertingerOptions
 from gateway.protocols.wolpertinger.receipts import ReceivedIds, SentMessage, UnconfirmedMessages
 
+REFUSED_EFFORT = 65_536
+"""A message that is refused may have cost as much as a kilobyte of gzip can, so others have their turn then."""
 HEAD_BYTES = 256
 """The part of a line too long to be kept that is read for an id to answer to; all six keys need 106."""
 
@@ -98,6 +100,8 @@ class LayerOne(Session):
             else:
                 self._take(bytes(buffer[pos:end]), now)
             pos, self._searched = end + 1, 0
+            if self._spend(FRAME_EFFORT):
+                return pos
         self._searched = len(buffer) - pos
         if self._skipped or self._searched > self.options.line_bytes:
             return self._skip(buffer, pos)
@@ -136,6 +140,7 @@ class LayerOne(Session):
             else:
                 self._take_piece(message, now)
         except BadTransmission as bad:
+            self._spend(REFUSED_EFFORT)
             self._confirm(bad.message_id, bad.result)
             self._undecryptable += bad.result is Result.ENCRYPTION
             if self._undecryptable >= MAX_UNDECRYPTABLE:
@@ -158,6 +163,7 @@ class LayerOne(Session):
         limit = self.options.decompressed_bytes
         data = transmission.unpack(whole, self.cipher, limit if self.opened else min(limit, BEFORE_LOGIN_BYTES))
         self._compress |= whole.gzip is not None and self.options.compress == "auto"
+        self._spend(len(data))
         self._received.add(whole.message_id, now)
         self._message(whole.message_id, data, whole.encrypted, now)
 

@@ -17,7 +17,7 @@ speak wolpertinger too.
 from __future__ import annotations
 
 import json
-from typing import Any, NamedTuple
+from typing import Any
 
 from gateway.core.content import JSON, decode_value, to_json
 from gateway.core.event import Event, Kind
@@ -38,7 +38,7 @@ from gateway.protocols.wolpertinger.frames import (
     RemoteErrorCode,
 )
 from gateway.protocols.wolpertinger.options import WolpertingerOptions
-from gateway.records.raw_log.frames import RawFrame, event_of
+from gateway.records.raw_log.frames import FrameContent, RawFrame, event_of
 
 TYPES_HEADER = "wolpertinger-types"
 COMPONENT_HEADER = "wolpertinger-component"
@@ -55,60 +55,41 @@ _INTERESTS = frozenset({"subscribe", "unsubscribe", "serve", "unserve"})
 _INTEREST_NAMES = ("subject", "group")
 
 
-class CallContent(NamedTuple):
-    """The content of a message."""
-
-    kind: Kind
-    subject: str
-    body: bytes = b""
-    message_id: str = ""
-    correlation: str = ""
-    headers: dict[str, str] = {}  # noqa: RUF012 - never written to
-
-
 # -- from the peer -------------------------------------------------------------------------------------------------
 
 
 def to_event(raw: RawFrame, event_id: str, options: WolpertingerOptions, env: CodecContext, /) -> Event:
     content = _content(decode(raw.data), raw)
-    return event_of(
-        raw,
-        event_id,
-        content.kind,
-        content.subject,
-        message_id=content.message_id,
-        correlation=content.correlation,
-        content_type=JSON if content.body else "",
-        body=content.body,
-        headers=content.headers,
-    )
+    return event_of(raw, event_id, content._replace(content_type=JSON) if content.body else content)
 
 
-def _content(message: Message, raw: RawFrame) -> CallContent:
+def _content(message: Message, raw: RawFrame) -> FrameContent:
     match message:
         case Call() if raw.replies:
             body, headers = _parameters(message)
-            return CallContent(Kind.PROGRESS, raw.replies[0].subject, body, message.call_id, headers=headers)
+            return FrameContent(Kind.PROGRESS, raw.replies[0].subject, "", body, message.call_id, headers=headers)
         case Call():
             return _request(message)
         case RemoteError(component, code, ""):
             headers = {CODE_HEADER: str(code), COMPONENT_HEADER: component}
-            return CallContent(Kind.EVENT, ERROR_SUBJECT, body_of(code), headers=headers)
+            return FrameContent(Kind.EVENT, ERROR_SUBJECT, "", body_of(code), headers=headers)
         case RemoteError(_, code, call_id):
             headers = {CODE_HEADER: str(code)}
-            return CallContent(Kind.ERROR, raw.asked_subject(), body_of(code), correlation=call_id, headers=headers)
+            return FrameContent(
+                Kind.ERROR, raw.asked_subject(), "", body_of(code), correlation=call_id, headers=headers
+            )
         case CallResponse(_, call_id, value):
             body = b"" if value is None else to_json(objects.to_json(value))
             headers = _types_header(() if value is None else (value,))
-            return CallContent(Kind.RESPONSE, raw.asked_subject(), body, correlation=call_id, headers=headers)
+            return FrameContent(Kind.RESPONSE, raw.asked_subject(), "", body, correlation=call_id, headers=headers)
 
 
-def _request(call: Call) -> CallContent:
+def _request(call: Call) -> FrameContent:
     if is_interest_call(call):
         body = _interest_body([objects.to_json(item) for item in call.parameters])
-        return CallContent(Kind.REQUEST, subject_of(call), body, call.call_id)
+        return FrameContent(Kind.REQUEST, subject_of(call), "", body, call.call_id)
     body, headers = _parameters(call)
-    return CallContent(Kind.REQUEST, subject_of(call), body, call.call_id, headers=headers)
+    return FrameContent(Kind.REQUEST, subject_of(call), "", body, call.call_id, headers=headers)
 
 
 def subject_of(call: Call) -> str:
@@ -156,7 +137,7 @@ def dedup_key(event: Event, options: WolpertingerOptions, /) -> str | None:
 def from_event(event: Event, target: Target, options: WolpertingerOptions, env: CodecContext, /) -> Encoded:
     match event.kind:
         case Kind.CANCEL:
-            return Encoded(b"", losses=("cancel",))
+            return Encoded.nothing("cancel")
         case Kind.PROGRESS:
             return _encoded(Call("Core", UNSTAMPED_CALL_ID, "Heartbeat"), _body_loss(event))
         case Kind.EVENT | Kind.REQUEST:

@@ -235,7 +235,7 @@ class WolpertingerSession(TrustingSession):
             self._act(Delivered(delivery, Outcome.WRITTEN, "an event: no response is owed"))
         elif delivery.kind.answers and not self._answered(delivery, now):
             return
-        elif not delivery.frame:
+        elif delivery.only_ends_request:
             self._act(Delivered(delivery, Outcome.WRITTEN, "the protocol has no such message"))
         elif not self._deliver(delivery, now):
             self._undeliverable(delivery, "the peer has too much to confirm already")

@@ -18,6 +18,7 @@ from gateway.core.reasons import Reason, Rejected
 from gateway.protocols.wolpertinger.cipher import Cipher
 from gateway.protocols.wolpertinger.frames import (
     ID_LIMIT,
+    MAX_OBJECTS,
     MAX_PIECES,
     PIECE_CHARACTERS,
     BadTransmission,
@@ -29,6 +30,9 @@ from gateway.protocols.wolpertinger.frames import (
 _KEYS = frozenset({b"message_id", b"result", b"gzip", b"encryption", b"fragment_count", b"fragment_index"})
 _FRAGMENT_KEYS = frozenset({b"fragment_count", b"fragment_index"})
 _CONFIRMATION_KEYS = frozenset({b"message_id", b"result"})
+MAX_TAGS = 3 * MAX_OBJECTS
+"""Two for each object, and as many again inside objects of a peer's own types as half of them have. A kilobyte of gzip
+can hold five times as many, which the parser takes 18 ms for."""
 _GZIP_WINDOW = 31
 """zlib's name for the gzip format with the largest window."""
 
@@ -144,6 +148,8 @@ def _gunzip(data: bytes, limit: int, message_id: int) -> bytes:
         raise BadTransmission(Result.FORMAT, Reason.MALFORMED, "not gzip", message_id) from None
     if len(inflated) > limit:
         raise BadTransmission(Result.FORMAT, Reason.BOMB, f"gzip of more than {limit} bytes", message_id)
+    if inflated.count(b"<") > MAX_TAGS:
+        raise BadTransmission(Result.FORMAT, Reason.BOMB, f"gzip of more than {MAX_TAGS} tags", message_id)
     if not inflater.eof or inflater.unused_data:
         raise BadTransmission(Result.FORMAT, Reason.MALFORMED, "gzip that is cut off or goes on", message_id)
     return inflated

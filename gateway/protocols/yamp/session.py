@@ -28,9 +28,9 @@ from gateway.core.reasons import MeshError, Reason, Rejected
 from gateway.core.subjects import check_subject, is_login
 from gateway.protocols.actions import CloseReason, Delivered, Delivery, FrameRefused, FramesReceived, Outcome
 from gateway.protocols.error_bodies import error_body
-from gateway.protocols.session import Session
+from gateway.protocols.session import FRAME_EFFORT, Session
 from gateway.protocols.session_settings import SessionSettings
-from gateway.protocols.yamp.codec import decode, encode, frame_length, is_kill, shortened, split, uid_of, with_uid_at
+from gateway.protocols.yamp.codec import decode, encode, frame_length, is_kill, shortened, uid_of, with_uid_at
 from gateway.protocols.yamp.frames import (
     UID_BYTES,
     VERSION,
@@ -50,7 +50,7 @@ from gateway.protocols.yamp.frames import (
 from gateway.protocols.yamp.mapping import FORMAT_FACT, PROTOCOL_NAME
 from gateway.protocols.yamp.options import YampOptions
 from gateway.protocols.yamp.states import TRANSITIONS, YampState
-from gateway.records.raw_log.frames import ReplyAddress
+from gateway.records.raw_log.frames import RequestName
 
 PING_PAYLOAD_BYTES = 8
 """Random bytes in a ping's payload. They are sent as hexadecimal digits: the text calls the payload a string, and
@@ -122,20 +122,19 @@ class YampSession(Session):
         return length
 
     def _parse_frames(self, buffer: bytearray, start: int, now: float) -> int:
-        lengths, refused = split(buffer, self.settings.frame_bytes, start)
-        used = sum(lengths)
-        data, pos = bytes(memoryview(buffer)[start : start + used]), 0
+        pos, end, limit = start, len(buffer), self.settings.frame_bytes
         try:
-            for length in lengths:
-                self._take(data[pos : pos + length], now)
+            while pos < end and not self.closed:
+                length = frame_length(buffer, pos, limit)
+                if length is None or length > end - pos:
+                    break
+                self._take(bytes(memoryview(buffer)[pos : pos + length]), now)
                 pos += length
-                if self.closed:
-                    return used
+                if self._spend(FRAME_EFFORT + length):
+                    break
         finally:
             self._log()
-        if refused is not None:
-            raise refused
-        return used
+        return pos - start
 
     def _take(self, raw: bytes, now: float) -> None:
         frame = decode(raw)
@@ -230,7 +229,7 @@ class YampSession(Session):
             self._to_log.append(raw)
         elif subject is not None:
             self._log()
-            self._act(FramesReceived(raw, (len(raw),), replies=(ReplyAddress.naming(request, subject),)))
+            self._act(FramesReceived(raw, (len(raw),), replies=(RequestName(request, subject),)))
         if frame.kill:
             self._forget_asked(request, str(Kind.CANCELLED))
 
@@ -290,7 +289,7 @@ class YampSession(Session):
             self._unserve(uid)
 
     def _write(self, delivery: Delivery, frame: bytes) -> None:
-        if frame:
+        if not delivery.only_ends_request:
             self._send(frame)
         self._act(Delivered(delivery, Outcome.WRITTEN))
 

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from gateway.core.event import Auth
 from gateway.core.reasons import Reason, Rejected
-from gateway.records.raw_log.frames import FrameSource, RawFrame, Replayed, ReplyAddress
+from gateway.records.raw_log.frames import NO_FACTS, FrameSource, RawFrame, Replayed, Reply, unpack_reply
 
 MAGIC = b"MGR"
 VERSION, VERSION_AGAIN = 1, 2
@@ -193,7 +193,7 @@ class RecordColumns:
     source: NDArray[np.uint16]
     received_at: NDArray[np.int64]
     starts: NDArray[np.int64]
-    replies: Mapping[int, tuple[ReplyAddress, ...]]
+    replies: Mapping[int, tuple[Reply, ...]]
     agains: Mapping[int, Replayed]
     data: bytes = field(repr=False)
     _between: tuple[int, int] | None = None
@@ -241,8 +241,8 @@ def read_columns(record: bytes | bytearray) -> RecordColumns:
         raise Rejected(Reason.TRUNCATED, "the frames do not fill the record")
     try:
         edge, epoch, packed_sources, packed_replies, *more = msgpack.unpackb(head, strict_map_key=False, use_list=False)
-        sources = tuple([_unpack_source(edge, epoch, *packed) for packed in packed_sources])
-        replies = {at: tuple(map(ReplyAddress.unpack, packed)) for at, packed in packed_replies.items()}
+        sources = tuple([_unpack_source(edge, epoch, packed) for packed in packed_sources])
+        replies = {at: tuple(map(unpack_reply, packed)) for at, packed in packed_replies.items()}
         agains = {at: Replayed.unpack(*packed) for at, packed in (more[0] if more else {}).items()}
         source = np.frombuffer(data, "<u2", count, columns_at + 4 * count)
         if count and (int(source.max()) >= len(sources) or not agains.keys() <= set(range(count))):
@@ -274,22 +274,22 @@ SOURCES_REMEMBERED = 16_384
 """The most sources without facts that are remembered: all datagrams, and a record may have a hundred of them."""
 
 
-def _unpack_source(
-    edge: str, epoch: int, protocol: str, listener: str, session: int, peer: str, node: str, auth: str, key_id: str,
-    facts: dict[str, Any],
-) -> FrameSource:  # fmt: skip
-    if facts:
-        _check_types(protocol, listener, edge, epoch, session, peer, node, key_id, facts)
-        return FrameSource(protocol, listener, edge, epoch, session, peer, node, Auth(auth), key_id, facts)
-    return _plain_source(protocol, listener, edge, epoch, session, peer, node, auth, key_id)
+def _unpack_source(edge: str, epoch: int, packed: Iterable[Any]) -> FrameSource:
+    *fields, facts = packed
+    return _source(edge, epoch, tuple(fields), facts) if facts else _plain_source(edge, epoch, tuple(fields))
 
 
 @lru_cache(maxsize=SOURCES_REMEMBERED)
-def _plain_source(
-    protocol: str, listener: str, edge: str, epoch: int, session: int, peer: str, node: str, auth: str, key_id: str
-) -> FrameSource:
-    _check_types(protocol, listener, edge, epoch, session, peer, node, key_id, {})
-    return FrameSource(protocol, listener, edge, epoch, session, peer, node, Auth(auth), key_id)
+def _plain_source(edge: str, epoch: int, fields: tuple[Any, ...]) -> FrameSource:
+    return _source(edge, epoch, fields, {})
+
+
+def _source(edge: str, epoch: int, fields: tuple[Any, ...], facts: dict[str, Any]) -> FrameSource:
+    """Returns the source of the fields that `FrameSource.pack` packs, in their order."""
+    protocol, listener, session, peer, node, auth, key_id = fields
+    _check_types(protocol, listener, edge, epoch, session, peer, node, key_id, facts)
+    known = facts or NO_FACTS
+    return FrameSource(protocol, listener, edge, epoch, session, peer, node, Auth(auth), key_id, known)
 
 
 def _check_types(*fields: object) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import NamedTuple
 
 import msgpack
 
 from gateway.core.event import NO_HEADERS, Auth, Event, Kind
+from gateway.core.ids import durable_name, session_id
 from gateway.core.reasons import Reason, Rejected
 from gateway.core.subjects import check_subject
 
@@ -16,7 +18,6 @@ Fact = str | int | bool
 Facts = Mapping[str, Fact]
 LINK_FACT = "link"
 """A fact of sessions that we dialled: what goes there carries its trail."""
-_DURABLE = "node:"
 REDELIVER_FACT = "redeliver_seconds"
 """A fact of sessions whose node is proven or dialled. For so long the node keeps its subscriptions after a session has
 ended, and is owed what was accepted meanwhile."""
@@ -68,30 +69,7 @@ class FrameSource:
     @property
     def durable_name(self) -> str:
         """The name of the node if it outlives its sessions: what subscribes then, and what deliveries are owed to."""
-        return f"{_DURABLE}{self.node}@{self.listener}"
-
-
-def is_durable_name(name: str) -> bool:
-    return name.startswith(_DURABLE)
-
-
-def durable_parts(name: str) -> tuple[str, str]:
-    """Returns node and listener of a durable name.
-
-    >>> durable_parts(FrameSource("hsp", "plc", "edge-0", 1, node="urn:a@b").durable_name)
-    ('urn:a@b', 'plc')
-    """
-    node, _, listener = name.removeprefix(_DURABLE).rpartition("@")
-    return node, listener
-
-
-def session_id(edge: str, epoch: int, number: int) -> str:
-    return f"{edge}.{epoch:x}.{number}"
-
-
-def datagram_name(listener: str, address: str) -> str:
-    """Returns the name of a destination that is no session, as `session_id` names one that is."""
-    return f"{listener} {address}"
+        return durable_name(self.node, self.listener)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +89,6 @@ class ReplyAddress:
     subject: str = ""
     progressive: bool = True
     facts: Facts = field(default_factory=lambda: NO_FACTS, compare=False)
-
-    @classmethod
-    def naming(cls, request: str, subject: str, protocol: str = "") -> ReplyAddress:
-        """No address: it only says which request is meant. For the log, which knows the session itself."""
-        return cls(protocol, "", "", 0, 0, request, subject)
 
     @property
     def key(self) -> tuple[str, int, int, str]:
@@ -144,6 +117,27 @@ class ReplyAddress:
 
 
 @dataclass(frozen=True, slots=True)
+class RequestName:
+    """Names the request that a frame opens or cancels, where its own id would not do. The log knows the session."""
+
+    request: str
+    subject: str
+    protocol: str = ""
+
+    def pack(self) -> bytes:
+        """Returns what stands in a record: an address without an edge."""
+        return ReplyAddress(self.protocol, "", "", 0, 0, self.request, self.subject).pack()
+
+
+Reply = ReplyAddress | RequestName
+
+
+def unpack_reply(data: bytes) -> Reply:
+    reply = ReplyAddress.unpack(data)
+    return reply if reply.edge else RequestName(reply.request, reply.subject, reply.protocol)
+
+
+@dataclass(frozen=True, slots=True)
 class Replayed:
     """Marks a frame that somebody has put into the log once more (redrive, replay).
 
@@ -169,7 +163,7 @@ class RawFrame:
     """One frame exactly as received, not to be changed once made.
 
     `replies` are the requests that it answers, as the edge remembered them. For a request, or its cancel, it is the
-    name that its session gave it, if that is not its own id.
+    `RequestName` that its session gave it, if that is not its own id.
 
     It is not `frozen`: as with an `Event`, that costs three times as much.
     """
@@ -177,8 +171,13 @@ class RawFrame:
     data: bytes
     source: FrameSource
     received_at: int
-    replies: tuple[ReplyAddress, ...] = ()
+    replies: tuple[Reply, ...] = ()
     again: Replayed | None = None
+
+    @property
+    def reply_addresses(self) -> tuple[ReplyAddress, ...]:
+        """The addresses of those who wait for this answer."""
+        return tuple([reply for reply in self.replies if isinstance(reply, ReplyAddress)])
 
     def asked_subject(self) -> str:
         """Returns the subject of the request that this frame answers. Raises Rejected if nobody asked."""
@@ -187,25 +186,26 @@ class RawFrame:
         return self.replies[0].subject
 
 
-def event_of(
-    raw: RawFrame,
-    event_id: str,
-    kind: Kind,
-    subject: str,
-    *,
-    message_id: str = "",
-    correlation: str = "",
-    content_type: str = "",
-    body: bytes = b"",
-    headers: Mapping[str, str] = NO_HEADERS,
-) -> Event:
+class FrameContent(NamedTuple):
+    """The content of a session's frame, whatever protocol it is written in."""
+
+    kind: Kind
+    subject: str
+    content_type: str = ""
+    body: bytes = b""
+    message_id: str = ""
+    correlation: str = ""
+    headers: Mapping[str, str] = NO_HEADERS
+
+
+def event_of(raw: RawFrame, event_id: str, content: FrameContent) -> Event:
     """Returns what a session's frame says, with all that its source says. Raises Rejected for a bad subject."""
-    check_subject(subject)
+    check_subject(content.subject)
     source = raw.source
     return Event(
         id=event_id,
-        kind=kind,
-        subject=subject,
+        kind=content.kind,
+        subject=content.subject,
         protocol=source.protocol,
         listener=source.listener,
         edge=source.edge,
@@ -213,11 +213,11 @@ def event_of(
         peer=source.peer,
         node=source.node,
         received_at=raw.received_at,
-        message_id=message_id,
-        correlation=correlation,
-        content_type=content_type,
-        body=body,
-        headers=headers,
+        message_id=content.message_id,
+        correlation=content.correlation,
+        content_type=content.content_type,
+        body=content.body,
+        headers=content.headers,
         auth=source.auth,
         key_id=source.key_id,
     )

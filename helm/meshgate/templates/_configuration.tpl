@@ -9,6 +9,9 @@
 {{- if $values.edge.redirectUrl -}}
 {{- $_ := set $edge "redirect_url" $values.edge.redirectUrl -}}
 {{- end -}}
+{{- if $values.edge.operators -}}
+{{- $_ := set $edge "operators" $values.edge.operators -}}
+{{- end -}}
 {{- if $values.edge.record -}}
 {{- $_ := set $edge "record" $values.edge.record -}}
 {{- end -}}
@@ -147,7 +150,7 @@ key: ../kafka-client/tls.key
 {{- define "meshgate.restartChecksum" -}}
 {{- $config := include "meshgate.configuration" . | fromYaml -}}
 {{- $fixed := omit $config "peers" "permissions" "auth" "rules" "limits" "request_timeout_seconds" -}}
-{{- $_ := set $fixed "edge" (omit $config.edge "redirect_url" "notice_seconds" "graceful_shutdown_limit_seconds") -}}
+{{- $_ := set $fixed "edge" (omit $config.edge "redirect_url" "notice_seconds" "graceful_shutdown_limit_seconds" "operators") -}}
 {{- $bound := list -}}
 {{- range $config.listeners -}}
 {{- $bound = append $bound (pick . "name" "protocol" "listen" "proxy_protocol") -}}

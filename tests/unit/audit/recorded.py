@@ -10,6 +10,7 @@ from gateway.auth.keyring import GatewayIdentity, Key, KeyRing
 from gateway.config import Config
 from gateway.config.loading import parse
 from gateway.core.event import SECOND_US
+from gateway.core.ids import FramePosition
 from gateway.interests import changes
 from gateway.interests.changes import Change, Put
 from gateway.interests.interest import Interest, Verb
@@ -78,7 +79,7 @@ def subscription(pattern: str, session: int = 3) -> Put:
         Interest(
             subscriber=f"edge-0.7.{session}", verb=Verb.SUBSCRIBE, pattern=pattern, edge="edge-0", epoch=7,
             session=session, protocol="yamp", listener="apps", facts={"format": "json"}, node=f"cn:{session}",
-            position=(0, session, 0),
+            position=FramePosition(0, session, 0),
         )
     )  # fmt: skip
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gateway.core.event import SECOND_US, Event
+from gateway.core.ids import FramePosition
 from gateway.interests.changes import EndSession
 from gateway.records import cloud_event
 from gateway.records.raw_log import control_frames
@@ -79,7 +80,7 @@ def test_interests_are_those_that_stood_in_the_log_before_the_frame() -> None:
         frame(packet("temp.high", 1)),
         change(subscription("temp.>")),
         frame(packet("temp.high", 2)),
-        change(EndSession("edge-0.7.3", (1, 9, 4))),
+        change(EndSession("edge-0.7.3", FramePosition(1, 9, 4))),
         frame(packet("temp.high", 3)),
     )
     assert [one.destinations for one in (before, after, last)] == [(), ("0.7.3",), ()]

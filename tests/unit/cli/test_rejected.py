@@ -10,7 +10,7 @@ import pytest
 
 from gateway.cli.console import Exit
 from gateway.config import Config
-from gateway.inspect.history.positions import Span
+from gateway.inspect.history.span import Span
 from gateway.kafka.records import TopicRecord
 from gateway.records.raw_log.container import ContainerBuilder
 from gateway.records.raw_log.frames import FrameSource

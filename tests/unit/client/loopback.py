@@ -188,7 +188,7 @@ class LoopbackMesh:
         event = self.spec.to_event(raw, f"0-0-{next(self.ids)}", self.options, ENV)
         self.heard.append(event)
         if event.kind.answers:
-            for reply in raw.replies:
+            for reply in raw.reply_addresses:
                 self.answer(reply, event)
         elif event.subject in ("mesh.subscribe", "mesh.serve", "mesh.unsubscribe", "mesh.unserve"):
             self.control(peer, event)

@@ -40,7 +40,7 @@ permissions:
 rules:
   - {name: hot, sql: "SELECT 'alarm.temp' AS subject, body, content_type FROM events WHERE subject LIKE 'temp.%'"}
 limits: {connections: 10000, handshake_seconds: 5, idle_seconds: 300, frame_bytes: 1048576,
-  frames_per_second_per_session: null, in_flight_bytes: 268435456}
+  frames_per_second_per_session: null, in_flight_bytes: 134217728}
 replay_window_seconds: 300
 clock_skew_seconds: 120
 request_timeout_seconds: 30

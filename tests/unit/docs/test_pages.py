@@ -18,8 +18,8 @@ import streaming_jobs.rules
 from gateway.auth.trust_file import load
 from gateway.cli import VERBS
 from gateway.config import parse
+from gateway.config.topics import TOPICS
 from gateway.core.event import Auth
-from gateway.kafka.topics import TOPICS
 from gateway.protocols import protocols
 from gateway.protocols.emm.codec import decode
 from gateway.protocols.emm.options import EmmOptions
@@ -111,7 +111,14 @@ def test_every_verb_and_program_that_is_named_is_there(page: Path) -> None:
 
 
 def test_every_topic_is_told_of_with_who_writes_and_who_reads_it() -> None:
-    assert {name.strip("`") for name, *_ in rows(ARCHITECTURE, "The topics")} == set(TOPICS)
+    table = {name.strip("`"): columns for name, *columns in rows(ARCHITECTURE, "The topics")}
+    assert table.keys() == TOPICS.keys()
+    for name, topic in TOPICS.items():
+        holds, key, writers, readers = table[name]
+        assert key == topic.key
+        assert {part for part in ("edge", "router", "rules") if part in writers} == topic.writers
+        assert all(part in readers for part in topic.readers)
+        assert ("compacted" in holds) is topic.is_compacted
 
 
 def test_a_word_of_the_glossary_is_explained_in_one_sentence() -> None:

@@ -46,7 +46,7 @@ class FakeProducer:
 
     def send(self, topic: str, value: bytes, told: Told, **settings: Any) -> None:
         if self.refuses is not None:
-            told(self.refuses, NOWHERE)
+            told(self.refuses, NOWHERE, 0.0)
             return
         place = topic, settings.get("partition", -1)
         record = Written(topic, value, told, settings, self.ends[place])
@@ -60,7 +60,10 @@ class FakeProducer:
         """All that is on its way; or it has failed."""
         records, self.open = self.open, []
         for record in records:
-            record.told(error, record.offset)
+            record.told(error, record.offset, 0.0)
+
+    def collect(self) -> None:
+        pass
 
     def flush(self, seconds: float) -> None:
         pass

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from gateway.config.settings import RecordSettings
 from gateway.edge.producer import NotTaken
-from gateway.edge.publisher import RawPublisher
+from gateway.edge.publisher import EdgeLife, RawPublisher, RawTopic
 from gateway.records.raw_log.container import decode_record
 from gateway.records.raw_log.frames import FrameSource, RawFrame, ReplyAddress
 from tests.unit.edge.fake_kafka import FakeProducer
@@ -31,9 +31,13 @@ class Log:
     def __post_init__(self) -> None:
         self.kafka = FakeProducer(held=True)
         self.publisher = RawPublisher(
-            self.kafka, topic="test.raw", partitions=self.partitions, edge="edge-0", epoch=1,
-            limits=self.limits, bound_bytes=self.bound, largest_bytes=self.largest_bytes, observe=self.took.append,
-        )  # fmt: skip
+            self.kafka,
+            EdgeLife("edge-0", 1),
+            RawTopic("test.raw", self.partitions, self.largest_bytes),
+            self.limits,
+            bound_bytes=self.bound,
+            observe=self.took.append,
+        )
 
     def adds(
         self, name: str, data: bytes = b"frame", *, partition: int = 0, frames: int = 1,

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gateway.edge.memory_budget import FREED_SHARE, LOOK_SHARE, MemoryBudget
+from gateway.edge.memory_budget import CUT_AT_ONCE, FREED_SHARE, LOOK_SHARE, MemoryBudget
 from tests.unit.edge.running import Peer, RunningEdge, configured, in_a_loop, listener, running, until
 
 MIB = 1 << 20
@@ -43,6 +43,22 @@ class Turn:
 
 def held(sessions: list[Session]) -> list[Session]:
     return [session for session in sessions if not session.is_cut]
+
+
+def test_one_turn_ends_so_many_sessions_and_the_next_goes_on_until_enough_is_free() -> None:
+    count = 4 * (CUT_AT_ONCE + 1)
+    sessions, turn = [Session(100) for _ in range(count)], Turn()
+    budget = MemoryBudget(count * 100 - 1, lambda: held(sessions), turn.later)
+    budget.look()
+    assert count - len(held(sessions)) == CUT_AT_ONCE
+    assert len(turn.due) == 1
+    budget.count(1)
+    assert len(turn.due) == 1
+    turn.ends()
+    assert count - len(held(sessions)) == CUT_AT_ONCE + 1
+    assert turn.due == []
+    budget.look()
+    assert count - len(held(sessions)) == CUT_AT_ONCE + 1
 
 
 def test_nobody_goes_at_the_limit_and_the_largest_goes_beyond_it() -> None:

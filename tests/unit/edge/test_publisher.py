@@ -6,7 +6,7 @@ import asyncio
 from itertools import pairwise
 
 from gateway.config.settings import RecordSettings
-from gateway.edge.publisher import RUN_BYTES
+from gateway.edge.publisher import BEHIND_SHARE, RUN_BYTES
 from gateway.edge.run_parts import RUN_FRAMES
 from gateway.records.raw_log.container import FRAME_BYTES
 from gateway.records.raw_log.control_frames import MESH
@@ -110,6 +110,18 @@ async def test_what_waits_is_bounded_and_those_who_write_are_told_when_to_stop_a
 
 
 @in_a_loop
+async def test_kafka_is_behind_once_more_waits_for_it_than_a_share_of_the_bound() -> None:
+    log = Log(bound=round((100 + FRAME_BYTES + RUN_BYTES) / BEHIND_SHARE))
+    log.adds("as much", bytes(100))
+    assert not log.publisher.is_behind
+    log.adds("more", b"")
+    assert log.publisher.is_behind
+    log.publisher.flush()
+    await log.acknowledges()
+    assert not log.publisher.is_behind
+
+
+@in_a_loop
 async def test_tiny_frames_weigh_what_they_cost() -> None:
     log = Log()
     log.adds("tiny", b"x", frames=100)
@@ -163,6 +175,26 @@ async def test_an_acknowledgement_that_nobody_waits_for_wakes_nobody_until_the_n
     log.publisher.add_datagrams(0, (SOURCE,), 1, (8,), b"datagram", tally)
     await log.has_written(2)
     assert tally.settles == [(1, True)]
+
+
+@in_a_loop
+async def test_the_producer_hears_whether_somebody_waits_for_a_record() -> None:
+    log, tally = Log(RecordSettings(linger_milliseconds=0), bound=2_000), Counted()
+
+    def asked() -> list[bool]:
+        return [record.settings["is_awaited"] for record in log.kafka.written]
+
+    log.publisher.add_datagrams(0, (SOURCE,), 1, (8,), b"datagram", tally)
+    await log.has_written(1)
+    log.adds("awaited")
+    await log.has_written(2)
+    await log.acknowledges()
+    log.publisher.probe()
+    assert asked() == [False, True, True]
+    log.publisher.add_datagrams(0, (SOURCE,), 1, (2_000,), bytes(2_000), tally)
+    assert log.publisher.is_full
+    await log.has_written(4)
+    assert asked()[3:] == [True]
 
 
 @in_a_loop

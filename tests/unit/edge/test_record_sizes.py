@@ -60,7 +60,7 @@ async def test_a_run_of_which_kafka_refuses_any_part_is_refused() -> None:
     await turn()
     first, *rest = log.kafka.open
     log.kafka.open = rest
-    first.told(TOO_LARGE, -1)
+    first.told(TOO_LARGE, -1, 0.0)
     await log.acknowledges()
     assert log.settled == [("run", False)]
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from gateway.interests import FramePosition, Interest, InterestKey, Verb
+from gateway.core.ids import FramePosition
+from gateway.interests import Interest, InterestKey, Verb
 
 NOW = 1_759_190_400_000_000
 EDGE = "edge-0"
 
 
 def at(offset: int, partition: int = 0, index: int = 0) -> FramePosition:
-    return partition, offset, index
+    return FramePosition(partition, offset, index)
 
 
 def interest(subscriber: str, pattern: str, offset: int = 1, **fields: Any) -> Interest:

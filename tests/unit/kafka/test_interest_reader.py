@@ -10,13 +10,14 @@ import pytest
 
 from gateway.config import Config, parse
 from gateway.core.errors import SetupError
+from gateway.core.ids import FramePosition
 from gateway.interests import Interest, InterestTable, Verb
 from gateway.kafka.interest_reader import PROGRESS_SECONDS, InterestReader
 from tests.unit.kafka.interests_topic import InterestsTopic
 
 ONE = Interest(
     subscriber="edge-0.1.7", verb=Verb.SUBSCRIBE, pattern="a", edge="edge-0", epoch=1, session=7, protocol="hsp",
-    listener="hsp", position=(0, 0, 0),
+    listener="hsp", position=FramePosition(0, 0, 0),
 )  # fmt: skip
 TWO = replace(ONE, pattern="b")
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import uuid
+from base64 import urlsafe_b64decode
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +14,7 @@ import pytest
 from gateway.config import Config
 from gateway.core.address import LOOPBACK, HostPort
 from gateway.core.errors import SetupError
-from gateway.local.broker import Broker
+from gateway.local.broker import Broker, _cluster_id
 from gateway.local.java import Java
 from tests.unit.config.reading import read
 
@@ -97,3 +99,10 @@ def test_a_storage_that_cannot_be_formatted_is_told_with_the_last_line_of_why(
     with pytest.raises(SetupError) as failed:
         broker._format(Java(str(java), 21, "test"), "", tmp_path / "server.properties")
     assert str(failed.value) == f"the broker could not format {tmp_path / 'data'}: {told}"
+
+
+def test_no_id_of_a_cluster_begins_as_an_option_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    dashed, plain = (uuid.UUID(bytes=bytes([first]) + bytes(15)) for first in (0xF8, 0xF4))
+    ids = iter([dashed, dashed, plain])
+    monkeypatch.setattr(uuid, "uuid4", lambda: next(ids))
+    assert urlsafe_b64decode(_cluster_id() + "==") == plain.bytes

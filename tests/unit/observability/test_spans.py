@@ -96,7 +96,7 @@ async def traced(share: float, *listeners: dict[str, Any]) -> AsyncIterator[Mesh
             yield Mesh(edge, Router(edge), collector)
 
 
-def _nothing(_error: NotTaken | None, _offset: int) -> None:
+def _nothing(_error: NotTaken | None, _offset: int, _seconds: float) -> None:
     pass
 
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from gateway.core.event import Event, Kind
+from gateway.core.ids import FramePosition
 from gateway.inspect.history.logged_frame import LoggedFrame
-from gateway.records.egress import Position
 from gateway.records.raw_log.container import decode_record
 from gateway.records.raw_log.frames import FrameSource, RawFrame, Replayed
 from streaming_jobs.replay.changes import Replay, ReplayChange, ReplayOutcome, differing
@@ -19,7 +19,7 @@ from streaming_jobs.replay.put_in import FRAMES_PER_RECORD, Given, records
 
 def given(partition: int, offset: int, *, edge: str = "edge-0", epoch: int = 7, data: bytes = b"frame") -> Given:
     raw = RawFrame(data, FrameSource("emm", "devices", edge, epoch, 0, "10.0.0.1:9"), 1_000 + offset)
-    place = Position(partition, offset, 0)
+    place = FramePosition(partition, offset, 0)
     return LoggedFrame(place, raw, 2_000), Replayed(place.event_id, 5_000, frozenset({"edge-0.7.3"}))
 
 

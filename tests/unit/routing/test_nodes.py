@@ -10,6 +10,7 @@ import pytest
 
 from gateway.auth.keyring import Key, KeyRing
 from gateway.auth.verification import public_of
+from gateway.core.ids import FramePosition
 from gateway.interests import InterestKey, Remove, Verb, changes
 from gateway.protocols.emm import codec
 from gateway.protocols.emm.frames import EventType, Field, FieldType
@@ -191,7 +192,7 @@ class TestPresence:
 
 
 def something_changed(after: float) -> bytes:
-    change = Remove(InterestKey("edge-0.1.1", Verb.SUBSCRIBE, "", "x"), (1, 0, 0))
+    change = Remove(InterestKey("edge-0.1.1", Verb.SUBSCRIBE, "", "x"), FramePosition(1, 0, 0))
     builder = ContainerBuilder(ROUTER, 0)
     frame = control_frames.encode(InterestChanged(changes.to_bytes(change).decode(), "", ""))
     builder.add(FrameSource(MESH, "", ROUTER, 0), int((NOW + after) * 1_000_000), frame)

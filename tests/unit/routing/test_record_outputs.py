@@ -10,9 +10,10 @@ import pytest
 from gateway.core.event import SECOND_US, Event, Kind
 from gateway.core.reasons import Reason, Stage
 from gateway.records import egress_codec, event_records
-from gateway.records.egress import Deliver, Group, Position
+from gateway.records.egress import Confirm, Deliver, Group, Position
 from gateway.records.raw_log.container import ContainerBuilder
 from gateway.records.raw_log.frames import RawFrame, Replayed
+from streaming_jobs.routing import plain_routes
 from streaming_jobs.routing.frame_counters import DUPLICATES, FRAMES, REJECTED
 from streaming_jobs.routing.known_ids import KnownIds
 from streaming_jobs.routing.mesh_state import MeshState
@@ -133,6 +134,56 @@ def test_a_record_that_means_nothing_to_an_edge_gives_it_none(mesh: MeshInALog) 
     publisher = client(mesh)
     mesh.forget_outputs()
     assert {out.topic for out in log(mesh, publisher, 1).outs} == {"t.events"}
+
+
+def test_what_edges_wait_for_leaves_before_the_events(mesh: MeshInALog) -> None:
+    publisher, _ = client(mesh), client(mesh, subscribe=("a.>",))
+    mesh.forget_outputs()
+    assert [out.topic for out in log(mesh, publisher, 1, 2).outs] == ["t.egress", "t.events", "t.events"]
+
+
+def test_events_for_the_same_receivers_share_a_route_from_record_to_record(mesh: MeshInALog) -> None:
+    publisher, first, second = client(mesh), client(mesh), client(mesh)
+    subscribe(mesh, first, "a.>")
+    mesh.forget_outputs()
+    before = [log(mesh, publisher, 1, 2), log(mesh, publisher, 3)]
+    subscribe(mesh, second, "a.>")
+    after = log(mesh, publisher, 4)
+    records = [egress_codec.decode(row.outs[0].value or b"") for row in (*before, after)]
+    assert [(record.route.tolist(), record.own) for record in records] == [([0, 0], {}), ([0], {}), ([0], {})]
+    receivers = [[group.sessions for group in record.routes[0].groups] for record in records]
+    assert receivers == [[(first.number,)], [(first.number,)], [(first.number, second.number)]]
+
+
+def test_routes_are_forgotten_before_their_receivers_fill_the_memory(
+    mesh: MeshInALog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plain_routes, "RECEIVERS_REMEMBERED", 3)
+    publisher, _ = client(mesh), client(mesh, subscribe=(">",))
+    for number in range(1, 9):
+        mesh.log(publisher.source, event(f"a.{number}", number))
+    assert [entry.subject for entry in mesh.egress()] == [f"a.{number}" for number in range(1, 9)]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"ticket": "t"}, {"first_id": "0-1-1"}, {"required_confirmations": 1}, {"confirm": Confirm("edge-0", "t")},
+        {"is_migrated": True}, {"trace": "00-1-1-01"}, {"kind": Kind.RESPONSE}, {"groups": ()},
+        {"groups": (Group("yamp", b"1", request="r"),)}, {"groups": (Group("yamp", b"1", owed=("n",)),)},
+        {"groups": (Group("yamp", b"1", reply=b"r"),)}, {"groups": (Group("yamp", b"1"), Group("emm", b"2"))},
+        {"groups_on_failure": (Group("yamp", b"1"),)},
+    ],
+)  # fmt: skip
+def test_a_delivery_of_which_a_route_cannot_say_all_travels_whole(more: dict[str, Any]) -> None:
+    record = Record()
+    ((edge, entry),) = record.frames[1].entries
+    assert isinstance(entry, Deliver)
+    whole = replace(entry, **more)
+    record.frames[1].entries[0] = edge, whole
+    [egress] = [egress_codec.decode(out.value or b"") for out in record.finish() if out.topic == "t.egress"]
+    assert egress.own == {1: whole}
+    assert egress.route.tolist()[::2] == [0, 0]
 
 
 # -- records of events -------------------------------------------------------------------------------------------------

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import closing
 from typing import Any
 
 import pytest
@@ -17,15 +15,12 @@ from gateway.edge.carriers.read_control import (
     READ_BYTES,
     SLICE_SECONDS,
     STREAM_FRAMES_PER_SECOND,
-    TURN_SECONDS,
     PauseReason,
     ReadGate,
     ReadSize,
     Throttle,
     TokenBucket,
-    Turn,
 )
-from tests.unit.edge.running import in_a_loop
 
 
 class Recorded:
@@ -144,25 +139,6 @@ def test_a_turn_that_is_too_far_away_is_not_taken() -> None:
     bucket = TokenBucket(2.0, now=0.0)
     assert [bucket.take_within(1.0, 0.0) for _ in range(6)] == [0.0, 0.0, 0.5, 1.0, None, None]
     assert bucket.take_within(1.0, 0.5) == 1.0
-
-
-@in_a_loop
-async def test_a_turn_of_the_loop_is_long_once_its_reads_have_taken_long_and_the_next_begins_anew() -> None:
-    turn, loop = Turn(), asyncio.get_running_loop()
-    turn.took(TURN_SECONDS, loop)
-    assert not turn.is_long
-    turn.took(0.001, loop)
-    assert turn.is_long
-    await asyncio.sleep(0)
-    assert not turn.is_long
-
-
-def test_a_loop_that_ended_in_a_long_turn_leaves_nothing_to_the_next_loop() -> None:
-    turn = Turn()
-    with closing(asyncio.new_event_loop()) as ended, closing(asyncio.new_event_loop()) as other:
-        turn.took(1.0, ended)
-        turn.took(TURN_SECONDS, other)
-    assert not turn.is_long
 
 
 def test_reads_grow_while_they_are_filled_and_cheap() -> None:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from gateway.core.envelope import Envelope
 from gateway.core.event import Kind
+from gateway.edge import sessions
 from gateway.edge.carriers import listeners
+from gateway.edge.carriers.listeners import ACCEPTED_AT_ONCE
 from gateway.protocols.hsp.codec import encode
 from gateway.protocols.hsp.frames import ENVELOPE_TYPE, Command, Frame
 from tests.unit.edge.running import Peer, RunningEdge, configured, in_a_loop, listener, running, until
@@ -130,6 +135,38 @@ async def test_a_stream_that_costs_more_than_it_may_waits_and_nobody_else_does(
 
 
 @in_a_loop
+async def test_streams_that_flood_are_read_by_turns_and_an_honest_peer_waits_for_none_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sessions, "SLICE_EFFORT", 1)  # a frame a turn
+    async with running(configured(listener("plc", "hsp"), listener("free", "hsp"))) as edge:
+        floods, [honest] = await edge.opens("plc", 3), await edge.opens("free")
+        for peer in floods:
+            peer.sends(PING * 2_000)
+        await until(lambda: len(edge.life.sessions.reads) > 0)
+        await answers(honest)
+        assert len(edge.life.sessions.reads) > 0
+        assert edge.sample("waiting_streams") > 0
+        for peer in floods:
+            assert await peer.reads(2_000) == PONG * 2_000
+        assert edge.sample("waiting_streams") == 0
+
+
+@in_a_loop
+async def test_what_a_peer_sent_before_it_closed_its_half_is_taken_however_small_the_slices(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sessions, "SLICE_EFFORT", 1)
+    async with running(configured(listener("plc", "hsp"))) as edge:
+        peer = await edge.dial("plc")
+        peer.sends(CONTROL * 7 + EMPTY * 3)
+        peer.says_no_more()
+        await until(lambda: edge.of("received_frames_total", "plc") == 10)
+        assert await peer.reads_all() == b""
+        assert edge.of("connections_closed_total", "plc", reason="eof") == 1
+
+
+@in_a_loop
 async def test_connections_beyond_the_rate_wait_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listeners, "ARRIVALS_BURST_SECONDS", 1.0)
     async with running(configured(listener("plc", "hsp", connections_per_second=1), listener("free", "hsp"))) as edge:
@@ -140,6 +177,19 @@ async def test_connections_beyond_the_rate_wait_their_turn(monkeypatch: pytest.M
         assert edge.of("connections", "plc", state="open") == 1
         assert edge.of("connections", "plc", state="handshake") == 1
         assert await second.reads(1) == PONG
+
+
+@in_a_loop
+async def test_a_turn_of_the_loop_takes_some_connections_and_the_kernel_holds_all_others() -> None:
+    async with running(configured(listener("plc", "hsp"))) as edge:
+        count, opened = 4 * ACCEPTED_AT_ONCE, [0]
+        with contextlib.ExitStack() as peers:
+            for _ in range(count):  # the loop does not run meanwhile
+                peers.enter_context(socket.create_connection(("127.0.0.1", edge.port("plc")), 5))
+            while opened[-1] < count:
+                await asyncio.sleep(0)
+                opened.append(int(edge.of("connections_opened_total", "plc")))
+        assert 1 < max(after - before for before, after in pairwise(opened)) <= ACCEPTED_AT_ONCE + 1
 
 
 @in_a_loop

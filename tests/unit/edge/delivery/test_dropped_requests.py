@@ -37,7 +37,7 @@ async def test_what_a_peer_had_asked_is_dropped_with_its_session() -> None:
         peer.hangs_up()
         await until(lambda: bool(dropped(edge)))
         [frame] = dropped(edge)
-        [reply] = frame.replies
+        [reply] = frame.reply_addresses
         assert (reply.edge, reply.epoch, reply.session) == ("edge-0", edge.life.epoch, 1)
         assert (reply.protocol, reply.listener, reply.subject) == ("hsp", "plc", "sum")
 

@@ -17,12 +17,13 @@ from gateway.core.event import Kind
 from gateway.edge.datagrams.outgoing import Told
 from gateway.edge.datagrams.sending import Datagram, DatagramRun, OfT
 from gateway.edge.delivery import dispatch as dispatch_module
-from gateway.edge.delivery.dispatch import Dispatch, PreviousRun
+from gateway.edge.delivery.dispatch import DeliveryBooks, Dispatch, Peers, PreviousRun
 from gateway.edge.delivery.egress_delivery import EgressDelivery, OutcomeRecorder, Receiver
 from gateway.edge.delivery.offset_tracker import Checkpoint, CommittedState, OffsetTracker
 from gateway.edge.delivery.outcomes import KnownOutcomes, OutcomeLog
-from gateway.edge.delivery.partition_barrier import PartitionBarrier
+from gateway.edge.edge_log import EdgeLog
 from gateway.edge.metrics import EdgeMetrics
+from gateway.edge.publisher import EdgeLife, RawPublisher, RawTopic
 from gateway.protocols.actions import Delivery, Outcome
 from gateway.records import deliveries
 from gateway.records.deliveries import DeliveryOutcome
@@ -153,22 +154,18 @@ class Edge:
             for number in SESSIONS
         }
         unused: Any = None
+        sockets = {name: FakeSocket(name, self.received, way) for name in LISTENERS}
+        topic = RawTopic("test.raw", 1, config.kafka.largest_frame)
+        publisher = RawPublisher(
+            self.kafka, EdgeLife("edge-0", epoch), topic, config.edge.record, bound_bytes=1, observe=unused
+        )
         self.dispatch = Dispatch(
-            edge="edge-0",
-            epoch=epoch,
-            ledger=self.ledger,
-            ends=ends,
-            owed=unused,
-            handovers=unused,
-            tickets=PartitionBarrier(1),
-            session=sessions.get,
-            datagrams={name: FakeSocket(name, self.received, way) for name in LISTENERS},
-            abandon=unused,
-            begun=unused,
-            confirm=unused,
+            DeliveryBooks(self.ledger, ends, unused, unused),
+            EdgeLog(publisher),
+            Peers(sessions.get, sockets, unused),
+            past or PreviousRun(),
             patience=unused,
             taken=lambda: None,
-            past=past or PreviousRun(),
         )
 
     def takes(self, partition: Sequence[EgressRecord]) -> None:

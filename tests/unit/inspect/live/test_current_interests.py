@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from gateway.core.ids import FramePosition
 from gateway.inspect.live.current_interests import InterestFilter, interest_row
 from gateway.interests import Interest, Verb
 
 ONE = Interest(
     subscriber="emm:n", verb=Verb.SUBSCRIBE, pattern="temp.>", edge="edge-0", epoch=1, protocol="emm",
-    listener="devices", node="n", address="10.0.0.9:5", expires_at=1_759_190_400_000_000, position=(0, 0, 0),
+    listener="devices", node="n", address="10.0.0.9:5", expires_at=1_759_190_400_000_000,
+    position=FramePosition(0, 0, 0),
 )  # fmt: skip
 
 

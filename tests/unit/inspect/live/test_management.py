@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 from gateway.core.address import HostPort
 from gateway.core.errors import SetupError
 from gateway.inspect.live.mesh_parts import MeshPart
-from gateway.observability.management import BODY_BYTES, Management, PageAnswer
+from gateway.observability.management import BODY_BYTES, Checks, Management, PageAnswer, Served
 
 CONFIG = {"mesh": "demo"}
 connect = socket.create_connection
@@ -23,9 +23,11 @@ PATHS = ["/metrics", "/config", "/version", "/healthz/ready", "/nothing"]
 @contextmanager
 def managed(host: str = "127.0.0.1", names: tuple[str, ...] = ()) -> Iterator[Management]:
     management = Management(
-        HostPort(host, 0), CollectorRegistry(), started=dict, ready=dict, config=lambda: CONFIG, names=names,
-        commands={"/peers/": lambda _: PageAnswer(202, "text/plain", b"")},
-        acts={"/acts/": lambda request: PageAnswer(202, "text/plain", request.below.encode() + request.body)},
+        HostPort(host, 0), CollectorRegistry(), Checks(dict, dict), config=lambda: CONFIG, names=names,
+        served=Served(
+            commands={"/peers/": lambda _: PageAnswer(202, "text/plain", b"")},
+            acts={"/acts/": lambda request: PageAnswer(202, "text/plain", request.below.encode() + request.body)},
+        ),
     )  # fmt: skip
     management.start()
     try:

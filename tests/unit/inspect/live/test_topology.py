@@ -9,6 +9,7 @@ from typing import Any
 
 from gateway.cli.graph_text import as_dot, as_mermaid
 from gateway.config import Config
+from gateway.core.ids import FramePosition
 from gateway.inspect.live.peers import Peer
 from gateway.inspect.live.topology import EdgeNow, Graph, topology
 from gateway.interests import Interest, Verb
@@ -29,7 +30,7 @@ TOLD: dict[str, Any] = {
 }
 WANT = Interest(
     subscriber="edge-0.a.1", verb=Verb.SUBSCRIBE, pattern="temp.>", edge="edge-0", epoch=10, session=1,
-    protocol="yamp", listener="apps", node="anon:edge-0:edge-0.a.1", position=(0, 0, 0),
+    protocol="yamp", listener="apps", node="anon:edge-0:edge-0.a.1", position=FramePosition(0, 0, 0),
 )  # fmt: skip
 LEASE = replace(WANT, subscriber="emm:n", session=0, address="10.0.0.9:5", protocol="emm", listener="devices")
 OWED = replace(WANT, subscriber="node:n@apps", session=7, durable=True, node="n")

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 
 from gateway.config import parse
-from gateway.edge.metrics import EdgeMetrics
+from gateway.edge.metrics import EdgeMetrics, EdgeReadings
 from streaming_jobs.router_job.counts import CountFile, path_of
 from streaming_jobs.router_job.jvm import JvmMetrics, Memory
 from streaming_jobs.router_job.metrics import RouterMetrics
@@ -51,8 +51,11 @@ def _edge(folder: Path) -> CollectorRegistry:
     config = parse(CONFIG, folder / "meshgate.yaml", os.environ)
     metrics = EdgeMetrics(config, registry)
     metrics.watch(
-        in_flight_bytes=lambda: 0, held_bytes=lambda: 0, requests_held=lambda: 0, queue_frames=lambda: 0,
-        egress_lag=lambda: 0, egress_age=lambda: 0, open_requests=lambda _: 0,
+        EdgeReadings(
+            in_flight_bytes=lambda: 0, held_bytes=lambda: 0, waiting_streams=lambda: 0, requests_held=lambda: 0,
+            queue_frames=lambda: 0,
+            egress_lag=lambda: 0, egress_age=lambda: 0, open_requests=lambda _: 0,
+        )
     )  # fmt: skip
     metrics.of(config.listeners[0]).closed("eof")
     metrics.certificate_expiry(config.listeners[0]).set(1)

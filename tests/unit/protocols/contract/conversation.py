@@ -10,7 +10,7 @@ from gateway.core.event import Kind
 from gateway.protocols.actions import Action, Delivery, FramesReceived, Terminated
 from gateway.protocols.session import Session
 from gateway.protocols.session_settings import SessionSettings
-from gateway.records.raw_log.frames import FrameSource, RawFrame, ReplyAddress
+from gateway.records.raw_log.frames import FrameSource, RawFrame, Reply, ReplyAddress
 
 ActionT = TypeVar("ActionT")
 
@@ -32,7 +32,7 @@ def asked_by(request: str = "r1", subject: str = "orders.create", **fields: Any)
     return ReplyAddress("yamp", "apps", "edge-1", 1, 7, request, subject, **fields)
 
 
-def raw(data: bytes, protocol: str, *replies: ReplyAddress) -> RawFrame:
+def raw(data: bytes, protocol: str, *replies: Reply) -> RawFrame:
     source = FrameSource(protocol, "plc", "edge-0", 1, 3, peer="192.0.2.1:40000", node="node-3")
     return RawFrame(data, source, 1_700_000_000_000_000, replies)
 

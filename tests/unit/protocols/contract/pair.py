@@ -12,7 +12,7 @@ from gateway.core.event import Event, Kind
 from gateway.protocols.actions import Action, Delivered, Delivery, FramesReceived, Opened
 from gateway.protocols.session import Session
 from gateway.protocols.spec import CodecContext, Encoded, Options, ProtocolSpec, Target
-from gateway.records.raw_log.frames import Fact, FrameSource, RawFrame, ReplyAddress
+from gateway.records.raw_log.frames import Fact, FrameSource, RawFrame, Reply, ReplyAddress
 from tests.unit.protocols.contract.conversation import Conversation
 from tests.unit.protocols.contract.streams import new_session
 
@@ -62,7 +62,7 @@ class Side:
                     if tag is not None:
                         self.take(self.talk.logs(tag))
 
-    def read(self, data: bytes, replies: tuple[ReplyAddress, ...]) -> Event:
+    def read(self, data: bytes, replies: tuple[Reply, ...]) -> Event:
         source = FrameSource(self.spec.name, self.name, "edge-0", 1, 1, node=self.name, facts=self.facts)
         raw = RawFrame(data, source, 1_700_000_000_000_000, replies)
         return self.spec.to_event(raw, f"0-0-{len(self.heard)}", self.options, ENV)

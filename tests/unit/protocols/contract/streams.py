@@ -21,8 +21,9 @@ from gateway.protocols.session import Session
 from gateway.protocols.spec import Options, ProtocolSpec
 from tests.unit.protocols.contract.conversation import settings
 
-SIXTH = "tick"
-SIXTH_FOLDER = Path(__file__).parent / "sixth"
+SIXTH, SECOND_DATAGRAM = "tick", "beacon"
+ADDED = {SIXTH: Path(__file__).parent / "sixth", SECOND_DATAGRAM: Path(__file__).parent / "second_datagram"}
+"""Folders of protocols that nobody wrote the gateway for."""
 
 GOES_ON = ""
 
@@ -59,16 +60,16 @@ def examples(name: str) -> Examples:
 
 @contextmanager
 def found(name: str) -> Iterator[ProtocolSpec[Any]]:
-    """The protocol, and the sixth among the others while it is wanted."""
-    if name != SIXTH:
+    """The protocol, and one that is added among the others while it is wanted."""
+    if name not in ADDED:
         yield protocols()[name]
         return
-    gateway.protocols.__path__.append(str(SIXTH_FOLDER))
+    gateway.protocols.__path__.append(str(ADDED[name]))
     protocols.cache_clear()
     try:
         yield protocols()[name]
     finally:
-        gateway.protocols.__path__.remove(str(SIXTH_FOLDER))
+        gateway.protocols.__path__.remove(str(ADDED[name]))
         protocols.cache_clear()
         package = f"{gateway.protocols.__name__}.{name}"
         for module in [module for module in sys.modules if module.partition(package)[:2] == ("", package)]:

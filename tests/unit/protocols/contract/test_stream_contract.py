@@ -113,6 +113,20 @@ class TestCuts:
         for cut in range(1, len(tape)):
             assert hear(listening(spec), [tape[:cut], tape[cut:]]) == whole
 
+    @pytest.mark.parametrize("slice_effort", [1, 700, 2_000])
+    def test_a_slice_at_a_time_is_the_same(self, spec: ProtocolSpec[Any], tape: bytes, slice_effort: int) -> None:
+        talk = listening(spec, slice_effort=slice_effort)
+        assert hear(talk, [tape, *[b""] * len(tape)]) == hear(listening(spec), [tape])
+        assert not talk.session.has_more
+
+    def test_what_is_held_back_is_heard_with_the_next_read(self, spec: ProtocolSpec[Any], tape: bytes) -> None:
+        talk = listening(spec)
+        talk.session.hold_back(tape[:-1])
+        assert talk.session.has_more
+        assert talk.session.buffered_bytes == len(tape) - 1
+        assert hear(talk, [tape[-1:]]) == hear(listening(spec), [tape])
+        assert not talk.session.has_more
+
     @given(cuts=st.lists(st.integers(0, 1 << 16), max_size=12))
     @profile(max_examples=50, deadline=None)
     def test_any_cuts_are_the_same(self, spec: ProtocolSpec[Any], tape: bytes, cuts: list[int]) -> None:

@@ -26,7 +26,7 @@ from gateway.protocols.emp.extensions import (
 from gateway.protocols.emp.frames import BadExtension, Block, Message, MessageType, RequestMark, Scheme
 from gateway.protocols.emp.options import EmpOptions
 from gateway.protocols.spec import CodecContext, Encoded, Target
-from gateway.records.raw_log.frames import NO_FACTS, Fact, Facts, ReplyAddress
+from gateway.records.raw_log.frames import NO_FACTS, Fact, Facts, Reply, RequestName
 from tests.unit.protocols.contract.conversation import asked_by, raw
 
 ENV = CodecContext(KeyRing())
@@ -36,7 +36,7 @@ ENVELOPE: Facts = {"envelope": True}
 GZIP = compression_block(Scheme.GZIP)
 
 
-def read(message: Message, keys: Mapping[str, Any] | None = None, *replies: ReplyAddress) -> Event:
+def read(message: Message, keys: Mapping[str, Any] | None = None, *replies: Reply) -> Event:
     options = EmpOptions.model_validate(keys or {})
     return PROTOCOL.to_event(raw(encode(message), "emp", *replies), "0-7-1", options, ENV)
 
@@ -93,7 +93,7 @@ class TestFromThePeer:
 
     def test_a_cancel_has_the_subject_of_its_request_and_no_body(self) -> None:
         frame = data(b"forged", envelope(Kind.CANCEL, 7, "mesh.session.closed"))
-        event = read(frame, None, ReplyAddress.naming("7", "orders.create", "emp"))
+        event = read(frame, None, RequestName("7", "orders.create", "emp"))
         assert (event.subject, event.body, event.content_type) == ("orders.create", b"", "")
 
     @pytest.mark.parametrize(

@@ -18,14 +18,14 @@ from gateway.protocols.hsp.codec import encode
 from gateway.protocols.hsp.frames import ENVELOPE_TYPE, Command, Frame
 from gateway.protocols.hsp.options import HspOptions
 from gateway.protocols.spec import CodecContext, Encoded, Target
-from gateway.records.raw_log.frames import ReplyAddress
+from gateway.records.raw_log.frames import Reply, RequestName
 from tests.unit.protocols.contract.conversation import asked_by, raw
 
 ENV = CodecContext(KeyRing())
 ORDERS = {"types": {18: {"subject": "orders.create", "kind": "request", "reply_type": 19}}}
 
 
-def read(frame: Frame, keys: Mapping[str, Any] | None = None, *replies: ReplyAddress) -> Event:
+def read(frame: Frame, keys: Mapping[str, Any] | None = None, *replies: Reply) -> Event:
     options = HspOptions.model_validate(keys or {})
     return PROTOCOL.to_event(raw(encode(frame), "hsp", *replies), "0-7-1", options, ENV)
 
@@ -80,11 +80,11 @@ class TestFromThePeer:
         ],
     )
     def test_what_the_session_has_named_is_called_by_its_name(self, frame: Frame) -> None:
-        assert read(frame, ORDERS, ReplyAddress.naming("5.1", "orders.create", "hsp")).message_id == "5.1"
+        assert read(frame, ORDERS, RequestName("5.1", "orders.create", "hsp")).message_id == "5.1"
 
     def test_a_cancel_of_what_the_session_has_named_names_it(self) -> None:
         frame = Frame(Command.DATA, 0, ENVELOPE_TYPE, enveloped(Kind.CANCEL, 77))
-        assert read(frame, None, ReplyAddress.naming("e77.1", "orders.create", "hsp")).correlation == "e77.1"
+        assert read(frame, None, RequestName("e77.1", "orders.create", "hsp")).correlation == "e77.1"
 
     def test_a_data_ack_of_a_type_of_requests_is_a_request(self) -> None:
         event = read(Frame(Command.DATA_ACK, 5, 18, b"{}"), ORDERS)
@@ -115,7 +115,7 @@ class TestFromThePeer:
 
     def test_a_cancel_has_the_subject_of_its_request_and_no_body(self) -> None:
         frame = Frame(Command.DATA, 0, ENVELOPE_TYPE, enveloped(Kind.CANCEL, 77, b"forged", "mesh.session.closed"))
-        event = read(frame, None, ReplyAddress.naming("e77", "orders.create", "hsp"))
+        event = read(frame, None, RequestName("e77", "orders.create", "hsp"))
         assert (event.subject, event.body, event.content_type) == ("orders.create", b"", "")
 
     @pytest.mark.parametrize("kind", [Kind.RESPONSE, Kind.PROGRESS, Kind.ERROR, Kind.CANCELLED])

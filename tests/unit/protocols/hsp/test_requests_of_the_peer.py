@@ -126,7 +126,7 @@ class TestRequestsOfThePeer:
         talk.receives(data_ack(5, 7) + data_ack(6, 7))
         talk.delivers(delivery(ack(0), Kind.RESPONSE, stamps=(1,), request="5"))
         talk.waits(5)
-        assert cast(HspSession, talk.session)._message_ids == {}
+        assert cast(HspSession, talk.session)._names.message_ids == {}
         talk.receives(data_ack(5, 7))
         talk.delivers(delivery(ack(0), Kind.RESPONSE, stamps=(1,), request="5"))
         assert talk.session.get_timer() == talk.now + HspOptions().ping_seconds

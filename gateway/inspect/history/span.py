@@ -1,26 +1,8 @@
-"""Positions in the log: event ids as positions, and spans of offsets."""
+"""A span of offsets of one partition."""
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
-
-from gateway.records.egress import Position
-
-_EVENT_ID = re.compile(r"(\d{1,9})-(\d{1,18})-(\d{1,9})", re.ASCII)
-
-
-def position_of(event_id: str) -> Position:
-    """Returns the position of the raw frame that an event id names. Raises ValueError.
-
-    >>> position_of("3-1200-7")
-    Position(partition=3, offset=1200, index=7, part=0)
-    """
-    found = _EVENT_ID.fullmatch(event_id)
-    if found is None:
-        raise ValueError(f"{event_id} is no event id such as 3-1200-7 (raw partition, offset, index)")
-    partition, offset, index = map(int, found.groups())
-    return Position(partition, offset, index)
 
 
 class Span(NamedTuple):
