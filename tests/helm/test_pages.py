@@ -18,8 +18,7 @@ ROOT = CHART.parents[1]
 PAGES = [ROOT / "k8s" / "OPERATE.md", ROOT / "k8s" / "RUNBOOKS.md", CHART / "README.md"]
 EACH_PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 ELSEWHERE = {
-    "edge.management", "router.management", "edge.redirect_url", "edge.operators", "router.checkpoint",  # of the
-    "tls.crl",  # configuration
+    "edge.management", "router.management", "edge.redirect_url", "router.checkpoint", "tls.crl",  # of the configuration
     "tls.crt", "tls.key", "keys.yaml", "values.yaml", "meshgate.yaml", "ca.crt",  # files
     "tls.secret", "tls.dnsNames", "tls.clientCa",  # of a listener
     "min.insync.replicas",  # of Kafka
