@@ -146,7 +146,9 @@ def repository() -> str:
     """Returns where jars come from. Raises SetupError for what is no address of a web server."""
     address = os.environ.get(MIRROR_VARIABLE) or central()
     if urlsplit(address).scheme not in ("http", "https"):
-        raise SetupError(f"{MIRROR_VARIABLE} is {address!r}: expected an address like https://mirror.example.org/maven2")
+        raise SetupError(
+            f"{MIRROR_VARIABLE} is {address!r}: expected an address like https://mirror.example.org/maven2"
+        )
     return address.rstrip("/")
 
 
