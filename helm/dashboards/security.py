@@ -152,6 +152,7 @@ ENDS = row(
         Query(
             f"min by (listener) ({of('revocation_list_expiry_timestamp_seconds')} > 0) - time()",
             "{{listener}}: revocation list",
+            "no listener has a revocation list",
         ),
     ),
     lines(

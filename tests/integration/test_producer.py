@@ -74,4 +74,3 @@ def test_results_come_in_their_order_whoever_reports_them(reports: Reports) -> N
     reports.producer.flush(30.0)
     wait_until(lambda: len(reports.offsets) == 3_000, "all results")
     assert reports.offsets == list(range(3_000))
-    assert set(reports.threads) > {"produced"}

@@ -58,6 +58,10 @@ def nodes(edge: RunningEdge) -> list[str]:
     return [node if node.startswith("token:") else node.partition(":")[0] for node in said.values()]
 
 
+def nodes_in_the_log(edge: RunningEdge) -> set[str]:
+    return {frame.source.node for frame in edge.kafka.raw() if frame.source.session}
+
+
 class TestByARequest:
     @pytest.mark.parametrize("protocol", STREAMS)
     @in_a_loop
@@ -231,7 +235,7 @@ class TestWhereALoginIsRequired:
             client.post("temp.high", b"81", "application/json")
             await until(edge.kafka.frames)
             assert nodes(edge) == ["token:alice"]
-            assert {frame.source.node for frame in edge.kafka.raw() if frame.source.session} == {"token:alice"}
+            await until(lambda: nodes_in_the_log(edge) == {"token:alice"})
 
     @in_a_loop
     async def test_who_never_logs_in_is_cut_off(self, issuer: Issuer) -> None:
@@ -314,7 +318,7 @@ class TestAtTheCommandLine:
         file.write_text(f"{issuer.token()}\n")
         async with running(apps(issuer, require_login=True)) as edge:
             assert (await self.publishes(edge, "--token-file", str(file))).exit_code == 0
-            assert {frame.source.node for frame in edge.kafka.raw() if frame.source.session} == {"token:alice"}
+            await until(lambda: nodes_in_the_log(edge) == {"token:alice"})
 
     @in_a_loop
     async def test_a_refused_token_is_an_error_that_says_why(self, issuer: Issuer, tmp_path: Path) -> None:
