@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import http.client
-import importlib.util
 import os
 import re
 import threading
@@ -23,6 +22,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from gateway.core.errors import SetupError
+from gateway.local.spark_files import spark_jars
 
 MIRROR_VARIABLE = "MESHGATE_MAVEN"
 """The environment variable with the address of a mirror of Maven Central."""
@@ -65,6 +65,7 @@ class JarFetch:
 
     def __init__(self, pins: Iterable[Pin], folder: Path, progress: Progress = lambda _done, _of: None) -> None:
         self._folder = folder
+        self._repository = repository()
         self._pins = sorted(pins, key=lambda pin: -pin.size_bytes)  # the largest first: none is waited for at the end
         self._progress = progress
         self._of = sum(pin.size_bytes for pin in self._pins)
@@ -78,8 +79,9 @@ class JarFetch:
         if failures:
             pin, why = failures[0]
             raise SetupError(
-                f"could not fetch {len(failures)} jars from {repository()} (first: {pin.coordinate}: {why}); check the"
-                f" network and run the command again: it goes on where it was. Behind a mirror set {MIRROR_VARIABLE}"
+                f"could not fetch {len(failures)} jars from {self._repository} (first: {pin.coordinate}: {why}); check"
+                " the network and run the command again: it goes on where it was."
+                f" Behind a mirror set {MIRROR_VARIABLE}"
             )
 
     def _fetch(self, pin: Pin) -> tuple[Pin, str] | None:
@@ -111,7 +113,7 @@ class JarFetch:
         has = _size(part)
         if has >= pin.size_bytes:
             return
-        request = urllib.request.Request(f"{repository()}/{pin.path}")  # noqa: S310 - http or https, see `repository`
+        request = urllib.request.Request(f"{self._repository}/{pin.path}")  # noqa: S310 - http or https, see `repository`
         if has:
             request.add_header("Range", f"bytes={has}-")
         with urllib.request.urlopen(request, timeout=ANSWER_SECONDS) as answer:  # noqa: S310
@@ -133,13 +135,11 @@ class JarFetch:
 
 def central() -> str:
     """Returns the address of Maven Central, as the Ivy that pyspark brings knows it."""
-    spec = importlib.util.find_spec("pyspark")
-    jars = Path(spec.origin).parent.glob("jars/ivy-*.jar") if spec is not None and spec.origin is not None else ()
-    for jar in jars:
+    for jar in spark_jars().glob("ivy-*.jar"):
         match = re.search(rb"https://[a-z0-9.-]+/maven2\b", zipfile.ZipFile(jar).read(_IVY_RESOLVER))
         if match is not None:
             return match[0].decode()
-    raise SetupError("pyspark is not installed here, or brings no Ivy; `pip install '.[local]'` in the repository")
+    raise SetupError(f"the installed pyspark brings no Ivy; set {MIRROR_VARIABLE} to the address of a repository")
 
 
 def repository() -> str:
@@ -163,6 +163,6 @@ def _verify(pin: Pin, part: Path) -> None:
     """A connection that ends too early is tried again from there; what is whole and wrong is thrown away."""
     if (size := _size(part)) < pin.size_bytes:
         raise OSError(f"the connection ended after {size} of {pin.size_bytes} bytes")
-    found = hashlib.sha256(part.read_bytes()).hexdigest()
-    if found != pin.sha256:
-        raise _Refused(f"it has SHA-256 {found}, pinned is {pin.sha256}: a mirror may serve a wrong file")
+    digest = hashlib.sha256(part.read_bytes()).hexdigest()
+    if digest != pin.sha256:
+        raise _Refused(f"it has SHA-256 {digest}, pinned is {pin.sha256}: a mirror may serve a wrong file")

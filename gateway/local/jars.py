@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import importlib.util
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -91,14 +90,3 @@ def _locked(folder: Path) -> Iterator[Path]:
         raise SetupError(f"cannot write the jar cache {folder.parent}: {error.strerror}; make room there") from error
     finally:
         os.close(lock)
-
-
-def spark_home() -> Path:
-    spec = importlib.util.find_spec("pyspark")
-    if spec is None or spec.origin is None:
-        raise SetupError("pyspark is not installed here; `pip install '.[local]'` in the repository")
-    return Path(spec.origin).parent
-
-
-def spark_jars() -> Path:
-    return spark_home() / "jars"

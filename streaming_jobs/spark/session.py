@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING
 
 from gateway.core.errors import SetupError
 from gateway.local.class_archive import ClassArchive
-from gateway.local.jars import ensure_jars, spark_home, spark_jars
+from gateway.local.jars import ensure_jars
 from gateway.local.java import Java, find_java
+from gateway.local.spark_files import spark_home, spark_jars
 from streaming_jobs.spark.jvm_process import SparkJvm
 from streaming_jobs.spark.scratch import scratch_folder
 
