@@ -35,7 +35,7 @@ UNCONFIRMED = 64
 
 @dataclass(frozen=True)
 class BodySource:
-    """Where the bodies come from: the command line, a file, or its lines."""
+    """Names the source of the bodies: the command line, a file, or its lines."""
 
     body: str | None
     content_type: str | None

@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 RESUME_SHARE = 0.5
 """Listeners that stopped go on when so much of the bound is free again; less would flap."""
 BEHIND_SHARE = 1 / 32
-"""What waits for Kafka beyond this share of the bound is a queue: streams with more to be read wait then, so that the
+"""The share of the bound beyond which frames queue for Kafka. Streams with more to be read wait then, so that the
 frames of all others do not stand behind theirs. Kafka takes 4 MiB in some 40 ms."""
 RUN_BYTES = 256
 """Charged for each run, for its callback. Without it a million frames of one byte would weigh a megabyte."""

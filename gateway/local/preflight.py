@@ -13,8 +13,8 @@ from gateway.core.errors import SetupError
 
 MIB, GIB = 2**20, 2**30
 START_BYTES, COMFORTABLE_BYTES = 1 * GIB, 2 * GIB
-"""What a whole mesh needs to start, and what it has taken at 25,000 frames/s: Spark 1.3 GiB, the broker 0.3, an edge
-0.1."""
+"""A whole mesh needs the first to start. The second is room for what it has taken at 25,000 frames/s: Spark 1.3 GiB,
+the broker 0.3, an edge 0.1."""
 
 
 def refuse_a_start(config: Config, root: Path = Path("/")) -> None:

@@ -47,7 +47,7 @@ from gateway.protocols.timers import Timers
 from gateway.records.raw_log.frames import NO_FACTS, Facts, ReplyAddress
 
 FRAME_EFFORT = 512
-"""What it takes to look at a frame, in bytes of JSON that are parsed meanwhile: some eight microseconds."""
+"""Looking at a frame takes as long as parsing so many bytes of JSON: some eight microseconds."""
 INFLATED_BYTES_OF_EFFORT = 8
 """So many bytes are made of gzip in the time of one byte of JSON."""
 TIMED_OUT = "timeout"

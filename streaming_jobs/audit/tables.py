@@ -17,7 +17,7 @@ from streaming_jobs.reprocess.spark_tables import judge_frames, read_topic, stan
 OUTPUTS: tuple[TopicName, ...] = tuple(
     name for name, topic in TOPICS.items() if name != "raw" and not topic.is_compacted
 )
-"""What the router and the edges made of the raw log."""
+"""The router and the edges made these from the raw log."""
 RECORDS_PER_TASK = 5_000
 MOST_TASKS = 200
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 JVM_START_SECONDS = 60
 SUBMIT = "org.apache.spark.deploy.SparkSubmit"
 GATEWAY = "org.apache.spark.api.python.PythonGatewayServer"
-"""What SparkSubmit comes to in the end for Python, after a second of looking for what it should do."""
+"""SparkSubmit runs this for Python in the end, after a second of looking for what it should do."""
 _OPENED = (
     "java.lang", "java.lang.invoke", "java.lang.reflect", "java.io", "java.net", "java.nio", "java.util",
     "java.util.concurrent", "java.util.concurrent.atomic", "jdk.internal.ref", "sun.nio.ch", "sun.nio.cs",

@@ -45,7 +45,7 @@ class Measured:
     id_bytes: float = 30.0
     """Of the dedup state, at most: an id of 20 bytes, its second, and a share of its row (24 to 30)."""
     known_id_bytes: float = 30.0
-    """Of a worker's memory, at most (26 to 30, `known_ids`)."""
+    """An id takes at most so much of a worker's memory (26 to 30, `known_ids`)."""
 
 
 MEASURED = Measured()

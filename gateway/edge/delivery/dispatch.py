@@ -90,7 +90,7 @@ class PreviousRun:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryBooks:
-    """Where it is kept what this edge has to deliver, and what became of it."""
+    """Groups the records of what this edge has to deliver and of what became of it."""
 
     ledger: OffsetTracker
     outcomes: OutcomeRecorder
