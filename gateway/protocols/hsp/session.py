@@ -185,7 +185,7 @@ class HspSession(Session):
             self._act(Delivered(delivery, Outcome.CONFIRMED))
         else:
             self._act(Delivered(delivery, Outcome.UNDELIVERABLE, why_refused(frame), refused=True))
-        reply = self._unserve(frame.message_id)
+        reply = self._served_requests.end(frame.message_id)
         self._log_unclaimed(settled.unclaimed)
         if reply is not None:
             self._emit(pos)
@@ -298,7 +298,7 @@ class HspSession(Session):
     def _take_answer(self, head: Envelope, frame: Frame, raw: bytes, pos: int) -> None:
         """An answer in the envelope; the ACK or ERROR of the request's own MessageID comes after the final one."""
         acknowledged = frame.command is Command.DATA_ACK
-        reply = self._served_reply(head.correlation)
+        reply = self._served_requests.get(head.correlation)
         if reply is None:
             if acknowledged:
                 self._refuse(frame.message_id, MeshError.BAD_REQUEST, "an answer to no open request")
@@ -308,17 +308,17 @@ class HspSession(Session):
         tag = self._owe(encode(Frame(Command.ACK, frame.message_id))) if acknowledged else None
         self._act(FramesReceived(raw, (len(raw),), tag, (reply,)))
         if head.kind.ends_request:
-            self._unserve(head.correlation)
+            self._served_requests.end(head.correlation)
 
     # -- requests of the peer ----------------------------------------------------------------------------------
 
     def _open_request(self, request: str, subject: str, frame: Frame, raw: bytes, pos: int, now: float) -> bool:
         """A frame that is answered by the router; whether it may be logged with its neighbours."""
-        if self._is_asked(self._names.of(request)):
+        if self._names.of(request) in self._peer_requests:
             self._refuse_second(request, frame)
             return False
         name = self._names.give(request, frame.message_id)
-        if not self._ask(name, subject, now, progressive=is_enveloped(request)):
+        if not self._open_peer_request(name, subject, now, progressive=is_enveloped(request)):
             self._names.end(name)
             self._refuse(frame.message_id, MeshError.INTERNAL, "too many open requests")
             self._act(FrameRefused(Reason.OVERLOAD, "too many open requests"))
@@ -361,7 +361,7 @@ class HspSession(Session):
             if self._answered(delivery, now):
                 self._write(delivery, message_id)
         elif delivery.kind is Kind.CANCEL:
-            wire = self._served_id(delivery.reply) if delivery.reply else None
+            wire = self._served_requests.id_of(delivery.reply)
             if isinstance(wire, int):
                 self._write(delivery, wire)
             else:
@@ -380,7 +380,7 @@ class HspSession(Session):
         message_id, lost = self._outgoing.add(delivery, now)
         self._lose(lost)
         if delivery.reply is not None:
-            self._serve(message_id, delivery.reply)
+            self._open_served_request(message_id, delivery.reply)
             self._outgoing.expect_body(delivery, self.options.reply_type_for(delivery.subject))
         self._send(stamped(delivery.frame, delivery.stamps, U32, message_id))
 
@@ -390,12 +390,12 @@ class HspSession(Session):
     def _lose(self, lost: list[Lost]) -> None:
         """Nothing more will come of these. A request that was answered in the envelope lacks no more than its ACK."""
         for delivery, detail, unclaimed in lost:
-            wire = self._served_id(delivery.reply) if delivery.reply is not None else None
+            wire = self._served_requests.id_of(delivery.reply)
             self._log_unclaimed(unclaimed)
             if delivery.reply is not None and wire is None:
                 self._act(Delivered(delivery, Outcome.CONFIRMED))
                 continue
-            if wire is not None and not self.closed and (reply := self._unserve(wire)):
+            if wire is not None and not self.closed and (reply := self._served_requests.end(wire)):
                 self._act(AbandonRequests((reply,), MeshError.TIMEOUT))
             self._act(Delivered(delivery, Outcome.UNDELIVERABLE, detail))
 
@@ -412,12 +412,12 @@ class HspSession(Session):
         self._send(encode(Frame(Command.ERROR, message_id, self.options.error_type, body)))
 
     def _answer_error(self, request: str, error: MeshError, message: str, now: float) -> None:
-        said = HspAnswer(Kind.ERROR, self._asked[request].subject, JSON, error_body(error, message))
+        said = HspAnswer(Kind.ERROR, self._peer_requests[request].subject, JSON, error_body(error, message))
         encoded = answer(said, request, self.options)
         self._send(stamped(encoded.frame, encoded.stamps, U32, self._names.message_ids[request]))
 
-    def _forget_asked(self, request: str, outcome: str) -> None:
-        super()._forget_asked(request, outcome)
+    def _end_peer_request(self, request: str, outcome: str) -> None:
+        super()._end_peer_request(request, outcome)
         self._names.end(request, late=outcome == TIMED_OUT)
 
     # -- keepalive and end -------------------------------------------------------------------------------------
@@ -434,5 +434,5 @@ class HspSession(Session):
         if self._draining and not self._owed:
             self._terminate(self._draining)
 
-    def _broken(self, refused: Rejected, now: float) -> None:
+    def _end_broken(self, refused: Rejected, now: float) -> None:
         self._terminate(str(refused.reason), refused.detail)
