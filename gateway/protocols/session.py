@@ -247,7 +247,7 @@ class Session(ABC):
 
     @abstractmethod
     def _parse(self, buffer: bytearray, now: float) -> int:
-        """Handles every whole frame in the buffer, and returns how many bytes were used. Raises Rejected when broken."""
+        """Handles every whole frame in the buffer, returns the bytes used. Raises Rejected when broken."""
 
     @abstractmethod
     def _end_broken(self, refused: Rejected, now: float) -> None:
@@ -268,7 +268,7 @@ class Session(ABC):
     def _timer(self, name: Hashable, now: float) -> None:  # noqa: B027 - most protocols set no timer
         """Handles a timer that the protocol set itself."""
 
-    def _end_served(self) -> None:  # noqa: B027 - most protocols have nothing left
+    def _end_deliveries(self) -> None:  # noqa: B027 - most protocols have nothing left
         """Ends what the protocol itself still holds at the end of a session: unconfirmed deliveries."""
 
     def _send(self, data: bytes) -> None:
@@ -304,7 +304,7 @@ class Session(ABC):
         self.has_more = False
         self.timers.clear_all()
         self._buffer.clear()
-        self._end_served()
+        self._end_deliveries()
         if self._served_requests:
             self._act(AbandonRequests(tuple(self._served_requests.values())))
             self._served_requests.clear()

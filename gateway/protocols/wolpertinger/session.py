@@ -301,7 +301,7 @@ class WolpertingerSession(TrustingSession):
     def _end_broken(self, refused: Rejected, now: float) -> None:
         self._terminate(str(refused.reason), refused.detail)
 
-    def _end_served(self) -> None:
+    def _end_deliveries(self) -> None:
         self._log_run()
         for sent in self._unconfirmed.take_all():
             if sent.delivery is not None:
