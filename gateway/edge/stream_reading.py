@@ -40,14 +40,28 @@ class StreamReading:
     """
 
     __slots__ = (
-        "_expected_seconds", "_gate", "_go_on", "_has_more", "_is_waiting", "_loop", "_on_pause", "_queue", "_session",
-        "spending", "usual_seconds",
-    )  # fmt: skip
+        "_expected_seconds",
+        "_gate",
+        "_go_on",
+        "_has_more",
+        "_is_waiting",
+        "_loop",
+        "_on_pause",
+        "_queue",
+        "_session",
+        "spending",
+        "usual_seconds",
+    )
 
     def __init__(
-        self, session: Session, gate: ReadGate, queue: ReadQueue, has_more: Callable[[], bool],
-        go_on: Callable[[], None], on_pause: Callable[[float], None],
-    ) -> None:  # fmt: skip
+        self,
+        session: Session,
+        gate: ReadGate,
+        queue: ReadQueue,
+        has_more: Callable[[], bool],
+        go_on: Callable[[], None],
+        on_pause: Callable[[float], None],
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self._session = session
         self._gate = gate

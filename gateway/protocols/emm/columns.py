@@ -104,10 +104,14 @@ class Layout(NamedTuple):
             data=data,
             data_end=data + packet[data - 1] if data else 0,
             traits=bytes(
-                (packet[data - 2] if data else 0, packet[FLAGS_OFFSET], bool(tag) | bool(signature) << 1,
-                 bool(key_id) | is_adjacent << 1)
+                (
+                    packet[data - 2] if data else 0,
+                    packet[FLAGS_OFFSET],
+                    bool(tag) | bool(signature) << 1,
+                    bool(key_id) | is_adjacent << 1,
+                )
             ),
-        )  # fmt: skip
+        )
 
 
 _NO_LAYOUT = Layout(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, bytes(4))
@@ -238,17 +242,28 @@ class CommonPackets:
             if (verdict := self._why_wrong(frames[place], layouts[place], *received_between)) is not None
         }
         common = CommonFrames(
-            rows, received_at, proofs.flows, repeat_keys, _message_ids(keys),
-            (sent * SECOND_US).tolist(), proofs.bodies, frames, refused,
-        )  # fmt: skip
+            rows,
+            received_at,
+            proofs.flows,
+            repeat_keys,
+            _message_ids(keys),
+            (sent * SECOND_US).tolist(),
+            proofs.bodies,
+            frames,
+            refused,
+        )
         if bad := {*proofs.wrong, *broken, *stale}:
             common = common.only([place not in bad for place in range(len(common))])
         return common if len(common) or refused else None
 
     def _is_fresh(
-        self, record: RecordColumns, rows: NDArray[np.intp], numbers: NDArray[np.intp], sent: NDArray[np.int64],
+        self,
+        record: RecordColumns,
+        rows: NDArray[np.intp],
+        numbers: NDArray[np.intp],
+        sent: NDArray[np.int64],
         options: Mapping[str, Options],
-    ) -> NDArray[np.bool_]:  # fmt: skip
+    ) -> NDArray[np.bool_]:
         """True for each packet that is fresh, or need not be."""
         claimed_at, claimed = self._layouts.claimed_at[numbers], sent
         if (is_signed := claimed_at > _TIMESTAMP_AT).any():
