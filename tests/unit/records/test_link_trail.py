@@ -80,3 +80,24 @@ def test_the_next_mesh_finds_the_type_as_it_was(content_type: str) -> None:
 @pytest.mark.parametrize("kind", [kind for kind in Kind if kind not in (Kind.EVENT, Kind.REQUEST)])
 def test_no_other_kind_has_a_next_hop(kind: Kind) -> None:
     assert next_hop(event(JSON, kind), FACTS, GATEWAY) is None
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        "mesh-origin=zzzzzz; mesh-hops=1",
+        "mesh-origin=0a0b\N{SUPERSCRIPT TWO}c; mesh-hops=1",
+        "mesh-origin=0a0b0c; mesh-hops=-1",
+        "mesh-origin=0a0b0c; mesh-hops=\N{SUPERSCRIPT TWO}",
+        "mesh-origin=0a0b0c; mesh-hops=999",
+        "mesh-origin=0a 0b ; mesh-hops=1",
+    ],
+)
+def test_what_a_peer_writes_that_is_no_trail_goes_over_links_as_it_stands(forged: str) -> None:
+    mesh = MeshInALog()
+    mesh.open("yamp", facts={LINK_FACT: True, "format": "json"}, subscribe=("a.>",))
+    peer = mesh.open("hsp", facts={"envelope": True})
+    envelope = Envelope(Kind.EVENT, 0, "a.b", f"application/json; {forged}").encode()
+    mesh.log(peer.source, hsp.encode(Frame(Command.DATA, type=ENVELOPE_TYPE, payload=envelope + b"1")))
+    assert mesh.rejections() == []
+    assert len(mesh.egress()) == 1
