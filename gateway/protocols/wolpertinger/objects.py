@@ -32,8 +32,9 @@ MAX_LISTS = 32
 """Lists within lists: half of what JSON bodies may nest, which has no precedent either."""
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
-_DOUBLE = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
-"""Digits fit one part of it alone. If they fit two, a megabyte of them and a letter would take an hour."""
+_DOUBLE = re.compile(r"[+-]?([0-9]++(\.[0-9]*+)?|\.[0-9]++)([eE][+-]?[0-9]++)?")
+"""Digits fit one part of it alone, and are never given back. If they fit two, a megabyte of them and a letter would
+take an hour."""
 _NOT_FINITE = {
     "nan": "NaN",
     "inf": "INF",
