@@ -1,3 +1,3 @@
 """Meshgate: one event mesh for five small messaging protocols, routed by Spark Structured Streaming."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -197,9 +197,14 @@ class RawPublisher:
     # -- frames in ---------------------------------------------------------------------------------------------
 
     def add_datagrams(
-        self, partition: int, sources: Sequence[FrameSource], received_at: int, lengths: Sequence[int], data: bytes,
+        self,
+        partition: int,
+        sources: Sequence[FrameSource],
+        received_at: int,
+        lengths: Sequence[int],
+        data: bytes,
         tally: AckListener,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Adds datagrams side by side that were received at once, each with a source of its own."""
         into, most = self._partitions[partition], self._limits.frames
         part_bytes = self._part_bytes
