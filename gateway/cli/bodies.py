@@ -81,9 +81,9 @@ def _no_subject(text: str) -> str:
 
 def body_options(verb: Verb) -> Verb:
     """Adds `body: str | None` and `content_type: str | None`, for `read_body`."""
-    verb = click.option("--content-type", metavar="TYPE", help="Of the body.  [default: JSON if it is, else text]")(
-        verb
-    )
+    verb = click.option(
+        "--content-type", metavar="TYPE", help="The body's content type.  [default: JSON if it is, else text]"
+    )(verb)
     return click.argument("body", required=False)(verb)
 
 
