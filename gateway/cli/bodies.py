@@ -58,7 +58,7 @@ def subject_argument(verb: Verb) -> Verb:
 def _subject(context: click.Context, argument: click.Parameter, text: str) -> str:
     """Checks the subject. Nobody can subscribe to the empty one; most other bad ones were meant for `sub`."""
     if not text:
-        raise click.BadParameter("a subject is not empty", context, argument)
+        raise click.BadParameter("a subject must not be empty", context, argument)
     try:
         return configured_subject(text)
     except ValueError as why:

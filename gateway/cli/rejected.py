@@ -108,7 +108,7 @@ def redrive(
 
     chosen = _filter(**filters | {"event_ids": (*named, *filters["event_ids"])})
     if not everything and chosen == RejectionFilter() and start is None:
-        raise click.UsageError("which? EVENT_ID, --reason, --stage, --protocol, --node or --from say it, or --all")
+        raise click.UsageError("say which frames: EVENT_ID, --reason, --stage, --protocol, --node or --from; or --all")
     config = read_config(config_file)
     with History(config) as history:
         matching = list(rejections(history, chosen, microseconds(start), microseconds(end)))

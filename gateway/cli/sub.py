@@ -96,7 +96,7 @@ def command(
 
     async def lease() -> None:
         if group is not None:
-            raise click.UsageError("--group: a hello of emm names none")
+            raise click.UsageError("--group: emm has no groups")
         async with peer.connect_emm(verify=verify) as client:
             await client.subscribe(*patterns)
             await show(client)
