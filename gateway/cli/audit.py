@@ -24,7 +24,7 @@ from gateway.cli.times import from_time, microseconds, to_time
     type=Seconds(min=0),
     default=600.0,
     show_default=True,
-    help="The longest wait for what is still on its way; it ends when that has had its time.",
+    help="The longest wait for deliveries that are still on their way.",
 )
 @click.option("--master", metavar="URL", help="The Spark master.  [default: local[2]]")
 @common_options
@@ -50,8 +50,13 @@ def command(
 
     config = read_config(config_file)
     equation = audit_mesh(
-        config, microseconds(start), microseconds(end),
-        master=master, ask_edge=ask_edge, settle_seconds=settle_seconds, say=note,
-    )  # fmt: skip
+        config,
+        microseconds(start),
+        microseconds(end),
+        master=master,
+        ask_edge=ask_edge,
+        settle_seconds=settle_seconds,
+        say=note,
+    )
     show(equation.to_json(), output, equation.to_text())
     return Exit.OK if equation.balanced else Exit.FAILURE

@@ -27,14 +27,18 @@ from gateway.cli.signals import stop_on_signals
 @click.option(
     "--accept-loss",
     is_flag=True,
-    help="Go on although records of the raw log are gone that were not routed: told in the log, and by `audit`.",
+    help="Go on although records of the raw log are gone that were not routed. The log and `audit` say which.",
 )
 @common_options
 @dir_option
 def command(
-    config_file: str | None, state_dir: Path | None, master: str | None, settings: dict[str, str], accept_loss: bool,
+    config_file: str | None,
+    state_dir: Path | None,
+    master: str | None,
+    settings: dict[str, str],
+    accept_loss: bool,
     output: Output,
-) -> None:  # fmt: skip
+) -> None:
     """The router on Spark: decodes, authenticates, deduplicates and routes what the edges log. SIGHUP reads the
     configuration again.
 

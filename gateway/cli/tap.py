@@ -33,23 +33,32 @@ def _pattern(context: click.Context, option: click.Parameter, text: str) -> str:
 
 
 @click.command("tap")
-@click.option("--at", type=click.Choice(list(ROWS)), default="events", show_default=True, help="Where to look.")
+@click.option("--at", type=click.Choice(list(ROWS)), default="events", show_default=True, help="The topic to look at.")
 @protocol_option("Only frames of this protocol.")
-@click.option("--node", default="", metavar="NODE", help="Only what comes from this node.")
-@click.option("--message-id", default="", metavar="ID", help="Only events that their sender gave this id.")
-@click.option("--subject", default="", metavar="PATTERN", callback=_pattern, help="Only subjects that match.")
+@click.option("--node", default="", metavar="NODE", help="Show only frames of this node.")
+@click.option("--message-id", default="", metavar="ID", help="Show only events to which their sender gave this id.")
 @click.option(
-    "--reason", type=click.Choice([reason.value for reason in Reason]), metavar="SLUG",
-    help="Only what was refused for this.",
-)  # fmt: skip
-@click.option("-n", "--limit", type=Whole(min=1), help="End after so many.")
+    "--subject", default="", metavar="PATTERN", callback=_pattern, help="Show only subjects that match PATTERN."
+)
+@click.option(
+    "--reason",
+    type=click.Choice([reason.value for reason in Reason]),
+    metavar="SLUG",
+    help="Show only frames that were refused for this reason.",
+)
+@click.option("-n", "--limit", type=Whole(min=1), help="End after COUNT frames.")
 @click.option("--from", "start", type=from_time, metavar="TIME", help="RFC 3339, or relative (-5m).  [default: now]")
 @click.option("--format", "form", type=click.Choice(["text", "json", "hex"]), help="[default: as --output]")
 @common_options
 def command(
-    config_file: str | None, output: Output, at: str, limit: int | None, start: datetime | None, form: str | None,
+    config_file: str | None,
+    output: Output,
+    at: str,
+    limit: int | None,
+    start: datetime | None,
+    form: str | None,
     **filters: str | None,
-) -> None:  # fmt: skip
+) -> None:
     """Show frames as they pass through the mesh, without disturbing it.
 
     \b

@@ -110,7 +110,7 @@ class Endpoints:
             metrics = self._metrics
             return kind(endpoint, metrics.certificate_expiry(endpoint), metrics.revocation_list_expiry(endpoint))
         except (OSError, ValueError) as error:
-            raise SetupError(f"{endpoint.name}: the files of `tls` are of no use: {error}") from error
+            raise SetupError(f"{endpoint.name}: the files of `tls` cannot be used: {error}") from error
 
     def address(self, listener: Listener) -> Address:
         """Returns the address that a listener is bound to. The system chooses the port if the configuration says 0."""
@@ -211,9 +211,7 @@ class Endpoints:
     @property
     def are_gone(self) -> bool:
         """No socket of a session is left, not even one that is closing."""
-        keepers: Sequence[LinkKeeper | XmppListener] = (
-            *self._links.values(), *self._leaving, *self._xmpp.values()
-        )  # fmt: skip
+        keepers: Sequence[LinkKeeper | XmppListener] = (*self._links.values(), *self._leaving, *self._xmpp.values())
         return not any(stream.places for stream in self._streams.values()) and all(keeper.is_gone for keeper in keepers)
 
 

@@ -50,7 +50,7 @@ class Edge:
         self._hour = LastHour(lambda: samples_in(own))
         self._live = LivePage(
             lambda: self.config, lambda: samples_in(self._registry), self._described, self._away, self._hour
-        )  # fmt: skip
+        )
         self._reread = asyncio.Event()
         self.management_port = 0
         self.is_draining = False
@@ -91,7 +91,7 @@ class Edge:
             for task in (ticking, stopped):
                 task.cancel()
         if failed.done():
-            raise SetupError(f"this edge and kafka are at odds, and it begins anew: {failed.result()!r}")
+            raise SetupError(f"the edge and Kafka disagree, so the edge ends and is started again: {failed.result()!r}")
         config = self.config
         await self.life.drain(config.edge.redirect_url, config.edge.graceful_shutdown_limit_seconds)
 

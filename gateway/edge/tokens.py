@@ -51,7 +51,7 @@ class TokenVerifier:
         try:
             self._keys = self._read()
         except (OSError, ValueError) as broken:
-            log.warning("auth.tokens.jwks has changed and is of no use: %s", broken)
+            log.warning("auth.tokens.jwks has changed and cannot be used: %s", broken)
         else:
             log.info("auth.tokens.jwks has changed and is in force")
             return True
@@ -83,10 +83,14 @@ class TokenVerifier:
         for key in self._candidates(algorithm, header.get("kid")):
             try:
                 return jwt.decode(
-                    token, key, algorithms=[str(algorithm)], leeway=LEEWAY_SECONDS,
-                    audience=self.settings.audience, issuer=self.settings.issuer,
+                    token,
+                    key,
+                    algorithms=[str(algorithm)],
+                    leeway=LEEWAY_SECONDS,
+                    audience=self.settings.audience,
+                    issuer=self.settings.issuer,
                     options={"require": ["exp", "aud", self.settings.node_claim], "verify_sub": False},
-                )  # fmt: skip
+                )
             except jwt.InvalidSignatureError as wrong:
                 failure = wrong
         raise failure
