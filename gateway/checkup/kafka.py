@@ -26,9 +26,11 @@ def check_kafka(config: Config) -> Iterator[Finding]:
         metadata = admin.list_topics(timeout=ANSWER_SECONDS)
         states = topic_states(config)
         yield Finding(
-            "kafka brokers", Level.OK, f"{len(metadata.brokers)} at {config.kafka.bootstrap_servers}",
+            "kafka brokers",
+            Level.OK,
+            f"{len(metadata.brokers)} at {config.kafka.bootstrap_servers}",
             value=len(metadata.brokers),
-        )  # fmt: skip
+        )
         yield _topics(states)
         if all(state.partitions for state in states):
             yield _copies(metadata, states)
@@ -41,9 +43,12 @@ def check_kafka(config: Config) -> Iterator[Finding]:
 
 def _topics(states: list[TopicState]) -> Finding:
     unfit = [
-        f"{state.topic} has {state.partitions} partitions of {state.wanted}" if state.partitions else
-        f"there is no {state.topic}" for state in states if not state.fits
-    ]  # fmt: skip
+        f"{state.topic} has {state.partitions} partitions of {state.wanted}"
+        if state.partitions
+        else f"there is no {state.topic}"
+        for state in states
+        if not state.fits
+    ]
     if unfit:
         return Finding("kafka topics", Level.FAIL, "; ".join(unfit), "meshgate topics grow")
     return Finding("kafka topics", Level.OK, f"{len(states)} topics have the partitions that are configured")

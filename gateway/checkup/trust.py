@@ -55,8 +55,13 @@ def judge_keys(listed: list[ListedKey], now: datetime) -> Finding:
     if ended:
         return Finding("trust keys", Level.WARN, f"no key holds any more of {_some(ended)}", remedy, len(ended))
     if ending:
-        return Finding("trust keys", Level.WARN, f"the last key ends within {WARN_DAYS:.0f} days of {_some(ending)}",
-                       remedy, len(ending))  # fmt: skip
+        return Finding(
+            "trust keys",
+            Level.WARN,
+            f"the last key ends within {WARN_DAYS:.0f} days of {_some(ending)}",
+            remedy,
+            len(ending),
+        )
     return Finding("trust keys", Level.OK, f"{len(listed)} keys of {len(days)} nodes", value=0)
 
 

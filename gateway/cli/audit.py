@@ -50,8 +50,13 @@ def command(
 
     config = read_config(config_file)
     equation = audit_mesh(
-        config, microseconds(start), microseconds(end),
-        master=master, ask_edge=ask_edge, settle_seconds=settle_seconds, say=note,
-    )  # fmt: skip
+        config,
+        microseconds(start),
+        microseconds(end),
+        master=master,
+        ask_edge=ask_edge,
+        settle_seconds=settle_seconds,
+        say=note,
+    )
     show(equation.to_json(), output, equation.to_text())
     return Exit.OK if equation.balanced else Exit.FAILURE

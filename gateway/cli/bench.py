@@ -96,9 +96,17 @@ class BenchEnds:
 
     def _peer(self, protocol: str, where: str | None) -> PeerOptions:
         return PeerOptions(
-            config_file=self.config_file, via=protocol, to=where, key=None, tls=False, tls_ca=self.tls_ca,
-            tls_cert=self.tls_cert, tls_key=self.tls_key, tls_server_name=None, protocol_options={},
-        )  # fmt: skip
+            config_file=self.config_file,
+            via=protocol,
+            to=where,
+            key=None,
+            tls=False,
+            tls_ca=self.tls_ca,
+            tls_cert=self.tls_cert,
+            tls_key=self.tls_key,
+            tls_server_name=None,
+            protocol_options={},
+        )
 
 
 @dataclass(frozen=True)
@@ -127,18 +135,40 @@ class BenchFiles:
 @click.option("--seconds", type=SECONDS, default=8.0, show_default=True, help="How long is measured.")
 @click.option("--warm-up", type=Seconds(min=0), default=2.0, show_default=True, help="Seconds before that.")
 @click.option("--size", type=_many, default=200, show_default=True, help="Bytes: of an emm packet, else of a body.")
-@click.option("--sign", type=click.Choice([way.value for way in Sign]), default=Sign.HMAC.value, show_default=True,
-              help="What proves emm packets.")  # fmt: skip
-@click.option("--key", default=AUTO, show_default=True, metavar="KEY",
-              help="What signs them: `auto` puts a node for each session into the trust store until the run ends; "
-              "else as for `pub`: a file, NODE/KEY_ID, `gateway`.")  # fmt: skip
-@click.option("--sessions", type=_many, default=16, show_default=True,
-              help="Publishing (or asking) sessions, used in turn.")  # fmt: skip
-@click.option("--fan-out", type=_many, default=1, show_default=True,
-              help="Subscribers that each get every frame (with --request: servers).")  # fmt: skip
+@click.option(
+    "--sign",
+    type=click.Choice([way.value for way in Sign]),
+    default=Sign.HMAC.value,
+    show_default=True,
+    help="What proves emm packets.",
+)
+@click.option(
+    "--key",
+    default=AUTO,
+    show_default=True,
+    metavar="KEY",
+    help="What signs them: `auto` puts a node for each session into the trust store until the run ends; "
+    "else as for `pub`: a file, NODE/KEY_ID, `gateway`.",
+)
+@click.option(
+    "--sessions", type=_many, default=16, show_default=True, help="Publishing (or asking) sessions, used in turn."
+)
+@click.option(
+    "--fan-out",
+    type=_many,
+    default=1,
+    show_default=True,
+    help="Subscribers that each get every frame (with --request: servers).",
+)
 @click.option("--receivers", type=_many, default=1, show_default=True, help="Processes the subscribers run in.")
-@click.option("--wait", "wait_seconds", type=SECONDS, default=WAIT_SECONDS, show_default=True,
-              help="Seconds after the last frame was sent to wait for those missing.")  # fmt: skip
+@click.option(
+    "--wait",
+    "wait_seconds",
+    type=SECONDS,
+    default=WAIT_SECONDS,
+    show_default=True,
+    help="Seconds after the last frame was sent to wait for those missing.",
+)
 @click.option("--from-address", metavar="ADDRESS", help="HOST:PORT or a url.  [default: the configuration's listener]")
 @click.option("--to-address", metavar="ADDRESS", help="Likewise.")
 @click.option("--tls-ca", type=_file, metavar="FILE", help="Who signed the mesh's certificate (PEM); uses TLS.")

@@ -62,8 +62,13 @@ class Where:
 
 
 @click.command("check")
-@click.option("--only", "groups", type=click.Choice(GROUPS), multiple=True,
-              help="Look at this only; may be repeated.  [default: everything]")  # fmt: skip
+@click.option(
+    "--only",
+    "groups",
+    type=click.Choice(GROUPS),
+    multiple=True,
+    help="Look at this only; may be repeated.  [default: everything]",
+)
 @click.option("--watch", is_flag=True, help="Then send probes through the whole path, until Ctrl-C.")
 @click.option("--interval", type=Seconds(min=0), default=PROBE_SECONDS, show_default=True, help="Between two probes.")
 @click.option("-n", "--count", type=Whole(min=1), help="End after so many probes.")

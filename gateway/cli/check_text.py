@@ -64,8 +64,10 @@ def as_prometheus(findings: Sequence[Finding]) -> str:
     levels: dict[str, Level] = {}
     for finding in findings:
         levels[finding.check] = max(finding.level, levels.get(finding.check, Level.OK))
-    lines = ["# HELP meshgate_check_status What a check found: 0 ok, 1 warning, 2 critical.",
-             "# TYPE meshgate_check_status gauge"]  # fmt: skip
+    lines = [
+        "# HELP meshgate_check_status What a check found: 0 ok, 1 warning, 2 critical.",
+        "# TYPE meshgate_check_status gauge",
+    ]
     lines += [f'meshgate_check_status{{check="{_escaped(check)}"}} {level}' for check, level in levels.items()]
     lines += ["# HELP meshgate_check_value What a check measured, in its unit.", "# TYPE meshgate_check_value gauge"]
     lines += [

@@ -15,9 +15,10 @@ from gateway.local.processes import Processes
 
 @click.command("down")
 @click.option(
-    "--timeout", type=Seconds(min=0, min_open=True),
+    "--timeout",
+    type=Seconds(min=0, min_open=True),
     help="Fail if it has not ended after SECONDS.  [default: wait until it has]",
-)  # fmt: skip
+)
 @common_options
 @dir_option
 def command(config_file: str | None, state_dir: Path | None, timeout: float | None, output: Output) -> None:

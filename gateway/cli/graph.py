@@ -24,16 +24,24 @@ from gateway.inspect.live.topology import MODES, EdgeNow, topology
 @click.command("graph")
 @click.option("--format", "form", type=click.Choice(["dot", "mermaid"]), default="dot", show_default=True)
 @click.option(
-    "--peers", "most_peers", type=Whole(min=0), default=20, show_default=True,
+    "--peers",
+    "most_peers",
+    type=Whole(min=0),
+    default=20,
+    show_default=True,
     help="So many of each listener one by one; the others are one box.",
-)  # fmt: skip
+)
 @edges_option
 @router_option
 @common_options
 def command(
-    config_file: str | None, output: Output, form: str, most_peers: int, edges: tuple[HostPort, ...],
+    config_file: str | None,
+    output: Output,
+    form: str,
+    most_peers: int,
+    edges: tuple[HostPort, ...],
     router: HostPort | None,
-) -> None:  # fmt: skip
+) -> None:
     """Draw the mesh as it runs: peers and what they want, listeners, edges, topics, lanes.
 
     \b

@@ -52,10 +52,14 @@ def config_group(name: str) -> Callable[[Callable[..., Any]], click.Group]:
         group = click.group(name)(function)
         group.params.append(
             click.Option(
-                ["-c", "--config"], metavar="FILE", type=click.Path(dir_okay=False), expose_value=False,
-                callback=for_all, help="The configuration, for any of the verbs below.",
+                ["-c", "--config"],
+                metavar="FILE",
+                type=click.Path(dir_okay=False),
+                expose_value=False,
+                callback=for_all,
+                help="The configuration, for any of the verbs below.",
             )
-        )  # fmt: skip
+        )
         return group
 
     return decorate
@@ -123,10 +127,18 @@ def logging_options(verb: Verb) -> Verb:
     format too.
     """
     for option in (
-        click.option("-v", "verbose", count=True, expose_value=False, is_eager=True, callback=_louder,
-                     help="More log; -vv: most."),
-        click.option("-q", "quiet", count=True, expose_value=False, is_eager=True, callback=_quieter,
-                     help="Errors only."),
+        click.option(
+            "-v",
+            "verbose",
+            count=True,
+            expose_value=False,
+            is_eager=True,
+            callback=_louder,
+            help="More log; -vv: most.",
+        ),
+        click.option(
+            "-q", "quiet", count=True, expose_value=False, is_eager=True, callback=_quieter, help="Errors only."
+        ),
         click.option(
             "--log-format",
             type=click.Choice(["text", "json"]),
@@ -137,7 +149,7 @@ def logging_options(verb: Verb) -> Verb:
             callback=_format,
             help="How log lines are written, to standard error.",
         ),
-    ):  # fmt: skip
+    ):
         verb = option(verb)
     return verb
 

@@ -266,10 +266,13 @@ def peer_options(verb: Verb) -> Verb:
         return verb(peer=_peer({name: options.pop(name) for name in PEER_NAMES}, context_name), **options)
 
     context = click.option(
-        "--context", "context_name", metavar="NAME", shell_complete=complete_context,
+        "--context",
+        "context_name",
+        metavar="NAME",
+        shell_complete=complete_context,
         help=f"Address, protocol and credentials, as `context add` kept them.  [default: ${CONTEXT_VARIABLE}, "
         "else the selected one]",
-    )  # fmt: skip
+    )
     decorated: Verb = context(connection_options(with_peer))
     return decorated
 

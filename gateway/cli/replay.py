@@ -35,7 +35,11 @@ def command(
     from streaming_jobs.replay.job import replay_mesh
 
     replayed = replay_mesh(
-        read_config(config_file), microseconds(start), microseconds(end),
-        dry_run=dry_run or diff, master=master, say=note,
-    )  # fmt: skip
+        read_config(config_file),
+        microseconds(start),
+        microseconds(end),
+        dry_run=dry_run or diff,
+        master=master,
+        say=note,
+    )
     show(replayed.to_json(), output, printable_lines(replayed.to_text(diff=diff)))

@@ -22,15 +22,25 @@ NO_REASON = "the server gave no reason"
 @click.command("req", cls=BodyCommand)
 @subject_argument
 @body_options
-@click.option("--timeout", type=SECONDS, default=REQUEST_SECONDS, show_default=True,
-              help="Seconds without an answer, or progress, to give up after.")  # fmt: skip
+@click.option(
+    "--timeout",
+    type=SECONDS,
+    default=REQUEST_SECONDS,
+    show_default=True,
+    help="Seconds without an answer, or progress, to give up after.",
+)
 @click.option("--progress", is_flag=True, help="Show progress, on standard error.  [with -v too]")
 @output_option
 @peer_options
 def command(
-    peer: PeerOptions, subject: str, body: str | None, content_type: str | None, timeout: float, progress: bool,
+    peer: PeerOptions,
+    subject: str,
+    body: str | None,
+    content_type: str | None,
+    timeout: float,
+    progress: bool,
     output: Output,
-) -> int:  # fmt: skip
+) -> int:
     """Ask on SUBJECT and print the answer. BODY may be `-` for standard input. Ctrl-C cancels the request.
 
     An error that is answered ends with exit code 1 and its code.

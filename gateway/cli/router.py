@@ -32,9 +32,13 @@ from gateway.cli.signals import stop_on_signals
 @common_options
 @dir_option
 def command(
-    config_file: str | None, state_dir: Path | None, master: str | None, settings: dict[str, str], accept_loss: bool,
+    config_file: str | None,
+    state_dir: Path | None,
+    master: str | None,
+    settings: dict[str, str],
+    accept_loss: bool,
     output: Output,
-) -> None:  # fmt: skip
+) -> None:
     """The router on Spark: decodes, authenticates, deduplicates and routes what the edges log. SIGHUP reads the
     configuration again.
 

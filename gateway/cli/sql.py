@@ -45,9 +45,14 @@ WAIT_SECONDS = 0.5
 @click.option("--master", metavar="URL", help="The Spark master.  [default: local[2]]")
 @common_options
 def command(
-    query: str, start: datetime | None, follow: bool, limit: int | None, master: str | None, config_file: str | None,
+    query: str,
+    start: datetime | None,
+    follow: bool,
+    limit: int | None,
+    master: str | None,
+    config_file: str | None,
     output: Output,
-) -> None:  # fmt: skip
+) -> None:
     """Ask the table `events`, which has a row for each accepted event.
 
     \b

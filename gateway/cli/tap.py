@@ -39,17 +39,24 @@ def _pattern(context: click.Context, option: click.Parameter, text: str) -> str:
 @click.option("--message-id", default="", metavar="ID", help="Only events that their sender gave this id.")
 @click.option("--subject", default="", metavar="PATTERN", callback=_pattern, help="Only subjects that match.")
 @click.option(
-    "--reason", type=click.Choice([reason.value for reason in Reason]), metavar="SLUG",
+    "--reason",
+    type=click.Choice([reason.value for reason in Reason]),
+    metavar="SLUG",
     help="Only what was refused for this.",
-)  # fmt: skip
+)
 @click.option("-n", "--limit", type=Whole(min=1), help="End after so many.")
 @click.option("--from", "start", type=from_time, metavar="TIME", help="RFC 3339, or relative (-5m).  [default: now]")
 @click.option("--format", "form", type=click.Choice(["text", "json", "hex"]), help="[default: as --output]")
 @common_options
 def command(
-    config_file: str | None, output: Output, at: str, limit: int | None, start: datetime | None, form: str | None,
+    config_file: str | None,
+    output: Output,
+    at: str,
+    limit: int | None,
+    start: datetime | None,
+    form: str | None,
     **filters: str | None,
-) -> None:  # fmt: skip
+) -> None:
     """Show frames as they pass through the mesh, without disturbing it.
 
     \b

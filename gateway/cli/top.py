@@ -36,18 +36,26 @@ HOME, REST_OF_LINE, REST_OF_SCREEN = "\x1b[H", "\x1b[K", "\x1b[J"
 
 @click.command("top")
 @click.option(
-    "--interval", type=Seconds(min=LEAST_SECONDS), default=2.0, show_default=True,
+    "--interval",
+    type=Seconds(min=LEAST_SECONDS),
+    default=2.0,
+    show_default=True,
     help="Between two looks.",
-)  # fmt: skip
+)
 @click.option("-n", "--count", type=Whole(min=1), help="End after so many screens.")
 @click.option("--once", is_flag=True, help="One screen, as with -n 1.")
 @edges_option
 @router_option
 @common_options
 def command(
-    config_file: str | None, output: Output, interval: float, count: int | None, once: bool,
-    edges: tuple[HostPort, ...], router: HostPort | None,
-) -> None:  # fmt: skip
+    config_file: str | None,
+    output: Output,
+    interval: float,
+    count: int | None,
+    once: bool,
+    edges: tuple[HostPort, ...],
+    router: HostPort | None,
+) -> None:
     """Show what flows through the mesh now, until Ctrl-C.
 
     Rates and latencies are those between two looks at the metrics of the edges and the router; the busiest subjects are

@@ -12,9 +12,13 @@ from gateway.cli.options import common_options, config_group, read_config
 from gateway.kafka.topics import LOOK_SECONDS, TopicState, ensure_topics, grow_topics, topic_states
 
 wait_option = click.option(
-    "--wait", "wait_seconds", type=Seconds(min=0), default=LOOK_SECONDS, show_default=True,
+    "--wait",
+    "wait_seconds",
+    type=Seconds(min=0),
+    default=LOOK_SECONDS,
+    show_default=True,
     help="For Kafka to answer: more where it may be on its way up.",
-)  # fmt: skip
+)
 COLUMNS = ("topic", "partitions", "wanted", "replication", "fits")
 
 

@@ -56,7 +56,9 @@ def way_as_json(way: FrameTrace, key: str | None, repeats: str | None) -> dict[s
         "key_id": event.key_id if event else None,
         "key": key,
         "repeats": repeats or None,
-        "event": None if event is None else {
+        "event": None
+        if event is None
+        else {
             "kind": event.kind.value,
             "subject": event.subject,
             "node": event.node,
@@ -68,7 +70,7 @@ def way_as_json(way: FrameTrace, key: str | None, repeats: str | None) -> dict[s
         },
         "rejected": [_refusal(refusal) for refusal in way.refusals],
         "deliveries": [_delivery(output) for output in way.sent],
-    }  # fmt: skip
+    }
 
 
 def _refusal(refusal: Rejection) -> dict[str, Any]:

@@ -67,10 +67,20 @@ class PacketWriter:
         """Raises Rejected (too_large, untranslatable, unknown_key)."""
         wrapped = wrapping.compress or wrapping.encrypt is not None
         event = Event(
-            id="", kind=Kind.EVENT, subject=subject, protocol="client", listener="", edge="", session="", peer="",
-            node="", received_at=self._clock(), content_type=BINARY if wrapped else content_type, body=body,
+            id="",
+            kind=Kind.EVENT,
+            subject=subject,
+            protocol="client",
+            listener="",
+            edge="",
+            session="",
+            peer="",
+            node="",
+            received_at=self._clock(),
+            content_type=BINARY if wrapped else content_type,
+            body=body,
             urgent=wrapping.urgent,
-        )  # fmt: skip
+        )
         draft, _ = draft_of(event, self._ids.next())
         if wrapping.compress:
             draft = compress(draft)

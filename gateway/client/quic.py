@@ -64,9 +64,7 @@ class QuicClient(DatagramClient):
             configuration = client_configuration(EMM, tls.ca, tls.cert, tls.key, tls.server_name or address.host)
         except (OSError, ValueError) as failed:
             raise UnreachableError(str(address), f"our TLS files: {failed}") from failed
-        client = cls(
-            await connected_socket(address), str(address), key, reader, DatagramConnection(configuration)
-        )  # fmt: skip
+        client = cls(await connected_socket(address), str(address), key, reader, DatagramConnection(configuration))
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 await client._begin()

@@ -187,9 +187,10 @@ def _carried(address: Address, protocol: str | None) -> Address:
     if spec is not None and address.scheme not in spec.transports:
         schemes = ", ".join(f"{scheme}://" for scheme in sorted(spec.transports))
         raise PydanticCustomError(
-            "scheme", "expected one of {schemes}: that is what {protocol} runs over",
+            "scheme",
+            "expected one of {schemes}: that is what {protocol} runs over",
             {"schemes": schemes, "protocol": protocol},
-        )  # fmt: skip
+        )
     return address
 
 

@@ -240,9 +240,13 @@ def _chapter(title: str, text: str, listed: Iterable[Setting], *, below: bool = 
 def _row(setting: Setting) -> str:
     default = "required" if setting.is_required else "" if setting.default is None else f"`{setting.default}`"
     cells = (
-        f"`{setting.path}`", setting.type, default, setting.unit or "", "yes" if setting.reloads else "restart",
+        f"`{setting.path}`",
+        setting.type,
+        default,
+        setting.unit or "",
+        "yes" if setting.reloads else "restart",
         setting.description,
-    )  # fmt: skip
+    )
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 

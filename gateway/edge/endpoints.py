@@ -211,9 +211,7 @@ class Endpoints:
     @property
     def are_gone(self) -> bool:
         """No socket of a session is left, not even one that is closing."""
-        keepers: Sequence[LinkKeeper | XmppListener] = (
-            *self._links.values(), *self._leaving, *self._xmpp.values()
-        )  # fmt: skip
+        keepers: Sequence[LinkKeeper | XmppListener] = (*self._links.values(), *self._leaving, *self._xmpp.values())
         return not any(stream.places for stream in self._streams.values()) and all(keeper.is_gone for keeper in keepers)
 
 

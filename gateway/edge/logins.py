@@ -113,9 +113,20 @@ def _token_in(source: FrameSource, login: LoginAsked, endpoint: Endpoint) -> str
 
 def _answer(source: FrameSource, login: LoginAsked, endpoint: Endpoint, kind: Kind, body: bytes) -> Delivery:
     event = Event(
-        id="", kind=kind, subject=LOGIN, protocol=MESH, listener=source.listener, edge=source.edge, session="",
-        peer="", node="", received_at=now_us(), correlation=login.request, content_type=JSON, body=body,
-    )  # fmt: skip
+        id="",
+        kind=kind,
+        subject=LOGIN,
+        protocol=MESH,
+        listener=source.listener,
+        edge=source.edge,
+        session="",
+        peer="",
+        node="",
+        received_at=now_us(),
+        correlation=login.request,
+        content_type=JSON,
+        body=body,
+    )
     target = Target(endpoint.protocol, source.listener, source.facts, login.request)
     encoded = protocols()[endpoint.protocol].from_event(event, target, endpoint.options, _ENV)
     return Delivery("", kind, LOGIN, encoded.frame, encoded.stamps, request=login.request)

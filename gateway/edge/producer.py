@@ -21,10 +21,16 @@ UNBOUNDED = 2**31 - 1
 TOPICS_UNKNOWN_SECONDS = 300
 """A broker that comes back may not know its topics yet: that long it is not believed."""
 
-OF_ONE_RECORD = frozenset({
-    KafkaError.INVALID_MSG, KafkaError.INVALID_MSG_SIZE, KafkaError.INVALID_RECORD, KafkaError.INVALID_TIMESTAMP,
-    KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE,
-})  # fmt: skip
+OF_ONE_RECORD = frozenset(
+    {
+        KafkaError.INVALID_MSG,
+        KafkaError.INVALID_MSG_SIZE,
+        KafkaError.INVALID_RECORD,
+        KafkaError.INVALID_TIMESTAMP,
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.RECORD_LIST_TOO_LARGE,
+    }
+)
 
 
 class NotTaken(Exception):
@@ -51,10 +57,16 @@ class Sends(Protocol):
     """The part of a producer that code uses which only writes records."""
 
     def send(
-        self, topic: str, value: bytes, on_sent: OnSent, *,
-        partition: int = -1, key: bytes | None = None, headers: Sequence[tuple[str, bytes]] = (),
+        self,
+        topic: str,
+        value: bytes,
+        on_sent: OnSent,
+        *,
+        partition: int = -1,
+        key: bytes | None = None,
+        headers: Sequence[tuple[str, bytes]] = (),
         is_awaited: bool = True,
-    ) -> None: ...  # fmt: skip
+    ) -> None: ...
 
     def collect(self) -> None:
         """Reports the results that are there."""
@@ -99,10 +111,16 @@ class Producer:
         self._thread.start()
 
     def send(
-        self, topic: str, value: bytes, on_sent: OnSent, *,
-        partition: int = -1, key: bytes | None = None, headers: Sequence[tuple[str, bytes]] = (),
+        self,
+        topic: str,
+        value: bytes,
+        on_sent: OnSent,
+        *,
+        partition: int = -1,
+        key: bytes | None = None,
+        headers: Sequence[tuple[str, bytes]] = (),
         is_awaited: bool = True,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Sends a record.
 
         Args:

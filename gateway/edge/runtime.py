@@ -10,11 +10,12 @@ from collections.abc import Callable
 
 from gateway.config import Config
 from gateway.core.errors import SetupError
-from gateway.edge.delivery.dispatch import DeliveryBooks, Dispatch, Peers, PreviousRun
+from gateway.edge.delivery.dispatch import DeliveryBooks, Dispatch, Peers
 from gateway.edge.delivery.egress_delivery import OutcomeRecorder
 from gateway.edge.delivery.migration import QueueMigration
 from gateway.edge.delivery.offset_tracker import OffsetTracker
 from gateway.edge.delivery.outcomes import KnownOutcomes, OutcomeLog
+from gateway.edge.delivery.previous_run import PreviousRun
 from gateway.edge.delivery.redelivery import Later, RedeliveryQueues
 from gateway.edge.delivery.session_deliveries import SessionDeliveries
 from gateway.edge.edge_log import EdgeLog
@@ -42,7 +43,7 @@ class EdgeRuntime:
         self._config = config
         self._metrics = metrics
         self._clients = clients
-        self._begun = contextlib.AsyncExitStack()
+        self._undo = contextlib.AsyncExitStack()
         self._closed = False
         self.has_begun = False
         self.epoch = 0
@@ -57,12 +58,12 @@ class EdgeRuntime:
         config, edge, clients = self._config, self._config.edge.id, self._clients
         self._traces = EdgeTraces.of(config)
         if self._traces is not None:
-            self._begun.push_async_callback(asyncio.to_thread, self._traces.stop)
+            self._undo.push_async_callback(asyncio.to_thread, self._traces.stop)
         await asyncio.to_thread(clients.prepare, config)
         self._producer = await asyncio.to_thread(clients.producer, config)
-        self._begun.push_async_callback(asyncio.to_thread, self._producer.close, FLUSH_SECONDS)
+        self._undo.push_async_callback(asyncio.to_thread, self._producer.close, FLUSH_SECONDS)
         self._reader = await asyncio.to_thread(clients.reader, config)
-        self._begun.push_async_callback(asyncio.to_thread, self._reader.stop)
+        self._undo.push_async_callback(asyncio.to_thread, self._reader.stop)
         resumption = self._reader.resumption
         self.epoch = max(time.time_ns() // 1_000_000, resumption.epoch + 1)
         self._make_publisher(EdgeLife(edge, self.epoch))
@@ -73,26 +74,26 @@ class EdgeRuntime:
         deliveries = SessionDeliveries(books.queues, books.outcomes)
         self.sessions = Sessions(config, self.publisher, deliveries, self._metrics)
         self.endpoints = Endpoints(self.sessions, self._metrics)
-        self._begun.callback(self.sessions.abort)
-        self._begun.callback(self._close_datagrams)
-        self._begun.callback(self._close)
+        self._undo.callback(self.sessions.abort)
+        self._undo.callback(self._close_datagrams)
+        self._undo.callback(self._close)
         self._dispatch = Dispatch(
             books,
             self._edge_log,
-            Peers(self.sessions.find, self.endpoints.datagrams, self.sessions.drop_requests),
+            Peers(self.sessions.outbox, self.endpoints.datagrams, self.sessions.drop_requests),
             PreviousRun(self._reader.end, resumption.sessions_to, outcomes),
-            patience=lambda: self._config.request_timeout_seconds,
-            taken=self._reader.taken,
+            confirm_seconds=lambda: self._config.request_timeout_seconds,
+            on_batch_handled=self._reader.batch_handled,
         )
         self._watch()
         await self._announce()
         if not resumption.epoch:  # killed before its first commit, this life would leave no trace of what it owes
-            await asyncio.to_thread(self._reader.commit_now, self._ledger.checkpoint(time.time_ns() // 1_000_000))
+            await asyncio.to_thread(self._reader.commit_now, self._offsets.checkpoint(time.time_ns() // 1_000_000))
         await self.endpoints.open(config)
         self._reader.start(self._dispatch.take, self._failed)
         if resumption.epoch:
             self._abandoning = asyncio.create_task(self._abandon_orphaned_requests())
-            self._begun.callback(self._abandoning.cancel)
+            self._undo.callback(self._abandoning.cancel)
         self.has_begun = True
         log.info("edge %s is ready, epoch %x", edge, self.epoch)
 
@@ -112,11 +113,11 @@ class EdgeRuntime:
 
     def _make_books(self) -> DeliveryBooks:
         config, loop = self._config, asyncio.get_running_loop()
-        self._ledger = OffsetTracker(self.epoch, self._reader.resumption.checkpoint)
-        self._outcomes = OutcomeLog(config, self._producer, self._ledger, self._failed)
+        self._offsets = OffsetTracker(self.epoch, self._reader.resumption.checkpoint)
+        self._outcomes = OutcomeLog(config, self._producer, self._offsets, self._failed)
         outcomes = OutcomeRecorder(self._outcomes, self._metrics, self._traces)
         later: Later = loop.call_later
-        self._owed = RedeliveryQueues(
+        self._queues = RedeliveryQueues(
             outcomes.end_owed,
             lambda name: patience(self._config, name),
             loop.time,
@@ -126,19 +127,19 @@ class EdgeRuntime:
         )
         largest = config.kafka.largest_frame
         migration = QueueMigration(
-            self._owed, outcomes.end_owed, self._edge_log, self._ledger, loop.time, largest_frame=largest
+            self._queues, outcomes.end_owed, self._edge_log, self._offsets, loop.time, largest_frame=largest
         )
-        return DeliveryBooks(self._ledger, outcomes, self._owed, migration)
+        return DeliveryBooks(self._offsets, outcomes, self._queues, migration)
 
     def _watch(self) -> None:
         self._metrics.watch(
             EdgeReadings(
-                in_flight_bytes=lambda: self.publisher.in_flight_bytes,
+                in_flight_bytes=lambda: self.publisher.in_flight.bytes,
                 held_bytes=lambda: self.sessions.memory.seen_bytes,
                 waiting_streams=lambda: len(self.sessions.reads),
                 requests_held=lambda: self.sessions.requests.open_requests,
-                queue_frames=lambda: self.sessions.pending + len(self._owed),
-                egress_lag=lambda: self._reader.lag(self._ledger.handled_to),
+                queue_frames=lambda: self.sessions.pending + len(self._queues),
+                egress_lag=lambda: self._reader.lag(self._offsets.handled_to),
                 egress_age=lambda: self._egress_age_seconds,
                 open_requests=self.sessions.open_requests,
             )
@@ -167,21 +168,21 @@ class EdgeRuntime:
 
     def reconfigure(self, config: Config) -> None:
         self._config = config
-        self.publisher.reconfigure(config.limits.in_flight_bytes)
+        self.publisher.in_flight.reconfigure(config.limits.in_flight_bytes)
         self.endpoints.reconfigure(config)
 
     def tick(self) -> None:
-        self._reader.commit(self._ledger.checkpoint(time.time_ns() // 1_000_000))
+        self._reader.commit(self._offsets.checkpoint(time.time_ns() // 1_000_000))
         self.sessions.memory.look()
-        self._owed.expire()
+        self._queues.expire()
         self._dispatch.expire()
         self._look_at_egress()
         self.endpoints.count_kernel_drops()
 
     def _look_at_egress(self) -> None:
-        handled_to = self._ledger.handled_to
+        handled_to = self._offsets.handled_to
         end = handled_to + self._reader.lag(handled_to)
-        self._egress_age_seconds = self._egress.observe(time.monotonic(), end, self._ledger.ended_to)
+        self._egress_age_seconds = self._egress.observe(time.monotonic(), end, self._offsets.ended_to)
 
     # -- the end -----------------------------------------------------------------------------------------------
 
@@ -198,12 +199,12 @@ class EdgeRuntime:
         self._close_datagrams()
         self._outcomes.flush()
         await asyncio.to_thread(self._producer.flush, FLUSH_SECONDS)  # what is too late is open, and found again
-        await asyncio.sleep(0)  # what the flush has settled is told to the ledger
+        await asyncio.sleep(0)  # what the flush has settled is told to the tracker
         self.tick()
 
     async def end(self) -> None:
         """Releases whatever has begun, without a word to any peer. After a drain nothing is lost by it."""
-        await self._begun.aclose()
+        await self._undo.aclose()
 
     def _close_datagrams(self) -> None:
         """Sockets that still sent what the router wrote, for as long as any of it was handled."""

@@ -50,7 +50,7 @@ class Edge:
         self._hour = LastHour(lambda: samples_in(own))
         self._live = LivePage(
             lambda: self.config, lambda: samples_in(self._registry), self._described, self._away, self._hour
-        )  # fmt: skip
+        )
         self._reread = asyncio.Event()
         self.management_port = 0
         self.is_draining = False

@@ -39,14 +39,26 @@ class StreamReading:
     """
 
     __slots__ = (
-        "_expected_seconds", "_gate", "_go_on", "_is_waiting", "_loop", "_on_pause", "_queue", "_session", "spending",
+        "_expected_seconds",
+        "_gate",
+        "_go_on",
+        "_is_waiting",
+        "_loop",
+        "_on_pause",
+        "_queue",
+        "_session",
+        "spending",
         "usual_seconds",
-    )  # fmt: skip
+    )
 
     def __init__(
-        self, session: Session, gate: ReadGate, queue: ReadQueue, go_on: Callable[[], None],
+        self,
+        session: Session,
+        gate: ReadGate,
+        queue: ReadQueue,
+        go_on: Callable[[], None],
         on_pause: Callable[[float], None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self._session = session
         self._gate = gate

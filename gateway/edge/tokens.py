@@ -83,10 +83,14 @@ class TokenVerifier:
         for key in self._candidates(algorithm, header.get("kid")):
             try:
                 return jwt.decode(
-                    token, key, algorithms=[str(algorithm)], leeway=LEEWAY_SECONDS,
-                    audience=self.settings.audience, issuer=self.settings.issuer,
+                    token,
+                    key,
+                    algorithms=[str(algorithm)],
+                    leeway=LEEWAY_SECONDS,
+                    audience=self.settings.audience,
+                    issuer=self.settings.issuer,
                     options={"require": ["exp", "aud", self.settings.node_claim], "verify_sub": False},
-                )  # fmt: skip
+                )
             except jwt.InvalidSignatureError as wrong:
                 failure = wrong
         raise failure

@@ -51,9 +51,7 @@ class LocalMesh:
     `log_format` is that of the parts' logs.
     """
 
-    def __init__(
-        self, config: Config, say: Say, router_at_first: Sequence[str] = (), log_format: str = "text"
-    ) -> None:  # fmt: skip
+    def __init__(self, config: Config, say: Say, router_at_first: Sequence[str] = (), log_format: str = "text") -> None:
         self._config = config
         self._say = say
         self._router_at_first = router_at_first

@@ -49,9 +49,15 @@ class OtlpSpans:
         )
 
     def add(
-        self, step: SpanStep, context: TraceContext, parent: TraceContext | None, start: int, end: int,
-        attributes: Attributes, failed: str = "",
-    ) -> None:  # fmt: skip
+        self,
+        step: SpanStep,
+        context: TraceContext,
+        parent: TraceContext | None,
+        start: int,
+        end: int,
+        attributes: Attributes,
+        failed: str = "",
+    ) -> None:
         span = ReadableSpan(
             step.value,
             _context(context),

@@ -32,9 +32,15 @@ class Spans(Protocol):
     """Takes spans without waiting for anybody; what nobody can be told in time is dropped."""
 
     def add(
-        self, step: SpanStep, context: TraceContext, parent: TraceContext | None, start: int, end: int,
-        attributes: Attributes, failed: str = "",
-    ) -> None:  # fmt: skip
+        self,
+        step: SpanStep,
+        context: TraceContext,
+        parent: TraceContext | None,
+        start: int,
+        end: int,
+        attributes: Attributes,
+        failed: str = "",
+    ) -> None:
         """Adds a span. Times are in microseconds. `failed` says why it is the end of an event's way."""
 
     def stop(self) -> None:

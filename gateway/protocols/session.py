@@ -19,7 +19,7 @@ Invariants
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Sequence, Sized
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any, ClassVar
@@ -42,6 +42,7 @@ from gateway.protocols.actions import (
     RequestEnded,
     Terminated,
 )
+from gateway.protocols.open_requests import OpenRequests, ServedRequests
 from gateway.protocols.session_settings import SessionSettings
 from gateway.protocols.timers import Timers
 from gateway.records.raw_log.frames import NO_FACTS, Facts, ReplyAddress
@@ -67,8 +68,7 @@ class Session(ABC):
     """The base of every session: the buffer, the outputs, keepalive, and the two tables of open requests.
 
     A protocol implements the abstract methods, calls `_act`, `_send` and `_open`, raises Rejected where the stream is
-    broken, and names its own ids of requests delivered to the peer (`wire`): a number, a uid, whatever its answers
-    carry.
+    broken, and chooses the ids of requests delivered to the peer: a number, a uid, whatever its answers carry.
 
     `may_publish`: whether the permissions in force let the peer publish on a subject, for what is answered before the
     router judges it; None where there are none. They may change while the session stands. `half_closed`: the peer says
@@ -83,7 +83,6 @@ class Session(ABC):
     def __init__(self, settings: SessionSettings) -> None:
         self.settings = settings
         self.control_frames = 0
-        self._budget = settings.request_budget
         self.may_publish: Callable[[str], bool] | None = None
         self.closed = False
         self.opened = False
@@ -95,9 +94,8 @@ class Session(ABC):
         self._out: list[bytes] = []
         self._actions: list[Action] = []
         self.timers = Timers()
-        self._asked: dict[str, PeerRequest] = {}
-        self._served: dict[Hashable, ReplyAddress] = {}
-        self._served_wire: dict[tuple[str, int, int, str], Hashable] = {}
+        self._peer_requests: OpenRequests[str, PeerRequest] = OpenRequests(settings.request_budget)
+        self._served_requests = ServedRequests(settings.request_budget)
         self._waiting_pong = False
 
     # -- inputs ------------------------------------------------------------------------------------------------
@@ -117,7 +115,7 @@ class Session(ABC):
         try:
             used = self._parse(self._buffer, now)
         except Rejected as refused:
-            self._broken(refused, now)
+            self._end_broken(refused, now)
             return
         except Exception as fault:
             # A fault of ours must not take other sessions with it, nor may the peer try it again on this one.
@@ -144,13 +142,13 @@ class Session(ABC):
             if self.closed:
                 return
             if name == "handshake":
-                self._broken(Rejected(Reason.TIMEOUT, "no handshake in time", can_continue=False), now)
+                self._end_broken(Rejected(Reason.TIMEOUT, "no handshake in time", can_continue=False), now)
             elif name == "ping":
                 self.probe(now)
             elif name == "pong":
-                self._broken(Rejected(Reason.TIMEOUT, "no pong in time", can_continue=False), now)
-            elif isinstance(name, tuple) and name[0] == "asked":
-                self._asked_timed_out(name[1], now)
+                self._end_broken(Rejected(Reason.TIMEOUT, "no pong in time", can_continue=False), now)
+            elif isinstance(name, tuple) and name[0] == "request":
+                self._time_out(name[1], now)
             else:
                 self._timer(name, now)
 
@@ -234,44 +232,44 @@ class Session(ABC):
     @property
     def open_requests(self) -> int:
         """Requests of the peer that wait for their answers."""
-        return len(self._asked)
+        return len(self._peer_requests)
 
     @property
     def open_served(self) -> int:
         """Requests delivered to the peer that it has not answered."""
-        return len(self._served)
+        return len(self._served_requests)
 
     # -- for the protocols ---------------------------------------------------------------------------------------
 
     @abstractmethod
     def _started(self, now: float) -> None:
-        """Speak first, if the protocol does."""
+        """Speaks first, if the protocol does."""
 
     @abstractmethod
     def _parse(self, buffer: bytearray, now: float) -> int:
-        """Handle every whole frame in the buffer; returns how many bytes were used. Raises Rejected when broken."""
+        """Handles every whole frame in the buffer, returns the bytes used. Raises Rejected when broken."""
 
     @abstractmethod
-    def _broken(self, refused: Rejected, now: float) -> None:
-        """The stream cannot go on: say so where the protocol can, and `_terminate`."""
+    def _end_broken(self, refused: Rejected, now: float) -> None:
+        """Says that the stream cannot go on, where the protocol can, and calls `_terminate`."""
 
     @abstractmethod
     def _ping(self, now: float) -> None:
-        """Send the protocol's keepalive, or nothing if it has none."""
+        """Sends the protocol's keepalive, or nothing if it has none."""
 
     @abstractmethod
     def _answer_error(self, request: str, error: MeshError, message: str, now: float) -> None:
-        """Tell the peer, in its protocol, that its open request failed."""
+        """Tells the peer, in its protocol, that its open request failed."""
 
     def _writes_events_as_they_are(self) -> bool:
         """True while an event without stamps is delivered by writing its frame, and nothing else."""
         return False
 
     def _timer(self, name: Hashable, now: float) -> None:  # noqa: B027 - most protocols set no timer
-        """A timer that the protocol set itself."""
+        """Handles a timer that the protocol set itself."""
 
-    def _end_served(self) -> None:  # noqa: B027 - most protocols have nothing left
-        """More to do at the end of a session (unconfirmed deliveries)."""
+    def _end_deliveries(self) -> None:  # noqa: B027 - most protocols have nothing left
+        """Ends what the protocol itself still holds at the end of a session: unconfirmed deliveries."""
 
     def _send(self, data: bytes) -> None:
         if data:
@@ -306,29 +304,25 @@ class Session(ABC):
         self.has_more = False
         self.timers.clear_all()
         self._buffer.clear()
-        self._end_served()
-        if self._served:
-            self._act(AbandonRequests(tuple(self._served.values())))
-            self._budget.open_requests -= len(self._served)
-            self._served.clear()
-            self._served_wire.clear()
-        for request, peer_request in self._asked.items():
+        self._end_deliveries()
+        if self._served_requests:
+            self._act(AbandonRequests(tuple(self._served_requests.values())))
+            self._served_requests.clear()
+        for request, peer_request in self._peer_requests.items():
             self._act(DropRequest(request, peer_request.subject))
-        self._budget.open_requests -= len(self._asked)
-        self._asked.clear()
+        self._peer_requests.clear()
         self._act(Terminated(reason, detail))
 
     # Requests of the peer: `request` is the peer's own id of it, as text.
 
-    def _ask(self, request: str, subject: str, now: float, *, progressive: bool = True) -> bool:
-        """The peer opened a request. False if one with this id is open already, or too many are."""
+    def _open_peer_request(self, request: str, subject: str, now: float, *, progressive: bool = True) -> bool:
+        """Opens a request of the peer. Returns False if one with this id is open already, or too many are."""
         self._count_control(subject)
-        if request in self._asked or not self._has_room(self._asked):
+        if request in self._peer_requests or not self._peer_requests.has_room(self.max_open_requests):
             return False
         deadline = now + self.settings.request_timeout_seconds
-        self._asked[request] = PeerRequest(deadline, subject, progressive)
-        self._budget.open_requests += 1
-        self.timers.set(("asked", request), deadline)
+        self._peer_requests.add(request, PeerRequest(deadline, subject, progressive))
+        self.timers.set(("request", request), deadline)
         return True
 
     def _ask_for_login(self, request: str, frame: bytes) -> None:
@@ -348,74 +342,53 @@ class Session(ABC):
 
         A cancel goes where its request went, whatever subject the peer writes into it.
         """
-        if request in self._asked:
-            return self._asked[request].subject
+        peer_request = self._peer_requests.get(request)
+        if peer_request is not None:
+            return peer_request.subject
         self._act(FrameRefused(Reason.UNDELIVERABLE, "a cancel of no open request"))
         return None
 
-    def _is_asked(self, request: str) -> bool:
-        return request in self._asked
-
     def _answered(self, delivery: Delivery, now: float) -> bool:
-        """Book an answer to a request of the peer. False if nothing may be written: nobody waits for it any more."""
-        peer_request = self._asked.get(delivery.request)
+        """Notes an answer to a request of the peer. Returns False if nothing may be written: nobody waits for it."""
+        peer_request = self._peer_requests.get(delivery.request)
         if peer_request is None:
             self._act(Delivered(delivery, Outcome.EXPIRED, "nobody waits for this answer"))
             self._act(RequestEnded("late"))
             return False
         if delivery.kind is Kind.PROGRESS:
             peer_request.deadline = now + self.settings.request_timeout_seconds
-            self.timers.set(("asked", delivery.request), peer_request.deadline)
+            self.timers.set(("request", delivery.request), peer_request.deadline)
         else:
-            self._forget_asked(delivery.request, str(delivery.kind))
+            self._end_peer_request(delivery.request, str(delivery.kind))
         return True
 
-    def _forget_asked(self, request: str, outcome: str) -> None:
-        if self._asked.pop(request, None) is not None:
-            self._budget.open_requests -= 1
-            self.timers.clear(("asked", request))
+    def _end_peer_request(self, request: str, outcome: str) -> None:
+        if self._peer_requests.end(request) is not None:
+            self.timers.clear(("request", request))
             self._act(RequestEnded(outcome))
 
-    def _asked_timed_out(self, request: str, now: float) -> None:
-        if request in self._asked:
+    def _time_out(self, request: str, now: float) -> None:
+        peer_request = self._peer_requests.get(request)
+        if peer_request is not None:
             if self.half_closed:
-                self._act(DropRequest(request, self._asked[request].subject))
+                self._act(DropRequest(request, peer_request.subject))
             self._answer_error(request, MeshError.TIMEOUT, "no answer in time", now)
-            self._forget_asked(request, TIMED_OUT)
+            self._end_peer_request(request, TIMED_OUT)
 
-    # Requests delivered to the peer: `wire` is the id on this connection.
+    # Requests delivered to the peer.
 
-    def _serve(self, wire: Hashable, reply: ReplyAddress) -> Hashable | None:
-        """The request goes to the peer. Returns the oldest open one where there are too many: it was given up."""
+    def _open_served_request(self, request_id: Hashable, reply: ReplyAddress) -> Hashable | None:
+        """Notes a request that goes to the peer under this id. Returns the id of the oldest one if that was given up,
+        because too many are open."""
         given_up = None
-        if self._served and not self._has_room(self._served):
-            given_up = next(iter(self._served))
-            self._act(AbandonRequests((self._served[given_up],), MeshError.TIMEOUT))
-            self._unserve(given_up)
-        self._budget.open_requests += wire not in self._served
-        self._served[wire] = reply
-        self._served_wire[reply.key] = wire
+        if self._served_requests and not self._served_requests.has_room(self.max_open_requests):
+            given_up, oldest = next(iter(self._served_requests.items()))
+            self._act(AbandonRequests((oldest,), MeshError.TIMEOUT))
+            self._served_requests.end(given_up)
+        self._served_requests.add(request_id, reply)
         return given_up
-
-    def _served_reply(self, wire: Hashable) -> ReplyAddress | None:
-        return self._served.get(wire)
-
-    def _served_id(self, reply: ReplyAddress) -> Hashable | None:
-        """The wire id under which this request went to the peer, if it did and is open."""
-        return self._served_wire.get(reply.key)
 
     def served_for(self, edge: str, before_epoch: int) -> tuple[ReplyAddress, ...]:
         """Returns the addresses that wait for answers of this peer, in an edge's lives before this epoch."""
-        return tuple(reply for reply in self._served.values() if reply.edge == edge and reply.epoch < before_epoch)
-
-    def _unserve(self, wire: Hashable) -> ReplyAddress | None:
-        """The request is over on this connection: answered or cancelled."""
-        reply = self._served.pop(wire, None)
-        if reply is not None:
-            self._budget.open_requests -= 1
-            self._served_wire.pop(reply.key, None)
-        return reply
-
-    def _has_room(self, open_requests: Sized) -> bool:
-        own = len(open_requests)
-        return own < self.max_open_requests and self._budget.has_room(own)
+        waiting = self._served_requests.values()
+        return tuple(reply for reply in waiting if reply.edge == edge and reply.epoch < before_epoch)

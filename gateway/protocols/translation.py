@@ -46,9 +46,20 @@ def _receivers() -> Iterator[tuple[str, Target]]:
 def _outcome(kind: Kind, example: Target) -> str:
     spec = protocols()[example.protocol]
     event = Event(
-        id="0-0-0", kind=kind, subject="Kitchen.temperature", protocol="any", listener="", edge="", session="", peer="",
-        node="", received_at=1_000_000_000_000_000, correlation="7", content_type=JSON, body=_BODY,
-    )  # fmt: skip
+        id="0-0-0",
+        kind=kind,
+        subject="Kitchen.temperature",
+        protocol="any",
+        listener="",
+        edge="",
+        session="",
+        peer="",
+        node="",
+        received_at=1_000_000_000_000_000,
+        correlation="7",
+        content_type=JSON,
+        body=_BODY,
+    )
     target = example if kind.answers else replace(example, request="")
     try:
         encoded = spec.from_event(event, target, spec.options(), _ENV)

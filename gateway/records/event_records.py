@@ -205,8 +205,13 @@ def _text(
         message = b',"meshmessageid":' + (b'"%b"' % message_id if message_id.isalnum() else _quoted_bytes(message_id))
     sent = b"" if sent_at is None else b',"meshsentat":"%b"' % rfc3339_bytes(sent_at)
     return b'{"id":"%b"%b,"time":"%b"%b%b%b}' % (
-        event_id, template.text, rfc3339_bytes(received_at), message, sent, _data(template.data, body),
-    )  # fmt: skip
+        event_id,
+        template.text,
+        rfc3339_bytes(received_at),
+        message,
+        sent,
+        _data(template.data, body),
+    )
 
 
 def _data(form: DataForm, body: bytes) -> bytes:

@@ -142,7 +142,7 @@ def ended_in(value: bytes) -> list[Ended]:
             outcome.node,
         )
         for outcome in record
-    ]  # fmt: skip
+    ]
 
 
 def _ended_rows(value: bytes) -> list[tuple[object, ...]]:

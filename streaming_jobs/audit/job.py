@@ -31,9 +31,15 @@ Say = Callable[[str], None]
 
 
 def audit_mesh(
-    config: Config, start: int | None, end: int | None, *, master: str | None, ask_edge: bool, settle_seconds: float,
+    config: Config,
+    start: int | None,
+    end: int | None,
+    *,
+    master: str | None,
+    ask_edge: bool,
+    settle_seconds: float,
     say: Say,
-) -> Equation:  # fmt: skip
+) -> Equation:
     """Audits the mesh between two times, in microseconds; None stands for the beginning, or for now.
 
     `say` hears how far the audit is.

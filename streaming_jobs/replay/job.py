@@ -144,8 +144,10 @@ class ReplayJob:
 
     def _candidates(self) -> DataFrame:
         """Frames that are an event today, which their receivers have not got; with who has."""
-        frames = _unheard(self._tables.frames.where("verdict = 'event' AND NOT again AND counted != 'duplicate'"),
-                          repeat_horizon_seconds(self._config) * SECOND_US)  # fmt: skip
+        frames = _unheard(
+            self._tables.frames.where("verdict = 'event' AND NOT again AND counted != 'duplicate'"),
+            repeat_horizon_seconds(self._config) * SECOND_US,
+        )
         joined = frames.join(self._reached(), "event_id", "left").join(self._missed(), "event_id", "left")
         because = (
             F.when(F.col("counted").isin("rejected", "lost") & ~F.col("heard"), F.lit(ACCEPTED_TODAY))

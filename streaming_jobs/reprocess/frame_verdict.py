@@ -21,8 +21,14 @@ _DELIVER = Stage.DELIVER.encode()
 
 PROOF_ATTRIBUTES = ("ce_meshauth", "ce_meshkey")
 FIXED_ATTRIBUTES = (
-    "ce_id", "ce_time", "ce_meshprotocol", "ce_meshlistener", "ce_meshedge", "ce_meshsession", "ce_meshpeer",
-)  # fmt: skip
+    "ce_id",
+    "ce_time",
+    "ce_meshprotocol",
+    "ce_meshlistener",
+    "ce_meshedge",
+    "ce_meshsession",
+    "ce_meshpeer",
+)
 READ_ATTRIBUTES = tuple(name for name in cloud_event.NAMES if name not in (*FIXED_ATTRIBUTES, TRACE_HEADER))
 
 

@@ -60,8 +60,10 @@ def choose_stretch(history: History, config: Config, start: int | None, end: int
     bounds = history.bounds("raw")
     start = max((at for at in (start, *_oldest_compared(history, config, bounds, now)) if at is not None), default=None)
     spans = history.between("raw", start, end)
-    cut = {number: Span(min(span.start, bounds[number].end), min(span.end, bounds[number].end))
-           for number, span in spans.items()}  # fmt: skip
+    cut = {
+        number: Span(min(span.start, bounds[number].end), min(span.end, bounds[number].end))
+        for number, span in spans.items()
+    }
     return LogRange(start, min(end, now) if end is not None else now, bounds, cut)
 
 

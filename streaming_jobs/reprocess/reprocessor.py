@@ -63,9 +63,18 @@ class Reprocessor:
             frames = decode_record(value).frames
         except Rejected as refused:
             yield FrameVerdict(
-                f"{partition}-{offset}-0", partition, offset, 0, 0, "", "", 0, VerdictDigests.REJECTED.value,
-                reasons=(refused.reason.value,), frame_print=frame_print(value[:KEPT_BYTES]),
-            )  # fmt: skip
+                f"{partition}-{offset}-0",
+                partition,
+                offset,
+                0,
+                0,
+                "",
+                "",
+                0,
+                VerdictDigests.REJECTED.value,
+                reasons=(refused.reason.value,),
+                frame_print=frame_print(value[:KEPT_BYTES]),
+            )
             return
         routed = self.rows.route_frames(frames, partition, offset)
         for raw in frames:

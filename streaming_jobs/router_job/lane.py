@@ -60,9 +60,16 @@ class Lane:
     """
 
     def __init__(
-        self, config: Config, spark: SparkSession, number: int, checkpoint: Path,
-        *, raw: RawLog, processed: Callable[[], int], accepts_loss: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        config: Config,
+        spark: SparkSession,
+        number: int,
+        checkpoint: Path,
+        *,
+        raw: RawLog,
+        processed: Callable[[], int],
+        accepts_loss: bool = False,
+    ) -> None:
         self._config = config
         self._spark = spark
         self._number = number

@@ -121,9 +121,15 @@ class CommonRecord:
     """
 
     def __init__(
-        self, columnar: ColumnarPass, record: RecordColumns, protocol: str, partition: int, offset: int,
-        common: CommonFrames, flows: list[Flow],
-    ) -> None:  # fmt: skip
+        self,
+        columnar: ColumnarPass,
+        record: RecordColumns,
+        protocol: str,
+        partition: int,
+        offset: int,
+        common: CommonFrames,
+        flows: list[Flow],
+    ) -> None:
         self._pass = columnar
         self._protocol = protocol
         self._record = record

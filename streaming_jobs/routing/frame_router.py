@@ -105,9 +105,13 @@ class FrameRouter:
             row = stop
 
     def route_frames(
-        self, frames: Sequence[RawFrame], partition: int, offset: int, first: int = 0,
+        self,
+        frames: Sequence[RawFrame],
+        partition: int,
+        offset: int,
+        first: int = 0,
         events: Sequence[Event | None] = (),
-    ) -> Iterator[RoutedFrame]:  # fmt: skip
+    ) -> Iterator[RoutedFrame]:
         """Returns frame by frame what the router makes of a record, whether it is a repeat or not.
 
         Args:

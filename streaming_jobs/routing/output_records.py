@@ -56,9 +56,16 @@ class Topics:
         return OutputRecord(self._names["deliveries"], None, None, record)
 
     def rejected(
-        self, event_id: str, stage: Stage, refused: Rejected, frame: bytes, source: FrameSource | None, again: str = "",
-        *, is_secret: bool = False,
-    ) -> OutputRecord:  # fmt: skip
+        self,
+        event_id: str,
+        stage: Stage,
+        refused: Rejected,
+        frame: bytes,
+        source: FrameSource | None,
+        again: str = "",
+        *,
+        is_secret: bool = False,
+    ) -> OutputRecord:
         """Returns a record of `rejected`.
 
         Args:

@@ -34,10 +34,11 @@ from gateway.edge.datagrams.outgoing import OnSent
 from gateway.edge.datagrams.sending import Datagram, DatagramRun, OfT
 from gateway.edge.datagrams.udp import UdpListener
 from gateway.edge.delivery import runs
-from gateway.edge.delivery.dispatch import DeliveryBooks, Dispatch, Peers, PreviousRun
+from gateway.edge.delivery.dispatch import DeliveryBooks, Dispatch, Peers
 from gateway.edge.delivery.egress_delivery import OutcomeRecorder
 from gateway.edge.delivery.offset_tracker import Checkpoint, OffsetTracker
 from gateway.edge.delivery.outcomes import OutcomeLog
+from gateway.edge.delivery.previous_run import PreviousRun
 from gateway.edge.delivery.reader import Batch
 from gateway.edge.edge_log import EdgeLog
 from gateway.edge.metrics import EdgeMetrics
@@ -106,8 +107,8 @@ class Out:
             EdgeLog(publisher),
             Peers(unused, datagrams, unused),
             PreviousRun(),
-            patience=unused,
-            taken=self._one_taken,
+            confirm_seconds=unused,
+            on_batch_handled=self._one_taken,
         )
         self._taken = 0
         self._offset = 0
@@ -193,8 +194,8 @@ class Rig:
 
     async def log(self) -> None:
         """What has been sent to the edge and not been looked at."""
-        before = self.publisher.in_flight_bytes
-        while self.publisher.in_flight_bytes == before:  # noqa: ASYNC110 - likewise
+        before = self.publisher.in_flight.bytes
+        while self.publisher.in_flight.bytes == before:  # noqa: ASYNC110 - likewise
             await asyncio.sleep(0)
 
     async def close_records(self) -> None:

@@ -35,9 +35,15 @@ class ClientWebSocketCarrier:
 
     @classmethod
     async def dial(
-        cls, address: Address, tls: ssl.SSLContext | None, server_name: str | None, feed: Feed,
-        *, text: bool, frame_bytes: int,
-    ) -> None:  # fmt: skip
+        cls,
+        address: Address,
+        tls: ssl.SSLContext | None,
+        server_name: str | None,
+        feed: Feed,
+        *,
+        text: bool,
+        frame_bytes: int,
+    ) -> None:
         """Raises OSError, UnreachableError."""
         try:
             socket = await connect_websocket(

@@ -179,10 +179,13 @@ class PendingConnection(asyncio.BufferedProtocol):
         self._securing, self._wanted, self._filled = True, memoryview(bytearray(EARLY_BYTES)), 0
         try:
             secured = await self._loop.start_tls(
-                transport, self, context, server_side=True,
+                transport,
+                self,
+                context,
+                server_side=True,
                 ssl_handshake_timeout=max(self._deadline - self._loop.time(), LEAST_SECONDS),
                 ssl_shutdown_timeout=LINGER_SECONDS,
-            )  # fmt: skip
+            )
         except OSError as refused:
             self._reason = "tls" if isinstance(refused, ssl.SSLError) else self._reason
             self.connection_lost(refused)

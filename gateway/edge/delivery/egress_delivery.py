@@ -18,6 +18,8 @@ from gateway.edge.metrics import EdgeMetrics
 from gateway.edge.traces import EdgeTraces
 from gateway.protocols.actions import REACHED, Delivery, Outcome
 from gateway.records.deliveries import DeliveryOutcome, RunOutcome
+from gateway.records.egress import Deliver, Group
+from gateway.records.raw_log.frames import ReplyAddress
 
 DeliveryKey = tuple[int, str, int]
 """Names a delivery among those of one receiver: the offset of its egress record, its event, and its part."""
@@ -109,3 +111,30 @@ class OutcomeRecorder:
         """Ends a delivery that was owed to a node. Whichever session took it, the node is its receiver."""
         node, listener = durable_parts(delivery.owed_to)
         self.end(delivery, Receiver(delivery.owed_to, listener, node), outcome, detail)
+
+
+def to_delivery(
+    offset: int, record: Deliver, group: Group, awaited: DeliveryCountdown | None, owed_to: str = ""
+) -> EgressDelivery:
+    """Makes a delivery, by position in the order of the fields: by name it takes twice as long."""
+    position = record.position
+    return EgressDelivery(
+        record.event_id,
+        record.kind,
+        record.subject,
+        group.frame,
+        group.stamps,
+        ReplyAddress.unpack(group.reply) if group.reply else None,
+        group.request,
+        record.origin,
+        record.received_at,
+        position.part,
+        offset,
+        group.protocol,
+        owed_to,
+        position.partition,
+        record.is_migrated,
+        record.trace,
+        time.time_ns() // 1000 if record.trace else 0,
+        awaited,
+    )

@@ -30,7 +30,7 @@ FETCHED_KIBIBYTES = 16 * 1024
 Batch = list[tuple[int, EgressRecord | None]]
 """Records with their offsets; None for one that no router wrote."""
 Handle = Callable[[Batch], None]
-"""Takes a batch, in the event loop; answers with `EgressReader.taken` when it has been handled."""
+"""Takes a batch, in the event loop; answers with `EgressReader.batch_handled` when it has been handled."""
 Failed = Callable[[BaseException], None]
 
 
@@ -102,7 +102,7 @@ class EgressReader:
         """Commits soon, in the reader's thread."""
         self._to_commit = resumption
 
-    def taken(self) -> None:
+    def batch_handled(self) -> None:
         """Notes that the loop has handled a batch."""
         self._room.release()
 

@@ -97,17 +97,19 @@ class LivePage:
         labels = self._labels.now()
         sessions = [_labelled(connection, labels) for connection in islice(self._sessions(), SHOWN_SESSIONS)]
         shown = [_labelled(interest_row(interest), labels) for interest in viewing.interests]
-        return _json({
-            "mesh": config.mesh,
-            "edge": config.edge.id,
-            "version": __version__,
-            "at": rfc3339(now_us()),
-            **viewing.told(shown),
-            "shown_sessions": sessions,
-            "away": self._away(),
-            "has_operators": bool(config.edge.operators),
-            "protocols": sorted({listener.protocol for listener in config.listeners}),
-        })  # fmt: skip
+        return _json(
+            {
+                "mesh": config.mesh,
+                "edge": config.edge.id,
+                "version": __version__,
+                "at": rfc3339(now_us()),
+                **viewing.told(shown),
+                "shown_sessions": sessions,
+                "away": self._away(),
+                "has_operators": bool(config.edge.operators),
+                "protocols": sorted({listener.protocol for listener in config.listeners}),
+            }
+        )
 
     def rows(self, query: Mapping[str, str]) -> PageAnswer:
         place = PLACES.get(query.get("at", ""))

@@ -71,9 +71,13 @@ class EdgeNow:
 
 
 def topology(
-    config: Config, edges: Iterable[EdgeNow], interests: Sequence[Interest], modes: Mapping[str, str], most_peers: int,
+    config: Config,
+    edges: Iterable[EdgeNow],
+    interests: Sequence[Interest],
+    modes: Mapping[str, str],
+    most_peers: int,
     labels: Mapping[str, str],
-) -> Graph:  # fmt: skip
+) -> Graph:
     """Returns the graph of the mesh.
 
     `modes` are those of the router's lanes that run, by name. `most_peers` of a listener are shown one by one. `labels`
@@ -120,9 +124,13 @@ def _session_of(interest: Interest) -> str:
 
 
 def _put_peers(
-    graph: Graph, listener: str, peers: Sequence[Peer], wishes: Mapping[str, list[Interest]], most: int,
+    graph: Graph,
+    listener: str,
+    peers: Sequence[Peer],
+    wishes: Mapping[str, list[Interest]],
+    most: int,
     labels: Mapping[str, str],
-) -> None:  # fmt: skip
+) -> None:
     for peer in peers[:most]:
         interest_lines = wanted_lines(wishes.get(peer["session"], ()))
         node = [] if is_anonymous(peer["node"]) else [*_label(peer["node"], labels), peer["node"]]

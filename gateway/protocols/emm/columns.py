@@ -101,10 +101,14 @@ class Layout(NamedTuple):
             data=data,
             data_end=data + packet[data - 1] if data else 0,
             traits=bytes(
-                (packet[data - 2] if data else 0, packet[FLAGS_OFFSET], bool(tag) | bool(signature) << 1,
-                 bool(key_id) | is_adjacent << 1)
+                (
+                    packet[data - 2] if data else 0,
+                    packet[FLAGS_OFFSET],
+                    bool(tag) | bool(signature) << 1,
+                    bool(key_id) | is_adjacent << 1,
+                )
             ),
-        )  # fmt: skip
+        )
 
 
 _NO_LAYOUT = Layout(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, bytes(4))
@@ -229,17 +233,27 @@ class CommonPackets:
         proofs = self._prove(frames, layouts, *record.received_between())
         bad = {*proofs.wrong, *self._make_bodies(proofs.bodies, layouts)}
         common = CommonFrames(
-            rows, received_at, proofs.flows, repeat_keys, _message_ids(keys),
-            (sent * SECOND_US).tolist(), proofs.bodies, frames,
-        )  # fmt: skip
+            rows,
+            received_at,
+            proofs.flows,
+            repeat_keys,
+            _message_ids(keys),
+            (sent * SECOND_US).tolist(),
+            proofs.bodies,
+            frames,
+        )
         if bad:
             common = common.only([place not in bad for place in range(len(common))])
         return common if len(common) else None
 
     def _is_fresh(
-        self, record: RecordColumns, rows: NDArray[np.intp], numbers: NDArray[np.intp], sent: NDArray[np.int64],
+        self,
+        record: RecordColumns,
+        rows: NDArray[np.intp],
+        numbers: NDArray[np.intp],
+        sent: NDArray[np.int64],
         options: Mapping[str, Options],
-    ) -> NDArray[np.bool_]:  # fmt: skip
+    ) -> NDArray[np.bool_]:
         """True for each packet that is fresh, or need not be."""
         claimed_at, claimed = self._layouts.claimed_at[numbers], sent
         if (is_signed := claimed_at > _TIMESTAMP_AT).any():

@@ -282,9 +282,9 @@ class EmpSession(Session):
             # Logged all the same: the router records it with its reason.
             self._say_error(request, "", MeshError.BAD_REQUEST, refused.detail)
             return True
-        if self._ask(request, subject, now, progressive=speaks_envelope(self._facts, self.options)):
+        if self._open_peer_request(request, subject, now, progressive=speaks_envelope(self._facts, self.options)):
             return True
-        if self._is_asked(request):
+        if request in self._peer_requests:
             raise Rejected(Reason.MALFORMED, "the request id is that of an open request", can_continue=False)
         self._say_error(request, subject, MeshError.INTERNAL, "too many open requests")
         self._act(FrameRefused(Reason.OVERLOAD, "too many open requests"))
@@ -292,11 +292,11 @@ class EmpSession(Session):
 
     def _take_answer(self, content: EmpContent, raw: bytes) -> None:
         self._learn(content)
-        reply = self._served_reply(content.request_id)
+        reply = self._served_requests.get(content.request_id)
         if reply is not None:
             self._act(FramesReceived(raw, (len(raw),), replies=(reply,)))
             if content.kind.ends_request:
-                self._unserve(content.request_id)
+                self._served_requests.end(content.request_id)
         elif content.kind.ends_request and not self._given_up.take(content.request_id):
             raise Rejected(Reason.MALFORMED, "a response to no open request", can_continue=False)
         else:
@@ -312,7 +312,7 @@ class EmpSession(Session):
             if self._answered(delivery, now):
                 self._write(delivery)
         elif delivery.kind is Kind.CANCEL:
-            wire = self._served_id(delivery.reply) if delivery.reply else None
+            wire = self._served_requests.id_of(delivery.reply)
             self._write(delivery, wire if isinstance(wire, int) else None)
         elif delivery.reply is not None:
             self._deliver_request(delivery, delivery.reply)
@@ -324,7 +324,7 @@ class EmpSession(Session):
 
     def _deliver_request(self, delivery: Delivery, reply: ReplyAddress) -> None:
         self._last_request_id += 1
-        given_up = self._serve(self._last_request_id, reply)
+        given_up = self._open_served_request(self._last_request_id, reply)
         if given_up is not None:
             self._given_up.add(given_up)
         self._write(delivery, self._last_request_id)
@@ -336,7 +336,7 @@ class EmpSession(Session):
         self._act(Delivered(delivery, Outcome.WRITTEN))
 
     def _answer_error(self, request: str, error: MeshError, message: str, now: float) -> None:
-        self._say_error(request, self._asked[request].subject, error, message)
+        self._say_error(request, self._peer_requests[request].subject, error, message)
 
     def _say_error(self, request: str, subject: str, error: MeshError, message: str) -> None:
         message_ = EmpAnswer(Kind.ERROR, subject, JSON, error_body(error, message))
@@ -355,7 +355,7 @@ class EmpSession(Session):
         self._send(_BYE if failure is None else encode_error(failure))
         self._terminate(why)
 
-    def _broken(self, refused: Rejected, now: float) -> None:
+    def _end_broken(self, refused: Rejected, now: float) -> None:
         if isinstance(refused, BadExtension):
             failure = Failure(EmpErrorCode.EXTENSION, refused.detail, refused.extension, refused.code)
         else:

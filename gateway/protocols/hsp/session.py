@@ -28,7 +28,6 @@ from gateway.core.reasons import MeshError, Reason, Rejected
 from gateway.core.subjects import check_subject, is_control, is_login
 from gateway.core.wire import U32
 from gateway.protocols.actions import (
-    AbandonRequests,
     CloseReason,
     Delivered,
     Delivery,
@@ -41,10 +40,11 @@ from gateway.protocols.error_bodies import error_body
 from gateway.protocols.frame_run import FrameRun
 from gateway.protocols.hsp.codec import decode, encode, is_plain_event, split, too_large
 from gateway.protocols.hsp.frames import DATA_ACK_HEAD_BYTES, DATA_HEAD_BYTES, ENVELOPE_TYPE, Command, Frame
+from gateway.protocols.hsp.logged_acks import LoggedAcks
 from gateway.protocols.hsp.mapping import HspAnswer, answer, enveloped_request, is_enveloped
 from gateway.protocols.hsp.names import Names
 from gateway.protocols.hsp.options import HspOptions
-from gateway.protocols.hsp.outgoing import Lost, OutgoingData, why_refused
+from gateway.protocols.hsp.outgoing import OutgoingData
 from gateway.protocols.session import FRAME_EFFORT, TIMED_OUT, Session
 from gateway.protocols.session_settings import SessionSettings
 from gateway.protocols.stamps import stamped
@@ -67,13 +67,11 @@ class HspSession(Session):
         )
         self.reconfigure(options)
         self._draining: CloseReason | None = None
-        self._outgoing = OutgoingData(settings.request_timeout_seconds, self.timers)
+        self._outgoing = OutgoingData(settings.request_timeout_seconds, self.timers, self._served_requests, self._act)
         self._names = Names()
         self._envelope_spoken = options.envelope == "always"
         self._run = FrameRun()
-        self._run_acks = bytearray()
-        self._tag = 0
-        self._owed: dict[int, bytes] = {}
+        self._acks = LoggedAcks()
 
     def reconfigure(self, options: HspOptions) -> None:
         self.options = options
@@ -96,7 +94,7 @@ class HspSession(Session):
 
         It splits as `codec.split` does, which a test holds it to.
         """
-        limit, acks, pos, end = self.settings.frame_bytes, self._run_acks, 0, len(buffer)
+        limit, acks, pos, end = self.settings.frame_bytes, self._acks.run, 0, len(buffer)
         add_length, waits, waits_otherwise = self._run.lengths.append, self._waits, self._waits_otherwise
         judged, logins = self.may_publish is not None, self._login_types
         awaited = self._outgoing.bodies.open_requests
@@ -142,16 +140,7 @@ class HspSession(Session):
         """Sends what was received up to `pos`, and not left out, to the log."""
         frames, lengths = self._run.cut(self._buffer, pos)
         if lengths:
-            self._act(FramesReceived(frames, lengths, self._owe(bytes(self._run_acks))))
-            self._run_acks.clear()
-
-    def _owe(self, acks: bytes) -> int | None:
-        """ACKs that may leave when the frames of this tag are logged."""
-        if not acks:
-            return None
-        self._tag += 1
-        self._owed[self._tag] = acks
-        return self._tag
+            self._act(FramesReceived(frames, lengths, self._acks.close_run()))
 
     def _frame(self, pos: int, size: int) -> bytes:
         return bytes(memoryview(self._buffer)[pos : pos + size])
@@ -177,27 +166,11 @@ class HspSession(Session):
         self._pong_received(now)
 
     def _take_acknowledgement(self, frame: Frame, raw: bytes, pos: int) -> None:
-        settled = self._outgoing.settle(frame)
-        delivery = settled.delivery
-        if delivery is None:
-            self._act(FrameRefused(Reason.TIMEOUT, f"{frame.command.name} came too late"))
-        elif delivery.kind is Kind.REQUEST or frame.command is Command.ACK:
-            self._act(Delivered(delivery, Outcome.CONFIRMED))
-        else:
-            self._act(Delivered(delivery, Outcome.UNDELIVERABLE, why_refused(frame), refused=True))
-        reply = self._unserve(frame.message_id)
-        self._log_unclaimed(settled.unclaimed)
-        if reply is not None:
+        acknowledged = self._outgoing.settle(frame)
+        if acknowledged is not None:
             self._emit(pos)
-            data = settled.body + raw
-            self._act(FramesReceived(data, (len(data),), replies=(reply,)))
-        elif settled.body:
-            self._act(FrameRefused(Reason.TIMEOUT, "the body of an answer to no open request"))
-
-    def _log_unclaimed(self, data: bytes) -> None:
-        """Logs a DATA that nobody can claim as an answer's body any more: it is an event after all."""
-        if data:
-            self._act(FramesReceived(data, (len(data),)))
+            data = acknowledged.body + raw
+            self._act(FramesReceived(data, (len(data),), replies=(acknowledged.reply,)))
 
     # -- frames that are more than something to log ------------------------------------------------------------
 
@@ -237,7 +210,7 @@ class HspSession(Session):
         if acknowledged:
             if self._confirmed or self.may_publish is not None:
                 return False
-            self._run_acks += _ACK + self._buffer[pos + 1 : pos + 5]
+            self._acks.run += _ACK + self._buffer[pos + 1 : pos + 5]
         return True
 
     def _take_envelope(self, frame: Frame, raw: bytes, pos: int, now: float) -> bool:
@@ -285,7 +258,7 @@ class HspSession(Session):
     def _take_event(self, message_id: int, subject: str) -> bool:
         """One that is acknowledged when it is logged. What the router will refuse is logged too, and told at once."""
         if self.may_publish is None or self.may_publish(subject):
-            self._run_acks += encode(Frame(Command.ACK, message_id))
+            self._acks.run += encode(Frame(Command.ACK, message_id))
         else:
             self._refuse(message_id, MeshError.FORBIDDEN, "this node may not publish that")
         return True
@@ -298,27 +271,27 @@ class HspSession(Session):
     def _take_answer(self, head: Envelope, frame: Frame, raw: bytes, pos: int) -> None:
         """An answer in the envelope; the ACK or ERROR of the request's own MessageID comes after the final one."""
         acknowledged = frame.command is Command.DATA_ACK
-        reply = self._served_reply(head.correlation)
+        reply = self._served_requests.get(head.correlation)
         if reply is None:
             if acknowledged:
                 self._refuse(frame.message_id, MeshError.BAD_REQUEST, "an answer to no open request")
             self._act(FrameRefused(Reason.TIMEOUT, "an answer to no open request"))
             return
         self._emit(pos)
-        tag = self._owe(encode(Frame(Command.ACK, frame.message_id))) if acknowledged else None
+        tag = self._acks.owe(encode(Frame(Command.ACK, frame.message_id))) if acknowledged else None
         self._act(FramesReceived(raw, (len(raw),), tag, (reply,)))
         if head.kind.ends_request:
-            self._unserve(head.correlation)
+            self._served_requests.end(head.correlation)
 
     # -- requests of the peer ----------------------------------------------------------------------------------
 
     def _open_request(self, request: str, subject: str, frame: Frame, raw: bytes, pos: int, now: float) -> bool:
         """A frame that is answered by the router; whether it may be logged with its neighbours."""
-        if self._is_asked(self._names.of(request)):
+        if self._names.of(request) in self._peer_requests:
             self._refuse_second(request, frame)
             return False
         name = self._names.give(request, frame.message_id)
-        if not self._ask(name, subject, now, progressive=is_enveloped(request)):
+        if not self._open_peer_request(name, subject, now, progressive=is_enveloped(request)):
             self._names.end(name)
             self._refuse(frame.message_id, MeshError.INTERNAL, "too many open requests")
             self._act(FrameRefused(Reason.OVERLOAD, "too many open requests"))
@@ -335,16 +308,16 @@ class HspSession(Session):
         self._refuse(frame.message_id, MeshError.BAD_REQUEST, "the correlation is that of an open request")
         self._act(FrameRefused(Reason.MALFORMED, "the correlation is that of an open request"))
 
-    def _log_named(self, name: str, subject: str, raw: bytes, pos: int, reply: bytes = b"") -> bool:
-        """Logs a frame by itself, with the name of the request it opens or cancels. `said` goes out when it is
-        logged."""
+    def _log_named(self, name: str, subject: str, raw: bytes, pos: int, ack: bytes = b"") -> bool:
+        """Logs a frame by itself, with the name of the request it opens or cancels. `ack` goes out
+        when it is logged."""
         self._emit(pos)
         named = RequestName(name, subject, self.protocol)
-        self._act(FramesReceived(raw, (len(raw),), self._owe(reply), (named,)))
+        self._act(FramesReceived(raw, (len(raw),), self._acks.owe(ack), (named,)))
         return False
 
     def logged(self, tag: int, now: float) -> None:
-        acks = self._owed.pop(tag, b"")
+        acks = self._acks.take(tag)
         if self.closed:
             return
         if acks:
@@ -361,7 +334,7 @@ class HspSession(Session):
             if self._answered(delivery, now):
                 self._write(delivery, message_id)
         elif delivery.kind is Kind.CANCEL:
-            wire = self._served_id(delivery.reply) if delivery.reply else None
+            wire = self._served_requests.id_of(delivery.reply)
             if isinstance(wire, int):
                 self._write(delivery, wire)
             else:
@@ -377,33 +350,20 @@ class HspSession(Session):
         self._act(Delivered(delivery, Outcome.WRITTEN))
 
     def _deliver_acknowledged(self, delivery: Delivery, now: float) -> None:
-        message_id, lost = self._outgoing.add(delivery, now)
-        self._lose(lost)
+        message_id = self._outgoing.add(delivery, now)
         if delivery.reply is not None:
-            self._serve(message_id, delivery.reply)
+            self._open_served_request(message_id, delivery.reply)
             self._outgoing.expect_body(delivery, self.options.reply_type_for(delivery.subject))
         self._send(stamped(delivery.frame, delivery.stamps, U32, message_id))
 
     def _writes_events_as_they_are(self) -> bool:
         return not self.closed and not self._draining
 
-    def _lose(self, lost: list[Lost]) -> None:
-        """Nothing more will come of these. A request that was answered in the envelope lacks no more than its ACK."""
-        for delivery, detail, unclaimed in lost:
-            wire = self._served_id(delivery.reply) if delivery.reply is not None else None
-            self._log_unclaimed(unclaimed)
-            if delivery.reply is not None and wire is None:
-                self._act(Delivered(delivery, Outcome.CONFIRMED))
-                continue
-            if wire is not None and not self.closed and (reply := self._unserve(wire)):
-                self._act(AbandonRequests((reply,), MeshError.TIMEOUT))
-            self._act(Delivered(delivery, Outcome.UNDELIVERABLE, detail))
-
     def _timer(self, name: Hashable, now: float) -> None:
-        self._lose(self._outgoing.give_up(now))
+        self._outgoing.give_up(now)
 
-    def _end_served(self) -> None:
-        self._lose(self._outgoing.take_all())
+    def _end_deliveries(self) -> None:
+        self._outgoing.end_all()
 
     # -- answers to the peer that the router did not write -----------------------------------------------------
 
@@ -412,12 +372,12 @@ class HspSession(Session):
         self._send(encode(Frame(Command.ERROR, message_id, self.options.error_type, body)))
 
     def _answer_error(self, request: str, error: MeshError, message: str, now: float) -> None:
-        said = HspAnswer(Kind.ERROR, self._asked[request].subject, JSON, error_body(error, message))
-        encoded = answer(said, request, self.options)
+        failure = HspAnswer(Kind.ERROR, self._peer_requests[request].subject, JSON, error_body(error, message))
+        encoded = answer(failure, request, self.options)
         self._send(stamped(encoded.frame, encoded.stamps, U32, self._names.message_ids[request]))
 
-    def _forget_asked(self, request: str, outcome: str) -> None:
-        super()._forget_asked(request, outcome)
+    def _end_peer_request(self, request: str, outcome: str) -> None:
+        super()._end_peer_request(request, outcome)
         self._names.end(request, late=outcome == TIMED_OUT)
 
     # -- keepalive and end -------------------------------------------------------------------------------------
@@ -431,8 +391,8 @@ class HspSession(Session):
         self._end_if_drained()
 
     def _end_if_drained(self) -> None:
-        if self._draining and not self._owed:
+        if self._draining and not self._acks.are_owed:
             self._terminate(self._draining)
 
-    def _broken(self, refused: Rejected, now: float) -> None:
+    def _end_broken(self, refused: Rejected, now: float) -> None:
         self._terminate(str(refused.reason), refused.detail)

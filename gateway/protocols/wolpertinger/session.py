@@ -129,7 +129,7 @@ class WolpertingerSession(TrustingSession):
 
     def _take_bad(self, message_id: int, data: bytes, bad: BadMessage, trusted: bool, now: float) -> None:
         error = encode(RemoteError(bad.component or CORE, bad.code, bad.call_id))
-        if bad.answers and trusted and (reply := self._unserve(bad.call_id.lower())) is not None:
+        if bad.answers and trusted and (reply := self._served_requests.end(bad.call_id.lower())) is not None:
             self._act(AbandonRequests((reply,), MeshError.INTERNAL))
         if trusted and self.opened:
             self._run.add(data, Receipt(message_id, error))
@@ -150,14 +150,14 @@ class WolpertingerSession(TrustingSession):
             self._take_heartbeat(message_id, data, now)
         elif is_login(subject_of(call)):
             self._take_login(message_id, data, call, now)
-        elif self._is_asked(call.call_id) or self._ask(call.call_id, subject_of(call), now):
+        elif call.call_id in self._peer_requests or self._open_peer_request(call.call_id, subject_of(call), now):
             # A CallId that is open already is the same call once more: the router drops it, and answers once.
             self._run.add(data, Receipt(message_id, call_id=call.call_id))
         else:
             self._refuse_call(message_id, call, RemoteErrorCode.REQUEST, Reason.OVERLOAD, now)
 
     def _take_login(self, message_id: int, data: bytes, call: Call, now: float) -> None:
-        if self._ask(call.call_id, subject_of(call), now):
+        if self._open_peer_request(call.call_id, subject_of(call), now):
             self._confirm(message_id, Result.SUCCESS)
             self._log_run()
             self._ask_for_login(call.call_id, data)
@@ -170,7 +170,7 @@ class WolpertingerSession(TrustingSession):
         self._say(encode(RemoteError(call.component, code, call.call_id)), now)
 
     def _take_heartbeat(self, message_id: int, data: bytes, now: float) -> None:
-        replies = tuple(self._served.values())
+        replies = tuple(self._served_requests.values())
         if not replies or now < self._heartbeat_due:
             self._confirm(message_id, Result.SUCCESS)
             return
@@ -189,7 +189,7 @@ class WolpertingerSession(TrustingSession):
             self._drop(message_id, Reason.UNAUTHENTICATED, "an answer of a peer that is not trusted")
         elif not call_id:
             self._run.add(data, Receipt(message_id))
-        elif (reply := self._unserve(call_id)) is not None:
+        elif (reply := self._served_requests.end(call_id)) is not None:
             self._log(data, Receipt(message_id), (reply,))
         elif UUID(call_id).version == ANSWERED_TO_NOBODY:
             self._confirm(message_id, Result.SUCCESS)
@@ -231,7 +231,7 @@ class WolpertingerSession(TrustingSession):
         if self.closed:
             self._act(Delivered(delivery, Outcome.UNDELIVERABLE, "the session has ended"))
         elif delivery.kind is Kind.EVENT and delivery.request:
-            self._forget_asked(delivery.request, EVENT_IS_OVER)
+            self._end_peer_request(delivery.request, EVENT_IS_OVER)
             self._act(Delivered(delivery, Outcome.WRITTEN, "an event: no response is owed"))
         elif delivery.kind.answers and not self._answered(delivery, now):
             return
@@ -251,7 +251,7 @@ class WolpertingerSession(TrustingSession):
         asked_by = delivery.reply if delivery.kind is Kind.REQUEST else None
         call_id = new_call_id(self.settings.token(CALL_ID_BYTES), ASKED if asked_by else ANSWERED_TO_NOBODY)
         if asked_by is not None:
-            self._serve(call_id, asked_by)
+            self._open_served_request(call_id, asked_by)
         return self._say(_stamped(delivery, call_id), now, delivery)
 
     def _confirmed_sent(self, sent: SentMessage) -> None:
@@ -265,13 +265,13 @@ class WolpertingerSession(TrustingSession):
     def _undeliverable(self, delivery: Delivery, detail: str) -> None:
         """Whoever waits for the answer of a request hears it at once."""
         if delivery.kind is Kind.REQUEST and delivery.reply is not None:
-            call_id = self._served_id(delivery.reply)
-            if call_id is not None and (reply := self._unserve(call_id)) is not None:
+            call_id = self._served_requests.id_of(delivery.reply)
+            if call_id is not None and (reply := self._served_requests.end(call_id)) is not None:
                 self._act(AbandonRequests((reply,)))
         self._act(Delivered(delivery, Outcome.UNDELIVERABLE, detail))
 
     def _answer_error(self, request: str, error: MeshError, message: str, now: float) -> None:
-        component = answering(self._asked[request].subject)
+        component = answering(self._peer_requests[request].subject)
         self._say(encode(RemoteError(component, CODE_OF[error], request)), now)
 
     def _ping(self, now: float) -> None:
@@ -280,7 +280,7 @@ class WolpertingerSession(TrustingSession):
         """
         if not self.settings.dialled:
             super()._ping(now)
-        elif self._asked or self._served:
+        elif self._peer_requests or self._served_requests:
             self._pong_received(now)
         else:
             call_id = new_call_id(self.settings.token(CALL_ID_BYTES), ANSWERED_TO_NOBODY)
@@ -298,10 +298,10 @@ class WolpertingerSession(TrustingSession):
         if self._draining and not self._run.waits:
             self._terminate(self._draining)
 
-    def _broken(self, refused: Rejected, now: float) -> None:
+    def _end_broken(self, refused: Rejected, now: float) -> None:
         self._terminate(str(refused.reason), refused.detail)
 
-    def _end_served(self) -> None:
+    def _end_deliveries(self) -> None:
         self._log_run()
         for sent in self._unconfirmed.take_all():
             if sent.delivery is not None:

@@ -208,9 +208,9 @@ class YampSession(Session):
             self._say_error(frame.uid, frame.uri, MeshError.BAD_REQUEST, refused.detail)
             self._to_log.append(raw)
             return
-        if self._is_asked(request):
+        if request in self._peer_requests:
             self._refuse(frame, Reason.REPLAY, "a request with this uid is open")
-        elif not self._ask(request, frame.uri, now, progressive=frame.progressive):
+        elif not self._open_peer_request(request, frame.uri, now, progressive=frame.progressive):
             self._refuse(frame, Reason.OVERLOAD, "too many open requests")
         elif is_login(frame.uri):
             self._log()
@@ -231,18 +231,18 @@ class YampSession(Session):
             self._log()
             self._act(FramesReceived(raw, (len(raw),), replies=(RequestName(request, subject),)))
         if frame.kill:
-            self._forget_asked(request, str(Kind.CANCELLED))
+            self._end_peer_request(request, str(Kind.CANCELLED))
 
     def _take_response(self, raw: bytes, frame: Response) -> None:
         check(frame.body, self._content_type)
-        reply = self._served_reply(frame.request_uid)
+        reply = self._served_requests.get(frame.request_uid)
         if reply is None:
             self._act(FrameRefused(Reason.UNDELIVERABLE, "a response to no open request"))
             return
         self._log()
         self._act(FramesReceived(raw, (len(raw),), replies=(reply,)))
         if frame.outcome.is_final:
-            self._unserve(frame.request_uid)
+            self._served_requests.end(frame.request_uid)
 
     def _take_pong(self, now: float) -> None:
         """Any pong is a sign of life, whatever the peer made of the payload. One that nobody asked for is ignored."""
@@ -265,7 +265,7 @@ class YampSession(Session):
             self._deliver_cancel(delivery)
         else:
             if delivery.kind is Kind.REQUEST and delivery.reply is not None:
-                self._serve(uid_of(delivery.frame), delivery.reply)
+                self._open_served_request(uid_of(delivery.frame), delivery.reply)
             self._write(delivery, delivery.frame)
 
     def _writes_events_as_they_are(self) -> bool:
@@ -273,20 +273,20 @@ class YampSession(Session):
 
     def _deliver_answer(self, delivery: Delivery, now: float) -> None:
         """Progress that was not asked for still shows that the request is alive."""
-        peer_request = self._asked.get(delivery.request)
+        peer_request = self._peer_requests.get(delivery.request)
         if self._answered(delivery, now):
             unwanted = delivery.kind is Kind.PROGRESS and peer_request is not None and not peer_request.progressive
             self._write(delivery, b"" if unwanted else delivery.frame)
 
     def _deliver_cancel(self, delivery: Delivery) -> None:
-        uid = self._served_id(delivery.reply) if delivery.reply is not None else None
+        uid = self._served_requests.id_of(delivery.reply)
         if not isinstance(uid, bytes):
             self._write(delivery, b"")
             return
         frame = with_uid_at(delivery.frame, delivery.stamps, uid)
         self._write(delivery, frame)
         if is_kill(frame):
-            self._unserve(uid)
+            self._served_requests.end(uid)
 
     def _write(self, delivery: Delivery, frame: bytes) -> None:
         if not delivery.only_ends_request:
@@ -294,7 +294,7 @@ class YampSession(Session):
         self._act(Delivered(delivery, Outcome.WRITTEN))
 
     def _answer_error(self, request: str, error: MeshError, message: str, now: float) -> None:
-        self._say_error(bytes.fromhex(request), self._asked[request].subject, error, message)
+        self._say_error(bytes.fromhex(request), self._peer_requests[request].subject, error, message)
 
     def _say_error(self, request_uid: bytes, uri: str, error: MeshError, message: str) -> None:
         body = convert(error_body(error, message), JSON, self._content_type)
@@ -316,7 +316,7 @@ class YampSession(Session):
             self._send(encode(Close(CLOSE_REASONS[why])))
         self._terminate(why)
 
-    def _broken(self, refused: Rejected, now: float) -> None:
+    def _end_broken(self, refused: Rejected, now: float) -> None:
         self._send(encode(Close(shortened(f"{refused.reason}: {refused.detail}"))))
         self._terminate(refused.reason, refused.detail)
 

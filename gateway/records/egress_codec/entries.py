@@ -65,9 +65,15 @@ def unpack_entry(position: Position, received_at: int, value: bytes) -> Entry:
 
 
 def unpack_delivery(
-    position: Position, received_at: int, epoch: int, kind: str, subject: str, origin: str, groups: Any,
+    position: Position,
+    received_at: int,
+    epoch: int,
+    kind: str,
+    subject: str,
+    origin: str,
+    groups: Any,
     *others: Any,
-) -> Deliver:  # fmt: skip
+) -> Deliver:
     ticket, first_id, required, on_failure, confirm, is_migrated, trace = others
     return Deliver(
         position, epoch, _KINDS[kind], subject, origin, received_at, _unpack_groups(groups), ticket, first_id,

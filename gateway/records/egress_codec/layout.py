@@ -39,9 +39,8 @@ class Route:
     def delivery(self, position: Position, received_at: int, frame: bytes) -> Deliver:
         """Returns the entry that a row of this route stands for."""
         groups = [
-            Group(g.protocol, frame, g.stamps, g.sessions, g.addresses, g.request, g.reply, g.owed)
-            for g in self.groups
-        ]  # fmt: skip
+            Group(g.protocol, frame, g.stamps, g.sessions, g.addresses, g.request, g.reply, g.owed) for g in self.groups
+        ]
         return Deliver(position, self.epoch, self.kind, self.subject, self.origin, received_at, tuple(groups))
 
 

@@ -95,7 +95,7 @@ class FakeReader:
     def commit_now(self, resumption: CommittedState) -> None:
         self.commits.append(resumption)
 
-    def taken(self) -> None:
+    def batch_handled(self) -> None:
         self.handled += 1
 
     def stop(self) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from gateway.core.event import Kind
-from gateway.edge.delivery.dispatch import PreviousRun
 from gateway.edge.delivery.offset_tracker import Checkpoint, OffsetTracker
 from gateway.edge.delivery.outcomes import OUTCOMES_PER_RECORD, OWED_KEY, KnownOutcomes, OutcomeLog
+from gateway.edge.delivery.previous_run import PreviousRun
 from gateway.edge.producer import NotTaken
 from gateway.protocols.actions import Delivery
 from gateway.records.deliveries import DeliveriesRecord, DeliveryOutcome

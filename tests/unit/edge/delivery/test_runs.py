@@ -17,10 +17,11 @@ from gateway.core.event import Kind
 from gateway.edge.datagrams.outgoing import OnSent
 from gateway.edge.datagrams.sending import Datagram, DatagramRun, OfT
 from gateway.edge.delivery import dispatch as dispatch_module
-from gateway.edge.delivery.dispatch import DeliveryBooks, Dispatch, Peers, PreviousRun
+from gateway.edge.delivery.dispatch import DeliveryBooks, Dispatch, Peers
 from gateway.edge.delivery.egress_delivery import EgressDelivery, OutcomeRecorder, Receiver
 from gateway.edge.delivery.offset_tracker import Checkpoint, CommittedState, OffsetTracker
 from gateway.edge.delivery.outcomes import KnownOutcomes, OutcomeLog
+from gateway.edge.delivery.previous_run import PreviousRun
 from gateway.edge.edge_log import EdgeLog
 from gateway.edge.metrics import EdgeMetrics
 from gateway.edge.publisher import EdgeLife, RawPublisher, RawTopic
@@ -164,8 +165,8 @@ class Edge:
             EdgeLog(publisher),
             Peers(sessions.get, sockets, unused),
             past or PreviousRun(),
-            patience=unused,
-            taken=lambda: None,
+            confirm_seconds=unused,
+            on_batch_handled=lambda: None,
         )
 
     def takes(self, partition: Sequence[EgressRecord]) -> None:

@@ -37,7 +37,7 @@ def test_a_heartbeat_is_progress_of_every_call_that_is_open_at_the_peer() -> Non
     conversation.is_told(CallResponse("Core", call_ids[1]))
     logged = only(FramesReceived, conversation.is_told(HEARTBEAT))
     assert (logged.data, logged.replies) == (encode(HEARTBEAT), (replies[0], replies[2]))
-    assert conversation.session._served_reply(call_ids[0]) == replies[0]
+    assert conversation.session._served_requests.get(call_ids[0]) == replies[0]
 
 
 def test_a_heartbeat_for_nothing_is_confirmed_and_no_call() -> None:

@@ -43,10 +43,10 @@ class TickSession(Session):
     def _take(self, raw: bytes, now: float) -> None:
         frame = decode(raw)
         replies: tuple[ReplyAddress, ...] = ()
-        if frame.kind is Kind.REQUEST and not self._ask(str(frame.id), frame.subject, now):
+        if frame.kind is Kind.REQUEST and not self._open_peer_request(str(frame.id), frame.subject, now):
             raise Rejected(Reason.MALFORMED, "the id is that of an open request", can_continue=False)
         if frame.kind.answers:
-            reply = self._unserve(frame.id)
+            reply = self._served_requests.end(frame.id)
             if reply is None:
                 raise Rejected(Reason.MALFORMED, "an answer to no open request", can_continue=False)
             replies = (reply,)
@@ -58,7 +58,7 @@ class TickSession(Session):
         elif not delivery.kind.answers or self._answered(delivery, now):
             if delivery.reply is not None and delivery.kind is Kind.REQUEST:
                 self._last_id += 1
-                self._serve(self._last_id, delivery.reply)
+                self._open_served_request(self._last_id, delivery.reply)
             self._send(stamped(delivery.frame, delivery.stamps, U32, self._last_id))
             self._act(Delivered(delivery, Outcome.WRITTEN))
 
@@ -68,12 +68,12 @@ class TickSession(Session):
     def drain(self, now: float, redirect_url: str | None = None, why: CloseReason = CloseReason.DRAIN) -> None:
         self._terminate(why)
 
-    def _broken(self, refused: Rejected, now: float) -> None:
+    def _end_broken(self, refused: Rejected, now: float) -> None:
         self._terminate(str(refused.reason), refused.detail)
 
     def _ping(self, now: float) -> None:
         self._pong_received(now)
 
     def _answer_error(self, request: str, error: MeshError, message: str, now: float) -> None:
-        subject = self._asked[request].subject
+        subject = self._peer_requests[request].subject
         self._send(encode(Frame(Kind.ERROR, int(request), subject, error_body(error, message))))
