@@ -23,7 +23,7 @@ from gateway.cli.part_options import edges_option, router_option
 from gateway.config import Config, find_config, load
 from gateway.core.address import HostPort
 from gateway.core.errors import SetupError
-from gateway.core.yaml_files.faults import ConfigError
+from gateway.core.yaml_files.faults import ConfigError, Fault
 from gateway.inspect.live.mesh_parts import MeshPart, edge_parts, router_part
 
 
@@ -92,12 +92,16 @@ def command(where: Where, groups: tuple[str, ...], probes: ProbeOptions, output:
     try:
         config = load(find_config(where.config_file), state_dir=where.state_dir)
     except ConfigError as faulty:
-        findings = [Finding("configuration", Level.FAIL, str(fault), "mend the file") for fault in faulty.faults]
-        return _report(iter(findings), output)
+        return _report(map(_finding, faulty.faults), output)
     parts = [*edge_parts(config, where.edges), router_part(config, where.router)]
     checkup = Checkup(config, parts, _is_running(config, where.config_file, where.state_dir))
     code = _report(checkup.run(groups or GROUPS), output)
     return _report_probes(config, probes.interval, probes.count, output) if probes.watch else code
+
+
+def _finding(fault: Fault) -> Finding:
+    """A fault of the file itself, which may not be there, says by itself what to do."""
+    return Finding("configuration", Level.FAIL, str(fault), "mend the file" if fault.path else "")
 
 
 def _is_running(config: Config, config_file: str | None, state_dir: Path | None) -> bool:

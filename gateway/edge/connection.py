@@ -1,7 +1,7 @@
 """A connection joins one peer's sans-IO session, the raw log and the carrier of its bytes.
 
     carrier ──receive──► session ──FramesReceived──► raw log ──logged──► session ──► carrier
-    mesh ──deliver──► session ──► carrier            session ──Delivered──► mesh
+    mesh ──► outbox ──deliver──► session ──► carrier   session ──Delivered──► outbox ──► mesh
 
 Invariants
 1. A session opens and closes in the raw log, in order with its own frames.
@@ -17,15 +17,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from gateway.config import Limits
-from gateway.core.event import Auth, Kind
+from gateway.core.event import Auth
 from gateway.core.fault_log import RateLimitedFaultLog
-from gateway.core.reasons import MeshError, Reason
+from gateway.core.reasons import Reason
 from gateway.edge.admission import Admission
 from gateway.edge.carriers.carrier import Carrier
 from gateway.edge.carriers.peer import Peer, PeerIdentity
@@ -38,7 +37,6 @@ from gateway.edge.session_timer import SessionTimer
 from gateway.edge.stream_reading import StreamReading
 from gateway.protocols.actions import (
     OUR_ENDS,
-    REACHED,
     AbandonRequests,
     Action,
     CloseReason,
@@ -50,7 +48,6 @@ from gateway.protocols.actions import (
     Identified,
     LoginAsked,
     Opened,
-    Outcome,
     RequestEnded,
     Terminated,
 )
@@ -70,6 +67,8 @@ LEAVE_SECONDS = 5.0
 
 
 class Connection:
+    """Reads one peer for its session, and does what the session asks for. Its `outbox` takes what goes to the peer."""
+
     def __init__(
         self,
         sessions: Sessions,
@@ -92,13 +91,21 @@ class Connection:
         )
         self.session_log = SessionLog(sessions.publisher, source)
         self.connected_at = time.time()
-        self.received_frames = self.delivered_frames = self.pending = 0
+        self.received_frames = 0
         self.end: Terminated | None = None
-        self._override: Terminated | None = None
+        self._own_end: Terminated | None = None
         self._unlogged = 0
         self._timer = SessionTimer(self._look_at_time)
         self._pump_is_due = False
-        self._outbox = Outbox(session, carrier, sessions.memory)
+        self.outbox = Outbox(
+            session,
+            self.session_log,
+            carrier,
+            sessions.memory,
+            pump_soon=self._pump_soon,
+            on_delivered=partial(sessions.deliveries.delivered, self),
+            on_fault=partial(self._give_up, CloseReason.INTERNAL, "a delivery could not be handled"),
+        )
         self._admission = Admission(self.leave, peer.proofs, must_log_in=terms.require_login)
         self.gate = ReadGate(carrier.pause_reading, carrier.resume_reading)
         self._has_heard = False
@@ -115,7 +122,7 @@ class Connection:
         """Puts new limits into force."""
         self.terms = replace(self.terms, limits=limits)
         self.reading.reconfigure(limits)
-        self._carrier.limit_writes(2 * limits.queue_bytes, limits.queue_bytes)
+        self.outbox.reconfigure(limits.queue_bytes)
 
     # -- from the carrier --------------------------------------------------------------------------------------
 
@@ -123,7 +130,7 @@ class Connection:
         if self.end is not None:  # turned away at the door
             return
         self.session.start(self._loop.time())
-        if self._sessions.publisher.is_full:
+        if self._sessions.publisher.in_flight.is_full:
             self.hold()
         self.pump()
 
@@ -144,7 +151,7 @@ class Connection:
         self.receive(b"", self._loop.time())
 
     def receive_eof(self) -> None:
-        while self.session.has_more and self._override is None:
+        while self.session.has_more and self._own_end is None:
             self._go_on()
         self.session.receive_eof()
         self.pump()
@@ -165,12 +172,12 @@ class Connection:
 
     def fail(self, reason: str, detail: str) -> None:
         """Ends the session because the transport cannot go on."""
-        self._override = self._override or Terminated(reason, detail)
+        self._own_end = self._own_end or Terminated(reason, detail)
         self.receive_eof()
 
     def _give_up(self, why: CloseReason, detail: str) -> None:
         """Says goodbye, unless that was said, and waits for nothing."""
-        if self.end is None and self._override is None:
+        if self.end is None and self._own_end is None:
             self.session.drain(self._loop.time(), None, why)
         self.fail(why, detail)
 
@@ -185,12 +192,8 @@ class Connection:
         self.gate.release(PauseReason.LOG_FULL)
 
     @property
-    def queued_bytes(self) -> int:
-        return self._outbox.queued_bytes
-
-    @property
     def held_bytes(self) -> int:
-        return self._outbox.held_bytes
+        return self.outbox.held_bytes
 
     @property
     def is_over(self) -> bool:
@@ -201,7 +204,7 @@ class Connection:
         """True if the session is over and we did not end it."""
         return self.end is not None and self.end.reason not in OUR_ENDS
 
-    def answers(self) -> bool:
+    def ping_if_silent(self) -> bool:
         """Returns True if the peer has said anything yet. If not, the edge asks it for a sign of life."""
         if not self._has_heard:
             self.ping_peer()
@@ -210,43 +213,7 @@ class Connection:
     @property
     def is_quiet(self) -> bool:
         """True while nothing is under way that the peer or the mesh would miss."""
-        return not (self.pending or self.session.open_requests or self.session.open_served)
-
-    def deliver(self, delivery: Delivery) -> None:
-        """Delivers to the session. The bytes are written at the end of this turn of the loop."""
-        self.pending += 1
-        full = not self._outbox.has_room(self.terms.limits.queue_bytes)
-        if full or (self.session.half_closed and delivery.kind is Kind.REQUEST):
-            if delivery.kind is Kind.REQUEST and delivery.reply is not None:
-                self.session_log.abandon((delivery.reply,), MeshError.UNDELIVERABLE)
-            why = "the peer reads too slowly" if full else "the peer answers no more"
-            self._delivered(Delivered(delivery, Outcome.UNDELIVERABLE, why))
-            return
-        self._outbox.unsent_bytes += len(delivery.frame)
-        try:
-            self.session.deliver(delivery, self._loop.time())
-        except Exception:
-            _faults.log_exception(f"while delivering to a session of {self.session.protocol}")
-            self._delivered(Delivered(delivery, Outcome.UNDELIVERABLE, "internal error", refused=True))
-            self._give_up(CloseReason.INTERNAL, "a delivery could not be handled")
-        if not self._pump_is_due:
-            self._pump_is_due = True
-            self._loop.call_soon(self.pump)
-
-    def write_run(self, frames: Sequence[bytes], size: int) -> bool:
-        """Takes events that need nothing of this connection, for the next `flush`. `size` is that of all frames.
-
-        Returns False, and does nothing, where each must go through `deliver`.
-        """
-        if not self._outbox.has_room(self.terms.limits.queue_bytes, size) or not self.session.write_events(frames):
-            return False
-        self._outbox.unsent_bytes += size
-        self.delivered_frames += len(frames)
-        return True
-
-    def flush(self) -> None:
-        """Writes what the session has to say, and nothing else that `pump` does."""
-        self._outbox.flush()
+        return not (self.outbox.pending or self.session.open_requests or self.session.open_served)
 
     @property
     def is_confidential(self) -> bool:
@@ -272,13 +239,13 @@ class Connection:
     def answer(self, delivery: Delivery) -> None:
         """Answers a request of the peer that was for the edge itself: nobody else hears what becomes of it."""
         self.session.deliver(delivery, self._loop.time())
-        self._loop.call_soon(self.pump)
+        self._pump_soon()
 
     def leave(self, why: CloseReason, redirect_url: str | None = None, *, seconds: float = LEAVE_SECONDS) -> None:
         """Says goodbye in the protocol's own words."""
-        if self.end is not None or self._override is not None:
+        if self.end is not None or self._own_end is not None:
             return
-        self._override = Terminated(why)
+        self._own_end = Terminated(why)
         self.session.drain(self._loop.time(), redirect_url, why)
         self.pump()
         if self.end is None:
@@ -295,12 +262,17 @@ class Connection:
 
     # -- what the session wants --------------------------------------------------------------------------------
 
+    def _pump_soon(self) -> None:
+        if not self._pump_is_due:
+            self._pump_is_due = True
+            self._loop.call_soon(self.pump)
+
     def pump(self) -> None:
         """Does what the session has asked for since the last time."""
         self._pump_is_due = False
         for action in self.session.actions():
             self._act(action)
-        self._outbox.flush()
+        self.outbox.flush()
         if self.end is not None:
             self._carrier.close(self.end.reason)
         elif self.session.half_closed and not self.has_pending_replies:
@@ -315,7 +287,7 @@ class Connection:
             case FramesReceived():
                 self._log(action)
             case Delivered():
-                self._delivered(action)
+                self.outbox.end(action)
             case Opened(facts):
                 self._opened(replace(self.source, facts=self.terms.facts(facts, dialled=self.session.settings.dialled)))
             case Identified(node):
@@ -332,7 +304,7 @@ class Connection:
             case DropRequest(request, subject):
                 self.session_log.drop_request(request, subject)
             case Terminated():
-                self._terminated(self._override or action)
+                self._terminated(self._own_end or action)
 
     def _log(self, received: FramesReceived) -> None:
         now, count = self._loop.time(), len(received.lengths)
@@ -358,13 +330,6 @@ class Connection:
         if tag is not None:
             self.session.logged(tag, now)
             self.pump()
-
-    def _delivered(self, end: Delivered) -> None:
-        if not end.delivery.event_id:  # an answer of the edge itself
-            return
-        self.pending -= 1
-        self.delivered_frames += end.outcome in REACHED
-        self._sessions.deliveries.delivered(self, end)
 
     def _opened(self, source: FrameSource) -> None:
         self.session_log.source = source

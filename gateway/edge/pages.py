@@ -39,9 +39,9 @@ def describe(connection: Connection) -> dict[str, Any]:
         "dialled": session.settings.dialled,
         "connected_at": connection.connected_at,
         "received_frames": connection.received_frames,
-        "delivered_frames": connection.delivered_frames,
-        "queue_bytes": connection.queued_bytes,
-        "pending_deliveries": connection.pending,
+        "delivered_frames": connection.outbox.delivered_frames,
+        "queue_bytes": connection.outbox.queued_bytes,
+        "pending_deliveries": connection.outbox.pending,
         "open_requests": session.open_requests,
         "served_requests": session.open_served,
     }

@@ -28,65 +28,30 @@ import contextlib
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from math import inf
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 from zlib import crc32
 
 from gateway.config.settings import RecordSettings
 from gateway.core.errors import SetupError
+from gateway.edge.in_flight import InFlightBytes
+from gateway.edge.open_record import AckListener, OpenRecord, SentRecord
 from gateway.edge.producer import NotTaken, Sends
 from gateway.edge.run_parts import RUN_FRAMES, Settled, WholeRun, frames_that_fit, parts_of_replies, parts_of_run
-from gateway.edge.traces import EdgeTraces, Received
+from gateway.edge.traces import EdgeTraces
 from gateway.records.raw_log.container import FRAME_BYTES, ContainerBuilder, size_of_replies
 from gateway.records.raw_log.control_frames import MESH
 from gateway.records.raw_log.frames import FrameSource, RawFrame, Replayed, Reply
 
 log = logging.getLogger(__name__)
 
-RESUME_SHARE = 0.5
-"""Listeners that stopped go on when so much of the bound is free again; less would flap."""
-BEHIND_SHARE = 1 / 32
-"""The share of the bound beyond which frames queue for Kafka. Streams with more to be read wait then, so that the
-frames of all others do not stand behind theirs. Kafka takes 4 MiB in some 40 ms."""
 RUN_BYTES = 256
 """Charged for each run, for its callback. Without it a million frames of one byte would weigh a megabyte."""
 SETTLE_SECONDS = 0.1
 """The longest time before a result that nobody waits for is looked at, if no record leaves before."""
-
-
-class AckListener(Hashable, Protocol):
-    """Counts datagrams, for which nobody waits one by one."""
-
-    def settled(self, frames: int, seconds: float, accepted: bool) -> None: ...
-
-
-@dataclass(slots=True)
-class _Partition:
-    builder: ContainerBuilder
-    waiting: list[Settled] = field(default_factory=list)
-    tallies: dict[AckListener, int] = field(default_factory=dict)
-    weight: int = 0
-    opened_at: float = 0.0
-    logged_to: int = -1
-
-
-@dataclass(slots=True)
-class _Sent:
-    """A record on its way. `weight`: what it counts as in flight."""
-
-    partition: int
-    frames: int
-    weight: int
-    waiting: list[Settled]
-    tallies: dict[AckListener, int]
-    opened_at: float
-    sent_at: float
-    received: Received = ()
-    offset: int = -1
-    ended_at: float = 0.0
 
 
 class EdgeLife(NamedTuple):
@@ -107,8 +72,6 @@ class RawTopic:
 
 class RawPublisher:
     """Publishes into the raw log. It lives in the event loop; the producer's own thread only hands results over.
-
-    `is_full` and `in_flight_bytes` may be read from any thread.
 
     Args:
         bound_bytes: so much may wait for Kafka before listeners are told to stop.
@@ -132,14 +95,13 @@ class RawPublisher:
         self.life = life
         self._topic = topic.name
         self._limits = limits
-        self._bound = bound_bytes
         self._largest_bytes = topic.largest_bytes
         self._part_bytes = min(limits.bytes, topic.largest_bytes)
         self._observe = observe
         self._traces = traces
         self._linger = limits.linger_milliseconds / 1000
-        self._partitions = [_Partition(ContainerBuilder(*life)) for _ in range(topic.partitions)]
-        self._done: deque[tuple[_Sent, NotTaken | None]] = deque()
+        self._partitions = [OpenRecord(ContainerBuilder(*life)) for _ in range(topic.partitions)]
+        self._results: deque[tuple[SentRecord, NotTaken | None]] = deque()
         self._awake = False
         self._is_drained = False
         self._look: asyncio.TimerHandle | None = None
@@ -149,22 +111,15 @@ class RawPublisher:
         self._left_at = 0.0
         self._probed = 0
         self._probing = False
-        self._stop: Callable[[], None] = _nothing
-        self._go: Callable[[], None] = _nothing
         self._empty = asyncio.Event()
         self.failed: asyncio.Future[BaseException] = self._loop.create_future()
-        self.in_flight_bytes = 0
-        self.is_full = False
+        self.in_flight = InFlightBytes(bound_bytes)
+        self.in_flight.when_full(self._settle_soon, lambda: None)  # from then on results are looked at when they come
         self._last_acknowledged = -inf
 
     @property
     def partitions(self) -> int:
         return len(self._partitions)
-
-    @property
-    def is_behind(self) -> bool:
-        """True while more waits for Kafka than keeps it busy."""
-        return self.in_flight_bytes > self._bound * BEHIND_SHARE
 
     @property
     def silent_seconds(self) -> float:
@@ -174,11 +129,6 @@ class RawPublisher:
     def partition_of(self, key: bytes) -> int:
         """Returns the partition of frames with this key: one node's frames always meet in one partition."""
         return crc32(key) % len(self._partitions)
-
-    def when_full(self, stop: Callable[[], None], go: Callable[[], None]) -> None:
-        """Sets the functions that are called when the bound is reached, and when in-flight bytes have fallen well below
-        it."""
-        self._stop, self._go = stop, go
 
     def before_leaving(self, take: Callable[[], None]) -> bool:
         """Calls `take` once, just before records leave the next time. Returns False if they leave at once.
@@ -190,10 +140,6 @@ class RawPublisher:
             self._before_leaving.append(take)
         return waits
 
-    def reconfigure(self, bound_bytes: int) -> None:
-        self._bound = bound_bytes
-        self._weigh(0)
-
     # -- frames in ---------------------------------------------------------------------------------------------
 
     def add_datagrams(
@@ -203,7 +149,7 @@ class RawPublisher:
         received_at: int,
         lengths: Sequence[int],
         data: bytes,
-        tally: AckListener,
+        listener: AckListener,
     ) -> None:
         """Adds datagrams side by side that were received at once, each with a source of its own."""
         into, most = self._partitions[partition], self._limits.frames
@@ -212,25 +158,25 @@ class RawPublisher:
             room := frames_that_fit(lengths, len(data), max(most - len(into.builder), 1), part_bytes)
         ):
             size = sum(lengths[:room])
-            self._add_some(into, partition, sources[:room], received_at, lengths[:room], data[:size], tally)
+            self._add_some(into, partition, sources[:room], received_at, lengths[:room], data[:size], listener)
             sources, lengths, data = sources[room:], lengths[room:], data[size:]
         if lengths:
-            self._add_some(into, partition, sources, received_at, lengths, data, tally)
+            self._add_some(into, partition, sources, received_at, lengths, data, listener)
 
     def _add_some(
         self,
-        into: _Partition,
+        into: OpenRecord,
         partition: int,
         sources: Sequence[FrameSource],
         received_at: int,
         lengths: Sequence[int],
         data: bytes,
-        tally: AckListener,
+        listener: AckListener,
     ) -> None:
         weight = len(data) + FRAME_BYTES * len(lengths)
         self._make_room(into, partition, weight)
         into.builder.add_columns(sources, received_at, lengths, data)
-        into.tallies[tally] = into.tallies.get(tally, 0) + len(lengths)
+        into.counted[listener] = into.counted.get(listener, 0) + len(lengths)
         self._added(into, partition, weight)
 
     def add_run(
@@ -288,15 +234,15 @@ class RawPublisher:
         if not accepted and not self.failed.done():
             self.failed.set_result(SetupError("kafka has refused a record with a control frame in it"))
 
-    def _make_room(self, into: _Partition, partition: int, weight: int) -> None:
+    def _make_room(self, into: OpenRecord, partition: int, weight: int) -> None:
         """Closes a record that would be larger than Kafka takes with what comes now."""
         if into.builder.size + weight > self._largest_bytes and len(into.builder):
             self._close(partition)
 
-    def _added(self, into: _Partition, partition: int, weight: int) -> None:
+    def _added(self, into: OpenRecord, partition: int, weight: int) -> None:
         into.weight += weight
         into.opened_at = into.opened_at or self._loop.time()
-        self._weigh(weight)
+        self.in_flight.add(weight)
         if not self._scheduled:
             self._schedule()
         if len(into.builder) >= self._limits.frames or into.builder.size >= self._limits.bytes:
@@ -307,10 +253,10 @@ class RawPublisher:
 
         There is one probe at a time, and each partition has its turn.
         """
-        if not self._probing and not self.in_flight_bytes:
+        if not self._probing and not self.in_flight.bytes:
             self._probing = True
             self._probed = (self._probed + 1) % len(self._partitions)
-            self._send(self._probed, self._partitions[self._probed])
+            self._send(self._probed)
 
     def flush(self) -> None:
         """Closes every record now."""
@@ -322,12 +268,12 @@ class RawPublisher:
         self._is_drained = True
         self.flush()
         self._look_at_results()
-        if self.in_flight_bytes:
+        if self.in_flight.bytes:
             self._empty.clear()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._empty.wait(), seconds)
         self._is_drained = False
-        return not self.in_flight_bytes
+        return not self.in_flight.bytes
 
     # -- closing records ---------------------------------------------------------------------------------------
 
@@ -358,47 +304,27 @@ class RawPublisher:
             self._schedule()
 
     def _close(self, partition: int) -> None:
-        partition_run = self._partitions[partition]
-        if len(partition_run.builder):
-            self._send(partition, partition_run)
+        if len(self._partitions[partition].builder):
+            self._send(partition)
 
-    def _send(self, partition: int, partition_run: _Partition) -> None:
-        frames, opened_at = len(partition_run.builder), partition_run.opened_at
-        sent = _Sent(
-            partition,
-            frames,
-            partition_run.weight,
-            partition_run.waiting,
-            partition_run.tallies,
-            opened_at,
-            self._loop.time(),
-        )
-        partition_run.waiting, partition_run.tallies, partition_run.weight, partition_run.opened_at = [], {}, 0, 0.0
-        if self._traces is not None:
-            sent.received = partition_run.builder.received()
-        is_awaited = bool(sent.waiting or sent.received or not frames or self.is_full or self._is_drained)
-        on_sent = partial(self._sent, sent)
-        self._producer.send(
-            self._topic, partition_run.builder.build(), on_sent, partition=partition, is_awaited=is_awaited
-        )
+    def _send(self, partition: int) -> None:
+        into = self._partitions[partition]
+        sent, record = into.close(partition, self._loop.time(), traced=self._traces is not None)
+        is_awaited = sent.is_awaited or self._is_hurried
+        on_sent = partial(self._on_sent, sent)
+        self._producer.send(self._topic, record, on_sent, partition=partition, is_awaited=is_awaited)
 
-    def _weigh(self, added: int) -> None:
-        self.in_flight_bytes += added
-        if not self.is_full and self.in_flight_bytes >= self._bound:
-            self.is_full = True
-            self._loop.call_soon(self._settle)  # from here on results are looked at when they come
-            self._stop()
-        elif self.is_full and self.in_flight_bytes <= self._bound * RESUME_SHARE:
-            self.is_full = False
-            self._go()
+    @property
+    def _is_hurried(self) -> bool:
+        """True while every result is looked at when it comes."""
+        return self.in_flight.is_full or self._is_drained
 
     # -- results, from the producer's thread or by `collect` ---------------------------------------------------
 
-    def _sent(self, sent: _Sent, error: NotTaken | None, offset: int, seconds: float) -> None:
+    def _on_sent(self, sent: SentRecord, error: NotTaken | None, offset: int, seconds: float) -> None:
         sent.offset, sent.ended_at = offset, sent.sent_at + seconds
-        self._done.append((sent, error))  # before it is asked whether somebody waits, so that none is overlooked
-        is_awaited = sent.waiting or sent.received or not sent.frames or error is not None
-        if not self._awake and (is_awaited or self.is_full or self._is_drained):
+        self._results.append((sent, error))  # before it is asked whether somebody waits, so that none is overlooked
+        if not self._awake and (sent.is_awaited or error is not None or self._is_hurried):
             self._awake = True
             self._loop.call_soon_threadsafe(self._settle)
 
@@ -406,25 +332,28 @@ class RawPublisher:
         """Settles what nobody waits for, and looks again after a while if something is on its way."""
         self._producer.collect()
         self._settle()
-        if self._look is None and self.in_flight_bytes:
+        if self._look is None and self.in_flight.bytes:
             self._look = self._loop.call_later(SETTLE_SECONDS, self._look_again)
 
     def _look_again(self) -> None:
         self._look = None
         self._look_at_results()
 
+    def _settle_soon(self) -> None:
+        self._loop.call_soon(self._settle)
+
     def _settle(self) -> None:
         self._awake = False  # before the queue is emptied: what is appended from here on wakes us again
-        while self._done:
-            sent, error = self._done.popleft()
+        while self._results:
+            sent, error = self._results.popleft()
             self._settle_one(sent, error)
-        if not self.in_flight_bytes:
+        if not self.in_flight.bytes:
             self._empty.set()
 
-    def _settle_one(self, sent: _Sent, error: NotTaken | None) -> None:
+    def _settle_one(self, sent: SentRecord, error: NotTaken | None) -> None:
         if not sent.frames:
             self._probing = False
-        self._weigh(-sent.weight)
+        self.in_flight.add(-sent.weight)
         now = sent.ended_at
         if error is None:
             self._last_acknowledged = now
@@ -434,22 +363,18 @@ class RawPublisher:
                 self._traces.logged(sent.received, sent.partition, sent.offset)
         else:
             self._refused(sent, error)
-        for tally, frames in sent.tallies.items():
-            tally.settled(frames, now - sent.opened_at, error is None)
+        for listener, frames in sent.counted.items():
+            listener.settled(frames, now - sent.opened_at, error is None)
         for settled in sent.waiting:
             settled(error is None)
 
-    def _logged(self, sent: _Sent) -> None:
-        partition_run = self._partitions[sent.partition]
-        if 0 <= sent.offset <= partition_run.logged_to and not self.failed.done():
+    def _logged(self, sent: SentRecord) -> None:
+        record = self._partitions[sent.partition]
+        if 0 <= sent.offset <= record.logged_to and not self.failed.done():
             self.failed.set_result(SetupError(f"{self._topic} is not the topic it was: it has been made anew"))
-        partition_run.logged_to = max(partition_run.logged_to, sent.offset)
+        record.logged_to = max(record.logged_to, sent.offset)
 
-    def _refused(self, sent: _Sent, error: NotTaken) -> None:
+    def _refused(self, sent: SentRecord, error: NotTaken) -> None:
         log.error("a record of %d frames could not be logged: %s", sent.frames, error)
         if not error.only_this and not self.failed.done():
             self.failed.set_result(error)
-
-
-def _nothing() -> None:
-    pass

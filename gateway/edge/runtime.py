@@ -80,7 +80,7 @@ class EdgeRuntime:
         self._dispatch = Dispatch(
             books,
             self._edge_log,
-            Peers(self.sessions.find, self.endpoints.datagrams, self.sessions.drop_requests),
+            Peers(self.sessions.outbox, self.endpoints.datagrams, self.sessions.drop_requests),
             PreviousRun(self._reader.end, resumption.sessions_to, outcomes),
             confirm_seconds=lambda: self._config.request_timeout_seconds,
             on_batch_handled=self._reader.batch_handled,
@@ -134,7 +134,7 @@ class EdgeRuntime:
     def _watch(self) -> None:
         self._metrics.watch(
             EdgeReadings(
-                in_flight_bytes=lambda: self.publisher.in_flight_bytes,
+                in_flight_bytes=lambda: self.publisher.in_flight.bytes,
                 held_bytes=lambda: self.sessions.memory.seen_bytes,
                 waiting_streams=lambda: len(self.sessions.reads),
                 requests_held=lambda: self.sessions.requests.open_requests,
@@ -168,7 +168,7 @@ class EdgeRuntime:
 
     def reconfigure(self, config: Config) -> None:
         self._config = config
-        self.publisher.reconfigure(config.limits.in_flight_bytes)
+        self.publisher.in_flight.reconfigure(config.limits.in_flight_bytes)
         self.endpoints.reconfigure(config)
 
     def tick(self) -> None:

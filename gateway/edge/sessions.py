@@ -18,6 +18,7 @@ from gateway.edge.delivery.session_deliveries import SessionDeliveries
 from gateway.edge.logins import Logins
 from gateway.edge.memory_budget import MemoryBudget
 from gateway.edge.metrics import EdgeMetrics
+from gateway.edge.outbox import Outbox
 from gateway.edge.publisher import RawPublisher
 from gateway.edge.session_terms import SessionTerms
 from gateway.protocols import protocols
@@ -51,18 +52,20 @@ class Sessions:
         self.logins = Logins(config)
         self.requests = RequestBudget(config.limits.open_requests)
         self.memory = MemoryBudget(config.limits.held_bytes, self._everyone, self._loop.call_soon)
-        self.reads = ReadQueue(self._loop, lambda: not publisher.is_behind)
+        self.reads = ReadQueue(self._loop, lambda: not publisher.in_flight.is_behind)
         self._open: dict[int, Connection] = {}
         self._arriving: set[Connection] = set()
         self._next_number = 1
-        publisher.when_full(self._hold, self._release)
+        publisher.in_flight.when_full(self._hold, self._release)
 
     def __iter__(self) -> Iterator[Connection]:
         """May be asked from any thread."""
         yield from list(self._open.values())
 
-    def find(self, number: int) -> Connection | None:
-        return self._open.get(number)
+    def outbox(self, number: int) -> Outbox | None:
+        """Returns the outbox of an open session."""
+        connection = self._open.get(number)
+        return None if connection is None else connection.outbox
 
     def open_requests(self, listener: str) -> int:
         return sum(connection.session.open_requests for connection in self if connection.source.listener == listener)
@@ -70,7 +73,7 @@ class Sessions:
     @property
     def pending(self) -> int:
         """The number of deliveries that sessions have been given and that have no end yet."""
-        return sum(connection.pending for connection in self)
+        return sum(connection.outbox.pending for connection in self)
 
     # -- for listeners and links -------------------------------------------------------------------------------
 
@@ -182,7 +185,7 @@ class Sessions:
 
     def _hold(self) -> None:
         """The raw log takes no more: nobody is read until it does."""
-        waiting = self.publisher.in_flight_bytes
+        waiting = self.publisher.in_flight.bytes
         log.warning("%d bytes wait for Kafka: sessions are not read, datagrams are dropped", waiting)
         for connection in self._everyone():
             connection.hold()

@@ -104,11 +104,7 @@ class Broker:
     def _write_properties(self) -> Path:
         try:
             self.data.mkdir(parents=True, exist_ok=True)
-            if (free := shutil.disk_usage(self.data).free) < MIN_FREE_BYTES:
-                raise SetupError(
-                    f"{self.data} has {free // 2**20} MiB free, the broker wants {MIN_FREE_BYTES // 2**20}: make room,"
-                    " or give another folder with --dir"
-                )
+            refuse_a_full_disk(self.data)
             path = self.folder / "server.properties"
             path.write_text(
                 _PROPERTIES.format(
@@ -128,6 +124,15 @@ class Broker:
         run = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
         if run.returncode:
             raise SetupError(f"the broker could not format {self.data}: {what_happened(run.stderr)}")
+
+
+def refuse_a_full_disk(folder: Path) -> None:
+    """Raises SetupError where the broker would stop in the middle of something."""
+    if (free := shutil.disk_usage(folder).free) < MIN_FREE_BYTES:
+        raise SetupError(
+            f"{folder} has {free // 2**20} MiB free, the broker wants {MIN_FREE_BYTES // 2**20}: make room,"
+            " or give another folder with --dir"
+        )
 
 
 def _cluster_id() -> str:

@@ -194,8 +194,8 @@ class Rig:
 
     async def log(self) -> None:
         """What has been sent to the edge and not been looked at."""
-        before = self.publisher.in_flight_bytes
-        while self.publisher.in_flight_bytes == before:  # noqa: ASYNC110 - likewise
+        before = self.publisher.in_flight.bytes
+        while self.publisher.in_flight.bytes == before:  # noqa: ASYNC110 - likewise
             await asyncio.sleep(0)
 
     async def close_records(self) -> None:

@@ -197,7 +197,7 @@ class QuicListener(DatagramListener):
         connection = self._known[peer.name]
         self._metrics.received_frames.inc()
         self._metrics.received_bytes.inc(len(packet))
-        if self._publisher.is_full:
+        if self._publisher.in_flight.is_full:
             self._metrics.rejected(Reason.OVERLOAD)
         elif connection.bucket is not None and not connection.bucket.has_one(self._loop.time()):
             self._metrics.rejected(Reason.RATE_LIMITED)

@@ -100,7 +100,7 @@ class UdpListener(DatagramListener):
         if self._unauthenticated and not self._unauthenticated.has_any(len(datagrams.data), self._loop.time()):
             self._metrics.rejected(Reason.RATE_LIMITED, len(datagrams))
             return count
-        if self._publisher.is_full or self._rate:
+        if self._publisher.in_flight.is_full or self._rate:
             datagrams = datagrams.select(list(map(self._lets_in, datagrams.senders)), datagrams.frames())
         for partition, some in self._by_partition(datagrams):
             sources = list(map(self._sources.__getitem__, some.senders))
@@ -134,7 +134,7 @@ class UdpListener(DatagramListener):
         return [of_node[key] if key else of_sender[sender] for key, sender in zip(keys, senders, strict=True)]
 
     def _lets_in(self, sender: SocketAddress) -> bool:
-        if self._publisher.is_full:
+        if self._publisher.in_flight.is_full:
             self._metrics.rejected(Reason.OVERLOAD)
             return False
         if self._rate and not self._buckets[sender].has_one(self._loop.time()):

@@ -38,6 +38,14 @@ FULL_SECONDS = 0.05
 """The pause before a session whose queue is full, or that gives no sign of life, is tried again."""
 
 
+class QueueOutbox(Protocol):
+    """The outbox of a session, as far as queues need it."""
+
+    @property
+    def queued_bytes(self) -> int: ...
+    def deliver(self, delivery: Delivery) -> None: ...
+
+
 class Receiving(Hashable, Protocol):
     """A connection, as it is seen here."""
 
@@ -46,17 +54,16 @@ class Receiving(Hashable, Protocol):
     @property
     def source(self) -> FrameSource: ...
     @property
-    def queued_bytes(self) -> int: ...
+    def outbox(self) -> QueueOutbox: ...
     @property
     def is_over(self) -> bool: ...
     @property
     def ended_by_peer(self) -> bool:
         """True if the session is over and we did not end it."""
 
-    def answers(self) -> bool:
+    def ping_if_silent(self) -> bool:
         """Returns True if the peer has given a sign of life. If not, it is asked for one."""
 
-    def deliver(self, delivery: Delivery) -> None: ...
     def abort(self) -> None: ...
 
 
@@ -290,13 +297,13 @@ class RedeliveryQueues:
         debt.is_due = False
         connection = debt.connection
         while connection is not None and debt.waiting and debt.has_window:
-            is_full = connection.queued_bytes > connection.terms.limits.queue_bytes // 2
-            if is_full or (debt.suspicion.is_cautious and not connection.answers()):
+            is_full = connection.outbox.queued_bytes > connection.terms.limits.queue_bytes // 2
+            if is_full or (debt.suspicion.is_cautious and not connection.ping_if_silent()):
                 self._give_soon(debt, FULL_SECONDS)
                 return
             delivery = debt.waiting.popleft()
             debt.given[delivery.key] = delivery
-            connection.deliver(delivery)
+            connection.outbox.deliver(delivery)
 
     def _weigh(self, name: str, size: int) -> None:
         self.bytes += size

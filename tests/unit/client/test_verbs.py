@@ -223,7 +223,8 @@ class TestWhatCannotBe:
             (("req", ""), Exit.USAGE, "a subject must not be empty"),
             (("pub", "temp.>", "1"), Exit.USAGE, "temp.> is a pattern: publish to one subject, such as temp.kitchen"),
             (("pub", "temp.*", "--via", "emm"), Exit.USAGE, "temp.* is a pattern"),
-            (("pub", "temp..x", "1"), Exit.USAGE, "temp..x is no subject: it has an empty token"),
+            (("pub", "temp..x", "1"), Exit.USAGE, "'temp..x' is no subject: it has an empty token"),
+            (("pub", "temp x", "1"), Exit.USAGE, "'temp x' is no subject: a subject has no spaces"),
             (("req", "Math.*"), Exit.USAGE, "Math.* is a pattern"),
             (
                 ("pub", "x", "--to", "127.0.0.1:1"),

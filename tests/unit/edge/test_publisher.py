@@ -6,7 +6,8 @@ import asyncio
 from itertools import pairwise
 
 from gateway.config.settings import RecordSettings
-from gateway.edge.publisher import BEHIND_SHARE, RUN_BYTES
+from gateway.edge.in_flight import BEHIND_SHARE
+from gateway.edge.publisher import RUN_BYTES
 from gateway.edge.run_parts import RUN_FRAMES
 from gateway.records.raw_log.container import FRAME_BYTES
 from gateway.records.raw_log.control_frames import MESH
@@ -96,36 +97,36 @@ async def test_a_run_too_long_for_a_record_is_cut_and_settled_with_its_last_part
 async def test_what_waits_is_bounded_and_those_who_write_are_told_when_to_stop_and_when_to_go_on() -> None:
     log = Log(bound=2 * (100 + FRAME_BYTES + RUN_BYTES))
     told: list[str] = []
-    log.publisher.when_full(lambda: told.append("stop"), lambda: told.append("go"))
+    log.publisher.in_flight.when_full(lambda: told.append("stop"), lambda: told.append("go"))
     log.adds("one", bytes(100))
-    assert not log.publisher.is_full
+    assert not log.publisher.in_flight.is_full
     log.adds("two", bytes(100), partition=1)
-    assert log.publisher.is_full
+    assert log.publisher.in_flight.is_full
     log.adds("three", bytes(100), partition=1)
     await turn()
     assert told == ["stop"]
     await log.acknowledges()
     assert told == ["stop", "go"]
-    assert log.publisher.in_flight_bytes == 0
+    assert log.publisher.in_flight.bytes == 0
 
 
 @in_a_loop
 async def test_kafka_is_behind_once_more_waits_for_it_than_a_share_of_the_bound() -> None:
     log = Log(bound=round((100 + FRAME_BYTES + RUN_BYTES) / BEHIND_SHARE))
     log.adds("as much", bytes(100))
-    assert not log.publisher.is_behind
+    assert not log.publisher.in_flight.is_behind
     log.adds("more", b"")
-    assert log.publisher.is_behind
+    assert log.publisher.in_flight.is_behind
     log.publisher.flush()
     await log.acknowledges()
-    assert not log.publisher.is_behind
+    assert not log.publisher.in_flight.is_behind
 
 
 @in_a_loop
 async def test_tiny_frames_weigh_what_they_cost() -> None:
     log = Log()
     log.adds("tiny", b"x", frames=100)
-    assert log.publisher.in_flight_bytes == 100 * (1 + FRAME_BYTES) + RUN_BYTES
+    assert log.publisher.in_flight.bytes == 100 * (1 + FRAME_BYTES) + RUN_BYTES
 
 
 @in_a_loop
@@ -140,7 +141,7 @@ async def test_a_record_that_kafka_will_never_take_is_refused_alone() -> None:
     await log.acknowledges()
     assert log.settled == [("too large", False), ("other", True)]
     assert not log.publisher.failed.done()
-    assert log.publisher.in_flight_bytes == 0
+    assert log.publisher.in_flight.bytes == 0
 
 
 @in_a_loop
@@ -192,7 +193,7 @@ async def test_the_producer_hears_whether_somebody_waits_for_a_record() -> None:
     log.publisher.probe()
     assert asked() == [False, True, True]
     log.publisher.add_datagrams(0, (SOURCE,), 1, (2_000,), bytes(2_000), tally)
-    assert log.publisher.is_full
+    assert log.publisher.in_flight.is_full
     await log.has_written(4)
     assert asked()[3:] == [True]
 
@@ -287,7 +288,7 @@ async def test_many_datagrams_at_once_fill_records_in_their_order_each_with_its_
     assert [frame.received_at for frame in logged] == [1, 1, 2, 2, 2, 2, 2, 2]
     await log.acknowledges()
     assert sum(count for count, _ in tally.settles) == 8
-    assert log.publisher.in_flight_bytes == 0
+    assert log.publisher.in_flight.bytes == 0
 
 
 @in_a_loop

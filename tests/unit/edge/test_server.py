@@ -146,7 +146,7 @@ class TestReloading:
             assert await (await edge.dial("plc")).reads_all() == b""
             edge.kafka.producer_.held = True
             peer.sends(bytes.fromhex("00 0099 00080000") + bytes(524_288))
-            await until(lambda: edge.edge.life.publisher.is_full)
+            await until(lambda: edge.edge.life.publisher.in_flight.is_full)
 
     @in_a_loop
     async def test_policies_hold_for_new_sessions(self, tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ class TestReloading:
             edge.says(listeners=there, peers=[link("one", queue_bytes=1_000), link("two", subscribe=["a"])])
             await until(lambda: any(one.terms.subscribe == ("a",) for one in edge.edge.life.sessions))
             await until(lambda: stands("one", "two", "plc", "plc"))
-            assert edge.edge.life.sessions.find(first["one"]) is not None  # other limits need no other connection
+            assert edge.edge.life.sessions.outbox(first["one"]) is not None  # other limits need no other connection
             edge.says(listeners=there)
             await until(lambda: stands())
 

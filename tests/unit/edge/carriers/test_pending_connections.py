@@ -257,7 +257,7 @@ class TestTheEnd:
             peer.stops_reading()
             for _ in range(8):
                 edge.delivers(bytes.fromhex("00 0099 00100000") + bytes(1_048_576), sessions=(1,))
-            await until(lambda: any(one.queued_bytes > 1_000_000 for one in edge.life.sessions))
+            await until(lambda: any(one.outbox.queued_bytes > 1_000_000 for one in edge.life.sessions))
             peer.sends(b"\x63")
             await until(lambda: edge.of("connections", "plc", state="closing") == 1)
             await until(lambda: edge.of("connections", "plc", state="closing") == 0)

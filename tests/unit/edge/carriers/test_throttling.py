@@ -45,7 +45,7 @@ async def test_while_kafka_takes_no_more_nobody_is_read_and_all_goes_on_by_itsel
         await answers(idle)
         edge.kafka.producer_.held = True
         busy.sends(HALF_MEGABYTE)
-        await until(lambda: edge.life.publisher.is_full)
+        await until(lambda: edge.life.publisher.in_flight.is_full)
         idle.sends(PING)
         await idle.hears_nothing()
         late = await edge.dial("plc")  # comes while nobody is read
@@ -56,7 +56,7 @@ async def test_while_kafka_takes_no_more_nobody_is_read_and_all_goes_on_by_itsel
         assert await idle.reads(1) == PONG
         assert await late.reads(1) == PONG
         await answers(busy)
-        await until(lambda: edge.life.publisher.in_flight_bytes == 0)
+        await until(lambda: edge.life.publisher.in_flight.bytes == 0)
 
 
 @in_a_loop
@@ -69,7 +69,7 @@ async def test_datagrams_that_come_while_kafka_takes_no_more_are_dropped_and_cou
         )
         for _ in range(2):
             transport.sendto(bytes(100))
-        await until(lambda: edge.life.publisher.is_full)
+        await until(lambda: edge.life.publisher.in_flight.is_full)
         for _ in range(3):
             transport.sendto(bytes(100))
         await until(lambda: edge.of("received_frames_total", "devices") == 5)
@@ -86,7 +86,7 @@ async def test_the_silence_of_a_peer_that_is_not_read_is_not_its_fault() -> None
         edge.kafka.producer_.held = True
         peer = await edge.dial("plc")
         peer.sends(HALF_MEGABYTE)
-        await until(lambda: edge.life.publisher.is_full)
+        await until(lambda: edge.life.publisher.in_flight.is_full)
         assert await peer.reads(1) == PING
         await peer.hears_nothing(0.5)  # more than all of its limits
         peer.sends(PONG)
@@ -256,7 +256,7 @@ async def test_datagrams_beyond_the_rate_of_one_source_are_dropped_and_cost_no_o
 
 
 def queued(edge: RunningEdge) -> int:
-    return sum(connection.queued_bytes for connection in edge.life.sessions)
+    return sum(connection.outbox.queued_bytes for connection in edge.life.sessions)
 
 
 @in_a_loop

@@ -282,7 +282,7 @@ class TestBackPressure:
                 edge.delivers(CALL.replace("<Parameters/>", f"<Parameters>{' ' * 20_000}</Parameters>").encode(),
                               sessions=(1,), protocol="wolpertinger")  # fmt: skip
             await until(lambda: "the peer reads too slowly" in [row.detail for row in edge.kafka.outcomes()])
-            assert max(one.queued_bytes for one in edge.life.sessions) < 1_000_000
+            assert max(one.outbox.queued_bytes for one in edge.life.sessions) < 1_000_000
             server.reads_again()
             await until(lambda: len(server.bodies()) > 1)
 
