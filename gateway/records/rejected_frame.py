@@ -4,8 +4,8 @@
     several       value: a JSON array with one object   headers: what they have in common (`COMMON`), and `frames`,
                   a frame, `frame` in base64                     how many they are
 
-Frames of one raw record that were refused for one reason share a record, because a record costs Kafka and the router
-more than everything else about a frame that somebody has forged.
+Each frame has a record of its own, until there are many a second: then those of one raw record that were refused for
+one reason share one, because a record costs Kafka and the router more than everything else about a forged frame.
 
 Nothing is kept of a frame that may hold a token: it came on `mesh.login`, where nobody but an edge may read it.
 """
@@ -76,10 +76,15 @@ def kept_part(frame: bytes, *, is_secret: bool = False) -> tuple[bytes, int]:
     return kept, len(frame) - len(kept)
 
 
-def records(refusals: Iterable[RefusedFrame]) -> Iterator[tuple[bytes, Headers]]:
-    """Yields value and headers of the records of these frames."""
+def records(refusals: Sequence[RefusedFrame], alone: int) -> Iterator[tuple[bytes, Headers]]:
+    """Yields value and headers of the records of these frames.
+
+    Args:
+        alone: so many of the frames have a record each; the others share.
+    """
+    yield from map(record, refusals[:alone])
     groups: dict[tuple[object, ...], list[RefusedFrame]] = {}
-    for refusal in refusals:
+    for refusal in refusals[alone:]:
         groups.setdefault(refusal[: len(COMMON)], []).append(refusal)
     for group in groups.values():
         for part in _parts(group):

@@ -20,6 +20,7 @@ from streaming_jobs.routing.frame_counters import FrameCounters
 from streaming_jobs.routing.known_ids import repeat_horizon_seconds
 from streaming_jobs.routing.output_records import Topics
 from streaming_jobs.routing.plain_routes import PlainRoutes
+from streaming_jobs.routing.refusal_rate import RefusalRate
 from streaming_jobs.routing.traces import RouterTraces
 
 LISTENERS_REMEMBERED = 1_024
@@ -59,6 +60,7 @@ class MeshState:
         self.table = InterestTable()
         self.tally = FrameCounters()
         self.plain_routes = PlainRoutes()
+        self.refusal_rate = RefusalRate()
         self.traces: RouterTraces | None = None
         self._keys, self._identity = keys, identity
         self.reconfigure(config)

@@ -54,7 +54,7 @@ class Topics:
     def deliveries(self, record: bytes) -> OutputRecord:
         return OutputRecord(self._names["deliveries"], None, None, record)
 
-    def rejected(self, refusals: Iterable[RefusedFrame]) -> list[OutputRecord]:
-        """Returns the records of refused frames."""
+    def rejected(self, refusals: Sequence[RefusedFrame], alone: int) -> list[OutputRecord]:
+        """Returns the records of refused frames. So many of them get a record each; the others share."""
         name = self._names["rejected"]
-        return [OutputRecord(name, None, None, *record) for record in rejected_frame.records(refusals)]
+        return [OutputRecord(name, None, None, *record) for record in rejected_frame.records(refusals, alone)]

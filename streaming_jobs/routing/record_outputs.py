@@ -167,7 +167,8 @@ class RecordOutputs:
         if self._changes:
             records = list(change_records(self._changes, self._state.largest_frame))
             outs += [topics.raw(number, record) for number in range(self._state.raw_partitions) for record in records]
-        refusals = topics.rejected(self._refusals) if self._refusals else ()
+        alone = self._state.refusal_rate.take(len(self._refusals), log_seconds)
+        refusals = topics.rejected(self._refusals, alone)
         return RoutedRecord(log_seconds, self._known.added_row(), [*outs, *self._outs, *refusals, *events])
 
     def _event_records(self) -> list[OutputRecord]:
