@@ -28,6 +28,6 @@ def kept_part(frame: bytes, *, is_secret: bool = False) -> tuple[bytes, dict[str
     >>> kept_part(b"mesh.login eyJ")
     (b'', {'truncated_bytes': '14'})
     """
-    kept = b"" if is_secret or _LOGIN.search(frame, 0, KEPT_BYTES) else frame[:KEPT_BYTES]
-    missing = len(frame) - len(kept)
-    return kept, {TRUNCATED_HEADER: str(missing)} if missing else {}
+    kept_bytes = b"" if is_secret or _LOGIN.search(frame, 0, KEPT_BYTES) else frame[:KEPT_BYTES]
+    missing = len(frame) - len(kept_bytes)
+    return kept_bytes, {TRUNCATED_HEADER: str(missing)} if missing else {}
