@@ -15,15 +15,9 @@ from gateway.edge.carriers.listeners import BACKLOG
 from gateway.edge.datagrams.open_socket import RECEIVE_BUFFER_BYTES, granted_buffer_bytes
 from gateway.local.broker import MIN_FREE_BYTES
 from gateway.local.java import find_java
-from gateway.local.preflight import (
-    COMFORTABLE_BYTES,
-    START_BYTES,
-    available_memory,
-    wanted_ports,
-    why_not_bound,
-)
+from gateway.local.memory import MIB, available_memory
+from gateway.local.preflight import COMFORTABLE_BYTES, START_BYTES, wanted_ports, why_not_bound
 
-MIB = 2**20
 SPARE_BYTES = 256 * MIB
 """The memory that should be left beside a mesh that runs."""
 OTHER_FILES = 256

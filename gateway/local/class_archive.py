@@ -19,7 +19,7 @@ from pathlib import Path
 
 from gateway.local.jars import cache_folder
 from gateway.local.java import Java
-from gateway.local.preflight import available_memory
+from gateway.local.memory import available_memory
 from gateway.local.processes import ends_with_parent
 
 KEPT = 4

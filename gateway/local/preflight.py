@@ -10,8 +10,8 @@ from pathlib import Path
 from gateway.config import Config
 from gateway.core.address import HostPort
 from gateway.core.errors import SetupError
+from gateway.local.memory import GIB, MIB, available_memory
 
-MIB, GIB = 2**20, 2**30
 START_BYTES, COMFORTABLE_BYTES = 1 * GIB, 2 * GIB
 """A whole mesh needs the first to start. The second is room for what it has taken at 25,000 frames/s: Spark 1.3 GiB,
 the broker 0.3, an edge 0.1."""
@@ -31,19 +31,6 @@ def refuse_a_start(config: Config, root: Path = Path("/")) -> None:
             f"{memory // MIB} MiB of memory are available, and a whole mesh needs {START_BYTES // MIB} to start: end"
             f" other programs, or give this machine or container more"
         )
-
-
-def available_memory(root: Path = Path("/")) -> int:
-    """Returns the bytes that programs can still get: of the machine, or of our control group if that has fewer."""
-    lines = (root / "proc/meminfo").read_text().splitlines()
-    machine = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
-    group = root / "sys/fs/cgroup"
-    try:
-        limit, used = int((group / "memory.max").read_text()), int((group / "memory.current").read_text())
-        stat = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
-    except (OSError, ValueError):  # `max` is no limit
-        return machine
-    return min(machine, limit - used + int(stat.get("inactive_file", 0)))
 
 
 def wanted_ports(config: Config) -> Iterator[tuple[str, HostPort, socket.SocketKind]]:

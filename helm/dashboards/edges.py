@@ -14,23 +14,25 @@ NOW = row(
     "Now",
     stat(
         "Edges",
-        "That answer. One is a single point of failure.",
+        "The edges that answer. One alone is a single point of failure.",
         "short",
         Query(f"count({of('build_info', EDGE)})", "edges"),
         width=6,
+        runbook="meshgateedgedown",
     ),
     stat(
         "Open connections",
-        "Sessions that stand.",
+        "The sessions that stand.",
         "short",
         Query(total(of("connections", 'state="open"')), "connections"),
         width=6,
+        runbook="peers-that-do-not-get-in",
     ),
     stat(
         "Oldest delivery",
         (
-            "That has no outcome yet: what an edge has not written, or a peer has not confirmed. What is owed to "
-            "peers that are away is not counted."
+            "How long the oldest delivery without an outcome has waited: an edge has not written it, or a peer "
+            "has not confirmed it. Deliveries that are owed to peers that are away are not counted."
         ),
         "s",
         Query(greatest("egress_age_seconds"), "age"),
@@ -39,10 +41,11 @@ NOW = row(
     ),
     table(
         "Builds",
-        "What runs where.",
+        "The version that each edge runs.",
         "none",
         Query(of("build_info", EDGE), "{{edge}}"),
         width=6,
+        runbook="different-versions",
     ),
 )
 
@@ -50,37 +53,48 @@ PEERS = row(
     "Peers",
     lines(
         "Connections",
-        "By the state they are in. Many in handshake: somebody connects and says nothing.",
+        "Connections by their state. Many in handshake are peers that connect and say nothing.",
         "short",
         Query(total(of("connections"), by="state"), "{{state}}"),
         stacked=True,
+        runbook="peers-that-do-not-get-in",
     ),
     lines(
         "Opened",
-        "Connections accepted or dialled, by listener or link.",
+        "Connections that were accepted or dialled, by listener or link.",
         "cps",
         Query(rate("connections_opened_total", by="listener"), "{{listener}}"),
+        runbook="peers-that-do-not-get-in",
     ),
     lines(
         "Closed",
-        "Why connections ended.",
+        "The reasons why connections ended.",
         "cps",
         Query(rate("connections_closed_total", by="reason"), "{{reason}}", "nobody has disconnected yet"),
+        runbook="peers-that-do-not-get-in",
     ),
     lines(
         "Open requests",
-        "Of peers that wait for an answer; and those with what peers are asked, which `limits.open_requests` bounds.",
+        (
+            "Requests of peers that wait for an answer; and both ways, with those that peers are asked. "
+            "`limits.open_requests` bounds both together."
+        ),
         "short",
         Query(total(of("requests_in_flight"), by="listener"), "{{listener}}"),
         Query(total(of("open_requests"), by="edge"), "{{edge}}: both ways"),
         width=12,
+        runbook="unanswered-requests",
     ),
     lines(
         "Requests ended",
-        "`timeout`: nobody answered in time. `late`: an answer that nobody waited for any more.",
+        (
+            "How requests of peers ended. `timeout`: nobody answered in time. `late`: an answer came after its "
+            "requester had stopped waiting."
+        ),
         "cps",
         Query(rate("requests_total", by="outcome"), "{{outcome}}"),
         width=12,
+        runbook="unanswered-requests",
     ),
 )
 
@@ -88,23 +102,25 @@ IN = row(
     "In",
     lines(
         "Frames",
-        "What the sockets gave, by listener.",
+        "Frames that the sockets gave, by listener.",
         "cps",
         Query(rate("received_frames_total", by="listener"), "{{listener}}"),
         stacked=True,
+        runbook="less-traffic-than-expected",
     ),
     lines(
         "Bytes",
-        "What the sockets gave, by listener.",
+        "Bytes that the sockets gave, by listener.",
         "Bps",
         Query(rate("received_bytes_total", by="listener"), "{{listener}}"),
         stacked=True,
+        runbook="less-traffic-than-expected",
     ),
     lines(
         "Refused",
         (
-            "`overload`: Kafka did not keep up and a datagram was dropped. `rate_limited`: a peer sent faster "
-            "than it may. All else: the peer broke its protocol."
+            "Frames that the edges refused. `overload`: Kafka did not keep up and a datagram was dropped. "
+            "`rate_limited`: a peer sent faster than it may. All others: the peer broke its protocol."
         ),
         "cps",
         Query(rate("rejected_frames_total"), "all"),
@@ -116,45 +132,56 @@ IN = row(
     ),
     lines(
         "Acknowledged after",
-        "From receipt until it is on all in-sync replicas: what a peer waits for.",
+        (
+            "The time from a frame's receipt until it is on all in-sync replicas. A peer waits so long for its "
+            "acknowledgement."
+        ),
         "s",
         Query(quantile(0.5, "ack_duration_seconds"), "median"),
         Query(quantile(0.99, "ack_duration_seconds"), "99 %"),
         Query(quantile(0.99, "produce_duration_seconds"), "99 %, Kafka alone"),
+        runbook="meshgateoverload",
     ),
     lines(
         "In flight",
         (
-            "Received and not yet acknowledged by Kafka. At `limits.in_flight_bytes` TCP peers wait and datagrams"
-            " are dropped."
+            "Bytes that were received and that Kafka has not acknowledged yet. At `limits.in_flight_bytes` TCP "
+            "peers wait and datagrams are dropped."
         ),
         "bytes",
         Query(total(of("in_flight_bytes"), by="edge"), "{{edge}}"),
+        runbook="meshgateoverload",
     ),
     lines(
         "Held for sessions",
-        "Not read, not confirmed, or not sent to the end. At `limits.held_bytes` those that hold most are ended.",
+        (
+            "Bytes that peers have not read or not confirmed, and frames that have not come to their end. At "
+            "`limits.held_bytes` the sessions that hold most are ended."
+        ),
         "bytes",
         Query(total(of("held_bytes"), by="edge"), "{{edge}}"),
+        runbook="meshgatesessionscut",
     ),
     lines(
         "Read later",
-        "Share of the time that streams were not read, for they send more than they may. 1: one always waits.",
+        (
+            "Share of the time in which streams were not read, because they send more than they may. 1: one "
+            "stream always waits."
+        ),
         "short",
         Query(rate("throttled_seconds_total", by="listener"), "{{listener}}"),
+        runbook="meshgateratelimited",
     ),
     lines(
         "Waiting for their turn",
-        "Streams with more to be read than the edge's thread or Kafka takes. Peers that send little never wait.",
+        ("Streams with more to be read than the edge's thread, or Kafka, takes. Peers that send little never wait."),
         "short",
         Query(total(of("waiting_streams"), by="edge"), "{{edge}}"),
+        runbook="meshgatestreamswaiting",
     ),
     lines(
         "Dropped by the kernel",
-        (
-            "Datagrams that came faster than the edge took them. They are lost: no peer that speaks in datagrams "
-            "is told."
-        ),
+        "Datagrams that came faster than the edge took them. They are lost, and no peer is told.",
         "cps",
         Query(rate("udp_kernel_dropped_total", by="edge,listener"), "{{edge}} {{listener}}"),
     ),
@@ -164,21 +191,25 @@ OUT = row(
     "Out",
     lines(
         "Deliveries by their end",
-        ("`undeliverable`: no such session, or a peer that reads too slowly. `expired`: nobody wanted it any more."),
+        (
+            "The outcomes of deliveries. `undeliverable`: there is no such session, or the peer reads too slowly. "
+            "`expired`: nobody wanted it any more."
+        ),
         "cps",
         Query(rate("egress_delivered_total", by="outcome"), "{{outcome}}"),
         stacked=True,
     ),
     lines(
         "Waiting",
-        "Deliveries that are not yet written or confirmed, and records that are not yet handled.",
+        "Deliveries that are not written or confirmed yet, and records that are not handled yet.",
         "short",
         Query(total(of("egress_queue_frames"), by="edge"), "{{edge}} deliveries"),
         Query(total(of("egress_lag_records"), by="edge"), "{{edge}} records"),
+        runbook="meshgateegressold",
     ),
     lines(
         "Oldest delivery",
-        "How long the oldest of them has waited.",
+        "How long the oldest delivery of each edge has waited.",
         "s",
         Query(greatest("egress_age_seconds", by="edge"), "{{edge}}"),
     ),
@@ -188,25 +219,31 @@ PROCESS = row(
     "Processes",
     lines(
         "CPU",
-        "Of one core. An edge is one busy thread, and more threads for Kafka: near 1 it is full.",
+        (
+            "Processor time of each edge; 1 is a whole core. An edge is one busy thread, and more threads for "
+            "Kafka: near 1 it is full."
+        ),
         "percentunit",
         Query(
             f"rate({of('process_cpu_seconds_total')}[$__rate_interval]) * {THIS_EDGE}",
             "{{edge}}",
         ),
+        runbook="full-processes-of-edges",
     ),
     lines(
         "Memory",
-        "That the process has in RAM.",
+        "Memory that each process has in RAM.",
         "bytes",
         Query(f"{of('process_resident_memory_bytes')} * {THIS_EDGE}", "{{edge}}"),
+        runbook="full-processes-of-edges",
     ),
     lines(
         "Open files",
-        "Connections, mostly. At the limit nobody new is let in.",
+        "Open files of each process; most are connections. At the limit nobody new is let in.",
         "short",
         Query(f"{of('process_open_fds')} * {THIS_EDGE}", "{{edge}}"),
         Query(f"min({of('process_max_fds')} * {THIS_EDGE})", "limit"),
+        runbook="full-processes-of-edges",
     ),
 )
 

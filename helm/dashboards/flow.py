@@ -20,10 +20,11 @@ NOW = row(
         "cps",
         Query(rate("received_frames_total"), "frames"),
         width=4,
+        runbook="less-traffic-than-expected",
     ),
     stat(
         "Recorded",
-        "Events that the router recorded, a second; repeats are still among them.",
+        "Events that the router recorded, a second. Repeats are still among them.",
         "cps",
         Query(rate("frames_total", 'stage="match",outcome="event"'), "events"),
         width=4,
@@ -37,7 +38,7 @@ NOW = row(
     ),
     stat(
         "Refused",
-        "Frames refused at the edges and in the router, a second. The router keeps each, with its reason.",
+        ("Frames that were refused at the edges and in the router, a second. The router keeps each, with its reason."),
         "cps",
         Query(f"{REFUSED_AT_EDGES} + {REFUSED_IN_ROUTER}", "frames"),
         width=4,
@@ -45,11 +46,12 @@ NOW = row(
     ),
     stat(
         "End to end",
-        "Half of the deliveries took no longer, from receipt at an edge to delivery by one.",
+        "The time that half of the deliveries took at most, from receipt at an edge to delivery by an edge.",
         "s",
         Query(quantile(0.5, "end_to_end_duration_seconds"), "median"),
         width=4,
         steps=((0.5, "orange"), (5, "red")),
+        runbook="late-events",
     ),
     stat(
         "Unread",
@@ -65,42 +67,46 @@ STAGES = row(
     "Stage by stage",
     lines(
         "1 Receive",
-        "What the edges' sockets gave.",
+        "Frames that the edges' sockets gave.",
         "cps",
         Query(rate("received_frames_total", by="protocol"), "{{protocol}}"),
         stacked=True,
+        runbook="less-traffic-than-expected",
     ),
     lines(
         "2 Log",
-        "What is on all in-sync replicas of the raw topic. Only now is a peer acknowledged.",
+        "Frames that are on all in-sync replicas of the raw topic. Only now is a peer acknowledged.",
         "cps",
         Query(rate("accepted_frames_total", by="protocol"), "{{protocol}}"),
         stacked=True,
     ),
     lines(
         "3 Decode",
-        "What the router made of the frames' bytes: believed, refused, or the mesh's own.",
+        "How the router judged the frames' bytes: believed, refused, or the mesh's own.",
         "cps",
         Query(rate("frames_total", 'stage="decode"', by="outcome"), "{{outcome}}"),
         stacked=True,
     ),
     lines(
         "4 Match",
-        "What believed frames turned out to be: events, words to the mesh itself, or refused.",
+        "What believed frames turned out to be: events, requests to the mesh itself, or refused.",
         "cps",
         Query(rate("frames_total", 'stage="match"', by="outcome"), "{{outcome}}"),
         stacked=True,
     ),
     lines(
         "5 Fan out",
-        "Destinations found, by the protocol that the event came in. Repeats' are still among them.",
+        (
+            "Destinations that were found, by the protocol that the event came in. Those of repeats are still "
+            "among them."
+        ),
         "cps",
         Query(rate("frames_total", 'stage="deliver",outcome="routed"', by="protocol"), "{{protocol}}"),
         stacked=True,
     ),
     lines(
         "6 Deliver",
-        "What became of each delivery at its edge.",
+        "The outcome of each delivery at its edge.",
         "cps",
         Query(rate("egress_delivered_total", by="outcome"), "{{outcome}}"),
         stacked=True,
@@ -119,7 +125,7 @@ REFUSED = row(
     ),
     lines(
         "In the router",
-        "Frames kept in the topic `rejected`, by the stage and the reason.",
+        "Frames that are kept in the topic `rejected`, by the stage and the reason.",
         "cps",
         Query(REFUSED_IN_ROUTER, "all"),
         Query(f"{REFUSED_BY_STAGE} > 0", "{{stage}}: {{reason}}", NOTHING_REFUSED),
@@ -131,28 +137,31 @@ LATENCY = row(
     "How long it takes",
     lines(
         "End to end",
-        "From receipt at an edge to delivery by one: socket to socket.",
+        "The time from receipt at an edge to delivery by an edge: from socket to socket.",
         "s",
         Query(quantile(0.5, "end_to_end_duration_seconds"), "median"),
         Query(quantile(0.9, "end_to_end_duration_seconds"), "90 %"),
         Query(quantile(0.99, "end_to_end_duration_seconds"), "99 %"),
+        runbook="late-events",
     ),
     lines(
         "End to end, 99 %, by protocols",
-        "From whom to whom it is slow.",
+        "The same by the protocols of sender and receiver. It shows from whom to whom it is slow.",
         "s",
         Query(quantile(0.99, "end_to_end_duration_seconds", by="from,to"), "{{from}} → {{to}}"),
+        runbook="late-events",
     ),
     lines(
         "Its parts, 99 %",
         (
-            "The edge's log (a peer's acknowledgement), and the router (a probe through raw log and sink). What "
-            "is left of the whole is delivery."
+            "The edge's log (a peer's acknowledgement), and the router (a probe through raw log and sink). The "
+            "rest of the whole is delivery."
         ),
         "s",
         Query(quantile(0.99, "ack_duration_seconds"), "acknowledgement"),
         Query(quantile(0.99, "produce_duration_seconds"), "Kafka alone"),
         Query(quantile(0.99, "probe_duration_seconds"), "router"),
+        runbook="late-events",
     ),
 )
 
@@ -161,8 +170,8 @@ EQUATION = row(
     lines(
         "Edges",
         (
-            "Received = logged + refused, but for what Kafka has not acknowledged yet. What the kernel dropped "
-            "was never received. A line above the area for long is frames that are nowhere."
+            "Received = logged + refused, except what Kafka has not acknowledged yet. What the kernel dropped was "
+            "never received. If the line stays above the area, there are frames that nobody has accounted for."
         ),
         "cps",
         Query(rate("accepted_frames_total"), "logged"),
@@ -173,8 +182,8 @@ EQUATION = row(
     lines(
         "Edges to router",
         (
-            "Logged = decoded, but for what the router has not read yet. Frames of rules and of frames put in "
-            "again are decoded too, though no peer sent them."
+            "Logged = decoded, except what the router has not read yet. Frames of rules, and frames that were put "
+            "in again, are decoded too, though no peer sent them."
         ),
         "cps",
         Query(rate("accepted_frames_total"), "logged"),
@@ -182,10 +191,7 @@ EQUATION = row(
     ),
     lines(
         "Router",
-        (
-            "Decoded = refused + control + events + put in again. Of the events, the repeats among them are "
-            "dropped afterwards."
-        ),
+        ("Decoded = refused + control + events + put in again. Repeats among the events are dropped afterwards."),
         "cps",
         Query(rate("frames_total", ACCOUNTED), "decoded"),
         Query(rate("frames_total", 'stage=~"decode|match",outcome="rejected"'), "refused"),

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from helm.dashboards.runbooks import runbooks
+from helm.dashboards.runbooks import PAGE, runbooks
 
 Json = dict[str, Any]
 DATASOURCE: Json = {"type": "prometheus", "uid": "${datasource}"}
@@ -30,7 +30,13 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """`steps`: from which value on it turns which colour."""
+    """One panel.
+
+    Args:
+        steps: from which value on it turns which colour.
+        runbook: the section of the runbooks that says what to do when it looks wrong, where no alert watches it or
+            where another section says more.
+    """
 
     title: str
     description: str
@@ -40,6 +46,7 @@ class Panel:
     width: int
     stacked: bool = False
     steps: tuple[tuple[float, str], ...] = ()
+    runbook: str = ""
 
     def to_json(self, number: int, x: int, y: int) -> Json:
         return {
@@ -55,9 +62,10 @@ class Panel:
         }
 
     def _explained(self) -> str:
-        """Names the runbooks too; the chart puts before them where they are read."""
-        found = runbooks(query.expression for query in self.queries)
-        return f"{self.description}\n\nRunbooks: {', '.join(found)}." if found else self.description
+        """Returns the description with the runbooks; the chart puts before them where they are read."""
+        own = [f"{PAGE}#{self.runbook}"] if self.runbook else []
+        of_alerts = runbooks(query.expression for query in self.queries)
+        return f"{self.description}\n\nRunbooks: {', '.join(dict.fromkeys([*own, *of_alerts]))}."
 
     def _defaults(self) -> Json:
         steps = [{"color": "green", "value": None}, *({"color": color, "value": at} for at, color in self.steps)]
@@ -93,22 +101,34 @@ _OPTIONS: Mapping[str, Json] = {
 
 
 def lines(
-    title: str, description: str, unit: str, *queries: Query, width: int = 8, stacked: bool = False
-) -> Panel:  # fmt: skip
+    title: str,
+    description: str,
+    unit: str,
+    *queries: Query,
+    width: int = 8,
+    stacked: bool = False,
+    runbook: str = "",
+) -> Panel:
     """Returns how it went, over the time that is shown."""
-    return Panel(title, description, unit, queries, "timeseries", width, stacked)
+    return Panel(title, description, unit, queries, "timeseries", width, stacked, runbook=runbook)
 
 
 def stat(
-    title: str, description: str, unit: str, *queries: Query, width: int, steps: tuple[tuple[float, str], ...] = ()
-) -> Panel:  # fmt: skip
+    title: str,
+    description: str,
+    unit: str,
+    *queries: Query,
+    width: int,
+    steps: tuple[tuple[float, str], ...] = (),
+    runbook: str = "",
+) -> Panel:
     """Returns how it is now, in large figures."""
-    return Panel(title, description, unit, queries, "stat", width, steps=steps)
+    return Panel(title, description, unit, queries, "stat", width, steps=steps, runbook=runbook)
 
 
-def table(title: str, description: str, unit: str, *queries: Query, width: int) -> Panel:
+def table(title: str, description: str, unit: str, *queries: Query, width: int, runbook: str = "") -> Panel:
     """Returns what there is now, by its labels."""
-    return Panel(title, description, unit, queries, "table", width)
+    return Panel(title, description, unit, queries, "table", width, runbook=runbook)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ NOW = row(
     "Now",
     stat(
         "Since the last commit",
-        "Of the lane that has waited longest. In real time a batch takes three minutes.",
+        ("The age of the last commit of the lane that has waited longest. In real time a batch takes three minutes."),
         "s",
         Query(f"max({SINCE_COMMIT})", "age"),
         width=5,
@@ -22,14 +22,15 @@ NOW = row(
     ),
     stat(
         "Lanes in real time",
-        "The others run in micro-batches, as `router.mode` says.",
+        ("The share of the lanes that run in real time. The others run in micro-batches, as `router.mode` says."),
         "percentunit",
         Query(f"avg({of('lane_realtime')})", "share"),
         width=5,
+        runbook="lanes-that-are-not-in-real-time",
     ),
     stat(
         "Through the router",
-        "Half of the probes took no longer, from the raw log to a sink.",
+        "The time that half of the probes took at most, from the raw log to a sink.",
         "s",
         Query(quantile(0.5, "probe_duration_seconds"), "median"),
         width=5,
@@ -37,7 +38,7 @@ NOW = row(
     ),
     stat(
         "Dropped as late",
-        "Raw records that Spark dropped behind the watermark, a second. Their outputs are lost: this must stay 0.",
+        ("Raw records that Spark dropped behind the watermark, a second. Their outputs are lost: this must stay 0."),
         "cps",
         Query(rate("state_rows_dropped_by_watermark_total"), "rows"),
         width=5,
@@ -45,7 +46,7 @@ NOW = row(
     ),
     stat(
         "Interests",
-        "Who wants what: patterns that hold now, and how many the mesh may have.",
+        "Patterns that hold now, and how many the mesh may have.",
         "short",
         Query(total(of("interests")), "interests"),
         Query(greatest("interests_limit"), "limit"),
@@ -58,8 +59,8 @@ PACE = row(
     lines(
         "Unread",
         (
-            "Records of the raw log that the workers have not taken, by partition. One that grows alone has a "
-            "node that sends more than one core can decode."
+            "Records of the raw log that the workers have not taken, by partition. If one partition grows alone, "
+            "one node sends more than one core can decode."
         ),
         "short",
         Query(total(of("source_lag_records"), by="partition"), "partition {{partition}}"),
@@ -81,8 +82,8 @@ PACE = row(
     lines(
         "Since the last commit",
         (
-            "What a crash would repeat. A saw tooth of three minutes in real time, of less than a second under "
-            "micro-batches."
+            "How much a crash would repeat. It is a saw tooth: of three minutes in real time, of less than a "
+            "second in micro-batches."
         ),
         "s",
         Query(f"max by (lane) ({SINCE_COMMIT})", "{{lane}}"),
@@ -90,22 +91,26 @@ PACE = row(
     ),
     lines(
         "Batches, by phase",
-        "Share of the time that goes into each phase of the batches, told when they commit. Real time sits in the open "
-        "batch (`add_batch`) nearly always; what is beside it is overhead.",
+        (
+            "Share of the time that each phase of the batches takes, told when they commit. In real time nearly "
+            "all of it is the open batch (`add_batch`); the rest is overhead."
+        ),
         "percentunit",
         Query(rate("batch_duration_seconds_sum", 'phase!="trigger_execution"', by="phase"), "{{phase}}"),
         width=6,
+        runbook="batches",
     ),
     lines(
         "Frames in a batch",
-        "Decoded between the last two commits.",
+        "Frames that were decoded between the last two commits.",
         "short",
         Query(total(of("batch_frames"), by="lane"), "{{lane}}"),
         width=6,
+        runbook="batches",
     ),
     lines(
         "Queries started again",
-        "A query that failed, mostly for a Python worker that died, and went on in place from its checkpoint.",
+        ("Queries that failed, mostly because a Python worker died, and went on in place from their checkpoint."),
         "cps",
         Query(rate("query_restarts_total", by="lane"), "{{lane}}"),
         width=6,
@@ -116,59 +121,76 @@ STATE = row(
     "Dedup state",
     lines(
         "Message ids",
-        "What a repeat is known by, in the memory of the lane's worker. Grows with new ids a second, never with time.",
+        (
+            "Ids in the memory of each lane's worker, by which a repeat is known. They grow with new ids a "
+            "second, never with time."
+        ),
         "short",
         Query(total(of("known_ids"), by="lane"), "{{lane}}"),
         width=6,
+        runbook="meshgatemanyids",
     ),
     lines(
         "Memory of the message ids",
-        "28 to 57 bytes an id.",
+        "Memory of those ids: 26 to 30 bytes each, more below a few million.",
         "bytes",
         Query(total(of("known_ids_bytes"), by="lane"), "{{lane}}"),
         width=6,
     ),
     lines(
         "Message ids read at the start",
-        "How long a lane's worker took to read them from the state when it began.",
+        "How long each lane's worker took to read the ids from the state when it began.",
         "s",
         Query(greatest("known_ids_rebuild_seconds", by="lane"), "{{lane}}"),
         width=6,
+        runbook="meshgatemanyids",
     ),
     lines(
         "Repeats dropped",
-        "Frames whose id was known.",
+        "Frames that were dropped because their id was known.",
         "cps",
         Query(rate("duplicates_total", by="lane"), "{{lane}}"),
         width=6,
     ),
     lines(
         "Rows",
-        "One a raw record, with the ids that it brought. Each leaves when it is behind the watermark.",
+        (
+            "Rows of the state: one for each raw record, with the ids that it brought. A row leaves when it is "
+            "behind the watermark."
+        ),
         "short",
         Query(total(of("state_rows"), by="lane"), "{{lane}}", "Spark tells it from its second batch on"),
         width=6,
     ),
     lines(
         "Memory of the state store",
-        "RocksDB's, in the JVM's process.",
+        "Memory of RocksDB, in the JVM's process.",
         "bytes",
         Query(total(of("state_bytes"), by="lane"), "{{lane}}"),
         width=6,
+        runbook="meshgatestategrows",
     ),
     lines(
         "Watermark behind the clock",
-        "What lies behind it leaves the state. It moves on with each commit; it grows where no record comes.",
+        (
+            "How far the watermark is behind the clock. Rows behind it leave the state. It moves on with each "
+            "commit, and falls back where no record comes."
+        ),
         "s",
         Query(greatest("watermark_lag_seconds", by="lane"), "{{lane}}", "Spark tells it from its second batch on"),
         width=6,
+        runbook="meshgatestategrows",
     ),
     lines(
         "Honest frames lost to equal ids",
-        "The bound of the birthday paradox for the last window, as if one node had sent everything.",
+        (
+            "The most honest frames that can be among the repeats of the last window, as if one node had sent "
+            "everything (the bound of the birthday paradox)."
+        ),
         "short",
         Query(total(of("message_id_collisions_expected"), by="protocol"), "{{protocol}}"),
         width=6,
+        runbook="meshgatereplays",
     ),
 )
 
@@ -183,7 +205,7 @@ DECISIONS = row(
     ),
     lines(
         "Lost in translation",
-        "What the receiver's protocol cannot say of what the sender's said.",
+        "Parts of an event that the receiver's protocol cannot say.",
         "cps",
         Query(
             rate("translation_losses_total", by="from,to,what"),
@@ -191,6 +213,7 @@ DECISIONS = row(
             "no event has crossed two protocols of which one says less",
         ),
         width=12,
+        runbook="losses-in-translation",
     ),
 )
 
@@ -203,40 +226,45 @@ PROCESS = row(
     "JVM and process",
     lines(
         "Heap",
-        "What is in use, what the JVM has from the system, and the most it may take.",
+        "The heap in use, the heap that the JVM has from the system, and the most that it may take.",
         "bytes",
         Query(_jvm("jvm_memory_used_bytes", 'area="heap"'), "used"),
         Query(_jvm("jvm_memory_committed_bytes", 'area="heap"'), "committed"),
         Query(_jvm("jvm_memory_max_bytes", 'area="heap"'), "most"),
+        runbook="the-routers-process",
     ),
     lines(
         "Garbage collection",
-        "Share of time in which everything stands still.",
+        "Share of the time in which the JVM stands still.",
         "percentunit",
         Query(
             total(f"rate({of('jvm_gc_collection_seconds_sum')}[$__rate_interval]) * {THIS_ROUTER}", by="gc"),
             "{{gc}}",
         ),
+        runbook="the-routers-process",
     ),
     lines(
         "Threads of the JVM",
-        "Grows without end where something leaks.",
+        "Threads of the JVM. They grow without end where something leaks.",
         "short",
         Query(_jvm("jvm_threads_current"), "threads"),
+        runbook="the-routers-process",
     ),
     lines(
         "CPU of the driver",
-        "Of one core; executors and Python workers are processes of their own.",
+        ("Processor time of the driver; 1 is a whole core. Executors and Python workers are processes of their own."),
         "percentunit",
         Query(f"rate({of('process_cpu_seconds_total')}[$__rate_interval]) * {THIS_ROUTER}", "{{mesh}}"),
         width=12,
+        runbook="the-routers-process",
     ),
     lines(
         "Memory of the driver",
-        "That the Python process has in RAM, beside the JVM.",
+        "Memory that the driver's Python process has in RAM, beside the JVM.",
         "bytes",
         Query(f"{of('process_resident_memory_bytes')} * {THIS_ROUTER}", "{{mesh}}"),
         width=12,
+        runbook="the-routers-process",
     ),
 )
 

@@ -1,4 +1,4 @@
-"""Which runbooks explain a panel: those of the alerts that watch one of its metrics."""
+"""Finds the runbooks that explain a panel: those of the alerts that watch one of its metrics."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import yaml
 
+PAGE = "k8s/RUNBOOKS.md"
 ALERTS = Path(__file__).parents[1] / "meshgate" / "alerts"
 _METRIC = re.compile(r"\bmeshgate_\w+")
 _IN_MANY_QUERIES = "meshgate_build_info"

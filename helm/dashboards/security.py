@@ -49,7 +49,7 @@ NOW = row(
     ),
     stat(
         "Next certificate ends in",
-        "Of listeners and links.",
+        "The time until the first certificate of a listener or link ends.",
         "s",
         Query(
             f"min({of('certificate_expiry_timestamp_seconds')} > 0) - time()",
@@ -60,7 +60,7 @@ NOW = row(
     ),
     stat(
         "Next node without a key in",
-        "When the last key of a node ends.",
+        "The time until the last key of a node ends.",
         "s",
         Query(f"min({of('node_next_expiry_timestamp_seconds')} > 0) - time()", "time left", NO_END),
         width=6,
@@ -75,12 +75,13 @@ VERDICTS = row(
         "cps",
         Query(rate("verdicts_total", by="auth"), "{{auth}}"),
         stacked=True,
+        runbook="meshgateunproven",
     ),
     lines(
         "Not believed",
         (
-            "Frames whose sender was not proven, by what was wrong. Many `unknown_key`: a device whose key was "
-            "never put into the trust store. Many bad tags: somebody forges."
+            "Frames whose sender was not proven, by the reason. Many `unknown_key`: a device whose key was never "
+            "put into the trust store. Many bad tags: somebody forges."
         ),
         "cps",
         Query(REFUSED, "all"),
@@ -88,7 +89,7 @@ VERDICTS = row(
     ),
     lines(
         "By protocol",
-        "Share of frames that were not believed.",
+        "Share of the frames that were not believed, by protocol.",
         "percentunit",
         Query(f"{rate('frames_total', NOT_BELIEVED, by='protocol')} / {DECODED_OF}", "{{protocol}}"),
     ),
@@ -98,21 +99,25 @@ REPLAYS = row(
     "Replays and clocks",
     lines(
         "Repeats",
-        "Within the window: dropped, counted, kept in the raw log. Told at each commit of the router.",
+        "Frames that were seen before within the window. They are dropped, counted, and kept in the raw log.",
         "cps",
         Query(rate("duplicates_total"), "repeats"),
     ),
     lines(
         "Out of time",
-        ("Signed, but too old or from the future: a device with a wrong clock, or a replay from beyond the window."),
+        (
+            "Frames that are signed, but too old or from the future: a device has a wrong clock, or somebody "
+            "plays back a packet from before the window."
+        ),
         "cps",
         Query(rate("frames_total", f'stage="decode",reason=~"{UNTIMELY}"', by="reason"), "{{reason}}"),
     ),
     lines(
         "Honest frames lost to equal ids",
-        "The most that may be among the repeats of the last window.",
+        "The most honest frames that can be among the repeats of the last window.",
         "short",
         Query(total(of("message_id_collisions_expected"), by="protocol"), "{{protocol}}"),
+        runbook="meshgatereplays",
     ),
 )
 
@@ -120,21 +125,22 @@ ABUSES = row(
     "What peers may not",
     lines(
         "Forbidden",
-        "Believed, but not permitted to publish, subscribe or serve that subject.",
+        "Frames that were believed, but whose node may not publish, subscribe to or serve that subject.",
         "cps",
         Query(rate("frames_total", 'reason="forbidden"', by="protocol"), "{{protocol}}"),
     ),
     lines(
         "Too much, too fast, too large",
-        "Refused at the edges by a limit.",
+        "Frames that the edges refused because of a limit.",
         "cps",
         Query(rate("rejected_frames_total", f'reason=~"{ABUSE}"', by="reason"), "{{reason}}"),
     ),
     lines(
         "Closed",
-        "Why connections ended. Handshakes that fail stand here with their reason.",
+        "The reasons why connections ended. Handshakes that fail stand here with their reason.",
         "cps",
         Query(rate("connections_closed_total", by="reason"), "{{reason}}", "nobody has disconnected yet"),
+        runbook="peers-that-do-not-get-in",
     ),
 )
 
@@ -142,7 +148,10 @@ ENDS = row(
     "Keys and certificates",
     lines(
         "Certificates and revocation lists: time left",
-        "By listener. Edges take over a new file without a restart.",
+        (
+            "The time until certificates and revocation lists end, by listener. Edges take over a new file "
+            "without a restart."
+        ),
         "s",
         Query(
             f"min by (listener) ({of('certificate_expiry_timestamp_seconds')} > 0) - time()",
@@ -157,14 +166,15 @@ ENDS = row(
     ),
     lines(
         "Keys of nodes",
-        "By state. `expiring`: ends within two weeks.",
+        "Keys of nodes, by state. `expiring`: ends within two weeks.",
         "short",
         Query(f"max by (state) ({of('keys')})", "{{state}}"),
         stacked=True,
+        runbook="meshgatenodekeyends",
     ),
     lines(
         "Keys: time left",
-        "Until the next key ends, and until the next node is left without any.",
+        "The time until the next key ends, and until the next node is left without any key.",
         "s",
         Query(f"min({of('key_next_expiry_timestamp_seconds')} > 0) - time()", "next key", NO_END),
         Query(f"min({of('node_next_expiry_timestamp_seconds')} > 0) - time()", "next node", NO_END),

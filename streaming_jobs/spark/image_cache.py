@@ -14,6 +14,9 @@ from streaming_jobs.spark.exercise import exercise
 from streaming_jobs.spark.self_test import self_test
 from streaming_jobs.spark.session import archive_classes, begin_jvm, start_spark, stop_spark
 
+ONE_PARTITION = {"spark.sql.shuffle.partitions": "1"}
+"""A state of Spark's usual 200 partitions has more files open than a builder may let a process have."""
+
 
 def main(names: Sequence[str]) -> None:
     for name in names:
@@ -25,7 +28,7 @@ def main(names: Sequence[str]) -> None:
 def archive_spark_classes() -> None:
     """Starts Spark once, which tests the set, and archives the classes of what a router runs."""
     begin_jvm("local[2]", lists_classes=True)
-    session = start_spark("image", "local[2]", {})
+    session = start_spark("image", "local[2]", ONE_PARTITION)
     self_test(session)
     exercise(session)
     archive_classes()

@@ -107,6 +107,11 @@ def test_every_runbook_is_some_alert_s() -> None:
     assert anchors() == list(dict.fromkeys(pointed_at))
 
 
+def test_the_table_of_the_runbooks_lists_each_with_its_severity() -> None:
+    rows = re.findall(r"(?m)^\| \[(\w+)\]\(#(\w+)\) \| (\w+) \|", RUNBOOKS.read_text())
+    assert rows == [(name, name.lower(), rule["labels"]["severity"]) for name, rule in RULES.items()]
+
+
 def anchors() -> list[str]:
     return [name.lower() for name in re.findall(r"(?m)^## (\w+)$", RUNBOOKS.read_text())]
 

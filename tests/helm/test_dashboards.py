@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
+from gateway.docs.site import find_pages
 from helm.dashboards import files
+from helm.dashboards.runbooks import PAGE
 from tests.helm.chart import CHART
 from tests.helm.promql import selectors
 from tests.unit.observability.metrics.told import told
@@ -150,22 +152,42 @@ class TestQueries:
             assert selector.labels <= told()[selector.name], selector.name
 
 
+def named_runbooks(panel: Json) -> list[str]:
+    """Returns the places of the runbooks that a panel's description names."""
+    _, _, named = panel["description"].partition("\n\nRunbooks: ")
+    return [url for url in named.removesuffix(".").split(", ") if url]
+
+
+def test_every_panel_leads_to_a_section_of_the_runbooks() -> None:
+    (page,) = (page for page in find_pages() if page.path == PAGE)
+    sections = {f"{PAGE}#{anchor}" for _, anchor, _ in page.headings}
+    for dashboard in WRITTEN.values():
+        for panel in panels(dashboard):
+            assert named_runbooks(panel), panel["title"]
+            assert set(named_runbooks(panel)) <= sections, panel["title"]
+
+
+def test_every_section_about_panels_is_named_by_one() -> None:
+    (page,) = (page for page in find_pages() if page.path == PAGE)
+    named = {url for dashboard in WRITTEN.values() for panel in panels(dashboard) for url in named_runbooks(panel)}
+    about_panels = {f"{PAGE}#{anchor}" for tag, anchor, _ in page.headings if tag == "h3"}
+    assert len(about_panels) > 5
+    assert about_panels <= named
+
+
 def test_every_alert_that_watches_a_number_is_explained_beside_a_panel_that_shows_it() -> None:
     shown: dict[str, set[str]] = {}
     for dashboard in WRITTEN.values():
         for panel in panels(dashboard):
-            _, _, named = panel["description"].partition("\n\nRunbooks: ")
-            for url in named.removesuffix(".").split(", ") if named else ():
-                shown.setdefault(url, set()).update(
-                    selector.name for target in panel["targets"] for selector in selectors(target["expr"])
-                )
+            asked = {selector.name for target in panel["targets"] for selector in selectors(target["expr"])}
+            for url in named_runbooks(panel):
+                shown.setdefault(url, set()).update(asked)
     alerts = {rule["annotations"]["runbook_url"]: rule["expr"] for rule in alert_rules()}
-    assert shown.keys() <= alerts.keys()
     assert {url.partition("#")[2] for url in alerts.keys() - shown.keys()} == {
-        "meshgateedgedown", "meshgatenoedge", "meshgaterouterdown",  # they watch whether a part answers
+        "meshgatenoedge", "meshgaterouterdown",  # they watch whether a part answers
     }  # fmt: skip
-    for url, metrics in shown.items():
-        assert metrics & {selector.name for selector in selectors(alerts[url])}, url
+    for url in alerts.keys() & shown.keys():
+        assert shown[url] & {selector.name for selector in selectors(alerts[url])}, url
 
 
 def alert_rules() -> list[Json]:

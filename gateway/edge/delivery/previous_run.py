@@ -1,4 +1,4 @@
-"""Knows what an earlier run of this edge has delivered already, so that it is not delivered twice."""
+"""Tells what an earlier run of this edge has delivered already, so that it is not delivered twice."""
 
 from __future__ import annotations
 

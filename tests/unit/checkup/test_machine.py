@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from gateway.checkup.findings import Level
-from gateway.checkup.machine import MIB, check_machine
+from gateway.checkup.machine import check_machine
 from gateway.core.address import HostPort
-from gateway.local.preflight import available_memory, why_not_bound
+from gateway.local.memory import MIB, available_memory
+from gateway.local.preflight import why_not_bound
 from tests.unit.config.reading import read
 
 MEMINFO = "MemTotal:       8000 kB\nMemAvailable:   4096 kB\n"

@@ -182,13 +182,16 @@ class TestLogs:
             [sys.executable, "-u", "-m", "gateway.cli", "logs", "edge", "-f"],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
         ) as following:  # fmt: skip
-            assert following.stdout is not None
-            assert following.stdout.readline() == "one\n"
-            with log.open("a") as added:
-                added.write("two\n")
-            assert following.stdout.readline() == "two\n"
-            following.send_signal(signal.SIGINT)
-            assert following.wait(30) == Exit.INTERRUPTED
+            try:
+                assert following.stdout is not None
+                assert following.stdout.readline() == "one\n"
+                with log.open("a") as added:
+                    added.write("two\n")
+                assert following.stdout.readline() == "two\n"
+                following.send_signal(signal.SIGINT)
+                assert following.wait(30) == Exit.INTERRUPTED
+            finally:
+                following.kill()
 
     def test_who_follows_all_sees_what_was_written_at_once_in_its_order(self, folder: Path) -> None:
         logs = [folder / "state/logs" / name for name in ("edge.log", "kafka.log")]

@@ -3,6 +3,7 @@ somewhere."""
 
 from __future__ import annotations
 
+import json
 import re
 import socket
 import sys
@@ -20,6 +21,7 @@ from gateway.cli import VERBS
 from gateway.config import parse
 from gateway.config.topics import TOPICS
 from gateway.core.event import Auth
+from gateway.core.reasons import Reason
 from gateway.protocols import protocols
 from gateway.protocols.emm.codec import decode
 from gateway.protocols.emm.options import EmmOptions
@@ -181,3 +183,36 @@ def test_the_device_that_is_shown_is_believed(tmp_path: Path) -> None:
         packet = decode(edge.recv(2048))
     now = int(time.time() * 1_000_000)
     assert authenticate(packet, now, EmmOptions(), load(tmp_path / "keys.yaml").keys).auth is Auth.HMAC
+
+
+def test_the_packet_that_is_shown_byte_by_byte_is_what_the_device_sends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (shown,) = blocks(DOCS / "protocols.md", "text")
+    digits = [word for line in shown.splitlines() for word in line[:71].split()]
+    packet = bytes.fromhex("".join(digits))
+    (sender,) = [block for block in blocks(DOCS / "protocols.md", "python") if "hmac" in block]
+    key = {
+        "node": "00112233-4455-6677-8899-aabbccddeeff",
+        "key_id": "00000001",
+        "secrets": {"hmac": bytes(range(32)).hex()},
+    }
+    (tmp_path / "device.json").write_text(json.dumps(key))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("os.urandom", lambda count: bytes.fromhex("01020304")[:count])
+    monkeypatch.setattr("time.time", lambda: 1_700_000_000.5)
+    device: dict[str, Any] = {}
+    exec(sender.partition("\n\n\nwith socket")[0], device)  # noqa: S102 - the page's own
+    assert device["packet"]("temp.garden", {"celsius": 19}) == packet
+    assert len(packet) == 105
+
+
+def test_every_reason_for_refusing_a_frame_is_explained() -> None:
+    named = [
+        slug for names, *_ in rows(DOCS / "troubleshoot.md", "Why a frame was refused") for slug in spans_of(names)
+    ]
+    assert sorted(named) == sorted(Reason)
+
+
+def spans_of(text: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", text)

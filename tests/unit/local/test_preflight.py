@@ -9,7 +9,8 @@ import pytest
 
 from gateway.config import Config, load
 from gateway.core.errors import SetupError
-from gateway.local.preflight import MIB, START_BYTES, refuse_a_start
+from gateway.local.memory import MIB
+from gateway.local.preflight import START_BYTES, refuse_a_start
 
 
 def free_ports(count: int) -> list[int]:
