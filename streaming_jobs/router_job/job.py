@@ -99,10 +99,10 @@ class Router:
         self._jvm = JvmMetrics()
         self._registry.register(self._jvm)
 
-    def run(self, stop: threading.Event, begun: Callable[[], None] = lambda: None) -> None:
+    def run(self, stop: threading.Event, on_running: Callable[[], None] = lambda: None) -> None:
         """Serves until `stop` is set, and calls `begun` when it does; raises what ended a query, and at once what is
         wrong with the trust store: a worker would find it with its first record, and Spark would tell it at length."""
-        self._begun = begun
+        self._on_running = on_running
         check_spans(self._config)
         for warning in self._config.warnings():
             log.warning("%s", warning)
@@ -147,7 +147,7 @@ class Router:
             observer = Observer(self._config, self._metrics, spark, self._jvm)
             observer.start()
             log.info("router is ready: %d lanes, %s", len(self._lanes), self._config.router.mode)
-            self._begun()
+            self._on_running()
             if self._has_spare_core and lists_classes():
                 threading.Thread(target=self._archive_classes, args=(spark, stop), name="archive", daemon=True).start()
             self._watch(stop)

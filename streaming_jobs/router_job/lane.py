@@ -132,8 +132,8 @@ class Lane:
             self._accepts_loss = False
             log.warning("%s has passed the gap: no further gap is accepted", self.name)
             self._restart()
-        end, done = self._raw.ends().get(self._number, 0), max(self._processed(), self._began)
-        if self._stall.observe(time.monotonic(), end, done):
+        end, processed_to = self._raw.ends().get(self._number, 0), max(self._processed(), self._began)
+        if self._stall.observe(time.monotonic(), end, processed_to):
             log.warning("%s has stood still for too long and begins anew", self.name)
             self._restart()
 
@@ -146,11 +146,11 @@ class Lane:
 
     def _check_gaps(self) -> None:
         """Raises SetupError for a gap that is not accepted. Spark would find some of them too, and say it at length."""
-        found = self._gaps()
-        if found and not self._accepts_loss:
-            raise SetupError(f"{self.name} cannot go on where it was: {'; '.join(found)}. {ACCEPT_LOSS}")
-        self._accepts_loss = bool(found)
-        for gap in found:
+        gap_texts = self._gaps()
+        if gap_texts and not self._accepts_loss:
+            raise SetupError(f"{self.name} cannot go on where it was: {'; '.join(gap_texts)}. {ACCEPT_LOSS}")
+        self._accepts_loss = bool(gap_texts)
+        for gap in gap_texts:
             log.warning("%s goes on over a gap: %s", self.name, gap)
 
     def _gaps(self) -> list[str]:

@@ -148,11 +148,11 @@ def _rows_of(path: Path) -> Iterator[tuple[int, bytes]]:
 
 def _check(file: BinaryIO) -> tuple[Any, ...]:
     """Returns the head of a file; raises NoMemory if it is not one that was written to its end."""
-    left = os.fstat(file.fileno()).st_size - _CRC.size
+    remaining = os.fstat(file.fileno()).st_size - _CRC.size
     crc, head, last = 0, b"", b""
-    while left > 0 and (piece := file.read(min(left, PIECE_BYTES))):
+    while remaining > 0 and (piece := file.read(min(remaining, PIECE_BYTES))):
         crc = zlib.crc32(piece, crc)
-        head, last, left = head or piece, last[-len(_END) :] + piece, left - len(piece)
+        head, last, remaining = head or piece, last[-len(_END) :] + piece, remaining - len(piece)
     is_whole = len(head) >= _HEAD.size + len(_END) and last.endswith(_END)
     if not is_whole or file.read() != _CRC.pack(crc):
         raise NoMemory(f"{file.name} is damaged")
