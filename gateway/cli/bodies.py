@@ -58,32 +58,28 @@ def subject_argument(verb: Verb) -> Verb:
 def _subject(context: click.Context, argument: click.Parameter, text: str) -> str:
     """Checks the subject. Nobody can subscribe to the empty one; most other bad ones were meant for `sub`."""
     if not text:
-        raise click.BadParameter("a subject is not empty", context, argument)
+        raise click.BadParameter("a subject must not be empty", context, argument)
     try:
         return configured_subject(text)
-    except ValueError:
-        raise click.BadParameter(_no_subject(text), context, argument) from None
+    except ValueError as why:
+        is_pattern = not {"*", ">"}.isdisjoint(tokens(text))
+        raise click.BadParameter(_no_pattern(text) if is_pattern else str(why), context, argument) from None
 
 
-def _no_subject(text: str) -> str:
+def _no_pattern(text: str) -> str:
     """
-    >>> _no_subject("temp.>")
+    >>> _no_pattern("temp.>")
     'temp.> is a pattern: publish to one subject, such as temp.kitchen'
-    >>> _no_subject("temp..x")
-    'temp..x is no subject: it has an empty token'
     """
-    parts = tokens(text)
-    if "" in parts:
-        return f"{text} is no subject: it has an empty token"
-    example = ".".join(EXAMPLE if part in ("*", ">") else part for part in parts)
+    example = ".".join(EXAMPLE if part in ("*", ">") else part for part in tokens(text))
     return f"{text} is a pattern: publish to one subject, such as {example}"
 
 
 def body_options(verb: Verb) -> Verb:
     """Adds `body: str | None` and `content_type: str | None`, for `read_body`."""
-    verb = click.option("--content-type", metavar="TYPE", help="Of the body.  [default: JSON if it is, else text]")(
-        verb
-    )
+    verb = click.option(
+        "--content-type", metavar="TYPE", help="The body's content type.  [default: JSON if it is, else text]"
+    )(verb)
     return click.argument("body", required=False)(verb)
 
 

@@ -23,7 +23,7 @@ from gateway.cli.part_options import edges_option, router_option
 from gateway.config import Config, find_config, load
 from gateway.core.address import HostPort
 from gateway.core.errors import SetupError
-from gateway.core.yaml_files.faults import ConfigError
+from gateway.core.yaml_files.faults import ConfigError, Fault
 from gateway.inspect.live.mesh_parts import MeshPart, edge_parts, router_part
 
 
@@ -67,11 +67,13 @@ class Where:
     "groups",
     type=click.Choice(GROUPS),
     multiple=True,
-    help="Look at this only; may be repeated.  [default: everything]",
+    help="Look at this part only; may be repeated.  [default: everything]",
 )
-@click.option("--watch", is_flag=True, help="Then send probes through the whole path, until Ctrl-C.")
-@click.option("--interval", type=Seconds(min=0), default=PROBE_SECONDS, show_default=True, help="Between two probes.")
-@click.option("-n", "--count", type=Whole(min=1), help="End after so many probes.")
+@click.option("--watch", is_flag=True, help="Afterwards send probes through the whole path, until Ctrl-C.")
+@click.option(
+    "--interval", type=Seconds(min=0), default=PROBE_SECONDS, show_default=True, help="The time between two probes."
+)
+@click.option("-n", "--count", type=Whole(min=1), help="End after COUNT probes.")
 @edges_option
 @router_option
 @output_choice(CheckOutput, "Text for people, or what programs and monitoring systems read.")
@@ -90,12 +92,16 @@ def command(where: Where, groups: tuple[str, ...], probes: ProbeOptions, output:
     try:
         config = load(find_config(where.config_file), state_dir=where.state_dir)
     except ConfigError as faulty:
-        findings = [Finding("configuration", Level.FAIL, str(fault), "mend the file") for fault in faulty.faults]
-        return _report(iter(findings), output)
+        return _report(map(_finding, faulty.faults), output)
     parts = [*edge_parts(config, where.edges), router_part(config, where.router)]
     checkup = Checkup(config, parts, _is_running(config, where.config_file, where.state_dir))
     code = _report(checkup.run(groups or GROUPS), output)
     return _report_probes(config, probes.interval, probes.count, output) if probes.watch else code
+
+
+def _finding(fault: Fault) -> Finding:
+    """A fault of the file itself, which may not be there, says by itself what to do."""
+    return Finding("configuration", Level.FAIL, str(fault), "mend the file" if fault.path else "")
 
 
 def _is_running(config: Config, config_file: str | None, state_dir: Path | None) -> bool:

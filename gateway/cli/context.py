@@ -35,7 +35,7 @@ def _name(context: click.Context, argument: click.Parameter, name: str) -> str:
     return name
 
 
-@command.command("add")
+@command.command("add", short_help="Keep an address and credentials under NAME.")
 @click.argument("name", callback=_name)
 @output_option
 @connection_options

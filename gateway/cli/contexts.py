@@ -41,7 +41,7 @@ class Contexts:
     def find(self, name: str) -> Context:
         """Raises CommandError."""
         if name not in self.contexts:
-            hint = f"expected {', '.join(self.contexts)}" if self.contexts else "there is none: meshgate context add"
+            hint = f"expected {', '.join(self.contexts)}" if self.contexts else "there are none: meshgate context add"
             raise CommandError(f"there is no context {name}: {hint}")
         return self.contexts[name]
 

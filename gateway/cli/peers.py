@@ -35,7 +35,7 @@ def command() -> None:
     """
 
 
-@command.command("list")
+@command.command("list", short_help="List the sessions, and whose other side is away.")
 @protocol_option("Only peers that speak this protocol.")
 @click.option("--listener", default="", metavar="NAME", help="Only peers of this listener or link.")
 @click.option("--node", default="", metavar="NODE", help="Only sessions of this node.")

@@ -32,8 +32,14 @@ def write_default(
     """Writes the file and returns its path. Raises FileExistsError unless told to overwrite."""
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / name
-    with path.open("w" if overwrite else "x", encoding="utf-8") as file:
-        file.write(default_text(mesh, node or uuid4()))
+    try:
+        with path.open("w" if overwrite else "x", encoding="utf-8") as file:
+            file.write(default_text(mesh, node or uuid4()))
+    except OSError as failed:
+        if failed.filename is None:  # it could be opened, and not written: the next start would read half of it
+            path.unlink()
+            raise OSError(failed.errno, failed.strerror, str(path)) from None
+        raise
     return path
 
 

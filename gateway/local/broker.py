@@ -21,7 +21,7 @@ from gateway.core.address import MAX_PORT, HostPort
 from gateway.core.errors import SetupError
 from gateway.local.class_archive import ClassArchive
 from gateway.local.jars import ensure_jars
-from gateway.local.java import Java
+from gateway.local.java import COMPILES_EARLY, Java
 from gateway.local.processes import what_happened
 
 HEAP = "256m"  # enough for 75,000 frames/s in containers, measured; the page cache does the rest
@@ -99,16 +99,12 @@ class Broker:
         if not (self.data / "meta.properties").exists():
             self._format(java, jars, properties)
         archived = broker_archive(java, paths).options(lists=lists_classes)
-        return [*jvm(java, jars, NAMED, *archived), "kafka.Kafka", str(properties)]
+        return [*jvm(java, jars, NAMED, COMPILES_EARLY, *archived), "kafka.Kafka", str(properties)]
 
     def _write_properties(self) -> Path:
         try:
             self.data.mkdir(parents=True, exist_ok=True)
-            if (free := shutil.disk_usage(self.data).free) < MIN_FREE_BYTES:
-                raise SetupError(
-                    f"{self.data} has {free // 2**20} MiB free, the broker wants {MIN_FREE_BYTES // 2**20}: make room,"
-                    " or give another folder with --dir"
-                )
+            refuse_a_full_disk(self.data)
             path = self.folder / "server.properties"
             path.write_text(
                 _PROPERTIES.format(
@@ -128,6 +124,15 @@ class Broker:
         run = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
         if run.returncode:
             raise SetupError(f"the broker could not format {self.data}: {what_happened(run.stderr)}")
+
+
+def refuse_a_full_disk(folder: Path) -> None:
+    """Raises SetupError where the broker would stop in the middle of something."""
+    if (free := shutil.disk_usage(folder).free) < MIN_FREE_BYTES:
+        raise SetupError(
+            f"{folder} has {free // 2**20} MiB free, the broker wants {MIN_FREE_BYTES // 2**20}: make room,"
+            " or give another folder with --dir"
+        )
 
 
 def _cluster_id() -> str:

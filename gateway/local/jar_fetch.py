@@ -7,6 +7,7 @@ A jar takes its name when its bytes have the pinned digest. What was fetched sta
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import http.client
 import os
@@ -73,7 +74,8 @@ class JarFetch:
         self._lock = threading.Lock()
 
     def run(self) -> None:
-        """Raises SetupError with the first jar that could not be fetched, once nothing is under way any more."""
+        """Raises SetupError with the first jar that could not be fetched, once nothing is under way any more, and
+        OSError where the disk is full."""
         with ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="jars") as connections:
             failures = [failed for failed in connections.map(self._fetch, self._pins) if failed]
         if failures:
@@ -106,6 +108,8 @@ class JarFetch:
                 if answered.code < http.HTTPStatus.INTERNAL_SERVER_ERROR:  # as it would the next time
                     break
             except (OSError, http.client.HTTPException) as failed:  # URLError is an OSError
+                if getattr(failed, "errno", None) in (errno.ENOSPC, errno.EDQUOT):  # no other try helps
+                    raise
                 why = str(getattr(failed, "reason", failed) or type(failed).__name__)
         return pin, why
 

@@ -16,7 +16,7 @@ from gateway.core.address import HostPort, parse_address
 from gateway.core.errors import SetupError
 from gateway.core.yaml_files.faults import ConfigError, Fault
 from gateway.inspect.live import mesh_parts as live
-from gateway.local.broker import broker_archive
+from gateway.local.broker import broker_archive, refuse_a_full_disk
 from gateway.local.first_event import SUBJECT, probed_listener, send_probe
 from gateway.local.jars import JarSet, ensure_jars, fetch, missing_sets
 from gateway.local.java import find_java
@@ -75,6 +75,8 @@ class LocalMesh:
                 self._say({"event": "cleared", "parts": left}, f"ended what an earlier run had left: {', '.join(left)}")
             self._processes.note(config=str(self._config.path), management=_management(self._config))
             refuse_a_start(self._config)
+            if self._config.kafka.is_embedded:
+                refuse_a_full_disk(self._state)
             self._prepare()
             self._start_parts(stop)
             if not stop.is_set():

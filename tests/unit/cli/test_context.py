@@ -70,7 +70,7 @@ class TestKeeping:
         assert kept() == {"current": None, "contexts": {"plant": {"to": "plant:1"}}}
 
     def test_one_that_is_not_there_is_told_with_those_that_are(self) -> None:
-        assert "there is none: meshgate context add" in run_here("context", "select", "plant").stderr
+        assert "there are none: meshgate context add" in run_here("context", "select", "plant").stderr
         run_here("context", "add", "office", "--to", "a:1")
         assert run_here("context", "show", "plant").stderr == "meshgate: there is no context plant: expected office\n"
 

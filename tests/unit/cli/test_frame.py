@@ -56,6 +56,10 @@ class TestVerbs:
         assert "fly" not in run("--help").stdout
         assert run("fly").stderr == "meshgate: there is no verb fly (see meshgate --help)\n"
 
+    @pytest.mark.parametrize("group", ["keys", "topics", "context", "peers", "rejected", "rules"])
+    def test_a_group_says_what_each_of_its_verbs_does_to_the_end(self, group: str) -> None:
+        assert "..." not in run(group, "--help").stdout.partition("Commands:")[2]
+
     def test_each_verb_that_is_there_has_a_command_that_explains_itself(self) -> None:
         code = (
             "import click; from gateway.cli import main\n"

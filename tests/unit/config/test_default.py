@@ -113,3 +113,12 @@ def test_certificates_that_are_missing_are_told(tmp_path: Path) -> None:
     )
     missing = check_files(parse(text, tmp_path / "meshgate.yaml"))
     assert [fault.path for fault in missing] == ["kafka.security.ca", "listeners[0].tls.key", "peers[0].tls.ca"]
+
+
+def test_a_full_disk_leaves_no_half_configuration(tmp_path: Path) -> None:
+    path = tmp_path / "meshgate.yaml"
+    path.symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space left on device") as failed:
+        write_default(tmp_path, overwrite=True)
+    assert failed.value.filename == str(path)
+    assert not path.is_symlink()

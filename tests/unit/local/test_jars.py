@@ -146,6 +146,15 @@ def test_a_cache_that_cannot_be_written_is_told(tmp_path: Path, monkeypatch: pyt
         fetch(JarSet("test", tuple(PINS)))
 
 
+def test_a_full_disk_is_told_as_that(served: tuple[Path, object]) -> None:
+    wanted = JarSet("test", tuple(PINS))
+    parts = wanted.folder.with_name(f".{wanted.folder.name}.parts")
+    parts.mkdir(parents=True)
+    (parts / f"{PINS[3].file_name}.part").symlink_to("/dev/full")
+    with pytest.raises(SetupError, match=r"cannot write the jar cache .*: No space left on device; make room there"):
+        fetch(wanted)
+
+
 def test_every_pinned_jar_has_its_size() -> None:
     assert all(
         pin.size_bytes > 0 and len(pin.sha256) == 64 for name in ("broker", "connector") for pin in jar_set(name).pins

@@ -182,11 +182,13 @@ async def test_more_than_a_queue_at_once_reaches_a_peer_that_reads(head: bytes, 
 
 @in_a_loop
 async def test_who_asked_a_server_that_reads_too_slowly_hears_it_at_once() -> None:
-    async with running(configured(listener("plc", "hsp", queue_bytes=1))) as edge:
+    big = bytes.fromhex("01 00000000 0007 00004000") + bytes(16_384)
+    async with running(configured(listener("plc", "hsp", queue_bytes=20_000))) as edge:
         [peer] = await edge.opens("plc")
         peer.stops_reading()
-        for _ in range(2):
-            edge.delivers(DATA_ACK_0, stamps=(1,), sessions=(1,), kind=Kind.REQUEST, reply=REPLY.pack())
+        for _ in range(600):
+            edge.delivers(big, stamps=(1,), sessions=(1,), kind=Kind.REQUEST, reply=REPLY.pack())
+        assert (await ends(edge))[0] == (name(edge, 1), "undeliverable", "the peer reads too slowly")
         await until(lambda: RequestsAbandoned("undeliverable") in edge.kafka.mesh())
 
 
