@@ -4,8 +4,9 @@ The driver writes one before each query starts, read from the state of the last 
 source. The rows never pass through the driver: the tasks that read the state write the file, on the checkpoint's file
 system. It names the offset before which it stands, and serves no other.
 
-Where partitions were added, nodes have moved to them. So a lane that has never committed, beside one that has, makes
-the driver write the ids of all lanes into a file that each worker reads too (`carry_over`).
+Where partitions were added, nodes have moved to them. So the lanes that were there commit what they had open. A lane
+that has never committed, beside one that has, then makes the driver write the ids of all lanes into a file that each
+worker reads too (`carry_over`).
 
     b"MGK" | u8 version | u32 partition | u64 offset | rows | b"end" | u32 CRC of all before       (little-endian)
     row: i64 log time | u32 length | ids, as `KnownIds.added_row` packs them
