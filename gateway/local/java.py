@@ -13,6 +13,9 @@ from pathlib import Path
 from gateway.core.errors import SetupError
 
 MIN_JAVA = 17  # what Spark 4 needs
+LOCALE = {"LC_ALL": "C.UTF-8"}
+"""The environment of each JVM, whatever the user's: it names files in the locale's encoding, and changes the case of
+its own names as the locale's language has it."""
 _RELEASE = re.compile(r'(?m)^JAVA_VERSION="(\d+)')
 _VERSION = re.compile(r'version "(\d+)')
 
