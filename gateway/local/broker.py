@@ -186,5 +186,6 @@ def threads() -> int:
 def jvm(java: Java, jars: str, *more: str) -> list[str]:
     """Returns the beginning of a command that runs one of the broker's classes. `more` are options of the JVM."""
     options = [f"-Xmx{HEAP}", "-Xms64m", "-XX:+UseSerialGC", "-Xshare:auto"]
+    options.append("--enable-native-access=ALL-UNNAMED")  # for zstd's library; else Java warns of it at each start
     logging = [f"-Dorg.slf4j.simpleLogger.{name}={value}" for name, value in _LOG.items()] + ["-Duser.timezone=UTC"]
     return [java.executable, *more, *options, *logging, "-cp", jars]

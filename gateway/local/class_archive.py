@@ -27,7 +27,7 @@ KEPT = 4
 LOWEST_PRIORITY = 19
 WRITE_BYTES = 2**30
 """The memory that must be left for writing one, which takes half of that: a mesh at work needs the rest."""
-_SILENT = ("-Xlog:disable", "-Xlog:all=error:stderr", "-Xlog:cds=off", "-Xlog:cds+dynamic=off")
+_SILENT = ("-Xlog:disable", "-Xlog:all=error:stderr", "-Xlog:cds=off:stderr", "-Xlog:cds+dynamic=off:stderr")
 
 
 class ClassArchive:
