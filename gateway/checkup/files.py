@@ -36,7 +36,7 @@ def _tls_faults(config: Config) -> Iterator[Fault]:
             except (FileNotFoundError, PermissionError):
                 continue  # told by `check_files`
             except (OSError, ValueError) as broken:
-                yield Fault(str(config.path), f"{section}[{at}].tls", f"the files are of no use: {broken}")
+                yield Fault(str(config.path), f"{section}[{at}].tls", f"the files cannot be used: {broken}")
 
 
 def _trust_faults(config: Config) -> list[Fault]:

@@ -24,7 +24,7 @@ from gateway.cli.times import from_time, microseconds, to_time
     type=Seconds(min=0),
     default=600.0,
     show_default=True,
-    help="The longest wait for what is still on its way; it ends when that has had its time.",
+    help="The longest wait for deliveries that are still on their way.",
 )
 @click.option("--master", metavar="URL", help="The Spark master.  [default: local[2]]")
 @common_options

@@ -128,13 +128,35 @@ class BenchFiles:
 
 
 @click.command("bench")
-@click.option("--from", "origin", type=_protocol, default="emm", show_default=True, help="What publishes, or asks.")
-@click.option("--to", "target", type=_protocol, default="emm", show_default=True, help="What subscribes, or answers.")
-@click.option("--request", is_flag=True, help="Requests and their answers, instead of events.")
+@click.option(
+    "--from",
+    "origin",
+    type=_protocol,
+    default="emm",
+    show_default=True,
+    help="The protocol of those that publish, or ask.",
+)
+@click.option(
+    "--to",
+    "target",
+    type=_protocol,
+    default="emm",
+    show_default=True,
+    help="The protocol of those that subscribe, or answer.",
+)
+@click.option("--request", is_flag=True, help="Send requests and time their answers, instead of events.")
 @click.option("--rate", type=_positive, default=1_000.0, show_default=True, help="Frames a second, all together.")
-@click.option("--seconds", type=SECONDS, default=8.0, show_default=True, help="How long is measured.")
-@click.option("--warm-up", type=Seconds(min=0), default=2.0, show_default=True, help="Seconds before that.")
-@click.option("--size", type=_many, default=200, show_default=True, help="Bytes: of an emm packet, else of a body.")
+@click.option("--seconds", type=SECONDS, default=8.0, show_default=True, help="How long to measure.")
+@click.option(
+    "--warm-up", type=Seconds(min=0), default=2.0, show_default=True, help="How long to send before it is measured."
+)
+@click.option(
+    "--size",
+    type=_many,
+    default=200,
+    show_default=True,
+    help="Bytes of an emm packet, or of a body of any other protocol.",
+)
 @click.option(
     "--sign",
     type=click.Choice([way.value for way in Sign]),
@@ -167,17 +189,21 @@ class BenchFiles:
     type=SECONDS,
     default=WAIT_SECONDS,
     show_default=True,
-    help="Seconds after the last frame was sent to wait for those missing.",
+    help="How long to wait for missing frames after the last was sent.",
 )
 @click.option("--from-address", metavar="ADDRESS", help="HOST:PORT or a url.  [default: the configuration's listener]")
-@click.option("--to-address", metavar="ADDRESS", help="Likewise.")
+@click.option("--to-address", metavar="ADDRESS", help="The same for those that subscribe, or answer.")
 @click.option("--tls-ca", type=_file, metavar="FILE", help="Who signed the mesh's certificate (PEM); uses TLS.")
 @click.option("--tls-cert", type=_file, metavar="FILE", help="Our certificate (PEM).")
 @click.option("--tls-key", type=_file, metavar="FILE", help="Its private key (PEM).")
-@click.option("--plot", type=_new_file, metavar="FILE", help="Draw the latencies there (SVG).")
-@click.option("--compare", type=_file, metavar="LAST.json", help="Show this run as ratios of that one.")
-@click.option("--save", type=_new_file, metavar="FILE", help="Write the document there too, for a later --compare.")
-@click.option("--self", "alone", is_flag=True, help="Without a mesh: what the tool itself can do, and adds.")
+@click.option("--plot", type=_new_file, metavar="FILE", help="Draw the latencies into FILE (SVG).")
+@click.option(
+    "--compare", type=_file, metavar="LAST.json", help="Show this run as ratios of the one that was saved there."
+)
+@click.option("--save", type=_new_file, metavar="FILE", help="Write the result into FILE too, for a later --compare.")
+@click.option(
+    "--self", "alone", is_flag=True, help="Measure the tool itself, without a mesh: what it can do, and what it adds."
+)
 @common_options
 @grouped("ends", BenchEnds)
 @grouped("files", BenchFiles)

@@ -58,7 +58,7 @@ def subject_argument(verb: Verb) -> Verb:
 def _subject(context: click.Context, argument: click.Parameter, text: str) -> str:
     """Checks the subject. Nobody can subscribe to the empty one; most other bad ones were meant for `sub`."""
     if not text:
-        raise click.BadParameter("a subject is not empty", context, argument)
+        raise click.BadParameter("a subject must not be empty", context, argument)
     try:
         return configured_subject(text)
     except ValueError as why:
@@ -77,9 +77,9 @@ def _no_pattern(text: str) -> str:
 
 def body_options(verb: Verb) -> Verb:
     """Adds `body: str | None` and `content_type: str | None`, for `read_body`."""
-    verb = click.option("--content-type", metavar="TYPE", help="Of the body.  [default: JSON if it is, else text]")(
-        verb
-    )
+    verb = click.option(
+        "--content-type", metavar="TYPE", help="The body's content type.  [default: JSON if it is, else text]"
+    )(verb)
     return click.argument("body", required=False)(verb)
 
 

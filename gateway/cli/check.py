@@ -67,11 +67,13 @@ class Where:
     "groups",
     type=click.Choice(GROUPS),
     multiple=True,
-    help="Look at this only; may be repeated.  [default: everything]",
+    help="Look at this part only; may be repeated.  [default: everything]",
 )
-@click.option("--watch", is_flag=True, help="Then send probes through the whole path, until Ctrl-C.")
-@click.option("--interval", type=Seconds(min=0), default=PROBE_SECONDS, show_default=True, help="Between two probes.")
-@click.option("-n", "--count", type=Whole(min=1), help="End after so many probes.")
+@click.option("--watch", is_flag=True, help="Afterwards send probes through the whole path, until Ctrl-C.")
+@click.option(
+    "--interval", type=Seconds(min=0), default=PROBE_SECONDS, show_default=True, help="The time between two probes."
+)
+@click.option("-n", "--count", type=Whole(min=1), help="End after COUNT probes.")
 @edges_option
 @router_option
 @output_choice(CheckOutput, "Text for people, or what programs and monitoring systems read.")

@@ -18,7 +18,7 @@ def command() -> None:
 @command.command("print", short_help="Print the configuration, defaults included.")
 @common_options
 @dir_option
-@click.option("--redacted", "hide", is_flag=True, help="Without secrets.")
+@click.option("--redacted", "hide", is_flag=True, help="Hide secrets.")
 def print_config(config_file: str | None, state_dir: None, output: Output, hide: bool) -> None:
     """The configuration as it holds: defaults included, ${ENV} and ${file:PATH} put in."""
     config = read_config(config_file, state_dir)

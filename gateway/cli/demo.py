@@ -27,7 +27,7 @@ PROGRESS_SECONDS = 5.0
     type=Seconds(min=0, min_open=True, max=LONGEST_SECONDS),
     default=DEMO_SECONDS,
     show_default=True,
-    help="How long.",
+    help="How long to send.",
 )
 @click.option(
     "--rate",
@@ -37,7 +37,7 @@ PROGRESS_SECONDS = 5.0
     help="Events a second of each peer.",
 )
 @click.option(
-    "--devices", type=Whole(min=0, max=MOST_DEVICES), default=3, show_default=True, help="How many signing devices."
+    "--devices", type=Whole(min=0, max=MOST_DEVICES), default=3, show_default=True, help="How many devices that sign."
 )
 @common_options
 def command(config_file: str | None, output: Output, seconds: float, rate: float, devices: int) -> int:

@@ -39,7 +39,7 @@ MOST_PORT = 65_535
     help="Serve at this port of 127.0.0.1.  [default: a free one]",
 )
 @click.option("--no-open", is_flag=True, help="Do not open a browser.")
-@click.option("--json", "is_json", is_flag=True, help="Say as JSON where it is.")
+@click.option("--json", "is_json", is_flag=True, help="Print as JSON where the documentation is.")
 @logging_options
 def command(folder: Path | None, port: int, no_open: bool, is_json: bool) -> None:
     """Read the documentation in a browser. It is served on this machine alone, and asks for nothing elsewhere."""

@@ -17,7 +17,7 @@ from gateway.local.processes import Processes
 @click.option(
     "--timeout",
     type=Seconds(min=0, min_open=True),
-    help="Fail if it has not ended after SECONDS.  [default: wait until it has]",
+    help="Fail if the mesh has not ended after SECONDS.  [default: wait until it has]",
 )
 @common_options
 @dir_option

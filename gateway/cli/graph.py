@@ -29,7 +29,7 @@ from gateway.inspect.live.topology import MODES, EdgeNow, topology
     type=Whole(min=0),
     default=20,
     show_default=True,
-    help="So many of each listener one by one; the others are one box.",
+    help="Show COUNT peers of each listener one by one, and the others as one box.",
 )
 @edges_option
 @router_option

@@ -23,11 +23,20 @@ def command() -> None:
 
 
 @command.command("list")
-@click.option("--verb", type=click.Choice([choice.value for choice in Verb]), default=None, help="Only these.")
-@click.option("--subject", default="", metavar="SUBJECT", help="Only who would get an event of this subject.")
-@protocol_option("Only what is wanted over this protocol.")
-@click.option("--node", default="", metavar="NODE", help="Only what this node wants.")
-@click.option("--subscriber", default="", metavar="ID", help="Only of this session, or of what outlives sessions.")
+@click.option(
+    "--verb",
+    type=click.Choice([choice.value for choice in Verb]),
+    default=None,
+    help="Show only interests of this kind.",
+)
+@click.option(
+    "--subject", default="", metavar="SUBJECT", help="Show only interests that an event of this subject would match."
+)
+@protocol_option("Show only interests over this protocol.")
+@click.option("--node", default="", metavar="NODE", help="Show only interests of this node.")
+@click.option(
+    "--subscriber", default="", metavar="ID", help="Show only interests of this session, or of this durable name."
+)
 @common_options
 def list_(config_file: str | None, output: Output, verb: str | None, **filters: str) -> None:
     """List them by their patterns, from the mesh's own record of them.

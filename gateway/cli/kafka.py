@@ -14,7 +14,12 @@ from gateway.local.java import LOCALE, find_java
 
 
 @click.command()
-@click.option("--list-classes", is_flag=True, hidden=True, help="For a class archive, where there is none.")
+@click.option(
+    "--list-classes",
+    is_flag=True,
+    hidden=True,
+    help="List the classes that a class archive needs, where there is none.",
+)
 @common_options
 @dir_option
 def command(config_file: str | None, state_dir: Path | None, list_classes: bool, output: Output) -> None:

@@ -70,10 +70,14 @@ def list_keys(config_file: str | None, trust: Path | None, output: Output) -> No
 @command.command("new", short_help="Add a key to a node, and show it once.")
 @click.argument("node", required=False)
 @click.option("--kind", "kinds", type=click.Choice(KINDS), multiple=True, help="Kind of key; repeatable.  [hmac]")
-@click.option("--key-id", metavar="ID", callback=_key_id, help="8 hex digits.  [default: the next free one]")
+@click.option(
+    "--key-id", metavar="ID", callback=_key_id, help="The key's id, 8 hex digits.  [default: the next free one]"
+)
 @click.option("--label", metavar="TEXT", help='What people call the device, such as "garden sensor".')
 @click.option("--public", metavar="HEX", help="The Ed25519 public key of a pair that the device made itself.")
-@click.option("--default/--no-default", default=None, help="For packets that name no key.  [default: a node's first]")
+@click.option(
+    "--default/--no-default", default=None, help="Use it for packets that name no key.  [default: a node's first]"
+)
 @click.option("--not-before", type=moment, metavar="TIME", help="From when the key holds: RFC 3339, or 7d from now.")
 @click.option("--not-after", type=moment, metavar="TIME", help="Until when the key holds, likewise.")
 @store_options
@@ -91,7 +95,7 @@ def new(
 
 @command.command("rotate", short_help="Give a node a new key beside its old one.")
 @click.argument("node")
-@click.option("--key-id", metavar="ID", help="The key to be followed.  [default: the latest that holds]")
+@click.option("--key-id", metavar="ID", help="The key that the new one follows.  [default: the latest that holds]")
 @click.option("--public", metavar="HEX", help="The Ed25519 public key of a pair that the device made itself.")
 @click.option("--overlap", type=span, default="7d", show_default=True, help="How long both keys hold.")
 @store_options

@@ -25,8 +25,15 @@ _TIME = re.compile(r'(?:\{"time": ")?(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)')
 
 @click.command("logs")
 @click.argument("parts", metavar="[PART]...", nargs=-1)
-@click.option("-f", "--follow", is_flag=True, help="Go on with what is logged from now on, until Ctrl-C.")
-@click.option("-n", "--lines", type=Whole(min=0), default=LINES, show_default=True, help="Of each part's last lines.")
+@click.option("-f", "--follow", is_flag=True, help="Then show new lines as they are logged, until Ctrl-C.")
+@click.option(
+    "-n",
+    "--lines",
+    type=Whole(min=0),
+    default=LINES,
+    show_default=True,
+    help="How many of each part's last lines to show.",
+)
 @common_options
 @dir_option
 def command(

@@ -134,10 +134,10 @@ def logging_options(verb: Verb) -> Verb:
             expose_value=False,
             is_eager=True,
             callback=_louder,
-            help="More log; -vv: most.",
+            help="Log more; -vv logs most.",
         ),
         click.option(
-            "-q", "quiet", count=True, expose_value=False, is_eager=True, callback=_quieter, help="Errors only."
+            "-q", "quiet", count=True, expose_value=False, is_eager=True, callback=_quieter, help="Log errors only."
         ),
         click.option(
             "--log-format",

@@ -200,12 +200,14 @@ class PeerOptions:
     def check_options(self, **of_emm: object) -> None:
         """Refuses what another protocol than the chosen one takes; by the options' names."""
         if self.spec.session is None and not self.is_emm:
-            raise click.UsageError(f"--via {self.via}: it has no sessions, and of datagrams only emm is spoken here")
+            raise click.UsageError(
+                f"--via {self.via}: it has no sessions, and the command line speaks no protocol of datagrams but emm"
+            )
         named = [name for name, value in {**of_emm, "key": self.key}.items() if value]
         if named and not self.is_emm:
-            raise click.UsageError(f"--{named[0].replace('_', '-')} is of emm, and {self.via} has nothing like it")
+            raise click.UsageError(f"--{named[0].replace('_', '-')} is for emm only, and this is {self.via}")
         if self.is_emm and self.token_file is not None:
-            raise click.UsageError("--token-file is of sessions, and emm has none: it signs, see --key")
+            raise click.UsageError("--token-file is for protocols with sessions; emm signs its packets: see --key")
 
     def check_sessions(self) -> None:
         """Checks the options of a verb that makes requests."""
@@ -359,7 +361,7 @@ def run(talk: Coroutine[Any, Any, ResultT], peer: PeerOptions) -> ResultT:
     except ClientError as failed:
         raise UnavailableError(f"{failed}{peer.hint(failed)}") from None
     except Rejected as refused:
-        raise CommandError(f"it cannot be said in this protocol: {refused}") from None
+        raise CommandError(f"this protocol cannot say it: {refused}") from None
     except ValidationError as wrong:
         raise CommandError(f"-o {_option_fault(wrong)}") from None
 

@@ -75,19 +75,23 @@ class PacketOptions:
     metavar="FILE",
     help="Take the body, or the lines, from FILE.",
 )
-@click.option("--lines", is_flag=True, help="An event for each line of the input.")
-@click.option("--rate", type=Number(min=0, min_open=True), metavar="PER_SECOND", help="At most so many a second.")
-@click.option("-n", "--count", type=Whole(min=1), default=1, show_default=True, help="How often.")
+@click.option("--lines", is_flag=True, help="Publish an event for each line of the input.")
+@click.option(
+    "--rate", type=Number(min=0, min_open=True), metavar="PER_SECOND", help="Publish at most this many a second."
+)
+@click.option("-n", "--count", type=Whole(min=1), default=1, show_default=True, help="How many times to publish.")
 @click.option(
     "--timeout",
     type=SECONDS,
     default=PUBLISH_SECONDS,
     show_default=True,
-    help="Give up if one is not confirmed within SECONDS.",
+    help="Give up if an event is not confirmed within SECONDS.",
 )
-@click.option("--urgent", is_flag=True, help="emm: with the urgent flag.")
+@click.option("--urgent", is_flag=True, help="emm only: set the urgent flag.")
 @click.option("--compress", is_flag=True, help="emm only: gzip the body; its content type is not sent.")
-@click.option("--encrypt", type=click.Choice(sorted(ALGORITHMS)), help="emm: encrypted, likewise.")
+@click.option(
+    "--encrypt", type=click.Choice(sorted(ALGORITHMS)), help="emm only: encrypt the body; its content type is not sent."
+)
 @output_option
 @peer_options
 @grouped("source", BodySource)

@@ -33,9 +33,9 @@ def filter_options(verb: Verb) -> Verb:
     """Adds `chosen: Filter`, `start` and `end`."""
     for option in reversed((
         click.option("--reason", "reasons", type=click.Choice([reason.value for reason in Reason]), multiple=True,
-                     metavar="SLUG", help="Only what was refused for this; may be repeated."),
+                     metavar="SLUG", help="Only frames that were refused for this reason; may be repeated."),
         click.option("--stage", "stages", type=click.Choice([stage.value for stage in Stage]), multiple=True,
-                     help="Where it was refused."),
+                     help="The stage at which it was refused."),
         click.option("--event-id", "event_ids", type=EventId(), multiple=True, help="Only this frame."),
         protocol_option("Only frames of this protocol."),
         click.option("--node", default="", metavar="NODE", help="Only frames of this node."),
@@ -53,7 +53,7 @@ def command() -> None:
 
 @command.command("list")
 @filter_options
-@click.option("-n", "--limit", type=Whole(min=1), default=50, show_default=True, help="The newest so many.")
+@click.option("-n", "--limit", type=Whole(min=1), default=50, show_default=True, help="Show the newest COUNT.")
 @common_options
 def list_(
     config_file: str | None, output: Output, limit: int, start: datetime | None, end: datetime | None, **filters: Any
@@ -86,7 +86,7 @@ def show_(config_file: str | None, output: Output, event_id: FramePosition) -> N
 @command.command("redrive", short_help="Send them through again.")
 @click.argument("named", metavar="[EVENT_ID]...", nargs=-1, type=EventId())
 @filter_options
-@click.option("--all", "everything", is_flag=True, help="All that is kept; without it, say which.")
+@click.option("--all", "everything", is_flag=True, help="Send all frames that are kept. Without it, say which.")
 @click.option("--dry-run", is_flag=True, help="Only tell what would be done.")
 @common_options
 def redrive(
@@ -108,7 +108,7 @@ def redrive(
 
     chosen = _filter(**filters | {"event_ids": (*named, *filters["event_ids"])})
     if not everything and chosen == RejectionFilter() and start is None:
-        raise click.UsageError("which? EVENT_ID, --reason, --stage, --protocol, --node or --from say it, or --all")
+        raise click.UsageError("say which frames: EVENT_ID, --reason, --stage, --protocol, --node or --from; or --all")
     config = read_config(config_file)
     with History(config) as history:
         matching = list(rejections(history, chosen, microseconds(start), microseconds(end)))

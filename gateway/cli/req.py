@@ -27,7 +27,7 @@ NO_REASON = "the server gave no reason"
     type=SECONDS,
     default=REQUEST_SECONDS,
     show_default=True,
-    help="Seconds without an answer, or progress, to give up after.",
+    help="Give up after SECONDS without an answer or progress.",
 )
 @click.option("--progress", is_flag=True, help="Show progress, on standard error.  [with -v too]")
 @output_option

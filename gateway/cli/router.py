@@ -27,7 +27,7 @@ from gateway.cli.signals import stop_on_signals
 @click.option(
     "--accept-loss",
     is_flag=True,
-    help="Go on although records of the raw log are gone that were not routed: told in the log, and by `audit`.",
+    help="Go on although records of the raw log are gone that were not routed. The log and `audit` say which.",
 )
 @common_options
 @dir_option

@@ -37,7 +37,7 @@ def command() -> None:
 
 @command.command("run")
 @click.option("--master", metavar="URL", help="The Spark master.  [default: local[2]]")
-@click.option("--ready-file", type=click.Path(path_type=Path), help="Exists for as long as all rules run.")
+@click.option("--ready-file", type=click.Path(path_type=Path), help="A file that exists as long as all rules run.")
 @common_options
 @dir_option
 def run(
@@ -78,8 +78,10 @@ def check(config_file: str | None, output: Output) -> int:
 
 @command.command("test", short_help="Try rules on recorded events.")
 @click.argument("events", type=click.File("r"))
-@click.option("--rule", "name", metavar="NAME", help="Only this one.")
-@click.option("--rules", "rules_file", type=click.Path(dir_okay=False, exists=True), help="Rules from another file.")
+@click.option("--rule", "name", metavar="NAME", help="Try this rule only.")
+@click.option(
+    "--rules", "rules_file", type=click.Path(dir_okay=False, exists=True), help="Take the rules from this file."
+)
 @common_options
 def test(events: TextIO, name: str | None, rules_file: str | None, config_file: str | None, output: Output) -> None:
     """Try rules on recorded EVENTS (a file of JSON lines, or `-`) and show what they would find.

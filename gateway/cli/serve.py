@@ -42,10 +42,14 @@ class Serving:
 @click.command("serve")
 @click.argument("pattern")
 @click.argument("line", metavar="-- CMD...", nargs=-1, required=True, type=click.UNPROCESSED)
-@click.option("--content-type", metavar="TYPE", help="Of the answers.  [default: JSON if it is, else text]")
-@click.option("-n", "--count", type=Whole(min=1), help="End after so many requests.")
-@click.option("--parallel", type=Whole(min=1), default=PARALLEL, show_default=True, help="Commands at once.")
-@click.option("--progress-lines", metavar="PREFIX", help="Lines of output that begin so are progress, said at once.")
+@click.option("--content-type", metavar="TYPE", help="The answers' content type.  [default: JSON if it is, else text]")
+@click.option("-n", "--count", type=Whole(min=1), help="End after COUNT requests.")
+@click.option(
+    "--parallel", type=Whole(min=1), default=PARALLEL, show_default=True, help="The most commands that run at once."
+)
+@click.option(
+    "--progress-lines", metavar="PREFIX", help="Send output lines that begin with PREFIX at once, as progress."
+)
 @click.option("--reconnect", is_flag=True, help="Come back when the session ends, and serve again.")
 @output_option
 @peer_options

@@ -40,8 +40,8 @@ WAIT_SECONDS = 0.5
     metavar="TIME",
     help="RFC 3339, or relative (-5m).  [default: all; with --follow: now]",
 )
-@click.option("--follow", is_flag=True, help="Go on: rows as they are found, until Ctrl-C.")
-@click.option("-n", "--limit", type=Whole(min=1), help="End after so many rows.")
+@click.option("--follow", is_flag=True, help="Then show new rows as they are found, until Ctrl-C.")
+@click.option("-n", "--limit", type=Whole(min=1), help="End after COUNT rows.")
 @click.option("--master", metavar="URL", help="The Spark master.  [default: local[2]]")
 @common_options
 def command(

@@ -55,13 +55,13 @@ class ShownEnd:
 
 @click.command("sub")
 @click.argument("patterns", metavar="PATTERN...", nargs=-1, required=True)
-@click.option("--group", metavar="NAME", help="Each event goes to one member of the group.")
-@click.option("-n", "--count", type=Whole(min=1), help="End after so many events.")
-@click.option("--timeout", type=SECONDS, help="End with an error if none came for so many seconds.")
+@click.option("--group", metavar="NAME", help="Join the group NAME: each event goes to one of its members.")
+@click.option("-n", "--count", type=Whole(min=1), help="End after COUNT events.")
+@click.option("--timeout", type=SECONDS, help="End with an error if no event came for SECONDS.")
 @click.option("--verify", is_flag=True, help="emm only: show only packets whose sender the trust store proves.")
 @click.option("--reconnect", is_flag=True, help="Come back when the session ends, and say what was missed.")
-@click.option("--timestamps", is_flag=True, help="Begin each line with the time it came.")
-@click.option("--headers", is_flag=True, help="Show below each event what came beside its body.")
+@click.option("--timestamps", is_flag=True, help="Begin each line with the time at which the event came.")
+@click.option("--headers", is_flag=True, help="Show the event's other fields below its body.")
 @click.option("--raw", is_flag=True, help="Show bodies only, as they are.")
 @output_option
 @peer_options
@@ -96,7 +96,7 @@ def command(
 
     async def lease() -> None:
         if group is not None:
-            raise click.UsageError("--group: a hello of emm names none")
+            raise click.UsageError("--group: emm has no groups")
         async with peer.connect_emm(verify=verify) as client:
             await client.subscribe(*patterns)
             await show(client)

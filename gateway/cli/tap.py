@@ -33,18 +33,20 @@ def _pattern(context: click.Context, option: click.Parameter, text: str) -> str:
 
 
 @click.command("tap")
-@click.option("--at", type=click.Choice(list(ROWS)), default="events", show_default=True, help="Where to look.")
+@click.option("--at", type=click.Choice(list(ROWS)), default="events", show_default=True, help="The topic to look at.")
 @protocol_option("Only frames of this protocol.")
-@click.option("--node", default="", metavar="NODE", help="Only what comes from this node.")
-@click.option("--message-id", default="", metavar="ID", help="Only events that their sender gave this id.")
-@click.option("--subject", default="", metavar="PATTERN", callback=_pattern, help="Only subjects that match.")
+@click.option("--node", default="", metavar="NODE", help="Show only frames of this node.")
+@click.option("--message-id", default="", metavar="ID", help="Show only events to which their sender gave this id.")
+@click.option(
+    "--subject", default="", metavar="PATTERN", callback=_pattern, help="Show only subjects that match PATTERN."
+)
 @click.option(
     "--reason",
     type=click.Choice([reason.value for reason in Reason]),
     metavar="SLUG",
-    help="Only what was refused for this.",
+    help="Show only frames that were refused for this reason.",
 )
-@click.option("-n", "--limit", type=Whole(min=1), help="End after so many.")
+@click.option("-n", "--limit", type=Whole(min=1), help="End after COUNT frames.")
 @click.option("--from", "start", type=from_time, metavar="TIME", help="RFC 3339, or relative (-5m).  [default: now]")
 @click.option("--format", "form", type=click.Choice(["text", "json", "hex"]), help="[default: as --output]")
 @common_options

@@ -40,10 +40,10 @@ HOME, REST_OF_LINE, REST_OF_SCREEN = "\x1b[H", "\x1b[K", "\x1b[J"
     type=Seconds(min=LEAST_SECONDS),
     default=2.0,
     show_default=True,
-    help="Between two looks.",
+    help="The time between two screens.",
 )
-@click.option("-n", "--count", type=Whole(min=1), help="End after so many screens.")
-@click.option("--once", is_flag=True, help="One screen, as with -n 1.")
+@click.option("-n", "--count", type=Whole(min=1), help="End after COUNT screens.")
+@click.option("--once", is_flag=True, help="Show one screen, as with -n 1.")
 @edges_option
 @router_option
 @common_options

@@ -17,7 +17,7 @@ wait_option = click.option(
     type=Seconds(min=0),
     default=LOOK_SECONDS,
     show_default=True,
-    help="For Kafka to answer: more where it may be on its way up.",
+    help="How long to wait for Kafka's answer; longer where it may be starting.",
 )
 COLUMNS = ("topic", "partitions", "wanted", "replication", "fits")
 

@@ -29,7 +29,7 @@ LOOK_BACK_SECONDS = 10.0
 
 @click.command("trace")
 @click.argument("event_id", type=EventId(), required=False)
-@click.option("--node", metavar="NODE", help="Whose message it is, where its event id is not known.")
+@click.option("--node", metavar="NODE", help="The sender's node, where the event id is not known.")
 @click.option("--message-id", metavar="ID", help="The id that its sender gave it.")
 @click.option(
     "--from",
@@ -47,7 +47,7 @@ LOOK_BACK_SECONDS = 10.0
     default=LOOK_BACK_SECONDS,
     show_default=True,
     metavar="SECONDS",
-    help="How long to look for what a repeat repeats.",
+    help="How long to look for the first frame of which this one is a repeat.",
 )
 @common_options
 def command(

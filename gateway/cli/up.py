@@ -26,11 +26,15 @@ from gateway.local.mesh import LocalMesh
 @click.command()
 @config_option
 @dir_option
-@click.option("--accept-loss", is_flag=True, help="As for `meshgate router`, at its first start.")
+@click.option(
+    "--accept-loss",
+    is_flag=True,
+    help="At the router's first start go over records of the raw log that are gone, as `meshgate router` does.",
+)
 @click.option(
     "--detach", is_flag=True, help="Return once the mesh is ready, and leave it running: see status, logs, down."
 )
-@click.option("--timed", is_flag=True, hidden=True, help="Begin each line with its time: as a log.")
+@click.option("--timed", is_flag=True, hidden=True, help="Begin each line with its time, as a log does.")
 @output_option
 @logging_options
 def command(

@@ -110,7 +110,7 @@ class Endpoints:
             metrics = self._metrics
             return kind(endpoint, metrics.certificate_expiry(endpoint), metrics.revocation_list_expiry(endpoint))
         except (OSError, ValueError) as error:
-            raise SetupError(f"{endpoint.name}: the files of `tls` are of no use: {error}") from error
+            raise SetupError(f"{endpoint.name}: the files of `tls` cannot be used: {error}") from error
 
     def address(self, listener: Listener) -> Address:
         """Returns the address that a listener is bound to. The system chooses the port if the configuration says 0."""

@@ -52,7 +52,7 @@ def insist(ask: Callable[[], Answer]) -> Answer:
             return ask()
         except KafkaException as error:
             if time.monotonic() > deadline:
-                raise SetupError(f"kafka does not tell how this edge's partitions stand: {error}") from None
+                raise SetupError(f"Kafka does not answer about this edge's partitions: {error}") from None
         time.sleep(AGAIN_SECONDS)
 
 

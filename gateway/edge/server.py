@@ -91,7 +91,7 @@ class Edge:
             for task in (ticking, stopped):
                 task.cancel()
         if failed.done():
-            raise SetupError(f"this edge and kafka are at odds, and it begins anew: {failed.result()!r}")
+            raise SetupError(f"the edge and Kafka disagree, so the edge ends and is started again: {failed.result()!r}")
         config = self.config
         await self.life.drain(config.edge.redirect_url, config.edge.graceful_shutdown_limit_seconds)
 

@@ -210,7 +210,7 @@ class Sessions:
         while self._everyone():
             elapsed = self._loop.time() - begun
             if elapsed >= seconds:
-                log.warning("%d sessions had to be left behind", len(self._everyone()))
+                log.warning("%d sessions were cut: they did not end in time", len(self._everyone()))
                 return
             for connection in self._everyone():
                 if connection.is_quiet or elapsed >= patience:

@@ -51,7 +51,7 @@ class TokenVerifier:
         try:
             self._keys = self._read()
         except (OSError, ValueError) as broken:
-            log.warning("auth.tokens.jwks has changed and is of no use: %s", broken)
+            log.warning("auth.tokens.jwks has changed and cannot be used: %s", broken)
         else:
             log.info("auth.tokens.jwks has changed and is in force")
             return True

@@ -107,7 +107,7 @@ class InterestReader:
             if polled:
                 heard_at = self._monotonic()
             elif self._monotonic() - heard_at > PROGRESS_SECONDS:
-                raise SetupError(f"kafka gave nothing of {self._topic} in {PROGRESS_SECONDS:.0f} s")
+                raise SetupError(f"Kafka has sent nothing of {self._topic} in {PROGRESS_SECONDS:.0f} s")
         latest, self._latest = self._latest, {}
         return latest
 

@@ -111,7 +111,7 @@ def _metadata(admin: AdminClient) -> ClusterMetadata:
     try:
         return admin.list_topics(timeout=ANSWER_SECONDS)
     except KafkaException as error:
-        raise SetupError(f"kafka does not tell of its topics: {error.args[0].str()}") from None
+        raise SetupError(f"Kafka does not answer about its topics: {error.args[0].str()}") from None
 
 
 def _state(config: Config, name: TopicName, metadata: TopicMetadata | None) -> TopicState:
@@ -220,7 +220,7 @@ def _answer(future: Future[Answer]) -> Answer:
     try:
         return future.result()
     except KafkaException as error:
-        raise SetupError(f"kafka refuses to say or to do what the topics need: {error.args[0].str()}") from None
+        raise SetupError(f"Kafka refuses what the topics need: {error.args[0].str()}") from None
 
 
 def _check_partitions(states: list[TopicState], config: Config) -> None:

@@ -21,7 +21,7 @@ from gateway.core.address import MAX_PORT, HostPort
 from gateway.core.errors import SetupError
 from gateway.local.class_archive import ClassArchive
 from gateway.local.jars import ensure_jars
-from gateway.local.java import LOCALE, Java
+from gateway.local.java import COMPILES_EARLY, LOCALE, Java
 from gateway.local.processes import what_happened
 
 HEAP = "256m"  # enough for 75,000 frames/s in containers, measured; the page cache does the rest
@@ -99,7 +99,7 @@ class Broker:
         if not (self.data / "meta.properties").exists():
             self._format(java, jars, properties)
         archived = broker_archive(java, paths).options(lists=lists_classes)
-        return [*jvm(java, jars, NAMED, *archived), "kafka.Kafka", str(properties)]
+        return [*jvm(java, jars, NAMED, COMPILES_EARLY, *archived), "kafka.Kafka", str(properties)]
 
     def _write_properties(self) -> Path:
         try:

@@ -234,8 +234,9 @@ def _data_form(content_type: str) -> DataForm:
 
 
 _FIRST = re.compile(rb"[\[{0-9tf-]")
-_LONG = re.compile(rb'[0-9.eE+-]{500}|[^"]{20000}')
-"""Jackson refuses numbers of 1,000 characters and names of 50,000."""
+_LONG = re.compile(rb'(?<![0-9.eE+-])[0-9.eE+-]{500}|(?<![^"])[^"]{20000}')
+"""Jackson refuses numbers of 1,000 characters and names of 50,000. It is looked for from the beginning of a run alone:
+from each of its characters, a body of the right shape would take ten seconds."""
 _DEEPEST = 200
 """Jackson refuses what is nested 1,000 deep, and Python 1,000 deep too."""
 _BLANK = (0x20, 0x09, 0x0A, 0x0D)

@@ -16,7 +16,7 @@ from gateway.config import Config
 from gateway.core.event import SECOND_US
 from gateway.core.reasons import Stage
 from gateway.inspect.history.span import Span
-from gateway.records.rejected_frame import KEPT_BYTES
+from gateway.records.rejected_frame import FRAMES_HEADER, KEPT_BYTES
 from streaming_jobs.audit.account import Evidence, FrameAccount, account
 from streaming_jobs.reprocess.frame_verdict import VerdictDigests
 from streaming_jobs.reprocess.spark_tables import event_print, header
@@ -24,6 +24,8 @@ from streaming_jobs.routing.known_ids import repeat_horizon_seconds
 from streaming_jobs.spark.events_table import attributes_in
 
 ACCOUNT = StructType([StructField(name, StringType()) for name in FrameAccount._fields])
+SEVERAL = "array<struct<event_id string, again string, frame string>>"
+"""The value of a record of several refused frames."""
 SPAN = StructType(
     [
         StructField("number", IntegerType()),
@@ -47,11 +49,26 @@ def events_then(events: DataFrame) -> DataFrame:
 def refusals_then(rejected: DataFrame) -> DataFrame:
     """Returns the refusals by the position of the frame that was refused. Undeliverable events say nothing about the
     frame."""
-    refusals = rejected.where(header("stage") != str(Stage.DELIVER)).select(
-        F.coalesce(header("again"), header("event_id")).alias("place"),
-        header("reason").alias("reason"),
-        F.md5(F.substring(F.coalesce("value", F.lit(b"")), 1, KEPT_BYTES)).alias("print"),
-        "logged_at",
+    single = F.array(
+        F.struct(
+            header("event_id").alias("event_id"),
+            header("again").alias("again"),
+            F.base64(F.coalesce("value", F.lit(b""))).alias("frame"),
+        )
+    )
+    several = F.from_json(F.col("value").cast("string"), SEVERAL)
+    frames = F.when(header(FRAMES_HEADER).isNull(), single).otherwise(several)
+    refusals = (
+        rejected.where(header("stage") != str(Stage.DELIVER))
+        .select(F.explode(frames).alias("frame"), header("reason").alias("reason"), "logged_at")
+        .select(
+            F.coalesce("frame.again", "frame.event_id").alias("place"),
+            "reason",
+            F.when(F.col("frame.frame") != "", F.md5(F.substring(F.unbase64("frame.frame"), 1, KEPT_BYTES))).alias(
+                "print"  # none where nothing was kept, because the frame may hold a token
+            ),
+            "logged_at",
+        )
     )
     return refusals.groupBy("place").agg(
         F.array_sort(F.collect_set("reason")).alias("reasons_then"),

@@ -130,7 +130,7 @@ class Lane:
             self._is_plan_checked = is_as_planned(self.query)
         if self._accepts_loss and not self._gaps():
             self._accepts_loss = False
-            log.warning("%s is over the gap: from here on none is accepted", self.name)
+            log.warning("%s has passed the gap: no further gap is accepted", self.name)
             self._restart()
         end, done = self._raw.ends().get(self._number, 0), max(self._processed(), self._began)
         if self._stall.observe(time.monotonic(), end, done):

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from gateway.core.event import SECOND_US, Event
 from gateway.core.fault_log import RateLimitedFaultLog
+from gateway.core.reasons import Rejected
 from gateway.protocols.spec import CodecContext, CommonFrames, CommonReader, ProtocolSpec
 from gateway.records.egress_codec import Route
 from gateway.records.raw_log.container import RecordColumns
@@ -148,11 +149,11 @@ class CommonRecord:
         self._going_to: list[Deliveries] = []
         """Places of frames that are not in egress yet, and where each goes."""
 
-    def event(self, row: int) -> Event | None:
-        """Returns the event of a common frame at which `route` has stopped; None where the plain path must judge it."""
+    def verdict(self, row: int) -> Event | Rejected | None:
+        """Returns the verdict on a frame at which `route` has stopped; None where the plain path must judge it."""
         place = bisect_left(self._rows, row)
         if place == len(self._rows) or self._rows[place] != row:
-            return None
+            return self._common.refused.get(row)
         example, common = self._flows[place].event, self._common
         if example is None:
             return None

@@ -49,7 +49,7 @@ class SparkJvm:
     def _watch(self) -> None:
         code = self._process.wait()
         if not self.is_ending:
-            log.error("Spark's JVM has ended (exit code %d), and so do we", code)
+            log.error("Spark's JVM has ended (exit code %d), so this process ends too", code)
             os._exit(EXIT_CODE)
 
     def end(self) -> None:

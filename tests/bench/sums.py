@@ -24,18 +24,20 @@ RATES = (10_000, 100_000, 1_000_000, 10_000_000)
 
 @dataclass(frozen=True)
 class Measured:
-    """Microseconds of processor time a frame, and bytes; signed emm frames of 195 bytes, one datagram receiver."""
+    """Microseconds of processor time a frame, and bytes; signed emm frames of 195 bytes, one datagram receiver.
 
-    mesh_us: float = 104.0
-    """All parts of a mesh in real time at 10,000/s, records of fifty frames: one core (`meshgate bench`)."""
-    edge_in_us: float = 2.2
-    """From the socket into a record, in full records (`edge_udp`; taken 1.0, packed 1.2)."""
-    edge_out_us: float = 7.3
-    """Out of an egress record, on to a socket, and its outcome (`edge_out`, batches of 100: 1.1, 2.9, 2.9, 0.4)."""
-    python_us: float = 22.0
-    """The router's workers at 20,000/s, records of 100 frames (`meshgate bench`; the row functions alone take 13)."""
-    jvm_us: float = 21.4
-    """The engine with native dedup in micro-batches, saturated; measured when each id was a row of its own."""
+    The first five are of one run of a whole mesh in real time: `meshgate bench` at 20,000/s, one raw partition.
+    """
+
+    edge_us: float = 13.0
+    """In, out to one receiver, and its outcome."""
+    broker_us: float = 10.0
+    jvm_us: float = 17.0
+    python_us: float = 16.0
+    record_frames: float = 60.0
+    """What one partition and one linger of 3 ms make of that rate. With fewer in a record a frame costs more."""
+    receiver_us: float = 2.5
+    """An edge's work for one more receiver (`edge_out`, records of 100 for 16 peers, in runs)."""
     raw_bytes: float = 92.0
     """In `raw`: 100 frames a record, zstd (133 in records of five)."""
     event_bytes: float = 648.0
@@ -73,10 +75,9 @@ class Sums:
     fan_out: float = 1.0
 
     @property
-    def real_time_cores(self) -> float:
-        """All of the mesh as it is measured, whatever the rate: records of fifty frames."""
-        more = (self.fan_out - 1) * MEASURED.edge_out_us
-        return self._cores(MEASURED.mesh_us + more)
+    def cores(self) -> float:
+        """Returns the cores of all parts together."""
+        return self.router_cores + self.edge_cores + self.broker_cores
 
     @property
     def router_cores(self) -> float:
@@ -84,7 +85,12 @@ class Sums:
 
     @property
     def edge_cores(self) -> float:
-        return self._cores(self._edge_us)
+        return self._cores(MEASURED.edge_us + (self.fan_out - 1) * MEASURED.receiver_us)
+
+    @property
+    def broker_cores(self) -> float:
+        """Returns the cores of all brokers, where each topic has one copy."""
+        return self._cores(MEASURED.broker_us)
 
     @property
     def edges(self) -> int:
@@ -99,6 +105,11 @@ class Sums:
     @property
     def task_slots(self) -> int:
         return self.partitions + SPARE_SLOTS
+
+    @property
+    def linger_milliseconds(self) -> float:
+        """Returns how long an edge collects for one partition, until a record has as many frames as were measured."""
+        return MEASURED.record_frames * self.edges * self.partitions / self.rate * 1000
 
     @property
     def written_bytes(self) -> float:
@@ -120,10 +131,6 @@ class Sums:
         """Returns what the workers of all lanes keep of ids."""
         return self.rate * MEASURED.known_id_bytes * KNOWN_SECONDS
 
-    @property
-    def _edge_us(self) -> float:
-        return MEASURED.edge_in_us + self.fan_out * MEASURED.edge_out_us
-
     def _cores(self, cost_us: float) -> float:
         return self.rate * cost_us / MICROSECONDS / BUSY
 
@@ -131,9 +138,11 @@ class Sums:
 ROWS: tuple[tuple[str, Callable[[Sums], str]], ...] = (
     ("`kafka.partitions`", lambda sums: f"{sums.partitions:,}"),
     ("task slots in real time", lambda sums: f"{sums.task_slots:,}"),
-    ("cores of the router, full records", lambda sums: _count(sums.router_cores)),
+    ("cores of the router", lambda sums: _count(sums.router_cores)),
     ("`edge.replicas`, a core each", lambda sums: f"{sums.edges:,}"),
-    ("cores of the whole mesh, fifty frames a record", lambda sums: _count(sums.real_time_cores)),
+    ("cores of the brokers", lambda sums: _count(sums.broker_cores)),
+    ("cores of the whole mesh", lambda sums: _count(sums.cores)),
+    ("`edge.record.linger_milliseconds` for that", lambda sums: f"{sums.linger_milliseconds:,.0f}"),
     ("written to Kafka", lambda sums: f"{_bytes(sums.written_bytes)}/s"),
     ("into the brokers, three copies", lambda sums: f"{_bytes(sums.written_bytes * COPIES)}/s"),
     ("on the brokers' disks, three copies", lambda sums: _bytes(sums.kept_bytes)),

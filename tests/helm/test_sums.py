@@ -17,7 +17,8 @@ def test_ten_times_the_rate_needs_ten_times_the_cores_and_bytes() -> None:
     for name in (
         "router_cores",
         "edge_cores",
-        "real_time_cores",
+        "broker_cores",
+        "cores",
         "written_bytes",
         "kept_bytes",
         "state_bytes",
@@ -27,7 +28,7 @@ def test_ten_times_the_rate_needs_ten_times_the_cores_and_bytes() -> None:
 
 
 def test_more_receivers_cost_edges_and_egress_but_no_partitions() -> None:
-    one, three = Sums(100_000), Sums(100_000, fan_out=3)
+    one, three = Sums(1_000_000), Sums(1_000_000, fan_out=3)
     assert (three.partitions, three.task_slots) == (one.partitions, one.task_slots)
     assert three.edges > one.edges
     assert three.written_bytes > one.written_bytes
@@ -35,4 +36,4 @@ def test_more_receivers_cost_edges_and_egress_but_no_partitions() -> None:
 
 def test_a_mesh_that_does_little_has_two_edges_all_the_same() -> None:
     assert Sums(1).edges == LEAST_EDGES
-    assert table([1]).count("\n") == 11
+    assert table([1]).count("\n") == 13

@@ -134,7 +134,7 @@ class LinkKeeper:
         is_spoken = address.scheme in self._spec.transports and not address.is_datagram
         if is_spoken and self.link.may_be_sent_to(address):
             return address
-        log.warning("link %s is sent to %s, where it may not go: see redirect_hosts", self.link.name, address)
+        log.warning("link %s is redirected to %s, which is not in its redirect_hosts", self.link.name, address)
         return None
 
     # -- dialling ----------------------------------------------------------------------------------------------

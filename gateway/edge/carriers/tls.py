@@ -66,7 +66,7 @@ class TlsContext:
         try:
             self.context = self._make()
         except (OSError, ValueError) as broken:
-            log.warning("%s: the TLS files have changed and are of no use: %s", self._name, broken)
+            log.warning("%s: the TLS files have changed and cannot be used: %s", self._name, broken)
         else:
             log.info("%s: the TLS files have changed and are in force", self._name)
             return True

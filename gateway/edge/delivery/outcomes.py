@@ -15,7 +15,7 @@ from gateway.edge.partitions import records_since
 from gateway.edge.producer import NotTaken, Sends
 from gateway.records import deliveries
 from gateway.records.deliveries import DeliveryOutcome, RunOutcome
-from gateway.records.rejected_frame import kept_part
+from gateway.records.rejected_frame import TRUNCATED_HEADER, kept_part
 
 FLUSH_SECONDS = 0.05
 OUTCOMES_PER_RECORD = 1_000
@@ -76,7 +76,8 @@ class OutcomeLog:
     def reject(self, row: DeliveryOutcome, frame: bytes, headers: dict[str, str], offset: int, *, owed: bool) -> None:
         """Writes an undeliverable frame into `rejected`, where it can be looked at and sent through again."""
         why = {"reason": Reason.UNDELIVERABLE, "stage": Stage.DELIVER, "detail": row.detail}
-        kept, cut = kept_part(frame)
+        kept, truncated_bytes = kept_part(frame)
+        cut = {TRUNCATED_HEADER: str(truncated_bytes)} if truncated_bytes else {}
         fields = why | {"event_id": row.event_id} | headers | cut
         encoded = [(name, value.encode()) for name, value in fields.items()]
         self._ledger.open(offset, owed=owed)

@@ -148,7 +148,7 @@ class Scan:
             self._leave_what_is_read()
             heard = time.monotonic() if polled else heard
             if time.monotonic() - heard > SILENCE_SECONDS:
-                raise SetupError(f"kafka gave nothing of {self._names()} in {SILENCE_SECONDS:.0f} s")
+                raise SetupError(f"Kafka has sent nothing of {self._names()} in {SILENCE_SECONDS:.0f} s")
 
     def _of(self, partition: TopicPartition, records: list[Any]) -> Iterator[TopicRecord]:
         for polled in records:

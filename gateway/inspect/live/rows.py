@@ -16,7 +16,7 @@ from gateway.core.reasons import Reason, Rejected
 from gateway.core.subjects import matches
 from gateway.kafka.records import TopicRecord
 from gateway.protocols import protocols
-from gateway.records import cloud_event, egress_codec, event_records
+from gateway.records import cloud_event, egress_codec, event_records, rejected_frame
 from gateway.records.egress import Deliver, InterestApplied
 from gateway.records.raw_log.container import decode_record
 from gateway.records.raw_log.control_frames import MESH
@@ -110,17 +110,24 @@ def _event_row(event: Event) -> Row:
 
 
 def rejected_rows(record: TopicRecord) -> Iterator[Row]:
-    headers = {name: value.decode(errors="replace") for name, value in record.headers}
-    more = {name: headers.get(name) for name in ("stage", "detail", "peer", "listener", "edge", TRUNCATED_HEADER)}
-    yield Row(
-        headers.get("event_id", ""),
-        record.logged_at,
-        headers.get("protocol", ""),
-        headers.get("node", ""),
-        reason=headers.get("reason", ""),
-        data=record.value or b"",
-        more=_known(more),
-    )
+    for refusal in rejected_frame.read(record.headers, record.value or b""):
+        more = {
+            "stage": refusal.stage,
+            "detail": refusal.detail,
+            "peer": refusal.peer,
+            "listener": refusal.listener,
+            "edge": refusal.edge,
+            TRUNCATED_HEADER: refusal.truncated_bytes or None,
+        }
+        yield Row(
+            refusal.event_id,
+            record.logged_at,
+            refusal.protocol,
+            refusal.node,
+            reason=refusal.reason,
+            data=refusal.kept,
+            more=_known(more),
+        )
 
 
 def egress_rows(record: TopicRecord) -> Iterator[Row]:

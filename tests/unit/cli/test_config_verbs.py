@@ -159,7 +159,7 @@ class TestValidate:
         (mesh / "meshgate.yaml").write_text(f"mesh: demo\nlisteners: [{listener}]")
         result = run("validate")
         assert result.exit_code == Exit.CONFIG
-        assert "listeners[0].tls: the files are of no use: " in result.stderr
+        assert "listeners[0].tls: the files cannot be used: " in result.stderr
 
     def test_a_broken_trust_store_is_told_with_its_places(self, mesh: Path) -> None:
         run("init")

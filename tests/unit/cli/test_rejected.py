@@ -81,7 +81,7 @@ def test_frames_to_redrive_are_named_as_show_and_trace_take_them(arguments: tupl
 def test_without_any_it_is_asked_which() -> None:
     result = run("rejected", "redrive")
     assert result.exit_code == Exit.USAGE
-    assert "which? EVENT_ID, --reason" in result.stderr
+    assert "say which frames: EVENT_ID, --reason" in result.stderr
 
 
 def test_what_is_no_id_is_refused() -> None:

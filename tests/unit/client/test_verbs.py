@@ -219,8 +219,8 @@ class TestWhatCannotBe:
     @pytest.mark.parametrize(
         ("arguments", "code", "why"),
         [
-            (("pub", "", "--to", "127.0.0.1:1"), Exit.USAGE, "a subject is not empty"),
-            (("req", ""), Exit.USAGE, "a subject is not empty"),
+            (("pub", "", "--to", "127.0.0.1:1"), Exit.USAGE, "a subject must not be empty"),
+            (("req", ""), Exit.USAGE, "a subject must not be empty"),
             (("pub", "temp.>", "1"), Exit.USAGE, "temp.> is a pattern: publish to one subject, such as temp.kitchen"),
             (("pub", "temp.*", "--via", "emm"), Exit.USAGE, "temp.* is a pattern"),
             (("pub", "temp..x", "1"), Exit.USAGE, "'temp..x' is no subject: it has an empty token"),
@@ -234,9 +234,9 @@ class TestWhatCannotBe:
             (("pub", "x", "--to", "ftp://x:1"), Exit.USAGE, "yamp runs over tcp://, tls://, ws://, wss://"),
             (("req", "x", "--via", "emm"), Exit.USAGE, "emm has no requests"),
             (("serve", "x", "--via", "emm", "--", "cat"), Exit.USAGE, "emm has no requests"),
-            (("pub", "x", "--urgent"), Exit.USAGE, "--urgent is of emm, and yamp has nothing like it"),
-            (("sub", "x", "--via", "hsp", "--key", "gateway"), Exit.USAGE, "--key is of emm, and hsp"),
-            (("sub", "x", "--via", "emm", "--group", "g"), Exit.USAGE, "--group: a hello of emm names none"),
+            (("pub", "x", "--urgent"), Exit.USAGE, "--urgent is for emm only, and this is yamp"),
+            (("sub", "x", "--via", "hsp", "--key", "gateway"), Exit.USAGE, "--key is for emm only, and this is hsp"),
+            (("sub", "x", "--via", "emm", "--group", "g"), Exit.USAGE, "--group: emm has no groups"),
             (("sub", "x", "--via", "emm"), Exit.FAILURE, "unauthenticated: only a signed hello may subscribe"),
             (("sub", "x", "--via", "emm", "--verify"), Exit.FAILURE, "--verify needs a trust store"),
             (("pub", "x", "--via", "emm", "--key", "nothing"), Exit.FAILURE, "--key: expected a file"),

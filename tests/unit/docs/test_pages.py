@@ -21,6 +21,7 @@ from gateway.cli import VERBS
 from gateway.config import parse
 from gateway.config.topics import TOPICS
 from gateway.core.event import Auth
+from gateway.core.reasons import Reason
 from gateway.protocols import protocols
 from gateway.protocols.emm.codec import decode
 from gateway.protocols.emm.options import EmmOptions
@@ -204,3 +205,14 @@ def test_the_packet_that_is_shown_byte_by_byte_is_what_the_device_sends(
     exec(sender.partition("\n\n\nwith socket")[0], device)  # noqa: S102 - the page's own
     assert device["packet"]("temp.garden", {"celsius": 19}) == packet
     assert len(packet) == 105
+
+
+def test_every_reason_for_refusing_a_frame_is_explained() -> None:
+    named = [
+        slug for names, *_ in rows(DOCS / "troubleshoot.md", "Why a frame was refused") for slug in spans_of(names)
+    ]
+    assert sorted(named) == sorted(Reason)
+
+
+def spans_of(text: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", text)

@@ -56,7 +56,7 @@ class TestDeadline:
         topic = InterestsTopic(silent_from=1)
         put(topic, ONE)
         put(topic, TWO)
-        with pytest.raises(SetupError, match=r"gave nothing of t\.interests in 30 s"):
+        with pytest.raises(SetupError, match=r"sent nothing of t\.interests in 30 s"):
             reader_of(topic).catch_up(InterestTable())
         assert PROGRESS_SECONDS < topic.now < PROGRESS_SECONDS + 2
 

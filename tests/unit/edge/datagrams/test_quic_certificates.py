@@ -144,7 +144,7 @@ class TestCertificates:
         authority.breaks("mesh")
         with pytest.raises(SetupError) as refused:
             await running(config).__aenter__()
-        assert str(refused.value).startswith("devices: the files of `tls` are of no use")
+        assert str(refused.value).startswith("devices: the files of `tls` cannot be used")
 
 
 class TestOurClient:
