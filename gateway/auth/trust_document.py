@@ -40,7 +40,7 @@ def changing(path: Path) -> Iterator[dict[str, Any]]:
 
     Raises ConfigError where the file is faulty already, or would be.
     """
-    text = path.read_text() if path.exists() else ""
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
     trust_file.parse(text, path)
     data: dict[str, Any] = yaml.load(text, _TextLoader) or {}  # noqa: S506 - a SafeLoader with fewer types
     yield data
@@ -60,7 +60,7 @@ def _replace(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
-        with os.fdopen(handle, "w") as file:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
             _keep_access(path, file.fileno())
             file.write(text)
             file.flush()

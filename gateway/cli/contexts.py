@@ -69,7 +69,7 @@ def load_contexts() -> Contexts:
     """Returns no contexts where there is no file. Raises CommandError where it is of no use."""
     path = contexts_path()
     try:
-        document = yaml.safe_load(path.read_text()) or {}
+        document = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
         contexts = {str(name): Context(str(name), dict(values)) for name, values in document[_CONTEXTS].items()}
         return Contexts(contexts, document.get(_CURRENT))
     except (FileNotFoundError, NotADirectoryError):

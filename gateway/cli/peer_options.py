@@ -245,7 +245,7 @@ class PeerOptions:
 
 def _secret_in(file: Path, option: str) -> str:
     try:
-        return file.read_text().rstrip("\r\n")
+        return file.read_text(encoding="utf-8").rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as failed:
         raise CommandError(f"{option}: {failed}") from None
 

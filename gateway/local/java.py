@@ -13,6 +13,9 @@ from pathlib import Path
 from gateway.core.errors import SetupError
 
 MIN_JAVA = 17  # what Spark 4 needs
+LOCALE = {"LC_ALL": "C.UTF-8"}
+"""The environment of each JVM, whatever the user's: it names files in the locale's encoding, and changes the case of
+its own names as the locale's language has it."""
 COMPILES_EARLY = "-XX:CompileThresholdScaling=0.3"
 """A JVM with this option compiles a method after a third of the usual calls. What serves a mesh is called a few hundred
 times a second, so the compilers have done what matters after ten seconds instead of thirty."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import socket
 import threading
 import time
@@ -31,6 +32,8 @@ ARCHIVE_AFTER_SECONDS = 5.0
 """The time from `ready` to writing the class archive: whoever waits for the first events has them by then."""
 OTHERS_END_SECONDS = 60.0
 """The router ends its open batch with a commit (2 s), the broker closes its segments (1 s)."""
+BEGINNING_END_SECONDS = 5.0
+"""The time for each part to end where the mesh never came up: one that waits for Kafka would go on for long."""
 DEATHS_AT_START = 3
 """A part that dies so often before it was ever ready will not come up: say why instead of trying on."""
 
@@ -62,6 +65,7 @@ class LocalMesh:
         self._settings = ConfigWatch(config, time.monotonic)
         self._started_at = time.monotonic()
         self._told_at = 0.0
+        self._came_up = False
 
     def run(self, stop: threading.Event) -> None:
         """Brings everything up, says `ready`, and watches until `stop` is set. Ends all parts whatever happens."""
@@ -84,6 +88,7 @@ class LocalMesh:
             self._start_parts(stop)
             if not stop.is_set():
                 self._first_event(_as_bound(self._config), stop)
+            self._came_up = not stop.is_set()
             threading.Thread(target=self._archive_classes, args=(stop,), name="archive", daemon=True).start()
             while not stop.wait(WATCH_SECONDS):
                 self._watch()
@@ -97,7 +102,7 @@ class LocalMesh:
                 state_note = f"state stays in {self._config.state_dir}; the next up goes on from it"
                 self._say({"event": "stopping", "dir": str(self._config.state_dir)}, f"stopping ({state_note})")
         finally:
-            self._processes.end_all()
+            self._processes.end_all(math.inf if self._came_up else BEGINNING_END_SECONDS)
         if is_requested:
             self._say({"event": "stopped"}, "stopped")
 

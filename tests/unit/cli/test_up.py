@@ -160,7 +160,7 @@ def test_who_ends_it_is_told_at_once_and_when_it_is_done(tmp_path: Path, monkeyp
     mesh = LocalMesh(load(tmp_path / "meshgate.yaml"), lambda said, text: told.append((said["event"], text)))
     monkeypatch.setattr(mesh, "_prepare", lambda: None)
     monkeypatch.setattr(mesh, "_start_parts", lambda _stop: None)
-    monkeypatch.setattr(Processes, "end_all", lambda _: told.append(("ended", "")))
+    monkeypatch.setattr(Processes, "end_all", lambda _, _seconds: told.append(("ended", "")))
     stop = threading.Event()
     stop.set()
     mesh.run(stop)
