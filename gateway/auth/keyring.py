@@ -77,11 +77,15 @@ def usable_at(at: int, keys: Iterable[Key]) -> list[Key]:
     """Returns the keys that hold at that time. Raises Rejected if there are none."""
     candidates = list(keys)
     if not candidates:
-        raise Rejected(Reason.UNKNOWN_KEY, "no key of that name and kind for the node")
+        raise unknown_key()
     usable = [key for key in candidates if key.valid_at(at)]
     if not usable:
         raise Rejected(Reason.EXPIRED_KEY, f"key {candidates[0].key_id.hex()} does not hold at that time")
     return usable
+
+
+def unknown_key() -> Rejected:
+    return Rejected(Reason.UNKNOWN_KEY, "no key of that name and kind for the node")
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,9 +85,9 @@ class Connection:
         self.terms = terms
         self._metrics = metrics
         self.number = 0
-        life = sessions.publisher.life
+        edge_life = sessions.publisher.life
         source = FrameSource(
-            session.protocol, terms.listener, life.edge, life.epoch, 0, peer.address, peer.node, peer.auth
+            session.protocol, terms.listener, edge_life.edge, edge_life.epoch, 0, peer.address, peer.node, peer.auth
         )
         self.session_log = SessionLog(sessions.publisher, source)
         self.connected_at = time.time()
@@ -111,7 +111,9 @@ class Connection:
         self._has_heard = False
         self._buffered = 0
         self._progress_at = self._loop.time()
-        self.reading = StreamReading(session, self.gate, sessions.reads, self._go_on, metrics.throttled_seconds.inc)
+        self.reading = StreamReading(
+            session, self.gate, sessions.reads, self._has_more, self._go_on, metrics.throttled_seconds.inc
+        )
         self.reconfigure(terms.limits)
 
     @property
@@ -146,13 +148,19 @@ class Connection:
         self._buffered = buffered
         self.pump()
 
+    def _has_more(self) -> bool:
+        return self.session.has_more or self._carrier.has_more
+
     def _go_on(self) -> None:
-        """Takes more of what the session holds back."""
-        self.receive(b"", self._loop.time())
+        """Takes more of what was read: of what the session holds back first, because that came first."""
+        if self.session.has_more:
+            self.receive(b"", self._loop.time())
+        else:
+            self._carrier.go_on(self._loop.time())
 
     def receive_eof(self) -> None:
         while self.session.has_more and self._own_end is None:
-            self._go_on()
+            self.receive(b"", self._loop.time())
         self.session.receive_eof()
         self.pump()
 

@@ -4,6 +4,9 @@ Records of all partitions leave together: at once when the last have left long e
 have, and each as soon as it is full. So an idle mesh waits for nothing, and a busy one wakes its broker, its router and
 its edges a few hundred times a second at most: it is that, and not the frames, what costs.
 
+Frames of streams wait less while few come: their peers wait for an acknowledgement, or for an answer, which itself
+follows right behind its request.
+
 For the same reason a busy datagram socket is read just before the records leave, and not sooner (`before_leaving`);
 and an acknowledgement that nobody waits for wakes nobody: it is looked at when the next records leave.
 
@@ -50,6 +53,9 @@ log = logging.getLogger(__name__)
 
 RUN_BYTES = 256
 """Charged for each run, for its callback. Without it a million frames of one byte would weigh a megabyte."""
+AWAITED_SECONDS = 0.001
+"""A frame that a peer waits for leaves so long after the last records, for each frame that was in them, and at most
+after the linger. So one frame a record leaves soon, and from a thousand a second on they leave by the linger."""
 SETTLE_SECONDS = 0.1
 """The longest time before a result that nobody waits for is looked at, if no record leaves before."""
 
@@ -107,8 +113,10 @@ class RawPublisher:
         self._look: asyncio.TimerHandle | None = None
         self._before_leaving: list[Callable[[], None]] = []
         self._is_leaving = False
-        self._scheduled = False
+        self._departure: asyncio.TimerHandle | asyncio.Handle | None = None
+        self._departs_at = inf
         self._left_at = 0.0
+        self._left_frames = 0
         self._probed = 0
         self._probing = False
         self._empty = asyncio.Event()
@@ -135,7 +143,7 @@ class RawPublisher:
 
         If another `take` calls this, records leave again after the linger even if nothing else makes them.
         """
-        waits = self._linger > 0 if self._is_leaving else self._scheduled and self._due > self._loop.time()
+        waits = self._linger > 0 if self._is_leaving else self._loop.time() < self._departs_at < inf
         if waits:
             self._before_leaving.append(take)
         return waits
@@ -177,7 +185,7 @@ class RawPublisher:
         self._make_room(into, partition, weight)
         into.builder.add_columns(sources, received_at, lengths, data)
         into.counted[listener] = into.counted.get(listener, 0) + len(lengths)
-        self._added(into, partition, weight)
+        self._added(into, partition, weight, self._linger)
 
     def add_run(
         self,
@@ -220,7 +228,7 @@ class RawPublisher:
             into.waiting.append(self._control_settled)
         if settled is not None:
             into.waiting.append(settled)
-        self._added(into, partition, weight)
+        self._added(into, partition, weight, self._linger_if_awaited)
 
     def add_again(self, partition: int, frame: RawFrame, again: Replayed) -> None:
         """Adds a control frame that is known by the id of another frame."""
@@ -228,7 +236,7 @@ class RawPublisher:
         self._make_room(into, partition, weight)
         into.builder.add_again(frame, again)
         into.waiting.append(self._control_settled)
-        self._added(into, partition, weight)
+        self._added(into, partition, weight, self._linger_if_awaited)
 
     def _control_settled(self, accepted: bool) -> None:
         if not accepted and not self.failed.done():
@@ -239,12 +247,12 @@ class RawPublisher:
         if into.builder.size + weight > self._largest_bytes and len(into.builder):
             self._close(partition)
 
-    def _added(self, into: OpenRecord, partition: int, weight: int) -> None:
+    def _added(self, into: OpenRecord, partition: int, weight: int, linger: float) -> None:
         into.weight += weight
         into.opened_at = into.opened_at or self._loop.time()
         self.in_flight.add(weight)
-        if not self._scheduled:
-            self._schedule()
+        if self._left_at + linger < self._departs_at:
+            self._schedule(linger)
         if len(into.builder) >= self._limits.frames or into.builder.size >= self._limits.bytes:
             self._close(partition)
 
@@ -277,31 +285,36 @@ class RawPublisher:
 
     # -- closing records ---------------------------------------------------------------------------------------
 
-    def _schedule(self) -> None:
+    def _schedule(self, linger: float) -> None:
         """Lets records leave at the end of this turn of the loop, or when the last ones left long enough ago."""
-        self._scheduled = True
-        if self._due <= self._loop.time():
-            self._loop.call_soon(self._leave)
+        if self._departure is not None:
+            self._departure.cancel()
+        self._departs_at = self._left_at + linger
+        if self._departs_at <= self._loop.time():
+            self._departure = self._loop.call_soon(self._leave)
         else:
-            self._loop.call_at(self._due, self._leave)
+            self._departure = self._loop.call_at(self._departs_at, self._leave)
 
     @property
-    def _due(self) -> float:
-        return self._left_at + self._linger
+    def _linger_if_awaited(self) -> float:
+        """The linger of a frame that a peer waits for: short while records hold few frames."""
+        return min(self._left_frames * AWAITED_SECONDS, self._linger)
 
     def _leave(self) -> None:
         takers, self._before_leaving = self._before_leaving, []
-        self._is_leaving = True
+        self._is_leaving, self._left_frames = True, 0
+        self._departure, self._departs_at = None, -inf  # what is taken now leaves now
         try:
             for take in takers:
                 take()
         finally:
-            self._is_leaving = self._scheduled = False
+            self._is_leaving = False
+            self._departs_at = inf
             self.flush()
         self._left_at = self._loop.time()
         self._look_at_results()
         if self._before_leaving:
-            self._schedule()
+            self._schedule(self._linger)
 
     def _close(self, partition: int) -> None:
         if len(self._partitions[partition].builder):
@@ -310,6 +323,7 @@ class RawPublisher:
     def _send(self, partition: int) -> None:
         into = self._partitions[partition]
         sent, record = into.close(partition, self._loop.time(), traced=self._traces is not None)
+        self._left_frames += sent.frames
         is_awaited = sent.is_awaited or self._is_hurried
         on_sent = partial(self._on_sent, sent)
         self._producer.send(self._topic, record, on_sent, partition=partition, is_awaited=is_awaited)

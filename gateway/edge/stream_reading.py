@@ -34,7 +34,8 @@ class StreamReading:
 
     Args:
         queue: shared by all streams of the edge.
-        go_on: takes a slice of what the session holds back.
+        has_more: tells whether something that was read waits for `go_on`.
+        go_on: takes a slice of it.
         on_pause: hears for how many seconds the stream is not read because of its rates.
     """
 
@@ -42,6 +43,7 @@ class StreamReading:
         "_expected_seconds",
         "_gate",
         "_go_on",
+        "_has_more",
         "_is_waiting",
         "_loop",
         "_on_pause",
@@ -56,6 +58,7 @@ class StreamReading:
         session: Session,
         gate: ReadGate,
         queue: ReadQueue,
+        has_more: Callable[[], bool],
         go_on: Callable[[], None],
         on_pause: Callable[[float], None],
     ) -> None:
@@ -63,6 +66,7 @@ class StreamReading:
         self._session = session
         self._gate = gate
         self._queue = queue
+        self._has_more = has_more
         self._go_on = go_on
         self._on_pause = on_pause
         self._is_waiting = False
@@ -104,14 +108,14 @@ class StreamReading:
             self._on_pause(pause_seconds)
             self._gate.hold(PauseReason.RATE)
             self._loop.call_later(pause_seconds, self._rate_is_kept)
-        elif session.has_more or (is_filled and self._queue.is_contended):
+        elif self._has_more() or (is_filled and self._queue.is_contended):
             self._wait()
 
     def take_turn(self, expected_seconds: float) -> None:
-        """Takes a slice of what the session holds back; else lets the carrier read again."""
+        """Takes a slice of what was read; else lets the carrier read again."""
         self._is_waiting = False
         self._expected_seconds = expected_seconds
-        if self._session.has_more:
+        if self._has_more():
             began = time.thread_time()
             self._go_on()
             self.account(time.thread_time() - began, is_filled=False)
@@ -123,7 +127,7 @@ class StreamReading:
         return self.usual_seconds >= COSTLY_SECONDS
 
     def _rate_is_kept(self) -> None:
-        if self._session.has_more:
+        if self._has_more():
             self._wait()
         self._gate.release(PauseReason.RATE)
 

@@ -124,6 +124,7 @@ class CommonFrames:
         message_ids: as text.
         sent_at: in microseconds.
         bodies: a body of the type JSON has been found to be that.
+        refused: frames that `to_event` refuses beyond doubt, by their indexes in the record; they stand in no column.
     """
 
     rows: NDArray[np.intp]
@@ -134,22 +135,24 @@ class CommonFrames:
     sent_at: list[int]
     bodies: list[bytes]
     frames: list[bytes]
+    refused: Mapping[int, Rejected] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.frames)
 
     def only(self, is_kept: Sequence[bool]) -> CommonFrames:
         """Returns the frames for which `is_kept` is true."""
-        kept = np.array(is_kept, bool)
+        kept_rows = np.array(is_kept, bool)
         return CommonFrames(
-            self.rows[kept],
-            self.received_at[kept],
+            self.rows[kept_rows],
+            self.received_at[kept_rows],
             list(compress(self.flows, is_kept)),
             list(compress(self.repeat_keys, is_kept)),
             list(compress(self.message_ids, is_kept)),
             list(compress(self.sent_at, is_kept)),
             list(compress(self.bodies, is_kept)),
             list(compress(self.frames, is_kept)),
+            self.refused,
         )
 
 
@@ -159,8 +162,8 @@ class CommonReader(Protocol):
     def read(
         self, record: RecordColumns, rows: NDArray[np.intp], options: Mapping[str, Options], /
     ) -> CommonFrames | None:
-        """Returns the common frames among these rows, which are all of this protocol; None where there are none.
-        `options` has those of each listener."""
+        """Returns the common frames among these rows, which are all of this protocol; None where there are none, and
+        none that is refused beyond doubt. `options` has those of each listener."""
 
 
 class ReadsCommon(Protocol):

@@ -125,15 +125,15 @@ class EventWriter:
         """Returns what `event` shares with others; its id, times, message id and body have no part in it."""
         if event.correlation or event.headers:
             return self._make_template(event)
-        what = (
+        template_key = (
             event.kind, event.subject, event.protocol, event.listener, event.edge, event.session, event.peer,
             event.node, event.content_type, event.urgent, event.auth, event.key_id,
         )  # fmt: skip
-        template = self._templates.get(what)
+        template = self._templates.get(template_key)
         if template is None:
             if len(self._templates) >= MOST_TEMPLATES:
                 self._templates.clear()
-            template = self._templates[what] = self._make_template(event)
+            template = self._templates[template_key] = self._make_template(event)
         return template
 
     def _make_template(self, event: Event) -> EventTemplate:
@@ -234,8 +234,9 @@ def _data_form(content_type: str) -> DataForm:
 
 
 _FIRST = re.compile(rb"[\[{0-9tf-]")
-_LONG = re.compile(rb'[0-9.eE+-]{500}|[^"]{20000}')
-"""Jackson refuses numbers of 1,000 characters and names of 50,000."""
+_LONG = re.compile(rb'(?<![0-9.eE+-])[0-9.eE+-]{500}|(?<![^"])[^"]{20000}')
+"""Jackson refuses numbers of 1,000 characters and names of 50,000. It is looked for from the beginning of a run alone:
+from each of its characters, a body of the right shape would take ten seconds."""
 _DEEPEST = 200
 """Jackson refuses what is nested 1,000 deep, and Python 1,000 deep too."""
 _BLANK = (0x20, 0x09, 0x0A, 0x0D)
@@ -301,7 +302,7 @@ def ids(headers: Iterable[Header], value: bytes) -> list[str]:
 
 
 def _json_form(attributes: Mapping[str, str]) -> str | None:
-    """In the binary form the content type is the body's own, whatever that says."""
+    """Returns the form of a JSON body. In the binary form the content type is the body's own, whatever that says."""
     form = "" if "ce_id" in attributes else media_type(attributes.get(CONTENT_TYPE, ""))
     return form if form in (STRUCTURED, BATCH) else None
 

@@ -177,7 +177,7 @@ IN = row(
         ("Streams with more to be read than the edge's thread, or Kafka, takes. Peers that send little never wait."),
         "short",
         Query(total(of("waiting_streams"), by="edge"), "{{edge}}"),
-        runbook="streams-that-wait-for-their-turn",
+        runbook="meshgatestreamswaiting",
     ),
     lines(
         "Dropped by the kernel",

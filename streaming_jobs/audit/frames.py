@@ -16,7 +16,7 @@ from gateway.config import Config
 from gateway.core.event import SECOND_US
 from gateway.core.reasons import Stage
 from gateway.inspect.history.span import Span
-from gateway.records.rejected_frame import KEPT_BYTES
+from gateway.records.rejected_frame import FRAMES_HEADER, KEPT_BYTES
 from streaming_jobs.audit.account import Evidence, FrameAccount, account
 from streaming_jobs.reprocess.frame_verdict import VerdictDigests
 from streaming_jobs.reprocess.spark_tables import event_print, header
@@ -24,6 +24,8 @@ from streaming_jobs.routing.known_ids import repeat_horizon_seconds
 from streaming_jobs.spark.events_table import attributes_in
 
 ACCOUNT = StructType([StructField(name, StringType()) for name in FrameAccount._fields])
+SEVERAL = "array<struct<event_id string, again string, frame string>>"
+"""The value of a record of several refused frames."""
 SPAN = StructType(
     [
         StructField("number", IntegerType()),
@@ -47,11 +49,26 @@ def events_then(events: DataFrame) -> DataFrame:
 def refusals_then(rejected: DataFrame) -> DataFrame:
     """Returns the refusals by the position of the frame that was refused. Undeliverable events say nothing about the
     frame."""
-    refusals = rejected.where(header("stage") != str(Stage.DELIVER)).select(
-        F.coalesce(header("again"), header("event_id")).alias("place"),
-        header("reason").alias("reason"),
-        F.md5(F.substring(F.coalesce("value", F.lit(b"")), 1, KEPT_BYTES)).alias("print"),
-        "logged_at",
+    single = F.array(
+        F.struct(
+            header("event_id").alias("event_id"),
+            header("again").alias("again"),
+            F.base64(F.coalesce("value", F.lit(b""))).alias("frame"),
+        )
+    )
+    several = F.from_json(F.col("value").cast("string"), SEVERAL)
+    frames = F.when(header(FRAMES_HEADER).isNull(), single).otherwise(several)
+    refusals = (
+        rejected.where(header("stage") != str(Stage.DELIVER))
+        .select(F.explode(frames).alias("frame"), header("reason").alias("reason"), "logged_at")
+        .select(
+            F.coalesce("frame.again", "frame.event_id").alias("place"),
+            "reason",
+            F.when(F.col("frame.frame") != "", F.md5(F.substring(F.unbase64("frame.frame"), 1, KEPT_BYTES))).alias(
+                "print"  # none where nothing was kept, because the frame may hold a token
+            ),
+            "logged_at",
+        )
     )
     return refusals.groupBy("place").agg(
         F.array_sort(F.collect_set("reason")).alias("reasons_then"),
@@ -145,7 +162,7 @@ def _is_moved() -> Column:
 
 
 def _has_passed() -> Column:
-    """Its key was remembered: something stands in the topics of it, or it only told the mesh itself something."""
+    """True if its key was remembered: something of it stands in the topics, or it was for the mesh itself."""
     return (_came_through() | (F.col("verdict") == str(VerdictDigests.CONTROL))) & ~_was_refused()
 
 
@@ -174,8 +191,8 @@ def strangers(known_events: DataFrame, records: DataFrame, spans: DataFrame) -> 
     """
     place = F.split("event_id", "-")
     number, at = F.get(place, F.lit(0)).try_cast("int"), F.get(place, F.lit(1)).try_cast("long")
-    left = records.join(known_events, "event_id", "left_anti").select("*", number.alias("number"), at.alias("at"))
-    placed = left.join(F.broadcast(spans), "number").withColumn("is_gone", F.col("at") < F.col("begin"))
+    unmatched = records.join(known_events, "event_id", "left_anti").select("*", number.alias("number"), at.alias("at"))
+    placed = unmatched.join(F.broadcast(spans), "number").withColumn("is_gone", F.col("at") < F.col("begin"))
     return placed.where("is_gone OR (at >= start AND at < end)").select("event_id", "written_at", "number", "is_gone")
 
 

@@ -14,10 +14,7 @@ from gateway.records import cloud_event
 from gateway.records.cloud_event import TRACE_HEADER
 from gateway.records.egress import Deliver, Entry, Group
 from gateway.records.rejected_frame import KEPT_BYTES
-from streaming_jobs.routing.output_records import OutputRecord
 from streaming_jobs.routing.routed_frame import RoutedFrame
-
-_DELIVER = Stage.DELIVER.encode()
 
 PROOF_ATTRIBUTES = ("ce_meshauth", "ce_meshkey")
 FIXED_ATTRIBUTES = (
@@ -77,10 +74,8 @@ NO_EFFECT = Effect()
 
 def judged(routed: RoutedFrame, partition: int, offset: int, mesh: str, effect: Effect = NO_EFFECT) -> FrameVerdict:
     raw = routed.raw
-    by_topic: dict[str, list[OutputRecord]] = {}
-    for out in routed.outs:
-        by_topic.setdefault(out.topic.removeprefix(f"{mesh}."), []).append(out)
-    event, reasons = routed.event, _reasons(by_topic.get("rejected", []))
+    event = routed.event
+    reasons = tuple(refusal.reason for refusal in routed.refusals if refusal.stage != Stage.DELIVER)
     verdict = VerdictDigests.EVENT if event else VerdictDigests.REJECTED if reasons else VerdictDigests.CONTROL
     return FrameVerdict(
         event_id(partition, offset, routed.frame_index),
@@ -101,11 +96,6 @@ def judged(routed: RoutedFrame, partition: int, offset: int, mesh: str, effect: 
         effect.touched,
         effect.causes,
     )
-
-
-def _reasons(rejected: Iterable[OutputRecord]) -> tuple[str, ...]:
-    headers = (dict(out.headers or ()) for out in rejected)
-    return tuple(header["reason"].decode() for header in headers if header["stage"] != _DELIVER)
 
 
 def destinations_of(entries: Iterable[Entry], edge_ordinal: int) -> Iterable[str]:

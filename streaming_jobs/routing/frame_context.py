@@ -22,7 +22,8 @@ from gateway.records.egress import Confirm, Deliver, Entry, Group, Position
 from gateway.records.event_records import EventRow
 from gateway.records.link_trail import next_hop, with_trail
 from gateway.records.raw_log.control_frames import MESH, DeliveryMigrated
-from gateway.records.raw_log.frames import FrameSource, RawFrame, ReplyAddress
+from gateway.records.raw_log.frames import RawFrame, ReplyAddress
+from gateway.records.rejected_frame import RefusedFrame
 from streaming_jobs.routing.change_records import ROUTER, ChangeFrame
 from streaming_jobs.routing.destinations import Destinations, Encodings, Receivers, target_of
 from streaming_jobs.routing.mesh_state import MeshState
@@ -68,6 +69,7 @@ class FrameContext:
     refused: Reason | None = None
     trace: TraceContext | None = None
     changes: list[ChangeFrame] = field(default_factory=list)
+    refusals: list[RefusedFrame] = field(default_factory=list)
     is_secret: bool = False
 
     @property
@@ -77,27 +79,16 @@ class FrameContext:
     # -- outputs -----------------------------------------------------------------------------------------------
 
     def reject(self, refused: Rejected, stage: Stage) -> None:
-        again = self.position.event_id if self.raw.again else ""
-        source = self._named_source()
-        frame, is_secret = self.raw.data, self.is_secret
-        self.outs.append(
-            self.state.topics.rejected(self.event_id, stage, refused, frame, source, again, is_secret=is_secret)
-        )
+        self.refusals.append(self.state.refusal(self.raw, self.position, refused, stage, is_secret=self.is_secret))
         if stage is _DELIVER:
             self.state.tally.rejected(stage, refused.reason, self.raw.source.protocol)
         else:
             self.refused = refused.reason
 
-    def _named_source(self) -> FrameSource:
-        """Returns the source with the node that a datagram names: whose keys to look at, or whose name is being
-        used."""
-        source = self.raw.source
-        spec = None if source.session else self.state.protocols.get(source.protocol)
-        return source if spec is None else replace(source, node=spec.claimed_node(self.raw.data))
-
     def refuse_whole(self, refused: Rejected) -> None:
         """Refuses the frame and drops every output that it has made."""
         self.outs.clear()
+        self.refusals.clear()
         self.entries.clear()
         self.changes.clear()
         self.recorded = self.event_row = None

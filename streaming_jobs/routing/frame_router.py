@@ -11,7 +11,7 @@ from typing import Any
 
 from gateway.core.event import NO_HEADERS, SECOND_US, SERVED_BESIDE_HEADER, Event, Kind
 from gateway.core.fault_log import RateLimitedFaultLog
-from gateway.core.ids import event_id, event_ids
+from gateway.core.ids import event_ids
 from gateway.core.reasons import MeshError, Reason, Rejected, Stage
 from gateway.core.subjects import is_control, is_login
 from gateway.interests.interest import Interest
@@ -72,8 +72,7 @@ class FrameRouter:
         try:
             columns = read_columns(value)
         except Rejected as refused:
-            record.add(state.topics.rejected(event_id(partition, offset, 0), Stage.LOG, refused, value, None))
-            state.tally.rejected(Stage.LOG, refused.reason, "")
+            record.refuse_record(refused, value)
             return record.finish(known_ids.advance(now_seconds, now_seconds))
         received_last = columns.received_between()[1] if len(columns) else 0
         log_seconds = known_ids.advance(received_last // SECOND_US, now_seconds)
@@ -100,8 +99,8 @@ class FrameRouter:
             if stop == row:
                 stop = common.plain_until(row)
                 rows = range(row, stop)
-                frames, events = [columns.frame(at) for at in rows], [common.event(at) for at in rows]
-                record.add_frames(list(self.route_frames(frames, partition, offset, row, events)))
+                frames, verdicts = [columns.frame(at) for at in rows], [common.verdict(at) for at in rows]
+                record.add_frames(list(self.route_frames(frames, partition, offset, row, verdicts)))
             row = stop
 
     def route_frames(
@@ -110,19 +109,22 @@ class FrameRouter:
         partition: int,
         offset: int,
         first: int = 0,
-        events: Sequence[Event | None] = (),
+        verdicts: Sequence[Event | Rejected | None] = (),
     ) -> Iterator[RoutedFrame]:
         """Returns frame by frame what the router makes of a record, whether it is a repeat or not.
 
         Args:
             first: the index of the first of these frames in the record.
-            events: of frames that were judged before; None for one that was not.
+            verdicts: on frames that were judged before; None for one that was not.
         """
         traces = self._state.traces
         traced = traces.of_record(frames, partition, offset) if traces is not None else None
         largest = self._state.config.kafka.message_bytes
-        verdicts = self._complete(frames, partition, offset, first, events)
-        for index, (raw, judged) in enumerate(zip(frames, verdicts, strict=True), first):
+        known = self._complete(frames, event_ids(partition, offset, range(first, first + len(frames))), verdicts)
+        for index, (raw, judged) in enumerate(zip(frames, known, strict=True), first):
+            if isinstance(judged, Rejected) and traced is None:
+                yield self._refused(index, raw, Position(partition, offset, index), judged)
+                continue
             work = FrameContext(self._state, Position(partition, offset, index), raw)
             if traced is not None:
                 judged = traced.begin(work, judged)
@@ -134,18 +136,25 @@ class FrameRouter:
             self._count(raw.source.protocol, work, judged)
             if traced is not None and work.trace is not None:
                 traced.end(work, judged)
-            yield RoutedFrame(index, raw, key, work.outs, work.entries, work.recorded, work.event_row, work.changes)
+            yield RoutedFrame(
+                index, raw, key, work.outs, work.entries, work.recorded, work.event_row, work.changes, work.refusals
+            )
+
+    def _refused(self, index: int, raw: RawFrame, position: Position, refused: Rejected) -> RoutedFrame:
+        """Returns what comes of a frame that is no event, with as little work as possible: anybody may send it."""
+        self._state.tally.rejected(_DECODE, refused.reason, raw.source.protocol)
+        refusal = self._state.refusal(raw, position, refused, _DECODE)
+        return RoutedFrame(index, raw, None, [], [], None, None, (), (refusal,))
 
     def _complete(
-        self, frames: Sequence[RawFrame], partition: int, offset: int, first: int, events: Sequence[Event | None]
-    ) -> list[Event | Rejected | None]:
-        """Returns the verdicts of all frames: those that are there, and what `judge` says of the others."""
-        if not any(events):
-            return self.judge(frames, partition, offset, first)
-        return [
-            event or self.judge([raw], partition, offset, index)[0]
-            for index, (raw, event) in enumerate(zip(frames, events, strict=True), first)
-        ]
+        self, frames: Sequence[RawFrame], places: Sequence[str], verdicts: Sequence[Event | Rejected | None]
+    ) -> Sequence[Event | Rejected | None]:
+        """Returns the verdicts on all frames: those that are there, and what `_judge` says of the others."""
+        if not any(verdicts):
+            return self._judge(frames, places)
+        missing = [at for at, verdict in enumerate(verdicts) if verdict is None]
+        judged = iter(self._judge([frames[at] for at in missing], [places[at] for at in missing]))
+        return [next(judged) if verdict is None else verdict for verdict in verdicts]
 
     # -- decode and authenticate -------------------------------------------------------------------------------
 
@@ -153,8 +162,10 @@ class FrameRouter:
         self, frames: Sequence[RawFrame], partition: int, offset: int, first: int = 0
     ) -> list[Event | Rejected | None]:
         """Returns the verdict on each frame; None for the mesh's own. Neighbours of a protocol are judged together."""
-        ids = event_ids(partition, offset, range(first, first + len(frames)))
-        ids = [raw.again.event_id if raw.again else name for raw, name in zip(frames, ids, strict=True)]
+        return self._judge(frames, event_ids(partition, offset, range(first, first + len(frames))))
+
+    def _judge(self, frames: Sequence[RawFrame], places: Sequence[str]) -> list[Event | Rejected | None]:
+        ids = [raw.again.event_id if raw.again else name for raw, name in zip(frames, places, strict=True)]
         verdicts: list[Event | Rejected | None] = []
         for protocol, run in groupby(frames, _protocol_of):
             raws = list(run)
@@ -351,7 +362,7 @@ class FrameRouter:
         work.cancel(event, replace(work.requester(event), request=event.correlation))
 
     def _internal(self, stage: Stage) -> Rejected:
-        """Counted and recorded each time, and told now and then."""
+        """Counts and records a fault of ours each time, and logs it now and then."""
         self._faults.log_exception(f"in stage {stage}")
         return Rejected(Reason.INTERNAL, f"stage {stage} failed; see the router's log")
 

@@ -7,11 +7,10 @@ from typing import NamedTuple
 
 from gateway.config import Config
 from gateway.config.topics import TOPICS
-from gateway.core.reasons import Rejected, Stage
+from gateway.records import rejected_frame
 from gateway.records.cloud_event import Header
 from gateway.records.event_records import EventWriter, Row, record_bytes
-from gateway.records.raw_log.frames import FrameSource
-from gateway.records.rejected_frame import kept_part
+from gateway.records.rejected_frame import RefusedFrame
 
 
 class OutputRecord(NamedTuple):
@@ -55,39 +54,7 @@ class Topics:
     def deliveries(self, record: bytes) -> OutputRecord:
         return OutputRecord(self._names["deliveries"], None, None, record)
 
-    def rejected(
-        self,
-        event_id: str,
-        stage: Stage,
-        refused: Rejected,
-        frame: bytes,
-        source: FrameSource | None,
-        again: str = "",
-        *,
-        is_secret: bool = False,
-    ) -> OutputRecord:
-        """Returns a record of `rejected`.
-
-        Args:
-            again: where the frame stands in the raw log, if that is not the position its id names.
-            is_secret: the frame may hold a token.
-        """
-        headers = {
-            "reason": refused.reason.value,
-            "stage": stage,
-            "detail": refused.detail,
-            "event_id": event_id,
-            "protocol": source.protocol if source else "",
-            "peer": source.peer if source else "",
-            "node": source.node if source else "",
-            "listener": source.listener if source else "",
-            "edge": source.edge if source else "",
-        }
-        if again:
-            headers["again"] = again
-        kept, cut = kept_part(frame, is_secret=is_secret)
-        return OutputRecord(self._names["rejected"], None, None, kept, encode_headers((headers | cut).items()))
-
-
-def encode_headers(headers: Iterable[tuple[str, str]]) -> list[Header]:
-    return [(name, value.encode()) for name, value in headers]
+    def rejected(self, refusals: Sequence[RefusedFrame], alone: int) -> list[OutputRecord]:
+        """Returns the records of refused frames. So many of them get a record each; the others share."""
+        name = self._names["rejected"]
+        return [OutputRecord(name, None, None, *record) for record in rejected_frame.records(refusals, alone)]

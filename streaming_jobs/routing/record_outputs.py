@@ -17,17 +17,18 @@ from gateway.core.event import SECOND_US
 from gateway.core.fault_log import RateLimitedFaultLog
 from gateway.core.ids import event_id
 from gateway.core.reasons import Reason, Rejected, Stage
-from gateway.records.egress import Deliver, Entry
+from gateway.records.egress import Deliver, Entry, Position
 from gateway.records.egress_codec import EgressBuilder
 from gateway.records.event_records import Row
 from gateway.records.raw_log.control_frames import MESH
-from gateway.records.raw_log.frames import FrameSource
+from gateway.records.rejected_frame import RefusedFrame, kept_part
 from streaming_jobs.routing.change_records import ChangeFrame, change_records
 from streaming_jobs.routing.known_ids import FIRST_SECOND, LAST_SECOND, KnownIds, message_key
 from streaming_jobs.routing.mesh_state import MeshState
 from streaming_jobs.routing.output_records import OutputRecord
 from streaming_jobs.routing.routed_frame import RoutedFrame
 
+_UNPACKABLE = Rejected(Reason.INTERNAL, "what it gives cannot be packed; see the router's log")
 _faults = RateLimitedFaultLog(logging.getLogger(__name__))
 
 
@@ -48,6 +49,7 @@ class RecordOutputs:
         self._outs: list[OutputRecord] = []
         self._edges: dict[int, EgressBuilder] = {}
         self._changes: list[ChangeFrame] = []
+        self._refusals: list[RefusedFrame] = []
         self.event_rows: list[Row] = []
         self._waiting: Callable[[RecordOutputs], None] | None = None
 
@@ -87,6 +89,7 @@ class RecordOutputs:
         """Adds the outputs of a frame. What cannot be packed is refused, so that no frame ever ends the query."""
         self._outs += frame.outs
         self._changes += frame.changes
+        self._refusals += frame.refusals
         if frame.entries:
             self._write_waiting()
         try:
@@ -105,15 +108,27 @@ class RecordOutputs:
             builder.add(entry)
 
     def _refuse(self, frame: RoutedFrame) -> None:
-        place = event_id(*self._place, frame.frame_index)
-        again = frame.raw.again
-        self._refuse_as(again.event_id if again else place, frame.raw.data, frame.raw.source, place if again else "")
-
-    def _refuse_as(self, event_id: str, data: bytes, source: FrameSource | None, again: str = "") -> None:
+        """Called while an exception is handled."""
         _faults.log_exception("packing what a frame gives")
-        refused = Rejected(Reason.INTERNAL, "what it gives cannot be packed; see the router's log")
-        self._outs.append(self._state.topics.rejected(event_id, Stage.MATCH, refused, data, source, again))
-        self._state.tally.rejected(Stage.MATCH, refused.reason, source.protocol if source else "")
+        position = Position(*self._place, frame.frame_index)
+        self._refusals.append(self._state.refusal(frame.raw, position, _UNPACKABLE, Stage.MATCH))
+        self._state.tally.rejected(Stage.MATCH, _UNPACKABLE.reason, frame.raw.source.protocol)
+
+    def refuse_record(self, refused: Rejected, value: bytes) -> None:
+        """Refuses the record as a whole, because it is none that an edge wrote."""
+        self._refuse_as(Stage.LOG, event_id(*self._place, 0), refused, *kept_part(value))
+
+    def _refuse_as(
+        self, stage: Stage, event_id: str, refused: Rejected, kept: bytes = b"", truncated_bytes: int = 0
+    ) -> None:
+        """Refuses something that is no frame of a source."""
+        self._refusals.append(
+            RefusedFrame(
+                refused.reason.value, stage, "", "", "", event_id, refused.detail, kept=kept,
+                truncated_bytes=truncated_bytes,
+            )
+        )  # fmt: skip
+        self._state.tally.rejected(stage, refused.reason, "")
 
     def egress(self, edge: str) -> EgressBuilder:
         """Returns what collects the entries for an edge."""
@@ -136,9 +151,6 @@ class RecordOutputs:
             builder = self._edges[edge_ordinal] = EgressBuilder(*self._place, largest)
         return builder
 
-    def add(self, out: OutputRecord) -> None:
-        self._outs.append(out)
-
     def finish(self, log_seconds: int) -> RoutedRecord:
         """Returns the row; nothing can be added after that.
 
@@ -155,7 +167,9 @@ class RecordOutputs:
         if self._changes:
             records = list(change_records(self._changes, self._state.largest_frame))
             outs += [topics.raw(number, record) for number in range(self._state.raw_partitions) for record in records]
-        return RoutedRecord(log_seconds, self._known.added_row(), [*outs, *self._outs, *events])
+        alone = self._state.refusal_rate.take(len(self._refusals), log_seconds)
+        refusals = topics.rejected(self._refusals, alone)
+        return RoutedRecord(log_seconds, self._known.added_row(), [*outs, *self._outs, *refusals, *events])
 
     def _event_records(self) -> list[OutputRecord]:
         write, partition = self._state.topics.event_records, self._place[0]
@@ -167,7 +181,8 @@ class RecordOutputs:
                 try:
                     records += write([row], partition)
                 except Exception:
-                    self._refuse_as(row[1].decode(), b"", None)
+                    _faults.log_exception("packing what a frame gives")
+                    self._refuse_as(Stage.MATCH, row[1].decode(), _UNPACKABLE)
             return records
 
 

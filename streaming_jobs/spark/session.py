@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from gateway.core.errors import SetupError
 from gateway.local.class_archive import ClassArchive
 from gateway.local.jars import ensure_jars
-from gateway.local.java import Java, find_java
+from gateway.local.java import COMPILES_EARLY, LOCALE, Java, find_java
 from gateway.local.spark_files import spark_home, spark_jars
 from streaming_jobs.spark.jvm_process import SparkJvm
 from streaming_jobs.spark.scratch import scratch_folder
@@ -73,8 +73,9 @@ QUIET = {
     "spark.log.structuredLogging.enabled": "false",
 }
 # What runs for a person who waits is over before the JVM's second compiler has paid off. (For the router it has, after
-# half a minute: its JVM then takes half the time a frame.)
+# some ten seconds: its JVM then takes half the time a frame.)
 BRIEF_JVM = ("-XX:TieredStopAtLevel=1",)
+LASTING_JVM = (COMPILES_EARLY,)
 _LOG = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.json')}"
 """Errors only, in lines as ours."""
 LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
@@ -112,7 +113,7 @@ _launches: list[_Launch] = []
 _running: list[_Launch] = []
 
 
-def begin_jvm(master: str, *, jvm_options: Iterable[str] = (), lists_classes: bool = False) -> None:
+def begin_jvm(master: str, *, jvm_options: Iterable[str] = LASTING_JVM, lists_classes: bool = False) -> None:
     """Begins to start the JVM of the next `start_spark`. Until then the caller reads and imports what it needs.
 
     Under spark-submit the JVM is there already.
@@ -126,7 +127,7 @@ def begin_jvm(master: str, *, jvm_options: Iterable[str] = (), lists_classes: bo
     connector = [str(jar) for jar in ensure_jars("connector")]
     archive = ClassArchive("spark", java, class_path_entries(connector))
     folder = tempfile.TemporaryDirectory(prefix="meshgate-")
-    environment = {**os.environ, "SPARK_LOCAL_DIRS": str(scratch)}
+    environment = {**os.environ, **LOCALE, "SPARK_LOCAL_DIRS": str(scratch)}
     # With it workers would read pyspark's sources from its zip file, and compile them: twice the time of their start.
     environment.pop("SPARK_HOME", None)
     environment["_PYSPARK_DRIVER_CONN_INFO_PATH"] = str(Path(folder.name, "gateway"))
@@ -143,7 +144,7 @@ def start_spark(
     settings: Mapping[str, str],
     *,
     log_level: str = "ERROR",
-    jvm_options: Iterable[str] = (),
+    jvm_options: Iterable[str] = LASTING_JVM,
 ) -> SparkSession:
     """Starts a session with the Kafka connector, on the JVM that was begun or on one of its own."""
     begin_jvm(master, jvm_options=jvm_options)

@@ -2,6 +2,7 @@
 
     python -m tests.bench.long_interests                   three million records of a thousand nodes
     python -m tests.bench.long_interests --records 300000
+    python -m tests.bench.long_interests --uncompacted     Kafka keeps every one of them
 
 A scratch broker, and in its topic what renewals of leases would leave if each were written. The reader reads all of it
 at once; a router starts, and a frame of each raw partition goes through it; and the reader reads once more after Kafka
@@ -20,6 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from gateway.config import Config, load
 from gateway.core.errors import SetupError
@@ -35,24 +37,42 @@ LIMIT_SECONDS = 30.0
 NODES = 1_000
 QUEUE_RECORDS = 50_000
 START_SECONDS = 180.0
+DAY_MS = 86_400_000
 
 
 def main() -> int:
     asked = _arguments()
     with tempfile.TemporaryDirectory(prefix="meshgate-long-interests-") as folder, _broker(Path(folder)) as mesh:
         config = load(mesh.config_file)
+        if asked.uncompacted:
+            _keep_every_record(config)
         _write(config, asked.records)
         taken = max(_read(config, f"{asked.records:,} records"), _start(mesh))
         time.sleep(asked.wait)
         _read(config, f"{asked.wait:.0f} s later")
+        print(f"{_size_mib(Path(folder), config):.0f} MiB are on disk", flush=True)
     return 0 if taken < LIMIT_SECONDS else 1
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.long_interests", description=__doc__.splitlines()[0])
     parser.add_argument("--records", type=int, default=3_000_000)
+    parser.add_argument("--uncompacted", action="store_true", help="the topic may not be compacted for a day")
     parser.add_argument("--wait", type=float, default=30.0, help="seconds for Kafka to compact")
     return parser.parse_args()
+
+
+def _keep_every_record(config: Config) -> None:
+    lag = ConfigEntry("min.compaction.lag.ms", str(DAY_MS), incremental_operation=AlterConfigOpType.SET)
+    topic = ConfigResource(ConfigResource.Type.TOPIC, config.topic("interests"), incremental_configs=[lag])
+    admin = AdminClient(config.kafka.native_settings())
+    for done in admin.incremental_alter_configs([topic]).values():
+        done.result()
+
+
+def _size_mib(folder: Path, config: Config) -> float:
+    files = folder.rglob(f"{config.topic('interests')}-*/*.log")
+    return sum(file.stat().st_size for file in files) / (1 << 20)
 
 
 def _write(config: Config, records: int) -> None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import os
 import random
 import subprocess
@@ -44,6 +45,7 @@ OWN_NETWORK = "MESHGATE_CHAOS_OWN_NETWORK"
 
 def main() -> int:
     asked = _arguments()
+    gc.disable()  # millions of messages are kept, which the collector would look at again and again
     chance = random.Random(asked.seed)
     print(f"seed {asked.seed}", flush=True)
     if asked.brokers:

@@ -53,7 +53,7 @@ class ChaosMesh:
         self.mark = secrets.token_hex(8)
         self.said: list[str] = []
         topics = {"egress": {"partitions": EDGES_AT_MOST}}
-        kafka: dict[str, object] = {"topics": topics}
+        kafka: dict[str, object] = {"topics": topics, "embedded_bytes": None}  # the audit must find all of it
         if brokers is not None:
             kafka["bootstrap"] = brokers.bootstrap
         settings: Settings = {"kafka": kafka, "router": {"standby": standby}}

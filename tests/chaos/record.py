@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from bisect import bisect_left
 from collections import Counter
@@ -26,7 +27,7 @@ class Message(NamedTuple):
         while isinstance(said, str) or (isinstance(said, list) and len(said) == 1):
             said = json.loads(said) if isinstance(said, str) else said[0]
         publisher, session, number = said
-        return cls(str(publisher), int(session), int(number))
+        return cls(sys.intern(str(publisher)), int(session), int(number))
 
 
 @dataclass
@@ -45,19 +46,18 @@ class Received:
     """Records what one session received. `ended`: why it is over, which it must not be."""
 
     name: str
-    messages: list[tuple[Message, float]] = field(default_factory=list)
     ended: str = ""
+    messages: list[tuple[Message, float]] = field(default_factory=list)
+    counts: Counter[Message] = field(default_factory=Counter)
+    """Counted as they come: a long run has millions."""
 
-    def add(self, message: Message) -> None:
-        self.messages.append((message, time.monotonic()))
+    def add(self, message: Message, came: float | None = None) -> None:
+        self.messages.append((message, time.monotonic() if came is None else came))
+        self.counts[message] += 1
 
     def since(self, at: float) -> list[tuple[Message, float]]:
         """Returns what came after a moment."""
         return self.messages[bisect_left(self.messages, at, key=lambda one: one[1]) :]
-
-    @property
-    def counts(self) -> Counter[Message]:
-        return Counter(message for message, _ in self.messages)
 
 
 @dataclass

@@ -22,8 +22,10 @@ from tests.chaos.verdict import (
 
 
 def stream(*numbers: int, session: int = 1) -> Received:
-    messages = [(Message("p", session, number), float(number)) for number in numbers]
-    return Received("r", messages)
+    received = Received("r")
+    for number in numbers:
+        received.add(Message("p", session, number), float(number))
+    return received
 
 
 def promised(*numbers: int) -> set[Message]:
@@ -57,7 +59,7 @@ def test_what_came_twice_is_named_however_far_apart() -> None:
 
 def test_a_smaller_number_after_a_greater_is_out_of_order_in_one_session_only() -> None:
     assert len(list(disordered(stream(1, 3, 2)))) == 1
-    two = Received("r", stream(5, 6).messages + stream(1, 2, session=2).messages)
+    two = Received("r", messages=stream(5, 6).messages + stream(1, 2, session=2).messages)
     assert list(disordered(two)) == []
 
 

@@ -22,14 +22,15 @@ from pyspark.sql.types import (
 
 from gateway.config import parse
 from gateway.inspect.history.span import Span
-from gateway.records import cloud_event
+from gateway.records import cloud_event, rejected_frame
+from gateway.records.rejected_frame import RefusedFrame
 from streaming_jobs.audit import deliveries, frames
 from streaming_jobs.audit.deliveries import Ended, SentDelivery
 from streaming_jobs.reprocess.frame_verdict import FrameVerdict, event_print, frame_print
 from streaming_jobs.reprocess.spark_tables import JUDGED, plain
 from streaming_jobs.routing.known_ids import KnownIds, message_key, repeat_horizon_seconds
+from tests.events import FULL
 from tests.integration.spark_session import spark
-from tests.unit.records.test_cloud_event import FULL
 from tests.unit.records.test_event_records import BATCH_FORM, BINARY_FORM
 
 __all__ = ["spark"]
@@ -77,6 +78,12 @@ class Topics:
         said = {"event_id": event_id, "reason": reason, "stage": stage} | ({"again": again} if again else {})
         headers = [(name, bytearray(value.encode())) for name, value in said.items()]
         self.rejected.append((0, len(self.rejected), AT, None, bytearray(b"frame"), headers))
+
+    def rejections(self, *refusals: RefusedFrame) -> None:
+        """As the router writes them in a flood: those that were refused for one reason share a record."""
+        for value, told in rejected_frame.records(refusals, alone=0):
+            headers = [(name, bytearray(text)) for name, text in told]
+            self.rejected.append((0, len(self.rejected), AT, None, bytearray(value), headers))
 
     @staticmethod
     def print_of(event_id: str) -> str:
@@ -144,6 +151,40 @@ def test_every_frame_finds_what_was_made_of_it(spark: SparkSession) -> None:
     expected |= {"0-13-0": ("lost", "lost_rejection"), "0-14-0": ("again", "")}
 
     assert topics.accounted(spark) == expected
+
+
+def test_each_frame_of_a_record_of_several_is_found(spark: SparkSession) -> None:
+    topics = Topics()
+    forged: dict[str, Any] = {"verdict": "rejected", "reasons": ("bad_hmac",), "event_print": ""}
+    for offset in (1, 2, 3):
+        topics.frame(offset, **forged, frame_print=frame_print(b"frame %d" % offset))
+    topics.frame(4, **forged, first_id="0-9-0", frame_print=frame_print(b"frame 4"))
+    topics.frame(5, **forged)
+    one = RefusedFrame("bad_hmac", "decode", "emm", "devices", "edge-0", "0-1-0", kept=b"frame 1")
+    topics.rejections(
+        one, one._replace(event_id="0-2-0", kept=b"another"), one._replace(event_id="0-3-0", kept=b"frame 3"),
+        one._replace(event_id="0-9-0", again="0-4-0", kept=b"frame 4"),
+    )  # fmt: skip
+    assert len(topics.rejected) == 1
+    assert topics.accounted(spark) == {
+        "0-1-0": ("rejected", ""),
+        "0-2-0": ("rejected", "altered_rejection"),
+        "0-3-0": ("rejected", ""),
+        "0-4-0": ("again", ""),
+        "0-5-0": ("lost", "lost_rejection"),
+    }
+
+
+def test_a_refused_frame_of_which_nothing_is_kept_is_not_altered(spark: SparkSession) -> None:
+    """Else whoever sends `mesh.login` in a datagram would have the audit tell of a fault."""
+    topics = Topics()
+    topics.frame(
+        1, verdict="rejected", reasons=("truncated",), event_print="", frame_print=frame_print(b"mesh.login x")
+    )
+    topics.rejections(
+        RefusedFrame("truncated", "decode", "emm", "devices", "edge-0", "0-1-0", truncated_bytes=12, kept=b"")
+    )
+    assert topics.accounted(spark) == {"0-1-0": ("rejected", "")}
 
 
 def routed(occurrences: Iterable[FrameVerdict]) -> Iterator[FrameVerdict]:

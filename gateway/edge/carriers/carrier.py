@@ -39,7 +39,7 @@ class CarrierHost(Protocol):
     def begin(self, carrier: Carrier) -> Connection:
         """Makes a session for a carrier that is ready for one. It may have ended already, if there was no place."""
 
-    def left(self, carrier: Carrier) -> None:
+    def on_closed(self, carrier: Carrier) -> None:
         """Hears that the carrier's transport is no more."""
 
 
@@ -78,6 +78,12 @@ class Carrier(asyncio.BufferedProtocol, ABC):
     @abstractmethod
     def _received(self, data: memoryview, now: float) -> None: ...
 
+    has_more = False
+    """True while the carrier has kept something that it read for `go_on`."""
+
+    def go_on(self, now: float) -> None:
+        """Takes a slice of what the carrier has kept."""
+
     @abstractmethod
     def _ended(self) -> None:
         """The peer sends no more."""
@@ -112,17 +118,20 @@ class Carrier(asyncio.BufferedProtocol, ABC):
         if self._closing:
             self._discard(nbytes)
             return
-        began = time.thread_time()
-        self._received(_buffer[:nbytes], self._loop.time())
-        seconds = time.thread_time() - began
-        self._read.took(nbytes, seconds)
-        if self.connection is not None:
-            self.connection.reading.account(seconds, is_filled=nbytes == self._asked_bytes)
+        self._take_in(_buffer[:nbytes], is_filled=nbytes == self._asked_bytes)
 
     def take_early(self, data: bytes) -> None:
         """Takes what the transport had read before it was handed to this carrier."""
         if data and not self._closing:
-            self._received(memoryview(data), self._loop.time())
+            self._take_in(memoryview(data), is_filled=False)
+
+    def _take_in(self, data: memoryview, *, is_filled: bool) -> None:
+        began = time.thread_time()
+        self._received(data, self._loop.time())
+        seconds = time.thread_time() - began
+        self._read.took(len(data), seconds)
+        if self.connection is not None:
+            self.connection.reading.account(seconds, is_filled=is_filled)
 
     def eof_received(self) -> bool:
         self._peer_is_done = True
@@ -139,7 +148,7 @@ class Carrier(asyncio.BufferedProtocol, ABC):
         self._closing = True
         self._ended()
         self.standing.gone()
-        self._host.left(self)
+        self._host.on_closed(self)
 
     def pause_writing(self) -> None:
         if self.connection is not None:

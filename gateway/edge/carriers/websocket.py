@@ -5,6 +5,9 @@ whole message at a time. We send each frame, or message, in a message of its own
 
     listener   request ─► origin, path ─► 101 ─► messages ─► close frames, both ways ─► the server closes TCP
     link       request ◄─ sent by us      101 ─► messages ─► …
+
+A kilobyte of compressed messages may become a megabyte. So they are opened piece by piece; once `SLICE_BYTES` have come
+out, or the session has enough to do, the rest of what was read waits for the stream's turn.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ from gateway.config import Listener
 from gateway.core.address import Address
 from gateway.core.reasons import Reason, Rejected
 from gateway.edge.carriers.carrier import Carrier, CarrierHost
+from gateway.edge.carriers.read_control import READ_BYTES
 from gateway.edge.logins import Logins
 from gateway.edge.metrics import ConnectionGauge
 from gateway.protocols.actions import CloseReason
@@ -41,6 +45,10 @@ MESSAGE_HEAD_BYTES = 1_024
 BEARER_SUBPROTOCOL = "bearer."
 BATCH_BYTES = 65_536
 """However small a listener's frames must be, a message may hold several."""
+PIECE_BYTES = 1_024
+"""Opened at once: a megabyte comes out of it at most, and what was missing of the message before."""
+SLICE_BYTES = READ_BYTES
+"""As many bytes as a peer without compression sends in one read."""
 WINDOW_BITS = 12
 """The window of permessage-deflate, both ways: 4 KiB and little memory for each connection, as `websockets` has it."""
 _DEFLATE = {"memLevel": 5}
@@ -68,7 +76,7 @@ Check = Callable[[Request], http.HTTPStatus | None]
 
 
 class UpgradeChecks(NamedTuple):
-    """How a listener judges requests: `check` says why one is refused, `logins` judge the tokens in them."""
+    """Says how a listener judges requests: `check` says why one is refused, `logins` judge the tokens in them."""
 
     check: Check
     logins: Logins
@@ -98,6 +106,8 @@ class WebSocketCarrier(Carrier):
         self._check = admits.check if admits is not None else None
         self._logins = admits.logins if admits is not None else None
         self._parts: list[bytes] = []
+        self._unopened = bytearray()
+        """Has been read and waits for `go_on`."""
         self._upgrade_timer: asyncio.TimerHandle | None = None
 
     # -- the beginning -----------------------------------------------------------------------------------------
@@ -112,7 +122,7 @@ class WebSocketCarrier(Carrier):
         self.standing.ended(Reason.TIMEOUT)
         self.abort()
 
-    def _asked(self, protocol: ServerProtocol, request: Request) -> None:
+    def _check_request(self, protocol: ServerProtocol, request: Request) -> None:
         response = protocol.accept(request)
         refused = (self._check(request) if self._check is not None else None) or self._log_in(request)
         if refused is not None and protocol.handshake_exc is None:
@@ -146,17 +156,42 @@ class WebSocketCarrier(Carrier):
     # -- what the peer sends -----------------------------------------------------------------------------------
 
     def _received(self, data: memoryview, now: float) -> None:
-        self._protocol.receive_data(bytes(data))
+        self._unopened += data
+        if self.connection is None or not self.connection.session.has_more:
+            self.go_on(now)
+
+    @property
+    def has_more(self) -> bool:  # type: ignore[override]
+        return bool(self._unopened)
+
+    def go_on(self, now: float) -> None:
+        opened_bytes = 0
+        while self._unopened and opened_bytes < SLICE_BYTES and not self._closing:
+            piece_bytes = PIECE_BYTES if self._protocol.extensions else READ_BYTES
+            piece = bytes(self._unopened[:piece_bytes])
+            del self._unopened[:piece_bytes]
+            opened_bytes += self._open(piece, now)
+            if self.connection is not None and self.connection.session.has_more:
+                break
+        if self._closing:
+            self._unopened.clear()
+
+    def _open(self, piece: bytes, now: float) -> int:
+        """Handles what is whole with this piece, and returns how many bytes of messages that was."""
+        opened_bytes = 0
+        self._protocol.receive_data(piece)
         for event in self._protocol.events_received():
             if isinstance(event, Frame):
+                opened_bytes += len(event.data)
                 self._take(event, now)
             elif isinstance(event, Response):
                 self._answered(event)
             elif isinstance(self._protocol, ServerProtocol):
-                self._asked(self._protocol, event)
+                self._check_request(self._protocol, event)
         self._flush()
         if self._protocol.close_expected() and not self._closing:
             self._ended_by_protocol()
+        return opened_bytes
 
     def _take(self, frame: Frame, now: float) -> None:
         """Pings have been answered by the protocol, and a close frame too; what comes after it is not ours to read."""
@@ -189,6 +224,7 @@ class WebSocketCarrier(Carrier):
 
     def _ended(self) -> None:
         self._no_more_waiting()
+        self._unopened.clear()
         self._protocol.receive_eof()
         if self.connection is not None:
             self.connection.receive_eof()

@@ -12,7 +12,7 @@ from gateway.core.event import SECOND_US, Event
 from gateway.core.ids import FramePosition, datagram_name, session_id
 from gateway.core.reasons import Rejected, Stage
 from gateway.inspect.history.logged_frame import LoggedFrame
-from gateway.inspect.history.rejections import Rejection, rejection
+from gateway.inspect.history.rejections import Rejection, rejections_of
 from gateway.inspect.history.search_end import RecordSubject, about
 from gateway.inspect.history.topics import History, Scan
 from gateway.kafka.records import TopicRecord
@@ -83,7 +83,9 @@ class _Search:
 
     def refusals(self) -> Iterator[Rejection]:
         """Yields the router's refusals. What an edge could not deliver has an outcome."""
-        yield from map(rejection, about(self._around("rejected"), self._place, self._place.event_id, _refusal_told))
+        place = self._place.event_id
+        for record in about(self._around("rejected"), self._place, place, _refusals_told):
+            yield from (rejection for rejection in rejections_of(record) if _place_of(rejection) == place)
 
     def sent(self, edge_prefix: str) -> Iterator[SentOutput]:
         for record in about(self._around("egress"), self._place, self._name, _egress_told):
@@ -92,7 +94,7 @@ class _Search:
                     yield from _sent_by(entry, f"{edge_prefix}{record.partition}", record.logged_at)
 
     def with_outcomes(self, sent: tuple[SentOutput, ...], ended_from: int) -> Iterator[SentOutput]:
-        """Looked for until each has one; `ended_from`: not before this."""
+        """Yields the outputs with their outcomes, which are looked for from `ended_from` until each has one."""
         open_ = {(output.destination, output.part) for output in sent}
         outcome_of: dict[tuple[str, int], DeliveryOutcome] = {}
         if ended_from:
@@ -122,11 +124,15 @@ def _events_told(record: TopicRecord) -> Iterator[RecordSubject]:
             yield RecordSubject(event_id, _position(event_id))
 
 
-def _refusal_told(record: TopicRecord) -> Iterator[RecordSubject]:
-    """Yields the position where the frame stood then. Edges name none, and write when they know: in no order."""
-    place = record.header("again") or record.header("event_id")
-    if record.header("stage") != Stage.DELIVER or record.header("edge"):
-        yield RecordSubject(place, _position(place))
+def _refusals_told(record: TopicRecord) -> Iterator[RecordSubject]:
+    """Yields the positions where the frames stood then. Edges name none, and write when they know: in no order."""
+    for rejection in rejections_of(record):
+        if rejection.stage != Stage.DELIVER or rejection.edge:
+            yield RecordSubject(_place_of(rejection), _position(_place_of(rejection)))
+
+
+def _place_of(rejection: Rejection) -> str:
+    return rejection.again or rejection.event_id
 
 
 def _egress_told(record: TopicRecord) -> Iterator[RecordSubject]:

@@ -10,12 +10,12 @@ from gateway.core.reasons import Stage
 from gateway.inspect.history.logged_frame import NotFoundError, find_frame
 from gateway.inspect.history.topics import History
 from gateway.kafka.records import TopicRecord
-from gateway.records.rejected_frame import TRUNCATED_HEADER
+from gateway.records import rejected_frame
 
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """One record of `rejected`.
+    """A refused frame, as `rejected` tells of it.
 
     `at` is when it was written, in microseconds. `again` is where the frame stood, if it had been put in again.
     `truncated_bytes` is how many of the frame's bytes are missing from `frame`.
@@ -59,16 +59,15 @@ class RejectionFilter:
 def rejections(history: History, chosen: RejectionFilter, start: int | None, end: int | None) -> Iterator[Rejection]:
     """Yields the rejections, the newest first. Times are in microseconds; None is no bound."""
     spans = history.between("rejected", start, end)
-    all_rejections = map(rejection, history.newest_first("rejected", spans))
-    return (rejection_ for rejection_ in all_rejections if chosen.takes(rejection_))
+    for record in history.newest_first("rejected", spans):
+        yield from (rejection for rejection in reversed(list(rejections_of(record))) if chosen.takes(rejection))
 
 
-def rejection(record: TopicRecord) -> Rejection:
-    names = ("event_id", "reason", "stage", "detail", "protocol", "peer", "node", "listener", "edge")
-    fields = {name: record.header(name) for name in names}
-    missing = int(record.header(TRUNCATED_HEADER) or 0)
-    again, frame = record.header("again"), record.value or b""
-    return Rejection(**fields, at=record.logged_at, again=again, truncated_bytes=missing, frame=frame)
+def rejections_of(record: TopicRecord) -> Iterator[Rejection]:
+    """Yields the rejections of one record, in the order of their frames."""
+    for refusal in rejected_frame.read(record.headers, record.value or b""):
+        fields = refusal._asdict()
+        yield Rejection(at=record.logged_at, frame=fields.pop("kept"), **fields)
 
 
 def with_whole_frame(history: History, rejection: Rejection) -> Rejection:

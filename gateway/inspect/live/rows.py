@@ -16,7 +16,7 @@ from gateway.core.reasons import Reason, Rejected
 from gateway.core.subjects import matches
 from gateway.kafka.records import TopicRecord
 from gateway.protocols import protocols
-from gateway.records import cloud_event, egress_codec, event_records
+from gateway.records import cloud_event, egress_codec, event_records, rejected_frame
 from gateway.records.egress import Deliver, InterestApplied
 from gateway.records.raw_log.container import decode_record
 from gateway.records.raw_log.control_frames import MESH
@@ -79,7 +79,7 @@ def raw_rows(record: TopicRecord) -> Iterator[Row]:
             source.protocol,
             source.node or _claimed_node(frame),
             data=frame.data,
-            more=_known(more | {"auth": source.auth.value}),
+            more=_filled(more | {"auth": source.auth.value}),
         )
 
 
@@ -106,28 +106,35 @@ def _event_row(event: Event) -> Row:
         "headers": dict(event.headers),
         "urgent": event.urgent,
     }
-    return Row(event.id, event.received_at, event.protocol, event.node, event.subject, "", event.body, _known(more))
+    return Row(event.id, event.received_at, event.protocol, event.node, event.subject, "", event.body, _filled(more))
 
 
 def rejected_rows(record: TopicRecord) -> Iterator[Row]:
-    headers = {name: value.decode(errors="replace") for name, value in record.headers}
-    more = {name: headers.get(name) for name in ("stage", "detail", "peer", "listener", "edge", TRUNCATED_HEADER)}
-    yield Row(
-        headers.get("event_id", ""),
-        record.logged_at,
-        headers.get("protocol", ""),
-        headers.get("node", ""),
-        reason=headers.get("reason", ""),
-        data=record.value or b"",
-        more=_known(more),
-    )
+    for refusal in rejected_frame.read(record.headers, record.value or b""):
+        more = {
+            "stage": refusal.stage,
+            "detail": refusal.detail,
+            "peer": refusal.peer,
+            "listener": refusal.listener,
+            "edge": refusal.edge,
+            TRUNCATED_HEADER: refusal.truncated_bytes or None,
+        }
+        yield Row(
+            refusal.event_id,
+            record.logged_at,
+            refusal.protocol,
+            refusal.node,
+            reason=refusal.reason,
+            data=refusal.kept,
+            more=_filled(more),
+        )
 
 
 def egress_rows(record: TopicRecord) -> Iterator[Row]:
     for entry in egress_codec.decode(record.value or b""):
         if isinstance(entry, InterestApplied):
             more = {"applied": entry.ticket, "raw_partition": entry.partition, "edge_partition": record.partition}
-            yield Row(entry.position.event_id, record.logged_at, MESH, more=_known(more))
+            yield Row(entry.position.event_id, record.logged_at, MESH, more=_filled(more))
         elif isinstance(entry, Deliver):
             yield from _delivery_rows(entry, record.partition)
 
@@ -151,12 +158,12 @@ def _delivery_rows(entry: Deliver, edge_partition: int) -> Iterator[Row]:
             group.protocol,
             subject=entry.subject,
             data=group.frame,
-            more=_known(more),
+            more=_filled(more),
         )
 
 
-def _known(more: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what is empty; a zero is not."""
+def _filled(more: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the fields without those that are empty; a zero is not."""
     return {name: value for name, value in more.items() if value is not False and value not in ("", None, [], {})}
 
 

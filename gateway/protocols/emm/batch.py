@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from gateway.auth.keyring import KEY_ID_BYTES, NODE_BYTES, Key, KeyRing
+from gateway.auth.keyring import KEY_ID_BYTES, NODE_BYTES, Key, KeyRing, unknown_key
 from gateway.auth.verification import ED25519_SIGNATURE_BYTES, HMAC_BYTES, Verifier, hmac_verifier
 from gateway.core.event import NO_HEADERS, Auth, Event, Kind
 from gateway.core.reasons import Reason, Rejected
@@ -44,11 +44,14 @@ class _Known(NamedTuple):
     by_hmac: Proof
 
 
+NO_KEY = _Known(Key(b""), None, Proof(Auth.NONE, ""))
+
+
 class KeyMemory(dict[bytes, _Known | None]):
     """The keys that one container's packets name (by NODE ID and Auth Key ID); most of them name the same few.
 
-    None for a name that means no key or more than one, or a key that does not hold all the time in which the
-    container's packets were received, from `first` to `last`.
+    `NO_KEY` for a name that means none; None for one that means more than one, or a key that does not hold all the time
+    in which the container's packets were received, from `first` to `last`.
     """
 
     def __init__(self, ring: KeyRing, first: int, last: int) -> None:
@@ -57,13 +60,13 @@ class KeyMemory(dict[bytes, _Known | None]):
         self._first, self._last = first, last
 
     def __missing__(self, name: bytes) -> _Known | None:
-        found = self[name] = self._look_up(name[:NODE_BYTES], name[NODE_BYTES:])
-        return found
+        known_key = self[name] = self._look_up(name[:NODE_BYTES], name[NODE_BYTES:])
+        return known_key
 
     def _look_up(self, node: bytes, key_id: bytes) -> _Known | None:
         named = self._ring.named(node, key_id or None)
         if len(named) != 1:
-            return None
+            return None if named else NO_KEY
         key = named[0]
         if not (key.valid_at(self._first) and key.valid_at(self._last)):
             return None
@@ -85,6 +88,8 @@ def prove(packets: Sequence[bytes], scans: Sequence[Places | None], keys: KeyMem
         key_known = keys[name + packet[key_id : key_id + KEY_ID_BYTES] if key_id else name]
         if key_known is None:
             proofs.append(None)
+        elif key_known is NO_KEY:
+            proofs.append(unknown_key())
         elif signature or key_known.verify_hmac is None:
             proofs.append(_prove_signature(packet, tag, signature, key_known))
         elif key_known.verify_hmac(packet[: tag - 2], packet[tag : tag + HMAC_BYTES]):
@@ -142,7 +147,7 @@ def to_events(
 def _common_event(
     raw: RawFrame, event_id: str, places: Places, proof: Proof | Rejected, options: EmmOptions, env: CodecContext
 ) -> Event:
-    """In the order of `judge`: what the fields hold, the key, the tags, the time."""
+    """Checks in the order of `judge`: what the fields hold, the key, the tags, the time."""
     packet, received_at, source = raw.data, raw.received_at, raw.source
     _, name, data, node, signed_at, *_ = places
     subject = decode_name(packet[name : name + packet[name - 1]])

@@ -2,10 +2,12 @@
 
 A common packet is what `scan` takes for one, whose key is known beyond doubt, whose tags are right, whose fields hold
 what they must, and which is fresh. `CommonPackets` returns columns of these; every other packet is left to the plain
-path, which knows all rules and says what is wrong. So this module may leave a packet out for any reason.
+path, which knows all rules and says what is wrong. So this module may leave a packet out for any reason. A packet that
+is forged and otherwise common is refused here, because there may be 50,000 of them a second.
 
 Invariants
-1. What is returned says of each packet what `mapping.to_event` says of it. The tests hold both to that.
+1. What is returned says of each packet, refused ones too, what `mapping.to_event` says of it. The tests hold both to
+   that.
 2. A layout is believed only where the packet is as long as the layout, and has the same octets wherever a walk reads.
 3. Tags are compared by `auth.verification` alone, all of a record at once, in constant time.
 4. JSON bodies are checked together with a text between them that no sender can know: whoever leaves a string or a
@@ -21,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gateway.auth.keyring import KEY_ID_BYTES, NODE_BYTES, Key
+from gateway.auth.keyring import KEY_ID_BYTES, NODE_BYTES, Key, unknown_key
 from gateway.auth.verification import (
     ED25519_SIGNATURE_BYTES,
     HMAC_BYTES,
@@ -31,7 +33,7 @@ from gateway.auth.verification import (
 )
 from gateway.core.content import JSON_DECODER, MAX_DEPTH
 from gateway.core.event import SECOND_US
-from gateway.core.reasons import Rejected
+from gateway.core.reasons import Reason, Rejected
 from gateway.protocols.emm.body import single_content
 from gateway.protocols.emm.frames import FLAGS_OFFSET, HEADER_BYTES, MAX_FIELD_BYTES, MESSAGE_ID_BYTES, FieldType
 from gateway.protocols.emm.mapping import LATEST_SECONDS
@@ -58,6 +60,7 @@ _JSON, _STRING = FieldType.JSON.value, FieldType.STRING.value
 _NUMBERS = (FieldType.INTEGER.value, FieldType.FLOAT.value)
 _WRONG = b"!"
 """No tag is one byte long."""
+_UNKNOWN_KEY, _BAD_HMAC, _BAD_SIGNATURE = unknown_key(), Rejected(Reason.BAD_HMAC), Rejected(Reason.BAD_SIGNATURE)
 
 
 class Layout(NamedTuple):
@@ -216,7 +219,6 @@ class CommonPackets:
         numbers = self._layouts.numbers(frames, starts, lengths, octets)
         sent = _times(octets, starts + _TIMESTAMP_AT)
         is_taken = (numbers > 0) & (sent >= 0) & (sent <= LATEST_SECONDS)
-        is_taken &= self._is_fresh(record, rows, numbers, sent, options)
         if not is_taken.all():
             rows, numbers, sent, frames = (
                 rows[is_taken],
@@ -230,8 +232,15 @@ class CommonPackets:
         layouts = [self._layouts.layouts[number] for number in numbers.tolist()]
         keys = octets.take(self._layouts.keys_at[numbers] + record.starts[rows][:, None], mode="clip").tobytes()
         repeat_keys = [keys[at : at + _KEY_BYTES] for at in range(0, len(keys), _KEY_BYTES)]
-        proofs = self._prove(frames, layouts, *record.received_between())
-        bad = {*proofs.wrong, *self._make_bodies(proofs.bodies, layouts)}
+        received_between = record.received_between()
+        proofs = self._prove(frames, layouts, *received_between)
+        broken = self._make_bodies(proofs.bodies, layouts)
+        stale = np.flatnonzero(~self._is_fresh(record, rows, numbers, sent, options)).tolist()
+        refused = {
+            int(rows[place]): verdict
+            for place in set(proofs.wrong).difference(broken)
+            if (verdict := self._why_wrong(frames[place], layouts[place], *received_between)) is not None
+        }
         common = CommonFrames(
             rows,
             received_at,
@@ -241,10 +250,11 @@ class CommonPackets:
             (sent * SECOND_US).tolist(),
             proofs.bodies,
             frames,
+            refused,
         )
-        if bad:
+        if bad := {*proofs.wrong, *broken, *stale}:
             common = common.only([place not in bad for place in range(len(common))])
-        return common if len(common) else None
+        return common if len(common) or refused else None
 
     def _is_fresh(
         self,
@@ -307,6 +317,29 @@ class CommonPackets:
             return None
         known_key = self._keys[sender] = _Known.of(named[0])
         return known_key
+
+    def _why_wrong(self, frame: bytes, layout: Layout, first: int, last: int) -> Rejected | None:
+        """Returns why a packet that is not proven is refused; None where the plain path must find out."""
+        try:
+            frame[_NAME : layout.name_end].decode()
+        except UnicodeDecodeError:
+            return None
+        node = frame[layout.node : layout.node + NODE_BYTES]
+        key_id = frame[layout.key : layout.key_end] or frame[layout.node + NODE_BYTES + 2 : layout.sender_end]
+        named = self._env.keys.named(node, key_id or None)
+        if not named:
+            return _UNKNOWN_KEY
+        key = _Known.of(named[0])
+        if len(named) > 1 or first < key.begin or last >= key.end:
+            return None
+        if layout.tag:
+            if key.make_tag is None:
+                return None
+            if not layout.signature or wrong_tags(
+                [key.make_tag(frame[: layout.signed_end])], [frame[layout.tag : layout.tag_end]]
+            ):
+                return _BAD_HMAC
+        return None if key.public is None else _BAD_SIGNATURE
 
     def _make_bodies(self, values: list[bytes], layouts: Sequence[Layout]) -> list[int]:
         """Puts bodies in the place of data fields that are not bodies as they stand. Returns the places of fields that
@@ -373,8 +406,8 @@ def _times(octets: NDArray[np.uint8], at: NDArray[np.int64]) -> NDArray[np.int64
 
 def _message_ids(repeat_keys: bytes) -> list[bytes]:
     """Returns each packet's Message ID in hexadecimal digits. The keys stand side by side."""
-    digits, each = repeat_keys.hex().encode(), 2 * _KEY_BYTES
-    return [digits[end - 2 * MESSAGE_ID_BYTES : end] for end in range(each, len(digits) + 1, each)]
+    digits, digits_per_key = repeat_keys.hex().encode(), 2 * _KEY_BYTES
+    return [digits[end - 2 * MESSAGE_ID_BYTES : end] for end in range(digits_per_key, len(digits) + 1, digits_per_key)]
 
 
 def _may_be_deep(joined: bytes) -> bool:

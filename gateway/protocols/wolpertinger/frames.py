@@ -36,9 +36,9 @@ WHOLE_BYTES = 1_048_576
 MAX_XML_BYTES = WHOLE_BYTES // 4 * 3 - 16
 """What base64 makes `WHOLE_BYTES` of, with a whole block of padding: no peer need take more from us."""
 
-MAX_OBJECTS = 16_384
-"""The most objects in one message, those of lists included. The edge looks at each, and two kilobytes of gzip can hold
-fifty thousand. A directory of so many files is the largest list that the original knows."""
+MAX_OBJECTS = 4_096
+"""The most objects in one message, those of lists included. The edge looks at each: so many keep its thread for 5 ms,
+and a kilobyte of gzip can hold them."""
 
 ID_LIMIT = 1 << 32
 CALL_ID_CHARACTERS = 36

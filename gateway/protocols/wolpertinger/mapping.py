@@ -116,7 +116,7 @@ def _parameters(call: Call) -> tuple[bytes, dict[str, str]]:
 
 
 def _types_header(items: tuple[Object, ...]) -> dict[str, str]:
-    """Nothing where JSON's own types say it all."""
+    """Returns the header, or nothing where JSON's own types say it all."""
     hints = [objects.hint_of(item) for item in items]
     if hints == [objects.hint_of(objects.from_json(objects.to_json(item))) for item in items]:
         return {}
@@ -179,6 +179,7 @@ def _arguments(event: Event) -> tuple[Object, ...]:
     if isinstance(value, dict) and _wants(event.subject):
         value = [value[name] for name in _INTEREST_NAMES if name in value]
     values = value if isinstance(value, list) else [value]
+    objects.check_number(values)
     hints = _hints(event)[: len(values)]
     hints += [None] * (len(values) - len(hints))
     return tuple(objects.from_json(item, hint) for item, hint in zip(values, hints, strict=True))
@@ -188,6 +189,7 @@ def _response_value(event: Event) -> Object | None:
     if _wants(event.subject):
         return objects.from_json(True)
     value = decode_value(event.body, event.content_type)
+    objects.check_number([value])
     return None if value is None else objects.from_json(value, next(iter(_hints(event)), None))
 
 

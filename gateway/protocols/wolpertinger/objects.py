@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from gateway.core.content import to_json as json_of
 from gateway.core.reasons import Reason, Rejected
-from gateway.protocols.wolpertinger.frames import Object
+from gateway.protocols.wolpertinger.frames import MAX_OBJECTS, Object
 from gateway.protocols.wolpertinger.hardened_xml import local_name, outer_text, parse
 
 Hint = str | list[Any] | None
@@ -32,7 +32,9 @@ MAX_LISTS = 32
 """Lists within lists: half of what JSON bodies may nest, which has no precedent either."""
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
-_DOUBLE = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_DOUBLE = re.compile(r"[+-]?([0-9]++(\.[0-9]*+)?|\.[0-9]++)([eE][+-]?[0-9]++)?")
+"""Digits fit one part of it alone, and are never given back. If they fit two, a megabyte of them and a letter would
+take an hour."""
 _NOT_FINITE = {
     "nan": "NaN",
     "inf": "INF",
@@ -108,7 +110,7 @@ def _write_double(value: Any) -> str:
 
 
 def _date_time(text: Any) -> str:
-    """In UTC. What says so already stays to the last digit, which may be finer than we can count."""
+    """Returns the time in UTC. A text in UTC stays to the last digit, which may be finer than we can count."""
     if not isinstance(text, str) or not _DATE_TIME.fullmatch(text := text.strip()):
         raise ValueError("no dateTime")
     at = datetime.fromisoformat(text)
@@ -151,6 +153,18 @@ def to_json(item: Object) -> Any:
 
 def hint_of(item: Object) -> Hint:
     return [hint_of(inner) for inner in item.value] if isinstance(item.value, tuple) else item.type
+
+
+def check_number(values: list[Any]) -> None:
+    """Raises Rejected(too_large) if these would be more objects than a message holds, before any is made: a megabyte of
+    JSON may be 340,000 empty lists."""
+    number, lists = 0, [values]
+    while lists:
+        items = lists.pop()
+        number += len(items)
+        if number > MAX_OBJECTS:
+            raise Rejected(Reason.TOO_LARGE, f"more than {MAX_OBJECTS} objects")
+        lists += [item for item in items if isinstance(item, list)]
 
 
 def from_json(value: Any, hint: Hint = None) -> Object:

@@ -32,7 +32,7 @@ _FRAGMENT_KEYS = frozenset({b"fragment_count", b"fragment_index"})
 _CONFIRMATION_KEYS = frozenset({b"message_id", b"result"})
 MAX_TAGS = 3 * MAX_OBJECTS
 """Two for each object, and as many again inside objects of a peer's own types as half of them have. A kilobyte of gzip
-can hold five times as many, which the parser takes 18 ms for."""
+can hold twenty times as many, which the parser takes 18 ms for."""
 _GZIP_WINDOW = 31
 """zlib's name for the gzip format with the largest window."""
 

@@ -49,6 +49,9 @@ class Log:
         lengths = (len(data),) * frames
         self.publisher.add_run(partition, SOURCE, data * frames, lengths, replies=replies, settled=settled)
 
+    def adds_datagram(self, data: bytes = b"datagram") -> None:
+        self.publisher.add_datagrams(0, [SOURCE], 1, [len(data)], data, Counted())
+
     def records(self) -> list[list[RawFrame]]:
         return [list(decode_record(one.value).frames) for one in self.kafka.written]
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from gateway.config.settings import RecordSettings
 from gateway.edge.in_flight import BEHIND_SHARE
-from gateway.edge.publisher import RUN_BYTES
+from gateway.edge.publisher import AWAITED_SECONDS, RUN_BYTES
 from gateway.edge.run_parts import RUN_FRAMES
 from gateway.records.raw_log.container import FRAME_BYTES
 from gateway.records.raw_log.control_frames import MESH
@@ -49,6 +49,43 @@ async def test_a_record_does_not_wait_longer_than_it_may() -> None:
     await turn()
     log.adds("two")
     await until(lambda: len(log.records()) == 2)
+
+
+@in_a_loop
+async def test_a_frame_that_a_peer_waits_for_leaves_soon_after_one_that_was_alone() -> None:
+    log = Log(LONG)
+    log.adds("request")
+    await turn()
+    log.adds_datagram(b"beside")
+    await turn()
+    assert len(log.records()) == 1
+    log.adds("answer", b"answer")
+    await log.has_written(2)
+    assert [frame.data for frame in log.records()[1]] == [b"beside", b"answer"]
+
+
+@in_a_loop
+async def test_frames_that_peers_wait_for_wait_longer_after_a_record_of_many() -> None:
+    log = Log(RecordSettings(linger_milliseconds=60_000, frames=100_000))
+    loop = asyncio.get_running_loop()
+    log.adds("many", frames=50)
+    await turn()
+    left_at = loop.time()
+    log.adds("next")
+    await log.has_written(2)
+    assert loop.time() - left_at > 45 * AWAITED_SECONDS
+
+
+@in_a_loop
+async def test_a_datagram_waits_for_the_linger() -> None:
+    log = Log(RecordSettings(linger_milliseconds=100))
+    loop = asyncio.get_running_loop()
+    log.adds_datagram()
+    await turn()
+    left_at = loop.time()
+    log.adds_datagram()
+    await log.has_written(2)
+    assert loop.time() - left_at > 0.09
 
 
 @in_a_loop
@@ -228,12 +265,12 @@ async def test_who_takes_as_records_leave_may_be_called_again_at_the_next_time()
     def take() -> None:
         times.append(asyncio.get_running_loop().time())
         if len(times) < 4:
-            log.adds(f"taken {len(times)}")
+            log.adds_datagram()
             assert log.publisher.before_leaving(take)
 
-    log.adds("first")
+    log.adds_datagram()
     await turn()
-    log.adds("second")
+    log.adds_datagram()
     assert log.publisher.before_leaving(take)
     await until(lambda: len(times) == 4)
     assert all(later - earlier > 0.04 for earlier, later in pairwise(times[1:]))

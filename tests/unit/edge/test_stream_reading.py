@@ -32,8 +32,11 @@ class Reader:
         self.session.start(0.0)
         self.queue = ReadQueue(asyncio.get_running_loop(), lambda: True)
         gate = ReadGate(lambda: self.did.append("pause"), lambda: self.did.append("resume"))
-        self.reading = StreamReading(self.session, gate, self.queue, self._go_on, self.paused.append)
+        self.reading = StreamReading(self.session, gate, self.queue, self._has_more, self._go_on, self.paused.append)
         self.reading.reconfigure(self.limits)
+
+    def _has_more(self) -> bool:
+        return self.session.has_more
 
     def _go_on(self) -> None:
         self.session.receive(b"", 0.0)

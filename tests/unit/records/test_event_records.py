@@ -26,7 +26,8 @@ from gateway.records.event_records import (
     is_plain_json,
     record_bytes,
 )
-from tests.unit.records.test_cloud_event import EVENTS, FULL
+from tests.events import FULL
+from tests.unit.records.test_cloud_event import EVENTS
 
 MOST_BYTES = 100_000
 BINARY_FORM = EventWriter("test", MOST_BYTES, batches=False)
@@ -188,3 +189,13 @@ def test_kinds_and_proofs_are_spelled_alike_in_all_forms() -> None:
         for auth in Auth:
             event = replace(FULL, kind=kind, auth=auth)
             assert read(written(BINARY_FORM, [event])) == read(written(BATCH_FORM, [event])) == [event]
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize(
+    ("part", "is_plain"), [(b"a" * 19_990, True), (b"1" * 400 + b" ", True), (b"a" * 20_000, False)]
+)
+def test_a_long_body_is_looked_through_once(part: bytes, is_plain: bool) -> None:
+    """From each of its characters anew, a megabyte takes ten seconds."""
+    body = b'["' + b'","'.join([part] * (16_000_000 // len(part))) + b'"]'
+    assert is_plain_json(body) is is_plain

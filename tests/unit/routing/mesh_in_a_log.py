@@ -16,12 +16,13 @@ import yaml
 from gateway.auth.keyring import GatewayIdentity, Key, KeyRing
 from gateway.config import Config, parse
 from gateway.core.event import Auth, Event
-from gateway.records import egress_codec, event_records
+from gateway.records import egress_codec, event_records, rejected_frame
 from gateway.records.egress import Deliver, Entry, Group
 from gateway.records.raw_log import control_frames
 from gateway.records.raw_log.container import ContainerBuilder
 from gateway.records.raw_log.control_frames import MESH, EdgeStarted, MeshFrame, SessionClosed, SessionOpened
 from gateway.records.raw_log.frames import Facts, FrameSource, ReplyAddress
+from gateway.records.rejected_frame import RefusedFrame
 from streaming_jobs.routing.frame_router import FrameRouter
 from streaming_jobs.routing.known_ids import KnownIds
 from streaming_jobs.routing.mesh_state import MeshState
@@ -145,8 +146,12 @@ class MeshInALog:
 
     def rejections(self) -> list[tuple[str, str]]:
         """(stage, reason) of each."""
-        headers = (dict(out.headers or []) for out in self.of("rejected"))
-        return [(one["stage"].decode(), one["reason"].decode()) for one in headers]
+        return [(refusal.stage, refusal.reason) for refusal in self.refusals()]
+
+    def refusals(self) -> list[RefusedFrame]:
+        return [
+            refusal for out in self.of("rejected") for refusal in rejected_frame.read(out.headers, out.value or b"")
+        ]
 
     def told(self) -> list[tuple[int, Entry]]:
         """Everything that edges are told, each with the edge's number."""

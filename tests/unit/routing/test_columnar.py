@@ -47,6 +47,11 @@ SIGNERS = [
         Signer(node, KEY_ID, None, SEED),
     )
 ]
+FORGERS = [
+    Signer(b"\7" * 16, KEY_ID, SECRET),
+    Signer(NODES[0], b"\7" * 4, SECRET, SEED),
+    Signer(NODES[0], KEY_ID, b"no secret"),
+]
 LISTENERS = [
     {"name": "emm", "protocol": "emm", "listen": "udp://127.0.0.1:5050"},
     {"name": "loose", "protocol": "emm", "listen": "udp://127.0.0.1:5051", "freshness": "timestamp_only"},
@@ -91,7 +96,9 @@ def event(random: Random) -> bytes:
     message_id = random.randrange(200).to_bytes(4, "big") if random.random() < 0.3 else random.randbytes(4)
     sent = random.choices((TIMESTAMP, TIMESTAMP - 1, TIMESTAMP - 301), (20, 5, 1))[0]
     flags = random.random() < 0.05
-    return codec.encode(codec.Draft(message_id, sent, tuple(fields), flags=int(flags)), random.choice(SIGNERS))
+    draft = codec.Draft(message_id, sent, tuple(fields), flags=int(flags))
+    packet = codec.encode(draft, random.choice(SIGNERS if random.random() < 0.95 else FORGERS))
+    return packet if random.random() < 0.95 else packet[:-1] + bytes([packet[-1] ^ 1])
 
 
 def presence(random: Random) -> bytes:

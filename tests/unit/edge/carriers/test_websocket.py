@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,6 +13,7 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.frames import Frame, Opcode
 
 from gateway.edge.carriers.websocket import BATCH_BYTES, MESSAGE_HEAD_BYTES
 from gateway.protocols.actions import CloseReason
@@ -148,6 +150,35 @@ class TestMessages:
             edge.delivers(event, protocol="yamp", sessions=(1,))
             assert await socket.recv() == event
             assert "permessage-deflate" in [one.name for one in socket.protocol.extensions]
+
+    @in_a_loop
+    async def test_little_that_is_compressed_does_not_become_much_at_once(self) -> None:
+        """Eight kilobytes, as many as a first read brings, hold eight messages of a megabyte."""
+        body = b" " * 1_000_000 + b"1"
+        event = LARGE_EVENT + len(body).to_bytes(4, "big") + body
+        async with running(configured(web())) as edge, opened(edge, "web", compression="deflate") as socket:
+            await socket.send(HANDSHAKE)
+            assert await socket.recv() == HANDSHAKE
+            extensions = socket.protocol.extensions
+            messages = [Frame(Opcode.BINARY, event).serialize(mask=True, extensions=extensions) for _ in range(8)]
+            assert sum(map(len, messages)) < 9_000
+            socket.transport.write(b"".join(messages))
+            taken, most_in_a_turn = edge.of("received_bytes_total", "web"), 0.0
+            while len(edge.kafka.frames()) < 8:
+                await asyncio.sleep(0)
+                before, taken = taken, edge.of("received_bytes_total", "web")
+                most_in_a_turn = max(most_in_a_turn, taken - before)
+            assert edge.kafka.frames() == [event] * 8
+            assert most_in_a_turn <= 2 * len(event)
+
+    @in_a_loop
+    async def test_what_is_opened_in_slices_is_taken_whole_and_in_order(self) -> None:
+        bodies = [b'"' + b"%06d" % number * 5_000 + b'"' for number in range(200)]
+        events = [LARGE_EVENT + len(body).to_bytes(4, "big") + body for body in bodies]
+        async with running(configured(web())) as edge, opened(edge, "web", compression="deflate") as socket:
+            await socket.send([HANDSHAKE, *events])
+            await until(lambda: len(edge.kafka.frames()) == len(events))
+            assert edge.kafka.frames() == events
 
     @in_a_loop
     async def test_what_breaks_the_rules_of_websockets_ends_the_connection(self) -> None:

@@ -16,7 +16,7 @@ from gateway.auth.keyring import GatewayIdentity, KeyRing
 from gateway.config import Config
 from gateway.core.event import Event
 from gateway.edge.producer import OnSent
-from gateway.records import egress_codec, event_records
+from gateway.records import egress_codec, event_records, rejected_frame
 from streaming_jobs.routing.frame_router import FrameRouter
 from streaming_jobs.routing.mesh_state import MeshState
 from streaming_jobs.routing.output_records import OutputRecord
@@ -65,7 +65,7 @@ class RoutedKafka(FakeKafka):
             case "events":
                 self.events += event_records.read(headers, value)
             case "rejected":
-                self.refusals.append(dict(headers)["reason"].decode())
+                self.refusals += [refusal.reason for refusal in rejected_frame.read(headers, value)]
 
 
 @dataclass

@@ -46,9 +46,13 @@ def read(raws: Sequence[RawFrame], reader: CommonPackets | None = None) -> Commo
 
 
 def common_rows(packets: Sequence[bytes]) -> list[int]:
-    source = replace(SOURCE, listener="strict")
-    found = read([RawFrame(packet, source, RECEIVED_AT) for packet in packets])
+    found = read(from_strict(packets))
     return [] if found is None else found.rows.tolist()
+
+
+def from_strict(packets: Sequence[bytes]) -> list[RawFrame]:
+    source = replace(SOURCE, listener="strict")
+    return [RawFrame(packet, source, RECEIVED_AT) for packet in packets]
 
 
 def packet(body: Field | None, name: bytes = b"temp.high", signer: Signer = SIGNER) -> bytes:
@@ -60,6 +64,12 @@ def check(raws: Sequence[RawFrame], found: CommonFrames | None, env: CodecContex
     """Compares each common packet with the plain path's event; returns how many there are."""
     if found is None:
         return 0
+    for row, verdict in found.refused.items():
+        with pytest.raises(Rejected) as refused_plainly:
+            to_event(raws[row], "0-0-0", OPTIONS[raws[row].source.listener], env)
+        plain_verdict = refused_plainly.value
+        assert (verdict.reason, verdict.detail) == (plain_verdict.reason, plain_verdict.detail), raws[row].data.hex()
+    assert not found.refused.keys() & set(found.rows.tolist())
     shared: dict[tuple[int, bytes], tuple[object, ...]] = {}
     rows = zip(
         found.rows.tolist(), found.received_at.tolist(), found.flows, found.repeat_keys, found.message_ids,
@@ -150,6 +160,46 @@ def test_a_wrong_tag_is_refused_wherever_it_stands_in_the_record() -> None:
             assert common_rows([good, wrong, signed]) == [0, 2]
 
 
+def test_forged_packets_are_refused_without_the_plain_path() -> None:
+    """Each kind is 100 µs in the plain path for somebody who forges, if it goes there."""
+    body = Field(FieldType.JSON, b"1")
+    nobody = Signer(b"\7" * 16, KEY_ID, SECRET)
+    no_such_key = Signer(NODE, b"\7\7\7\7", SECRET, SIGNER.ed25519_private)
+    by_signature = Signer(NODE, KEY_ID, None, SIGNER.ed25519_private)
+    forged = [flipped(packet(body, signer=signer), -1) for signer in (HMAC_SIGNER, SIGNER, by_signature)]
+    forged += [flipped(packet(body), -70), packet(body, signer=nobody), packet(body, signer=no_such_key)]
+    stale = codec.encode(codec.Draft(b"abcd", TIMESTAMP - 9_000, (Field(FieldType.STRING, b"a"),)), HMAC_SIGNER)
+    raws = from_strict([*forged, flipped(stale, -1)])
+    found = read(raws)
+    assert found is not None
+    check(raws, found, MANY_KEYS_ENV)
+    reasons = [found.refused[row].reason for row in range(len(raws))]
+    assert reasons == [
+        "bad_hmac",
+        "bad_signature",
+        "bad_signature",
+        "bad_hmac",
+        "unknown_key",
+        "unknown_key",
+        "bad_hmac",
+    ]
+
+
+def test_a_forged_packet_that_breaks_another_rule_is_left_to_the_plain_path() -> None:
+    """The plain path names that rule, because it comes first."""
+    not_json = flipped(packet(Field(FieldType.JSON, b"{"), signer=HMAC_SIGNER), -1)
+    not_utf8 = flipped(packet(Field(FieldType.JSON, b"1"), b"\xff", HMAC_SIGNER), -1)
+    found = read(from_strict([not_json, not_utf8, packet(None)]))
+    assert found is not None
+    assert not found.refused
+
+
+def flipped(right: bytes, at: int) -> bytes:
+    wrong = bytearray(right)
+    wrong[at] ^= 1
+    return bytes(wrong)
+
+
 def test_a_wrong_signature_is_remembered_and_a_right_one_of_the_same_packet_still_holds() -> None:
     right = packet(Field(FieldType.JSON, b"1"))
     wrong = right[:-1] + bytes([right[-1] ^ 1])
@@ -168,6 +218,8 @@ def test_a_key_that_ends_within_the_record_is_left_to_the_plain_path() -> None:
     source = replace(SOURCE, listener="strict")
     one = packet(None, signer=HMAC_SIGNER)
     assert read([RawFrame(one, source, RECEIVED_AT + at) for at in (0, 10)], reader) is None
+    forged = flipped(one, -1)
+    assert read([RawFrame(forged, source, RECEIVED_AT + at) for at in (0, 10)], reader) is None
     found = read([RawFrame(one, source, RECEIVED_AT + at) for at in (0, 9)], reader)
     assert found is not None
     assert len(found) == 2

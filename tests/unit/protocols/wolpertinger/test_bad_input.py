@@ -76,7 +76,7 @@ LAYER_TWO = [
     pytest.param(entity(LAUGHS), 301, id="an entity bomb"),
     pytest.param(entity('<!ENTITY l9 SYSTEM "file:///etc/hostname">'), 301, id="an external entity"),
     pytest.param(entity('<!ENTITY % l SYSTEM "http://127.0.0.1:9/">%l;'), 301, id="an external parameter entity"),
-    pytest.param(xml("<a>" * 20_000 + "</a>" * 20_000), 301, id="deep nesting"),
+    pytest.param(xml("<a>" * 5_000 + "</a>" * 5_000), 301, id="deep nesting"),
     pytest.param(xml(f'<RemoteError a="{"x" * 900_000}"/>'), 301, id="a huge attribute"),
     pytest.param(xml("<Hello" + "".join(f' a{n}="x"' for n in range(15_000)) + "/>"), 302, id="many attributes"),
     pytest.param(xml(f"<Hello>{'<b/>' * (MAX_TAGS - 2)}</Hello>"), 302, id="as many tags as there may be"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,8 +10,8 @@ from hypothesis import given, settings
 
 from gateway.core.reasons import Reason, Rejected
 from gateway.protocols.wolpertinger.codec import decode
-from gateway.protocols.wolpertinger.frames import BadMessage, Call, Object
-from gateway.protocols.wolpertinger.objects import Hint, from_json, hint_of, to_json
+from gateway.protocols.wolpertinger.frames import MAX_OBJECTS, BadMessage, Call, Object
+from gateway.protocols.wolpertinger.objects import Hint, check_number, from_json, hint_of, to_json
 from tests.unit.protocols.wolpertinger.talk import CALL_ID
 from tests.unit.protocols.wolpertinger.test_codec import any_objects
 
@@ -180,3 +181,21 @@ def test_an_unknown_object_is_written_again_so_that_it_fits_into_a_message() -> 
 @given(any_objects)
 def test_json_and_a_hint_say_all_that_an_object_says(item: Object) -> None:
     assert from_json(to_json(item), hint_of(item)) == item
+
+
+@pytest.mark.parametrize(
+    "of", [lambda number: [0] * number, lambda number: [[0] * (number - 1)], lambda number: [[], [[0] * (number - 3)]]]
+)
+def test_so_many_values_become_objects_and_no_more(of: Callable[[int], list[Any]]) -> None:
+    check_number(of(MAX_OBJECTS))
+    with pytest.raises(Rejected) as raised:
+        check_number(of(MAX_OBJECTS + 1))
+    assert raised.value.reason is Reason.TOO_LARGE
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("digits", ["1" * 700_000, "." + "1" * 700_000, "1." + "1" * 700_000, "1e" + "1" * 700_000])
+def test_many_digits_that_are_no_number_take_no_longer_than_other_text(digits: str) -> None:
+    """Where a run of digits can be cut in two, a pattern tries each cut: an hour for these."""
+    with pytest.raises(BadMessage):
+        read(f'<object type="double">{digits}x</object>')
