@@ -37,7 +37,7 @@ NOT_RUN = {
     r"(HYPOTHESIS_PROFILE=nightly )?pytest .*|\.ci/run|ruff .*|mypy|lint-imports .*": THIS_RUN,
     r"python -m tests\.(screenshots|chaos|upgrade|fuzz|grafana|unit)\b.*": LONG,
     r"python -m tests\.bench\.(?!sums).*|tests/cluster/run.*|export PYTHON=.*": LONG,
-    r"meshgate bench( --self| --rate …| .*before\.json| --sessions .*| --from emm .*| --from hsp .*| --sign .*)?": LONG,
+    r"meshgate bench( --self| --rate …| .*before\.json| --sessions .*| --from .*| --sign .*)?": LONG,
     r"(POD=\S+ )?meshgate (audit|rules run)\b.*|kubectl .* meshgate audit .*": SPARK,
     r"meshgate (up|down|kafka|edge|router)\b.*": IN_PLACE,
     r"python helm/readme\.py|python -m helm\.dashboards": WRITES,
