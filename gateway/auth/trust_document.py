@@ -72,7 +72,7 @@ def _replace(path: Path, text: str) -> None:
 
 
 def _keep_access(path: Path, handle: int) -> None:
-    """That of the file before, else its owner's alone."""
+    """Gives the file the access rights of the one before, else its owner's alone."""
     if not path.exists():
         os.fchmod(handle, _OWNER_ONLY)
         return

@@ -78,9 +78,9 @@ def load_contexts() -> Contexts:
         raise CommandError(f"{path}: no contexts can be read from it: {type(broken).__name__}") from None
 
 
-def complete_context(_context: click.Context, _option: click.Parameter, begun: str) -> list[CompletionItem]:
+def complete_context(_context: click.Context, _option: click.Parameter, typed: str) -> list[CompletionItem]:
     try:
-        return [CompletionItem(name) for name in load_contexts().contexts if name.startswith(begun)]
+        return [CompletionItem(name) for name in load_contexts().contexts if name.startswith(typed)]
     except CommandError:
         return []
 

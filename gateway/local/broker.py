@@ -38,29 +38,34 @@ _LOG = {
 NAMED = "-Dmeshgate.part=meshgate kafka"
 """Names the process as it was before it became Java's, for those who look for it by that name."""
 
-_PROPERTIES = """\
+SETTINGS = """\
 process.roles=broker,controller
-node.id=1
-controller.quorum.voters=1@127.0.0.1:{controller_port}
-listeners=PLAINTEXT://{listen},CONTROLLER://127.0.0.1:{controller_port}
-advertised.listeners=PLAINTEXT://{advertised}
 controller.listener.names=CONTROLLER
-log.dirs={data}
-num.network.threads={threads}
-num.io.threads={threads}
-num.recovery.threads.per.data.dir=2
 offsets.topic.num.partitions=4
-offsets.topic.replication.factor=1
-transaction.state.log.replication.factor=1
-transaction.state.log.min.isr=1
-share.coordinator.state.topic.replication.factor=1
-share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
 auto.create.topics.enable=false
 message.max.bytes=8388608
 replica.fetch.max.bytes=8388608
 log.segment.bytes=67108864
 log.cleaner.dedupe.buffer.size=33554432
+"""
+"""The settings of any broker, whether it is alone or one of several."""
+
+_PROPERTIES = f"""\
+{SETTINGS}
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{{controller_port}}
+listeners=PLAINTEXT://{{listen}},CONTROLLER://127.0.0.1:{{controller_port}}
+advertised.listeners=PLAINTEXT://{{advertised}}
+log.dirs={{data}}
+num.network.threads={{threads}}
+num.io.threads={{threads}}
+num.recovery.threads.per.data.dir=2
+offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
 broker.heartbeat.interval.ms=500
 broker.session.timeout.ms=3000
 metadata.max.idle.interval.ms=0
@@ -161,9 +166,9 @@ def broker_archive(java: Java, jars: Iterable[str], pid: int | None = None) -> C
 
 
 def _free_port(config: Config) -> int:
-    """Above the broker's own; none that the configuration names, for what is to listen there may still be on its way
-    up. It may be another at each start: the quorum's one voter is known by its id, and finds itself in the properties.
-    """
+    """Returns a port above the broker's own that the configuration does not name, for what is to listen there may still
+    be on its way up. It may be another at each start: the quorum's one voter is known by its id, and finds itself in
+    the properties."""
     own = (config.kafka.listen, config.edge.management, config.router.management)
     named = {interest.port for interest in own} | {endpoint.address.port for endpoint in config.endpoints}
     for port in sorted(set(range(config.kafka.listen.port + 1, MAX_PORT + 1)) - named):

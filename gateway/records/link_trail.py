@@ -8,6 +8,7 @@ hsp), the uid that we choose (yamp). In the event it stands in two headers. wolp
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
@@ -23,6 +24,8 @@ ORIGIN_HEADER, HOPS_HEADER = "mesh-origin", "mesh-hops"
 UNTYPED = f"{BINARY}; mesh-type=none"
 """Goes over a link for an event without a type: parameters alone are no media type."""
 
+_ORIGIN, _HOPS = re.compile(r"[0-9a-f]{6}"), re.compile(r"[0-9]{1,2}")
+"""Anybody may write a content type: what is no trail of ours could not be passed on as one."""
 _GO_ROUND = (Kind.EVENT, Kind.REQUEST)
 _ORIGIN_BYTES = 3
 _SEAL_BYTES, _NAME_BYTES = 4, 8
@@ -106,7 +109,7 @@ def of_event(event: Event) -> LinkTrail | None:
     if not event.headers:
         return None
     origin, hops = event.headers.get(ORIGIN_HEADER), event.headers.get(HOPS_HEADER, "")
-    return LinkTrail(origin, int(hops)) if origin and hops.isdigit() else None
+    return LinkTrail(origin, int(hops)) if origin and hops else None
 
 
 def off_content_type(content_type: str) -> tuple[str, LinkTrail | None]:
@@ -119,17 +122,17 @@ def off_content_type(content_type: str) -> tuple[str, LinkTrail | None]:
     """
     if HOPS_HEADER not in content_type:
         return content_type, None
-    kept, parameters = [], dict[str, str]()
+    parts, parameters = [], dict[str, str]()
     for part in content_type.split(";"):
         name, _, value = part.strip().partition("=")
         if name in (ORIGIN_HEADER, HOPS_HEADER, TRACEPARENT):
             parameters[name] = value
         else:
-            kept.append(part)
+            parts.append(part)
     origin, hops = parameters.get(ORIGIN_HEADER, ""), parameters.get(HOPS_HEADER, "")
-    if len(origin) != 2 * _ORIGIN_BYTES or not hops.isdecimal() or len(hops) > 3:
+    if _ORIGIN.fullmatch(origin) is None or _HOPS.fullmatch(hops) is None:
         return content_type, None
-    sent = ";".join(kept)
+    sent = ";".join(parts)
     return "" if sent == UNTYPED else sent, LinkTrail(origin, int(hops), parameters.get(TRACEPARENT, ""))
 
 

@@ -115,11 +115,19 @@ def _wolpertinger() -> Iterator[Shape]:
     one = '<object type="string">x</object>'
     yield Shape("wolpertinger", "an honest call", line(call % ("Orders", one)), is_honest=True)
     yield Shape("wolpertinger", "1 MiB of values, compressed", line(call % ("Orders", one * 32_000), zipped=True))
-    yield Shape("wolpertinger", "16,384 values, compressed", line(call % ("Orders", one * 16_384), zipped=True))
+    yield Shape("wolpertinger", "4,096 values, compressed", line(call % ("Orders", one * 4_096), zipped=True))
     yield Shape("wolpertinger", "1 MiB of spaces, compressed", line(call % ("Orders", " " * (MIB - 600)), zipped=True))
     yield Shape(
         "wolpertinger", "a subject of 1 MiB, compressed", line(call % ("a." * (MIB // 2 - 400), one), zipped=True)
     )
+    digits = f'<object type="double">{"1" * 700_000}x</object>'
+    yield Shape("wolpertinger", "700,000 digits and a letter, compressed", line(call % ("Orders", digits), zipped=True))
+    faulty = '<object x="1"/>' * 4_000
+    faulty_call = line(call % ("Orders", faulty), zipped=True)
+    yield Shape("wolpertinger", "4,000 objects without a type, compressed", faulty_call)
+    declared = "".join(f' xmlns:n{number}="u"' for number in range(1_000))
+    around = (call % ("Orders", '<object type="a"/>' * 1_000)).replace("<Parameters", f"<Parameters{declared}")
+    yield Shape("wolpertinger", "1,000 objects in 1,000 namespaces, compressed", line(around, zipped=True))
     yield Shape("wolpertinger", "100 lines of nothing", b"\n" * 100)
 
 

@@ -65,7 +65,8 @@ def _arguments() -> argparse.Namespace:
 def _keep_every_record(config: Config) -> None:
     lag = ConfigEntry("min.compaction.lag.ms", str(DAY_MS), incremental_operation=AlterConfigOpType.SET)
     topic = ConfigResource(ConfigResource.Type.TOPIC, config.topic("interests"), incremental_configs=[lag])
-    for done in AdminClient(config.kafka.native_settings()).incremental_alter_configs([topic]).values():
+    admin = AdminClient(config.kafka.native_settings())
+    for done in admin.incremental_alter_configs([topic]).values():
         done.result()
 
 

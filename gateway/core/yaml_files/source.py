@@ -184,7 +184,7 @@ class _Walk:
         return any(place[: len(above)] == above for above in self.left_out)
 
     def contents(self, path: Path, place: Place) -> str:
-        """Without the line end that editors and `echo` leave."""
+        """Returns what the file holds, without the line end that editors and `echo` leave."""
         self.source.files.append(self.folder / path)
         try:
             return (self.folder / path).read_text(encoding="utf-8").rstrip("\r\n")

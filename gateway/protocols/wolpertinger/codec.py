@@ -35,6 +35,9 @@ _FOLDER = Path(__file__).parent
 _CALL_ID_TAG = b"<CallId>"
 _OBJECT_TAG = "<object "
 
+MAX_NAMESPACES = 16
+"""Declared around an object. Our peers declare ours, and at most the two of schemas."""
+
 SALVAGED_ELEMENTS = 8
 """Of a message that fits no schema, so many elements are searched for whom to answer; the largest has four."""
 
@@ -128,7 +131,15 @@ def _text(element: etree._Element) -> str:
 def _objects_in(parent: etree._Element) -> tuple[Object, ...]:
     if next(islice(parent.iter("{*}object"), MAX_OBJECTS, None), None) is not None:
         raise ValueError(f"more than {MAX_OBJECTS} objects")
+    _check_namespaces(parent)
     return tuple(_object(item, 0) for item in parent)
+
+
+def _check_namespaces(parent: etree._Element) -> None:
+    """Each object of a peer's own type is kept with all namespaces that are declared around it, used or not: a
+    thousand of them would make 15 MB of a thousand objects."""
+    if len(parent.nsmap) > MAX_NAMESPACES:
+        raise ValueError(f"more than {MAX_NAMESPACES} namespaces")
 
 
 def _object(element: etree._Element, depth: int) -> Object:
@@ -150,6 +161,7 @@ def _items(element: etree._Element, depth: int) -> tuple[Object, ...]:
     for item in element:
         if local_name(item) != "object" or item.keys() != ["type"]:
             raise ValueError("a list of something else than objects")
+    _check_namespaces(element)
     return tuple(_object(item, depth + 1) for item in element)
 
 

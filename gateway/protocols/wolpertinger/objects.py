@@ -32,8 +32,9 @@ MAX_LISTS = 32
 """Lists within lists: half of what JSON bodies may nest, which has no precedent either."""
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
-_DOUBLE = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
-"""Digits fit one part of it alone. If they fit two, a megabyte of them and a letter would take an hour."""
+_DOUBLE = re.compile(r"[+-]?([0-9]++(\.[0-9]*+)?|\.[0-9]++)([eE][+-]?[0-9]++)?")
+"""Digits fit one part of it alone, and are never given back. If they fit two, a megabyte of them and a letter would
+take an hour."""
 _NOT_FINITE = {
     "nan": "NaN",
     "inf": "INF",
@@ -109,7 +110,7 @@ def _write_double(value: Any) -> str:
 
 
 def _date_time(text: Any) -> str:
-    """In UTC. What says so already stays to the last digit, which may be finer than we can count."""
+    """Returns the time in UTC. A text in UTC stays to the last digit, which may be finer than we can count."""
     if not isinstance(text, str) or not _DATE_TIME.fullmatch(text := text.strip()):
         raise ValueError("no dateTime")
     at = datetime.fromisoformat(text)

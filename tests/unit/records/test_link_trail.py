@@ -17,6 +17,7 @@ from gateway.protocols.yamp import frames as yamp
 from gateway.protocols.yamp.codec import encode
 from gateway.records.link_trail import HOPS_HEADER, ORIGIN_HEADER, found_in, next_hop, of_mesh, with_trail
 from gateway.records.raw_log.frames import LINK_FACT
+from tests.events import bare_event
 from tests.unit.routing.mesh_in_a_log import GATEWAY, MeshInALog, Peer
 
 FACTS = {LINK_FACT: True, "envelope": True}
@@ -25,10 +26,7 @@ ELSEWHERE = GatewayIdentity(b"\x0c" * 16, b"\0\0\0\xff", b"\x0d" * 32)
 
 
 def event(content_type: str, kind: Kind = Kind.EVENT) -> Event:
-    return Event(
-        id="0-0-0", kind=kind, subject="a.b", protocol="emp", listener="", edge="", session="", peer="", node="",
-        received_at=1, content_type=content_type,
-    )  # fmt: skip
+    return bare_event(kind=kind, content_type=content_type)
 
 
 def sent(mesh: MeshInALog, peer: Peer) -> list[Envelope]:
@@ -80,3 +78,24 @@ def test_the_next_mesh_finds_the_type_as_it_was(content_type: str) -> None:
 @pytest.mark.parametrize("kind", [kind for kind in Kind if kind not in (Kind.EVENT, Kind.REQUEST)])
 def test_no_other_kind_has_a_next_hop(kind: Kind) -> None:
     assert next_hop(event(JSON, kind), FACTS, GATEWAY) is None
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        "mesh-origin=zzzzzz; mesh-hops=1",
+        "mesh-origin=0a0b\N{SUPERSCRIPT TWO}c; mesh-hops=1",
+        "mesh-origin=0a0b0c; mesh-hops=-1",
+        "mesh-origin=0a0b0c; mesh-hops=\N{SUPERSCRIPT TWO}",
+        "mesh-origin=0a0b0c; mesh-hops=999",
+        "mesh-origin=0a 0b ; mesh-hops=1",
+    ],
+)
+def test_what_a_peer_writes_that_is_no_trail_goes_over_links_as_it_stands(forged: str) -> None:
+    mesh = MeshInALog()
+    mesh.open("yamp", facts={LINK_FACT: True, "format": "json"}, subscribe=("a.>",))
+    peer = mesh.open("hsp", facts={"envelope": True})
+    envelope = Envelope(Kind.EVENT, 0, "a.b", f"application/json; {forged}").encode()
+    mesh.log(peer.source, hsp.encode(Frame(Command.DATA, type=ENVELOPE_TYPE, payload=envelope + b"1")))
+    assert mesh.rejections() == []
+    assert len(mesh.egress()) == 1

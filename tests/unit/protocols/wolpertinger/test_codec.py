@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gateway.core.reasons import Reason, Rejected
 from gateway.protocols.wolpertinger import codec
-from gateway.protocols.wolpertinger.codec import SALVAGED_CHARACTERS, decode, encode
+from gateway.protocols.wolpertinger.codec import MAX_NAMESPACES, SALVAGED_CHARACTERS, decode, encode
 from gateway.protocols.wolpertinger.frames import (
     MAX_OBJECTS,
     NAMESPACE,
@@ -363,3 +363,18 @@ def test_no_message_has_the_schema_write_down_thousands_of_faults(xml: str) -> N
         decode(xml.encode())
     assert raised.value.code == RemoteErrorCode.INVALID_XML
     assert all(len(schema.error_log) <= before[name] + 5 for name, (schema, _) in codec._MESSAGES.items())
+
+
+@pytest.mark.parametrize("around", ["RemoteMethodCall", "Parameters", 'object type="list"'])
+def test_namespaces_around_objects_are_bounded_because_each_object_keeps_them(around: str) -> None:
+    own = '<object type="mine"/>'
+
+    def with_namespaces(number: int) -> bytes:
+        declared = "".join(f' xmlns:n{at}="u"' for at in range(number))
+        xml = EXAMPLE_CALL.replace("<Parameters>", f'<Parameters>{own}<object type="list">{own}</object>')
+        return xml.replace(f"<{around}", f"<{around}{declared}").encode()
+
+    decode(with_namespaces(MAX_NAMESPACES - 1))  # the prefix `xml` is always there, or our own namespace
+    with pytest.raises(BadMessage) as raised:
+        decode(with_namespaces(MAX_NAMESPACES + 1))
+    assert raised.value.code == RemoteErrorCode.INVALID_PARAMETERS
