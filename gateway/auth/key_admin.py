@@ -165,7 +165,7 @@ def rotate_identity(
     node = str(UUID(bytes=old.node))
     with changing(path) as data:
         keys = _keys(data, node, create=True)
-        keys[old.key_id.hex()] = _kept(old, data[entry], now + overlap)
+        keys[old.key_id.hex()] = _former_key(old, data[entry], now + overlap)
         key_id = _free_key_id(keys)
         _put_identity(data, GatewayIdentity(old.node, bytes.fromhex(key_id), seed, hmac), entry)
     return NewKey(node, key_id, public_of(seed).hex(), {} if hmac is None else {"hmac": hmac.hex()})
@@ -268,7 +268,7 @@ def _existing(path: Path, node: str, key_id: str | None, now: datetime) -> Key:
 
 
 def _free_key_id(keys: _Data) -> str:
-    """After the highest there is: an id that a device may still know is not given out again."""
+    """Returns an id after the highest there is: one that a device may still know is not given out again."""
     highest = max((int(name, 16) for name in keys), default=0)
     if highest == 2**32 - 1:
         raise KeyAdminError("no key id after ffffffff: name one")
@@ -294,12 +294,12 @@ _SECRET_BYTES = {"hmac": HMAC_BYTES, "ed25519": ED25519_KEY_BYTES, "encryption":
 
 
 def _end(entry: _Data, key: Key, time: datetime) -> None:
-    """Its end comes no later than that time; an earlier one stays."""
+    """Sets the key's end to that time, unless it ends earlier already."""
     if key.not_after is None or key.not_after > trust_file.microseconds(time):
         entry["not_after"] = _time_text(time)
 
 
-def _kept(old: GatewayIdentity, entry: _Data, until: datetime) -> _Data:
+def _former_key(old: GatewayIdentity, entry: _Data, until: datetime) -> _Data:
     """Returns what others need to believe the old key. A secret stays as it is written: it may be a reference."""
     shared = {"hmac": entry["hmac"]} if "hmac" in entry else {}
     return {**shared, "ed25519": public_of(old.ed25519_private).hex(), "not_after": _time_text(until)}

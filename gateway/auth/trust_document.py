@@ -40,7 +40,7 @@ def changing(path: Path) -> Iterator[dict[str, Any]]:
 
     Raises ConfigError where the file is faulty already, or would be.
     """
-    text = path.read_text() if path.exists() else ""
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
     trust_file.parse(text, path)
     data: dict[str, Any] = yaml.load(text, _TextLoader) or {}  # noqa: S506 - a SafeLoader with fewer types
     yield data
@@ -60,7 +60,7 @@ def _replace(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
-        with os.fdopen(handle, "w") as file:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
             _keep_access(path, file.fileno())
             file.write(text)
             file.flush()
@@ -72,7 +72,7 @@ def _replace(path: Path, text: str) -> None:
 
 
 def _keep_access(path: Path, handle: int) -> None:
-    """That of the file before, else its owner's alone."""
+    """Gives the file the access rights of the one before, else its owner's alone."""
     if not path.exists():
         os.fchmod(handle, _OWNER_ONLY)
         return

@@ -160,9 +160,9 @@ def _text(value: Any, expected: str) -> str:
     return value
 
 
-def _hex(value: Any, least: int, most: int, what: str) -> bytes:
+def _hex(value: Any, least: int, most: int, field_name: str) -> bytes:
     size = f"{least}" if least == most else f"{least} to {most}"
-    expected = f"{what}: {size} bytes in hex"
+    expected = f"{field_name}: {size} bytes in hex"
     try:
         octets = bytes.fromhex(_text(value, expected).strip())
     except ValueError:

@@ -79,7 +79,7 @@ def _subscriber(noted: Noted, schedule: Schedule, first_measured: int, sessions:
     repeated = len(indices) - len(first)
     indices, times = indices[first], times[first]
     is_measured = indices >= first_measured
-    due = np.round(indices[is_measured] * (SECOND_NS / schedule.rate))
+    due_ns = np.round(indices[is_measured] * (SECOND_NS / schedule.rate))
     since_start = times[is_measured] - schedule.start
     return RunAccount(
         expected=schedule.total - first_measured,
@@ -87,15 +87,15 @@ def _subscriber(noted: Noted, schedule: Schedule, first_measured: int, sessions:
         duplicates=repeated,
         disordered=_disordered(indices, sessions),
         warm_up_lost=first_measured - int((~is_measured).sum()),
-        latencies_ms=(since_start - due) / MS_NS,
-        due_seconds=(due // SECOND_NS).astype(np.int64),
+        latencies_ms=(since_start - due_ns) / MS_NS,
+        due_seconds=(due_ns // SECOND_NS).astype(np.int64),
         first=int(since_start.min(initial=_NEVER)),
         last=int(since_start.max(initial=0)),
     )
 
 
 def _disordered(indices: Integers, sessions: int) -> int:
-    """All sessions at once: side by side, each lifted above the one before, so that one running maximum serves all."""
+    """Counts for all sessions at once: each is lifted above the one before, so that one running maximum serves all."""
     session = indices % sessions
     by_session = np.argsort(session, kind="stable")
     lifted = indices[by_session] + session[by_session] * (np.int64(1) << 40)

@@ -25,7 +25,7 @@ def check_memory(wanted_bytes: int) -> None:
 
 
 def check_sockets(count: int) -> None:
-    """Each session has a socket and a port of its own. Raises WorkError."""
+    """Checks that each session can have a socket and a port of its own. Raises WorkError."""
     _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
     if files != resource.RLIM_INFINITY and count + SPARE_FILES > files:
         raise WorkError(f"--sessions, --fan-out: {count} sockets, but a process may open {files} files (ulimit -n)")

@@ -53,7 +53,7 @@ def _ratios(now: Mapping[str, Any], last: Mapping[str, Any]) -> Iterator[tuple[s
 
 
 def _ratio(name: str, now: float | None, last: float | None) -> Iterator[tuple[str, float]]:
-    """None where one of the two is missing, or nothing to divide by."""
+    """Returns None where one of the two is missing, or there is nothing to divide by."""
     if now is not None and last:
         yield name, round(now / last, 3)
 

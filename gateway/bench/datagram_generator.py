@@ -20,14 +20,14 @@ def generate_datagrams(orders: Orders, work: Workload, place: PeerPlace) -> None
     generator = DatagramGenerator(work, place)
     generator.prepare()
     settle_memory()
-    orders.say(Ready())
+    orders.report(Ready())
     orders.wait(SendProbe)
     attempt = 0
     while not orders.comes_within(PROBE_SECONDS):
         generator.probe(attempt)
         attempt += 1
     go = orders.wait(Go)
-    orders.say(generator.send_all(Schedule(go.start, work.rate, work.total)))
+    orders.report(generator.send_all(Schedule(go.start, work.rate, work.total)))
 
 
 class DatagramGenerator:
@@ -43,7 +43,8 @@ class DatagramGenerator:
         self._refused = 0
 
     def prepare(self) -> None:
-        """Each frame says that it was made when it will be due. Session by session, so that one key is in use."""
+        """Makes all frames, session by session, so that one key is in use. Each says that it was made when it will be
+        due."""
         work = self._work
         check_memory(work.frames_bytes)
         begins, rate = int(time.time()), work.rate
@@ -64,13 +65,13 @@ class DatagramGenerator:
         watch, sent, total = Stopwatch(), 0, schedule.total
         while sent < total:
             now = now_ns()
-            due = due_now(schedule, sent, now)
-            if due <= sent:
+            frames_due = due_now(schedule, sent, now)
+            if frames_due <= sent:
                 time.sleep(pause(schedule, sent, now))
                 continue
             watch.woke(now - schedule.due(sent))
-            self._burst(sent, due)
-            sent = due
+            self._burst(sent, frames_due)
+            sent = frames_due
         outcomes = {"refused": self._refused} if self._refused else {}
         return SendReport(sent, now_ns(), watch.late, watch.cpu_seconds, outcomes)
 

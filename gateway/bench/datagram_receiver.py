@@ -34,9 +34,9 @@ def receive_datagrams(orders: Orders, work: Workload, place: PeerPlace, subscrib
     """Receives datagrams in a child. `place.keys` has one key for each subscriber."""
     receiver = DatagramReceiver(orders, work, place, subscribers)
     receiver.subscribe()
-    orders.say(Ready())
+    orders.report(Ready())
     receiver.listen(receiver.is_probed)
-    orders.say(Probed())
+    orders.report(Probed())
     receiver.listen(receiver.is_ordered)
     orders.wait(Go)
     settle_memory()
@@ -46,7 +46,7 @@ def receive_datagrams(orders: Orders, work: Workload, place: PeerPlace, subscrib
     quiet = Quiescence(receiver.arrivals, expect)
     receiver.listen(quiet.is_over)
     noted = tuple(arrival.noted() for arrival in receiver.arrivals)
-    orders.say(Collected(noted, watch.cpu_seconds, receiver.kernel_dropped))
+    orders.report(Collected(noted, watch.cpu_seconds, receiver.kernel_dropped))
     receiver.close()
 
 

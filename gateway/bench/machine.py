@@ -78,7 +78,7 @@ def processes(proc: Path = PROC) -> dict[int, Process]:
 
 
 def _read(entry: Path) -> Process | None:
-    """None if it has ended meanwhile."""
+    """Returns None if the process has ended meanwhile."""
     try:
         head, _, rest = (entry / "stat").read_text().rpartition(")")
     except OSError:
@@ -130,7 +130,7 @@ class Watch:
     roots: Mapping[str, int]
     samples: list[ProcessSample] = field(default_factory=list)
     _ended: dict[str, float] = field(default_factory=dict)
-    _seen: dict[int, tuple[str, float]] = field(default_factory=dict)
+    _cpu_seen: dict[int, tuple[str, float]] = field(default_factory=dict)
     _stop: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
@@ -155,13 +155,13 @@ class Watch:
 
     def add(self, at: int, parts: Mapping[str, Iterable[Process]]) -> None:
         alive = {process.pid: (part, process) for part, members in parts.items() for process in members}
-        for pid, (part, cpu_seconds) in list(self._seen.items()):
+        for pid, (part, cpu_seconds) in list(self._cpu_seen.items()):
             if pid not in alive:
                 self._ended[part] = self._ended.get(part, 0.0) + cpu_seconds
-                del self._seen[pid]
+                del self._cpu_seen[pid]
         cpu, resident = dict(self._ended), dict.fromkeys(self._ended, 0)
         for pid, (part, process) in alive.items():
-            self._seen[pid] = part, process.cpu_seconds
+            self._cpu_seen[pid] = part, process.cpu_seconds
             cpu[part] = cpu.get(part, 0.0) + process.cpu_seconds
             resident[part] = resident.get(part, 0) + process.resident_bytes
         self.samples.append(ProcessSample(at, cpu, resident))

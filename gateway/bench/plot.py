@@ -104,8 +104,8 @@ def _logarithm(value: float, axis: Axis) -> float:
 
 def _title(report: Mapping[str, Any]) -> Iterable[str]:
     work, rates, frames = report["work"], report["per_second"], report["frames"]
-    way = f"{work['origin']} → {work['target']}" + (f" → {work['origin']}" if work["request"] else "")
-    summary = f"{way}: {rates['offered']:,.0f}/s offered, {rates['achieved']:,.0f}/s achieved, {frames['lost']:,} lost"
+    path = f"{work['origin']} → {work['target']}" + (f" → {work['origin']}" if work["request"] else "")
+    summary = f"{path}: {rates['offered']:,.0f}/s offered, {rates['achieved']:,.0f}/s achieved, {frames['lost']:,} lost"
     yield f"<style>{_STYLE}</style>"
     yield f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>'
     yield _text(64, 28, summary, "title")

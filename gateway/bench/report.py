@@ -135,14 +135,14 @@ def text(report: Mapping[str, Any]) -> str:
 
 def _head(report: Mapping[str, Any]) -> Iterable[str]:
     work, rates, frames = report["work"], report["per_second"], report["frames"]
-    what = f"{work['size']} bytes" + (f", {work['sign']}" if work["origin"] == "emm" else "")
-    way = f"{work['origin']} → {work['target']}" + (f" → {work['origin']}" if work["request"] else "")
+    load = f"{work['size']} bytes" + (f", {work['sign']}" if work["origin"] == "emm" else "")
+    route = f"{work['origin']} → {work['target']}" + (f" → {work['origin']}" if work["request"] else "")
     far = _many(work["fan_out"], "server" if work["request"] else "subscriber")
-    ends = f"{_many(work['sessions'], 'session')} → {far}"
-    yield f"{way}   {what}, {ends}, {work['seconds']:g} s after {work['warm_up']:g} s of warm-up"
-    each = f"   delivered {rates['delivered']:,.0f}/s" if work["fan_out"] > 1 and not work["request"] else ""
+    peers = f"{_many(work['sessions'], 'session')} → {far}"
+    yield f"{route}   {load}, {peers}, {work['seconds']:g} s after {work['warm_up']:g} s of warm-up"
+    delivered = f"   delivered {rates['delivered']:,.0f}/s" if work["fan_out"] > 1 and not work["request"] else ""
     requested, offered, achieved = (f"{name} {rates[name]:,.0f}/s" for name in ("asked", "offered", "achieved"))
-    yield _line("rate", f"{requested}   {offered}   {achieved}{each}")
+    yield _line("rate", f"{requested}   {offered}   {achieved}{delivered}")
     parts = ("lost", "duplicates", "disordered")
     yield _line("frames", f"{frames['expected']:,}   " + "   ".join(f"{name} {frames[name]:,}" for name in parts))
 
@@ -179,8 +179,8 @@ def _notes(report: Mapping[str, Any]) -> Iterable[str]:
         yield _line("warning", warning)
 
 
-def _line(name: str, rest: str) -> str:
-    return f"{name:<14}{rest}"
+def _line(name: str, line_text: str) -> str:
+    return f"{name:<14}{line_text}"
 
 
 def _many(count: int, noun: str) -> str:

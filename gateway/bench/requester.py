@@ -31,12 +31,12 @@ def generate_requests(orders: Orders, work: Workload, place: PeerPlace, answer_s
 async def _generate(orders: Orders, work: Workload, place: PeerPlace, answer_seconds: float) -> None:
     clients = await open_clients(BenchClient, place, work.sessions)
     requester = Requester(work, clients, answer_seconds)
-    orders.say(Ready())
+    orders.report(Ready())
     await orders.wait_async(SendProbe)
     go = asyncio.create_task(orders.wait_async(Go))
     await requester.probe(go)
-    orders.say(Probed())
-    orders.say(await requester.ask_all(Schedule((await go).start, work.rate, work.total)))
+    orders.report(Probed())
+    orders.report(await requester.ask_all(Schedule((await go).start, work.rate, work.total)))
     await close_all(clients)
 
 
@@ -51,7 +51,7 @@ class Requester:
         self._open: set[asyncio.Task[None]] = set()
 
     async def probe(self, go: asyncio.Task[Go]) -> None:
-        """Each session in turn, until each has been answered once; until nothing was, or the order to go comes."""
+        """Asks by each session in turn, until each has been answered once or the order to go comes."""
         attempt = 0
         while len(self._arrivals.probed) < self._work.sessions and not go.done():
             missing = set(range(self._work.sessions)) - self._arrivals.probed
@@ -66,14 +66,14 @@ class Requester:
         watch, sent = Stopwatch(), 0
         while sent < schedule.total:
             now = now_ns()
-            due = due_now(schedule, sent, now)
-            if due <= sent:
+            requests_due = due_now(schedule, sent, now)
+            if requests_due <= sent:
                 await asyncio.sleep(pause(schedule, sent, now))
                 continue
             watch.woke(now - schedule.due(sent))
-            for index in range(sent, due):
+            for index in range(sent, requests_due):
                 self._begin(index)
-            sent = due
+            sent = requests_due
             await asyncio.sleep(0)
         ended = now_ns()
         await asyncio.gather(*self._open)

@@ -26,10 +26,10 @@ def send_flat_out(orders: Orders, work: Workload, place: PeerPlace) -> None:
     generator = DatagramGenerator(work, place)
     generator.prepare()
     settle_memory()
-    orders.say(Ready())
+    orders.report(Ready())
     orders.wait(Go)
     sent, cpu_seconds = generator.flat_out(FLAT_OUT_SECONDS)
-    orders.say(SendReport(sent, 0, b"", cpu_seconds, {}))
+    orders.report(SendReport(sent, 0, b"", cpu_seconds, {}))
 
 
 def flat_out(work: Workload, say: Say) -> Document:

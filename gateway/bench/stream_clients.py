@@ -7,7 +7,6 @@ protocol's own. What is left out is what makes events of frames.
 from __future__ import annotations
 
 import asyncio
-import os
 import selectors
 import ssl
 from collections import Counter
@@ -16,16 +15,15 @@ from typing import Any, TypeVar
 
 from gateway.bench.arrivals import Arrivals
 from gateway.bench.messages import BenchTlsFiles, PeerPlace
-from gateway.client import Answer, IncomingRequest, StreamClient, UnreachableError
+from gateway.client import Answer, IncomingRequest, StreamClient
 from gateway.client.carriers.stream import tls_context
-from gateway.client.connecting import CONNECT_SECONDS, FRAME_BYTES, SERVE_SECONDS, client_options
+from gateway.client.connecting import begin, client_options, client_settings
 from gateway.client.stream import OnEvent
 from gateway.core.address import Address, parse_address
 from gateway.core.content import JSON
 from gateway.core.event import Event
 from gateway.protocols import protocols
 from gateway.protocols.actions import Action, Delivered, Delivery, FramesReceived
-from gateway.protocols.session_settings import SessionSettings
 
 OPENING = 64
 """Sessions that are opened at once: a listener's backlog is not what is measured."""
@@ -46,8 +44,8 @@ class BenchClient(StreamClient):
 class StreamPublisher(BenchClient):
     """Publishes deliveries that are made beforehand, and put when they are due."""
 
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
         self.outcomes: Counter[str] = Counter()
 
     def prepared(self, subject: str, body: bytes) -> Delivery:
@@ -82,30 +80,18 @@ async def open_clients(kind: type[ClientT], place: PeerPlace, count: int) -> lis
     """Raises UnreachableError."""
     room = asyncio.Semaphore(OPENING)
 
-    async def one() -> ClientT:
+    async def open_one() -> ClientT:
         async with room:
             return await open_client(kind, place)
 
-    return await asyncio.gather(*(one() for _ in range(count)))
+    return await asyncio.gather(*(open_one() for _ in range(count)))
 
 
 async def open_client(kind: type[ClientT], place: PeerPlace, on_event: OnEvent | None = None) -> ClientT:
     """Raises UnreachableError."""
     spec, address = protocols()[place.protocol], parse_address(place.address)
-    settings = SessionSettings(
-        token=os.urandom,
-        dialled=True,
-        frame_bytes=FRAME_BYTES,
-        handshake_seconds=CONNECT_SECONDS,
-        request_timeout_seconds=SERVE_SECONDS,
-        message_transport=address.is_websocket,
-    )
-    client = kind(spec, client_options(spec, {}), settings, str(address), on_event)
-    try:
-        async with asyncio.timeout(CONNECT_SECONDS):
-            await client.begin(address, _context(address, place.tls), None)
-    except TimeoutError:
-        raise UnreachableError(str(address), f"no session within {CONNECT_SECONDS:g} s") from None
+    client = kind(spec, client_options(spec, {}), client_settings(address), str(address), on_event)
+    await begin(client, address, _context(address, place.tls))
     return client
 
 
@@ -121,7 +107,7 @@ async def open_subscribers(place: PeerPlace, subject: str, arrivals: Sequence[Ar
     room = asyncio.Semaphore(OPENING)
     by_event = protocols()[place.protocol].calls_may_be_events
 
-    async def one(noting: Arrivals) -> StreamSubscriber:
+    async def open_one(noting: Arrivals) -> StreamSubscriber:
         async with room:
             client = await open_client(StreamSubscriber, place, _noting(noting))
             client.arrivals = noting
@@ -130,7 +116,7 @@ async def open_subscribers(place: PeerPlace, subject: str, arrivals: Sequence[Ar
             client.takes_frames = not by_event
             return client
 
-    return await asyncio.gather(*(one(noting) for noting in arrivals))
+    return await asyncio.gather(*(open_one(noting) for noting in arrivals))
 
 
 def _noting(arrivals: Arrivals) -> Callable[[Event], None]:

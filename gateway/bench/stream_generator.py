@@ -30,7 +30,7 @@ async def _generate(orders: Orders, work: Workload, place: PeerPlace) -> None:
     generator = StreamGenerator(work, clients)
     generator.prepare()
     settle_memory()
-    orders.say(Ready())
+    orders.report(Ready())
     await orders.wait_async(SendProbe)
     go = asyncio.create_task(orders.wait_async(Go))
     attempt = 0
@@ -38,7 +38,7 @@ async def _generate(orders: Orders, work: Workload, place: PeerPlace) -> None:
         generator.probe(attempt)
         attempt += 1
         await asyncio.wait((go,), timeout=PROBE_SECONDS)
-    orders.say(await generator.send_all(Schedule(go.result().start, work.rate, work.total)))
+    orders.report(await generator.send_all(Schedule(go.result().start, work.rate, work.total)))
     await close_all(clients)
 
 
@@ -69,13 +69,13 @@ class StreamGenerator:
             client.outcomes.clear()
         while sent < total:
             now = now_ns()
-            due = due_now(schedule, sent, now)
-            if due <= sent:
+            frames_due = due_now(schedule, sent, now)
+            if frames_due <= sent:
                 await asyncio.sleep(pause(schedule, sent, now))
                 continue
             watch.woke(now - schedule.due(sent))
-            self._burst(sent, due)
-            sent = due
+            self._burst(sent, frames_due)
+            sent = frames_due
             await asyncio.sleep(0)  # the burst is written at the end of this turn of the loop
             for client in self._clients:
                 await client.writable()

@@ -22,16 +22,16 @@ async def _receive(orders: Orders, work: Workload, place: PeerPlace, subscribers
     marker = Marker(work.run)
     arrivals = [Arrivals(marker, work.sessions) for _ in range(subscribers)]
     clients = await open_subscribers(place, work.subject, arrivals)
-    orders.say(Ready())
+    orders.report(Ready())
     go = asyncio.create_task(orders.wait_async(Go))
     await _until(lambda: len(arrivals[0].probed) == work.sessions or go.done())
-    orders.say(Probed())
+    orders.report(Probed())
     await go
     settle_memory()
     watch = Stopwatch()
     expect = await orders.wait_async(Expect)
     await _until(Quiescence(arrivals, expect).is_over)
-    orders.say(Collected(tuple(arrival.noted() for arrival in arrivals), watch.cpu_seconds))
+    orders.report(Collected(tuple(arrival.noted() for arrival in arrivals), watch.cpu_seconds))
     await close_all(clients)
 
 
@@ -48,9 +48,9 @@ async def _serve(orders: Orders, work: Workload, place: PeerPlace, servers: int)
     """Answers requests. The requester measures, so there is nothing to note here."""
     clients = await open_clients(BenchClient, place, servers)
     await asyncio.gather(*(client.serve(work.subject, echo) for client in clients))
-    orders.say(Ready())
+    orders.report(Ready())
     await orders.wait_async(Go)
     watch = Stopwatch()
     await orders.wait_async(Expect)
-    orders.say(Collected((), watch.cpu_seconds))
+    orders.report(Collected((), watch.cpu_seconds))
     await close_all(clients)

@@ -31,13 +31,13 @@ class Orders:
     def __init__(self, pipe: Connection[Report, Order]) -> None:
         self._pipe = pipe
 
-    def say(self, report: Report) -> None:
+    def report(self, report: Report) -> None:
         self._pipe.send(report)
 
-    def say_last(self, report: Report) -> None:
+    def report_last(self, report: Report) -> None:
         """Sends the last report. If another child failed first, the measuring process has hung up by now."""
         with suppress(BrokenPipeError):
-            self.say(report)
+            self.report(report)
 
     def fileno(self) -> int:
         """Returns the descriptor that is readable when there is an order."""
@@ -69,12 +69,12 @@ def run(pipe: Connection[Report, Order], role: Role, arguments: tuple[Any, ...])
     except (EOFError, BrokenPipeError):
         return
     except (ClientError, WorkError, Rejected) as failed:
-        orders.say_last(Failed(str(failed)))
+        orders.report_last(Failed(str(failed)))
     except OSError as failed:
-        orders.say_last(Failed(why(failed)))
+        orders.report_last(Failed(why(failed)))
     except Exception as fault:
         log.exception("a child failed")
-        orders.say_last(Failed(f"internal: {type(fault).__name__}: {fault}"))
+        orders.report_last(Failed(f"internal: {type(fault).__name__}: {fault}"))
 
 
 def allow_many_files() -> None:

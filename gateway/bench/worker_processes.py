@@ -28,12 +28,12 @@ class Child:
         context = multiprocessing.get_context("spawn")
         self.name = name
         self.is_done = False
-        self._pipe, theirs = context.Pipe()
+        self._pipe, child_end = context.Pipe()
         self._process = context.Process(
-            target=worker_process.run, args=(theirs, role, arguments), name=name, daemon=True
+            target=worker_process.run, args=(child_end, role, arguments), name=name, daemon=True
         )
         self._process.start()
-        theirs.close()
+        child_end.close()
 
     def tell(self, order: Order) -> None:
         """Sends an order. A child that has failed meanwhile says so when it is waited for."""

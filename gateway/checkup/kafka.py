@@ -106,5 +106,5 @@ def clock_difference(config: Config) -> float:
         quorum = admin.describe_metadata_quorum()["topics"][0]["partitions"][0]
         answered = time.time()
     leader = next(voter for voter in quorum["current_voters"] if voter["replica_id"] == quorum["leader_id"])
-    theirs = leader["last_caught_up_timestamp"] / 1000
-    return 0.0 if asked_at - 0.001 <= theirs <= answered else float(theirs - (asked_at + answered) / 2)
+    leader_seconds = leader["last_caught_up_timestamp"] / 1000
+    return 0.0 if asked_at - 0.001 <= leader_seconds <= answered else float(leader_seconds - (asked_at + answered) / 2)

@@ -32,10 +32,10 @@ def _part(part: MeshPart) -> Finding:
     except (SetupError, ValueError, KeyError) as silent:
         return Finding(check, Level.FAIL, str(silent), "start it: meshgate up, or meshgate edge and meshgate router")
     if readiness["status"] != "ok":
-        missing = "; ".join(f"{what}: {why}" for what, why in readiness["missing"].items())
+        missing = "; ".join(f"{part_name}: {why}" for part_name, why in readiness["missing"].items())
         return Finding(check, Level.FAIL, f"not ready: {missing}", "meshgate logs, and the page of troubleshooting")
     if away := readiness.get("away"):
-        text = "; ".join(f"{what} is away: {why}" for what, why in away.items())
+        text = "; ".join(f"{part_name} is away: {why}" for part_name, why in away.items())
         return Finding(check, Level.WARN, text, "look at what is away: the part dials it again and again")
     if version != __version__:
         return Finding(check, Level.WARN, f"version {version}, and this is {__version__}", "upgrade one of them")
@@ -51,11 +51,11 @@ def probe_path(config: Config, seconds: float = PROBE_SECONDS) -> Finding:
     if identity is None or probed_listener(config, identity) is None:
         text = f"there is no udp:// listener of emm where the gateway may publish and get {SUBJECT}"
         return Finding("path probe", Level.WARN, text, "add one on loopback, so that the whole path can be tried")
-    begun = time.monotonic()
+    started_at = time.monotonic()
     try:
         took = send_probe(config, identity, seconds, threading.Event())
     except (SetupError, OSError) as lost:
-        text = f"a signed event did not come through within {time.monotonic() - begun:.0f} s: {lost}"
+        text = f"a signed event did not come through within {time.monotonic() - started_at:.0f} s: {lost}"
         return Finding("path probe", Level.FAIL, text, "meshgate check, then meshgate logs")
     assert took is not None  # noqa: S101 - it was not stopped
     level = Level.WARN if took > SLOW_SECONDS else Level.OK

@@ -47,10 +47,10 @@ def judge_keys(listed: list[ListedKey], now: datetime) -> Finding:
     """Judges the nodes by the key of each that holds longest: old keys end after every rotation, as they should."""
     days: dict[str, float] = {}
     for key in listed:
-        left = -1.0 if key.state == "expired" else _days_left(key.not_after, now)
-        days[key.node] = max(days.get(key.node, left), left)
-    ended = [node for node, left in days.items() if left <= 0]
-    ending = [node for node, left in days.items() if 0 < left <= WARN_DAYS]
+        days_left = -1.0 if key.state == "expired" else _days_left(key.not_after, now)
+        days[key.node] = max(days.get(key.node, days_left), days_left)
+    ended = [node for node, days_left in days.items() if days_left <= 0]
+    ending = [node for node, days_left in days.items() if 0 < days_left <= WARN_DAYS]
     remedy = "meshgate keys rotate NODE"
     if ended:
         return Finding("trust keys", Level.WARN, f"no key holds any more of {_some(ended)}", remedy, len(ended))
@@ -90,14 +90,14 @@ def judge_certificates(setting: str, path: Path, now: datetime) -> Finding:
     """Judges a PEM file by the certificate in it that ends first."""
     check = f"trust {setting}"
     try:
-        ends = min(
+        last_end = min(
             certificate.not_valid_after_utc for certificate in x509.load_pem_x509_certificates(path.read_bytes())
         )
     except (OSError, ValueError) as unusable:
         return Finding(
             check, Level.FAIL, f"{path} is of no use: {unusable}", f"put a PEM file there, or mend {setting}"
         )
-    days = (ends - now.astimezone(UTC)).total_seconds() / DAY_SECONDS
+    days = (last_end - now.astimezone(UTC)).total_seconds() / DAY_SECONDS
     level = graded(days, warn_below=WARN_DAYS, fail_below=FAIL_DAYS)
     remedy = "renew it: the edge takes it over without a restart" if level else ""
     text = f"{path.name} ends in {days:.0f} days" if days > 0 else f"{path.name} ended {-days:.0f} days ago"

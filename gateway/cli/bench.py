@@ -95,18 +95,8 @@ class BenchEnds:
         return PeerPlace(protocol, str(address), tuple(keys), BenchTlsFiles(*files))
 
     def _peer(self, protocol: str, where: str | None) -> PeerOptions:
-        return PeerOptions(
-            config_file=self.config_file,
-            via=protocol,
-            to=where,
-            key=None,
-            tls=False,
-            tls_ca=self.tls_ca,
-            tls_cert=self.tls_cert,
-            tls_key=self.tls_key,
-            tls_server_name=None,
-            protocol_options={},
-        )
+        ca, cert, key = self.tls_ca, self.tls_cert, self.tls_key
+        return PeerOptions(self.config_file, protocol, where, tls_ca=ca, tls_cert=cert, tls_key=key)
 
 
 @dataclass(frozen=True)

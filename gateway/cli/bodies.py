@@ -34,7 +34,7 @@ class BodyCommand(click.Command):
 
 
 def _numbers_last(arguments: list[str], with_value: frozenset[str]) -> list[str]:
-    """Behind a `--`, as one would have to write them.
+    """Puts negative numbers behind a `--`, as one would have to write them.
 
     >>> _numbers_last(["temp", "-5", "-n", "-1", "-q"], frozenset({"-n"}))
     ['temp', '-n', '-1', '-q', '--', '-5']

@@ -44,7 +44,7 @@ REPORTS: dict[CheckOutput, Callable[[Sequence[Finding]], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class ProbeOptions:
-    """Whether probes are sent, how often, and how many."""
+    """Says whether probes are sent, how often, and how many."""
 
     watch: bool
     interval: float

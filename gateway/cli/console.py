@@ -111,14 +111,14 @@ def printable_lines(text: str) -> str:
 def note(text: str) -> None:
     """Prints a note for people, beside the output. -q silences it."""
     if logging.getLogger().isEnabledFor(logging.WARNING):
-        _say("info", text, text)
+        _write_line("info", text, text)
 
 
 def complain(message: str, trace: str = "") -> None:
-    _say("error", message, "\n".join(filter(None, (f"meshgate: {message}", trace))), trace)
+    _write_line("error", message, "\n".join(filter(None, (f"meshgate: {message}", trace))), trace)
 
 
-def _say(level: str, message: str, text: str, trace: str = "") -> None:
+def _write_line(level: str, message: str, text: str, trace: str = "") -> None:
     """Prints `text`, or writes a line of the log if that is JSON."""
     if LOG_FORMAT.get() == "json":
         line = {"time": timestamp(time.time()), "level": level, "logger": "meshgate", "message": message}

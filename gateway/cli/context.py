@@ -44,7 +44,7 @@ def add(name: str, output: Output, **_: Any) -> None:
 
     It needs an address (--to) or a configuration (-c). Files are kept by their paths, not by what is in them.
     """
-    values = {option: _kept(option) for option in PEER_NAMES if _was_said(option)}
+    values = {option: _value_to_keep(option) for option in PEER_NAMES if _is_on_command_line(option)}
     if not {"to", "config_file"} & values.keys():
         raise click.UsageError("a context needs --to, or a configuration with -c")
     contexts = load_contexts()
@@ -55,11 +55,11 @@ def add(name: str, output: Output, **_: Any) -> None:
     show({"name": name, "file": str(path)}, output, f"context {name} is kept in {path}; {state}")
 
 
-def _was_said(option: str) -> bool:
+def _is_on_command_line(option: str) -> bool:
     return click.get_current_context().get_parameter_source(option) is ParameterSource.COMMANDLINE
 
 
-def _kept(option: str) -> Any:
+def _value_to_keep(option: str) -> Any:
     """Returns an option's value as it stands on the command line, with the path of a file made absolute."""
     value = click.get_current_context().params[option]
     if option == "protocol_options":

@@ -69,7 +69,7 @@ def load_contexts() -> Contexts:
     """Returns no contexts where there is no file. Raises CommandError where it is of no use."""
     path = contexts_path()
     try:
-        document = yaml.safe_load(path.read_text()) or {}
+        document = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
         contexts = {str(name): Context(str(name), dict(values)) for name, values in document[_CONTEXTS].items()}
         return Contexts(contexts, document.get(_CURRENT))
     except (FileNotFoundError, NotADirectoryError):
@@ -78,9 +78,9 @@ def load_contexts() -> Contexts:
         raise CommandError(f"{path}: no contexts can be read from it: {type(broken).__name__}") from None
 
 
-def complete_context(_context: click.Context, _option: click.Parameter, begun: str) -> list[CompletionItem]:
+def complete_context(_context: click.Context, _option: click.Parameter, typed: str) -> list[CompletionItem]:
     try:
-        return [CompletionItem(name) for name in load_contexts().contexts if name.startswith(begun)]
+        return [CompletionItem(name) for name in load_contexts().contexts if name.startswith(typed)]
     except CommandError:
         return []
 

@@ -28,12 +28,12 @@ def command(config_file: str | None, state_dir: Path | None, output: Output) -> 
     """
     config = read_config(config_file, state_dir)
 
-    def begun() -> None:
+    def on_ready() -> None:
         gc.freeze()  # what it has begun with stays
         gc.set_threshold(YOUNG_OBJECTS, *gc.get_threshold()[1:])
         _show_ready(edge, output)
 
-    edge = Edge(config, begun=begun)
+    edge = Edge(config, on_ready=on_ready)
     asyncio.run(_serve(edge))
 
 

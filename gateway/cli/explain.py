@@ -16,9 +16,9 @@ from gateway.config.loading import DEFAULT_PATHS
 from gateway.config.reference import Setting, as_document, find_settings, settings, settings_inside
 
 
-def _complete(_context: click.Context, _argument: click.Parameter, begun: str) -> list[CompletionItem]:
+def _complete(_context: click.Context, _argument: click.Parameter, typed: str) -> list[CompletionItem]:
     paths = dict.fromkeys(setting.path for setting in settings())
-    return [CompletionItem(path) for path in paths if path.startswith(begun)]
+    return [CompletionItem(path) for path in paths if path.startswith(typed)]
 
 
 @click.command("explain")

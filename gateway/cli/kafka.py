@@ -10,7 +10,7 @@ import click
 from gateway.cli.console import CommandError, Output, show_line
 from gateway.cli.options import common_options, dir_option, read_config
 from gateway.local.broker import Broker
-from gateway.local.java import find_java
+from gateway.local.java import LOCALE, find_java
 
 
 @click.command()
@@ -30,4 +30,4 @@ def command(config_file: str | None, state_dir: Path | None, list_classes: bool,
     line = Broker.of(config).command(find_java(), lists_classes=list_classes)
     fields = {"event": "starting", "part": "kafka", "listen": str(config.kafka.listen)}
     show_line(fields, output, f"starting  {config.kafka.listen}")
-    os.execv(line[0], line)  # noqa: S606 - the command is our own
+    os.execve(line[0], line, os.environ | LOCALE)  # noqa: S606 - the command is our own

@@ -82,15 +82,15 @@ def list_keys(config_file: str | None, trust: Path | None, output: Output) -> No
 @click.option("--not-after", type=moment, metavar="TIME", help="Until when the key holds, likewise.")
 @store_options
 def new(
-    config_file: str | None, trust: Path | None, output: Output, node: str | None, kinds: tuple[str, ...], **rest: Any
+    config_file: str | None, trust: Path | None, output: Output, node: str | None, kinds: tuple[str, ...], **parts: Any
 ) -> None:
     """Add a key to NODE (a UUID; a new one if none is given), and show once what the device must be given.
 
     A secret of your own goes into the file itself: 16 bytes at least for hmac, 32 for encryption, in hex.
     """
-    chosen = kinds or (("ed25519",) if rest["public"] else ("hmac",))
+    chosen = kinds or (("ed25519",) if parts["public"] else ("hmac",))
     store, _ = _store(config_file, trust)
-    _show_new(_admin(key_admin.new_key, store, node, kinds=chosen, **rest), output)
+    _show_new(_admin(key_admin.new_key, store, node, kinds=chosen, **parts), output)
 
 
 @command.command("rotate", short_help="Give a node a new key beside its old one.")
@@ -99,17 +99,17 @@ def new(
 @click.option("--public", metavar="HEX", help="The Ed25519 public key of a pair that the device made itself.")
 @click.option("--overlap", type=span, default="7d", show_default=True, help="How long both keys hold.")
 @store_options
-def rotate(config_file: str | None, trust: Path | None, output: Output, node: str, **rest: Any) -> None:
+def rotate(config_file: str | None, trust: Path | None, output: Output, node: str, **parts: Any) -> None:
     """Give NODE a new key like its old one, which goes on holding for a while. NODE may be `gateway`.
 
     The gateway signs with its new key at once; the old one is still believed meanwhile."""
     store, entry = _store(config_file, trust)
     if node == GATEWAY:
-        if rest["key_id"] or rest["public"]:
+        if parts["key_id"] or parts["public"]:
             raise click.UsageError("--key-id and --public are for nodes: the gateway's new key is made here")
-        _show_new(_admin(key_admin.rotate_identity, store, now=_now(), overlap=rest["overlap"], entry=entry), output)
+        _show_new(_admin(key_admin.rotate_identity, store, now=_now(), overlap=parts["overlap"], entry=entry), output)
     else:
-        _show_new(_admin(key_admin.rotate_key, store, node, now=_now(), **rest), output)
+        _show_new(_admin(key_admin.rotate_key, store, node, now=_now(), **parts), output)
 
 
 @command.command("revoke")

@@ -49,21 +49,21 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line, default=str)
 
 
-class SaidOnce(logging.Filter):
+class RepeatFilter(logging.Filter):
     """Passes only the first in REPEAT_SECONDS of those lines of one library that differ in numbers only."""
 
     def __init__(self, library: str) -> None:
         super().__init__()
         self._library = library
-        self._said: dict[str, float] = {}
+        self._seen_at: dict[str, float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.name.partition(".")[0] != self._library:
             return True
         line = re.sub(r"\d+", "", record.getMessage())
-        self._said = {message: at for message, at in self._said.items() if record.created - at < REPEAT_SECONDS}
-        is_new = line not in self._said
-        self._said.setdefault(line, record.created)
+        self._seen_at = {message: at for message, at in self._seen_at.items() if record.created - at < REPEAT_SECONDS}
+        is_new = line not in self._seen_at
+        self._seen_at.setdefault(line, record.created)
         return is_new
 
 
@@ -77,7 +77,7 @@ def set_up(verbosity: int, log_format: str) -> None:
     LOG_FORMAT.set(log_format)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
-    handler.addFilter(SaidOnce(REPEATS))
+    handler.addFilter(RepeatFilter(REPEATS))
     at = min(max(DEFAULT_LEVEL + verbosity, 0), len(LEVELS) - 1)
     logging.basicConfig(level=LEVELS[at], handlers=[handler], force=True)
     for library in CHATTY:

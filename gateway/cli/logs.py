@@ -52,8 +52,8 @@ def command(
     def show(lines: Iterable[TimedLine]) -> None:
         for at in lines:
             prefix = f"{at.part:<{width}} | " if width else ""
-            said = {"part": at.part, "line": at.line, "time": at.time or None}
-            show_line(said, output, prefix + printable(at.line))
+            event_fields = {"part": at.part, "line": at.line, "time": at.time or None}
+            show_line(event_fields, output, prefix + printable(at.line))
 
     show(merged(tails, lambda tail: tail.last_lines(lines)))
     while follow:
@@ -109,7 +109,7 @@ class LogTail:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._offset = 0
-        self._rest = b""
+        self._partial_line = b""
 
     def last_lines(self, count: int) -> list[str]:
         return list(deque(self.new_lines(), maxlen=count))
@@ -119,12 +119,12 @@ class LogTail:
         try:
             with self._path.open("rb") as log:
                 if self._path.stat().st_size < self._offset:
-                    self._offset, self._rest = 0, b""
+                    self._offset, self._partial_line = 0, b""
                 log.seek(self._offset)
                 added = log.read()
         except FileNotFoundError:
             return
         self._offset += len(added)
-        *lines, self._rest = (self._rest + added).split(b"\n")
+        *lines, self._partial_line = (self._partial_line + added).split(b"\n")
         for line in lines:
             yield line.decode(errors="replace")

@@ -34,11 +34,11 @@ class Absence:
         if self._began is None:
             return
         began, ended, self._began = self._began, time.time(), None
-        task = asyncio.create_task(self._tell(began, ended))
+        task = asyncio.create_task(self._report(began, ended))
         self._counting.add(task)
         task.add_done_callback(self._counting.discard)
 
-    async def _tell(self, began: float, ended: float) -> None:
+    async def _report(self, began: float, ended: float) -> None:
         away = f"away for {ended - began:.1f} s"
         missed = None
         if self._config is not None:

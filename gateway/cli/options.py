@@ -82,8 +82,8 @@ def grouped(name: str, kind: type[Any]) -> Callable[[Verb], Verb]:
 
     def decorate(verb: Verb) -> Verb:
         @wraps(verb)
-        def with_group(**given: Any) -> Any:
-            return verb(**{name: kind(**{option: given.pop(option) for option in names})}, **given)
+        def with_group(**values: Any) -> Any:
+            return verb(**{name: kind(**{option: values.pop(option) for option in names})}, **values)
 
         return cast(Verb, with_group)
 
@@ -116,7 +116,7 @@ def output_choice(outputs: type[OutputT], text: str) -> Callable[[Verb], Verb]:
 
 
 def _want_json(context: click.Context, _option: click.Parameter, is_wanted: bool) -> None:
-    """Eager, so that it is known when `--output` is looked at, whichever comes first."""
+    """Notes that JSON is wanted. It is eager, so that `--output` knows of it, whichever comes first."""
     context.meta[_JSON] = is_wanted
 
 
@@ -183,7 +183,7 @@ def _format(context: click.Context, _option: click.Parameter, log_format: str) -
 
 
 def _set_up(context: click.Context, *, loudness: int = 0, log_format: str | None = None) -> None:
-    """Each of the three options adds what it knows, in whatever order they were given."""
+    """Sets up the log anew with what one of the three options adds, in whatever order they were given."""
     meta = context.meta
     meta[_LOUDNESS] = meta.get(_LOUDNESS, 0) + loudness
     log_setup.set_up(meta[_LOUDNESS], log_format or LOG_FORMAT.get())

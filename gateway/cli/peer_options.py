@@ -7,7 +7,7 @@ import os
 import ssl
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial, wraps
 from pathlib import Path
 from typing import Any, TypeVar
@@ -74,14 +74,14 @@ class PeerOptions:
 
     config_file: str | None
     via: str
-    to: str | None
-    key: str | None
-    tls: bool
-    tls_ca: Path | None
-    tls_cert: Path | None
-    tls_key: Path | None
-    tls_server_name: str | None
-    protocol_options: dict[str, Any]
+    to: str | None = None
+    key: str | None = None
+    tls: bool = False
+    tls_ca: Path | None = None
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    tls_server_name: str | None = None
+    protocol_options: dict[str, Any] = field(default_factory=dict)
     password_file: Path | None = None
     token_file: Path | None = None
     of_context: bool = False
@@ -145,7 +145,8 @@ class PeerOptions:
         return client
 
     def _token_for(self, address: Address) -> str:
-        """Read for each session, since tokens are renewed. A token in clear would be anybody's on the way."""
+        """Returns the token, read for each session, since tokens are renewed. Anybody on the way could read one in
+        clear."""
         if self.token_file is None:
             return ""
         is_here = address.host == "localhost" or is_loopback(address.host)
@@ -154,7 +155,7 @@ class PeerOptions:
         return _secret_in(self.token_file, "--token-file")
 
     def _password(self) -> str:
-        """Never an argument of its own: what stands in those, every user of the machine can read."""
+        """Returns the password. It is never an argument: every user of the machine can read those."""
         if self.password_file is None:
             return os.environ.get(PASSWORD_VARIABLE, "")
         return _secret_in(self.password_file, "--password-file")
@@ -244,7 +245,7 @@ class PeerOptions:
 
 def _secret_in(file: Path, option: str) -> str:
     try:
-        return file.read_text().rstrip("\r\n")
+        return file.read_text(encoding="utf-8").rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as failed:
         raise CommandError(f"{option}: {failed}") from None
 
@@ -257,7 +258,7 @@ def _is_strange(failed: ClientError) -> bool:
     return isinstance(cause, TimeoutError)
 
 
-PEER_NAMES = tuple(field.name for field in fields(PeerOptions) if field.name != "of_context")
+PEER_NAMES = tuple(option.name for option in fields(PeerOptions) if option.name != "of_context")
 
 
 def peer_options(verb: Verb) -> Verb:

@@ -120,28 +120,28 @@ def command(
             own_subject = None if subject == EACH_ITS_OWN else subject
             messages = messages_of_lines(_input(source.file, files), own_subject, source.content_type)
         else:
-            once = OutgoingMessage(subject, *read_body(source.body, source.content_type, source.file))
-            messages = repeated(once, source.count)
+            single = OutgoingMessage(subject, *read_body(source.body, source.content_type, source.file))
+            messages = repeated(single, source.count)
         paced = _paced(messages, rate)
         if peer.is_emm:
             run(_send(peer, paced, packing.wrapping, published), peer)
         else:
             run(peer.use_stream(lambda client: _publish(client, paced, timeout, published), seconds=timeout), peer)
-    _tell(published, None if source.lines else once, output, peer.via)
+    _show_published(published, None if source.lines else single, output, peer.via)
 
 
-def _tell(published: Published, once: OutgoingMessage | None, output: Output, protocol: str) -> None:
+def _show_published(published: Published, single: OutgoingMessage | None, output: Output, protocol: str) -> None:
     """Says what was published: so many lines, or one event once or more often."""
     outcome = {"outcome": published.outcome}
-    acknowledged = f", {_known(published.outcome, protocol)}" if published.count else ""
-    if once is None:
+    acknowledged = f", {_outcome_in_words(published.outcome, protocol)}" if published.count else ""
+    if single is None:
         counts = {"count": published.count, "bytes": published.bytes}
         show(counts | outcome, output, f"published {published.count} events: {published.bytes} bytes{acknowledged}")
         return
-    size = len(once.body)
-    facts = {"subject": once.subject, "count": published.count, "bytes": size, "content_type": once.content_type}
+    size = len(single.body)
+    facts = {"subject": single.subject, "count": published.count, "bytes": size, "content_type": single.content_type}
     times = f" {published.count} times" if published.count > 1 else ""
-    show(facts | outcome, output, f"published {once.subject}{times}: {size} bytes{acknowledged}")
+    show(facts | outcome, output, f"published {single.subject}{times}: {size} bytes{acknowledged}")
 
 
 class Published:
@@ -173,25 +173,25 @@ async def _publish(
     client: StreamClient, messages: AsyncIterator[OutgoingMessage], seconds: float, published: Published
 ) -> None:
     """Publishes in order; several wait for their confirmation at once."""
-    open_: deque[tuple[OutgoingMessage, asyncio.Task[Outcome]]] = deque()
+    unconfirmed: deque[tuple[OutgoingMessage, asyncio.Task[Outcome]]] = deque()
 
     async def end_first() -> None:
-        message, task = open_.popleft()
+        message, task = unconfirmed.popleft()
         published.add(message, await task)
 
     try:
         async for message in messages:
-            open_.append((message, asyncio.create_task(_publish_one(client, message, seconds))))
-            while open_ and (open_[0][1].done() or len(open_) > UNCONFIRMED):
+            unconfirmed.append((message, asyncio.create_task(_publish_one(client, message, seconds))))
+            while unconfirmed and (unconfirmed[0][1].done() or len(unconfirmed) > UNCONFIRMED):
                 await end_first()
     except CommandError:  # of a line: those before it are published all the same
-        await asyncio.gather(*(task for _, task in open_))
+        await asyncio.gather(*(task for _, task in unconfirmed))
         raise
     else:
-        while open_:
+        while unconfirmed:
             await end_first()
     finally:
-        for _, task in open_:
+        for _, task in unconfirmed:
             task.cancel()
     if published.outcome == Outcome.WRITTEN:
         await client.settle(min(seconds, SETTLE_SECONDS))
@@ -215,10 +215,10 @@ async def _send(
             published.add(message, SENT)
 
 
-def _known(outcome: str, protocol: str) -> str:
+def _outcome_in_words(outcome: str, protocol: str) -> str:
     """Returns the outcome in words, so that nobody takes for success what no peer has confirmed.
 
-    >>> _known("written", "yamp"), _known("confirmed", "hsp")
+    >>> _outcome_in_words("written", "yamp"), _outcome_in_words("confirmed", "hsp")
     ('written: yamp does not confirm', 'confirmed')
     """
     return outcome if outcome == Outcome.CONFIRMED else f"{outcome}: {protocol} does not confirm"

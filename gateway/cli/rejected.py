@@ -112,7 +112,7 @@ def redrive(
     config = read_config(config_file)
     with History(config) as history:
         matching = list(rejections(history, chosen, microseconds(start), microseconds(end)))
-        done = send_again(config, history, matching, dry_run=dry_run)
+        result = send_again(config, history, matching, dry_run=dry_run)
     rows = [
         {
             "id": redriven.event_id,
@@ -120,7 +120,7 @@ def redrive(
             "put_in_as": redriven.place or None,
             "left_alone": redriven.why or None,
         }
-        for redriven in done
+        for redriven in result
     ]
     if rows or output is Output.JSON:
         show_table(rows, ("event_id", "put_in_as", "left_alone"), output)

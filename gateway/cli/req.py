@@ -47,10 +47,10 @@ def command(
     """
     peer.check_sessions()
     data, named = read_body(body, content_type)
-    heard = _show_progress if progress or logging.getLogger().isEnabledFor(logging.INFO) else None
+    progress_handler = _show_progress if progress or logging.getLogger().isEnabledFor(logging.INFO) else None
 
     async def ask(client: StreamClient) -> Answer:
-        return await client.request(subject, data, named, timeout=timeout, on_progress=heard)
+        return await client.request(subject, data, named, timeout=timeout, on_progress=progress_handler)
 
     answer = run(peer.use_stream(ask, seconds=timeout), peer)
     if output is Output.JSON:

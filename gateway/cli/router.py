@@ -21,7 +21,7 @@ from gateway.cli.signals import stop_on_signals
     "settings",
     metavar="NAME=VALUE",
     multiple=True,
-    callback=lambda _context, _option, given: _settings(given),
+    callback=lambda _context, _option, texts: _settings(texts),
     help="A Spark setting, as spark-submit takes it; may be given many times.",
 )
 @click.option(
@@ -62,7 +62,7 @@ def command(
     }
     router = Router(config, master, settings, accepts_loss=accept_loss)
     signal.signal(signal.SIGHUP, lambda *_: router.reload())
-    router.run(stop, begun=lambda: show_line(fields, output, f"ready  {lanes} lanes, {mode}"))
+    router.run(stop, on_running=lambda: show_line(fields, output, f"ready  {lanes} lanes, {mode}"))
 
 
 def _settings(settings: Iterable[str]) -> dict[str, str]:

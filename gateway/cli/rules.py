@@ -124,7 +124,7 @@ def _rules(config_file: str | None, rules_file: str | None) -> list[RuleSettings
         return list(read_config(config_file).rules)
     from gateway.config import parse
 
-    text = Path(rules_file).read_text()
+    text = Path(rules_file).read_text(encoding="utf-8")
     indented = "\n".join(f"  {line}" for line in text.splitlines())
     return list(parse(f"mesh: rules\nrules:\n{indented}\n", Path(rules_file)).rules)
 

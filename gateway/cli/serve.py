@@ -30,7 +30,7 @@ LINE_BYTES = 1_048_576
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """How requests are served: what answers are, how many at once, which lines are progress, when to end."""
+    """Says how requests are served: what answers are, how many at once, which lines are progress, when to end."""
 
     content_type: str | None
     progress_lines: str | None
@@ -82,7 +82,7 @@ class Servant:
         self._content_type = serving.content_type
         self._progress = None if serving.progress_lines is None else serving.progress_lines.encode()
         self._room = asyncio.Semaphore(serving.parallel)
-        self._left = serving.count
+        self._remaining = serving.count
         self._output_form = serving.output
         self._enough = asyncio.Event()
 
@@ -103,9 +103,9 @@ class Servant:
             answer = await self._run(request)
         if self._output_form is Output.JSON:
             show_line({"subject": request.subject, **answer_fields(answer)}, self._output_form, "")
-        if self._left is not None:
-            self._left -= 1
-            if self._left <= 0:
+        if self._remaining is not None:
+            self._remaining -= 1
+            if self._remaining <= 0:
                 self._enough.set()
         return answer
 

@@ -60,8 +60,8 @@ def command(
     body text headers urgent sent_at received_at auth key_id
     """
     config = read_config(config_file)
-    begun = time.time() if follow else None  # what is published while Spark starts is followed too
-    since = begun if start is None else start.timestamp()
+    started_at = time.time() if follow else None  # what is published while Spark starts is followed too
+    since = started_at if start is None else start.timestamp()
     since_ms = None if since is None else int(since * 1000)
     connect_admin(config)  # said at once, where Spark would try for a minute
     with _spark(config, master) as spark:
@@ -143,18 +143,18 @@ class ShownTable:
     """Rows as each batch brings them."""
 
     def __init__(self, limit: int | None, output: Output) -> None:
-        self._left = limit
+        self._remaining = limit
         self._output = output
         self.done = threading.Event()
 
     def batch(self, rows: DataFrame, _number: int) -> None:
         for row in rows.toLocalIterator():
-            if self._left == 0:
+            if self._remaining == 0:
                 break
             fields = row.asDict(recursive=True)
             show_line(as_json(fields), self._output, "  ".join(map(str, as_cells(fields).values())))
-            self._left = None if self._left is None else self._left - 1
-        if self._left == 0:
+            self._remaining = None if self._remaining is None else self._remaining - 1
+        if self._remaining == 0:
             self.done.set()
 
 

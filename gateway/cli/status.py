@@ -75,8 +75,8 @@ def _health(name: str, management: str | None) -> tuple[str, str]:
         readiness = MeshPart(f"the {name}", f"{name}.management", parse_host_port(management)).readiness()
     except (SetupError, json.JSONDecodeError) as failed:
         return "starting", str(failed)
-    missing = "; ".join(f"{what}: {why}" for what, why in readiness.get("missing", {}).items())
-    away = "; ".join(f"{what} is away: {why}" for what, why in readiness.get("away", {}).items())
+    missing = "; ".join(f"{part_name}: {why}" for part_name, why in readiness.get("missing", {}).items())
+    away = "; ".join(f"{part_name} is away: {why}" for part_name, why in readiness.get("away", {}).items())
     return "ready" if readiness["status"] == "ok" else "not ready", missing or away
 
 
@@ -89,8 +89,8 @@ def _span(seconds: float | None) -> str | None:
         return None
     for unit, size, below in (("d", 86_400, "h"), ("h", 3_600, "m"), ("m", 60, "s")):
         if seconds >= size:
-            rest = int(seconds % size // {"h": 3_600, "m": 60, "s": 1}[below])
-            return f"{int(seconds // size)}{unit}{rest}{below}"
+            remainder = int(seconds % size // {"h": 3_600, "m": 60, "s": 1}[below])
+            return f"{int(seconds // size)}{unit}{remainder}{below}"
     return f"{int(seconds)}s"
 
 

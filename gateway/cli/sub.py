@@ -114,10 +114,10 @@ class ShownEvents:
     def __init__(self, printer: EventPrinter, end: ShownEnd) -> None:
         self._printer = printer
         self._count, self._timeout = end.count, end.timeout
-        self._seen = 0
+        self._shown_count = 0
 
     async def show(self, events: AsyncIterator[Event], peer: str) -> None:
-        while self._count is None or self._seen < self._count:
+        while self._count is None or self._shown_count < self._count:
             try:
                 async with asyncio.timeout(self._timeout):
                     event = await anext(events)
@@ -125,5 +125,5 @@ class ShownEvents:
                 raise NoAnswerError(peer, f"no event within {self._timeout:g} s") from None
             except StopAsyncIteration:
                 return
-            self._seen += 1
+            self._shown_count += 1
             self._printer.print(event)

@@ -19,9 +19,9 @@ from gateway.cli.part_options import edges_option, router_option
 from gateway.cli.top_text import painted, plain, screen
 from gateway.core.address import HostPort
 from gateway.core.clock import now_us
-from gateway.inspect.live.busy_subjects import told
+from gateway.inspect.live.busy_subjects import shares_of
 from gateway.inspect.live.mesh_parts import edge_parts, router_part
-from gateway.inspect.live.metrics_poller import MetricsPoller, telling
+from gateway.inspect.live.metrics_poller import MetricsPoller, samples_source
 from gateway.inspect.live.node_labels import node_labels
 from gateway.inspect.live.topic_watcher import TopicWatcher
 from gateway.records.cloud_event import rfc3339
@@ -64,32 +64,32 @@ def command(
     """
     config = read_config(config_file)
     parts = [*edge_parts(config, edges), router_part(config, router)]
-    looking = MetricsPoller({f"{part.setting} {part.address}": telling(part) for part in parts})
-    first = looking.look()
+    poller = MetricsPoller({f"{part.setting} {part.address}": samples_source(part) for part in parts})
+    first = poller.look()
     if len(first["missing"]) == len(parts):
         raise UnavailableError("; ".join(first["missing"].values()))
     labels = node_labels(config)
-    watching = TopicWatcher(config, lambda: frozenset({"events"}))
-    watching.start()
+    watcher = TopicWatcher(config, lambda: frozenset({"events"}))
+    watcher.start()
     turns = 1 if once else count
     try:
         with _stopped() as stop, _drawing(output, stays=turns is not None) as draw:
             for _ in _turns(stop, interval, turns):
-                draw(document(config.mesh, looking.look(), watching, labels))
+                draw(document(config.mesh, poller.look(), watcher, labels))
     finally:
-        watching.stop()
+        watcher.stop()
 
 
-def document(mesh: str, flow: dict[str, Any], watching: TopicWatcher, labels: Mapping[str, str]) -> dict[str, Any]:
+def document(mesh: str, flow: dict[str, Any], watcher: TopicWatcher, labels: Mapping[str, str]) -> dict[str, Any]:
     """Returns what one screen shows."""
     events = flow["stages"]["events"]["per_second"]
-    nodes = told(watching.nodes.busiest(NODES_TOLD), events)
+    nodes = shares_of(watcher.nodes.busiest(NODES_TOLD), events)
     return {
         "mesh": mesh,
         "at": rfc3339(now_us()),
-        "trouble": watching.trouble,
+        "trouble": watcher.trouble,
         **flow,
-        "subjects": told(watching.subjects.busiest(SUBJECTS_TOLD), events),
+        "subjects": shares_of(watcher.subjects.busiest(SUBJECTS_TOLD), events),
         "nodes": [{"node": row["subject"], "label": labels.get(row.pop("subject")), **row} for row in nodes],
     }
 
@@ -142,7 +142,8 @@ def _written(lines: list[str]) -> Iterable[str]:
 
 
 def _paint(shown: dict[str, Any]) -> None:
-    """Over what is there, line by line, so that nothing flickers; what the terminal has no room for is left out."""
+    """Draws over what is there, line by line, so that nothing flickers. What has no room on the terminal is left
+    out."""
     room = shutil.get_terminal_size()
     lines: Iterable[str] = (painted(line, room.columns) for line in screen(shown)[: room.lines - 1])
     if click.get_current_context().color is False:

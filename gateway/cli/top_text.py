@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import click
@@ -36,8 +36,8 @@ def screen(shown: Document) -> list[str]:
 def _stages(shown: Document) -> Iterator[str]:
     """Yields what flows, and below it what is left out on the way."""
     stages = shown["stages"]
-    for what, names, width in (("flow", STAGES, 11), ("left out", LOSSES, 12)):
-        yield f"{HEADING}{what:<12}" + "".join(f"{name.replace('_', ' '):>{width}}" for name in names)
+    for heading, names, width in (("flow", STAGES, 11), ("left out", LOSSES, 12)):
+        yield f"{HEADING}{heading:<12}" + "".join(f"{name.replace('_', ' '):>{width}}" for name in names)
         for row, key in (("per second", "per_second"), ("since start", "total")):
             yield f"{row:<12}" + "".join(f"{number(stages[name][key]):>{width}}" for name in names)
 
@@ -77,7 +77,7 @@ def _listeners(shown: Document) -> Iterator[str]:
     busiest = sorted(rows, key=lambda row: -(row["received"]["per_second"] or 0))
     for row in busiest[:SHOWN_LISTENERS]:
         name = row["listener"] if is_alone else f"{row['edge']}/{row['listener']}"
-        rates = [number(row[what]["per_second"]) for what in ("received", "delivered", "refused")]
+        rates = [number(row[kind]["per_second"]) for kind in ("received", "delivered", "refused")]
         times = f"{duration(row['p50_seconds']):>7}{duration(row['p99_seconds']):>8}"
         counts = f"{number(row['sessions']):>6}{rates[0]:>9}{rates[1]:>9}{rates[2]:>10}"
         yield f"{name:<18.17}{row['protocol']:<13}{counts}{times}"
@@ -103,20 +103,20 @@ def _rejected(shown: Document) -> Iterator[str]:
 
 
 def _subjects(shown: Document) -> Iterator[str]:
-    rows = shown["subjects"][:SHOWN_SUBJECTS]
-    if rows:
-        yield f"{HEADING}{'busiest subjects':<54}{'per second':>12}{'share':>9}"
-    for row in rows:
-        yield f"{printable(row['subject']):<54.53}{number(row['per_second']):>12}{row['share']:>8.0%}"
+    return _busiest("subjects", [(row["subject"], row) for row in shown["subjects"][:SHOWN_SUBJECTS]])
 
 
 def _nodes(shown: Document) -> Iterator[str]:
-    """Nodes by what people call them, where they have said so."""
+    """Yields nodes by what people call them, where they have said so."""
     rows = shown["nodes"][:SHOWN_NODES]
+    names = (f"{row['label']} ({row['node']})" if row["label"] else row["node"] for row in rows)
+    return _busiest("nodes", list(zip(names, rows, strict=True)))
+
+
+def _busiest(kind: str, rows: Sequence[tuple[str, Document]]) -> Iterator[str]:
     if rows:
-        yield f"{HEADING}{'busiest nodes':<54}{'per second':>12}{'share':>9}"
-    for row in rows:
-        name = f"{row['label']} ({row['node']})" if row["label"] else row["node"]
+        yield f"{HEADING}{f'busiest {kind}':<54}{'per second':>12}{'share':>9}"
+    for name, row in rows:
         yield f"{printable(name):<54.53}{number(row['per_second']):>12}{row['share']:>8.0%}"
 
 

@@ -56,17 +56,17 @@ def command(
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup leaves it
         _stop_with_the_terminal(stop)
     at_first = ["--accept-loss"] if accept_loss else []
-    say = _say_timed if timed else _say
+    say = _print_timed if timed else _print_line
     LocalMesh(config, lambda fields, text: say(fields, output, text), at_first, LOG_FORMAT.get()).run(stop)
     return None
 
 
-def _say_timed(said: Mapping[str, object], output: Output, text: str) -> None:
+def _print_timed(event_fields: Mapping[str, object], output: Output, text: str) -> None:
     at = timestamp(time.time())
-    _say({"time": at, **said}, output, f"{at} {text}")
+    _print_line({"time": at, **event_fields}, output, f"{at} {text}")
 
 
-def _say(fields: Mapping[str, object], output: Output, text: str) -> None:
+def _print_line(fields: Mapping[str, object], output: Output, text: str) -> None:
     """Whoever listens may go, for instance at `ready`, and so may a terminal: the mesh goes on, unheard."""
     try:
         if fields["event"] == "fetching" and output is Output.TEXT:
@@ -79,12 +79,12 @@ def _say(fields: Mapping[str, object], output: Output, text: str) -> None:
         os.close(nowhere)
 
 
-def _show_progress(said: Mapping[str, object], text: str) -> None:
+def _show_progress(event_fields: Mapping[str, object], text: str) -> None:
     """Draws the bar anew on a terminal; into a file goes its beginning and its end."""
-    is_over = said["bytes"] == said["of_bytes"]
+    is_over = event_fields["bytes"] == event_fields["of_bytes"]
     if sys.stdout.isatty():
         click.echo(f"\r{text}", nl=is_over)
-    elif is_over or not said["bytes"]:
+    elif is_over or not event_fields["bytes"]:
         click.echo(text)
 
 
@@ -116,5 +116,5 @@ def _configuration(config_file: str | None, state_dir: Path | None, output: Outp
     if path is None:
         path = own_config(state_dir)
         write_default(path.parent)
-        _say({"event": "wrote", "path": str(path)}, output, f"wrote {path}")
+        _print_line({"event": "wrote", "path": str(path)}, output, f"wrote {path}")
     return load(path, state_dir=state_dir)

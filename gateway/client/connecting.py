@@ -39,6 +39,33 @@ async def connect(
         await client.close()
 
 
+def client_settings(address: Address, connect_seconds: float = CONNECT_SECONDS) -> SessionSettings:
+    """Returns the settings of a client's session."""
+    return SessionSettings(
+        token=os.urandom,
+        dialled=True,
+        frame_bytes=FRAME_BYTES,
+        handshake_seconds=connect_seconds,
+        request_timeout_seconds=SERVE_SECONDS,
+        message_transport=address.keeps_messages,
+    )
+
+
+async def begin(
+    client: StreamClient,
+    address: Address,
+    tls: ssl.SSLContext | None,
+    server_name: str | None = None,
+    connect_seconds: float = CONNECT_SECONDS,
+) -> None:
+    """Opens the client's session. Raises UnreachableError."""
+    try:
+        async with asyncio.timeout(connect_seconds):
+            await client.begin(address, tls, server_name)
+    except TimeoutError as late:
+        raise UnreachableError(str(address), f"no session within {connect_seconds:g} s") from late
+
+
 async def open_client(
     protocol: str,
     address: Address,
@@ -56,20 +83,9 @@ async def open_client(
     spec = protocols()[protocol]
 
     async def dial(where: Address) -> StreamClient:
-        session_settings = SessionSettings(
-            token=os.urandom,
-            dialled=True,
-            frame_bytes=FRAME_BYTES,
-            handshake_seconds=connect_seconds,
-            request_timeout_seconds=SERVE_SECONDS,
-            message_transport=where.keeps_messages,
-        )
-        client = StreamClient(spec, client_options(spec, options or {}), session_settings, str(where), on_event)
-        try:
-            async with asyncio.timeout(connect_seconds):
-                await client.begin(where, tls, server_name)
-        except TimeoutError as late:
-            raise UnreachableError(str(where), f"no session within {connect_seconds:g} s") from late
+        settings = client_settings(where, connect_seconds)
+        client = StreamClient(spec, client_options(spec, options or {}), settings, str(where), on_event)
+        await begin(client, where, tls, server_name, connect_seconds)
         return client
 
     try:

@@ -110,16 +110,16 @@ class Driver:
         if not self._session.closed:
             self._session.drain(self._loop.time())
         self._pump()
-        await self.left()
+        await self.wait_closed()
 
     async def abort(self) -> None:
         """No goodbye."""
         if self._carrier is not None:
             self._carrier.abort()
-        await self.left()
+        await self.wait_closed()
 
-    async def left(self) -> None:
-        """The connection is no more."""
+    async def wait_closed(self) -> None:
+        """Waits until the connection is no more."""
         if self._carrier is not None:
             await self._gone.wait()
 

@@ -23,7 +23,7 @@ class _Open:
     def _started(self) -> asyncio.TimerHandle:
         return asyncio.get_running_loop().call_later(self._seconds, self.fail, TimeoutError())
 
-    def heard(self, progress: Event) -> None:
+    def add_progress(self, progress: Event) -> None:
         self.stop()
         self._timer = self._started()
         if self._on_progress is not None:
@@ -50,10 +50,10 @@ class OpenRequests:
             waiting.stop()
             del self._open[request]
 
-    def heard(self, request: str, progress: Event) -> None:
+    def add_progress(self, request: str, progress: Event) -> None:
         """Takes an answer. One that belongs to no open request comes too late, and is dropped."""
         if (waiting := self._open.get(request)) is not None:
-            waiting.heard(progress)
+            waiting.add_progress(progress)
 
     def answered(self, request: str, answer: Answer) -> None:
         waiting = self._open.get(request)

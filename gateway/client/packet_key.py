@@ -46,7 +46,7 @@ def find_key(text: str, keys: KeyRing | None = None, identity: GatewayIdentity |
             raise KeyNotFoundError("the gateway's own key is in no trust store here")
         return PacketKey.of(identity)
     if text.lstrip().startswith("{") or Path(text).is_file():
-        return _written(text if text.lstrip().startswith("{") else Path(text).read_text())
+        return _written(text if text.lstrip().startswith("{") else Path(text).read_text(encoding="utf-8"))
     if keys is None:
         raise KeyNotFoundError("expected a file or {node: ..., key_id: ..., hmac: ...}: there is no trust store here")
     if (key := _of_node(text, keys) or _of_secret(text, keys)) is None:

@@ -168,7 +168,7 @@ class QuicClient(DatagramClient):
             case PingAcknowledged() if not self._opened.done():
                 self._opened.set_result(None)
             case ConnectionTerminated():
-                self._end(_said(self.peer, event))
+                self._end(_ended_error(self.peer, event))
 
     # -- time, and the end -------------------------------------------------------------------------------------
 
@@ -210,7 +210,7 @@ class QuicClient(DatagramClient):
         self._inbox.end(ended)
 
 
-def _said(peer: str, end: ConnectionTerminated) -> ClientError:
+def _ended_error(peer: str, end: ConnectionTerminated) -> ClientError:
     if is_tls(end):
         alert = end.error_code - QuicErrorCode.CRYPTO_ERROR
         name = _ALERTS.get(alert, f"alert {alert}")

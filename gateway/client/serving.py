@@ -17,9 +17,9 @@ log = logging.getLogger(__name__)
 class IncomingRequest:
     """A request to be answered."""
 
-    def __init__(self, event: Event, say: Callable[[Event, Answer], None]) -> None:
+    def __init__(self, event: Event, send_answer: Callable[[Event, Answer], None]) -> None:
         self._event = event
-        self._say = say
+        self._send_answer = send_answer
 
     @property
     def subject(self) -> str:
@@ -35,7 +35,7 @@ class IncomingRequest:
 
     def progress(self, body: bytes = b"", content_type: str = "") -> None:
         """Sends progress. Requesters that want it hear it; for all of them it prolongs the time they wait."""
-        self._say(self._event, Answer(Kind.PROGRESS, body, content_type))
+        self._send_answer(self._event, Answer(Kind.PROGRESS, body, content_type))
 
 
 Handler = Callable[[IncomingRequest], Awaitable[Answer | bytes]]
@@ -45,8 +45,8 @@ Handler = Callable[[IncomingRequest], Awaitable[Answer | bytes]]
 class RequestHandlers:
     """Runs the handlers of requests. `say` sends an answer, or progress, to a request."""
 
-    def __init__(self, say: Callable[[Event, Answer], None]) -> None:
-        self._say = say
+    def __init__(self, send_answer: Callable[[Event, Answer], None]) -> None:
+        self._send_answer = send_answer
         self._handlers: dict[str, Handler] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
@@ -70,13 +70,13 @@ class RequestHandlers:
 
     async def _serve(self, request: Event, handler: Handler) -> None:
         try:
-            answer = await handler(IncomingRequest(request, self._say))
+            answer = await handler(IncomingRequest(request, self._send_answer))
         except asyncio.CancelledError:
             answer = Answer(Kind.CANCELLED)
         except Exception as failed:
             log.exception("the handler of %s failed", request.subject)
             answer = Answer.error(MeshError.INTERNAL, type(failed).__name__)
-        self._say(request, answer if isinstance(answer, Answer) else Answer(body=answer))
+        self._send_answer(request, answer if isinstance(answer, Answer) else Answer(body=answer))
 
     def cancel(self, request: str) -> None:
         """Cancels a request. One that is over, or never came here, is ignored."""

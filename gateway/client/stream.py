@@ -203,7 +203,7 @@ class StreamClient:
 
     async def wait_ended(self) -> None:
         """Raises EndedError when the session ends; returns when `close` ended it."""
-        await self._driver.left()
+        await self._driver.wait_closed()
         if not self._closing:
             self._check_open()
 
@@ -240,11 +240,11 @@ class StreamClient:
             self._answered(requests, Answer.error(event.reason, event.detail))
         elif event.kind is Kind.PROGRESS:
             for request in requests:
-                self._requests.heard(request, event)
+                self._requests.add_progress(request, event)
         elif event.kind.answers:
             self._answered(requests, Answer(event.kind, event.body, event.content_type, event.headers))
         elif event.kind is Kind.REQUEST:
-            self._asked(event)
+            self._take_request(event)
         elif event.kind is Kind.CANCEL:
             self._servants.cancel(event.correlation)
         else:
@@ -266,7 +266,7 @@ class StreamClient:
         for request in requests:
             self._requests.answered(request, answer)
 
-    def _asked(self, request: Event) -> None:
+    def _take_request(self, request: Event) -> None:
         if self._servants.take(request):
             return
         if self._spec.calls_may_be_events:

@@ -50,16 +50,16 @@ class Answer:
     @property
     def code(self) -> str:
         """The slug of an error that has one; else the kind."""
-        return str(self._said.get("code") or self.kind)
+        return str(self._body_fields.get("code") or self.kind)
 
     @property
     def message(self) -> str:
         """The text of an error for people; else the body, as far as that is text. It is empty if nothing was said."""
-        value = self._said.get("message") or self.body.decode(errors="replace")
+        value = self._body_fields.get("message") or self.body.decode(errors="replace")
         return "" if value == "null" else str(value)
 
     @property
-    def _said(self) -> dict[str, Any]:
+    def _body_fields(self) -> dict[str, Any]:
         try:
             value = json.loads(self.body)
         except ValueError:

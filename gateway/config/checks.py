@@ -44,13 +44,13 @@ def _section(source: YamlSource, name: str) -> Mapping[str, Any]:
 
 def _names(source: YamlSource, sections: tuple[str, ...]) -> None:
     """Listeners and links share one name space: a frame is recorded under the name of what it came by."""
-    seen: dict[str, Place] = {}
+    places: dict[str, Place] = {}
     for section in sections:
         for place, entry in _entries(source, section):
             name = str(entry.get("name", place))
-            if name in seen:
-                source.fault((*place, "name"), f"{path_text(seen[name])} has this name already")
-            seen.setdefault(name, place)
+            if name in places:
+                source.fault((*place, "name"), f"{path_text(places[name])} has this name already")
+            places.setdefault(name, place)
 
 
 def _addresses(source: YamlSource) -> None:
@@ -97,7 +97,7 @@ def _number(section: Mapping[str, Any], name: str, default: int | None) -> int |
 
 
 def _edge_has_partition(source: YamlSource) -> None:
-    """More edges than egress partitions: the last ones would never be sent anything."""
+    """Refuses more edges than egress partitions: the last ones would never be sent anything."""
     kafka = _section(source, "kafka")
     topics = kafka.get("topics")
     egress = topics.get("egress") if isinstance(topics, Mapping) else None

@@ -52,7 +52,7 @@ def default_text(mesh: str, node: UUID) -> str:
 
 
 def _listeners() -> Iterator[str]:
-    """Each protocol at its default port; a WebSocket beside it, one port further, for browsers."""
+    """Yields each protocol at its default port, and a WebSocket one port further, for browsers."""
     used_ports = {spec.default_port for spec in protocols().values()}
     for name, spec in sorted(protocols().items(), key=lambda item: item[1].default_port):
         scheme = next((scheme for scheme in _PLAIN_SCHEMES if scheme in spec.transports), None)

@@ -38,17 +38,17 @@ def exposure(config: Config) -> str:
 def exposure_warnings(config: Config) -> list[Fault]:
     """Returns a warning for each listener that is open to strangers, or believes any of them to be a balancer."""
     remedy = "see `permissions` and `require_login`"
-    told = {}
+    described = {}
     for at, may in openings(config).items():
         address = config.listeners[at].address
-        told[f"listeners[{at}]"] = f"whoever reaches {address} may {may} without proving who it is: {remedy}"
-    told |= {
+        described[f"listeners[{at}]"] = f"whoever reaches {address} may {may} without proving who it is: {remedy}"
+    described |= {
         f"listeners[{at}].proxy_protocol": "whoever reaches it may name any address as its own: list the balancers in "
         "`proxy_from`"
         for at, listener in enumerate(config.listeners)
         if listener.believes_any_balancer
     }
-    return [Fault(str(config.path), place, why) for place, why in told.items()]
+    return [Fault(str(config.path), place, why) for place, why in described.items()]
 
 
 def _admits_unproven(listener: Listener) -> bool:

@@ -295,7 +295,7 @@ class KafkaSettings(Section):
         settings = {"min.insync.replicas": str(min(least, replication)), "max.message.bytes": str(self.message_bytes)}
         partitions = COMPACTED_PARTITIONS if TOPICS[name].is_compacted else self.partitions
         count = own.partitions or partitions
-        return TopicPlan(count, replication, settings | self._kept(name, own, self._bound(name, own, count)))
+        return TopicPlan(count, replication, settings | self._retention(name, own, self._bound(name, own, count)))
 
     def _bound(self, name: TopicName, own: TopicSettings, partitions: int) -> int | None:
         """Returns how large one partition may get."""
@@ -304,18 +304,18 @@ class KafkaSettings(Section):
             return own.retention_bytes
         return together * TOPICS[name].share_percent // 100 // partitions or None
 
-    def _kept(self, name: TopicName, own: TopicSettings, bound: int | None) -> dict[str, str]:
+    def _retention(self, name: TopicName, own: TopicSettings, bound: int | None) -> dict[str, str]:
         default_hours = TOPICS[name].retention_hours
         if default_hours is None:
             compacted = own.segment_bytes or max(COMPACTED_SEGMENT_BYTES, self.message_bytes)
             return COMPACTION | {"segment.bytes": str(compacted)}
         hours = own.retention_hours if own.retention_hours is not None else default_hours
-        kept = {"cleanup.policy": "delete", "retention.ms": str(round(hours * 3_600_000))}
+        topic_settings = {"cleanup.policy": "delete", "retention.ms": str(round(hours * 3_600_000))}
         segment = own.segment_bytes
         if bound is not None:
-            kept["retention.bytes"] = str(bound)
+            topic_settings["retention.bytes"] = str(bound)
             least = max(SEGMENT_BYTES.start, self.message_bytes)
             segment = segment or max(min(bound // SEGMENTS, SEGMENT_BYTES.stop), least)
         if segment is not None:
-            kept["segment.bytes"] = str(segment)
-        return kept
+            topic_settings["segment.bytes"] = str(segment)
+        return topic_settings

@@ -174,7 +174,7 @@ def _origin(text: str) -> str:
 
 
 def _hostname(url: str) -> str | None:
-    """None where it has none, or is no address at all: both headers are a peer's."""
+    """Returns the host of a header, or None where it has none or is no address: both headers are a peer's."""
     try:
         return urlsplit(url).hostname
     except ValueError:

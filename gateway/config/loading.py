@@ -89,7 +89,7 @@ def parse(
             },
         )
     except ValidationError as invalid:
-        _tell(invalid, source)
+        _add_faults(invalid, source)
     check_together(source)
     if config is None or source.faults:
         raise ConfigError(sorted(source.faults, key=lambda fault: fault.line or 0))
@@ -103,8 +103,9 @@ def _without_empty(data: Any) -> Any:
     return {key: value for key, value in data.items() if value is not None or key not in Config.model_fields}
 
 
-def _tell(invalid: ValidationError, source: YamlSource) -> None:
-    """One fault per place: the branches of a union all complain, and a value that could not be put in has been told."""
+def _add_faults(invalid: ValidationError, source: YamlSource) -> None:
+    """Adds one fault per place: the branches of a union all complain, and a value that could not be put in has been
+    told."""
     expected: dict[Place, list[str]] = {}
     errors = invalid.errors(include_url=False, include_input=False)
     around = {error["loc"][:-1] for error in errors}

@@ -95,7 +95,7 @@ class Config(Section):
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """All files that were read. A change of any of them is a change of the configuration."""
+        """Returns all files that were read. A change of any of them is a change of the configuration."""
         return (self._path, *self._files)
 
     @property
@@ -135,7 +135,8 @@ class Config(Section):
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
-        """All listeners and links. They share one name space, because a frame is recorded under the name it came by."""
+        """Returns all listeners and links. They share one name space, because a frame is recorded under the name it
+        came by."""
         return (*self.listeners, *self.peers)
 
     def for_router(self) -> Self:

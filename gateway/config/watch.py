@@ -90,40 +90,40 @@ class ConfigWatch:
         self._clock = clock
         self._looked_at = clock()
         self._stamps = stamps(config.files)
-        self._told: Change | None = None
-        self._asked = False
+        self._last_change: Change | None = None
+        self._is_reread_due = False
 
     def ask(self) -> None:
         """Makes the next `poll` read, whatever the file's time says. It is for SIGHUP, whose handler may do no more."""
-        self._asked = True
+        self._is_reread_due = True
 
     def poll(self) -> Change | None:
         """Returns what has changed since the last call; None if nothing has. Looks at most once a second."""
-        if self._asked:
-            self._asked = False
+        if self._is_reread_due:
+            self._is_reread_due = False
             return self.reread()
         now = self._clock()
         if now - self._looked_at < INTERVAL_SECONDS:
             return None
         self._looked_at = now
         # A broken file is read again each time: what mends it may be a file that it names and that was not there.
-        if stamps(self.config.files) == self._stamps and not isinstance(self._told, Broken):
+        if stamps(self.config.files) == self._stamps and not isinstance(self._last_change, Broken):
             return None
         return self._read()
 
     def reread(self) -> Change | None:
         """Reads the configuration again, whatever the file's time says. What is still wrong is reported again."""
-        self._told = None
+        self._last_change = None
         return self._read()
 
     def _read(self) -> Change | None:
         # Stamped before it is read: a change in between is seen next time.
         self._stamps = stamps(self.config.files)
         change = self._change()
-        if change is None or change == self._told:
-            self._told = change
+        if change is None or change == self._last_change:
+            self._last_change = change
             return None
-        self._told = change
+        self._last_change = change
         if isinstance(change, Reloaded):
             self.config = change.config
             self._stamps = stamps(self.config.files)

@@ -49,8 +49,8 @@ def host_name(host: str) -> str:
     ('mesh.example.org', '::1', '::1')
     """
     name, _, port = host.rpartition(":")
-    bare = name if port.isdigit() and (":" not in name or name.endswith("]")) else host
-    return bare.strip("[]").rstrip(".").lower()
+    host_only = name if port.isdigit() and (":" not in name or name.endswith("]")) else host
+    return host_only.strip("[]").rstrip(".").lower()
 
 
 def is_loopback(host: str) -> bool:

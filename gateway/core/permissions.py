@@ -87,7 +87,7 @@ UNRULED = Rule()
 @dataclass(frozen=True, slots=True)
 class Permissions:
     rules: tuple[Rule, ...] = ()
-    _found: dict[tuple[str, str], Rule] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _rules_found: dict[tuple[str, str], Rule] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def concern(self, listener: str) -> bool:
         """True if any rule may hold for what comes by this listener."""
@@ -119,22 +119,22 @@ class Permissions:
 
     def rule_of(self, node: str, listener: str) -> Rule:
         """Returns the rule that decides about this node when it comes by this listener."""
-        rule = self._found.get((node, listener))
+        rule = self._rules_found.get((node, listener))
         if rule is None:
             rule = next((rule for rule in self.rules if rule.applies(node, listener)), UNRULED)
-            if len(self._found) >= CACHED_RULES:
-                self._found.clear()
-            self._found[node, listener] = rule
+            if len(self._rules_found) >= CACHED_RULES:
+                self._rules_found.clear()
+            self._rules_found[node, listener] = rule
         return rule
 
 
 def contains(outer: str, inner: str) -> bool:
     """Returns True if `outer` matches every subject that `inner` matches."""
     wide, narrow = tokens(outer), tokens(inner)
-    for at, mine in enumerate(wide):
-        if mine == ">":
+    for at, part in enumerate(wide):
+        if part == ">":
             return len(narrow) > at
-        if at >= len(narrow) or narrow[at] == ">" or mine not in ("*", narrow[at]):
+        if at >= len(narrow) or narrow[at] == ">" or part not in ("*", narrow[at]):
             return False
     return len(narrow) == len(wide)
 
@@ -142,10 +142,10 @@ def contains(outer: str, inner: str) -> bool:
 def overlaps(pattern: str, other: str) -> bool:
     """Returns True if both match some subject."""
     left, right = tokens(pattern), tokens(other)
-    for mine, theirs in zip(left, right, strict=False):
-        if ">" in (mine, theirs):
+    for part, other_part in zip(left, right, strict=False):
+        if ">" in (part, other_part):
             return True
-        if "*" not in (mine, theirs) and mine != theirs:
+        if "*" not in (part, other_part) and part != other_part:
             return False
     return len(left) == len(right)
 

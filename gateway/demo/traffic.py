@@ -98,9 +98,9 @@ class Demo:
     async def _talk(self, talk: Talk, shift: float) -> None:
         """Takes its turns evenly, and not all peers at the same moment."""
         loop, interval = asyncio.get_running_loop(), 1 / self._plan.rate
-        begun = loop.time() + shift * interval
+        first_at = loop.time() + shift * interval
         turn = 0
-        while (at := begun + turn * interval) < self._until:
+        while (at := first_at + turn * interval) < self._until:
             await asyncio.sleep(at - loop.time())
             await talk(turn)
             turn += 1
@@ -175,7 +175,7 @@ class _Cast:
         return talk
 
     async def _device(self, device: Device, number: int) -> Talk:
-        """Its lease is answered once the mesh believes its key."""
+        """Sends the events of a device. Its lease is answered once the mesh believes its key."""
         client = await self._peers.enter_async_context(connect_emm(self._plan.addresses[DEVICES], key=device.key))
         await client.subscribe(f"demo-command.{device.name.split()[0]}")
 

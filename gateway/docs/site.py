@@ -83,13 +83,13 @@ class Page:
 def find_pages() -> list[Page]:
     """Returns all pages that are there, the README first."""
     docs = sorted(folder.name for folder in files("gateway.docs").iterdir() if folder.name.endswith(".md"))
-    found = [Page(README, HOME, _readme())]
-    found += [
+    site_pages = [Page(README, HOME, _readme())]
+    site_pages += [
         Page(f"gateway/docs/{name}", name.replace(".md", ".html"), (files("gateway.docs") / name).read_text())
         for name in docs
     ]
     there = {path: ROOT / path for path in ELSEWHERE if (ROOT / path).is_file()}
-    return found + [Page(path, ELSEWHERE[path], file.read_text()) for path, file in there.items()]
+    return site_pages + [Page(path, ELSEWHERE[path], file.read_text()) for path, file in there.items()]
 
 
 def build_site() -> dict[str, bytes]:
@@ -182,12 +182,12 @@ class _Renderer:
 
 def _with_ids(tokens: list[Token]) -> list[Token]:
     """Gives headings their anchors, as forges make them."""
-    taken: dict[str, int] = {}
+    anchors: dict[str, int] = {}
     for token, words in pairwise(tokens):
         if token.type == "heading_open":
             slug = re.sub(r"[^\w\- ]", "", words.content.lower()).replace(" ", "-")
-            taken[slug] = taken.get(slug, -1) + 1
-            token.attrSet("id", f"{slug}-{taken[slug]}" if taken[slug] else slug)
+            anchors[slug] = anchors.get(slug, -1) + 1
+            token.attrSet("id", f"{slug}-{anchors[slug]}" if anchors[slug] else slug)
     return tokens
 
 

@@ -85,9 +85,9 @@ class Connection:
         self.terms = terms
         self._metrics = metrics
         self.number = 0
-        life = sessions.publisher.life
+        edge_life = sessions.publisher.life
         source = FrameSource(
-            session.protocol, terms.listener, life.edge, life.epoch, 0, peer.address, peer.node, peer.auth
+            session.protocol, terms.listener, edge_life.edge, edge_life.epoch, 0, peer.address, peer.node, peer.auth
         )
         self.session_log = SessionLog(sessions.publisher, source)
         self.connected_at = time.time()

@@ -129,7 +129,7 @@ class Endpoints:
         keepers += [(listener.listener, listener.reachability) for listener in list(self._xmpp.values())]
         return [
             {
-                "what": reachability.what,
+                "what": reachability.name,
                 "listener": endpoint.name,
                 "protocol": endpoint.protocol,
                 "address": str(endpoint.address),
@@ -225,5 +225,5 @@ def _change(secured_port: Secured[ContextT], listener: Listener, make: Callable[
 
 
 def _differs(link: Link, other: Link) -> bool:
-    """In more than its limits, which need no other connection."""
+    """Returns True if the endpoint differs in more than its limits, which need no other connection."""
     return link.model_copy(update={"limits": {}}) != other.model_copy(update={"limits": {}})

@@ -76,10 +76,10 @@ class PeersPage:
 
     def kick(self, session: str) -> PageAnswer:
         """Ends a session: the peer hears a goodbye in its protocol's words, and the connection ends."""
-        found = next((connection for connection in self._sessions() if connection.source.session_id == session), None)
-        if found is None:
+        match = next((connection for connection in self._sessions() if connection.source.session_id == session), None)
+        if match is None:
             return json_answer(HTTPStatus.NOT_FOUND, {"error": "no such session here"})
-        self._loop.call_soon_threadsafe(found.leave, CloseReason.KICKED)
+        self._loop.call_soon_threadsafe(match.leave, CloseReason.KICKED)
         return json_answer(HTTPStatus.ACCEPTED, {"kicked": session})
 
 

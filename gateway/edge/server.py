@@ -15,10 +15,10 @@ from prometheus_client import CollectorRegistry
 from gateway.config import Config, ConfigWatch, Reloaded, redacted
 from gateway.config.exposure import exposure_warnings
 from gateway.core.errors import SetupError
-from gateway.edge.acts import ACTS, PageActs
 from gateway.edge.connection import Connection
 from gateway.edge.kafka_clients import Clients, KafkaClients
 from gateway.edge.metrics import EdgeMetrics
+from gateway.edge.operator_actions import ACTS, OperatorActions
 from gateway.edge.pages import ExamplePage, PeersPage, describe
 from gateway.edge.runtime import EdgeRuntime
 from gateway.inspect.live.exposition import samples_in
@@ -36,13 +36,13 @@ READY_SECONDS = 15.0
 
 
 class Edge:
-    """One edge. `run` serves until `stop` is set, and calls `begun` when it does. Raises SetupError."""
+    """One edge. `run` serves until `stop` is set, and calls `on_ready` when it does. Raises SetupError."""
 
     def __init__(
-        self, config: Config, clients: Clients | None = None, begun: Callable[[], None] = lambda: None
+        self, config: Config, clients: Clients | None = None, on_ready: Callable[[], None] = lambda: None
     ) -> None:
         self.config = config
-        self._begun = begun
+        self._on_ready = on_ready
         self._watch = ConfigWatch(config, time.monotonic)
         self._registry = CollectorRegistry()
         self.life = EdgeRuntime(config, EdgeMetrics(config, self._registry), clients or KafkaClients())
@@ -63,7 +63,7 @@ class Edge:
             log.warning("%s", warning)
         try:
             await self.life.begin()
-            self._begun()
+            self._on_ready()
             await self._serve(stop)
         finally:
             await self.life.end()
@@ -145,7 +145,7 @@ class Edge:
                     **self._live.pages(),
                 },
                 commands={"/peers/": peers.command},
-                acts={ACTS: PageActs(lambda: self.config, peers.kick).command},
+                acts={ACTS: OperatorActions(lambda: self.config, peers.kick).command},
             ),
             names=self.config.edge.management_hosts,
         )

@@ -43,24 +43,24 @@ NOBODY = IndexMatch((), ())
 class _Leaf:
     """The interests of one pattern. `rest`: its tokens behind those that lead here, with dots between."""
 
-    __slots__ = ("here", "rest")
+    __slots__ = ("here", "suffix")
 
-    def __init__(self, rest: str, here: dict[InterestKey, Interest]) -> None:
-        self.rest = rest
+    def __init__(self, suffix: str, here: dict[InterestKey, Interest]) -> None:
+        self.suffix = suffix
         self.here = here
 
     def fits(self, left: tuple[str, ...]) -> bool:
         """True if the rest of the pattern fits these last tokens of a subject."""
-        if not self.rest:
+        if not self.suffix:
             return not left
-        rest_tokens = self.rest.split(".")
+        rest_tokens = self.suffix.split(".")
         if rest_tokens[-1] == ">":
             return len(left) >= len(rest_tokens) and _all_fit(rest_tokens[:-1], left)
         return len(left) == len(rest_tokens) and _all_fit(rest_tokens, left)
 
     def fits_below(self, left: tuple[str, ...]) -> bool:
         """True if it fits some subject that goes on with these tokens and has more."""
-        rest_tokens = self.rest.split(".") if self.rest else []
+        rest_tokens = self.suffix.split(".") if self.suffix else []
         if rest_tokens and rest_tokens[-1] == ">" and len(rest_tokens) <= len(left):
             return _all_fit(rest_tokens[:-1], left)
         return len(rest_tokens) > len(left) and _all_fit(rest_tokens[: len(left)], left)
@@ -77,9 +77,9 @@ class _Node:
     def of(cls, leaf: _Leaf) -> _Node:
         """Returns the leaf as a node, with what is left of its pattern one token further."""
         node = cls()
-        if leaf.rest:
-            first, _, rest = leaf.rest.partition(".")
-            node.children[first] = _Leaf(rest, leaf.here)
+        if leaf.suffix:
+            first, _, suffix = leaf.suffix.partition(".")
+            node.children[first] = _Leaf(suffix, leaf.here)
         else:
             node.here = leaf.here
         return node
@@ -100,12 +100,12 @@ class Index:
         """Returns where the interests of a pattern stand, and makes the way there."""
         node = self._root
         for depth, part in enumerate(parts, 1):
-            rest = ".".join(parts[depth:])
+            suffix = ".".join(parts[depth:])
             child = node.children.get(part)
             if child is None:
-                child = node.children[part] = _Leaf(rest, {})
+                child = node.children[part] = _Leaf(suffix, {})
             if isinstance(child, _Leaf):
-                if child.rest == rest:
+                if child.suffix == suffix:
                     return child.here
                 child = node.children[part] = _Node.of(child)
             node = child
@@ -148,8 +148,8 @@ class Index:
         nodes, parts = [self._root], tokens(prefix)
         for depth, part in enumerate(parts, 1):
             for node in nodes:
-                if (rest := node.children.get(">")) is not None:
-                    yield from rest.here.values()
+                if (tail := node.children.get(">")) is not None:
+                    yield from tail.here.values()
             nodes, leaves = _step(nodes, part)
             for leaf in leaves:
                 if leaf.fits_below(parts[depth:]):
@@ -208,8 +208,8 @@ def _collect(root: _Node, parts: tuple[str, ...]) -> list[Interest]:
     nodes = [root]
     for depth, part in enumerate(parts, 1):
         for node in nodes:
-            if (rest := node.children.get(">")) is not None:
-                interests.extend(rest.here.values())
+            if (tail := node.children.get(">")) is not None:
+                interests.extend(tail.here.values())
         nodes, leaves = _step(nodes, part)
         for leaf in leaves:
             if leaf.fits(parts[depth:]):

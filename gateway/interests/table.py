@@ -76,7 +76,7 @@ class InterestTable:
         self._edges: dict[str, dict[InterestKey, Interest]] = {}
         self._leases: dict[InterestKey, Interest] = {}
         self._epochs: dict[str, int] = {}
-        self._ends: dict[InterestKey | str, FramePosition] = {}
+        self._ended_at: dict[InterestKey | str, FramePosition] = {}
         self._counts: dict[str, int] = {}
         self._count = 0
         self.version = 0
@@ -163,7 +163,7 @@ class InterestTable:
                 return self._end(self._up_to(subscriber, position), subscriber, position)
             case SetFacts(subscriber, facts, position):
                 standing = self._up_to(subscriber, position)
-                return self._replace([replace(one, facts=facts, position=position) for one in standing])
+                return self._replace([replace(old, facts=facts, position=position) for old in standing])
             case Renew(subscriber, expires_at, position, kept_until):
                 leased = [interest for interest in self._up_to(subscriber, position) if interest.expires_at is not None]
                 return self._replace(
@@ -189,18 +189,20 @@ class InterestTable:
         self._epochs[interest.edge] = max(interest.epoch, self._epochs.get(interest.edge, -1))
         return self._replace([interest])
 
-    def _end(self, interests: Iterable[Interest], what: InterestKey | str, position: FramePosition) -> AppliedChange:
-        known_end = self._ends.pop(what, position)
-        self._ends[what] = known_end if _before(position, known_end) else position
-        if len(self._ends) > ENDS_REMEMBERED:
-            del self._ends[next(iter(self._ends))]
+    def _end(
+        self, interests: Iterable[Interest], ended_key: InterestKey | str, position: FramePosition
+    ) -> AppliedChange:
+        known_end = self._ended_at.pop(ended_key, position)
+        self._ended_at[ended_key] = known_end if _before(position, known_end) else position
+        if len(self._ended_at) > ENDS_REMEMBERED:
+            del self._ended_at[next(iter(self._ended_at))]
         return self._remove_all(interests)
 
     def _up_to(self, subscriber: str, position: FramePosition) -> list[Interest]:
         return [interest for interest in self.of(subscriber) if not _before(position, interest.position)]
 
     def _is_over(self, interest: Interest) -> bool:
-        ends = (self._ends.get(interest.key), self._ends.get(interest.subscriber))
+        ends = (self._ended_at.get(interest.key), self._ended_at.get(interest.subscriber))
         return any(end is not None and _before(interest.position, end) for end in ends)
 
     def _is_stale_epoch(self, interest: Interest) -> bool:

@@ -72,11 +72,11 @@ class InterestReader:
 
         Only the last value of a key counts, so a topic that waits to be compacted costs little more than one that was.
         """
-        return self._read_to(self._ends())
+        return self._read_to(self._end_offsets())
 
     def read_until(self, before_us: int) -> dict[bytes, bytes | None]:
         """Returns the last value that each key had at a time, in microseconds. Nothing else can be read afterwards."""
-        ends = self._ends()
+        ends = self._end_offsets()
         later = self._consumer.offsets_for_times(dict.fromkeys(ends, max(before_us // 1000, 0)))
         ends |= {partition: place.offset for partition, place in later.items() if place is not None}
         return self._read_to(ends, is_exact=True)
@@ -89,7 +89,7 @@ class InterestReader:
 
     @property
     def is_at_end(self) -> bool:
-        return self._has_reached(self._ends())
+        return self._has_reached(self._end_offsets())
 
     def close(self) -> None:
         if self._connected is not None:
@@ -111,7 +111,7 @@ class InterestReader:
         latest, self._latest = self._latest, {}
         return latest
 
-    def _ends(self) -> dict[TopicPartition, int]:
+    def _end_offsets(self) -> dict[TopicPartition, int]:
         ends: dict[TopicPartition, int] = self._consumer.end_offsets(self._consumer.assignment())
         return ends
 

@@ -85,8 +85,8 @@ def grow_topics(config: Config, *, seconds: float | None = None) -> list[TopicSt
         )
     grown = [state for state in before if not state.fits]
     if grown:
-        for done in admin.create_partitions([NewPartitions(state.topic, state.wanted) for state in grown]).values():
-            _answer(done)
+        for created in admin.create_partitions([NewPartitions(state.topic, state.wanted) for state in grown]).values():
+            _answer(created)
         _wait_until(admin, config, lambda state: state.fits)
     return grown
 
@@ -152,8 +152,8 @@ def connect_admin(config: Config, seconds: float | None = None) -> AdminClient:
         while True:
             try:
                 # A broker that has just started may not know who leads the cluster; who asks then waits for a minute.
-                left = max(deadline - time.monotonic(), LEAST_TRY_SECONDS)
-                if admin.list_topics(timeout=min(TRY_SECONDS, left)).controller_id >= 0:
+                seconds_left = max(deadline - time.monotonic(), LEAST_TRY_SECONDS)
+                if admin.list_topics(timeout=min(TRY_SECONDS, seconds_left)).controller_id >= 0:
                     return admin
                 why = "the brokers have no controller"
             except KafkaException as error:
@@ -170,10 +170,10 @@ def _create(admin: AdminClient, config: Config, names: Sequence[TopicName], brok
     """Creates the topics by one request."""
     plans = {config.topic(name): config.kafka.topic(name, brokers) for name in names}
     new = [NewTopic(topic, plan.partitions, plan.replication, config=plan.settings) for topic, plan in plans.items()]
-    for topic, done in admin.create_topics(new).items():
+    for topic, created in admin.create_topics(new).items():
         plan = plans[topic]
         try:
-            done.result()
+            created.result()
             log.info("created topic %s: %d partitions, %d copies", topic, plan.partitions, plan.replication)
         except KafkaException as error:
             code = error.args[0].code()
@@ -193,8 +193,8 @@ def _align_settings(admin: AdminClient, config: Config) -> None:
         entries = [ConfigEntry(name, new[name], incremental_operation=AlterConfigOpType.SET) for name in new]
         resources.append(ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries))
     if resources:
-        for done in admin.incremental_alter_configs(resources).values():
-            _answer(done)
+        for created in admin.incremental_alter_configs(resources).values():
+            _answer(created)
         log.info("limits of %s are set anew", ", ".join(resource.name for resource in resources))
 
 
@@ -204,12 +204,12 @@ def differing_settings(admin: AdminClient, config: Config, brokers: int | None =
     Args:
         brokers: how many the cluster has, where they have been counted.
     """
-    due = {config.topic(name): config.kafka.topic(name, brokers).settings for name in TOPICS}
-    described = admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in due])
+    wanted_settings = {config.topic(name): config.kafka.topic(name, brokers).settings for name in TOPICS}
+    described = admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in wanted_settings])
     differing = {}
     for resource, answer in described.items():
         has = _answer(answer)
-        new = {name: value for name, value in due[resource.name].items() if has[name].value != value}
+        new = {name: value for name, value in wanted_settings[resource.name].items() if has[name].value != value}
         if new:
             differing[resource.name] = new
     return differing

@@ -21,7 +21,7 @@ from gateway.core.address import MAX_PORT, HostPort
 from gateway.core.errors import SetupError
 from gateway.local.class_archive import ClassArchive
 from gateway.local.jars import ensure_jars
-from gateway.local.java import COMPILES_EARLY, Java
+from gateway.local.java import COMPILES_EARLY, LOCALE, Java
 from gateway.local.processes import what_happened
 
 HEAP = "256m"  # enough for 75,000 frames/s in containers, measured; the page cache does the rest
@@ -38,29 +38,34 @@ _LOG = {
 NAMED = "-Dmeshgate.part=meshgate kafka"
 """Names the process as it was before it became Java's, for those who look for it by that name."""
 
-_PROPERTIES = """\
+SETTINGS = """\
 process.roles=broker,controller
-node.id=1
-controller.quorum.voters=1@127.0.0.1:{controller_port}
-listeners=PLAINTEXT://{listen},CONTROLLER://127.0.0.1:{controller_port}
-advertised.listeners=PLAINTEXT://{advertised}
 controller.listener.names=CONTROLLER
-log.dirs={data}
-num.network.threads={threads}
-num.io.threads={threads}
-num.recovery.threads.per.data.dir=2
 offsets.topic.num.partitions=4
-offsets.topic.replication.factor=1
-transaction.state.log.replication.factor=1
-transaction.state.log.min.isr=1
-share.coordinator.state.topic.replication.factor=1
-share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
 auto.create.topics.enable=false
 message.max.bytes=8388608
 replica.fetch.max.bytes=8388608
 log.segment.bytes=67108864
 log.cleaner.dedupe.buffer.size=33554432
+"""
+"""The settings of any broker, whether it is alone or one of several."""
+
+_PROPERTIES = f"""\
+{SETTINGS}
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{{controller_port}}
+listeners=PLAINTEXT://{{listen}},CONTROLLER://127.0.0.1:{{controller_port}}
+advertised.listeners=PLAINTEXT://{{advertised}}
+log.dirs={{data}}
+num.network.threads={{threads}}
+num.io.threads={{threads}}
+num.recovery.threads.per.data.dir=2
+offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
 broker.heartbeat.interval.ms=500
 broker.session.timeout.ms=3000
 metadata.max.idle.interval.ms=0
@@ -111,7 +116,7 @@ class Broker:
                     listen=self.listen,
                     advertised=self.listen.reachable,  # Kafka refuses to start with 0.0.0.0
                     controller_port=self.controller_port,
-                    data=self.data.resolve(),
+                    data=_in_properties(self.data.resolve()),
                     threads=threads(),
                 )
             )
@@ -121,9 +126,22 @@ class Broker:
 
     def _format(self, java: Java, jars: str, properties: Path) -> None:
         command = [*jvm(java, jars), "kafka.tools.StorageTool", "format", "-t", _cluster_id(), "-c", str(properties)]
-        run = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+        environment = os.environ | LOCALE
+        run = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)  # noqa: S603
         if run.returncode:
             raise SetupError(f"the broker could not format {self.data}: {what_happened(run.stderr)}")
+
+
+def _in_properties(folder: Path) -> str:
+    r"""Returns a folder as Java reads it from a file of properties. Raises SetupError for one that Kafka cannot have.
+
+    >>> print(_in_properties(Path("/home/jürgen/a mesh")))
+    /home/j\u00fcrgen/a mesh
+    """
+    if "," in str(folder):
+        raise SetupError(f"{folder}: Kafka takes what follows a comma for another folder: give one without, by --dir")
+    units = memoryview(str(folder).encode("utf-16-le")).cast("H")
+    return "".join(chr(unit) if " " <= chr(unit) <= "~" and unit != ord("\\") else f"\\u{unit:04x}" for unit in units)
 
 
 def refuse_a_full_disk(folder: Path) -> None:
@@ -148,9 +166,9 @@ def broker_archive(java: Java, jars: Iterable[str], pid: int | None = None) -> C
 
 
 def _free_port(config: Config) -> int:
-    """Above the broker's own; none that the configuration names, for what is to listen there may still be on its way
-    up. It may be another at each start: the quorum's one voter is known by its id, and finds itself in the properties.
-    """
+    """Returns a port above the broker's own that the configuration does not name, for what is to listen there may still
+    be on its way up. It may be another at each start: the quorum's one voter is known by its id, and finds itself in
+    the properties."""
     own = (config.kafka.listen, config.edge.management, config.router.management)
     named = {interest.port for interest in own} | {endpoint.address.port for endpoint in config.endpoints}
     for port in sorted(set(range(config.kafka.listen.port + 1, MAX_PORT + 1)) - named):
@@ -173,5 +191,6 @@ def threads() -> int:
 def jvm(java: Java, jars: str, *more: str) -> list[str]:
     """Returns the beginning of a command that runs one of the broker's classes. `more` are options of the JVM."""
     options = [f"-Xmx{HEAP}", "-Xms64m", "-XX:+UseSerialGC", "-Xshare:auto"]
+    options.append("--enable-native-access=ALL-UNNAMED")  # for zstd's library; else Java warns of it at each start
     logging = [f"-Dorg.slf4j.simpleLogger.{name}={value}" for name, value in _LOG.items()] + ["-Duser.timezone=UTC"]
     return [java.executable, *more, *options, *logging, "-cp", jars]

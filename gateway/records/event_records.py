@@ -125,15 +125,15 @@ class EventWriter:
         """Returns what `event` shares with others; its id, times, message id and body have no part in it."""
         if event.correlation or event.headers:
             return self._make_template(event)
-        what = (
+        template_key = (
             event.kind, event.subject, event.protocol, event.listener, event.edge, event.session, event.peer,
             event.node, event.content_type, event.urgent, event.auth, event.key_id,
         )  # fmt: skip
-        template = self._templates.get(what)
+        template = self._templates.get(template_key)
         if template is None:
             if len(self._templates) >= MOST_TEMPLATES:
                 self._templates.clear()
-            template = self._templates[what] = self._make_template(event)
+            template = self._templates[template_key] = self._make_template(event)
         return template
 
     def _make_template(self, event: Event) -> EventTemplate:
@@ -302,7 +302,7 @@ def ids(headers: Iterable[Header], value: bytes) -> list[str]:
 
 
 def _json_form(attributes: Mapping[str, str]) -> str | None:
-    """In the binary form the content type is the body's own, whatever that says."""
+    """Returns the form of a JSON body. In the binary form the content type is the body's own, whatever that says."""
     form = "" if "ce_id" in attributes else media_type(attributes.get(CONTENT_TYPE, ""))
     return form if form in (STRUCTURED, BATCH) else None
 

@@ -122,17 +122,17 @@ def off_content_type(content_type: str) -> tuple[str, LinkTrail | None]:
     """
     if HOPS_HEADER not in content_type:
         return content_type, None
-    kept, parameters = [], dict[str, str]()
+    parts, parameters = [], dict[str, str]()
     for part in content_type.split(";"):
         name, _, value = part.strip().partition("=")
         if name in (ORIGIN_HEADER, HOPS_HEADER, TRACEPARENT):
             parameters[name] = value
         else:
-            kept.append(part)
+            parts.append(part)
     origin, hops = parameters.get(ORIGIN_HEADER, ""), parameters.get(HOPS_HEADER, "")
     if _ORIGIN.fullmatch(origin) is None or _HOPS.fullmatch(hops) is None:
         return content_type, None
-    sent = ";".join(kept)
+    sent = ";".join(parts)
     return "" if sent == UNTYPED else sent, LinkTrail(origin, int(hops), parameters.get(TRACEPARENT, ""))
 
 

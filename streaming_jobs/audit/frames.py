@@ -162,7 +162,7 @@ def _is_moved() -> Column:
 
 
 def _has_passed() -> Column:
-    """Its key was remembered: something stands in the topics of it, or it only told the mesh itself something."""
+    """True if its key was remembered: something of it stands in the topics, or it was for the mesh itself."""
     return (_came_through() | (F.col("verdict") == str(VerdictDigests.CONTROL))) & ~_was_refused()
 
 
@@ -191,8 +191,8 @@ def strangers(known_events: DataFrame, records: DataFrame, spans: DataFrame) -> 
     """
     place = F.split("event_id", "-")
     number, at = F.get(place, F.lit(0)).try_cast("int"), F.get(place, F.lit(1)).try_cast("long")
-    left = records.join(known_events, "event_id", "left_anti").select("*", number.alias("number"), at.alias("at"))
-    placed = left.join(F.broadcast(spans), "number").withColumn("is_gone", F.col("at") < F.col("begin"))
+    unmatched = records.join(known_events, "event_id", "left_anti").select("*", number.alias("number"), at.alias("at"))
+    placed = unmatched.join(F.broadcast(spans), "number").withColumn("is_gone", F.col("at") < F.col("begin"))
     return placed.where("is_gone OR (at >= start AND at < end)").select("event_id", "written_at", "number", "is_gone")
 
 

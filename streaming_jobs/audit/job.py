@@ -150,7 +150,7 @@ class Audit:
         )
 
     def _followed(self, missing: DataFrame, fields: tuple[str, ...], count: int) -> list[Any]:
-        """Those that may only be late. Where they are too many to follow, all others are faults at once."""
+        """Returns the rows that may only be late. Where they are too many to follow, all others are faults at once."""
         if not count:
             return []
         rows = missing.orderBy("logged_at").select("fault", *fields).limit(CHECKED).collect()

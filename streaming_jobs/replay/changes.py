@@ -64,7 +64,7 @@ class Replay:
         return [outcome for outcome in self.outcomes if not outcome.left_alone]
 
     def to_json(self) -> dict[str, Any]:
-        left = [outcome for outcome in self.outcomes if outcome.left_alone]
+        untouched = [outcome for outcome in self.outcomes if outcome.left_alone]
         return {
             "mesh": self.mesh,
             "from": None if self.start is None else cloud_event.rfc3339(self.start),
@@ -80,7 +80,7 @@ class Replay:
                 {"event_id": outcome.event_id, "because": outcome.because, "put_in_as": outcome.place or None}
                 for outcome in self.sent
             ],
-            "left_alone": [{"event_id": outcome.event_id, "why": outcome.left_alone} for outcome in left],
+            "left_alone": [{"event_id": outcome.event_id, "why": outcome.left_alone} for outcome in untouched],
         }
 
     def to_text(self, *, diff: bool) -> str:
@@ -94,14 +94,14 @@ class Replay:
         lines += [
             f"  {outcome.event_id:<16} {outcome.because:<28} {outcome.place}".rstrip() for outcome in sent[:LISTED]
         ]
-        left = [outcome for outcome in self.outcomes if outcome.left_alone]
-        lines += [f"  {outcome.event_id:<16} left alone: {outcome.left_alone}" for outcome in left[:LISTED]]
+        untouched = [outcome for outcome in self.outcomes if outcome.left_alone]
+        lines += [f"  {outcome.event_id:<16} left alone: {outcome.left_alone}" for outcome in untouched[:LISTED]]
         return "\n".join(lines)
 
     def _diff(self) -> Iterable[str]:
         for change in self.changes:
-            what = f" ({', '.join(change.fields)})" if change.fields else ""
+            fields_text = f" ({', '.join(change.fields)})" if change.fields else ""
             yield f"  {change.event_id:<16} - {change.then}"
-            yield f"  {'':<16} + {change.today}{what}"
+            yield f"  {'':<16} + {change.today}{fields_text}"
         if (unlisted := self.kinds.total() - len(self.changes)) > 0:
             yield f"  and {unlisted:,} more"

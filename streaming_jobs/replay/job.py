@@ -30,7 +30,7 @@ from streaming_jobs.audit import deliveries
 from streaming_jobs.audit.account import READS_DIFFERENTLY, FaultKind
 from streaming_jobs.audit.tables import Tables, kept
 from streaming_jobs.replay.changes import LISTED, Replay, ReplayChange, ReplayOutcome, differing
-from streaming_jobs.replay.put_in import Given, ReplayWriter
+from streaming_jobs.replay.replay_writer import FrameAgain, ReplayWriter
 from streaming_jobs.reprocess.log_range import LogRange, choose_stretch
 from streaming_jobs.reprocess.reprocessor import Reprocessor
 from streaming_jobs.reprocess.spark_tables import read_topic, standing, start_batch
@@ -61,19 +61,19 @@ class ReplayJob:
     ) -> None:
         self._config, self._spark, self._history, self._stretch = config, spark, history, stretch
         self._judge = Reprocessor.of_today(config)
-        self._found = Replay(config.mesh, stretch.start, stretch.end, dry_run)
+        self._replay = Replay(config.mesh, stretch.start, stretch.end, dry_run)
 
     def run(self, say: Say) -> Replay:
         self._tables = Tables(self._config, self._spark, self._history, self._stretch)
         self._compare()
         say("looking for what nobody has got")
         self._send()
-        return self._found
+        return self._replay
 
     # -- what would be decided otherwise -------------------------------------------------------------------------
 
     def _compare(self) -> None:
-        replay = self._found
+        replay = self._replay
         frames = self._tables.frames
         reads = F.when(_reads_differently(), F.lit(READS_DIFFERENTLY)).otherwise(F.col("differently"))
         changed = kept(frames.withColumn("change", reads).where("change != ''"))
@@ -120,21 +120,21 @@ class ReplayJob:
     def _send(self) -> None:
         rows = self._candidates().orderBy("partition", "offset", "frame_index").collect()
         self._judge.begin(standing(self._config, now_us()), keeps_leases=True)
-        chosen: list[Given] = []
+        chosen: list[FrameAgain] = []
         because: list[str] = []
         for row, logged in self._logged(rows):
             again = Replayed(row["event_id"], now_us(), frozenset(row["reached"]))
             if why := self._why_not(row["because"], logged.raw, again):
-                self._found.outcomes.append(ReplayOutcome(row["event_id"], row["because"], left_alone=why))
+                self._replay.outcomes.append(ReplayOutcome(row["event_id"], row["because"], left_alone=why))
             else:
                 chosen.append((logged, again))
                 because.append(row["because"])
         places = [""] * len(chosen)
-        if chosen and not self._found.dry_run:
+        if chosen and not self._replay.dry_run:
             with ReplayWriter(self._config) as writer:
                 places = writer.put(chosen)
         sent = zip(chosen, because, places, strict=True)
-        self._found.outcomes += [ReplayOutcome(again.event_id, why, place) for (_, again), why, place in sent]
+        self._replay.outcomes += [ReplayOutcome(again.event_id, why, place) for (_, again), why, place in sent]
 
     def _why_not(self, because: str, raw: RawFrame, again: Replayed) -> str:
         why = self._judge.why_not_again(raw)
@@ -170,7 +170,7 @@ class ReplayJob:
         return missed.select("event_id", F.lit(True).alias("missed")).distinct()
 
     def _logged(self, rows: list[Any]) -> Iterator[tuple[Any, LoggedFrame]]:
-        """Each row's raw frame, read in the log's own order."""
+        """Yields each row's raw frame, read in the log's own order."""
         for partition, of_partition in groupby(rows, key=lambda row: row["partition"]):
             rows_by_offset: dict[int, list[Any]] = {}
             for row in of_partition:

@@ -22,7 +22,7 @@ from gateway.records import deliveries
 from gateway.records.deliveries import DeliveryOutcome
 from gateway.records.raw_log.container import decode_record
 from gateway.records.raw_log.frames import Replayed
-from streaming_jobs.replay.put_in import Given, ReplayWriter
+from streaming_jobs.replay.replay_writer import FrameAgain, ReplayWriter
 from streaming_jobs.reprocess.reprocessor import Reprocessor
 from streaming_jobs.routing.known_ids import repeat_horizon_seconds
 
@@ -47,7 +47,7 @@ class Redrive:
     judge: Reprocessor
     now: int
 
-    def plan(self, chosen: Iterable[Rejection]) -> tuple[list[Given], list[Redriven]]:
+    def plan(self, chosen: Iterable[Rejection]) -> tuple[list[FrameAgain], list[Redriven]]:
         """Returns the frames to put in, the oldest first, and those that are not, each with the reason."""
         oldest_first = {
             rejection.event_id: rejection for rejection in sorted(chosen, key=lambda rejection: -rejection.at)
@@ -64,11 +64,11 @@ class Redrive:
         frames = [frame for frame in frames if frame.position.event_id not in repeats]
         others = list(self._others(frames))  # before another scan begins
         reached = self._reached([*frames, *(other for _, other in others)])
-        heard = {frame.position.event_id: other for frame, other in others if self._was_heard(other, reached)}
+        answered = {frame.position.event_id: other for frame, other in others if self._was_heard(other, reached)}
         left_out += [
-            Redriven(name, f"its repeat {other.position.event_id} came through") for name, other in heard.items()
+            Redriven(name, f"its repeat {other.position.event_id} came through") for name, other in answered.items()
         ]
-        frames = [frame for frame in frames if frame.position.event_id not in heard]
+        frames = [frame for frame in frames if frame.position.event_id not in answered]
         return [(frame, self._again(frame.position.event_id, reached)) for frame in frames], left_out
 
     def _again(self, name: str, reached: Reached) -> Replayed:
@@ -114,7 +114,7 @@ class Redrive:
         return frame.position.event_id in reached or way_of(self.history, self.config, frame).event is not None
 
     def _others(self, frames: list[LoggedFrame]) -> Iterator[tuple[LoggedFrame, LoggedFrame]]:
-        """Each of these with the frames around it that have its bytes, where that makes them repeats of each other."""
+        """Yields each frame with those around it that have its bytes, where that makes them repeats of each other."""
         keyed = [frame for frame in frames if self.judge.key_of(frame.raw) is not None]
         if not keyed:
             return

@@ -25,12 +25,12 @@ from gateway.observability.management import Checks, Management
 from gateway.observability.spans import check_spans
 from streaming_jobs.router_job.checkpoint import claim
 from streaming_jobs.router_job.jvm import JvmMetrics
-from streaming_jobs.router_job.lane import Lane, lane_name
+from streaming_jobs.router_job.lane import Lane, lane_folder, lane_name
 from streaming_jobs.router_job.lock import CheckpointLock
 from streaming_jobs.router_job.metrics import RouterMetrics
 from streaming_jobs.router_job.observer import Observer
 from streaming_jobs.router_job.orderly_stop import end_batches
-from streaming_jobs.router_job.plan import lane_environment
+from streaming_jobs.router_job.plan import worker_environment
 from streaming_jobs.router_job.probes import send_probes
 from streaming_jobs.router_job.progress import ProgressListener
 from streaming_jobs.router_job.snapshot import carry_over
@@ -99,10 +99,10 @@ class Router:
         self._jvm = JvmMetrics()
         self._registry.register(self._jvm)
 
-    def run(self, stop: threading.Event, begun: Callable[[], None] = lambda: None) -> None:
+    def run(self, stop: threading.Event, on_running: Callable[[], None] = lambda: None) -> None:
         """Serves until `stop` is set, and calls `begun` when it does; raises what ended a query, and at once what is
         wrong with the trust store: a worker would find it with its first record, and Spark would tell it at length."""
-        self._begun = begun
+        self._on_running = on_running
         check_spans(self._config)
         for warning in self._config.warnings():
             log.warning("%s", warning)
@@ -143,11 +143,11 @@ class Router:
                     if self._has_spare_core:
                         warm_workers(spark, self._config.lanes)
                 topics.result()
-            self._start_lanes(spark)
+            self._start_lanes(spark, stop)
             observer = Observer(self._config, self._metrics, spark, self._jvm)
             observer.start()
             log.info("router is ready: %d lanes, %s", len(self._lanes), self._config.router.mode)
-            self._begun()
+            self._on_running()
             if self._has_spare_core and lists_classes():
                 threading.Thread(target=self._archive_classes, args=(spark, stop), name="archive", daemon=True).start()
             self._watch(stop)
@@ -176,19 +176,33 @@ class Router:
         if archive_classes():
             log.info("the class archive is written: the next start is faster")
 
-    def _start_lanes(self, spark: SparkSession) -> None:
+    def _start_lanes(self, spark: SparkSession, stop: threading.Event) -> None:
         raw = RawBounds(self._config)
         spark.streams.addListener(ProgressListener(self._metrics.committed, self._has_ended.set))
-        folders = [(self._checkpoint / lane_name(number)).resolve() for number in range(self._config.lanes)]
+        folders = [lane_folder(self._config, number) for number in range(self._config.lanes)]
+
+        def start(number: int, *, only_commits: bool = False) -> Lane:
+            return Lane(
+                self._config,
+                spark,
+                number,
+                raw=raw,
+                processed=partial(self._metrics.processed, number),
+                accepts_loss=self._accepts_loss,
+                only_commits=only_commits,
+            )
+
+        earlier = [number for number, folder in enumerate(folders) if folder.exists()]
+        if len(earlier) < len(folders):  # partitions were added: the new lanes must know what the others let pass
+            committing = [start(number, only_commits=True) for number in earlier]
+            while not all(lane.has_committed() for lane in committing):
+                if stop.wait(WATCH_SECONDS):
+                    return
         carry_over(spark, self._checkpoint, folders, time.time())
         for number, folder in enumerate(folders):
             folder.mkdir(parents=True, exist_ok=True)
             self._metrics.lane_started(lane_name(number), number)
-            processed = partial(self._metrics.processed, number)
-            lane = Lane(
-                self._config, spark, number, folder, raw=raw, processed=processed, accepts_loss=self._accepts_loss
-            )
-            self._lanes.append(lane)
+            self._lanes.append(start(number))
 
     def _end_batches(self, spark: SparkSession) -> None:
         """Lets the open real-time batches end with a commit, and keeps Spark from telling at length that it stops."""
@@ -298,6 +312,6 @@ def warm_workers(spark: SparkSession, lanes: int) -> None:
 
 def _one_call(spark: SparkSession, lane: int) -> DataFrame:
     """Returns a query that calls a Python function once, in a worker of the lane."""
-    with lane_environment(spark, lane):
+    with worker_environment(spark, str(lane)):
         length = F.udf(len, "int", useArrow=False)(F.lit("x"))
     return spark.range(0, 1, numPartitions=1).select(length)

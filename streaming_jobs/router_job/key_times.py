@@ -25,8 +25,8 @@ def key_state(not_before: int | None, not_after: int | None, now: float) -> str:
         return "future"
     if not_after is None:
         return "valid"
-    left = not_after / 1e6 - now
-    return "expired" if left <= 0 else "expiring" if left < EXPIRING_SECONDS else "valid"
+    seconds_left = not_after / 1e6 - now
+    return "expired" if seconds_left <= 0 else "expiring" if seconds_left < EXPIRING_SECONDS else "valid"
 
 
 def next_key_end(nodes: Nodes, now: float) -> float:
@@ -42,8 +42,8 @@ def next_node_end(nodes: Nodes, now: float) -> float:
     A key that ends while another of its node goes on is a rotation as it should be, and a node whose keys have all
     ended is one that was given up: neither is news.
     """
-    ends = (_last_end(node_keys.values()) for node_keys in nodes.values())
-    return min((end for end in ends if now < end < float("inf")), default=0.0)
+    last_ends = (_last_end(node_keys.values()) for node_keys in nodes.values())
+    return min((end for end in last_ends if now < end < float("inf")), default=0.0)
 
 
 def _last_end(keys: Iterable[Key]) -> float:

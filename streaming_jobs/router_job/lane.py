@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 from gateway.config import Config
 from gateway.core.errors import SetupError
 from streaming_jobs.router_job.checkpoint import Offsets, committed_offsets, gaps, in_short, last_commit
-from streaming_jobs.router_job.plan import read_raw, route, sink_options
+from streaming_jobs.router_job.plan import read_raw, route
 from streaming_jobs.router_job.plan_check import is_as_planned
 from streaming_jobs.router_job.restarts import Restarts
 from streaming_jobs.router_job.snapshot import snapshot_path, write_snapshot
 from streaming_jobs.router_job.stall import StallDetector
 from streaming_jobs.routing.known_ids import keep_seconds
+from streaming_jobs.spark.kafka_sink import sink_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,6 +58,7 @@ class Lane:
     Args:
         processed: returns the next offset that the worker will take.
         accepts_loss: a gap between checkpoint and log is logged and gone over, once; else it is refused.
+        only_commits: routes what is there now, commits it, and ends.
     """
 
     def __init__(
@@ -64,18 +66,19 @@ class Lane:
         config: Config,
         spark: SparkSession,
         number: int,
-        checkpoint: Path,
         *,
         raw: RawLog,
         processed: Callable[[], int],
         accepts_loss: bool = False,
+        only_commits: bool = False,
     ) -> None:
         self._config = config
         self._spark = spark
         self._number = number
-        self._checkpoint = checkpoint
+        self._checkpoint = lane_folder(config, number)
         self._raw, self._processed = raw, processed
         self._accepts_loss = accepts_loss
+        self._only_commits = only_commits
         self.name = lane_name(number)
         self.is_realtime = config.router.mode != "microbatch"
         self._stall = StallDetector()
@@ -97,6 +100,12 @@ class Lane:
             return None
         failed = self.query.exception()
         return in_short(str(failed), self._checkpoint) if failed else "it was stopped"
+
+    def has_committed(self) -> bool:
+        """True once a lane that only commits has done so. Raises SetupError if it cannot."""
+        if (failure := self.failure()) is not None:
+            raise SetupError(f"{self.name} ended before new partitions could begin: {failure}")
+        return self._has_caught_up()
 
     def _has_caught_up(self) -> bool:
         return self._is_catching_up and not self.query.isActive and self.query.exception() is None
@@ -132,8 +141,8 @@ class Lane:
             self._accepts_loss = False
             log.warning("%s has passed the gap: no further gap is accepted", self.name)
             self._restart()
-        end, done = self._raw.ends().get(self._number, 0), max(self._processed(), self._began)
-        if self._stall.observe(time.monotonic(), end, done):
+        end, processed_to = self._raw.ends().get(self._number, 0), max(self._processed(), self._began)
+        if self._stall.observe(time.monotonic(), end, processed_to):
             log.warning("%s has stood still for too long and begins anew", self.name)
             self._restart()
 
@@ -146,11 +155,11 @@ class Lane:
 
     def _check_gaps(self) -> None:
         """Raises SetupError for a gap that is not accepted. Spark would find some of them too, and say it at length."""
-        found = self._gaps()
-        if found and not self._accepts_loss:
-            raise SetupError(f"{self.name} cannot go on where it was: {'; '.join(found)}. {ACCEPT_LOSS}")
-        self._accepts_loss = bool(found)
-        for gap in found:
+        gap_texts = self._gaps()
+        if gap_texts and not self._accepts_loss:
+            raise SetupError(f"{self.name} cannot go on where it was: {'; '.join(gap_texts)}. {ACCEPT_LOSS}")
+        self._accepts_loss = bool(gap_texts)
+        for gap in gap_texts:
             log.warning("%s goes on over a gap: %s", self.name, gap)
 
     def _gaps(self) -> list[str]:
@@ -165,13 +174,15 @@ class Lane:
         committed = committed_offsets(self._checkpoint).get(self._number, 0)
         self._began = max(committed, self._raw.begins().get(self._number, 0))
         backlog = self._raw.ends().get(self._number, 0) - self._began
-        self._is_catching_up = self.is_realtime and catches_up and backlog > BACKLOG_RECORDS
+        piled_up = self.is_realtime and catches_up and backlog > BACKLOG_RECORDS
+        self._is_catching_up = piled_up or self._only_commits
         self._write_snapshot()
         routed = route(
             read_raw(self._spark, config, self._number, accepts_loss=self._accepts_loss),
             # Not resolved: a mounted ConfigMap is a link that moves, and what it points to goes away.
             RoutePass(str(config.path), str(config.state_dir)),
-            self._number,
+            # In a worker of its own: the next query's must read the ids that were carried over meanwhile.
+            f"{self._number}-before" if self._only_commits else str(self._number),
             keep_seconds(config),
         )
         writer = routed.writeStream.format("kafka").outputMode("update").queryName(self.name)
@@ -194,11 +205,15 @@ class Lane:
 
     def _trigger(self) -> dict[str, Any]:
         if self._is_catching_up:
-            log.info("%s takes what has piled up in one batch, and goes over to real time then", self.name)
+            log.info("%s takes what has piled up in one batch, and commits", self.name)
             return {"availableNow": True}
         if not self.is_realtime:
             return {"processingTime": "0 seconds"}
         return {"realTime": f"{REALTIME_BATCH_SECONDS - self._number % STAGGERED_LANES} seconds"}
+
+
+def lane_folder(config: Config, number: int) -> Path:
+    return (Path(config.router.checkpoint) / lane_name(number)).resolve()
 
 
 def lane_name(number: int) -> str:

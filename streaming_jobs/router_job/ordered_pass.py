@@ -45,6 +45,6 @@ class OrderedPass:
         return routed
 
     def _stand_before(self, partition: int, offset: int) -> None:
-        begun = time.monotonic()
+        started_at = time.monotonic()
         self._rows.known = read_snapshot(self._checkpoint, partition, offset, self._rows.horizon_seconds)
-        self.rebuild_seconds = time.monotonic() - begun
+        self.rebuild_seconds = time.monotonic() - started_at

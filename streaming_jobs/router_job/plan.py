@@ -57,24 +57,6 @@ to batch, and the worker its memory."""
 # The broker answers a fetch as soon as there is a byte, so a long wait costs an idle mesh nothing and a busy one no
 # time; it is what keeps an idle router from asking two thousand times a second.
 SOURCE = {"kafka.fetch.max.wait.ms": "500", "kafka.enable.metrics.push": "false", "includeHeaders": "false"}
-# A record leaves at once, and what comes while it is under way leaves together after it: nothing waits for company at
-# low rates, and at high ones a burst is two requests. With room for 16 KiB, or five under way, it would be five.
-SINK = {
-    "kafka.linger.ms": "0",
-    "kafka.max.in.flight.requests.per.connection": "1",
-    "kafka.batch.size": "262144",
-    "kafka.enable.metrics.push": "false",
-    "kafka.acks": "all",
-    "kafka.compression.type": "zstd",
-}
-
-
-def sink_options(config: Config) -> dict[str, str]:
-    """Returns the sink's options.
-
-    A producer's own limit is 1 MiB, less than what is made of the largest frame. The workers obey the mesh's limit.
-    """
-    return {**config.kafka.spark_options(), **SINK, "kafka.max.request.size": str(config.kafka.message_bytes)}
 
 
 def read_raw(spark: SparkSession, config: Config, partition: int, *, accepts_loss: bool = False) -> DataFrame:
@@ -95,13 +77,14 @@ ROW = PlainStruct(
 )
 
 
-def route(raw: DataFrame, pass_: Callable[[bytes, int, int], PlainRow], lane: int, keep_seconds: int) -> DataFrame:
+def route(raw: DataFrame, pass_: Callable[[bytes, int, int], PlainRow], worker: str, keep_seconds: int) -> DataFrame:
     """Returns the records to write: topic, partition, key, value, headers.
 
     Args:
+        worker: names the Python worker, which other queries with that name use too, one after another.
         keep_seconds: how long an id stays in the state after its record, in log time.
     """
-    with lane_environment(raw.sparkSession, lane):
+    with worker_environment(raw.sparkSession, worker):
         routed: Column = F.udf(pass_, ROW, useArrow=False)("value", "partition", "offset")
     rows = raw.select(routed.alias("row")).select(
         F.timestamp_seconds(f"row.{LOG_TIME}").alias(LOG_TIME), *[f"row.{name}" for name in (OFFSET, IDS, OUTS)]
@@ -111,10 +94,10 @@ def route(raw: DataFrame, pass_: Callable[[bytes, int, int], PlainRow], lane: in
 
 
 @contextmanager
-def lane_environment(spark: SparkSession, lane: int) -> Iterator[None]:
-    """Lets the functions that are made meanwhile run in the lane's worker."""
+def worker_environment(spark: SparkSession, worker: str) -> Iterator[None]:
+    """Lets the functions that are made meanwhile run in the worker of this name."""
     environment = spark.sparkContext.environment
-    environment[LANE_VARIABLE] = str(lane)
+    environment[LANE_VARIABLE] = worker
     try:
         yield
     finally:

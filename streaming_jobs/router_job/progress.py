@@ -59,7 +59,7 @@ def _state_rows(states: Sequence[Mapping[str, Any]]) -> int | None:
 
 
 def _watermark(text: str | None) -> float | None:
-    """None before the first one: Spark says the epoch then."""
+    """Returns None before the first watermark: Spark says the epoch then."""
     moment = datetime.fromisoformat(text) if text else None
     return moment.timestamp() if moment and moment.year > _NO_WATERMARK_YEAR else None
 
@@ -78,13 +78,13 @@ class ProgressListener(StreamingQueryListener):
     Spark calls it on a thread of its own; no fault here may reach the query.
     """
 
-    def __init__(self, tell: Callable[[Progress], None], ended: Callable[[], None]) -> None:
-        self._tell = tell
+    def __init__(self, on_progress: Callable[[Progress], None], ended: Callable[[], None]) -> None:
+        self._on_progress = on_progress
         self._ended = ended
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - pyspark's name
         try:
-            self._tell(Progress.read(json.loads(event.progress.json)))
+            self._on_progress(Progress.read(json.loads(event.progress.json)))
         except Exception:
             log.exception("a batch's progress could not be read")
 

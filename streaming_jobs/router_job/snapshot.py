@@ -4,8 +4,9 @@ The driver writes one before each query starts, read from the state of the last 
 source. The rows never pass through the driver: the tasks that read the state write the file, on the checkpoint's file
 system. It names the offset before which it stands, and serves no other.
 
-Where partitions were added, nodes have moved to them. So a lane that has never committed, beside one that has, makes
-the driver write the ids of all lanes into a file that each worker reads too (`carry_over`).
+Where partitions were added, nodes have moved to them. So the lanes that were there commit what they had open. A lane
+that has never committed, beside one that has, then makes the driver write the ids of all lanes into a file that each
+worker reads too (`carry_over`).
 
     b"MGK" | u8 version | u32 partition | u64 offset | rows | b"end" | u32 CRC of all before       (little-endian)
     row: i64 log time | u32 length | ids, as `KnownIds.added_row` packs them
@@ -148,11 +149,11 @@ def _rows_of(path: Path) -> Iterator[tuple[int, bytes]]:
 
 def _check(file: BinaryIO) -> tuple[Any, ...]:
     """Returns the head of a file; raises NoMemory if it is not one that was written to its end."""
-    left = os.fstat(file.fileno()).st_size - _CRC.size
+    remaining = os.fstat(file.fileno()).st_size - _CRC.size
     crc, head, last = 0, b"", b""
-    while left > 0 and (piece := file.read(min(left, PIECE_BYTES))):
+    while remaining > 0 and (piece := file.read(min(remaining, PIECE_BYTES))):
         crc = zlib.crc32(piece, crc)
-        head, last, left = head or piece, last[-len(_END) :] + piece, left - len(piece)
+        head, last, remaining = head or piece, last[-len(_END) :] + piece, remaining - len(piece)
     is_whole = len(head) >= _HEAD.size + len(_END) and last.endswith(_END)
     if not is_whole or file.read() != _CRC.pack(crc):
         raise NoMemory(f"{file.name} is damaged")

@@ -13,11 +13,11 @@ then begins anew, with another one."""
 class StallDetector:
     """Follows one lane."""
 
-    _done: int = -1
+    _processed: int = -1
     _since: float = 0.0
 
-    def observe(self, now: float, end: int, done: int) -> bool:
+    def observe(self, now: float, end: int, processed: int) -> bool:
         """True if nothing has been done for STALLED_SECONDS, although the log's end is further on."""
-        if done != self._done or end <= done:
-            self._done, self._since = done, now
+        if processed != self._processed or end <= processed:
+            self._processed, self._since = processed, now
         return now - self._since > STALLED_SECONDS

@@ -23,10 +23,10 @@ class Window:
     """Measures by how much a counter has grown within the last `seconds`."""
 
     seconds: float
-    _seen: deque[tuple[float, int]] = field(default_factory=deque)
+    _counts: deque[tuple[float, int]] = field(default_factory=deque)
 
     def growth(self, now: float, total: int) -> int:
-        self._seen.append((now, total))
-        while self._seen[0][0] < now - self.seconds:
-            self._seen.popleft()
-        return total - self._seen[0][1]
+        self._counts.append((now, total))
+        while self._counts[0][0] < now - self.seconds:
+            self._counts.popleft()
+        return total - self._counts[0][1]

@@ -139,7 +139,7 @@ class CommonRecord:
         self._id_prefix = b"%d-%d-" % (partition, offset)
         self._rows: list[int] = common.rows.tolist()
         gaps = np.flatnonzero(np.diff(common.rows) != 1).tolist() if len(common) < len(record) else []
-        self._ends = [*(place + 1 for place in gaps), len(common)]
+        self._run_ends = [*(place + 1 for place in gaps), len(common)]
         """Places at which common frames stop standing side by side."""
         self._first, self._last = record.received_between()
         self._seconds: list[int] = np.clip(common.received_at // SECOND_US, FIRST_SECOND, LAST_SECOND).tolist()
@@ -204,7 +204,7 @@ class CommonRecord:
         """Returns the place of the first frame that needs the plain path."""
         version, first, last = self._pass.state.table.version, self._first, self._last
         flows, checked = self._flows, None
-        stop = self._ends[bisect_right(self._ends, begin)]
+        stop = self._run_ends[bisect_right(self._run_ends, begin)]
         for place in range(begin, stop):
             flow = flows[place]
             if flow is not checked:
@@ -242,7 +242,7 @@ class CommonRecord:
         outputs.before_entries(self._write_egress)
 
     def _count(self, flows: Sequence[Flow]) -> None:
-        """Each frame counts, a repeat too."""
+        """Counts each frame, a repeat too."""
         tally = self._pass.state.tally
         for flow, count in Counter(flows).items():
             event = flow.event
@@ -255,12 +255,12 @@ class CommonRecord:
         """Writes the runs since the last time as one run. No plain frame has written an entry in between."""
         places, self._going = self._going, []
         deliveries, self._going_to = self._going_to, []
-        distinct = {id(each): each for each in deliveries}
+        distinct = {id(distinct_delivery): distinct_delivery for distinct_delivery in deliveries}
         edges = _routes_by_edge(distinct.values())
         if not edges:
             return
         numbers = {name: number for number, name in enumerate(distinct)}
-        numbered = np.array([numbers[id(each)] for each in deliveries])
+        numbered = np.array([numbers[id(distinct_delivery)] for distinct_delivery in deliveries])
         rows, received_at, frames = self._common.rows, self._common.received_at, self._common.frames
         if len(places) < len(rows):
             rows, received_at, frames = rows[places], received_at[places], [frames[place] for place in places]

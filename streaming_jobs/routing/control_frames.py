@@ -160,7 +160,7 @@ class ControlFrameHandler:
                 session=source.session,
                 facts=source.facts,
                 expires_at=None,
-                left=_left(interest, source.edge, position),
+                left=_left_session(interest, source.edge, position),
                 position=position,
             )
             for interest in self._interests.of(source.durable_name).values()
@@ -179,14 +179,14 @@ class ControlFrameHandler:
         source = work.raw.source
         if work.position.partition == 0:  # the frame stands in all of them
             self._tell_servers(work)
-        left = [
+        still_open = [
             interest
             for interest in self._state.table
             if interest.durable and not interest.address and interest.edge == source.edge
         ]
         applied = self._state.table.apply(NewEpoch(source.edge, source.epoch))
         self._interests.new_epoch(work, applied.removed)
-        for interest in left:
+        for interest in still_open:
             mine = interest.position[0] == work.position.partition
             if mine and interest.epoch < source.epoch and interest.expires_at is None:
                 self._let_wait(work, [interest], int(interest.facts.get(REDELIVER_FACT, 0)))
@@ -265,7 +265,7 @@ def _tell_move(work: FrameContext, interest: Interest) -> None:
     work.tell(edge, MigrationStep(work.next_position(edge), MigrationPhase.EXPECT, node, move))
 
 
-def _left(interest: Interest, edge: str, position: FramePosition) -> str:
+def _left_session(interest: Interest, edge: str, position: FramePosition) -> str:
     """The session at another edge that its node comes from. A repeat, to which the interest stands as the first time
     has left it, says what was said then."""
     if interest.edge != edge:

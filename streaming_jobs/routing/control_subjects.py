@@ -52,7 +52,7 @@ class ControlSubjects:
         return True
 
     def _subscribe(self, work: FrameContext, event: Event, verb: Verb) -> None:
-        pattern, queue = _wanted(event)
+        pattern, queue = _pattern_and_group(event)
         source = work.raw.source
         interest = session_interest(source, work.position, verb, pattern, queue)
         check_allowed(self._state, source, verb, pattern)
@@ -67,7 +67,7 @@ class ControlSubjects:
         self._answer(work, event, ticket)
 
     def _unsubscribe(self, work: FrameContext, event: Event, verb: Verb) -> None:
-        pattern, queue = _wanted(event)
+        pattern, queue = _pattern_and_group(event)
         key = InterestKey(subscriber(work.raw.source, verb), verb, queue, dotted(pattern))
         if key not in self._interests.of(key.subscriber):  # a change goes into every partition: not for nothing
             if work.is_awaited(event):
@@ -95,11 +95,11 @@ class ControlSubjects:
 
 
 def _ticket(work: FrameContext, event: Event) -> str:
-    """Only who waits for it is told."""
+    """Returns the ticket under which a waiting requester is told."""
     return event.id if work.is_awaited(event) else ""
 
 
-def _wanted(event: Event) -> tuple[str, str]:
+def _pattern_and_group(event: Event) -> tuple[str, str]:
     """The pattern and group a control message names."""
     try:
         value: Any = decode_value(event.body, event.content_type or JSON)

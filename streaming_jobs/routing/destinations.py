@@ -96,7 +96,7 @@ class Fanout:
 
     def __init__(self, state: MeshState) -> None:
         self._state = state
-        self._kept: dict[str, tuple[tuple[Interest, ...], Permissions, Destinations]] = {}
+        self._cached: dict[str, tuple[tuple[Interest, ...], Permissions, Destinations]] = {}
 
     def find(self, event: Event) -> Destinations:
         matched = self._state.table.match(event.subject, _SUBSCRIBE, event.received_at, event.id, self._may)
@@ -118,13 +118,13 @@ class Fanout:
 
     def _plain(self, subject: str, plain: tuple[Interest, ...]) -> Destinations:
         permissions = self._state.permissions
-        kept = self._kept.get(subject)
-        if kept is not None and kept[0] is plain and kept[1] is permissions:
-            return kept[2]
+        cached = self._cached.get(subject)
+        if cached is not None and cached[0] is plain and cached[1] is permissions:
+            return cached[2]
         destinations = group(self._allowed(plain, subject))
-        if len(self._kept) >= CACHED_SUBJECTS:
-            self._kept.clear()
-        self._kept[subject] = plain, permissions, destinations
+        if len(self._cached) >= CACHED_SUBJECTS:
+            self._cached.clear()
+        self._cached[subject] = plain, permissions, destinations
         return destinations
 
     def _allowed(self, plain: Iterable[Interest], subject: str) -> Iterable[Interest]:

@@ -110,13 +110,13 @@ class Flows:
         flow = flows.get(name)
         if flow is None:
             raw = record.frame(row)
-            spoken = self._state.spoken(raw.source.listener, raw.source.protocol)
+            listener_protocol = self._state.spoken(raw.source.listener, raw.source.protocol)
             try:
-                event = spoken.protocol.to_event(raw, "", spoken.options, self._state.env)
+                event = listener_protocol.protocol.to_event(raw, "", listener_protocol.options, self._state.env)
             except Rejected:
                 flow = Flow(None)
             else:
-                flow = Flow(event, self._template(event) if self._is_common(event, spoken) else None)
+                flow = Flow(event, self._template(event) if self._is_common(event, listener_protocol) else None)
             flows[name] = flow
             self._count += 1
         return flow
@@ -125,13 +125,13 @@ class Flows:
         template = self._state.topics.events.template(event)
         return template.of_checked_bodies() if event.content_type == JSON else template
 
-    def _is_common(self, event: Event, spoken: ListenerProtocol) -> bool:
+    def _is_common(self, event: Event, listener_protocol: ListenerProtocol) -> bool:
         return (
             event.kind is Kind.EVENT
             and not event.headers
             and not is_control(event.subject)
-            and spoken.asked_lease(event) is None
-            and not spoken.awaits_confirmation(event)
+            and listener_protocol.asked_lease(event) is None
+            and not listener_protocol.awaits_confirmation(event)
             and self._state.permissions.may_publish(event.principal, event.listener, event.subject)
         )
 
@@ -150,7 +150,7 @@ class Flows:
         flow.receivers = sum(group.receivers for _, route in flow.deliveries or () for group in route.groups)
 
     def _deliveries(self, event: Event, destinations: Destinations) -> Deliveries | None:
-        """None where a frame cannot simply be passed on, or makes more than one entry for an edge."""
+        """Returns None where a frame cannot simply be passed on, or makes more than one entry for an edge."""
         if len({edge for edge, _ in destinations}) < len(destinations):
             return None
         if not all(
@@ -172,9 +172,9 @@ class Flows:
         target = receivers.target
         if target.protocol != event.protocol or target.facts.get(LINK_FACT):
             return False
-        spoken = self._state.spoken(target.listener, target.protocol)
+        listener_protocol = self._state.spoken(target.listener, target.protocol)
         try:
-            encoded = spoken.protocol.from_event(event, target, spoken.options, self._state.env)
+            encoded = listener_protocol.protocol.from_event(event, target, listener_protocol.options, self._state.env)
         except Rejected:
             return False
         return encoded.frame is event.raw and not encoded.stamps and not encoded.losses

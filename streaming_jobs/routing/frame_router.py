@@ -362,7 +362,7 @@ class FrameRouter:
         work.cancel(event, replace(work.requester(event), request=event.correlation))
 
     def _internal(self, stage: Stage) -> Rejected:
-        """Counted and recorded each time, and told now and then."""
+        """Counts and records a fault of ours each time, and logs it now and then."""
         self._faults.log_exception(f"in stage {stage}")
         return Rejected(Reason.INTERNAL, f"stage {stage} failed; see the router's log")
 

@@ -65,15 +65,15 @@ class InterestLog:
         is_kept = all(interest.kept_until is not None and interest.kept_until >= expires_at for interest in renewed)
         if not is_kept:
             for lease in renewed:
-                kept = replace(lease, expires_at=expires_at, kept_until=kept_until, position=position)
-                work.outs.append(self._state.topics.interest(kept.key.to_bytes(), kept.to_json()))
+                renewed_lease = replace(lease, expires_at=expires_at, kept_until=kept_until, position=position)
+                work.outs.append(self._state.topics.interest(renewed_lease.key.to_bytes(), renewed_lease.to_json()))
         if renewed:
             change = Renew(renewed[0].subscriber, expires_at, position, None if is_kept else kept_until)
             self._write(work, [change], ticket)
 
     def set_facts(self, work: FrameContext, subscriber: str) -> None:
         facts, position = work.raw.source.facts, work.position.frame
-        changed = [replace(one, facts=facts, position=position) for one in self.of(subscriber).values()]
+        changed = [replace(old, facts=facts, position=position) for old in self.of(subscriber).values()]
         for interest in changed:
             work.outs.append(self._state.topics.interest(interest.key.to_bytes(), interest.to_json()))
         if changed:

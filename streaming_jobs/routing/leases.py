@@ -41,9 +41,9 @@ class Leases:
     def _renew(self, work: FrameContext, event: Event, lease: Lease) -> None:
         """Renews what goes to where the heartbeat came from. Whoever was quicker with a hello of the node, from an
         address that is not its own, so has the mesh send there for one lease at most."""
-        until, kept_until = _ends(event, lease)
+        until, kept_until = _lease_ends(event, lease)
         spared = min(SPARED_SECONDS, lease.seconds * SPARED_SHARE) * SECOND_US
-        alive = [one for one in self._alive(event) if (one.listener, one.address) == _address(work)]
+        alive = [item for item in self._alive(event) if (item.listener, item.address) == _address(work)]
         if any(_is_read_back(interest) or (interest.expires_at or 0) < until - spared for interest in alive):
             self._interests.renew(work, alive, until, kept_until)
 
@@ -52,16 +52,16 @@ class Leases:
         granted = self._grantable(work, event, self._as_before(event, lease) if lease.keeps else lease)
         interests = self._leased(work, event, granted)
         existing = self._interests.of(_subscriber(event))
-        kept = {interest.key for interest in interests}
+        kept_keys = {interest.key for interest in interests}
         ticket = event.id if interests else ""
         if (
             interests
-            and existing.keys() == kept
+            and existing.keys() == kept_keys
             and all(_differs_in_time_alone(existing[interest.key], interest) for interest in interests)
         ):
-            self._interests.renew(work, existing.values(), *_ends(event, granted), ticket=ticket)
+            self._interests.renew(work, existing.values(), *_lease_ends(event, granted), ticket=ticket)
         else:
-            self._interests.remove(work, [key for key in existing if key not in kept])
+            self._interests.remove(work, [key for key in existing if key not in kept_keys])
             self._interests.put(work, interests, ticket=ticket)
         grant = self._state.protocol(event.protocol).grant_lease
         if grant is not None:
@@ -78,31 +78,31 @@ class Leases:
         return [interest for interest in interests if interest.alive_at(event.received_at)]
 
     def _grantable(self, work: FrameContext, event: Event, lease: Lease) -> Lease:
-        """Without the patterns that are malformed or forbidden; each of those is recorded."""
+        """Returns the lease without the patterns that are malformed or forbidden; each of those is recorded."""
         node = replace(work.raw.source, node=event.node)  # the packet has proven it; its source knows an address
         limit = limits_of(self._state, node.listener).subscriptions_per_session
         held_count, granted = len(self._interests.of(_subscriber(event))), 0  # the list replaces what the node has
 
         def good(verb: Verb, patterns: tuple[str, ...]) -> tuple[str, ...]:
             nonlocal granted
-            kept = []
+            kept_keys = []
             for pattern in dict.fromkeys(patterns[:limit]):
                 try:
                     check_pattern(pattern)
                     check_allowed(self._state, node, verb, pattern)
                     self._interests.check_room(node.listener, event.node, granted + 1 - held_count)
                     granted += 1
-                    kept.append(pattern)
+                    kept_keys.append(pattern)
                 except Rejected as refused:
                     work.reject(refused, Stage.MATCH)
-            return tuple(kept)
+            return tuple(kept_keys)
 
         return replace(lease, subscribe=good(Verb.SUBSCRIBE, lease.subscribe), serve=good(Verb.SERVE, lease.serve))
 
     def _leased(self, work: FrameContext, event: Event, lease: Lease) -> list[Interest]:
         source = work.raw.source
         listener, address = _address(work)
-        until, kept_until = _ends(event, lease)
+        until, kept_until = _lease_ends(event, lease)
         patterns = [(Verb.SUBSCRIBE, pattern) for pattern in lease.subscribe]
         patterns += [(Verb.SERVE, pattern) for pattern in lease.serve]
         return [
@@ -125,7 +125,7 @@ class Leases:
         ]
 
 
-def _ends(event: Event, lease: Lease) -> tuple[int, int]:
+def _lease_ends(event: Event, lease: Lease) -> tuple[int, int]:
     """Returns when the lease ends, and when its record does: one lease later, so that a record serves several renewals.
     A router that starts from the records ends no lease early, and at most one lease late."""
     lasts = lease.seconds * SECOND_US

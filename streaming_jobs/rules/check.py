@@ -93,9 +93,9 @@ def check_rules(spark: SparkSession, rules: Sequence[RuleSettings]) -> Checked:
 
 
 def _ring_text(ring: list[str]) -> str:
-    way = "itself" if len(ring) == 2 else " → ".join(ring)
+    circle = "itself" if len(ring) == 2 else " → ".join(ring)
     return (
-        f"would feed {way} without end: look only for subjects it does not publish, or for what peers sent"
+        f"would feed {circle} without end: look only for subjects it does not publish, or for what peers sent"
         " (headers['rule'] IS NULL)"
     )
 

@@ -64,9 +64,9 @@ class RulesJob:
         config: Config,
         master: str | None = None,
         ready: Path | None = None,
-        begun: Callable[[], None] = lambda: None,
+        on_running: Callable[[], None] = lambda: None,
     ) -> None:
-        self._begun = begun
+        self._on_running = on_running
         self._config = config
         self._master = master or "local[2]"
         self._ready = ready
@@ -86,7 +86,7 @@ class RulesJob:
         try:
             self._take(self._config)
             self._tell_ready(is_ready=True)
-            self._begun()
+            self._on_running()
             while not stop.wait(WATCH_SECONDS):
                 self._reload()
                 self._restart_failed(time.monotonic())
@@ -118,7 +118,7 @@ class RulesJob:
             log.warning("rules not reloaded: %s", faulty)
 
     def _take(self, config: Config) -> None:
-        """All of them are good, or none is taken over."""
+        """Takes over the rules, if all of them are good."""
         checked = check_rules(self._spark, config.rules)
         if checked.faults:
             raise ConfigError(faults_of(config, checked.faults))

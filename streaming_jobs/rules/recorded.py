@@ -70,6 +70,6 @@ def _text(body: bytes) -> str | None:
 
 
 def _time(fields: str) -> datetime:
-    """Without a zone it is UTC."""
+    """Returns the time of a line. Without a zone it is UTC."""
     moment = datetime.fromisoformat(fields)
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -18,16 +18,16 @@ def ring_through(rule: str, feeds: Feeds) -> list[str] | None:
     >>> ring_through("a", {"a": ["b"], "b": ["a"]})
     ['a', 'b', 'a']
     """
-    ways = [[rule]]
-    seen: set[str] = set()
-    while ways:
-        way = ways.pop(0)
-        for next_ in feeds.get(way[-1], ()):
+    paths = [[rule]]
+    visited: set[str] = set()
+    while paths:
+        path = paths.pop(0)
+        for next_ in feeds.get(path[-1], ()):
             if next_ == rule:
-                return [*way, rule]
-            if next_ not in seen:
-                seen.add(next_)
-                ways.append([*way, next_])
+                return [*path, rule]
+            if next_ not in visited:
+                visited.add(next_)
+                paths.append([*path, next_])
     return None
 
 

@@ -23,7 +23,7 @@ def rule_events(rule: str, depth: int, batch: int, rows: Iterable[Mapping[str, A
     A row that names its origin is the same finding whenever it is found again. Any other is known by its batch, which
     Spark repeats as it was after a crash, and by how many like it came before.
     """
-    seen: Counter[tuple[object, ...]] = Counter()
+    counts: Counter[tuple[object, ...]] = Counter()
     for row in rows:
         subject = row.get("subject")
         if not subject:
@@ -31,8 +31,8 @@ def rule_events(rule: str, depth: int, batch: int, rows: Iterable[Mapping[str, A
         body, encoding = _text_of(row.get("body"))
         content_type, origin = row.get("content_type") or "", row.get("origin") or ""
         content = subject, body, content_type, origin
-        place = "" if origin else f"{batch}:{seen[content]}"
-        seen[content] += 1
+        place = "" if origin else f"{batch}:{counts[content]}"
+        counts[content] += 1
         token = _token(rule, place, *content)
         hops = row["hops"] if row.get("hops") is not None else depth
         yield RuleEvent(rule, token, subject, body, encoding, content_type, origin, hops)

@@ -35,7 +35,7 @@ def scratch_folder() -> Path:
 
 
 def _made(root: Path) -> Path:
-    """Between its making and its lock somebody may have swept it away."""
+    """Makes a folder and locks it. Between the two somebody may have swept it away."""
     while True:
         mine = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=root))
         with suppress(FileNotFoundError):

@@ -28,10 +28,10 @@ _NEEDED = (
 
 def self_test(spark: SparkSession) -> None:
     """Raises SetupError."""
-    ours = metadata.version("pyspark")
-    if spark.version != TESTED_SPARK or ours != TESTED_SPARK:
+    installed = metadata.version("pyspark")
+    if spark.version != TESTED_SPARK or installed != TESTED_SPARK:
         raise SetupError(
-            f"Spark {spark.version} with pyspark {ours}, but the connector jars were chosen for {TESTED_SPARK}:"
+            f"Spark {spark.version} with pyspark {installed}, but the connector jars were chosen for {TESTED_SPARK}:"
             f" pip install pyspark=={TESTED_SPARK}"
         )
     loader = spark._jvm.org.apache.spark.util.Utils  # type: ignore[union-attr]  # noqa: SLF001 - the one way in

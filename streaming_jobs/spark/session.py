@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from gateway.core.errors import SetupError
 from gateway.local.class_archive import ClassArchive
 from gateway.local.jars import ensure_jars
-from gateway.local.java import COMPILES_EARLY, Java, find_java
+from gateway.local.java import COMPILES_EARLY, LOCALE, Java, find_java
 from gateway.local.spark_files import spark_home, spark_jars
 from streaming_jobs.spark.jvm_process import SparkJvm
 from streaming_jobs.spark.scratch import scratch_folder
@@ -127,7 +127,7 @@ def begin_jvm(master: str, *, jvm_options: Iterable[str] = LASTING_JVM, lists_cl
     connector = [str(jar) for jar in ensure_jars("connector")]
     archive = ClassArchive("spark", java, class_path_entries(connector))
     folder = tempfile.TemporaryDirectory(prefix="meshgate-")
-    environment = {**os.environ, "SPARK_LOCAL_DIRS": str(scratch)}
+    environment = {**os.environ, **LOCALE, "SPARK_LOCAL_DIRS": str(scratch)}
     # With it workers would read pyspark's sources from its zip file, and compile them: twice the time of their start.
     environment.pop("SPARK_HOME", None)
     environment["_PYSPARK_DRIVER_CONN_INFO_PATH"] = str(Path(folder.name, "gateway"))

@@ -25,13 +25,14 @@ from uuid import uuid4
 from kafka import KafkaProducer
 
 from gateway.config import Config, load
-from gateway.core.event import Auth, Event, Kind
+from gateway.core.event import Auth, Kind
 from gateway.kafka.topics import ensure_topics
 from gateway.records import cloud_event, deliveries, egress_codec
 from gateway.records.deliveries import DeliveryOutcome
 from gateway.records.egress import Deliver, Group, Position
 from gateway.records.raw_log.container import ContainerBuilder
 from gateway.records.raw_log.frames import FrameSource
+from tests.events import bare_event
 from tests.integration.emm_peer import Device
 from tests.integration.mesh import TestMesh
 from tests.integration.program import running_program
@@ -95,11 +96,20 @@ class Partition:
         device = Device(port=1)
         self._containers = [self._container(device) for _ in range(DIFFERENT_RECORDS)]
         self._packet = device.packet(SUBJECT, "21.5")
-        event = Event(
-            id="", kind=Kind.EVENT, subject=SUBJECT, protocol="emm", listener="devices", edge="edge-0", session="",
-            peer="10.0.0.1:9", node=device.node, message_id=uuid4().hex[:8], received_at=int(time.time() * 1e6),
-            content_type="text/plain", body=b"21.5", auth=Auth.HMAC, key_id="00000001",
-        )  # fmt: skip
+        event = bare_event(
+            subject=SUBJECT,
+            protocol="emm",
+            listener="devices",
+            edge="edge-0",
+            peer="10.0.0.1:9",
+            node=device.node,
+            message_id=uuid4().hex[:8],
+            received_at=int(time.time() * 1e6),
+            content_type="text/plain",
+            body=b"21.5",
+            auth=Auth.HMAC,
+            key_id="00000001",
+        )
         self._key, self._body = device.node.encode(), event.body
         self._headers = [(name, text.encode()) for name, text in cloud_event.attributes(event, "test").items()]
         self._groups = (Group("emm", self._packet, addresses=(("devices", "10.0.0.2:9"),)),)

@@ -24,7 +24,7 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from gateway.local.broker import jvm
+from gateway.local.broker import SETTINGS, jvm
 from gateway.local.jars import ensure_jars
 from gateway.local.java import Java, find_java
 from tests.integration.mesh import free_port
@@ -39,25 +39,17 @@ UP_SECONDS, END_SECONDS, ANSWER_SECONDS, LOOK_SECONDS = 120.0, 60.0, 5.0, 0.1
 KAFKAS_SESSION_MILLISECONDS = 9_000
 """Kafka's default: so long the controller waits for a broker that says nothing, before others lead its partitions."""
 
-_PROPERTIES = """\
-process.roles=broker,controller
-node.id={id}
-controller.quorum.voters={voters}
-listeners=PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller_port}
-controller.listener.names=CONTROLLER
-log.dirs={data}
+_PROPERTIES = f"""\
+{SETTINGS}
+node.id={{id}}
+controller.quorum.voters={{voters}}
+listeners=PLAINTEXT://{{host}}:{{port}},CONTROLLER://{{host}}:{{controller_port}}
+log.dirs={{data}}
 default.replication.factor=3
 min.insync.replicas=2
-offsets.topic.num.partitions=4
 offsets.topic.replication.factor=3
 transaction.state.log.replication.factor=3
-group.initial.rebalance.delay.ms=0
-auto.create.topics.enable=false
-message.max.bytes=8388608
-replica.fetch.max.bytes=8388608
-log.segment.bytes=67108864
-log.cleaner.dedupe.buffer.size=33554432
-broker.session.timeout.ms={session}
+broker.session.timeout.ms={{session}}
 """
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gateway.core import content, envelope, subjects, trace_context
-from gateway.core.event import Event, Kind
+from gateway.core.event import Kind
 from gateway.core.ids import FramePosition
 from gateway.core.reasons import Rejected
 from gateway.core.wire import decode_utf8
@@ -21,15 +21,13 @@ from gateway.records.raw_log import control_frames
 from gateway.records.raw_log.container import ContainerBuilder, decode_record
 from gateway.records.raw_log.control_frames import EdgeStarted, InterestChanged, SessionOpened
 from gateway.records.raw_log.frames import FrameSource, RawFrame, Replayed, ReplyAddress
+from tests.events import full_event
 from tests.fuzz.target import Target
 
 SOURCE = FrameSource("yamp", "apps", "edge-0", 7, 3, "192.0.2.1:40000", "n", facts={"format": "json"})
 AT = FramePosition(0, 1, 2)
 REPLY = ReplyAddress("yamp", "apps", "edge-1", 1, 7, "r1", "orders.create")
-EVENT = Event(
-    "0-1-2", Kind.EVENT, "temp.high", "emm", "devices", "edge-0", "", "192.0.2.7:4", "n", 1_759_190_400_000_000,
-    content_type="application/json", body=b'{"celsius": 31}', headers={"a": "b"},
-)  # fmt: skip
+EVENT = full_event(kind=Kind.EVENT, session="", body=b'{"celsius": 31}', headers={"a": "b"})
 TYPES = ("application/json", "application/msgpack", "text/plain", "application/octet-stream")
 NESTED = b'{"":' * 5_000
 """Deeper than a parser that calls itself can go."""

@@ -29,8 +29,8 @@ from streaming_jobs.audit.deliveries import Ended, SentDelivery
 from streaming_jobs.reprocess.frame_verdict import FrameVerdict, event_print, frame_print
 from streaming_jobs.reprocess.spark_tables import JUDGED, plain
 from streaming_jobs.routing.known_ids import KnownIds, message_key, repeat_horizon_seconds
+from tests.events import FULL
 from tests.integration.spark_session import spark
-from tests.unit.records.test_cloud_event import FULL
 from tests.unit.records.test_event_records import BATCH_FORM, BINARY_FORM
 
 __all__ = ["spark"]

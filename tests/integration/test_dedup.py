@@ -160,7 +160,7 @@ class Log:
         lines = self.spark.readStream.schema("value string, partition int, offset bigint")
         raw = lines.option("maxFilesPerTrigger", 1).option("pathGlobFilter", "*.json").json(str(self.folder / "raw"))
         raw = raw.withColumn("value", F.unbase64("value"))
-        routed = route(raw, Pass(str(self.checkpoint)), 0, keep_seconds(config()))
+        routed = route(raw, Pass(str(self.checkpoint)), "0", keep_seconds(config()))
         writer = routed.writeStream.foreachBatch(self._take).outputMode("update")
         query = writer.option("checkpointLocation", str(self.lane)).trigger(availableNow=True).start()
         assert query.awaitTermination(120)

@@ -17,6 +17,7 @@ from gateway.core.event import Auth, Event, Kind
 from gateway.records import cloud_event
 from gateway.records.event_records import BATCH, CONTENT_TYPE, STRUCTURED, EventWriter
 from streaming_jobs.spark.events_table import HEADERS, SCHEMA, events_in
+from tests.events import full_event
 from tests.integration.emm_peer import Device
 from tests.integration.mesh import TestMesh, wait_until
 from tests.integration.spark_session import spark
@@ -27,27 +28,7 @@ __all__ = ["spark"]
 pytestmark = pytest.mark.integration
 
 AT = 1_759_190_400_000_001
-FULL = Event(
-    id="0-1-2",
-    kind=Kind.REQUEST,
-    subject="a.b",
-    protocol="emm",
-    listener="devices",
-    edge="edge-0",
-    session="edge-0.1.7",
-    peer="10.0.0.1:9",
-    node="n",
-    received_at=AT,
-    message_id="m",
-    correlation="c",
-    content_type="text/plain",
-    body="81 °".encode(),
-    headers={"rule": "x", "": "y"},
-    urgent=True,
-    sent_at=AT - 1,
-    auth=Auth.HMAC,
-    key_id="00000001",
-)
+FULL = full_event(received_at=AT, sent_at=AT - 1, content_type="text/plain", body="81 °".encode())
 EMPTY = replace(
     FULL, kind=Kind.EVENT, session="", message_id="", correlation="", content_type="", body=b"", headers={},
     urgent=False, sent_at=None, auth=Auth.NONE, key_id="",

@@ -63,7 +63,7 @@ def path_text(place: Place) -> str:
 def read_text(path: Path) -> str:
     """Raises ConfigError."""
     try:
-        return path.read_text()
+        return path.read_text(encoding="utf-8")
     except OSError as failed:
         raise ConfigError([Fault(str(path), "", f"cannot read it: {failed.strerror}")]) from None
     except UnicodeDecodeError:
@@ -184,10 +184,10 @@ class _Walk:
         return any(place[: len(above)] == above for above in self.left_out)
 
     def contents(self, path: Path, place: Place) -> str:
-        """Without the line end that editors and `echo` leave."""
+        """Returns what the file holds, without the line end that editors and `echo` leave."""
         self.source.files.append(self.folder / path)
         try:
-            return (self.folder / path).read_text().rstrip("\r\n")
+            return (self.folder / path).read_text(encoding="utf-8").rstrip("\r\n")
         except (OSError, UnicodeDecodeError) as failed:
             if isinstance(failed, FileNotFoundError) and self.may_be_missing(place):
                 return _UNKNOWN

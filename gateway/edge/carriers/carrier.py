@@ -39,7 +39,7 @@ class CarrierHost(Protocol):
     def begin(self, carrier: Carrier) -> Connection:
         """Makes a session for a carrier that is ready for one. It may have ended already, if there was no place."""
 
-    def left(self, carrier: Carrier) -> None:
+    def on_closed(self, carrier: Carrier) -> None:
         """Hears that the carrier's transport is no more."""
 
 
@@ -148,7 +148,7 @@ class Carrier(asyncio.BufferedProtocol, ABC):
         self._closing = True
         self._ended()
         self.standing.gone()
-        self._host.left(self)
+        self._host.on_closed(self)
 
     def pause_writing(self) -> None:
         if self.connection is not None:

@@ -110,10 +110,10 @@ class LinkKeeper:
     async def _keep(self) -> None:
         back_off, redirects, address = BackOff(), 0, self.link.address
         while True:
-            begun = self._loop.time()
+            started_at = self._loop.time()
             await self._dial(address)
             await self._gone.wait()
-            back_off.stood(self._loop.time() - begun)
+            back_off.stood(self._loop.time() - started_at)
             sent_to = self._redirect() if redirects < MAX_REDIRECTS else None
             if sent_to is not None:
                 log.info("link %s is sent to %s", self.link.name, sent_to)
@@ -186,15 +186,15 @@ class LinkKeeper:
         self._connection = self._sessions.connect(self.link, carrier, peer)
         return self._connection
 
-    def left(self, carrier: Carrier) -> None:
+    def on_closed(self, carrier: Carrier) -> None:
         self._gone.set()
         if self._stopping:
             return
         connection, reason = self._connection, carrier.standing.reason
         if connection is not None and connection.end is not None and connection.end.detail:
             reason = f"{reason}: {connection.end.detail}"
-        what = "the handshake failed" if connection is None or not connection.number else "the session ended"
-        self.reachability.lost(f"{carrier.address}: {what}: {reason}")
+        happening = "the handshake failed" if connection is None or not connection.number else "the session ended"
+        self.reachability.lost(f"{carrier.address}: {happening}: {reason}")
 
 
 class _LinkStanding(ConnectionGauge):

@@ -164,5 +164,5 @@ class StreamListener:
             return Peer(carrier.address, identity.node, Auth.SESSION, (proven, identity))
         return Peer(carrier.address, proven.node, Auth.TLS if proven.node else Auth.NONE, (proven,))
 
-    def left(self, carrier: Carrier) -> None:
+    def on_closed(self, carrier: Carrier) -> None:
         self.leave(carrier.standing)

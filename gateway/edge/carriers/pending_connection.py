@@ -63,7 +63,7 @@ class PendingConnection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._address = ""
-        self._wanted = memoryview(bytearray(proxy.HEAD_BYTES))
+        self._header_buffer = memoryview(bytearray(proxy.HEAD_BYTES))
         self._filled = 0
         self._head = b""
         self._reason: str = "eof"
@@ -93,18 +93,18 @@ class PendingConnection(asyncio.BufferedProtocol):
             self._begin()
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
-        return self._wanted[self._filled :]
+        return self._header_buffer[self._filled :]
 
     def buffer_updated(self, nbytes: int) -> None:
         self._filled += nbytes
         if self._securing:  # asyncio reads what came with the end of the handshake before it lets us go on
-            self._early += self._wanted[:nbytes]
+            self._early += self._header_buffer[:nbytes]
             self._filled = 0
             return
-        if self._filled < len(self._wanted):
+        if self._filled < len(self._header_buffer):
             return
         try:
-            self._take(bytes(self._wanted))
+            self._take(bytes(self._header_buffer))
         except Rejected as refused:
             self.refuse(refused.reason)
 
@@ -141,12 +141,12 @@ class PendingConnection(asyncio.BufferedProtocol):
     # -- the stages --------------------------------------------------------------------------------------------
 
     def _take(self, data: bytes) -> None:
-        """Never reads past the header: the next byte may be TLS's."""
+        """Takes a part of the header, and never reads past it: the next byte may be TLS's."""
         if not self._head:
             self._head = data
             rest = proxy.rest_length(data)
             if rest:
-                self._wanted, self._filled = memoryview(bytearray(rest)), 0
+                self._header_buffer, self._filled = memoryview(bytearray(rest)), 0
                 return
             data = b""
         self._address = proxy.source(self._head, data) or self._address
@@ -176,7 +176,7 @@ class PendingConnection(asyncio.BufferedProtocol):
         transport = self._transport
         if transport is None or transport.is_closing():
             return
-        self._securing, self._wanted, self._filled = True, memoryview(bytearray(EARLY_BYTES)), 0
+        self._securing, self._header_buffer, self._filled = True, memoryview(bytearray(EARLY_BYTES)), 0
         try:
             secured = await self._loop.start_tls(
                 transport,

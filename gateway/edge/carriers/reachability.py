@@ -19,19 +19,19 @@ class Reachability:
     `what` is the name of the link or listener for people. The management's threads read this too.
     """
 
-    def __init__(self, what: str) -> None:
-        self.what = what
+    def __init__(self, name: str) -> None:
+        self.name = name
         self.why_away = NOT_YET
         """Why the other side is not there; empty while it is."""
         self.since = time.time()
 
     def reached(self, how: str) -> None:
-        log.info("%s %s", self.what, how)
+        log.info("%s %s", self.name, how)
         self._change("")
 
     def lost(self, why: str) -> None:
         """Notes the loss. The same reason is logged again only after the other side was there."""
-        log.log(logging.DEBUG if why == self.why_away else logging.WARNING, "%s: %s", self.what, why)
+        log.log(logging.DEBUG if why == self.why_away else logging.WARNING, "%s: %s", self.name, why)
         self._change(why)
 
     def _change(self, why: str) -> None:

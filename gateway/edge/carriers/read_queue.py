@@ -81,7 +81,7 @@ class ReadQueue:
             self._schedule()
 
     def _end_turn(self) -> None:
-        """Called at the beginning of the loop's next turn, before anything is read in it."""
+        """Ends the turn. It is called at the beginning of the loop's next one, before anything is read in it."""
         self._is_turn_open = False
         self._turn_seconds = 0.0
 

@@ -25,9 +25,9 @@ class RevocationLists:
         self._lists = [x509.load_pem_x509_crl(part + _END) for part in parts]
         self._asks = file is not None
         self._revoked = frozenset(
-            (each.issuer.public_bytes(), revoked.serial_number) for each in self._lists for revoked in each
+            (crl.issuer.public_bytes(), revoked.serial_number) for crl in self._lists for revoked in crl
         )
-        self.end = min((_end_of(each) for each in self._lists), default=math.inf)
+        self.end = min((_end_of(crl) for crl in self._lists), default=math.inf)
         """When the first of the lists runs out, in seconds since the epoch."""
 
     def has(self, certificate: x509.Certificate) -> bool:
@@ -42,9 +42,9 @@ class RevocationLists:
         """
         if not self._asks:
             return True
-        keys = [each.public_key() for each in issuers if each.subject == certificate.issuer]
-        own = [each for each in self._lists if each.issuer == certificate.issuer]
-        has_list = any(_holds(each) and any(_is_signed_by(each, key) for key in keys) for each in own)
+        keys = [ca.public_key() for ca in issuers if ca.subject == certificate.issuer]
+        own = [crl for crl in self._lists if crl.issuer == certificate.issuer]
+        has_list = any(_holds(crl) and any(_is_signed_by(crl, key) for key in keys) for crl in own)
         return has_list and not self.has(certificate)
 
 

@@ -76,7 +76,7 @@ Check = Callable[[Request], http.HTTPStatus | None]
 
 
 class UpgradeChecks(NamedTuple):
-    """How a listener judges requests: `check` says why one is refused, `logins` judge the tokens in them."""
+    """Says how a listener judges requests: `check` says why one is refused, `logins` judge the tokens in them."""
 
     check: Check
     logins: Logins
@@ -122,7 +122,7 @@ class WebSocketCarrier(Carrier):
         self.standing.ended(Reason.TIMEOUT)
         self.abort()
 
-    def _asked(self, protocol: ServerProtocol, request: Request) -> None:
+    def _check_request(self, protocol: ServerProtocol, request: Request) -> None:
         response = protocol.accept(request)
         refused = (self._check(request) if self._check is not None else None) or self._log_in(request)
         if refused is not None and protocol.handshake_exc is None:
@@ -187,7 +187,7 @@ class WebSocketCarrier(Carrier):
             elif isinstance(event, Response):
                 self._answered(event)
             elif isinstance(self._protocol, ServerProtocol):
-                self._asked(self._protocol, event)
+                self._check_request(self._protocol, event)
         self._flush()
         if self._protocol.close_expected() and not self._closing:
             self._ended_by_protocol()

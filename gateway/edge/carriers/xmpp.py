@@ -158,9 +158,9 @@ class XmppListener:
         self._stream.ask_presence(own, sender)
         return carrier
 
-    def asked(self, peer_id: JID) -> None:
+    def presence_asked(self, peer_id: JID) -> None:
         if (carrier := self._carriers.get(peer_id.bare)) is not None:
-            carrier.asked()
+            carrier.presence_asked()
 
     def knows(self, sender: JID) -> bool:
         return sender.bare in self._carriers
@@ -170,7 +170,7 @@ class XmppListener:
 
     def present(self, sender: JID) -> None:
         if (carrier := self._carriers.get(sender.bare)) is not None:
-            carrier.seen(sender.resource)
+            carrier.device_present(sender.resource)
 
     def absent(self, sender: JID) -> None:
         carrier = self._carriers.get(sender.bare)
@@ -195,7 +195,7 @@ class XmppListener:
         peer = Peer(carrier.address, f"{NODE}{carrier.address}", Auth.SESSION)
         return self._sessions.connect(self.listener, carrier, peer)
 
-    def left(self, carrier: Carrier) -> None:
+    def on_closed(self, carrier: Carrier) -> None:
         if self._carriers.get(carrier.address) is carrier:
             del self._carriers[carrier.address]
         self._end_if_done()

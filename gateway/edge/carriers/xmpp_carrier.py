@@ -32,7 +32,7 @@ class XmppCarrier(Carrier):
         self._kind: MessageTypes = "normal"
         self._devices: dict[str, None] = {}
         self._present: set[str] = set()
-        self._asked = False
+        self._has_asked_presence = False
         self._paused = False
         self._held: deque[bytes] = deque()
         self._held_bytes = 0
@@ -55,7 +55,7 @@ class XmppCarrier(Carrier):
     def begin(self) -> None:
         self._begin()
 
-    def seen(self, device: str) -> None:
+    def device_present(self, device: str) -> None:
         self._remember(device)
         self._present.add(device)
 
@@ -68,9 +68,9 @@ class XmppCarrier(Carrier):
             del self._devices[oldest]
             self._present.discard(oldest)
 
-    def asked(self) -> None:
+    def presence_asked(self) -> None:
         """Notes that the peer's presence was asked for."""
-        self._asked = True
+        self._has_asked_presence = True
 
     def missed(self, device: str) -> bool:
         """Notes that a device is gone, or all devices if no name is given. Returns True if it was the last.
@@ -78,8 +78,8 @@ class XmppCarrier(Carrier):
         That all are gone is also what servers say when we ask: Prosody as a receipt, others as long as nobody there
         shows himself to everyone. It proves nothing then, and who wrote to us is there.
         """
-        if not device and self._asked:
-            self._asked = False
+        if not device and self._has_asked_presence:
+            self._has_asked_presence = False
             return False
         self._present.discard(device)
         self._devices.pop(device, None)
@@ -93,7 +93,7 @@ class XmppCarrier(Carrier):
 
     def write(self, messages: list[bytes]) -> None:
         for message in messages:
-            self._stream.say(self.own, self._to, self._kind, message.decode())
+            self._stream.send_text(self.own, self._to, self._kind, message.decode())
 
     def queued_bytes(self) -> int:
         return self._stream.queued_bytes

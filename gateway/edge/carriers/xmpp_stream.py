@@ -34,7 +34,7 @@ class User(Protocol):
     def bounced(self, sender: JID) -> None:
         """Hears that what was written to this peer could not be delivered."""
 
-    def asked(self, peer_id: JID) -> None:
+    def presence_asked(self, peer_id: JID) -> None:
         """Hears that its presence was asked for."""
 
     def knows(self, sender: JID) -> bool:
@@ -82,7 +82,7 @@ class ComponentStream(ComponentXMPP):
 
     # -- for the user ------------------------------------------------------------------------------------------
 
-    def say(self, own: JID, to: JID, kind: MessageTypes, body: str) -> None:
+    def send_text(self, own: JID, to: JID, kind: MessageTypes, body: str) -> None:
         self._put_out(for_now(self.make_message(mto=to, mfrom=own, mtype=kind, mbody=body)))
 
     def refuse(self, own: JID, to: JID) -> None:
@@ -96,7 +96,7 @@ class ComponentStream(ComponentXMPP):
         self._put_out(self.make_presence(pto=to, pfrom=own.bare, ptype=kind))
 
     def ask_presence(self, own: JID, peer_id: JID) -> None:
-        self._user.asked(peer_id)
+        self._user.presence_asked(peer_id)
         self.tell_presence(own, peer_id.bare, "subscribe")
 
     @property

@@ -40,11 +40,11 @@ class DatagramsOut:
             on_sent(datagrams, "the listener is gone")
             return
         while datagrams and not self._waiting:
-            over, detail = self._try(datagrams)
-            if not over:
+            ended_count, detail = self._try(datagrams)
+            if not ended_count:
                 break
-            on_sent(datagrams[:over], detail)
-            datagrams = datagrams[over:]
+            on_sent(datagrams[:ended_count], detail)
+            datagrams = datagrams[ended_count:]
         for datagram in datagrams:
             self._wait(datagram, on_sent)
 
@@ -57,7 +57,7 @@ class DatagramsOut:
         self._loop.remove_writer(self._socket.fileno())
         if self._timer is not None:
             self._timer.cancel()
-        self._over(len(self._waiting), "the edge ended first")
+        self._end_first(len(self._waiting), "the edge ended first")
 
     def _try(self, datagrams: Sequence[Datagram[Any]]) -> tuple[int, str]:
         """Returns how many datagrams, from the first, are over, and what was in the way if that is an error.
@@ -92,12 +92,12 @@ class DatagramsOut:
     def _go_on(self) -> None:
         self._loop.remove_writer(self._socket.fileno())
         while self._waiting:
-            over, detail = self._try([datagram for datagram, _ in islice(self._waiting, AT_ONCE)])
-            if not over:
+            ended_count, detail = self._try([datagram for datagram, _ in islice(self._waiting, AT_ONCE)])
+            if not ended_count:
                 return
-            self._over(over, detail)
+            self._end_first(ended_count, detail)
 
-    def _over(self, count: int, detail: str) -> None:
+    def _end_first(self, count: int, detail: str) -> None:
         for _ in range(count):
             datagram, on_sent = self._waiting.popleft()
             self._waiting_bytes -= len(datagram[0])

@@ -49,7 +49,7 @@ TOKEN_BYTES = 4
 
 
 @dataclass(slots=True)
-class _Known:
+class _Connection:
     """The listener's memory of a connection. `ids` are the ids it is known by, `authorities` those
     under which its peer's certificate was taken."""
 
@@ -76,7 +76,7 @@ class QuicListener(DatagramListener):
         super().__init__(listener, publisher, metrics)
         self._retries = Retries()
         self._by_id: dict[bytes, QuicPeer] = {}
-        self._known: dict[str, _Known] = {}
+        self._connections: dict[str, _Connection] = {}
         self._arriving = 0
         self._closed = False
         self.secured = secured
@@ -86,14 +86,14 @@ class QuicListener(DatagramListener):
         """Limits that hold from now on; the idle time for new connections."""
         self._limits = limits
         self._arrivals = TokenBucket(limits.connections_per_second, self._loop.time(), ARRIVALS_BURST_SECONDS)
-        for connection in self._known.values():
+        for connection in self._connections.values():
             connection.bucket = self._bucket()
 
     def stop(self) -> None:
         """Says goodbye to all peers, and sends them nothing more: there are no connections without receiving."""
         self._closed = True
         super().stop()
-        for connection in list(self._known.values()):
+        for connection in list(self._connections.values()):
             connection.peer.leave("drain")
             connection.peer.abort()
         self.close()
@@ -102,7 +102,7 @@ class QuicListener(DatagramListener):
         """Sends the datagrams. Their addresses are the names of connections."""
         for datagram in datagrams:
             frame, name, _ = datagram
-            connection = self._known.get(name)
+            connection = self._connections.get(name)
             if connection is None:
                 on_sent((datagram,), "the listener is gone" if self._closed else "the connection is gone")
             else:
@@ -110,7 +110,7 @@ class QuicListener(DatagramListener):
 
     def judge_again(self) -> None:
         """Ends connections whose peers would not be let in any more by the certificate that they have shown."""
-        for connection in list(self._known.values()):
+        for connection in list(self._connections.values()):
             shown = connection.peer.certificate
             if shown is not None and not self.secured.still_trusts(
                 shown.public_bytes(Encoding.DER), connection.authorities
@@ -120,17 +120,17 @@ class QuicListener(DatagramListener):
     # -- receiving ---------------------------------------------------------------------------------------------
 
     def _drain(self) -> None:
-        heard: dict[str, QuicPeer] = {}
+        heard_peers: dict[str, QuicPeer] = {}
         try:
             for _ in range(PACKETS_PER_WAKE_UP):
                 data, address = self.socket.recvfrom(DATAGRAM_BYTES)
                 if (peer := self._route(data, address[:2])) is not None:
-                    heard[peer.name] = peer
+                    heard_peers[peer.name] = peer
         except BlockingIOError:
             pass
         except OSError as error:  # an ICMP error of an earlier send; the socket goes on
             log.debug("socket of %s: %s", self.listener.name, error)
-        for peer in heard.values():
+        for peer in heard_peers.values():
             peer.flush()
 
     def _route(self, data: bytes, address: Address) -> QuicPeer | None:
@@ -166,7 +166,7 @@ class QuicListener(DatagramListener):
     def _enter(self) -> ConnectionGauge | None:
         """A place for one more connection; None if there is none."""
         standing = ConnectionGauge(self._metrics)
-        has_place = len(self._known) < self._limits.connections
+        has_place = len(self._connections) < self._limits.connections
         if has_place and self._arrivals.has_one(self._loop.time()):
             return standing
         standing.ended(Reason.RATE_LIMITED if has_place else Reason.OVERLOAD)
@@ -181,7 +181,7 @@ class QuicListener(DatagramListener):
         peer = QuicPeer(self, connection, name, standing, self._limits.handshake_seconds)
         source = replace(self._source, peer=name)
         partition = self._publisher.partition_of(name.encode())
-        self._known[name] = _Known(peer, source, partition, self.secured.authorities, self._bucket())
+        self._connections[name] = _Connection(peer, source, partition, self.secured.authorities, self._bucket())
         self._arriving += 1
         for connection_id in (own_id, connection.host_cid):
             self.issued(connection_id, peer)
@@ -194,7 +194,7 @@ class QuicListener(DatagramListener):
     # -- for connections ---------------------------------------------------------------------------------------
 
     def took(self, peer: QuicPeer, packet: bytes) -> None:
-        connection = self._known[peer.name]
+        connection = self._connections[peer.name]
         self._metrics.received_frames.inc()
         self._metrics.received_bytes.inc(len(packet))
         if self._publisher.in_flight.is_full:
@@ -218,14 +218,14 @@ class QuicListener(DatagramListener):
 
     def issued(self, connection_id: bytes, peer: QuicPeer) -> None:
         self._by_id[connection_id] = peer
-        self._known[peer.name].ids.add(connection_id)
+        self._connections[peer.name].ids.add(connection_id)
 
     def retired(self, connection_id: bytes) -> None:
         if (peer := self._by_id.pop(connection_id, None)) is not None:
-            self._known[peer.name].ids.discard(connection_id)
+            self._connections[peer.name].ids.discard(connection_id)
 
     def gone(self, peer: QuicPeer) -> None:
-        for connection_id in self._known.pop(peer.name).ids:
+        for connection_id in self._connections.pop(peer.name).ids:
             del self._by_id[connection_id]
 
 

@@ -28,20 +28,20 @@ HeldT = TypeVar("HeldT")
 class DeliveryCountdown:
     """The deliveries of one record. `over` is told once, when the last has ended, whether any of them failed."""
 
-    __slots__ = ("_failed", "_left", "_over")
+    __slots__ = ("_failed", "_on_ended", "_remaining")
 
-    def __init__(self, deliveries: int, over: Callable[[bool], None]) -> None:
-        self._left = deliveries
+    def __init__(self, deliveries: int, on_ended: Callable[[bool], None]) -> None:
+        self._remaining = deliveries
         self._failed = False
-        self._over = over
+        self._on_ended = on_ended
         if deliveries == 0:
-            over(False)
+            on_ended(False)
 
     def ended(self, outcome: Outcome) -> None:
         self._failed = self._failed or outcome not in REACHED
-        self._left -= 1
-        if self._left == 0:
-            self._over(self._failed)
+        self._remaining -= 1
+        if self._remaining == 0:
+            self._on_ended(self._failed)
 
 
 class Released(NamedTuple, Generic[HeldT]):
@@ -61,7 +61,7 @@ class PendingAcks(Generic[HeldT]):
 
     def __init__(self) -> None:
         self._answers: dict[str, _Answer[HeldT]] = {}
-        self._told: dict[str, dict[tuple[str, int], bool]] = {}
+        self._confirmations: dict[str, dict[tuple[str, int], bool]] = {}
 
     def __len__(self) -> int:
         """Returns how many answers wait."""
@@ -75,12 +75,12 @@ class PendingAcks(Generic[HeldT]):
             return [released]
         return [self._give_up(next(iter(self._answers)))] if len(self._answers) > HELD_AT_MOST else []
 
-    def told(self, ticket: str, edge: str, part: int, *, failed: bool) -> Released[HeldT] | None:
+    def confirmed(self, ticket: str, edge: str, part: int, *, failed: bool) -> Released[HeldT] | None:
         """Returns the answer that waited for this entry (its edge, and its part there) if it was the last one.
         An entry that is told of again changes nothing.
         """
-        self._told.setdefault(ticket, {}).setdefault((edge, part), failed)
-        if len(self._told) > HELD_AT_MOST:
+        self._confirmations.setdefault(ticket, {}).setdefault((edge, part), failed)
+        if len(self._confirmations) > HELD_AT_MOST:
             self._forget_oldest()
         return self._release(ticket)
 
@@ -90,16 +90,16 @@ class PendingAcks(Generic[HeldT]):
             yield self._give_up(ticket)
 
     def _release(self, ticket: str) -> Released[HeldT] | None:
-        answer, confirmations = self._answers.get(ticket), self._told.get(ticket, {})
+        answer, confirmations = self._answers.get(ticket), self._confirmations.get(ticket, {})
         if answer is None or len(confirmations) < answer.needed:
             return None
-        del self._answers[ticket], self._told[ticket]
+        del self._answers[ticket], self._confirmations[ticket]
         return Released(answer.held, any(confirmations.values()))
 
     def _give_up(self, ticket: str) -> Released[HeldT]:
-        self._told.pop(ticket, None)
+        self._confirmations.pop(ticket, None)
         return Released(self._answers.pop(ticket).held, failed=True)
 
     def _forget_oldest(self) -> None:
         """An answer that is held for it is bad in its time."""
-        del self._told[next(iter(self._told))]
+        del self._confirmations[next(iter(self._confirmations))]

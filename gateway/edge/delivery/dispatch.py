@@ -196,7 +196,7 @@ class Dispatch:
             case EdgeRestarted():
                 self._peers.drop_requests(entry)
             case RecordConfirmed():
-                released = self._pending_acks.told(entry.ticket, entry.edge, entry.part, failed=entry.failed)
+                released = self._pending_acks.confirmed(entry.ticket, entry.edge, entry.part, failed=entry.failed)
                 return [_select_groups(released)] if released is not None else []
             case Deliver(required_confirmations=required) if required:
                 until = self._loop.time() + self._confirm_seconds()
@@ -223,10 +223,10 @@ class Dispatch:
         if confirm is None:
             return None
 
-        def over(failed: bool) -> None:
+        def on_ended(failed: bool) -> None:
             self._log.confirm(confirm, record.position, failed, lambda: self._offsets.settle(offset))
 
-        return DeliveryCountdown(sum(map(self._present, record.groups)), over)
+        return DeliveryCountdown(sum(map(self._present, record.groups)), on_ended)
 
     def _present(self, group: Group) -> int:
         return len(group.sessions) + len(group.addresses) + sum(map(self._queues.is_here, group.owed))
@@ -301,10 +301,10 @@ class Dispatch:
     def _is_known(self, delivery: EgressDelivery, destination: str) -> bool:
         """An earlier life has written what became of it. Whoever waits for it, and was not told by that life, is told
         that it failed: what is not known to be good is not promised."""
-        owed = bool(delivery.owed_to)
-        if not self._previous_run.knows(delivery.offset, delivery, destination, owed=owed):
+        is_owed = bool(delivery.owed_to)
+        if not self._previous_run.knows(delivery.offset, delivery, destination, owed=is_owed):
             return False
-        self._offsets.settle(delivery.offset, owed=owed)
+        self._offsets.settle(delivery.offset, owed=is_owed)
         if delivery.awaited is not None:
             delivery.awaited.ended(Outcome.EXPIRED)
         return True

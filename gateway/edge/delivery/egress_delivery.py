@@ -79,7 +79,7 @@ class OutcomeRecorder:
         if delivery.awaited is not None:
             delivery.awaited.ended(outcome)
         if not self._ended:
-            self._loop.call_soon(self._tell)
+            self._loop.call_soon(self._update_metrics)
         self._ended[receiver.listener, delivery.protocol, delivery.origin, value].append(at - delivery.received_at)
         if self._traces is not None and delivery.trace:
             failed = "" if outcome in REACHED else detail or value
@@ -100,7 +100,7 @@ class OutcomeRecorder:
         if origin:
             self._metrics.observe_run(origin, protocol, np.maximum(took_us, 0) / 1e6, receivers)
 
-    def _tell(self) -> None:
+    def _update_metrics(self) -> None:
         ended, self._ended = self._ended, defaultdict(list)
         for (listener, protocol, origin, outcome), took_us in ended.items():
             self._metrics.of_name(listener, protocol).delivered(outcome, len(took_us))

@@ -7,9 +7,9 @@
       ─────────────────────────given, …, done─────────────────────► first those, then what it has held
 
 One raw partition after another, for order is kept in each, and the move stands at a place of its own in each. What the
-old edge has taken out stays open in its ledger until all of it stands in the raw log: killed before that, its successor
-finds both again, the debt and the move. An old edge that is away is waited for, but not for ever. What is too large for
-the log in the form that it takes there is undeliverable.
+old edge has taken out stays open in its tracker until all of it stands in the raw log: killed before that, its
+successor finds both again, the debt and the move. An old edge that is away is waited for, but not for ever. What is too
+large for the log in the form that it takes there is undeliverable.
 """
 
 from __future__ import annotations
@@ -37,45 +37,45 @@ TOO_LARGE = "too large to be handed to another edge: kafka.message_bytes"
 class QueueMigration:
     """Hands what is owed to a node from edge to edge.
 
-    Steps come open in the ledger, as owed. `largest_frame` is that of the raw log.
+    Steps come open in the tracker, as owed. `largest_frame` is that of the raw log.
     """
 
     def __init__(
         self,
-        owed: RedeliveryQueues,
+        queues: RedeliveryQueues,
         end: End,
         edge_log: EdgeLog,
-        ledger: OffsetTracker,
+        offsets: OffsetTracker,
         clock: Callable[[], float],
         *,
         largest_frame: int,
     ) -> None:
         self._end = end
         self._largest_frame = largest_frame
-        self._owed = owed
+        self._queues = queues
         self._log = edge_log
-        self._ledger = ledger
+        self._offsets = offsets
         self._clock = clock
 
-    def take(self, offset: int, partition: int, handover: MigrationStep) -> None:
-        """Takes a step of a handover. `offset` is that of its egress record, `partition` the raw one that it is
+    def take(self, offset: int, partition: int, entry: MigrationStep) -> None:
+        """Takes a step of a migration. `offset` is that of its egress record, `partition` the raw one that it is
         about."""
-        over = partial(self._ledger.settle, offset, owed=True)
-        match handover.step:
+        on_ended = partial(self._offsets.settle, offset, owed=True)
+        match entry.step:
             case MigrationPhase.GIVE:
-                self._give(partition, handover, over)
+                self._give(partition, entry, on_ended)
             case MigrationPhase.EXPECT:
                 until = self._clock() + WAIT_SECONDS
-                self._owed.expect(handover.node, partition, handover.move, until, over)
+                self._queues.expect(entry.node, partition, entry.move, until, on_ended)
             case MigrationPhase.DONE:
-                self._owed.arrived(handover.node, partition, handover.move)
-                over()
+                self._queues.arrived(entry.node, partition, entry.move)
+                on_ended()
 
-    def _give(self, partition: int, handover: MigrationStep, over: Callable[[], None]) -> None:
+    def _give(self, partition: int, entry: MigrationStep, on_ended: Callable[[], None]) -> None:
         migrating: list[EgressDelivery] = []
         now = now_us()
-        for delivery in self._owed.take_out(handover.node, partition, handover.session):
-            debt = _debt(delivery, handover)
+        for delivery in self._queues.take_out(entry.node, partition, entry.session):
+            debt = _debt(delivery, entry)
             if len(debt) > self._largest_frame:
                 self._end(delivery, Outcome.UNDELIVERABLE, TOO_LARGE)
                 continue
@@ -84,18 +84,18 @@ class QueueMigration:
 
         def durable() -> None:
             for delivery in migrating:
-                self._ledger.settle(delivery.offset, owed=True)
-            over()
+                self._offsets.settle(delivery.offset, owed=True)
+            on_ended()
 
-        self._log.write(partition, MigrationFinished(handover.node, handover.move, handover.edge), durable)
+        self._log.write(partition, MigrationFinished(entry.node, entry.move, entry.edge), durable)
 
 
-def _debt(delivery: EgressDelivery, handover: MigrationStep) -> bytes:
+def _debt(delivery: EgressDelivery, entry: MigrationStep) -> bytes:
     return control_frames.encode(
         DeliveryMigrated(
-            handover.node,
-            handover.move,
-            handover.edge,
+            entry.node,
+            entry.move,
+            entry.edge,
             delivery.part,
             delivery.protocol,
             delivery.kind.value,

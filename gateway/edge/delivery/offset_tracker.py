@@ -111,9 +111,9 @@ class OffsetTracker:
     def settle(self, offset: int, count: int = 1, *, owed: bool = False) -> None:
         """Counts so many deliveries of that record as over: their outcomes are on all in-sync replicas."""
         table = self._open[owed]
-        left = table.get(offset, 0) - count
-        if left > 0:
-            table[offset] = left
+        remaining = table.get(offset, 0) - count
+        if remaining > 0:
+            table[offset] = remaining
         else:
             table.pop(offset, None)
 

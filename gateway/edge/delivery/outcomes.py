@@ -38,11 +38,11 @@ class OutcomeLog:
     """Writes outcomes, in the event loop. `failed` is called if Kafka will not take an outcome at all."""
 
     def __init__(
-        self, config: Config, producer: Sends, ledger: OffsetTracker, failed: Callable[[BaseException], None]
+        self, config: Config, producer: Sends, tracker: OffsetTracker, failed: Callable[[BaseException], None]
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._producer = producer
-        self._ledger = ledger
+        self._tracker = tracker
         self._failed = failed
         self._edge = config.edge.id
         self._deliveries, self._rejected = config.topic("deliveries"), config.topic("rejected")
@@ -54,7 +54,7 @@ class OutcomeLog:
         self._flush_is_due = False
 
     def add(self, row: DeliveryOutcome, offset: int, *, owed: bool = False) -> None:
-        """Adds an outcome. `offset` is that of the egress record, which was opened in the ledger for this."""
+        """Adds an outcome. `offset` is that of the egress record, which was opened in the tracker for this."""
         self._rows[owed].append(row)
         self._added(offset, 1, owed)
 
@@ -80,7 +80,7 @@ class OutcomeLog:
         cut = {TRUNCATED_HEADER: str(truncated_bytes)} if truncated_bytes else {}
         fields = why | {"event_id": row.event_id} | headers | cut
         encoded = [(name, value.encode()) for name, value in fields.items()]
-        self._ledger.open(offset, owed=owed)
+        self._tracker.open(offset, owed=owed)
         self._send(self._rejected, kept, {offset: 1}, owed, headers=encoded)
 
     def flush(self) -> None:
@@ -102,7 +102,7 @@ class OutcomeLog:
         self._producer.send(topic, value, partial(self._sent, offsets, owed), **settings)
 
     def _sent(self, offsets: Mapping[int, int], owed: bool, error: NotTaken | None, _at: int, _took: float) -> None:
-        """In the producer's thread."""
+        """Notes that a record was sent. It is called in the producer's thread."""
         self._loop.call_soon_threadsafe(self._settle, offsets, owed, error)
 
     def _settle(self, offsets: Mapping[int, int], owed: bool, error: NotTaken | None) -> None:
@@ -110,29 +110,29 @@ class OutcomeLog:
             self._failed(error)
             return
         for offset, count in offsets.items():
-            self._ledger.settle(offset, count, owed=owed)
+            self._tracker.settle(offset, count, owed=owed)
 
 
 class KnownOutcomes:
     """The outcomes that an earlier life of this edge has written, for records that are read again."""
 
     def __init__(self) -> None:
-        self._known: set[tuple[str, int, str]] = set()
+        self._outcomes: set[tuple[str, int, str]] = set()
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._outcomes)
 
     def clear(self) -> None:
-        self._known.clear()
+        self._outcomes.clear()
 
     def add(self, row: DeliveryOutcome) -> None:
-        self._known.add((row.event_id, row.part, row.destination))
+        self._outcomes.add((row.event_id, row.part, row.destination))
 
     def take(self, event_id: str, part: int, destination: str) -> bool:
         """Returns True if the outcome is known, and forgets it: nobody asks for it again."""
         key = event_id, part, destination
-        is_known = key in self._known
-        self._known.discard(key)
+        is_known = key in self._outcomes
+        self._outcomes.discard(key)
         return is_known
 
 

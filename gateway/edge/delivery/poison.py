@@ -30,7 +30,7 @@ class PoisonDetector:
 
     def __init__(self) -> None:
         self._oldest: tuple[str, int] | None = None
-        self._ends = 0
+        self._ended_count = 0
         self._suspects = 0
 
     @property
@@ -49,10 +49,10 @@ class PoisonDetector:
         if not open_:
             return None
         oldest = open_[0].event_id, open_[0].part
-        self._ends = self._ends + 1 if oldest == self._oldest else 1
+        self._ended_count = self._ended_count + 1 if oldest == self._oldest else 1
         self._oldest = oldest
-        if self._ends >= GIVE_UP_AFTER and len(open_) == 1:
+        if self._ended_count >= GIVE_UP_AFTER and len(open_) == 1:
             return open_[0]
-        if self._ends >= WARY_AFTER:
+        if self._ended_count >= WARY_AFTER:
             self._suspects = max(self._suspects, len(open_))
         return None

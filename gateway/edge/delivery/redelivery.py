@@ -4,14 +4,14 @@
     (owed) ──────────────► waiting ───────────────────────────────────► given ─► confirmed, written, refused: over
                               ▲  ▲                                       │ │
                               │  └── the session ended, or never said ─────┘ └─► sessions end on it: undeliverable
-                              │      (again at the next session)                 (see `suspicion`)
+                              │      (again at the next session)                 (see `poison`)
                               └── no session for `redeliver_seconds`: expired
 
-A node that comes back at another edge takes what it is owed along (see `handover`): it is taken out here, and arrives
+A node that comes back at another edge takes what it is owed along (see `migration`): it is taken out here, and arrives
 there, where what is new is held back until then.
 
 What is kept here is a copy. The original stands in the egress topic, whose committed offset does not pass it (see
-`ledger`), so a killed edge finds it again; here it is bounded, and beyond the bound undeliverable.
+`offset_tracker`), so a killed edge finds it again; here it is bounded, and beyond the bound undeliverable.
 
 Invariants
 1. A session gets what is owed to its node in the order it was owed, and each of it once.
@@ -288,7 +288,7 @@ class RedeliveryQueues:
     # -- giving ------------------------------------------------------------------------------------------------
 
     def _give_soon(self, debt: _NodeQueue, seconds: float = 0.0) -> None:
-        """Never from within the session's own doings."""
+        """Gives the node what it is owed, but never from within a call of its session."""
         if not debt.is_due and debt.connection is not None and debt.waiting:
             debt.is_due = True
             self._later(seconds, lambda: self._give(debt))

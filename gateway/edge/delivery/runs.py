@@ -211,7 +211,7 @@ class RunDelivery:
         """The number of deliveries that are done, of the run that was handled last."""
 
     def deliver(self, offset: int, run: DeliveryRun) -> None:
-        """Delivers a run of the egress record at `offset`. All of its deliveries are open in the ledger."""
+        """Delivers a run of the egress record at `offset`. All of its deliveries are open in the offset tracker."""
         self.over = 0
         if any(plan.targets for plan in run.plans):
             self._to_peers(offset, run)

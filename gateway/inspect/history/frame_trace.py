@@ -94,7 +94,7 @@ class _Search:
                     yield from _sent_by(entry, f"{edge_prefix}{record.partition}", record.logged_at)
 
     def with_outcomes(self, sent: tuple[SentOutput, ...], ended_from: int) -> Iterator[SentOutput]:
-        """Looked for until each has one; `ended_from`: not before this."""
+        """Yields the outputs with their outcomes, which are looked for from `ended_from` until each has one."""
         open_ = {(output.destination, output.part) for output in sent}
         outcome_of: dict[tuple[str, int], DeliveryOutcome] = {}
         if ended_from:

@@ -32,8 +32,8 @@ class RecordSubject(NamedTuple):
 class PositionCursor:
     """Looks at one partition's positions, in the order they come, for the one that is searched."""
 
-    def __init__(self, wanted: FramePosition) -> None:
-        self._wanted = wanted
+    def __init__(self, target: FramePosition) -> None:
+        self._target = target
         self._passed_at: dict[int, int] = {}
 
     def is_over(self, record: TopicRecord, position: FramePosition | None) -> bool:
@@ -41,7 +41,7 @@ class PositionCursor:
 
         `position` is that of the raw frame that the record is about, if it is about one.
         """
-        if position is not None and position.partition == self._wanted.partition and position > self._wanted:
+        if position is not None and position.partition == self._target.partition and position > self._target:
             self._passed_at.setdefault(record.partition, record.logged_at)
         passed_at = self._passed_at.get(record.partition)
         return passed_at is not None and record.logged_at > passed_at + OVERTAKEN_US

@@ -98,13 +98,13 @@ class History:
 
     def newest_first(self, name: TopicName, spans: Spans, *, step: int = 2_000) -> Iterator[TopicRecord]:
         """Yields records from the end on, in order of time, a stretch of each partition after the other."""
-        left = dict(spans)
+        remaining = dict(spans)
         waiting: list[TopicRecord] = []
-        while any(span.size for span in left.values()):
-            stretch = {number: span.last(step) for number, span in left.items()}
-            left = {number: span.before(stretch[number]) for number, span in left.items()}
+        while any(span.size for span in remaining.values()):
+            stretch = {number: span.last(step) for number, span in remaining.items()}
+            remaining = {number: span.before(stretch[number]) for number, span in remaining.items()}
             waiting += self.read(name, stretch)
-            oldest = _oldest(waiting, {number for number, span in left.items() if span.size})
+            oldest = _oldest(waiting, {number for number, span in remaining.items() if span.size})
             yield from sorted((record for record in waiting if record.logged_at >= oldest), key=_time, reverse=True)
             waiting = [record for record in waiting if record.logged_at < oldest]
 
@@ -128,35 +128,35 @@ class Scan:
 
     def __init__(self, consumer: KafkaConsumer, topic: str, spans: Spans) -> None:
         self._consumer = consumer
-        self._left = {TopicPartition(topic, number): span for number, span in spans.items() if span.size}
+        self._remaining = {TopicPartition(topic, number): span for number, span in spans.items() if span.size}
 
     def leave(self, partition: int) -> None:
-        for one in [left_partition for left_partition in self._left if left_partition.partition == partition]:
-            self._done(one)
+        for assigned in [left_partition for left_partition in self._remaining if left_partition.partition == partition]:
+            self._end_partition(assigned)
 
     def __iter__(self) -> Iterator[TopicRecord]:
         consumer = self._consumer
-        consumer.assign(list(self._left))
-        consumer.resume(*self._left)  # an earlier scan may have left one of them paused, and assigning keeps that
-        for left_partition, span in self._left.items():
+        consumer.assign(list(self._remaining))
+        consumer.resume(*self._remaining)  # an earlier scan may have left one of them paused, and assigning keeps that
+        for left_partition, span in self._remaining.items():
             consumer.seek(left_partition, span.start)
-        heard = time.monotonic()
-        while self._left:
+        heard_at = time.monotonic()
+        while self._remaining:
             polled = consumer.poll(timeout_ms=POLL_MILLISECONDS)
             for partition, records in polled.items():
                 yield from self._of(partition, records)
             self._leave_what_is_read()
-            heard = time.monotonic() if polled else heard
-            if time.monotonic() - heard > SILENCE_SECONDS:
+            heard_at = time.monotonic() if polled else heard_at
+            if time.monotonic() - heard_at > SILENCE_SECONDS:
                 raise SetupError(f"Kafka has sent nothing of {self._names()} in {SILENCE_SECONDS:.0f} s")
 
     def _of(self, partition: TopicPartition, records: list[Any]) -> Iterator[TopicRecord]:
         for polled in records:
-            if partition not in self._left:
+            if partition not in self._remaining:
                 return
             record = record_of(polled)
-            if record.offset >= self._left[partition].end:
-                self._done(partition)
+            if record.offset >= self._remaining[partition].end:
+                self._end_partition(partition)
                 return
             yield record
 
@@ -164,14 +164,14 @@ class Scan:
         """Leaves partitions by position, not by record: compaction and transactions leave offsets without one."""
         for partition in [
             left_partition
-            for left_partition, span in self._left.items()
+            for left_partition, span in self._remaining.items()
             if self._consumer.position(left_partition) >= span.end
         ]:
-            self._done(partition)
+            self._end_partition(partition)
 
-    def _done(self, partition: TopicPartition) -> None:
-        del self._left[partition]
+    def _end_partition(self, partition: TopicPartition) -> None:
+        del self._remaining[partition]
         self._consumer.pause(partition)
 
     def _names(self) -> str:
-        return ", ".join(f"{left_partition.topic}[{left_partition.partition}]" for left_partition in self._left)
+        return ", ".join(f"{left_partition.topic}[{left_partition.partition}]" for left_partition in self._remaining)

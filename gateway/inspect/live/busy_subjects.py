@@ -48,7 +48,7 @@ class Subjects:
         return [Busy(subject, seen, seen / whole) for subject, seen in ranked[:most]]
 
 
-def told(busiest: Iterable[Busy], events_per_second: float | None) -> list[dict[str, Any]]:
+def shares_of(busiest: Iterable[Busy], events_per_second: float | None) -> list[dict[str, Any]]:
     """Returns the busiest subjects as JSON. A sample knows shares; the router counts how many events there are in
     all."""
     return [

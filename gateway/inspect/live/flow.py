@@ -181,7 +181,7 @@ def flow(before: MetricsSnapshot | None, after: MetricsSnapshot) -> dict[str, An
 
 
 def _stages(changes: Changes) -> dict[str, Rate]:
-    """In the order in which a frame passes them."""
+    """Returns the stages in the order in which a frame passes them."""
     frames = "frames_total"
 
     def routed(stage: Stage, outcome: str) -> Rate:
@@ -214,7 +214,7 @@ def _latencies(changes: Changes) -> dict[str, Any]:
 
 
 def _listeners(changes: Changes) -> list[dict[str, Any]]:
-    """In the order in which the edges tell them."""
+    """Returns the listeners in the order in which the edges name them."""
     names = dict.fromkeys(
         (change.labels["edge"], change.labels["listener"], change.labels["protocol"]) for change in changes.of(RECEIVED)
     )

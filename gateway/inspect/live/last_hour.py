@@ -33,8 +33,10 @@ Point = tuple[float | None, ...]
 class LastHour:
     """The ring. `tell` returns the samples of `FAMILIES`. One thread calls `tick`, any thread `as_json`."""
 
-    def __init__(self, tell: Callable[[], Iterable[MetricSample]], clock: Callable[[], float] = time.time) -> None:
-        self._tell = tell
+    def __init__(
+        self, read_samples: Callable[[], Iterable[MetricSample]], clock: Callable[[], float] = time.time
+    ) -> None:
+        self._read_samples = read_samples
         self._clock = clock
         self._points: deque[Point] = deque(maxlen=POINTS)
         self._last: MetricsSnapshot | None = None
@@ -44,7 +46,7 @@ class LastHour:
         now, last = self._clock(), self._last
         if last is not None and 0 <= now - last.at < POINT_SECONDS:
             return
-        look = self._last = MetricsSnapshot(now, {"edge": samples_of(self._tell())})
+        look = self._last = MetricsSnapshot(now, {"edge": samples_of(self._read_samples())})
         if last is not None and now > last.at:
             self._points.append(_point(Changes(last, look), now))
 

@@ -29,7 +29,7 @@ class MeshPart:
     address: HostPort
 
     def json(self, path: str) -> Any:
-        return json.loads(self._found(path))
+        return json.loads(self._get(path))
 
     def readiness(self) -> dict[str, Any]:
         """Returns what `/healthz/ready` says: `status`, what is `missing`, what is `away`."""
@@ -38,14 +38,14 @@ class MeshPart:
         return answer
 
     def text(self, path: str) -> str:
-        return self._found(path).decode()
+        return self._get(path).decode()
 
     def post(self, path: str) -> tuple[int, Any]:
         """Posts a command. Returns status and answer; the caller reports a refusal."""
         status, body = self._ask("POST", path)
         return status, json.loads(body)
 
-    def _found(self, path: str) -> bytes:
+    def _get(self, path: str) -> bytes:
         status, body = self._ask("GET", path)
         if status == HTTPStatus.FORBIDDEN:
             raise SetupError(f"{self.setting} {self.address}: {json.loads(body)['error']}")

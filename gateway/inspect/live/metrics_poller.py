@@ -12,11 +12,11 @@ from gateway.inspect.live.exposition import MetricSample, read_samples
 from gateway.inspect.live.flow import MetricsSnapshot, Samples, flow, samples_of
 from gateway.inspect.live.mesh_parts import MeshPart
 
-Tell = Callable[[], Iterable[MetricSample]]
+SamplesSource = Callable[[], Iterable[MetricSample]]
 """Returns what a part's metrics say now. Raises SetupError."""
 
 
-def telling(part: MeshPart) -> Tell:
+def samples_source(part: MeshPart) -> SamplesSource:
     return lambda: read_samples(part.text("/metrics"))
 
 
@@ -26,16 +26,16 @@ class MetricsPoller:
     A part that does not answer is missing from one look, and may be in the next.
     """
 
-    def __init__(self, tell: Mapping[str, Tell]) -> None:
-        self._tell = dict(tell)
+    def __init__(self, source: Mapping[str, SamplesSource]) -> None:
+        self._source = dict(source)
         self._last: MetricsSnapshot | None = None
         self._route: dict[str, float | None] | None = None
 
     def look(self) -> dict[str, Any]:
         """Returns what has flowed since the look before (see `flow`). All parts are asked at once, because one may be
         slow."""
-        with ThreadPoolExecutor(max_workers=len(self._tell) or 1) as asking:
-            answers = dict(zip(self._tell, asking.map(_ask, self._tell.values()), strict=True))
+        with ThreadPoolExecutor(max_workers=len(self._source) or 1) as asking:
+            answers = dict(zip(self._source, asking.map(_ask, self._source.values()), strict=True))
         parts = {name: None if isinstance(answer, str) else answer for name, answer in answers.items()}
         now = MetricsSnapshot(
             time.time(), parts, {name: answer for name, answer in answers.items() if isinstance(answer, str)}
@@ -53,9 +53,9 @@ class MetricsPoller:
             latency["route"] = self._route
 
 
-def _ask(tell: Tell) -> Samples | str:
+def _ask(source: SamplesSource) -> Samples | str:
     """Returns what the part said, or why it said nothing."""
     try:
-        return samples_of(tell())
+        return samples_of(source())
     except (SetupError, ValueError) as silent:
         return str(silent)

@@ -9,7 +9,7 @@ one at the ends of the topics, one follows the interests. However many look, the
     GET /live.css    how it looks
     GET /live/graph  the mesh as a graph      GET /live/hour   rates and latencies of the last hour
 
-All of these only read. What an operator may do from the page is `gateway.edge.acts`.
+All of these only read. What an operator may do from the page is `gateway.edge.operator_actions`.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from gateway import __version__
 from gateway.config import Config, redacted
 from gateway.config.topics import TopicName
 from gateway.core.clock import now_us
-from gateway.inspect.live.busy_subjects import told
+from gateway.inspect.live.busy_subjects import shares_of
 from gateway.inspect.live.current_interests import interest_row
 from gateway.inspect.live.interest_follower import InterestFollower
 from gateway.inspect.live.last_hour import LastHour
 from gateway.inspect.live.mesh_parts import router_part
-from gateway.inspect.live.metrics_poller import MetricsPoller, Tell, telling
+from gateway.inspect.live.metrics_poller import MetricsPoller, SamplesSource, samples_source
 from gateway.inspect.live.node_labels import NodeLabels
 from gateway.inspect.live.rows import ROWS, Row
 from gateway.inspect.live.topic_watcher import TopicWatcher
@@ -73,12 +73,12 @@ class LivePage:
     """
 
     def __init__(
-        self, config: Callable[[], Config], tell: Tell, sessions: Sessions, away: Away, hour: LastHour
+        self, config: Callable[[], Config], source: SamplesSource, sessions: Sessions, away: Away, hour: LastHour
     ) -> None:
-        self._config, self._tell, self._sessions, self._away, self._hour = config, tell, sessions, away, hour
+        self._config, self._source, self._sessions, self._away, self._hour = config, source, sessions, away, hour
         self._labels = NodeLabels(config)
         self._lock = threading.Lock()
-        self._viewing: Viewing | None = None
+        self._viewing: ViewerFeeds | None = None
 
     def pages(self) -> dict[str, Page]:
         """Returns the pages. All of them only read: nothing here changes the mesh."""
@@ -92,7 +92,7 @@ class LivePage:
         }
 
     def now(self) -> PageAnswer:
-        viewing = self._asked()
+        viewing = self._viewing_for()
         config = self._config()
         labels = self._labels.now()
         sessions = [_labelled(connection, labels) for connection in islice(self._sessions(), SHOWN_SESSIONS)]
@@ -103,7 +103,7 @@ class LivePage:
                 "edge": config.edge.id,
                 "version": __version__,
                 "at": rfc3339(now_us()),
-                **viewing.told(shown),
+                **viewing.as_json(shown),
                 "shown_sessions": sessions,
                 "away": self._away(),
                 "has_operators": bool(config.edge.operators),
@@ -116,12 +116,12 @@ class LivePage:
         after = query.get("after", "0")
         if place is None or not after.isdecimal():
             return _json({"error": f"at is one of {', '.join(PLACES)}; after a number"}, HTTPStatus.BAD_REQUEST)
-        labels, said = self._labels.now(), self._asked(place).rows(place, int(after))
-        return _json(said | {"rows": [_labelled(row, labels) for row in said["rows"]]})
+        labels, answer = self._labels.now(), self._viewing_for(place).rows(place, int(after))
+        return _json(answer | {"rows": [_labelled(row, labels) for row in answer["rows"]]})
 
     def graph(self) -> PageAnswer:
         """Answers with this edge and what it sees of the mesh (see `topology`)."""
-        viewing, config = self._asked(), self._config()
+        viewing, config = self._viewing_for(), self._config()
         edge = EdgeNow(redacted(config), list(islice(self._sessions(), SHOWN_SESSIONS)))
         modes = {lane: MODES[is_realtime] for lane, is_realtime in viewing.realtime.items()}
         return _json(asdict(topology(config, [edge], viewing.interests, modes, GRAPH_PEERS, self._labels.now())))
@@ -131,30 +131,30 @@ class LivePage:
             if self._viewing is not None:
                 self._viewing.stop()
 
-    def _asked(self, place: TopicName | None = None) -> Viewing:
+    def _viewing_for(self, place: TopicName | None = None) -> ViewerFeeds:
         with self._lock:
             if self._viewing is None or self._viewing.is_over:
-                self._viewing = Viewing(self._config(), self._tell)
-            self._viewing.asked(place)
+                self._viewing = ViewerFeeds(self._config(), self._source)
+            self._viewing.note_viewer(place)
             return self._viewing
 
 
-class Viewing:
+class ViewerFeeds:
     """Runs what viewers need, from somebody's first look until nobody looks any more."""
 
-    def __init__(self, config: Config, tell: Tell) -> None:
+    def __init__(self, config: Config, source: SamplesSource) -> None:
         self._asked_at: dict[TopicName | None, float] = {}
         router = router_part(config)
-        self._looking = MetricsPoller({"this edge": tell, "the router": telling(router)})
-        self._flow = self._looking.look()
-        self._watching, self._following = TopicWatcher(config, self._wanted), InterestFollower(config)
+        self._poller = MetricsPoller({"this edge": source, "the router": samples_source(router)})
+        self._flow = self._poller.look()
+        self._topics, self._interests = TopicWatcher(config, self._topics_viewed), InterestFollower(config)
         self._stopping = threading.Event()
         self.is_over = False
-        for thread in (self._watching, self._following):
+        for thread in (self._topics, self._interests):
             thread.start()
         threading.Thread(target=self._run, name="viewing", daemon=True).start()
 
-    def asked(self, place: TopicName | None) -> None:
+    def note_viewer(self, place: TopicName | None) -> None:
         now = time.monotonic()
         self._asked_at |= {None: now} if place is None else {None: now, place: now}
 
@@ -163,7 +163,7 @@ class Viewing:
 
     @property
     def interests(self) -> Sequence[Interest]:
-        return self._following.shown
+        return self._interests.shown
 
     @property
     def realtime(self) -> Mapping[str, bool]:
@@ -171,13 +171,13 @@ class Viewing:
         lanes: Mapping[str, bool] = self._flow["realtime"]
         return lanes
 
-    def told(self, shown_interests: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        flow, following = self._flow, self._following
+    def as_json(self, shown_interests: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        flow, following = self._flow, self._interests
         events = flow["stages"]["events"]["per_second"]
         return {
             **flow,
-            "trouble": self._watching.trouble,
-            "subjects": told(self._watching.subjects.busiest(SHOWN_SUBJECTS), events),
+            "trouble": self._topics.trouble,
+            "subjects": shares_of(self._topics.subjects.busiest(SHOWN_SUBJECTS), events),
             "standing": {
                 "count": following.count,
                 "is_whole": following.is_whole,
@@ -186,21 +186,21 @@ class Viewing:
         }
 
     def rows(self, place: TopicName, after: int) -> dict[str, Any]:
-        rows = [{"number": number, **_row(row)} for number, row in self._watching.rows(place, after)]
-        return {"at": place, "rows": rows, "skipped": self._watching.skipped(place)}
+        rows = [{"number": number, **_row(row)} for number, row in self._topics.rows(place, after)]
+        return {"at": place, "rows": rows, "skipped": self._topics.skipped(place)}
 
-    def _wanted(self) -> frozenset[TopicName]:
+    def _topics_viewed(self) -> frozenset[TopicName]:
         recently = time.monotonic() - TAPPED_SECONDS
         return ALWAYS | {place for place, at in self._asked_at.items() if place is not None and at > recently}
 
     def _run(self) -> None:
         try:
             while not self._stopping.wait(LOOK_SECONDS) and time.monotonic() - self._asked_at[None] < IDLE_SECONDS:
-                self._flow = self._looking.look()
+                self._flow = self._poller.look()
         finally:
             self.is_over = True
-            self._watching.stop()
-            self._following.stop()
+            self._topics.stop()
+            self._interests.stop()
 
 
 def _labelled(row: Mapping[str, Any], labels: Mapping[str, str]) -> dict[str, Any]:

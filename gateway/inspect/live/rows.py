@@ -79,7 +79,7 @@ def raw_rows(record: TopicRecord) -> Iterator[Row]:
             source.protocol,
             source.node or _claimed_node(frame),
             data=frame.data,
-            more=_known(more | {"auth": source.auth.value}),
+            more=_filled(more | {"auth": source.auth.value}),
         )
 
 
@@ -106,7 +106,7 @@ def _event_row(event: Event) -> Row:
         "headers": dict(event.headers),
         "urgent": event.urgent,
     }
-    return Row(event.id, event.received_at, event.protocol, event.node, event.subject, "", event.body, _known(more))
+    return Row(event.id, event.received_at, event.protocol, event.node, event.subject, "", event.body, _filled(more))
 
 
 def rejected_rows(record: TopicRecord) -> Iterator[Row]:
@@ -126,7 +126,7 @@ def rejected_rows(record: TopicRecord) -> Iterator[Row]:
             refusal.node,
             reason=refusal.reason,
             data=refusal.kept,
-            more=_known(more),
+            more=_filled(more),
         )
 
 
@@ -134,7 +134,7 @@ def egress_rows(record: TopicRecord) -> Iterator[Row]:
     for entry in egress_codec.decode(record.value or b""):
         if isinstance(entry, InterestApplied):
             more = {"applied": entry.ticket, "raw_partition": entry.partition, "edge_partition": record.partition}
-            yield Row(entry.position.event_id, record.logged_at, MESH, more=_known(more))
+            yield Row(entry.position.event_id, record.logged_at, MESH, more=_filled(more))
         elif isinstance(entry, Deliver):
             yield from _delivery_rows(entry, record.partition)
 
@@ -158,12 +158,12 @@ def _delivery_rows(entry: Deliver, edge_partition: int) -> Iterator[Row]:
             group.protocol,
             subject=entry.subject,
             data=group.frame,
-            more=_known(more),
+            more=_filled(more),
         )
 
 
-def _known(more: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what is empty; a zero is not."""
+def _filled(more: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the fields without those that are empty; a zero is not."""
     return {name: value for name, value in more.items() if value is not False and value not in ("", None, [], {})}
 
 

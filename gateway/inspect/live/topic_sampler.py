@@ -79,8 +79,8 @@ class TopicSampler:
         fresh = [partition for partition in names_of if partition not in places]
         starts = self._shortly_before_the_end(fresh) if fresh else {}
         self._consumer.assign(list(names_of))
-        for one, place in (places | starts).items():
-            self._consumer.seek(one, place)
+        for topic_partition, place in (places | starts).items():
+            self._consumer.seek(topic_partition, place)
         self._names = names_of
 
     def _shortly_before_the_end(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:

@@ -1,4 +1,4 @@
-"""Watches topics on a thread of its own, lightly (see `glimpse`): the latest rows of each, and the busiest subjects."""
+"""Watches topics on a thread of its own, lightly (see `topic_sampler`): the latest rows, and the busiest subjects."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ class TopicWatcher(KafkaThread):
     # -- on its thread -------------------------------------------------------------------------------------------
 
     def read(self, consumer: KafkaConsumer) -> None:
-        glimpse = TopicSampler(self.config, consumer)
+        sampler = TopicSampler(self.config, consumer)
         while not self.stopping.is_set():
-            glimpse.watch(self._names())
-            self.take(glimpse.look())
+            sampler.watch(self._names())
+            self.take(sampler.look())
             self.stopping.wait(INTERVAL_SECONDS)
 
     def take(self, seen: Seen) -> None:

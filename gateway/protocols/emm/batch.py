@@ -60,8 +60,8 @@ class KeyMemory(dict[bytes, _Known | None]):
         self._first, self._last = first, last
 
     def __missing__(self, name: bytes) -> _Known | None:
-        found = self[name] = self._look_up(name[:NODE_BYTES], name[NODE_BYTES:])
-        return found
+        known_key = self[name] = self._look_up(name[:NODE_BYTES], name[NODE_BYTES:])
+        return known_key
 
     def _look_up(self, node: bytes, key_id: bytes) -> _Known | None:
         named = self._ring.named(node, key_id or None)
@@ -147,7 +147,7 @@ def to_events(
 def _common_event(
     raw: RawFrame, event_id: str, places: Places, proof: Proof | Rejected, options: EmmOptions, env: CodecContext
 ) -> Event:
-    """In the order of `judge`: what the fields hold, the key, the tags, the time."""
+    """Checks in the order of `judge`: what the fields hold, the key, the tags, the time."""
     packet, received_at, source = raw.data, raw.received_at, raw.source
     _, name, data, node, signed_at, *_ = places
     subject = decode_name(packet[name : name + packet[name - 1]])

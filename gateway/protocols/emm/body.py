@@ -30,10 +30,10 @@ def content_of(fields: Sequence[Field]) -> tuple[str, bytes]:
 
 
 def single_content(kind: int, value: bytes) -> tuple[str, bytes]:
-    return _CONTENT_TYPES[kind], _bare(kind, value)
+    return _CONTENT_TYPES[kind], _single_value(kind, value)
 
 
-def _bare(kind: int, value: bytes) -> bytes:
+def _single_value(kind: int, value: bytes) -> bytes:
     number = _NUMBERS.get(kind)
     return value if number is None else number(value)
 
@@ -59,7 +59,7 @@ def _element(item: Field) -> bytes:
         case FieldType.BINARY:
             return json.dumps(binary_as_json(item.value)).encode()
         case _:
-            return _bare(item.type, item.value)
+            return _single_value(item.type, item.value)
 
 
 def fields_of(event: Event) -> tuple[tuple[Field, ...], tuple[str, ...]]:

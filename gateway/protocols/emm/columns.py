@@ -406,8 +406,8 @@ def _times(octets: NDArray[np.uint8], at: NDArray[np.int64]) -> NDArray[np.int64
 
 def _message_ids(repeat_keys: bytes) -> list[bytes]:
     """Returns each packet's Message ID in hexadecimal digits. The keys stand side by side."""
-    digits, each = repeat_keys.hex().encode(), 2 * _KEY_BYTES
-    return [digits[end - 2 * MESSAGE_ID_BYTES : end] for end in range(each, len(digits) + 1, each)]
+    digits, digits_per_key = repeat_keys.hex().encode(), 2 * _KEY_BYTES
+    return [digits[end - 2 * MESSAGE_ID_BYTES : end] for end in range(digits_per_key, len(digits) + 1, digits_per_key)]
 
 
 def _may_be_deep(joined: bytes) -> bool:

@@ -14,10 +14,10 @@ def asked_lease(event: Event, options: EmmOptions, /) -> Lease | None:
         return Lease(options.lease_seconds, renews=True)
     if event.subject != HELLO_SUBJECT:
         return None
-    asked = capabilities(event.body)
-    if asked is None:  # a blob of the node's own is no list that could replace its last one
+    offered = capabilities(event.body)
+    if offered is None:  # a blob of the node's own is no list that could replace its last one
         return Lease(options.lease_seconds, keeps=True)
-    return Lease(options.lease_seconds, asked.subscribe, asked.serve)
+    return Lease(options.lease_seconds, offered.subscribe, offered.serve)
 
 
 def grant_lease(event: Event, lease: Lease, env: CodecContext, /) -> bytes:

@@ -141,7 +141,7 @@ def _capabilities(data: tuple[Field, ...]) -> tuple[str, bytes]:
 
 
 def _sealed_headers(packet: Packet) -> Mapping[str, str]:
-    """All that opens the ciphertext but the key, for receivers that speak another protocol."""
+    """Returns all that opens the ciphertext but the key, for receivers that speak another protocol."""
     metadata = Metadata.of(packet)
     headers = {
         ENCRYPTED_HEADER: metadata.algorithm.label,

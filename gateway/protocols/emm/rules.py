@@ -35,11 +35,11 @@ def check(packet: Packet) -> None:
 
 
 def check_singletons(packet: Packet) -> None:
-    seen: set[int] = set()
+    seen_types: set[int] = set()
     for item in packet.fields:
-        if item.type in seen and item.type in SINGLETONS:
+        if item.type in seen_types and item.type in SINGLETONS:
             raise Rejected(Reason.TLV_DUPLICATE, f"field {item.type:#04x} stands twice")
-        seen.add(item.type)
+        seen_types.add(item.type)
 
 
 def check_order(packet: Packet) -> None:

@@ -36,12 +36,12 @@ _UNUSED = bytes(3)
 def split(buffer: bytes | bytearray, pos: int, limit: int) -> int:
     """Returns the length of the message at `pos`; 0 if it is not whole yet. Raises Rejected once it cannot become
     one."""
-    left = len(buffer) - pos
-    if left < U32.size:
+    available = len(buffer) - pos
+    if available < U32.size:
         return 0
     size: int = U32.unpack_from(buffer, pos)[0]
     check_size(size, limit)
-    return size if left >= size else 0
+    return size if available >= size else 0
 
 
 def check_size(size: int, limit: int) -> None:

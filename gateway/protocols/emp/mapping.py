@@ -56,7 +56,7 @@ def to_event(raw: RawFrame, event_id: str, options: EmpOptions, env: CodecContex
     content = understand(message, options.uncompressed_bytes)
     request = str(content.request_id or "")
     cancels = content.kind is Kind.CANCEL  # a cancel says which request, and nothing else
-    said = FrameContent(
+    frame_content = FrameContent(
         content.kind,
         _subject(message, content, raw, options),
         "" if cancels else content.envelope.content_type if content.envelope else options.content_type,
@@ -64,7 +64,7 @@ def to_event(raw: RawFrame, event_id: str, options: EmpOptions, env: CodecContex
         message_id=request if content.kind is Kind.REQUEST else "",
         correlation="" if content.kind is Kind.REQUEST else request,
     )
-    return event_of(raw, event_id, said)
+    return event_of(raw, event_id, frame_content)
 
 
 def _subject(message: Message, content: EmpContent, raw: RawFrame, options: EmpOptions) -> str:

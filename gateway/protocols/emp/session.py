@@ -173,7 +173,8 @@ class EmpSession(Session):
         return len(content.body)
 
     def _transition(self, type_: int) -> Transition:
-        """Looked for before the message is: one that does not belong here is no less so for a bad block in it."""
+        """Returns what a message of this type does now. It is sought before the message is read: one that does not
+        belong here may have a bad block too."""
         if not is_known(type_):
             raise Rejected(Reason.UNKNOWN_TYPE, f"message type {type_}", can_continue=False)
         message_type = MessageType.DATA if carries_data(type_) else MessageType(type_)
@@ -215,7 +216,7 @@ class EmpSession(Session):
         return False
 
     def _take_pong(self, message: Message, content: EmpContent, now: float) -> bool:
-        """One that nobody asked for is as much a sign of life."""
+        """Takes a pong. One that nobody asked for is as much a sign of life."""
         self._pong_received(now)
         return False
 

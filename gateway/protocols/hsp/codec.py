@@ -37,19 +37,19 @@ _HEAD_BYTES = {
 
 def split(buffer: bytes | bytearray, pos: int, payload_limit: int) -> int:
     """Returns the length of the frame at `pos`; 0 if it is not whole yet. Raises Rejected once it cannot become one."""
-    left = len(buffer) - pos
-    if left < 1:
+    available = len(buffer) - pos
+    if available < 1:
         return 0
     command = command_of(buffer[pos])
     size = _HEAD_BYTES[command]
-    if left < size:
+    if available < size:
         return 0
     if command.has_payload:
         length: int = U32.unpack_from(buffer, pos + size - U32.size)[0]
         if length > payload_limit:
             raise too_large(length, payload_limit)
         size += length
-    return size if left >= size else 0
+    return size if available >= size else 0
 
 
 def decode(data: bytes) -> Frame:

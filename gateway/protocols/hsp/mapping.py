@@ -211,7 +211,7 @@ def _response(message: HspAnswer | Event, options: HspOptions) -> Encoded:
 
 
 def _refusal(message: HspAnswer | Event, options: HspOptions) -> bytes:
-    kept = _NUMBER.fullmatch(message.headers.get(HSP_TYPE_HEADER, ""))
-    if message.kind is Kind.ERROR and not kept and not message.body:
+    number = _NUMBER.fullmatch(message.headers.get(HSP_TYPE_HEADER, ""))
+    if message.kind is Kind.ERROR and not number and not message.body:
         return encode(Frame(Command.ERROR_UNDEF))
-    return encode(Frame(Command.ERROR, type=int(kept[0]) if kept else options.error_type, payload=message.body))
+    return encode(Frame(Command.ERROR, type=int(number[0]) if number else options.error_type, payload=message.body))

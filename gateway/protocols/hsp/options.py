@@ -119,8 +119,8 @@ class HspOptions(Options):
         lowest."""
         types = self._types_of_requests if kind is Kind.REQUEST else self._types_of_events
         mapped = types.get(_dotted(subject))
-        if mapped is None and (bare := _UNMAPPED.fullmatch(_dotted(subject))):
-            type_ = int(bare[1])
+        if mapped is None and (unmapped := _UNMAPPED.fullmatch(_dotted(subject))):
+            type_ = int(unmapped[1])
             # A type with a mapping stands for that subject, and would say it to the peer.
             return type_ if type_ < ENVELOPE_TYPE and type_ not in self.types else None
         return mapped

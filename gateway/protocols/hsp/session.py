@@ -256,7 +256,8 @@ class HspSession(Session):
             self._refuse(frame.message_id, MeshError.BAD_REQUEST, "a cancel of no open request")
 
     def _take_event(self, message_id: int, subject: str) -> bool:
-        """One that is acknowledged when it is logged. What the router will refuse is logged too, and told at once."""
+        """Takes an event that is acknowledged when it is logged. What the router will refuse is logged too, and refused
+        here."""
         if self.may_publish is None or self.may_publish(subject):
             self._acks.run += encode(Frame(Command.ACK, message_id))
         else:
@@ -393,6 +394,3 @@ class HspSession(Session):
     def _end_if_drained(self) -> None:
         if self._draining and not self._acks.are_owed:
             self._terminate(self._draining)
-
-    def _end_broken(self, refused: Rejected, now: float) -> None:
-        self._terminate(str(refused.reason), refused.detail)

@@ -109,6 +109,6 @@ class UnconfirmedData:
 
     def take_all(self) -> list[Delivery]:
         """Takes out all deliveries, because the session is over."""
-        left = [delivery for table in (self._events, self._requests) for _, delivery in table.entries.values()]
+        unconfirmed = [delivery for table in (self._events, self._requests) for _, delivery in table.entries.values()]
         self._events, self._requests = _Table(), _Table()
-        return left
+        return unconfirmed

@@ -37,13 +37,13 @@ def code_of(event: Event) -> int | None:
     """
     if (number := _number(event.headers.get(CODE_HEADER))) is not None:
         return number
-    value = event.headers.get(MESH_ERROR_HEADER) or _said(event)
+    value = event.headers.get(MESH_ERROR_HEADER) or _error_value(event)
     if value == MeshError.NO_RESPONDER and SERVED_BESIDE_HEADER in event.headers:
         return RemoteErrorCode.METHOD_NOT_FOUND
     return _code_named(value) if event.kind is Kind.ERROR else None
 
 
-def _said(event: Event) -> Any:
+def _error_value(event: Event) -> Any:
     """The code in a body of the mesh's own form, which a peer's error may have too."""
     try:
         body = decode_value(event.body, event.content_type)

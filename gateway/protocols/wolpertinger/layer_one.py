@@ -2,7 +2,7 @@
 
     in    piece ─► known id? ── confirmed again, not delivered again
                 └► joined ─► unpacked ─► `_message`          refused on the way: confirmed with its result code
-    out   `_say` ─► unconfirmed ─► result 0                  `_confirmed_sent`
+    out   `_send_data` ─► unconfirmed ─► result 0                  `_confirmed_sent`
                        │      └──► any other result          `_lost_sent`
                        └ confirm_seconds ─► sent again, three times in all, then `_lost_sent`
 
@@ -173,7 +173,8 @@ class LayerOne(Session):
         self._send(transmission.encode_confirmation(message_id, result) + self._end)
 
     def _take_confirmation(self, confirmation: Confirmation) -> None:
-        """One that nothing waits for is the second of two: the first came just too late to keep us from repeating."""
+        """Takes a confirmation. One that nothing waits for is the second of two: the first came just after we had
+        repeated."""
         sent = self._unconfirmed.take(confirmation.message_id)
         if sent is None:
             return
@@ -185,7 +186,7 @@ class LayerOne(Session):
 
     # -- out ---------------------------------------------------------------------------------------------------
 
-    def _say(self, data: bytes, now: float, delivery: Delivery | None = None) -> bool:
+    def _send_data(self, data: bytes, now: float, delivery: Delivery | None = None) -> bool:
         """False if the peer has too much to confirm already."""
         if self._unconfirmed.full:
             return False

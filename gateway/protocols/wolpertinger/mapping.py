@@ -116,7 +116,7 @@ def _parameters(call: Call) -> tuple[bytes, dict[str, str]]:
 
 
 def _types_header(items: tuple[Object, ...]) -> dict[str, str]:
-    """Nothing where JSON's own types say it all."""
+    """Returns the header, or nothing where JSON's own types say it all."""
     hints = [objects.hint_of(item) for item in items]
     if hints == [objects.hint_of(objects.from_json(objects.to_json(item))) for item in items]:
         return {}

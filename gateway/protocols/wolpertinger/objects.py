@@ -110,7 +110,7 @@ def _write_double(value: Any) -> str:
 
 
 def _date_time(text: Any) -> str:
-    """In UTC. What says so already stays to the last digit, which may be finer than we can count."""
+    """Returns the time in UTC. A text in UTC stays to the last digit, which may be finer than we can count."""
     if not isinstance(text, str) or not _DATE_TIME.fullmatch(text := text.strip()):
         raise ValueError("no dateTime")
     at = datetime.fromisoformat(text)

@@ -19,7 +19,7 @@ class ReceiptRun:
     def __init__(self) -> None:
         self.frames: list[bytes] = []
         self._receipts: list[Receipt] = []
-        self._owed: dict[int, list[Receipt]] = {}
+        self._waiting: dict[int, list[Receipt]] = {}
         self._calls: dict[str, int] = {}
         self._confirmed: set[int] = set()
         self._tag = 0
@@ -27,7 +27,7 @@ class ReceiptRun:
     @property
     def waits(self) -> bool:
         """True while the log has yet to say that it has something."""
-        return bool(self._owed)
+        return bool(self._waiting)
 
     def add(self, data: bytes, receipt: Receipt) -> None:
         self.frames.append(data)
@@ -38,7 +38,7 @@ class ReceiptRun:
     def close(self) -> tuple[bytes, tuple[int, ...], int]:
         """Returns the frames side by side, their lengths, and the tag under which their receipts wait."""
         self._tag += 1
-        self._owed[self._tag] = self._receipts
+        self._waiting[self._tag] = self._receipts
         frames, self.frames, self._receipts = self.frames, [], []
         return b"".join(frames), tuple(map(len, frames)), self._tag
 
@@ -51,9 +51,9 @@ class ReceiptRun:
 
     def logged(self, tag: int) -> list[Receipt]:
         """Returns the receipts that are owed, without those that `answered` has sent."""
-        receipts = self._owed.pop(tag, [])
+        receipts = self._waiting.pop(tag, [])
         for receipt in receipts:
             self._calls.pop(receipt.call_id, None)
-        owed = [receipt for receipt in receipts if receipt.message_id not in self._confirmed]
+        unsent = [receipt for receipt in receipts if receipt.message_id not in self._confirmed]
         self._confirmed.difference_update(receipt.message_id for receipt in receipts)
-        return owed
+        return unsent

@@ -26,7 +26,7 @@ from typing import ClassVar
 from uuid import UUID
 
 from gateway.core.event import Kind
-from gateway.core.reasons import MeshError, Reason, Rejected
+from gateway.core.reasons import MeshError, Reason
 from gateway.core.subjects import is_login
 from gateway.protocols.actions import (
     AbandonRequests,
@@ -58,7 +58,7 @@ from gateway.protocols.wolpertinger.mapping import answering, subject_of
 from gateway.protocols.wolpertinger.options import WolpertingerOptions
 from gateway.protocols.wolpertinger.receipt_run import Receipt, ReceiptRun
 from gateway.protocols.wolpertinger.receipts import SentMessage
-from gateway.protocols.wolpertinger.trusting import TrustingSession
+from gateway.protocols.wolpertinger.trusting_session import TrustingSession
 from gateway.records.raw_log.frames import ReplyAddress
 
 PROGRESS_PER_SECOND = 4096
@@ -124,7 +124,7 @@ class WolpertingerSession(TrustingSession):
         self._act(FrameRefused(Reason.UNAUTHENTICATED, detail))
         self._confirm(message_id, Result.SUCCESS)
         self.cipher = None
-        self._say(encode(RemoteError(COMPONENT, RemoteErrorCode.ENCRYPTION, call_id)), now)
+        self._send_data(encode(RemoteError(COMPONENT, RemoteErrorCode.ENCRYPTION, call_id)), now)
         self._terminate(Reason.UNAUTHENTICATED, detail)
 
     def _take_bad(self, message_id: int, data: bytes, bad: BadMessage, trusted: bool, now: float) -> None:
@@ -136,7 +136,7 @@ class WolpertingerSession(TrustingSession):
         else:
             self._act(FrameRefused(bad.reason, bad.detail))
             self._confirm(message_id, Result.SUCCESS)
-            self._say(error, now)
+            self._send_data(error, now)
 
     def _take_call(self, message_id: int, data: bytes, call: Call, trusted: bool, now: float) -> None:
         if is_authentication(call):
@@ -167,7 +167,7 @@ class WolpertingerSession(TrustingSession):
     def _refuse_call(self, message_id: int, call: Call, code: RemoteErrorCode, reason: Reason, now: float) -> None:
         self._act(FrameRefused(reason, f"answered with RemoteError {code}"))
         self._confirm(message_id, Result.SUCCESS)
-        self._say(encode(RemoteError(call.component, code, call.call_id)), now)
+        self._send_data(encode(RemoteError(call.component, code, call.call_id)), now)
 
     def _take_heartbeat(self, message_id: int, data: bytes, now: float) -> None:
         replies = tuple(self._served_requests.values())
@@ -220,7 +220,7 @@ class WolpertingerSession(TrustingSession):
         for receipt in receipts:
             self._confirm(receipt.message_id, Result.SUCCESS)
             if receipt.error:
-                self._say(receipt.error, now)
+                self._send_data(receipt.error, now)
         self._end_if_drained()
 
     # -- deliveries --------------------------------------------------------------------------------------------
@@ -247,12 +247,12 @@ class WolpertingerSession(TrustingSession):
 
     def _deliver(self, delivery: Delivery, now: float) -> bool:
         if not delivery.stamps:
-            return self._say(delivery.frame, now, delivery)
+            return self._send_data(delivery.frame, now, delivery)
         asked_by = delivery.reply if delivery.kind is Kind.REQUEST else None
         call_id = new_call_id(self.settings.token(CALL_ID_BYTES), ASKED if asked_by else ANSWERED_TO_NOBODY)
         if asked_by is not None:
             self._open_served_request(call_id, asked_by)
-        return self._say(_stamped(delivery, call_id), now, delivery)
+        return self._send_data(_stamped(delivery, call_id), now, delivery)
 
     def _confirmed_sent(self, sent: SentMessage) -> None:
         if sent.delivery is not None:
@@ -272,7 +272,7 @@ class WolpertingerSession(TrustingSession):
 
     def _answer_error(self, request: str, error: MeshError, message: str, now: float) -> None:
         component = answering(self._peer_requests[request].subject)
-        self._say(encode(RemoteError(component, CODE_OF[error], request)), now)
+        self._send_data(encode(RemoteError(component, CODE_OF[error], request)), now)
 
     def _ping(self, now: float) -> None:
         """The protocol has no keepalive, but its listeners let go of who is silent for long. So who has dialled calls
@@ -284,7 +284,7 @@ class WolpertingerSession(TrustingSession):
             self._pong_received(now)
         else:
             call_id = new_call_id(self.settings.token(CALL_ID_BYTES), ANSWERED_TO_NOBODY)
-            self._say(encode(Call(CORE, call_id, HEARTBEAT)), now)
+            self._send_data(encode(Call(CORE, call_id, HEARTBEAT)), now)
             self.timers.set("pong", now + self.options.confirmed_within_seconds)
 
     # -- the end -----------------------------------------------------------------------------------------------
@@ -297,9 +297,6 @@ class WolpertingerSession(TrustingSession):
     def _end_if_drained(self) -> None:
         if self._draining and not self._run.waits:
             self._terminate(self._draining)
-
-    def _end_broken(self, refused: Rejected, now: float) -> None:
-        self._terminate(str(refused.reason), refused.detail)
 
     def _end_deliveries(self) -> None:
         self._log_run()

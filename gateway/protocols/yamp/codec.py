@@ -175,11 +175,11 @@ _READERS: tuple[Callable[[WireReader], Frame], ...] = (
 )
 
 
-def _uid_and_uri(reader: WireReader, what: str) -> tuple[bytes, str]:
+def _uid_and_uri(reader: WireReader, frame_name: str) -> tuple[bytes, str]:
     """An answer or a cancel is found by the request's uid alone, but these have nothing else to go by."""
     uid, uri = reader.take(UID_BYTES), _uri(reader)
     if not uri:
-        raise Rejected(Reason.MISSING_FIELD, f"{what} without a uri", can_continue=False)
+        raise Rejected(Reason.MISSING_FIELD, f"{frame_name} without a uri", can_continue=False)
     return uid, uri
 
 

@@ -36,7 +36,7 @@ _KINDS = {
     ResponseType.PROGRESS: Kind.PROGRESS,
     ResponseType.CANCELLED: Kind.CANCELLED,
 }
-_FORMATS = {one.value: one for one in Format}  # to find a member of an enum takes five times as long
+_FORMATS = {item.value: item for item in Format}  # to find a member of an enum takes five times as long
 _OUTCOMES = {kind: outcome for outcome, kind in _KINDS.items()}
 _TO_BE_STAMPED = bytes(UID_BYTES)
 
@@ -139,7 +139,7 @@ def _body(event: Event, format_type: str) -> bytes:
 
 
 def _cancel(event: Event) -> Encoded:
-    """Only the session knows under which uid the request went to its peer: it writes it where the zeros are."""
+    """Encodes a cancel. Only the session knows the uid of its request: it writes it where the zeros are."""
     kill = event.headers.get(KILL_HEADER) == "true"
     frame = encode(Cancel(_uid(event, NO_FACTS), event.subject, _TO_BE_STAMPED, kill))
     return Encoded(frame, stamps=(len(event.subject.encode()) + REQUEST_UID_AFTER_URI,))

@@ -111,7 +111,8 @@ class YampSession(Session):
         return used
 
     def _parse_beginning(self, buffer: bytearray, now: float) -> int:
-        """One frame. What does not belong before the handshake is refused by its first byte, not buffered whole."""
+        """Parses one frame. What does not belong before the handshake is refused by its first byte, not buffered
+        whole."""
         if not buffer:
             return 0
         length = frame_length(buffer, 0, self.settings.frame_bytes)

@@ -29,15 +29,17 @@ def read_first_version(data: bytes) -> Entry:
         raise unsupported_version(fields[0])
     _, place, epoch, kind, subject, origin, received_at, groups, applied, ticket, *rare = fields
     position = Position(*place)
-    first_id, required, on_failure, confirm, confirmed, moved, begun, trace = [*rare, *_RARE[len(rare) :]][: len(_RARE)]
+    first_id, required, on_failure, confirm, confirmed, moved, restart, trace = [*rare, *_RARE[len(rare) :]][
+        : len(_RARE)
+    ]
     entry: Entry
     if applied:
         entry = InterestApplied(position, *applied)
     elif confirmed:
         ticket, part, failed = confirmed
         entry = RecordConfirmed(position, ticket, "", part, failed)
-    elif begun:
-        entry = EdgeRestarted(position, *begun)
+    elif restart:
+        entry = EdgeRestarted(position, *restart)
     elif moved and moved[0] != "given":
         entry = MigrationStep(position, MigrationPhase(moved[0]), *moved[1:])
     else:

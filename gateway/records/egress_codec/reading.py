@@ -46,7 +46,7 @@ class EgressRecord:
         return len(self.index)
 
     def __iter__(self) -> Iterator[Entry]:
-        """All entries, in the order of their positions."""
+        """Yields all entries, in the order of their positions."""
         return self.entries(0, len(self))
 
     def entries(self, begin: int, end: int) -> Iterator[Entry]:

@@ -288,8 +288,8 @@ def _source(edge: str, epoch: int, fields: tuple[Any, ...], facts: dict[str, Any
     """Returns the source of the fields that `FrameSource.pack` packs, in their order."""
     protocol, listener, session, peer, node, auth, key_id = fields
     _check_types(protocol, listener, edge, epoch, session, peer, node, key_id, facts)
-    known = facts or NO_FACTS
-    return FrameSource(protocol, listener, edge, epoch, session, peer, node, Auth(auth), key_id, known)
+    source_facts = facts or NO_FACTS
+    return FrameSource(protocol, listener, edge, epoch, session, peer, node, Auth(auth), key_id, source_facts)
 
 
 def _check_types(*fields: object) -> None:

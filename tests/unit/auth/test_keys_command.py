@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -136,3 +139,11 @@ def test_the_trust_store_is_the_one_the_configuration_names(tmp_path: Path, monk
     result = CliRunner().invoke(main, ["keys", "new", NODE])
     assert result.exit_code == 0, result.output
     assert (tmp_path / "trusted.yaml").exists()
+
+
+def test_the_trust_store_is_utf_8_whatever_the_locale(path: Path) -> None:
+    run_json(path, "new", NODE, "--label", "Gärten")
+    environment = os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    command = [sys.executable, "-m", "gateway.cli", "keys", "list", "--trust", str(path), "--json"]
+    run = subprocess.run(command, env=environment, capture_output=True, check=True)
+    assert "Gärten" in {row["label"] for row in json.loads(run.stdout)}

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from gateway.cli.log_setup import REPEAT_SECONDS, SaidOnce
+from gateway.cli.log_setup import REPEAT_SECONDS, RepeatFilter
 
 
 def record(name: str, message: str, at: float) -> logging.LogRecord:
@@ -16,7 +16,7 @@ def record(name: str, message: str, at: float) -> logging.LogRecord:
 
 
 def test_what_kafkas_clients_say_of_every_try_is_said_once_in_a_while() -> None:
-    said = SaidOnce("kafka")
+    said = RepeatFilter("kafka")
     tries = [
         record("kafka.admin", f"Connect failed: refused (after {number} ms)", number * 0.1) for number in range(40)
     ]
@@ -26,7 +26,7 @@ def test_what_kafkas_clients_say_of_every_try_is_said_once_in_a_while() -> None:
 
 @pytest.mark.parametrize(("name", "message"), [("kafka.producer", "another thing"), ("gateway.edge", "Connect failed")])
 def test_what_is_another_line_or_anothers_is_said(name: str, message: str) -> None:
-    said = SaidOnce("kafka")
+    said = RepeatFilter("kafka")
     assert said.filter(record("kafka.admin", "Connect failed", 0))
     assert said.filter(record(name, message, 0))
     assert said.filter(record("gateway.edge", "ours is said each time", 0))

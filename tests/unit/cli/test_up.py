@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gateway.cli.console import Exit, Output
-from gateway.cli.up import _say
+from gateway.cli.up import _print_line
 from gateway.config import load
 from gateway.core.errors import SetupError
 from gateway.local.jar_fetch import Pin
@@ -126,10 +126,10 @@ from gateway.local.jars import JarSet
 from gateway.local.mesh import LocalMesh
 
 def run(mesh, stop):
-    mesh._done("kafka", "heard")
+    mesh._report_done("kafka", "heard")
     sys.stdin.read()  # until the reader has gone
     for _ in range(3):
-        mesh._done("edge", "unheard")
+        mesh._report_done("edge", "unheard")
     print("went on", file=sys.stderr)
 
 LocalMesh.run = run
@@ -160,7 +160,7 @@ def test_who_ends_it_is_told_at_once_and_when_it_is_done(tmp_path: Path, monkeyp
     mesh = LocalMesh(load(tmp_path / "meshgate.yaml"), lambda said, text: told.append((said["event"], text)))
     monkeypatch.setattr(mesh, "_prepare", lambda: None)
     monkeypatch.setattr(mesh, "_start_parts", lambda _stop: None)
-    monkeypatch.setattr(Processes, "end_all", lambda _: told.append(("ended", "")))
+    monkeypatch.setattr(Processes, "end_all", lambda _, _seconds: told.append(("ended", "")))
     stop = threading.Event()
     stop.set()
     mesh.run(stop)
@@ -184,7 +184,7 @@ def test_what_ends_by_itself_says_nothing_of_it(tmp_path: Path, monkeypatch: pyt
 
 def test_what_happens_is_a_line_of_json_each_for_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(LocalMesh, "run", lambda mesh, _stop: mesh._done("kafka", "127.0.0.1:9092"))
+    monkeypatch.setattr(LocalMesh, "run", lambda mesh, _stop: mesh._report_done("kafka", "127.0.0.1:9092"))
     written, came_up = map(json.loads, run("up", "--output", "json").stdout.splitlines())
     assert written == {"event": "wrote", "path": "mesh/meshgate.yaml"}
     assert came_up == {"event": "up", "part": "kafka", "seconds": came_up["seconds"], "detail": "127.0.0.1:9092"}
@@ -192,7 +192,7 @@ def test_what_happens_is_a_line_of_json_each_for_programs(tmp_path: Path, monkey
 
 def test_a_file_gets_the_beginning_and_the_end_of_a_fetch(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "meshgate.yaml").write_text("mesh: mine")
-    mesh = LocalMesh(load(tmp_path / "meshgate.yaml"), lambda said, text: _say(said, Output.TEXT, text))
+    mesh = LocalMesh(load(tmp_path / "meshgate.yaml"), lambda said, text: _print_line(said, Output.TEXT, text))
     jars = JarSet("test", (Pin("a:b:1", "00", 2_000_000),))
     for done in (0, 500_000, 1_000_000, 2_000_000):
         mesh._fetching(jars, done, jars.size_bytes)

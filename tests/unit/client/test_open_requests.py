@@ -33,7 +33,7 @@ async def test_progress_lets_it_wait_as_long_again() -> None:
     waiting = asyncio.create_task(requests.answer("1", 30.0, heard.append))
     for _ in range(3):
         await asyncio.sleep(29)
-        requests.heard("1", PROGRESS)
+        requests.add_progress("1", PROGRESS)
     with pytest.raises(TimeoutError):
         await waiting
     assert now() == 3 * 29 + 30
@@ -49,7 +49,7 @@ async def test_the_first_answer_counts_and_a_late_one_is_nobodys() -> None:
     requests.answered("1", Answer(body=b"second"))
     assert (await waiting).body == b"first"
     requests.answered("1", Answer(body=b"third"))
-    requests.heard("1", PROGRESS)
+    requests.add_progress("1", PROGRESS)
     assert now() == 1.0
 
 

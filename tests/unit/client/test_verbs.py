@@ -300,7 +300,7 @@ listeners:
 """
 
     def peer(self, via: str, *, to: str | None = None, tls: bool = False, config: str | None = None) -> PeerOptions:
-        return PeerOptions(config, via, to, None, tls, None, None, None, None, {})
+        return PeerOptions(config, via, to, tls=tls)
 
     @pytest.mark.parametrize(
         ("via", "tls", "address"),

@@ -93,6 +93,16 @@ def test_another_program_java_or_class_path_is_another_archive(tmp_path: Path) -
     assert ClassArchive("spark", JAVA, [f"{tmp_path}/*"]).path != before
 
 
+def test_a_jar_that_was_installed_again_is_another_archive(tmp_path: Path) -> None:
+    """The JVM holds size and time of each jar against those of the archive, and else starts without any."""
+    jar = tmp_path / "a.jar"
+    jar.touch()
+    paths = {ClassArchive("spark", JAVA, [entry]).path for entry in (str(jar), f"{tmp_path}/*")}
+    os.utime(jar, (1_000, 1_000))
+    paths |= {ClassArchive("spark", JAVA, [entry]).path for entry in (str(jar), f"{tmp_path}/*")}
+    assert len(paths) == 4
+
+
 def test_only_the_newest_stay_and_what_killed_runs_left_goes(tmp_path: Path) -> None:
     for age in range(KEPT + 3):
         archived(ClassArchive("spark", JAVA, [f"{age}.jar"]), age=age)

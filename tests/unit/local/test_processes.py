@@ -42,6 +42,23 @@ def test_what_is_for_the_beginning_is_said_until_the_part_has_come_up(tmp_path: 
     assert "no-such-option" not in ended(part)
 
 
+def test_one_that_does_not_end_within_the_time_that_is_left_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deaf = (
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)"
+    )
+    monkeypatch.setattr("gateway.local.processes.program", lambda: [sys.executable, "-c", deaf])
+    part = Part("edge", [], tmp_path / "edge.log", end_seconds=60)
+    processes = Processes(tmp_path / "running.json")
+    processes.start(part)
+    while "deaf" not in part.log.read_text():
+        time.sleep(0.01)
+    processes.end_all(0.1)
+    assert part.process is not None
+    assert part.process.returncode == -signal.SIGKILL
+
+
 def test_a_log_that_has_grown_begins_anew_and_its_last_part_is_kept(tmp_path: Path) -> None:
     part = Part("edge", [], tmp_path / "edge.log")
     part.log.write_bytes(b"x" * LOG_BYTES)

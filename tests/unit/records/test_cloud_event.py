@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from gateway.core.event import Auth, Event, Kind
 from gateway.records import cloud_event
+from tests.events import FULL
 
 SECOND = 1_000_000
 LAST_SECOND = 253_402_300_799
@@ -40,14 +41,6 @@ EVENTS = st.builds(
     message_id=TEXTS, correlation=TEXTS, content_type=TEXTS, body=st.binary(max_size=5),
     headers=st.dictionaries(st.text(min_size=1, max_size=5), TEXTS), urgent=st.booleans(),
     sent_at=st.none() | st.integers(0, 2**50), auth=st.sampled_from(Auth), key_id=TEXTS,
-)  # fmt: skip
-FULL = Event(
-    id="0-1-2", kind=Kind.REQUEST, subject="a.b", protocol="emm", listener="devices", edge="edge-0",
-    session="edge-0.1.7", peer="10.0.0.1:9", node="6f1c2b1a-0000-4000-8000-000000000001",
-    received_at=1_759_190_400_000_001,
-    message_id="0000002a", correlation="c", content_type="application/json",
-    body=b'{"celsius": 21.50, "at": "cellar \xc2\xb0"}',
-    headers={"rule": "x", "": "y"}, urgent=True, sent_at=1_759_190_399_000_000, auth=Auth.HMAC, key_id="00000001",
 )  # fmt: skip
 
 

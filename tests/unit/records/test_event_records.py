@@ -26,7 +26,8 @@ from gateway.records.event_records import (
     is_plain_json,
     record_bytes,
 )
-from tests.unit.records.test_cloud_event import EVENTS, FULL
+from tests.events import FULL
+from tests.unit.records.test_cloud_event import EVENTS
 
 MOST_BYTES = 100_000
 BINARY_FORM = EventWriter("test", MOST_BYTES, batches=False)

@@ -17,6 +17,7 @@ from gateway.protocols.yamp import frames as yamp
 from gateway.protocols.yamp.codec import encode
 from gateway.records.link_trail import HOPS_HEADER, ORIGIN_HEADER, found_in, next_hop, of_mesh, with_trail
 from gateway.records.raw_log.frames import LINK_FACT
+from tests.events import bare_event
 from tests.unit.routing.mesh_in_a_log import GATEWAY, MeshInALog, Peer
 
 FACTS = {LINK_FACT: True, "envelope": True}
@@ -25,10 +26,7 @@ ELSEWHERE = GatewayIdentity(b"\x0c" * 16, b"\0\0\0\xff", b"\x0d" * 32)
 
 
 def event(content_type: str, kind: Kind = Kind.EVENT) -> Event:
-    return Event(
-        id="0-0-0", kind=kind, subject="a.b", protocol="emp", listener="", edge="", session="", peer="", node="",
-        received_at=1, content_type=content_type,
-    )  # fmt: skip
+    return bare_event(kind=kind, content_type=content_type)
 
 
 def sent(mesh: MeshInALog, peer: Peer) -> list[Envelope]:

@@ -14,7 +14,7 @@ from gateway.protocols.emp.frames import Block, Extension, Message, MessageType,
 from gateway.protocols.yamp.codec import encode as encode_yamp
 from gateway.protocols.yamp.frames import Request, UserEvent
 from gateway.records.rejected_frame import KEPT_BYTES
-from streaming_jobs.router_job.plan import sink_options
+from streaming_jobs.spark.kafka_sink import sink_options
 from tests.unit.routing.asking import client
 from tests.unit.routing.mesh_in_a_log import MeshInALog
 

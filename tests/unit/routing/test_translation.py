@@ -22,6 +22,7 @@ from gateway.protocols import protocols
 from gateway.protocols.hsp.codec import split as split_hsp
 from gateway.protocols.spec import CodecContext, Target
 from gateway.records.raw_log.frames import FrameSource, RawFrame, ReplyAddress
+from tests.events import bare_event
 from tests.unit.routing.mesh_in_a_log import EDGE, EPOCH, GATEWAY, NOW, MeshInALog, Peer
 
 ALL = ("emm", "emp", "hsp", "yamp", "wolpertinger")
@@ -52,10 +53,16 @@ def heard_by_a_peer(protocol: str, frame: bytes, replies: tuple[ReplyAddress, ..
 
 
 def made(kind: Kind, body: bytes = BODY) -> Event:
-    return Event(
-        id="1-2-3", kind=kind, subject=SUBJECT, protocol="peer", listener="", edge="", session="", peer="", node="",
-        received_at=NOW * 1_000_000, message_id="7", content_type="application/json", body=body,
-    )  # fmt: skip
+    return bare_event(
+        id="1-2-3",
+        kind=kind,
+        subject=SUBJECT,
+        protocol="peer",
+        received_at=NOW * 1_000_000,
+        message_id="7",
+        content_type="application/json",
+        body=body,
+    )
 
 
 _own = Key(GATEWAY.key_id, ed25519=public_of(GATEWAY.ed25519_private), default=True)

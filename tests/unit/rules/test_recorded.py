@@ -8,35 +8,16 @@ from typing import Any
 
 import pytest
 
-from gateway.core.event import Auth, Event, Kind
 from gateway.inspect.live.rows import as_json, event_rows
 from gateway.kafka.records import TopicRecord
 from gateway.records.cloud_event import rfc3339
 from gateway.records.event_records import EventWriter
 from streaming_jobs.rules.recorded import RecordedError, read_recorded
 from streaming_jobs.spark.events_table import SCHEMA
+from tests.events import full_event
 
 AT = 1_759_190_400_000_001
-EVENT = Event(
-    id="0-1-2",
-    kind=Kind.REQUEST,
-    subject="a.b",
-    protocol="emm",
-    listener="devices",
-    edge="edge-0",
-    session="s",
-    peer="p",
-    node="n",
-    received_at=AT,
-    message_id="m",
-    correlation="c",
-    content_type="text/plain",
-    body=b"81",
-    headers={"rule": "x"},
-    urgent=True,
-    auth=Auth.HMAC,
-    key_id="k",
-)
+EVENT = full_event(received_at=AT, content_type="text/plain", body=b"81", headers={"rule": "x"}, sent_at=None)
 
 
 def read(*said: dict[str, Any]) -> list[dict[str, Any]]:
@@ -52,7 +33,7 @@ def test_what_tap_shows_is_the_event_again_but_for_its_receiver() -> None:
     for name in ("id", "subject", "protocol", "session", "peer", "node", "message_id", "correlation", "content_type"):
         assert row[name] == getattr(EVENT, name)
     assert (row["kind"], row["auth"], row["body"], row["text"]) == ("request", "hmac", b"81", "81")
-    assert (row["headers"], row["urgent"], row["key_id"]) == ({"rule": "x"}, True, "k")
+    assert (row["headers"], row["urgent"], row["key_id"]) == ({"rule": "x"}, True, EVENT.key_id)
     assert rfc3339(AT)[:19] == row["received_at"].isoformat()[:19]
 
 

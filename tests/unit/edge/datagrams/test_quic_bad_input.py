@@ -51,7 +51,7 @@ class TestBadInput:
             await until(edge.kafka.frames)
             listening = edge.life.endpoints.datagrams["devices"]
             assert isinstance(listening, quic.QuicListener)
-            connection = listening._known[names(edge)[0]].peer._connection
+            connection = listening._connections[names(edge)[0]].peer._connection
 
             def fails(*_: object) -> None:
                 raise RuntimeError("a fault")

@@ -24,22 +24,22 @@ class TestHeldAnswers:
     def test_the_last_part_lets_it_go_and_one_that_failed_is_enough(self, second: bool, failed: bool) -> None:
         answers: PendingAcks[str] = PendingAcks()
         assert answers.hold("t", "answer", 2, until=9) == []
-        assert answers.told("t", "edge-0", 1, failed=second) is None
-        assert answers.told("t", "edge-1", 1, failed=False) == Released("answer", failed)
+        assert answers.confirmed("t", "edge-0", 1, failed=second) is None
+        assert answers.confirmed("t", "edge-1", 1, failed=False) == Released("answer", failed)
         assert len(answers) == 0
 
     def test_parts_may_come_before_the_answer_that_waits_for_them(self) -> None:
         answers: PendingAcks[str] = PendingAcks()
         for part in (0, 1):
-            assert answers.told("t", "edge-0", part, failed=False) is None
+            assert answers.confirmed("t", "edge-0", part, failed=False) is None
         assert answers.hold("t", "answer", 2, until=9) == [Released("answer", failed=False)]
 
     def test_a_part_that_is_told_of_again_is_not_another_and_keeps_what_was_said_first(self) -> None:
         answers: PendingAcks[str] = PendingAcks()
         answers.hold("t", "answer", 2, until=9)
-        answers.told("t", "edge-0", 0, failed=False)
-        assert answers.told("t", "edge-0", 0, failed=True) is None
-        assert answers.told("t", "edge-0", 1, failed=False) == Released("answer", failed=False)
+        answers.confirmed("t", "edge-0", 0, failed=False)
+        assert answers.confirmed("t", "edge-0", 0, failed=True) is None
+        assert answers.confirmed("t", "edge-0", 1, failed=False) == Released("answer", failed=False)
 
     def test_what_has_waited_long_enough_goes_out_as_failed(self) -> None:
         answers: PendingAcks[str] = PendingAcks()
@@ -47,7 +47,7 @@ class TestHeldAnswers:
         answers.hold("second", "two", 1, until=10)
         assert list(answers.overdue(8.9)) == []
         assert list(answers.overdue(9)) == [Released("one", failed=True)]
-        assert answers.told("second", "edge-0", 0, failed=False) == Released("two", failed=False)
+        assert answers.confirmed("second", "edge-0", 0, failed=False) == Released("two", failed=False)
 
     def test_too_many_let_the_oldest_go_as_failed(self) -> None:
         answers: PendingAcks[int] = PendingAcks()
@@ -58,7 +58,7 @@ class TestHeldAnswers:
     def test_parts_that_nothing_waits_for_are_forgotten_oldest_first(self) -> None:
         answers: PendingAcks[str] = PendingAcks()
         for number in range(HELD_AT_MOST + 1):
-            answers.told(str(number), "edge-0", 0, failed=False)
+            answers.confirmed(str(number), "edge-0", 0, failed=False)
         assert answers.hold("0", "late", 1, until=9) == []
         assert answers.hold("1", "in time", 1, until=9) == [Released("in time", failed=False)]
 

@@ -20,16 +20,27 @@ from gateway.records.event_records import EventWriter
 from gateway.records.raw_log import control_frames
 from gateway.records.raw_log.container import ContainerBuilder
 from gateway.records.raw_log.frames import FrameSource
+from tests.events import bare_event
 from tests.unit.cli.running import run
 from tests.unit.protocols.emm.vectors import NODE
 
 AT = 1_700_000_000_123_456
 TIME = "2023-11-14T22:13:20.123456Z"
 EVERYTHING = RowFilter()
-EVENT = Event(
-    "1-2-0", Kind.EVENT, "temp.high", "hsp", "plc", "edge-0", "edge-0.1.3", "192.0.2.1:4000", "node-3", AT,
-    content_type=JSON, body=b"81", auth=Auth.TLS,
-)  # fmt: skip
+EVENT = bare_event(
+    id="1-2-0",
+    subject="temp.high",
+    protocol="hsp",
+    listener="plc",
+    edge="edge-0",
+    session="edge-0.1.3",
+    peer="192.0.2.1:4000",
+    node="node-3",
+    received_at=AT,
+    content_type=JSON,
+    body=b"81",
+    auth=Auth.TLS,
+)
 
 
 def raw_record(*frames: tuple[FrameSource, bytes]) -> TopicRecord:

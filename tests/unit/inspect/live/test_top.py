@@ -20,7 +20,7 @@ from gateway.cli.top_text import WIDTH, painted, plain, screen
 from gateway.core.address import HostPort
 from gateway.inspect.live.flow import flow
 from gateway.inspect.live.mesh_parts import MeshPart
-from gateway.inspect.live.metrics_poller import MetricsPoller, telling
+from gateway.inspect.live.metrics_poller import MetricsPoller, samples_source
 from tests.integration.mesh import free_port
 from tests.unit.cli.running import run
 from tests.unit.inspect.live.parts import answering, edge, router
@@ -77,7 +77,8 @@ def test_what_is_missing_is_said_at_the_top() -> None:
 
 def test_a_part_may_go_away_and_come_back() -> None:
     port = free_port()
-    looking = MetricsPoller({"edge": telling(MeshPart("the edge", "edge.management", HostPort("127.0.0.1", port)))})
+    edge_part = MeshPart("the edge", "edge.management", HostPort("127.0.0.1", port))
+    looking = MetricsPoller({"edge": samples_source(edge_part)})
     with answering(edge(100), port):
         assert looking.look()["stages"]["received"]["total"] == 100
     assert "does not answer" in looking.look()["missing"]["edge"]

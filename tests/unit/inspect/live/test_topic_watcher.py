@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from gateway.config import Config
-from gateway.core.event import Event, Kind
+from gateway.core.event import Kind
 from gateway.inspect.live.topic_sampler import Seen
 from gateway.inspect.live.topic_watcher import ROWS_KEPT, TopicWatcher, newest_rows
 from gateway.kafka.records import TopicRecord
 from gateway.records.event_records import EventWriter
+from tests.events import full_event
 
 CONFIG = Config(mesh="test")
-EVENT = Event(
-    id="0-1-2", kind=Kind.EVENT, subject="temp.roof", protocol="yamp", listener="apps", edge="edge-0", session="s",
-    peer="10.0.0.1:9", node="n", received_at=1_759_190_400_000_000, body=b"21",
-)  # fmt: skip
+EVENT = full_event(kind=Kind.EVENT, subject="temp.roof", content_type="", body=b"21")
 
 
 WRITER = EventWriter("test", 1_000_000, batches=False)

@@ -88,6 +88,6 @@ def test_tap_shows_the_node_that_a_datagram_names() -> None:
 
 
 def test_the_command_line_says_that_it_does_not_speak_it() -> None:
-    peer = PeerOptions(None, "beacon", "127.0.0.1:9", None, False, None, None, None, None, {})
+    peer = PeerOptions(None, "beacon", "127.0.0.1:9")
     with pytest.raises(click.UsageError, match="--via beacon: it has no sessions"):
         peer.check_options()

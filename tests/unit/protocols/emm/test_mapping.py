@@ -18,6 +18,7 @@ from gateway.protocols.emm.frames import MAX_PACKET_BYTES, EventType, Field, Fie
 from gateway.protocols.emm.mapping import dedup_key, from_event, partition_key
 from gateway.protocols.emm.options import EmmOptions
 from gateway.protocols.spec import CodecContext, Encoded, Target
+from tests.events import bare_event
 from tests.unit.core.subjects import subjects
 from tests.unit.protocols.emm.packets import AUTH_KEY_ID, BY_HMAC, NAME, NODE_ID, packet
 from tests.unit.protocols.emm.packets import event as event_packet
@@ -43,15 +44,13 @@ GATEWAY_KEY = Key(IDENTITY.key_id, hmac=IDENTITY.hmac, ed25519=public_of(IDENTIT
 PEER = CodecContext(KeyRing({IDENTITY.node: {IDENTITY.key_id: GATEWAY_KEY}}))
 """A peer of the gateway: it knows the gateway's key and no other."""
 
-FOREIGN_EVENT = Event(
+FOREIGN_EVENT = bare_event(
     id="3-17-0",
-    kind=Kind.EVENT,
     subject="order.created",
     protocol="yamp",
     listener="apps",
     edge="edge-0",
     session="edge-0.1.2",
-    peer="",
     node="anon:edge-0:2",
     received_at=RECEIVED_AT + 999_999,
     content_type="application/json",

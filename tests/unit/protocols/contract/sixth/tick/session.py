@@ -68,9 +68,6 @@ class TickSession(Session):
     def drain(self, now: float, redirect_url: str | None = None, why: CloseReason = CloseReason.DRAIN) -> None:
         self._terminate(why)
 
-    def _end_broken(self, refused: Rejected, now: float) -> None:
-        self._terminate(str(refused.reason), refused.detail)
-
     def _ping(self, now: float) -> None:
         self._pong_received(now)
 

@@ -58,7 +58,7 @@ class TrustingSession(LayerOne):
     def _authenticate(self, call: Call, now: float) -> None:
         reply, gained = self._authority.answer(call, self.trust)
         if reply is not None:
-            self._say(encode(reply), now)
+            self._send_data(encode(reply), now)
         self._gain(gained, now)
         if self._authority.failed_proofs >= MAX_FAILED_PROOFS:
             self._terminate(str(Reason.UNAUTHENTICATED), "too many wrong proofs")
@@ -76,7 +76,7 @@ class TrustingSession(LayerOne):
 
     def _ask_login(self, now: float) -> None:
         if (call := self._login.next_call()) is not None:
-            self._say(encode(call), now)
+            self._send_data(encode(call), now)
 
     def _logged_in(self, call_id: str, answer: CallResponse | RemoteError, now: float) -> None:
         try:

@@ -12,7 +12,7 @@ import pytest
 
 from gateway.auth.operators import find_operator
 from gateway.config import Config
-from gateway.edge.acts import ACTS, FIELDS, PageActs
+from gateway.edge.operator_actions import ACTS, FIELDS, OperatorActions
 from gateway.observability.management import PageAnswer, Request, json_answer
 from gateway.protocols.actions import CloseReason
 from gateway.protocols.yamp.codec import encode
@@ -153,7 +153,7 @@ def test_a_token_from_another_machine_is_not_even_looked_at() -> None:
         kicked.append(session)
         return json_answer(HTTPStatus.ACCEPTED, {})
 
-    page = PageActs(lambda: config, kick)
+    page = OperatorActions(lambda: config, kick)
     asked = Request("kick", "10.0.0.1:9640", "10.0.0.7", token=ALICE, body=b'{"session": "edge-0.1.9"}')
     assert page.command(asked).status == 403
     assert page.command(asked._replace(client="::ffff:10.0.0.7")).status == 403

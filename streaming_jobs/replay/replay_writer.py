@@ -22,7 +22,7 @@ FRAMES_PER_RECORD = 200
 CONNECT_SECONDS = 5
 WRITE_SECONDS = 30
 
-Given = tuple[LoggedFrame, Replayed]
+FrameAgain = tuple[LoggedFrame, Replayed]
 
 
 class ReplayWriter:
@@ -53,7 +53,7 @@ class ReplayWriter:
     ) -> None:
         self._producer.close()
 
-    def put(self, frames: Iterable[Given]) -> list[str]:
+    def put(self, frames: Iterable[FrameAgain]) -> list[str]:
         """Writes the frames, and returns the ids of their new positions, in order.
 
         They are on all in-sync replicas when it returns.
@@ -68,7 +68,7 @@ class ReplayWriter:
         return places
 
 
-def records(frames: Iterable[Given], most_bytes: int) -> Iterator[tuple[int, bytes, int]]:
+def records(frames: Iterable[FrameAgain], most_bytes: int) -> Iterator[tuple[int, bytes, int]]:
     """Yields the partition, the record, and how many frames are in it. A record has one edge and epoch."""
     for (partition, edge, epoch), together in groupby(frames, key=_home):
         builder = ContainerBuilder(edge, epoch)
@@ -81,6 +81,6 @@ def records(frames: Iterable[Given], most_bytes: int) -> Iterator[tuple[int, byt
             yield partition, builder.build(), count
 
 
-def _home(entry: Given) -> tuple[int, str, int]:
+def _home(entry: FrameAgain) -> tuple[int, str, int]:
     logged, _ = entry
     return logged.position.partition, logged.raw.source.edge, logged.raw.source.epoch

@@ -46,7 +46,7 @@ FIELDS: Mapping[str, frozenset[str]] = {
 }
 
 
-class PageActs:
+class OperatorActions:
     """Does what operators ask for. May be called from any thread. `kick` ends a session."""
 
     def __init__(self, config: Callable[[], Config], kick: Callable[[str], PageAnswer]) -> None:
@@ -70,8 +70,8 @@ class PageActs:
             return _error(HTTPStatus.UNAUTHORIZED, "this is the token of no operator")
         fields = _fields(request)
         if fields is None:
-            wanted = "; ".join(f"{act}: {', '.join(sorted(names))}" for act, names in FIELDS.items())
-            return _error(HTTPStatus.BAD_REQUEST, f"the body is a JSON object of texts ({wanted})")
+            expected = "; ".join(f"{act}: {', '.join(sorted(names))}" for act, names in FIELDS.items())
+            return _error(HTTPStatus.BAD_REQUEST, f"the body is a JSON object of texts ({expected})")
         answer = self._act(config, request.below, fields)
         shown = {name: text for name, text in fields.items() if name != "body"}
         log.info("operator %s at %s: %s %s: %d", operator, request.client, request.below, shown, answer.status)
@@ -96,17 +96,17 @@ class PageActs:
         if not self._running.acquire(blocking=False):
             return _error(HTTPStatus.CONFLICT, "another operator's act is under way: try again")
         try:
-            done = subprocess.run(  # noqa: S603 - our own command line, without a shell
+            result = subprocess.run(  # noqa: S603 - our own command line, without a shell
                 command, input=body, capture_output=True, encoding="utf-8", timeout=VERB_SECONDS, check=False
             )
         except subprocess.TimeoutExpired:
             return _error(HTTPStatus.GATEWAY_TIMEOUT, f"it was not done within {VERB_SECONDS:.0f} s")
         finally:
             self._running.release()
-        if done.returncode:
-            why = done.stderr.strip().rpartition("\n")[2]
-            return _error(HTTPStatus.UNPROCESSABLE_ENTITY, why or f"{verb[0]} ended with {done.returncode}")
-        return json_answer(HTTPStatus.OK, {"done": json.loads(done.stdout or "null")})
+        if result.returncode:
+            why = result.stderr.strip().rpartition("\n")[2]
+            return _error(HTTPStatus.UNPROCESSABLE_ENTITY, why or f"{verb[0]} ended with {result.returncode}")
+        return json_answer(HTTPStatus.OK, {"done": json.loads(result.stdout or "null")})
 
 
 class Refusals:

@@ -14,10 +14,10 @@ from gateway.inspect.history.logged_frame import LoggedFrame
 from gateway.records.raw_log.container import decode_record
 from gateway.records.raw_log.frames import FrameSource, RawFrame, Replayed
 from streaming_jobs.replay.changes import Replay, ReplayChange, ReplayOutcome, differing
-from streaming_jobs.replay.put_in import FRAMES_PER_RECORD, Given, records
+from streaming_jobs.replay.replay_writer import FRAMES_PER_RECORD, FrameAgain, records
 
 
-def given(partition: int, offset: int, *, edge: str = "edge-0", epoch: int = 7, data: bytes = b"frame") -> Given:
+def given(partition: int, offset: int, *, edge: str = "edge-0", epoch: int = 7, data: bytes = b"frame") -> FrameAgain:
     raw = RawFrame(data, FrameSource("emm", "devices", edge, epoch, 0, "10.0.0.1:9"), 1_000 + offset)
     place = FramePosition(partition, offset, 0)
     return LoggedFrame(place, raw, 2_000), Replayed(place.event_id, 5_000, frozenset({"edge-0.7.3"}))
@@ -33,7 +33,7 @@ def test_frames_of_one_edge_and_epoch_travel_together_and_keep_their_order() -> 
 
 
 @pytest.mark.parametrize("other", [given(2, 5), given(1, 5, edge="edge-1"), given(1, 5, epoch=8)])
-def test_another_partition_edge_or_epoch_is_another_record(other: Given) -> None:
+def test_another_partition_edge_or_epoch_is_another_record(other: FrameAgain) -> None:
     assert [count for _, _, count in records([given(1, 4), other, given(1, 6)], 65_536)] == [1, 1, 1]
 
 
