@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from typing import Any
 
 import click
@@ -80,7 +81,9 @@ def _note_new(devices: list[Device]) -> None:
 
 
 async def _watched(demo: Demo) -> None:
-    """Says how far it is, now and then."""
+    """Says how far it is, now and then. SIGTERM ends it as Ctrl-C does."""
+    # A container's first process is not ended by a signal that it has not asked for.
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, signal.raise_signal, signal.SIGINT)
     running = asyncio.create_task(demo.run())
     while not (await asyncio.wait([running], timeout=PROGRESS_SECONDS))[0]:
         note(_summary(demo.tally))

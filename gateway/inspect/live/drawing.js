@@ -8,7 +8,7 @@ const LATENCIES = {
   ack_p50: "acknowledge p50", ack_p99: "acknowledge p99", end_to_end_p50: "end to end p50", end_to_end_p99: "end to end p99",
 };
 const [WIDTH, HEIGHT, LINE, PAD, GAP] = [192, 18, 16, 6, 34];
-const SHOWN_LETTERS = 26;
+const [TITLE_LETTERS, SHOWN_LETTERS] = [22, 26];
 const COLUMNS = { peer: 0, listener: 1, edge: 2, raw: 3, lane: 4, rules: 4, topic: 5 };
 const BACK = 14;
 
@@ -71,7 +71,7 @@ function plotLatencies(hour) {
 /* What leads back to the edges stands lowest, so that its arrow crosses nothing. */
 const lowest = (one, other) => (one.id === "egress") - (other.id === "egress");
 const column = node => COLUMNS[node.id] ?? COLUMNS[node.kind];
-const short = text => text.length > SHOWN_LETTERS ? `${text.slice(0, SHOWN_LETTERS - 1)}…` : text;
+const short = (text, letters) => text.length > letters ? `${text.slice(0, letters - 1)}…` : text;
 
 function placed(nodes) {
   const columns = Array.from({ length: 6 }, (_, number) => nodes.filter(node => column(node) === number).sort(lowest));
@@ -108,7 +108,8 @@ function drawGraph({ nodes, arrows }) {
   const shapes = [...boxes.values()].map(({ x, y, height, node }) => drawn("g", { class: node.up ? "" : "down" },
     drawn("title", {}, node.lines.join("\n")),
     drawn("rect", { x, y, width: WIDTH, height, rx: 5 }),
-    ...node.lines.map((text, index) => drawn("text", { x: x + PAD, y: y + PAD + LINE * (index + 0.75), class: index ? "" : "first" }, short(text)))));
+    ...node.lines.map((text, index) => drawn("text", { x: x + PAD, y: y + PAD + LINE * (index + 0.75), class: index ? "" : "first" },
+      short(text, index ? SHOWN_LETTERS : TITLE_LETTERS)))));
   const wide = 2 + 6 * WIDTH + 5 * GAP;
   return [drawn("svg", { viewBox: `0 0 ${wide} ${tall + BACK + 2}` }, drawn("defs", {}, tip), ...lines, ...shapes)];
 }

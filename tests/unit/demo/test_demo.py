@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import signal
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from gateway.auth.key_admin import ensure_identity, labels_of, list_keys, revoke_key
 from gateway.cli.console import Exit
+from gateway.cli.demo import _watched
 from gateway.config import Config, parse
 from gateway.demo.devices import demo_devices
-from gateway.demo.traffic import addresses_of
+from gateway.demo.traffic import Demo, addresses_of
 from tests.unit.cli.running import run
 from tests.unit.config.reading import read
 
@@ -82,3 +87,13 @@ class TestVerb:
     @pytest.mark.parametrize("bound", [("--rate", "101"), ("--seconds", "0"), ("--devices", "7")])
     def test_it_is_bounded(self, bound: tuple[str, str]) -> None:
         assert run("demo", *bound).exit_code == Exit.USAGE
+
+
+def test_sigterm_ends_it_as_ctrl_c_does() -> None:
+    class Endless:
+        async def run(self) -> None:
+            os.kill(os.getpid(), signal.SIGTERM)
+            await asyncio.Event().wait()
+
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(_watched(cast("Demo", Endless())))
