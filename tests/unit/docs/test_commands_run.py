@@ -1,4 +1,4 @@
-"""Runs every command of the pages that needs no mesh."""
+"""Runs every command of the pages that needs no mesh; `tests/integration/test_page_commands.py` runs the others."""
 
 from __future__ import annotations
 
