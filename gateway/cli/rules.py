@@ -36,7 +36,7 @@ def command() -> None:
 
 
 @command.command("run")
-@click.option("--master", metavar="URL", help="The Spark master.  [default: local[2]]")
+@click.option("--master", metavar="URL", help="The Spark master.  [default: local[32]]")
 @click.option("--ready-file", type=click.Path(path_type=Path), help="A file that exists as long as all rules run.")
 @common_options
 @dir_option

@@ -24,6 +24,7 @@ from streaming_jobs.routing.rule_event import MAX_HOPS
 from streaming_jobs.rules.plan_reading import (
     Reading,
     check_stream,
+    is_row_by_row,
     optimized_plan,
     parse_query,
     readings,
@@ -57,6 +58,7 @@ class Compiled:
     name: str
     subjects: tuple[str | None, ...]
     readings: tuple[Reading, ...]
+    is_row_by_row: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +66,12 @@ class Checked:
     """The result of a check.
 
     `faults` are by the rule's place in the configuration. `depths` are how many rules lie behind what each finds.
+    `row_by_row` are the rules that look at each event by itself.
     """
 
     faults: dict[int, str]
     depths: dict[str, int]
+    row_by_row: frozenset[str] = frozenset()
 
 
 def check_rules(spark: SparkSession, rules: Sequence[RuleSettings]) -> Checked:
@@ -89,7 +93,7 @@ def check_rules(spark: SparkSession, rules: Sequence[RuleSettings]) -> Checked:
     for place, rule in enumerate(rules):
         if depth_of[rule.name] > MAX_HOPS:
             faults[place] = f"more than {MAX_HOPS} rules would lie behind what it finds"
-    return Checked(faults, depth_of)
+    return Checked(faults, depth_of, frozenset(rule.name for rule in compiled if rule.is_row_by_row))
 
 
 def _ring_text(ring: list[str]) -> str:
@@ -116,7 +120,7 @@ def compile_rule(spark: SparkSession, rule: RuleSettings, table: DataFrame, stre
         result = spark.sql(rule.sql)
         _check_columns(result)
         plan = optimized_plan(result)
-        compiled = Compiled(rule.name, tuple(subjects(plan)), tuple(readings(plan)))
+        compiled = Compiled(rule.name, tuple(subjects(plan)), tuple(readings(plan)), is_row_by_row(result))
         stream.createOrReplaceTempView(TABLE)
         streaming = spark.sql(rule.sql)
         if not streaming.isStreaming:

@@ -25,17 +25,24 @@ from streaming_jobs.rules.columns import as_event_columns
 from streaming_jobs.rules.events_stream import live_events
 from streaming_jobs.rules.faults import faults_of
 from streaming_jobs.rules.output_writer import FindingsWriter
+from streaming_jobs.rules.realtime import FindingPacker, realtime_writer
 from streaming_jobs.spark.events_table import SETTINGS, TABLE
 from streaming_jobs.spark.session import start_spark, stop_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 log = logging.getLogger(__name__)
 
 TRIGGER = "500 milliseconds"
-"""The interval at which a rule looks for new events. Without a pause each would ask Kafka a hundred times a second."""
+"""The interval at which a rule that needs batches looks for new events. Without a pause each would ask Kafka a hundred
+times a second."""
+TASK_SLOTS = 32
+"""A slot is a thread of the JVM that sleeps until it is needed."""
+BATCH_SLOTS = 2
+"""Slots that rules in real time leave to the others."""
 WATCH_SECONDS = 1.0
 RETRY_SECONDS = (1.0, 5.0, 30.0)
 # Windows must close though nothing more comes in: a batch without data moves their end on.
@@ -48,6 +55,7 @@ class Running:
 
     rule: RuleSettings
     depth: int
+    is_realtime: bool
     query: StreamingQuery
     failures: int = 0
     start_again_at: float = field(default=0.0)
@@ -68,7 +76,7 @@ class RulesJob:
     ) -> None:
         self._on_running = on_running
         self._config = config
-        self._master = master or "local[2]"
+        self._master = master or f"local[{TASK_SLOTS}]"
         self._ready = ready
         self._watch = ConfigWatch(config, time.monotonic)
         self._running: dict[str, Running] = {}
@@ -126,9 +134,10 @@ class RulesJob:
         self._stop_unwanted(configured, checked.depths)
         for name, rule in configured.items():
             if name not in self._running:
-                query = self._start(rule, checked.depths[name])
-                self._running[name] = Running(rule, checked.depths[name], query)
-                log.info("rule %s runs", name)
+                is_realtime = name in checked.row_by_row and self._has_slots()
+                query = self._start(rule, checked.depths[name], is_realtime=is_realtime)
+                self._running[name] = Running(rule, checked.depths[name], is_realtime, query)
+                log.info("rule %s runs %s", name, "in real time" if is_realtime else "in batches")
 
     def _stop_unwanted(self, configured: Mapping[str, RuleSettings], depths: Mapping[str, int]) -> None:
         for name, running in list(self._running.items()):
@@ -139,17 +148,31 @@ class RulesJob:
 
     # -- queries ---------------------------------------------------------------------------------------------
 
-    def _start(self, rule: RuleSettings, depth: int) -> StreamingQuery:
+    def _has_slots(self) -> bool:
+        """True if another rule can run in real time, where it holds a slot for each partition of `events`."""
+        in_real_time = 1 + sum(running.is_realtime for running in self._running.values())
+        slots = self._spark.sparkContext.defaultParallelism - BATCH_SLOTS
+        return in_real_time * self._config.kafka.topic("events").partitions <= slots
+
+    def _start(self, rule: RuleSettings, depth: int, *, is_realtime: bool) -> StreamingQuery:
+        if is_realtime:
+            writer = realtime_writer(self._spark, self._config, FindingPacker(rule.name, depth), rule.sql)
+        else:
+            writer = self._batch_writer(rule, depth)
+        checkpoint = checkpoint_of(self._config, rule, is_realtime=is_realtime)
+        query: StreamingQuery = (
+            writer.queryName(f"rule-{rule.name}").option("checkpointLocation", str(checkpoint)).start()
+        )
+        return query
+
+    def _batch_writer(self, rule: RuleSettings, depth: int) -> DataStreamWriter:
         live_events(self._spark, self._config, time.time_ns() // 1_000_000).createOrReplaceTempView(TABLE)
         result = as_event_columns(self._spark.sql(rule.sql))
 
         def write(rows: DataFrame, batch: int) -> None:
             self._writer.write(rule.name, depth, batch, rows.toLocalIterator())
 
-        stream = result.writeStream.queryName(f"rule-{rule.name}").outputMode("append").foreachBatch(write)
-        stream = stream.option("checkpointLocation", str(checkpoint_of(self._config, rule)))
-        query: StreamingQuery = stream.trigger(processingTime=TRIGGER).start()
-        return query
+        return result.writeStream.outputMode("append").foreachBatch(write).trigger(processingTime=TRIGGER)
 
     def _restart_failed(self, now: float) -> None:
         for name, running in self._running.items():
@@ -162,12 +185,12 @@ class RulesJob:
                 log.error("rule %s failed and starts again in %.0f s: %s", name, pause, _why(running.query))
             elif now >= running.start_again_at:
                 running.start_again_at = 0.0
-                running.query = self._start(running.rule, running.depth)
+                running.query = self._start(running.rule, running.depth, is_realtime=running.is_realtime)
 
 
-def checkpoint_of(config: Config, rule: RuleSettings) -> Path:
+def checkpoint_of(config: Config, rule: RuleSettings, *, is_realtime: bool) -> Path:
     """Returns the checkpoint's folder. Each text of a rule has its own: one query's state means nothing to another."""
-    text = blake2b(rule.sql.encode(), digest_size=6).hexdigest()
+    text = blake2b(rule.sql.encode(), digest_size=6).hexdigest() + ("-realtime" if is_realtime else "")
     return (Path(config.router.checkpoint).parent / "rules" / f"{rule.name}-{text}").resolve()
 
 

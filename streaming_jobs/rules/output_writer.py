@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Row
 
 RULES = "rules"
+SOURCE = FrameSource(MESH, "", RULES, 0)
 FLUSH_SECONDS = 30.0
 """Kafka must have a batch's findings within this; else the batch fails, and Spark does it again."""
 
@@ -31,7 +32,6 @@ class FindingsWriter:
         self._topic = config.topic("raw")
         self._partitions = config.kafka.topic("raw").partitions
         self._frames = config.edge.record.frames
-        self._source = FrameSource(MESH, "", RULES, 0)
         self._producer = KafkaProducer(
             **config.kafka.client_settings(),
             acks="all",
@@ -45,17 +45,23 @@ class FindingsWriter:
         outputs = rule_events(rule, depth, batch, (row.asDict() for row in rows))
         partition = partition_of(rule, self._partitions)
         sent = [
-            self._producer.send(self._topic, value=record, partition=partition) for record in self._records(outputs)
+            self._producer.send(self._topic, value=finding_record(some), partition=partition)
+            for some in self._parts(outputs)
         ]
         for waiting in sent:
             waiting.get(FLUSH_SECONDS)
 
-    def _records(self, outputs: Iterator[RuleEvent]) -> Iterator[bytes]:
+    def _parts(self, outputs: Iterator[RuleEvent]) -> Iterator[list[RuleEvent]]:
         while some := list(islice(outputs, self._frames)):
-            builder = ContainerBuilder(RULES, 0)
-            for event in some:
-                builder.add(self._source, now_us(), control_frames.encode(event))
-            yield builder.build()
+            yield some
 
     def close(self) -> None:
         self._producer.close(FLUSH_SECONDS)
+
+
+def finding_record(findings: Iterable[RuleEvent]) -> bytes:
+    """Returns the raw record of findings."""
+    builder = ContainerBuilder(RULES, 0)
+    for event in findings:
+        builder.add(SOURCE, now_us(), control_frames.encode(event))
+    return builder.build()

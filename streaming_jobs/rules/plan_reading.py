@@ -20,6 +20,8 @@ logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
 
 PLACEHOLDER = "x"
 """Stands for the part of a subject that is only known when the rule runs."""
+ROW_BY_ROW = {"Project", "Filter"}
+"""The operators that make each row of one row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,23 @@ def check_stream(spark: SparkSession, rows: DataFrame) -> None:
     append = jvm.org.apache.spark.sql.streaming.OutputMode.Append()
     analyzed = rows._jdf.queryExecution().analyzed()  # noqa: SLF001
     jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker.checkForStreaming(analyzed, append)
+
+
+def is_row_by_row(rows: DataFrame) -> bool:
+    """True if each row follows from one row of the table alone, and always in the same way."""
+    jvm: Any = rows.sparkSession._jvm  # noqa: SLF001 - no other door
+    analyzed = rows._jdf.queryExecution().analyzed()  # noqa: SLF001
+    asks_for_time = analyzed.containsPattern(jvm.org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE())
+    return analyzed.deterministic() and not asks_for_time and set(_kinds(optimized_plan(rows))) <= ROW_BY_ROW
+
+
+def _kinds(plan: Any) -> Iterator[str]:
+    """Yields the operators of a plan, without the leaves, where it reads."""
+    children = _items(plan.children())
+    if children:
+        yield _kind(plan)
+    for child in children:
+        yield from _kinds(child)
 
 
 def readings(plan: Any) -> list[Reading]:

@@ -17,13 +17,22 @@ TOKEN_BYTES = 12
 10^10."""
 
 
-def rule_events(rule: str, depth: int, batch: int, rows: Iterable[Mapping[str, Any]]) -> Iterator[RuleEvent]:
+def rule_events(
+    rule: str,
+    depth: int,
+    batch: int | str,
+    rows: Iterable[Mapping[str, Any]],
+    counts: Counter[str] | None = None,
+) -> Iterator[RuleEvent]:
     """Yields the events of rows. A row without a subject is no event: so a rule can say "nothing" in a CASE.
 
     A row that names its origin is the same finding whenever it is found again. Any other is known by its batch, which
     Spark repeats as it was after a crash, and by how many like it came before.
+
+    Args:
+        counts: how many rows of the batch came before, for one whose rows are not all given at once.
     """
-    counts: Counter[tuple[object, ...]] = Counter()
+    counts = Counter() if counts is None else counts
     for row in rows:
         subject = row.get("subject")
         if not subject:
@@ -31,8 +40,11 @@ def rule_events(rule: str, depth: int, batch: int, rows: Iterable[Mapping[str, A
         body, encoding = _text_of(row.get("body"))
         content_type, origin = row.get("content_type") or "", row.get("origin") or ""
         content = subject, body, content_type, origin
-        place = "" if origin else f"{batch}:{counts[content]}"
-        counts[content] += 1
+        place = ""
+        if not origin:
+            alike = _token(*content)
+            place = f"{batch}:{counts[alike]}"
+            counts[alike] += 1
         token = _token(rule, place, *content)
         hops = row["hops"] if row.get("hops") is not None else depth
         yield RuleEvent(rule, token, subject, body, encoding, content_type, origin, hops)

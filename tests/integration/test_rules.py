@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+from collections import Counter
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -11,6 +14,7 @@ import pytest
 import yaml
 from pyspark.sql import SparkSession
 
+from gateway.config import load
 from gateway.config.settings import RuleSettings
 from streaming_jobs.rules.batch_run import try_rules
 from streaming_jobs.rules.check import Checked, check_rules
@@ -18,7 +22,7 @@ from streaming_jobs.rules.recorded import read_recorded
 from tests.integration.emm_peer import Device
 from tests.integration.mesh import TestMesh, wait_until
 from tests.integration.spark_session import spark
-from tests.integration.topic import following, header
+from tests.integration.topic import every_record, following, header
 
 __all__ = ["spark"]
 pytestmark = pytest.mark.integration
@@ -73,17 +77,38 @@ GOOD = [
 
 @pytest.mark.parametrize("sql", GOOD)
 def test_a_rule_that_can_run_and_does_not_see_what_it_finds_is_good(spark: SparkSession, sql: str) -> None:
-    assert checked(spark, sql) == Checked({}, {"rule-0": 1})
+    result = checked(spark, sql)
+    assert (result.faults, result.depths) == ({}, {"rule-0": 1})
 
 
 def test_rules_may_build_on_each_other_but_not_in_a_ring(spark: SparkSession) -> None:
     first = "SELECT 'b' AS subject FROM events WHERE subject = 'a'"
     second = "SELECT 'c' AS subject FROM events WHERE subject = 'b'"
-    assert checked(spark, first, second) == Checked({}, {"rule-0": 1, "rule-1": 2})
+    assert checked(spark, first, second).depths == {"rule-0": 1, "rule-1": 2}
     back = "SELECT 'a' AS subject FROM events WHERE subject = 'c'"
     faults = checked(spark, first, second, back).faults
     assert sorted(faults) == [0, 1, 2]
     assert "rule-0 → rule-1 → rule-2 → rule-0" in faults[0]
+
+
+ROW_BY_ROW = {
+    GOOD[0]: True,
+    "SELECT 'a' AS subject, get_json_object(text, '$.x') AS body FROM (SELECT * FROM events) WHERE session <> ''": True,
+    "WITH hot AS (SELECT * FROM events WHERE subject = 'b') SELECT 'a' AS subject FROM hot": True,
+    GOOD[4]: False,
+    GOOD[5]: False,
+    "SELECT 'a' AS subject FROM events WHERE session <> '' AND received_at > now() - INTERVAL 5 SECONDS": False,
+    "SELECT 'a' AS subject, rand() AS body FROM events WHERE session <> ''": False,
+    "SELECT 'a' AS subject FROM events AS b JOIN events AS c ON b.id = c.correlation WHERE b.session <> ''"
+    " AND c.session <> '' AND c.received_at BETWEEN b.received_at AND b.received_at + INTERVAL 1 MINUTE": False,
+}
+
+
+@pytest.mark.parametrize(("sql", "is_row_by_row"), ROW_BY_ROW.items())
+def test_what_looks_at_each_event_by_itself_may_run_in_real_time(
+    spark: SparkSession, sql: str, is_row_by_row: bool
+) -> None:
+    assert checked(spark, sql).row_by_row == ({"rule-0"} if is_row_by_row else set())
 
 
 # -- the examples ------------------------------------------------------------------------------------------------
@@ -176,13 +201,15 @@ SELECT concat('alarm.quiet.', node) AS subject, node AS body FROM events
 WHERE subject LIKE 'heat.%' GROUP BY node, session_window(received_at, '3 seconds')
 """
 
+EACH = "SELECT 'found.each' AS subject, text AS body FROM events WHERE subject LIKE 'heat.%'"
+
 
 def test_rules_put_into_a_running_mesh_find_and_their_findings_are_events(mesh: TestMesh) -> None:
     before = mesh.config_file.read_text()
     router = mesh.pid_of("router")
     device = Device(mesh.ports["devices"]).trusted_by(mesh)
     device.subscribe("alarm.>")
-    rules = [{"name": "hot", "sql": HOT}, {"name": "quiet", "sql": QUIET}]
+    rules = [{"name": "hot", "sql": HOT}, {"name": "quiet", "sql": QUIET}, {"name": "each", "sql": EACH}]
     mesh.config_file.write_text(yaml.safe_dump({**yaml.safe_load(before), "rules": rules}, sort_keys=False))
     try:
         ready = mesh.folder / "state" / "rules.ready"
@@ -200,6 +227,18 @@ def test_rules_put_into_a_running_mesh_find_and_their_findings_are_events(mesh: 
         assert quiet.value == device.node.encode()
         assert b"alarm.hot" in (device.receive() or b"")
         assert mesh.pid_of("router") == router
+        os.kill(mesh.pid_of("rules"), signal.SIGKILL)  # what its open batches had found is found again
+        device.send(device.packet("heat.kitchen", "81"))
+        wait_until(
+            lambda: findings(mesh) >= Counter({"alarm.hot": 2, "found.each": 4}), "what is found after a crash", 60
+        )
+        assert findings(mesh) == {"alarm.hot": 2, "found.each": 4}
     finally:
         mesh.config_file.write_text(before)
         device.close()
+
+
+def findings(mesh: TestMesh) -> Counter[str]:
+    """Returns how often the rules in real time have found something, by subject."""
+    subjects = (header(record, "ce_subject") for record in every_record(load(mesh.config_file), "events"))
+    return Counter(subject for subject in subjects if subject in ("alarm.hot", "found.each"))

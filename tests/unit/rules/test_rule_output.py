@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from hypothesis import given
@@ -41,6 +42,13 @@ def test_a_batch_that_is_done_again_gives_the_same_names() -> None:
     first, again = events(*rows), events(*reversed(rows))
     assert {one.token for one in first} == {one.token for one in again}
     assert len({one.token for one in first}) == 3
+
+
+def test_rows_that_are_given_one_by_one_have_the_names_that_they_have_together() -> None:
+    rows = [{"subject": "a", "body": "x"}, {"subject": "a", "body": "x"}, {"subject": "b", "body": "x"}]
+    counts: Counter[str] = Counter()
+    one_by_one = [event for row in rows for event in rule_events("hot", 1, 3, [row], counts)]
+    assert one_by_one == events(*rows)
 
 
 def test_the_same_row_of_another_batch_is_another_finding() -> None:
