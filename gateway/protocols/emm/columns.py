@@ -8,9 +8,8 @@ is forged and otherwise common is refused here, because there may be 50,000 of t
 Invariants
 1. What is returned says of each packet, refused ones too, what `mapping.to_event` says of it. The tests hold both to
    that.
-2. A layout is believed only where the packet is as long as the layout, and has the same octets wherever a walk reads.
-3. Tags are compared by `auth.verification` alone, all of a record at once, in constant time.
-4. JSON bodies are checked together with a text between them that no sender can know: whoever leaves a string or a
+2. Tags are compared by `auth.verification` alone, all of a record at once, in constant time.
+3. JSON bodies are checked together with a text between them that no sender can know: whoever leaves a string or a
    bracket open swallows it, and the record is checked body by body.
 """
 
@@ -35,141 +34,22 @@ from gateway.core.content import JSON_DECODER, MAX_DEPTH
 from gateway.core.event import SECOND_US
 from gateway.core.reasons import Reason, Rejected
 from gateway.protocols.emm.body import single_content
-from gateway.protocols.emm.frames import FLAGS_OFFSET, HEADER_BYTES, MAX_FIELD_BYTES, MESSAGE_ID_BYTES, FieldType
+from gateway.protocols.emm.frames import HEADER_BYTES, MAX_FIELD_BYTES, MESSAGE_ID_BYTES, FieldType
+from gateway.protocols.emm.layouts import REPEAT_KEY_BYTES, TIMESTAMP_AT, Layout, Layouts
 from gateway.protocols.emm.mapping import LATEST_SECONDS
 from gateway.protocols.emm.options import EmmOptions
 from gateway.protocols.emm.rules import check_encoding
-from gateway.protocols.emm.scan import FieldPosition, Places, octets_read, walk
 from gateway.protocols.emm.signing import is_signed_by
 from gateway.protocols.spec import CodecContext, CommonFrames, Options
 from gateway.records.raw_log.container import RecordColumns
 
-LAYOUTS_KEPT = 8_192
-"""At some hundred bytes each. Thirty sizes of bodies and twenty of names make six hundred layouts. Beyond so many all
-go, and are found again by a walk each."""
-MOST_OCTETS = 5 + 2 * 7
-"""A walk reads five octets of the header and two of each field."""
-
-_LENGTHS = slice(HEADER_BYTES - 2, HEADER_BYTES + 2)
-"""Payload Length and the head of the first field: by them the layout of a packet is looked up."""
 _NAME = HEADER_BYTES + 2
-_MESSAGE_ID = range(1, 1 + MESSAGE_ID_BYTES)
-_KEY_BYTES = NODE_BYTES + MESSAGE_ID_BYTES
-_TIMESTAMP_AT, _TIMESTAMP_BYTES = 7, np.arange(8)
+_TIMESTAMP_BYTES = np.arange(8)
 _JSON, _STRING = FieldType.JSON.value, FieldType.STRING.value
 _NUMBERS = (FieldType.INTEGER.value, FieldType.FLOAT.value)
 _WRONG = b"!"
 """No tag is one byte long."""
 _UNKNOWN_KEY, _BAD_HMAC, _BAD_SIGNATURE = unknown_key(), Rejected(Reason.BAD_HMAC), Rejected(Reason.BAD_SIGNATURE)
-
-
-class Layout(NamedTuple):
-    """The places of a common packet's parts. Ends are exclusive; an absent part begins and ends at 0.
-
-    Args:
-        sender_end: of NODE ID, and of the Auth Key ID where that follows at once.
-        key: where the Auth Key ID stands, if a field is between the two.
-        traits: what else makes events differ: the type of the data field (0 for none), the flags, which tags there
-            are, and how the key is named.
-    """
-
-    name_end: int
-    node: int
-    sender_end: int
-    key: int
-    key_end: int
-    signed_end: int
-    tag: int
-    tag_end: int
-    signature: int
-    data: int
-    data_end: int
-    traits: bytes
-
-    @classmethod
-    def of(cls, packet: bytes, places: Places) -> Layout:
-        _, name, data, node, _, key_id, tag, signature = places
-        is_adjacent = key_id == node + NODE_BYTES + 2
-        key = 0 if is_adjacent else key_id
-        return cls(
-            name_end=name + packet[name - 1],
-            node=node,
-            sender_end=key_id + KEY_ID_BYTES if is_adjacent else node + NODE_BYTES,
-            key=key,
-            key_end=key + KEY_ID_BYTES if key else 0,
-            signed_end=(tag or signature) - 2,
-            tag=tag,
-            tag_end=tag + HMAC_BYTES if tag else 0,
-            signature=signature,
-            data=data,
-            data_end=data + packet[data - 1] if data else 0,
-            traits=bytes(
-                (
-                    packet[data - 2] if data else 0,
-                    packet[FLAGS_OFFSET],
-                    bool(tag) | bool(signature) << 1,
-                    bool(key_id) | is_adjacent << 1,
-                )
-            ),
-        )
-
-
-_NO_LAYOUT = Layout(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, bytes(4))
-
-
-class Layouts:
-    """The layouts that were seen. They have numbers, which are rows of the tables; row 0 fits no packet."""
-
-    def __init__(self) -> None:
-        self._positions = np.zeros((LAYOUTS_KEPT, MOST_OCTETS), np.int16)
-        self._octets = np.zeros((LAYOUTS_KEPT, MOST_OCTETS), np.uint8)
-        self._lengths = np.zeros(LAYOUTS_KEPT, np.uint32)
-        self.claimed_at = np.zeros(LAYOUTS_KEPT, np.int64)
-        """The place of the time by which freshness is judged."""
-        self.keys_at = np.zeros((LAYOUTS_KEPT, _KEY_BYTES), np.int16)
-        """The places of the octets of the repeat key: NODE ID, then Message ID."""
-        self._forget()
-
-    def _forget(self) -> None:
-        self._by_head: dict[bytes, int] = {}
-        self._by_layout: dict[tuple[int, Layout, int], int] = {}
-        self.layouts: list[Layout] = [_NO_LAYOUT]
-
-    def numbers(
-        self, frames: Sequence[bytes], starts: NDArray[np.int64], lengths: NDArray[np.uint32], octets: NDArray[np.uint8]
-    ) -> NDArray[np.intp]:
-        """Returns the number of each frame's layout; 0 where the frame is no common packet."""
-        if len(self.layouts) == LAYOUTS_KEPT:
-            self._forget()
-        get = self._by_head.get
-        numbers = np.array([get(frame[_LENGTHS], 0) for frame in frames], np.intp)
-        read = octets.take(self._positions[numbers] + starts[:, None], mode="clip")
-        fits = (read == self._octets[numbers]).all(1) & (self._lengths[numbers] == lengths)
-        if not fits.all():
-            for at in np.flatnonzero(~fits).tolist():
-                numbers[at] = self._learn(frames[at])
-        return numbers
-
-    def _learn(self, packet: bytes) -> int:
-        places = walk(packet)
-        if places is None:
-            return 0
-        layout, claimed_at = Layout.of(packet, places), places[FieldPosition.SIGNED_AT] or _TIMESTAMP_AT
-        name = len(packet), layout, claimed_at
-        number = self._by_layout.get(name, len(self.layouts))
-        if number == LAYOUTS_KEPT:
-            return 0
-        if number == len(self.layouts):
-            positions = (octets_read(places) * MOST_OCTETS)[:MOST_OCTETS]
-            self._positions[number] = positions
-            self._octets[number] = [packet[position] for position in positions]
-            self._lengths[number] = len(packet)
-            self.claimed_at[number] = claimed_at
-            self.keys_at[number] = [*range(layout.node, layout.node + NODE_BYTES), *_MESSAGE_ID]
-            self.layouts.append(layout)
-            self._by_layout[name] = number
-            self._by_head[packet[_LENGTHS]] = number
-        return number
 
 
 class _Known(NamedTuple):
@@ -217,7 +97,7 @@ class CommonPackets:
         data, octets = record.data, np.frombuffer(record.data, np.uint8)
         frames = [data[start:end] for start, end in zip(starts.tolist(), (starts + lengths).tolist(), strict=True)]
         numbers = self._layouts.numbers(frames, starts, lengths, octets)
-        sent = _times(octets, starts + _TIMESTAMP_AT)
+        sent = _times(octets, starts + TIMESTAMP_AT)
         is_taken = (numbers > 0) & (sent >= 0) & (sent <= LATEST_SECONDS)
         if not is_taken.all():
             rows, numbers, sent, frames = (
@@ -231,7 +111,7 @@ class CommonPackets:
         received_at = record.received_at[rows]
         layouts = [self._layouts.layouts[number] for number in numbers.tolist()]
         keys = octets.take(self._layouts.keys_at[numbers] + record.starts[rows][:, None], mode="clip").tobytes()
-        repeat_keys = [keys[at : at + _KEY_BYTES] for at in range(0, len(keys), _KEY_BYTES)]
+        repeat_keys = [keys[at : at + REPEAT_KEY_BYTES] for at in range(0, len(keys), REPEAT_KEY_BYTES)]
         received_between = record.received_between()
         proofs = self._prove(frames, layouts, *received_between)
         broken = self._make_bodies(proofs.bodies, layouts)
@@ -266,7 +146,7 @@ class CommonPackets:
     ) -> NDArray[np.bool_]:
         """True for each packet that is fresh, or need not be."""
         claimed_at, claimed = self._layouts.claimed_at[numbers], sent
-        if (is_signed := claimed_at > _TIMESTAMP_AT).any():
+        if (is_signed := claimed_at > TIMESTAMP_AT).any():
             claimed = _times(np.frombuffer(record.data, np.uint8), record.starts[rows] + claimed_at)
         age = record.received_at[rows] // SECOND_US - claimed
         fresh: NDArray[np.bool_] = (
@@ -406,7 +286,7 @@ def _times(octets: NDArray[np.uint8], at: NDArray[np.int64]) -> NDArray[np.int64
 
 def _message_ids(repeat_keys: bytes) -> list[bytes]:
     """Returns each packet's Message ID in hexadecimal digits. The keys stand side by side."""
-    digits, digits_per_key = repeat_keys.hex().encode(), 2 * _KEY_BYTES
+    digits, digits_per_key = repeat_keys.hex().encode(), 2 * REPEAT_KEY_BYTES
     return [digits[end - 2 * MESSAGE_ID_BYTES : end] for end in range(digits_per_key, len(digits) + 1, digits_per_key)]
 
 

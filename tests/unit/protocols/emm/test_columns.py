@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from gateway.auth.keyring import Key, KeyRing
 from gateway.core.event import NO_HEADERS, Event
 from gateway.core.reasons import Rejected
-from gateway.protocols.emm import codec, columns
+from gateway.protocols.emm import codec, layouts
 from gateway.protocols.emm.columns import CommonPackets
 from gateway.protocols.emm.frames import Field, FieldType
 from gateway.protocols.emm.mapping import dedup_key, node_text, to_event
@@ -237,7 +237,7 @@ def test_a_time_that_no_clock_will_show_is_left_to_the_plain_path() -> None:
 
 
 def test_more_layouts_than_are_kept_are_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(columns, "LAYOUTS_KEPT", 64)
+    monkeypatch.setattr(layouts, "LAYOUTS_KEPT", 64)
     reader = CommonPackets(MANY_KEYS_ENV, NONCE)
     source = replace(SOURCE, listener="strict")
     packets = [
