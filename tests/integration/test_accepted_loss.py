@@ -91,7 +91,7 @@ def test_a_gap_ends_the_router_with_its_offsets_until_it_is_told_to_go_on(mesh: 
         device.send(after)
         assert device.receive() == after
     assert "lane-0 goes on over a gap: offsets" in _router_log(mesh)
-    wait_until(lambda: "from here on none is accepted" in _router_log(mesh), "it is strict again")
+    wait_until(lambda: "no further gap is accepted" in _router_log(mesh), "it is strict again")
     audited = json.loads(mesh.command("audit", "--output", "json", seconds=240).stdout)
     assert audited["lost"] == 0
 

@@ -1,12 +1,11 @@
 """Sets how hard property tests try: HYPOTHESIS_PROFILE is `dev` (if not set), `ci` or `nightly`.
 
 No profile has a deadline: how long an example takes says more about the machine's other work than about the code.
-
-A shell lets what it starts in the background ignore SIGINT, and the programs that tests start would inherit that.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 
@@ -20,4 +19,11 @@ settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True
 settings.register_profile("nightly", deadline=None, max_examples=NIGHTLY_EXAMPLES, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
-signal.signal(signal.SIGINT, signal.default_int_handler)
+
+def pytest_runtest_setup() -> None:
+    """Puts back what a verb of the command line sets for its whole process, which here is that of the tests.
+
+    SIGINT may also be ignored from the start, as a shell has it for what it starts in the background.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    logging.getLogger().setLevel(logging.WARNING)
