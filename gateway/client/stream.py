@@ -19,10 +19,10 @@ import ssl
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+from gateway.client.awaited_answers import AwaitedAnswers, OnProgress
 from gateway.client.driver import Driver, why
 from gateway.client.errors import EndedError, NoAnswerError, RefusedError, UndeliveredError, UnreachableError
 from gateway.client.inbox import Inbox
-from gateway.client.open_requests import OnProgress, OpenRequests
 from gateway.client.serving import Handler, RequestHandlers
 from gateway.client.translation import Answer, Translator
 from gateway.core.address import Address
@@ -69,7 +69,7 @@ class StreamClient:
         self._inbox = Inbox(self._driver.pause_reading, self._driver.resume_reading)
         self._on_event = on_event or self._inbox.put
         self._servants = RequestHandlers(self._answer)
-        self._requests = OpenRequests()
+        self._requests = AwaitedAnswers()
         self._waiting: dict[str, Delivery] = {}
         self._sent: dict[str, asyncio.Future[Delivered]] = {}
         self._ready: asyncio.Future[None] = self._loop.create_future()

@@ -28,7 +28,7 @@ from typing import Any
 from gateway.auth.operators import find_operator
 from gateway.config import Config
 from gateway.core.address import is_loopback
-from gateway.observability.management import PageAnswer, Request, json_answer
+from gateway.observability.management import HttpRequest, PageAnswer, json_answer
 from gateway.protocols import protocols
 
 log = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ class OperatorActions:
         self._running = threading.Lock()
         self._refusals = Refusals()
 
-    def command(self, request: Request) -> PageAnswer:
+    def command(self, request: HttpRequest) -> PageAnswer:
         """Answers a POST below `/live/acts/`."""
         config = self._config()
         tokens = {name: token.get_secret_value() for name, token in config.edge.operators.items()}
@@ -126,7 +126,7 @@ class Refusals:
                 self._logged_at, self._count = now, 0
 
 
-def _fields(request: Request) -> dict[str, str] | None:
+def _fields(request: HttpRequest) -> dict[str, str] | None:
     """Returns the fields of a known act, all of them texts; None if anything is missing or too much."""
     try:
         fields: Any = json.loads(request.body or b"null")

@@ -16,7 +16,7 @@ from typing import Any
 from gateway.config import Config
 from gateway.core.address import parse_address
 from gateway.edge.connection import Connection
-from gateway.observability.management import PageAnswer, Request, json_answer
+from gateway.observability.management import HttpRequest, PageAnswer, json_answer
 from gateway.protocols.actions import CloseReason
 
 log = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ class PeersPage:
         ]
         return json_answer(HTTPStatus.OK, shown)
 
-    def command(self, request: Request) -> PageAnswer:
+    def command(self, request: HttpRequest) -> PageAnswer:
         """Answers `POST /peers/ID/kick`."""
         session, _, verb = request.below.partition("/")
         if verb != "kick":

@@ -58,7 +58,7 @@ Page = Callable[[Mapping[str, str]], PageAnswer]
 """Takes the query."""
 
 
-class Request(NamedTuple):
+class HttpRequest(NamedTuple):
     """A POST, and what its sender says and shows of itself.
 
     `below` stands below the command's path. `origin` is the page that a browser sends it for. `client` is the address
@@ -78,7 +78,7 @@ class Request(NamedTuple):
         return self.origin in (None, f"http://{self.host}", f"https://{self.host}")
 
 
-Command = Callable[[Request], PageAnswer]
+Command = Callable[[HttpRequest], PageAnswer]
 """Answers a POST."""
 
 
@@ -165,7 +165,7 @@ class Management:
             return page(dict(parse_qsl(query)))
         return json_answer(404, {"error": "no such page"})
 
-    def obey(self, path: str, request: Request) -> PageAnswer:
+    def obey(self, path: str, request: HttpRequest) -> PageAnswer:
         """Obeys a POST. Browsers put their page's origin on each, so any page that an operator looks at could send
         one."""
         if not self._is_known(request.host):
@@ -223,7 +223,7 @@ def _handler(management: Management) -> type[BaseHTTPRequestHandler]:
             body = self.rfile.read(int(length))
             token = headers.get("Authorization", "").removeprefix(BEARER)
             host, origin = headers.get("Host", ""), headers.get("Origin")
-            self._answer(management.obey(self.path, Request("", host, self.client_address[0], origin, token, body)))
+            self._answer(management.obey(self.path, HttpRequest("", host, self.client_address[0], origin, token, body)))
 
         def _answer(self, answer: PageAnswer) -> None:
             self.send_response(answer.status)

@@ -1,9 +1,10 @@
-"""The docstrings of public names: they begin with a sentence, and the examples in them are run."""
+"""Public names: docstrings begin with a sentence, their examples are run, and a class name means one thing."""
 
 from __future__ import annotations
 
 import ast
 import doctest
+from collections import defaultdict
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -72,3 +73,12 @@ def test_the_docstring_of_a_public_name_begins_with_a_sentence() -> None:
 @pytest.mark.parametrize("fragment", ["Of one node.", "To its node.", "What waits.", "As `a`.", ">>> f(1)", "No stop"])
 def test_a_fragment_is_found(fragment: str) -> None:
     assert fault_of(fragment)
+
+
+def test_the_name_of_a_public_class_means_one_thing() -> None:
+    places: dict[str, list[str]] = defaultdict(list)
+    for path in sources():
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].append(str(path.relative_to(ROOT)))
+    assert {name: paths for name, paths in places.items() if len(paths) > 1} == {}

@@ -13,7 +13,7 @@ import pytest
 from gateway.auth.operators import find_operator
 from gateway.config import Config
 from gateway.edge.operator_actions import ACTS, FIELDS, OperatorActions
-from gateway.observability.management import PageAnswer, Request, json_answer
+from gateway.observability.management import HttpRequest, PageAnswer, json_answer
 from gateway.protocols.actions import CloseReason
 from gateway.protocols.yamp.codec import encode
 from gateway.protocols.yamp.frames import Close
@@ -154,7 +154,7 @@ def test_a_token_from_another_machine_is_not_even_looked_at() -> None:
         return json_answer(HTTPStatus.ACCEPTED, {})
 
     page = OperatorActions(lambda: config, kick)
-    asked = Request("kick", "10.0.0.1:9640", "10.0.0.7", token=ALICE, body=b'{"session": "edge-0.1.9"}')
+    asked = HttpRequest("kick", "10.0.0.1:9640", "10.0.0.7", token=ALICE, body=b'{"session": "edge-0.1.9"}')
     assert page.command(asked).status == 403
     assert page.command(asked._replace(client="::ffff:10.0.0.7")).status == 403
     assert kicked == []

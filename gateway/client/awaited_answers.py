@@ -1,4 +1,4 @@
-"""Requests of ours that are open: each has a future for its answer, and a time that progress prolongs."""
+"""The answers that a client waits for. Each has a future, and a time that progress prolongs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _Open:
         self._timer.cancel()
 
 
-class OpenRequests:
+class AwaitedAnswers:
     def __init__(self) -> None:
         self._open: dict[str, _Open] = {}
 

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
+from gateway.client.awaited_answers import AwaitedAnswers
 from gateway.client.errors import EndedError
-from gateway.client.open_requests import OpenRequests
 from gateway.client.translation import Answer
 from gateway.core.event import Event, Kind
 from tests.unit.client.loops import in_jumping_time
@@ -23,13 +23,13 @@ def now() -> float:
 async def test_one_that_hears_nothing_is_given_up_after_its_time() -> None:
     started = now()
     with pytest.raises(TimeoutError):
-        await OpenRequests().answer("1", 30.0, None)
+        await AwaitedAnswers().answer("1", 30.0, None)
     assert now() - started == 30.0
 
 
 @in_jumping_time
 async def test_progress_lets_it_wait_as_long_again() -> None:
-    requests, heard = OpenRequests(), list[Event]()
+    requests, heard = AwaitedAnswers(), list[Event]()
     waiting = asyncio.create_task(requests.answer("1", 30.0, heard.append))
     for _ in range(3):
         await asyncio.sleep(29)
@@ -42,7 +42,7 @@ async def test_progress_lets_it_wait_as_long_again() -> None:
 
 @in_jumping_time
 async def test_the_first_answer_counts_and_a_late_one_is_nobodys() -> None:
-    requests = OpenRequests()
+    requests = AwaitedAnswers()
     waiting = asyncio.create_task(requests.answer("1", 30.0, None))
     await asyncio.sleep(1)
     requests.answered("1", Answer(body=b"first"))
@@ -55,7 +55,7 @@ async def test_the_first_answer_counts_and_a_late_one_is_nobodys() -> None:
 
 @in_jumping_time
 async def test_all_of_them_fail_at_once() -> None:
-    requests, ended = OpenRequests(), EndedError("peer", "eof")
+    requests, ended = AwaitedAnswers(), EndedError("peer", "eof")
     waiting = [asyncio.create_task(requests.answer(str(number), 30.0, None)) for number in range(3)]
     await asyncio.sleep(0)
     requests.fail(ended)
