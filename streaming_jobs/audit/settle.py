@@ -19,6 +19,7 @@ from gateway.core.clock import now_us
 from gateway.core.event import SECOND_US
 from gateway.core.ids import is_durable_name
 from gateway.core.reasons import Rejected, Stage
+from gateway.inspect.history.rejections import rejections_of
 from gateway.inspect.history.span import Span
 from gateway.inspect.history.topics import History
 from gateway.kafka.records import TopicRecord
@@ -149,10 +150,11 @@ class Waiting:
         self.frames = [frame for frame in self.frames if frame not in self.came]
 
     def _rejection(self, record: TopicRecord) -> None:
-        if record.header("stage") != Stage.DELIVER:
-            place = record.header("again") or record.header("event_id")
-            self.came.update({frame: record.header("reason") for frame in self.frames if frame.place == place})
-            self.frames = [frame for frame in self.frames if frame not in self.came]
+        reasons = {
+            rejection.place: rejection.reason for rejection in rejections_of(record) if rejection.stage != Stage.DELIVER
+        }
+        self.came.update({frame: reasons[frame.place] for frame in self.frames if frame.place in reasons})
+        self.frames = [frame for frame in self.frames if frame not in self.came]
 
     def _egress(self, record: TopicRecord) -> None:
         there = {(sent.event_id, sent.destination) for sent in SentBy().rows(record.value or b"", record.partition)}

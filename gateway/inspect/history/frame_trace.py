@@ -85,7 +85,7 @@ class _Search:
         """Yields the router's refusals. What an edge could not deliver has an outcome."""
         place = self._place.event_id
         for record in about(self._around("rejected"), self._place, place, _refusals_told):
-            yield from (rejection for rejection in rejections_of(record) if _place_of(rejection) == place)
+            yield from (rejection for rejection in rejections_of(record) if rejection.place == place)
 
     def sent(self, edge_prefix: str) -> Iterator[SentOutput]:
         for record in about(self._around("egress"), self._place, self._name, _egress_told):
@@ -128,11 +128,7 @@ def _refusals_told(record: TopicRecord) -> Iterator[RecordSubject]:
     """Yields the positions where the frames stood then. Edges name none, and write when they know: in no order."""
     for rejection in rejections_of(record):
         if rejection.stage != Stage.DELIVER or rejection.edge:
-            yield RecordSubject(_place_of(rejection), _position(_place_of(rejection)))
-
-
-def _place_of(rejection: Rejection) -> str:
-    return rejection.again or rejection.event_id
+            yield RecordSubject(rejection.place, _position(rejection.place))
 
 
 def _egress_told(record: TopicRecord) -> Iterator[RecordSubject]:

@@ -35,6 +35,11 @@ class Rejection:
     truncated_bytes: int = 0
     frame: bytes = field(default=b"", repr=False)
 
+    @property
+    def place(self) -> str:
+        """Where the frame stood in the raw log then."""
+        return self.again or self.event_id
+
 
 @dataclass(frozen=True, slots=True)
 class RejectionFilter:

@@ -11,9 +11,10 @@ import pytest
 from gateway.config import parse
 from gateway.core.event import SECOND_US, Kind
 from gateway.kafka.records import TopicRecord
-from gateway.records import deliveries, egress_codec
+from gateway.records import deliveries, egress_codec, rejected_frame
 from gateway.records.deliveries import DeliveryOutcome
 from gateway.records.egress import Deliver, Group, Position
+from gateway.records.rejected_frame import RefusedFrame
 from streaming_jobs.audit.account import Counted, FaultKind
 from streaming_jobs.audit.equation import Equation
 from streaming_jobs.audit.settle import (
@@ -46,6 +47,12 @@ def refusal(event_id: str, stage: str = "decode", again: str = "") -> TopicRecor
     return told(headers=[("event_id", event_id), ("stage", stage), ("reason", "stale"), ("again", again)])
 
 
+def refused_together(*event_ids: str) -> TopicRecord:
+    refusals = [RefusedFrame("stale", "decode", "emm", "devices", "edge-0", event_id) for event_id in event_ids]
+    [(value, headers)] = rejected_frame.records(refusals, alone=0)
+    return TopicRecord(0, 5, AT, None, value, tuple(headers))
+
+
 def outcome(event_id: str, part: int = 0, destination: str = "edge-0.7.3") -> TopicRecord:
     return told(deliveries.encode("edge-0", [DeliveryOutcome(event_id, destination, "written", "", AT, part)]))
 
@@ -64,6 +71,7 @@ def concluded(waiting: Waiting, *, now: int = AT + 600 * SECOND_US) -> Equation:
     [
         (FRAME, "events", event("0-1-0"), Counted.EVENT),
         (REFUSED, "rejected", refusal("0-2-0"), Counted.REJECTED),
+        (REFUSED, "rejected", refused_together("0-1-9", "0-2-0"), Counted.REJECTED),
         (PUT_IN_AGAIN, "events", event("0-1-0"), Counted.AGAIN),
         (PUT_IN_AGAIN, "rejected", refusal("0-1-0", again="0-9-0"), Counted.AGAIN),
     ],
