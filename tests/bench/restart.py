@@ -39,6 +39,7 @@ from tests.integration.emm_peer import Device
 from tests.integration.mesh import TestMesh
 from tests.integration.program import running_program
 from tests.integration.standalone import standalone
+from tests.integration.threads import running_threads
 
 IDS_A_ROW = 100
 BACK_SECONDS = 90.0
@@ -163,17 +164,8 @@ class Load:
         """Returns the most seconds that a packet took that was sent between two moments."""
         return max((came - sent for came, sent in list(self.came) if begin <= sent < end), default=0.0)
 
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        threads = [threading.Thread(target=self.send), threading.Thread(target=self.receive)]
-        for thread in threads:
-            thread.start()
-        try:
-            yield
-        finally:
-            self._over.set()
-            for thread in threads:
-                thread.join()
+    def running(self) -> AbstractContextManager[None]:
+        return running_threads(self._over, self.send, self.receive)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from gateway.client import Answer, ClientError, IncomingRequest, StreamClient, c
 from gateway.core.event import Kind
 from tests.integration.emm_peer import Device
 from tests.integration.mesh import TestMesh
+from tests.integration.threads import running_threads
 
 TURN_SECONDS = 0.2
 JSON = "application/json"
@@ -23,13 +24,8 @@ GARBAGE = b"\xff" * 32
 def everything(mesh: TestMesh, device: Device) -> Iterator[None]:
     """While this is entered. `device` is one that the mesh trusts."""
     stop = threading.Event()
-    thread = threading.Thread(target=lambda: asyncio.run(_talk(mesh, device, stop)), name="traffic")
-    thread.start()
-    try:
+    with running_threads(stop, lambda: asyncio.run(_talk(mesh, device, stop))):
         yield
-    finally:
-        stop.set()
-        thread.join()
 
 
 async def _talk(mesh: TestMesh, device: Device, stop: threading.Event) -> None:

@@ -28,6 +28,7 @@ from gateway.records import event_records
 from tests.integration.emm_peer import Device
 from tests.integration.mesh import TestMesh, wait_until
 from tests.integration.standalone import Standalone, standalone
+from tests.integration.threads import running_threads
 from tests.integration.topic import every_record
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
@@ -60,15 +61,8 @@ class Load:
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
         self._listener.subscribe("exact.>", seconds=BACK_SECONDS)
-        threads = [threading.Thread(target=self._listen), threading.Thread(target=self._send)]
-        for thread in threads:
-            thread.start()
-        try:
+        with running_threads(self._over, self._listen, self._send):
             yield
-        finally:
-            self._over.set()
-            for thread in threads:
-                thread.join()
 
     def _send(self) -> None:
         chance, number = random.Random(1), 0

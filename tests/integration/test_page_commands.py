@@ -13,6 +13,7 @@ import pytest
 
 from tests.integration.emm_peer import Device
 from tests.integration.mesh import TestMesh, wait_until
+from tests.integration.threads import running_threads
 from tests.integration.verbs import note_of, running_verb
 from tests.unit.docs.page_shell import PAGES, Shell, opened_shell, to_run
 
@@ -32,10 +33,7 @@ def values(mesh: TestMesh) -> Iterator[dict[str, str]]:
         own = {"config": str(mesh.config_file), "event_id": _refused(mesh, stranger), "session": session}
         trusted = stack.enter_context(closing(Device(mesh.ports["devices"]).trusted_by(mesh)))
         stopped = threading.Event()
-        publishing = threading.Thread(target=lambda: _publish(trusted, stopped))
-        publishing.start()
-        stack.callback(publishing.join)
-        stack.callback(stopped.set)
+        stack.enter_context(running_threads(stopped, lambda: _publish(trusted, stopped)))
         yield own | {name: str(port) for name, port in mesh.ports.items()}
 
 
