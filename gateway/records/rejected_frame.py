@@ -27,7 +27,7 @@ FRAMES_HEADER = "frames"
 RECORD_BYTES = 262_144
 """A record of several is about so large at most: as much as the router's sink sends at once."""
 _ITEM_BYTES = 256
-"""What a frame takes in such a record beside its bytes, at most but for a long detail."""
+"""A frame takes so much in such a record beside its bytes and its detail, at most."""
 _LOGIN = re.compile(rb"mesh[./]login", re.IGNORECASE)
 """Finds the subject in a frame that nobody could decode, which a packet that proves nothing may be."""
 

@@ -35,7 +35,7 @@ class Measured:
     jvm_us: float = 17.0
     python_us: float = 16.0
     record_frames: float = 60.0
-    """What one partition and one linger of 3 ms make of that rate. With fewer in a record a frame costs more."""
+    """One linger of 3 ms brings so many into a record at that rate. With fewer in a record a frame costs more."""
     receiver_us: float = 2.5
     """An edge's work for one more receiver (`edge_out`, records of 100 for 16 peers, in runs)."""
     raw_bytes: float = 92.0

@@ -80,7 +80,7 @@ class Topics:
         self.rejected.append((0, len(self.rejected), AT, None, bytearray(b"frame"), headers))
 
     def rejections(self, *refusals: RefusedFrame) -> None:
-        """As the router writes them in a flood: those that were refused for one reason share a record."""
+        """Writes them as the router does in a flood: those that were refused for one reason share a record."""
         for value, told in rejected_frame.records(refusals, alone=0):
             headers = [(name, bytearray(text)) for name, text in told]
             self.rejected.append((0, len(self.rejected), AT, None, bytearray(value), headers))

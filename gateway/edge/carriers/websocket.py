@@ -48,7 +48,7 @@ BATCH_BYTES = 65_536
 PIECE_BYTES = 1_024
 """Opened at once: a megabyte comes out of it at most, and what was missing of the message before."""
 SLICE_BYTES = READ_BYTES
-"""As many bytes as a peer without compression sends in one read."""
+"""A peer without compression sends so many bytes in one read."""
 WINDOW_BITS = 12
 """The window of permessage-deflate, both ways: 4 KiB and little memory for each connection, as `websockets` has it."""
 _DEFLATE = {"memLevel": 5}

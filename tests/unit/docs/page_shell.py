@@ -96,7 +96,7 @@ SHAPES = {
     r"meshgate rules examples": r"error-rate",
     r"python -m tests\.bench\.sums.*": r"kafka\.partitions",
 }
-"""What the output of a command holds."""
+"""The output of a command that one of these patterns matches holds the second pattern."""
 OFFLINE = (
     r"meshgate (init|keys|docs|validate|explain|schema|config|rules examples$|--version|check --only machine)"
     r"|helm|kubectl (apply|.*create)|python"

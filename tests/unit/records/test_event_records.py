@@ -196,6 +196,6 @@ def test_kinds_and_proofs_are_spelled_alike_in_all_forms() -> None:
     ("part", "is_plain"), [(b"a" * 19_990, True), (b"1" * 400 + b" ", True), (b"a" * 20_000, False)]
 )
 def test_a_long_body_is_looked_through_once(part: bytes, is_plain: bool) -> None:
-    """From each of its characters anew, a megabyte takes ten seconds."""
+    """A pattern that begins anew at each character takes ten seconds for a megabyte."""
     body = b'["' + b'","'.join([part] * (16_000_000 // len(part))) + b'"]'
     assert is_plain_json(body) is is_plain

@@ -1,4 +1,4 @@
-"""Where too many frames are refused for a record each, those of one raw record and one reason share one."""
+"""Frames of one raw record that are refused for one reason share a record where they are too many for one each."""
 
 from __future__ import annotations
 

@@ -196,6 +196,6 @@ def test_so_many_values_become_objects_and_no_more(of: Callable[[int], list[Any]
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("digits", ["1" * 700_000, "." + "1" * 700_000, "1." + "1" * 700_000, "1e" + "1" * 700_000])
 def test_many_digits_that_are_no_number_take_no_longer_than_other_text(digits: str) -> None:
-    """Where a run of digits can be cut in two, a pattern tries each cut: an hour for these."""
+    """A pattern that may cut a run of digits in two tries each cut, which takes an hour for these."""
     with pytest.raises(BadMessage):
         read(f'<object type="double">{digits}x</object>')
