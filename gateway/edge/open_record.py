@@ -51,10 +51,9 @@ class OpenRecord:
 
     def close(self, partition: int, now: float, *, traced: bool) -> tuple[SentRecord, bytes]:
         """Returns what has been gathered, as a record to be sent, and begins the next one."""
+        received = self.builder.received() if traced else ()
         sent = SentRecord(
-            partition, len(self.builder), self.weight, self.waiting, self.counted, self.opened_at, sent_at=now
+            partition, len(self.builder), self.weight, self.waiting, self.counted, self.opened_at, now, received
         )
-        if traced:
-            sent.received = self.builder.received()
         self.waiting, self.counted, self.weight, self.opened_at = [], {}, 0, 0.0
         return sent, self.builder.build()

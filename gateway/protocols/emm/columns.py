@@ -192,11 +192,14 @@ class CommonPackets:
 
     def _look_up(self, sender: bytes) -> _Known | None:
         """Returns the key of that name, if it is one alone. Only keys of the store are remembered."""
-        named = self._env.keys.named(sender[:NODE_BYTES], sender[-KEY_ID_BYTES:] if len(sender) > NODE_BYTES else None)
+        named = self._named(sender)
         if len(named) != 1:
             return None
         known_key = self._keys[sender] = _Known.of(named[0])
         return known_key
+
+    def _named(self, sender: bytes) -> tuple[Key, ...]:
+        return self._env.keys.named(sender[:NODE_BYTES], sender[-KEY_ID_BYTES:] if len(sender) > NODE_BYTES else None)
 
     def _why_wrong(self, frame: bytes, layout: Layout, first: int, last: int) -> Rejected | None:
         """Returns why a packet that is not proven is refused; None where the plain path must find out."""
@@ -204,13 +207,11 @@ class CommonPackets:
             frame[_NAME : layout.name_end].decode()
         except UnicodeDecodeError:
             return None
-        node = frame[layout.node : layout.node + NODE_BYTES]
-        key_id = frame[layout.key : layout.key_end] or frame[layout.node + NODE_BYTES + 2 : layout.sender_end]
-        named = self._env.keys.named(node, key_id or None)
-        if not named:
-            return _UNKNOWN_KEY
-        key = _Known.of(named[0])
-        if len(named) > 1 or first < key.begin or last >= key.end:
+        sender = frame[layout.node : layout.sender_end] + frame[layout.key : layout.key_end]
+        key = self._keys.get(sender)  # `_prove` has looked it up
+        if key is None:
+            return None if self._named(sender) else _UNKNOWN_KEY
+        if first < key.begin or last >= key.end:
             return None
         if layout.tag:
             if key.make_tag is None:
