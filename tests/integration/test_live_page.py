@@ -207,8 +207,9 @@ def test_a_device_is_called_by_its_label(mesh: TestMesh, page: Browser, device: 
     shows(page, "tap", "garden sensor")
 
 
-def test_without_a_token_there_is_nothing_to_press(page: Browser) -> None:
-    shows(page, "tap", "live")
+def test_without_a_token_there_is_nothing_to_press(page: Browser, device: Device) -> None:
+    device.send(device.packet("live.page"))
+    shows(page, "tap", "live.page")
     pressable = "[...document.querySelectorAll('.act')].filter(one => one.checkVisibility()).length"
     assert page.evaluate(pressable) == 0
     assert page.evaluate("document.getElementById('acting').hidden")
