@@ -44,7 +44,7 @@ from gateway.client.packets import EMM
 from gateway.client.reconnect import stay
 from gateway.config import Config, Listener
 from gateway.config.loading import DEFAULT_PATHS
-from gateway.core.address import Address, is_loopback
+from gateway.core.address import Address, is_this_machine
 from gateway.core.reasons import Rejected
 from gateway.core.yaml_files.faults import ConfigError
 from gateway.core.yaml_files.source import read_source
@@ -149,8 +149,7 @@ class PeerOptions:
         clear."""
         if self.token_file is None:
             return ""
-        is_here = address.host == "localhost" or is_loopback(address.host)
-        if not address.has_tls and not is_here:
+        if not address.has_tls and not is_this_machine(address.host):
             raise CommandError(f"--token-file: {address} has no TLS; a token goes there only over TLS")
         return _secret_in(self.token_file, "--token-file")
 

@@ -151,8 +151,8 @@ def encode(draft: Draft, signer: Signer | None = None) -> bytes:
 def _wire_order(whole: list[Field]) -> tuple[Field, ...]:
     """Data and context ascending, the security fields last and in their own order (6.1, step 2)."""
     whole.sort(key=lambda item: _SECURITY_RANK.get(item.type, item.type))
-    return tuple(piece for item in whole for piece in _pieces(item))
-
-
-def _pieces(item: Field) -> list[Field]:
-    return [item] if item.type in VALUE_BYTES else split_value(item.type, item.value)
+    return tuple(
+        piece
+        for item in whole
+        for piece in ([item] if item.type in VALUE_BYTES else split_value(item.type, item.value))
+    )

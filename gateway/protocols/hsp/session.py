@@ -154,16 +154,13 @@ class HspSession(Session):
             if frame.command is Command.PING:
                 self._send(_PONG)
             elif frame.command is Command.PONG:
-                self._take_pong(now)
+                if not self._waiting_pong:
+                    raise Rejected(Reason.MALFORMED, "a PONG without a PING", can_continue=False)
+                self._pong_received(now)
             else:
                 self._take_acknowledgement(frame, raw, pos)
             self._run.leave_out(self._buffer, pos, size)
         return size
-
-    def _take_pong(self, now: float) -> None:
-        if not self._waiting_pong:
-            raise Rejected(Reason.MALFORMED, "a PONG without a PING", can_continue=False)
-        self._pong_received(now)
 
     def _take_acknowledgement(self, frame: Frame, raw: bytes, pos: int) -> None:
         acknowledged = self._outgoing.settle(frame)
