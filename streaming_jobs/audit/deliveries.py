@@ -212,7 +212,7 @@ def unsent(frames: DataFrame, sent_out: DataFrame, outcomes: DataFrame) -> DataF
     they would go today.
     """
     as_then = "counted IN ('event', 'rejected', 'control', 'again') AND differently = '' AND fault = ''"
-    as_then += " AND NOT (again AND verdict = 'control')"  # a debt handed over: its receivers are the first frame's
+    as_then += " AND NOT (again AND verdict = 'control')"  # a delivery that has migrated: its receivers are the first frame's
     due = frames.where(as_then).select(
         F.col("known_as").alias("event_id"),
         "logged_at",

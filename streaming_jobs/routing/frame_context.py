@@ -142,16 +142,16 @@ class FrameContext:
         if destinations:
             self.state.tally.routed(destinations, self.raw.source.protocol)
 
-    def give_debt(self, edge: str, debt: DeliveryMigrated) -> None:
+    def deliver_migrated(self, edge: str, migrated: DeliveryMigrated) -> None:
         """Delivers what another edge has owed so far: under the same name, because it has no outcome yet."""
         entry = Deliver(
-            position=self.position.with_part(debt.part),
+            position=self.position.with_part(migrated.part),
             epoch=0,
-            kind=Kind(debt.kind),
-            subject=debt.subject,
-            origin=debt.origin,
-            received_at=debt.received_at,
-            groups=(Group(debt.protocol, b64decode(debt.frame), debt.stamps, owed=(debt.node,)),),
+            kind=Kind(migrated.kind),
+            subject=migrated.subject,
+            origin=migrated.origin,
+            received_at=migrated.received_at,
+            groups=(Group(migrated.protocol, b64decode(migrated.frame), migrated.stamps, owed=(migrated.node,)),),
             first_id=self.event_id,
             is_migrated=True,
         )

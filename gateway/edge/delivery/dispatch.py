@@ -176,7 +176,7 @@ class Dispatch:
             # A fault of ours costs what it happened with, and must not cost what the tracker holds back for it.
             self._faults.log_exception(f"while handling egress offset {offset}")
             if isinstance(piece, DeliveryRun):
-                self._offsets.settle(offset, piece.deliveries - self._runs.over)
+                self._offsets.settle(offset, piece.deliveries - self._runs.deliveries_done)
             else:
                 self._for_each_delivery(offset, piece, self._offsets.settle)
 
