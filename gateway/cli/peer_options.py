@@ -69,8 +69,7 @@ SPOKEN_SCHEMES = frozenset({"tcp", "tls", "ws", "wss", "udp", "quic"})
 
 @dataclass(frozen=True)
 class PeerOptions:
-    """The peer that the options describe. With `of_context` they come from a context, and no configuration is
-    sought."""
+    """The peer that the options describe. With `of_context` they come from a context, and no configuration is read."""
 
     config_file: str | None
     via: str
@@ -97,8 +96,7 @@ class PeerOptions:
         return read_config(self.config_file)
 
     def address(self) -> Address:
-        """Returns the address as named; else the configuration's first listener of the protocol; else its own port
-        here."""
+        """Returns the address as named; else the first listener's of the protocol; else the protocol's port here."""
         wants_tls = self.tls or self.tls_ca is not None or self.tls_cert is not None
         if self.to is not None:
             return self._named(self.to, wants_tls)
@@ -145,8 +143,7 @@ class PeerOptions:
         return client
 
     def _token_for(self, address: Address) -> str:
-        """Returns the token, read for each session, since tokens are renewed. Anybody on the way could read one in
-        clear."""
+        """Returns the token, read for each session because tokens are renewed. In clear anybody could read it."""
         if self.token_file is None:
             return ""
         if not address.has_tls and not is_this_machine(address.host):
@@ -224,8 +221,7 @@ class PeerOptions:
         reconnect: bool = False,
         seconds: float | None = None,
     ) -> ResultT:
-        """Runs `use` with a session. `seconds` is the caller's time: the session must open within it, but has a second
-        at least."""
+        """Runs `use` with a session, which must open within `seconds`, the caller's time, but has at least a second."""
         limit = CONNECT_SECONDS if seconds is None else min(max(seconds, LEAST_CONNECT_SECONDS), CONNECT_SECONDS)
         return await stay(partial(self.open_stream, connect_seconds=limit), use, reconnect=reconnect)
 

@@ -184,8 +184,7 @@ class EdgeRuntime:
     # -- the end -----------------------------------------------------------------------------------------------
 
     async def drain(self, redirect_url: str | None, seconds: float) -> None:
-        """Drains the edge: it takes no new peers, says goodbye to all in their protocols, and finishes what is under
-        way."""
+        """Drains the edge: it takes no new peers, says goodbye to all, and finishes what is under way."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         self._close()

@@ -38,8 +38,7 @@ class Receivers:
 
     @classmethod
     def of(cls, interests: Sequence[Interest]) -> Receivers:
-        """Groups the interests by receiver. A receiver that is owed an event is known by name, because it may be
-        away."""
+        """Groups the interests by receiver. A receiver that is owed an event is known by name: it may be away."""
         at_places = [interest for interest in interests if interest.address]
         others = [interest for interest in interests if not interest.address]
         return cls(

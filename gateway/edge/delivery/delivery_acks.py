@@ -68,8 +68,7 @@ class PendingAcks(Generic[HeldT]):
         return len(self._answers)
 
     def hold(self, ticket: str, answer: HeldT, needed: int, until: float) -> list[Released[HeldT]]:
-        """Holds an answer. Returns those that need not, or can no longer, wait: this one, or the one that waited
-        longest."""
+        """Holds an answer. Returns those that need not, or cannot, wait any more: this one, or the oldest."""
         self._answers[ticket] = _Answer(answer, needed, until)
         if (released := self._release(ticket)) is not None:
             return [released]

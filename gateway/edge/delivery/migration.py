@@ -8,8 +8,8 @@
 
 One raw partition after another, for order is kept in each, and the move stands at a place of its own in each. What the
 old edge has taken out stays open in its tracker until all of it stands in the raw log: killed before that, its
-successor finds both again, what is owed and the move. An old edge that is away is waited for, but not for ever. What is too
-large for the log in the form that it takes there is undeliverable.
+successor finds both again, the deliveries and the move. An old edge that is away is waited for, but not for ever. What
+is too large for the log in the form that it takes there is undeliverable.
 """
 
 from __future__ import annotations
@@ -58,8 +58,7 @@ class QueueMigration:
         self._clock = clock
 
     def take(self, offset: int, partition: int, entry: MigrationStep) -> None:
-        """Takes a step of a migration. `offset` is that of its egress record, `partition` the raw one that it is
-        about."""
+        """Takes a step of a migration. `offset` is that of its egress record; the step is about the raw `partition`."""
         on_ended = partial(self._offsets.settle, offset, owed=True)
         match entry.step:
             case MigrationPhase.GIVE:

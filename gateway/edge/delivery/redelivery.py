@@ -243,8 +243,7 @@ class RedeliveryQueues:
     # -- from one edge to another ------------------------------------------------------------------------------
 
     def take_out(self, name: str, partition: int, left: str) -> list[EgressDelivery]:
-        """Takes out what is owed of a raw partition, for another edge to deliver. A session newer than `left` keeps
-        it."""
+        """Takes out what is owed of a raw partition, for another edge. A session newer than `left` keeps it."""
         queue = self._queues.get(name)
         if queue is None or not self._leaves(queue, left):
             return []

@@ -191,8 +191,7 @@ class SingleDelivery(Protocol):
 
 
 class RunDelivery:
-    """Delivers runs of plain deliveries. `session(number)` returns a session of this epoch; `datagrams` are by
-    listener."""
+    """Delivers runs of plain deliveries. `session(number)` is a session of this epoch; `datagrams` are by listener."""
 
     def __init__(
         self,

@@ -96,8 +96,7 @@ def _sorted(fields: Iterable[Field]) -> list[Field]:
 
 
 def join_values(fields: Iterable[Field]) -> Iterator[Field]:
-    """Yields the fields with the pieces of a long value joined. A piece of 255 bytes goes on in the next field of its
-    type."""
+    """Yields the fields with long values joined. A piece of 255 bytes goes on in the next field of its type."""
     pending: Field | None = None
     goes_on = False
     for item in fields:

@@ -111,8 +111,7 @@ class YampSession(Session):
         return used
 
     def _parse_beginning(self, buffer: bytearray, now: float) -> int:
-        """Parses one frame. What does not belong before the handshake is refused by its first byte, not buffered
-        whole."""
+        """Parses one frame. What does not belong before the handshake is refused by its first byte, never buffered."""
         if not buffer:
             return 0
         length = frame_length(buffer, 0, self.settings.frame_bytes)
