@@ -15,8 +15,7 @@ import signal
 import pytest
 from hypothesis import settings
 
-LOOP_SECONDS = 60.0
-"""What a test does in a loop is over in milliseconds on a machine that has time for it; what hangs fails instead."""
+from tests.unit.client.loops import SECONDS
 
 NIGHTLY_EXAMPLES = 2_000
 """Twenty times those of a day; the slowest example costs some 10 ms, and a test has 300 s."""
@@ -42,5 +41,5 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     fixtures = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
-    asyncio.run(asyncio.wait_for(pyfuncitem.obj(**fixtures), LOOP_SECONDS))
+    asyncio.run(asyncio.wait_for(pyfuncitem.obj(**fixtures), SECONDS))
     return True

@@ -1,4 +1,4 @@
-"""An event loop for tests whose clock moves only when nothing is left to do."""
+"""How long a test may be in a loop; and a loop whose clock moves only when nothing is left to do."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import selectors
 from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import Any
+
+SECONDS = 60.0
+"""What a test does in a loop is over in milliseconds on a machine that has time for it; what hangs fails instead."""
 
 Test = Callable[..., Coroutine[Any, Any, None]]
 

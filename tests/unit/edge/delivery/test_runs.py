@@ -289,4 +289,4 @@ def test_after_a_crash_within_a_record_nothing_is_lost_and_nothing_with_an_outco
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dispatch_module, "SLICE_SECONDS", -1.0)  # one piece a turn
-        check()
+        asyncio.run(check())
