@@ -57,7 +57,7 @@ class TrustStore:
         if now - self._looked_at < INTERVAL_SECONDS:
             return False
         self._looked_at = now
-        stamps_now = stamps(self._files())
+        stamps_now = stamps([self._path, *self._trust.files])
         # A broken file is read again each time: what mends it may be a file that it names.
         if stamps_now == self._stamps and self.error is None:
             return False
@@ -77,9 +77,6 @@ class TrustStore:
 
     def _load(self) -> trust_file.Trust:
         return trust_file.load(self._path, self._environment, entry=self._entry)
-
-    def _files(self) -> list[Path]:
-        return [self._path, *self._trust.files]
 
     def _stamp_all(self, own: Stamp) -> list[Stamp]:
         """`own` was taken before the file was read, so that a change in between is seen next time."""

@@ -142,8 +142,7 @@ def _written(lines: list[str]) -> Iterable[str]:
 
 
 def _paint(shown: dict[str, Any]) -> None:
-    """Draws over what is there, line by line, so that nothing flickers. What has no room on the terminal is left
-    out."""
+    """Draws over what is there, line by line, so that nothing flickers. What has no room is left out."""
     room = shutil.get_terminal_size()
     lines: Iterable[str] = (painted(line, room.columns) for line in screen(shown)[: room.lines - 1])
     if click.get_current_context().color is False:

@@ -81,8 +81,7 @@ class Driver:
         return self._session.closed
 
     def deliver(self, delivery: Delivery) -> None:
-        """Delivers to the session. The bytes are written at the end of this turn of the loop, with all other
-        deliveries."""
+        """Delivers to the session. The bytes of all deliveries of a turn of the loop are written at its end."""
         self._session.deliver(delivery, self._loop.time())
         self._pump_soon()
 

@@ -126,8 +126,7 @@ class KafkaSecurity(Section):
         return {name: value for name, value in settings.items() if value is not None}
 
     def spark_options(self) -> dict[str, str]:
-        """Returns the options of Spark's Kafka source and sink. Reads the PEM files: the Java client takes their
-        text."""
+        """Returns the options of Spark's Kafka source and sink, with the text of PEM files, as Java takes them."""
         options: dict[str, str] = {"kafka.security.protocol": self.protocol}
         if self.uses_sasl:
             options |= {"kafka.sasl.mechanism": self.mechanism, "kafka.sasl.jaas.config": self._jaas()}

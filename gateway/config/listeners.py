@@ -24,8 +24,8 @@ from gateway.core.address import (
     AddressField,
     Network,
     NetworkField,
-    is_loopback,
     is_private,
+    is_this_machine,
     is_within,
 )
 from gateway.protocols import protocols
@@ -229,7 +229,7 @@ class Listener(Endpoint):
 
     @property
     def _is_on_loopback(self) -> bool:
-        return self.address.host == "localhost" or is_loopback(self.address.host)
+        return is_this_machine(self.address.host)
 
     @property
     def believes_any_balancer(self) -> bool:

@@ -78,17 +78,14 @@ def _endpoint(definitions: Schema, kind: str, protocol: str, options: Schema) ->
     keys = {name: value for name, value in common["properties"].items() if name not in SPLIT}
     limits = definitions[Limits.__name__]["properties"]
     own = definitions[options["$ref"].rsplit("/", 1)[-1]]
+    only = {"const": protocol, "description": keys["protocol"]["description"]}
     return {
         "title": f"{protocol} {kind.lower()}",
         "type": "object",
-        "properties": own.get("properties", {}) | limits | keys | {"protocol": _only(protocol, keys["protocol"])},
+        "properties": own.get("properties", {}) | limits | keys | {"protocol": only},
         "required": [name for name in common["required"] if name not in SPLIT] + own.get("required", []),
         "additionalProperties": False,
     }
-
-
-def _only(protocol: str, any_of_them: Schema) -> Schema:
-    return {"const": protocol, "description": any_of_them["description"]}
 
 
 def _with_references(node: Any) -> Any:

@@ -180,19 +180,15 @@ class EdgeRuntime:
         self.sessions.memory.look()
         self._queues.expire()
         self._dispatch.expire()
-        self._look_at_egress()
-        self.endpoints.count_kernel_drops()
-
-    def _look_at_egress(self) -> None:
         handled_to = self._offsets.handled_to
         end = handled_to + self._reader.lag(handled_to)
         self._egress_age_seconds = self._egress.observe(time.monotonic(), end, self._offsets.ended_to)
+        self.endpoints.count_kernel_drops()
 
     # -- the end -----------------------------------------------------------------------------------------------
 
     async def drain(self, redirect_url: str | None, seconds: float) -> None:
-        """Drains the edge: it takes no new peers, says goodbye to all in their protocols, and finishes what is under
-        way."""
+        """Drains the edge: it takes no new peers, says goodbye to all, and finishes what is under way."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         self._close()

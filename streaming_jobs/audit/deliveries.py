@@ -98,8 +98,7 @@ class SentBy:
         return [tuple(row) for row in self.rows(value, partition)]
 
     def rows(self, value: bytes, partition: int) -> Iterator[SentDelivery]:
-        """Yields the receivers of one record. A value that is no record of the router's reaches nobody: the edge skips
-        it too."""
+        """Yields the receivers of one record. What is no record of the router's reaches nobody: edges skip it too."""
         try:
             record = egress_codec.decode(value)
         except Rejected:
@@ -212,7 +211,7 @@ def unsent(frames: DataFrame, sent_out: DataFrame, outcomes: DataFrame) -> DataF
     they would go today.
     """
     as_then = "counted IN ('event', 'rejected', 'control', 'again') AND differently = '' AND fault = ''"
-    as_then += " AND NOT (again AND verdict = 'control')"  # a debt handed over: its receivers are the first frame's
+    as_then += " AND NOT (again AND verdict = 'control')"  # migrated: its receivers are the first frame's
     due = frames.where(as_then).select(
         F.col("known_as").alias("event_id"),
         "logged_at",

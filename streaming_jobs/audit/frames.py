@@ -47,8 +47,7 @@ def events_then(events: DataFrame) -> DataFrame:
 
 
 def refusals_then(rejected: DataFrame) -> DataFrame:
-    """Returns the refusals by the position of the frame that was refused. Undeliverable events say nothing about the
-    frame."""
+    """Returns the refusals by the refused frame's position. Undeliverable events say nothing about their frame."""
     single = F.array(
         F.struct(
             header("event_id").alias("event_id"),

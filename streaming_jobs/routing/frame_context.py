@@ -142,16 +142,16 @@ class FrameContext:
         if destinations:
             self.state.tally.routed(destinations, self.raw.source.protocol)
 
-    def give_debt(self, edge: str, debt: DeliveryMigrated) -> None:
+    def deliver_migrated(self, edge: str, migrated: DeliveryMigrated) -> None:
         """Delivers what another edge has owed so far: under the same name, because it has no outcome yet."""
         entry = Deliver(
-            position=self.position.with_part(debt.part),
+            position=self.position.with_part(migrated.part),
             epoch=0,
-            kind=Kind(debt.kind),
-            subject=debt.subject,
-            origin=debt.origin,
-            received_at=debt.received_at,
-            groups=(Group(debt.protocol, b64decode(debt.frame), debt.stamps, owed=(debt.node,)),),
+            kind=Kind(migrated.kind),
+            subject=migrated.subject,
+            origin=migrated.origin,
+            received_at=migrated.received_at,
+            groups=(Group(migrated.protocol, b64decode(migrated.frame), migrated.stamps, owed=(migrated.node,)),),
             first_id=self.event_id,
             is_migrated=True,
         )
@@ -214,7 +214,7 @@ class FrameContext:
         """Sends like `send`. The sender hears, once every record has been delivered, whether all receivers got it."""
         to = self.requester(event)
         records = self.send(event, destinations, Confirm(to.edge, event.id))
-        if self._left_out(records, destinations):
+        if sum(map(len, records)) < sum(map(len, destinations.values())):  # some receivers' protocol had no form for it
             self.answer_error(to, MeshError.UNDELIVERABLE, NOT_TO_ALL)
             return
         done = self._answer_event(to, Kind.RESPONSE)
@@ -230,10 +230,6 @@ class FrameContext:
             made for encoding in encodings.values() if (made := self._group(event, edge, epoch, encoding)) is not None
         ]
         return in_records(groups, self.state.largest_frame)
-
-    def _left_out(self, records: Sequence[tuple[Group, ...]], destinations: Destinations) -> bool:
-        """Some receivers' protocol had no form for it."""
-        return sum(map(len, records)) < sum(map(len, destinations.values()))
 
     def _group(self, event: Event, edge: str, epoch: int, receivers: Receivers) -> Group | None:
         target = receivers.target

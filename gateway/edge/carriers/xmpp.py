@@ -109,8 +109,7 @@ class XmppListener:
             self._stream = self._new_stream()
 
     def stands(self) -> None:
-        """Tells the peers that lost a session with the last stream: their subscriptions are gone, and they cannot
-        know."""
+        """Tells the peers that lost a session with the last stream: their subscriptions are gone, unknown to them."""
         self._stood_at = self._loop.time()
         if self._deadline is not None:
             self._deadline.cancel()

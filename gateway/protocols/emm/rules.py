@@ -43,8 +43,7 @@ def check_singletons(packet: Packet) -> None:
 
 
 def check_order(packet: Packet) -> None:
-    """Requires that a signature is the last field: thereby neither 10 nor 13 can follow it. All else is sorted
-    anyway."""
+    """Requires that a signature is the last field, so that neither 10 nor 13 follows it. All else is sorted anyway."""
     if any(item.type == FieldType.SIGNATURE for item in packet.fields[:-1]):
         raise Rejected(Reason.TLV_ORDER, "a field after the signature")
 

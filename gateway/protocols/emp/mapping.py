@@ -76,8 +76,7 @@ def _subject(message: Message, content: EmpContent, raw: RawFrame, options: EmpO
 
 
 def dedup_key(event: Event, options: EmpOptions) -> str | None:
-    """Returns the key of a repeat. An id is never used twice in a session, and means nothing outside of it. Data has
-    none."""
+    """Returns the key of a repeat. A session never uses an id twice, and it means nothing outside. Data has none."""
     return repeat_key("emp", event.session, event.message_id) if event.kind is Kind.REQUEST else None
 
 

@@ -115,8 +115,7 @@ class HspOptions(Options):
         return self.ack == "delivered" or self.kind_of(type_) is Kind.REQUEST or is_control(self.subject_of(type_))
 
     def type_for(self, subject: str, kind: Kind = Kind.EVENT) -> int | None:
-        """Returns the type that stands for a subject: of several, one of requests for a request, and then the
-        lowest."""
+        """Returns the type that stands for a subject: for a request one of requests, and of several the lowest."""
         types = self._types_of_requests if kind is Kind.REQUEST else self._types_of_events
         mapped = types.get(_dotted(subject))
         if mapped is None and (unmapped := _UNMAPPED.fullmatch(_dotted(subject))):

@@ -56,8 +56,7 @@ writes down each such fault, 30 us apiece, so that a kilobyte of gzip with 16,00
 
 
 def split(buffer: bytearray, pos: int, searched: int = 0) -> int:
-    """Returns where the line that begins at `pos` ends; -1 if it is not whole. No newline is in the first `searched`
-    bytes."""
+    """Returns the end of the line at `pos`; -1 if it is not whole. The first `searched` bytes hold no newline."""
     return buffer.find(b"\n", pos + searched)
 
 

@@ -173,8 +173,7 @@ class LayerOne(Session):
         self._send(transmission.encode_confirmation(message_id, result) + self._end)
 
     def _take_confirmation(self, confirmation: Confirmation) -> None:
-        """Takes a confirmation. One that nothing waits for is the second of two: the first came just after we had
-        repeated."""
+        """Takes a confirmation. One that nothing waits for came twice: the first just after we had repeated."""
         sent = self._unconfirmed.take(confirmation.message_id)
         if sent is None:
             return

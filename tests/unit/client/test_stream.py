@@ -13,7 +13,6 @@ from gateway.core.content import JSON
 from gateway.core.event import Event, Kind
 from gateway.protocols import protocols
 from tests.unit.client.loopback import loopback
-from tests.unit.client.loops import in_a_loop
 
 STREAM_PROTOCOLS = sorted(name for name, spec in protocols().items() if spec.session is not None)
 for_every_protocol = pytest.mark.parametrize("protocol", STREAM_PROTOCOLS)
@@ -25,7 +24,6 @@ async def double(asked: IncomingRequest) -> Answer:
 
 
 @for_every_protocol
-@in_a_loop
 async def test_what_one_publishes_another_gets(protocol: str) -> None:
     async with loopback(protocol) as mesh, connect(protocol, "127.0.0.1", mesh.port) as one:
         await one.subscribe("temp.>")
@@ -36,7 +34,6 @@ async def test_what_one_publishes_another_gets(protocol: str) -> None:
 
 
 @for_every_protocol
-@in_a_loop
 async def test_a_request_is_answered_by_whoever_serves_it(protocol: str) -> None:
     async with loopback(protocol) as mesh, connect(protocol, "127.0.0.1", mesh.port) as server:
         await server.serve("sum.*", double)
@@ -46,7 +43,6 @@ async def test_a_request_is_answered_by_whoever_serves_it(protocol: str) -> None
 
 
 @for_every_protocol
-@in_a_loop
 async def test_many_requests_at_once_get_each_their_own_answer(protocol: str) -> None:
     async with loopback(protocol) as mesh, connect(protocol, "127.0.0.1", mesh.port) as client:
         await client.serve("sum.*", double)
@@ -56,7 +52,6 @@ async def test_many_requests_at_once_get_each_their_own_answer(protocol: str) ->
 
 
 @for_every_protocol
-@in_a_loop
 async def test_a_request_that_nobody_serves_is_answered_with_an_error(protocol: str) -> None:
     async with loopback(protocol) as mesh, connect(protocol, "127.0.0.1", mesh.port) as client:
         answer = await client.request("nobody.serves", b"[]", JSON)
@@ -64,7 +59,6 @@ async def test_a_request_that_nobody_serves_is_answered_with_an_error(protocol: 
 
 
 @for_every_protocol
-@in_a_loop
 async def test_a_refused_subscription_says_why(protocol: str) -> None:
     async with loopback(protocol) as mesh, connect(protocol, "127.0.0.1", mesh.port) as client:
         with pytest.raises(RefusedError) as refused:
@@ -73,7 +67,6 @@ async def test_a_refused_subscription_says_why(protocol: str) -> None:
 
 
 @for_every_protocol
-@in_a_loop
 async def test_nothing_comes_after_unsubscribing(protocol: str) -> None:
     async with loopback(protocol) as mesh, connect(protocol, "127.0.0.1", mesh.port) as client:
         await client.subscribe("temp.>")
@@ -88,7 +81,6 @@ async def test_nothing_comes_after_unsubscribing(protocol: str) -> None:
 
 
 @for_every_protocol
-@in_a_loop
 async def test_a_handler_that_fails_is_an_error_to_the_requester(protocol: str) -> None:
     async def fail(asked: IncomingRequest) -> bytes:
         raise ValueError(asked.subject)
@@ -100,7 +92,6 @@ async def test_a_handler_that_fails_is_an_error_to_the_requester(protocol: str) 
 
 
 @for_every_protocol
-@in_a_loop
 async def test_progress_is_heard_while_the_answer_is_still_to_come(protocol: str) -> None:
     heard: asyncio.Queue[Event] = asyncio.Queue()
     heard_by_requester = asyncio.Event()
@@ -120,7 +111,6 @@ async def test_progress_is_heard_while_the_answer_is_still_to_come(protocol: str
 
 
 @for_every_protocol
-@in_a_loop
 async def test_a_request_without_an_answer_in_time_raises(protocol: str) -> None:
     async def never(asked: IncomingRequest) -> bytes:
         await asyncio.Event().wait()
@@ -150,7 +140,6 @@ class Endless:
 
 
 @for_what_can_cancel
-@in_a_loop
 async def test_who_stops_waiting_cancels_the_handler(protocol: str) -> None:
     endless = Endless()
     async with loopback(protocol) as mesh, connect(protocol, "127.0.0.1", mesh.port) as server:
@@ -163,7 +152,6 @@ async def test_who_stops_waiting_cancels_the_handler(protocol: str) -> None:
 
 
 @for_what_can_cancel
-@in_a_loop
 async def test_who_leaves_cancels_what_it_has_asked(protocol: str) -> None:
     endless = Endless()
     async with loopback(protocol) as mesh, connect(protocol, "127.0.0.1", mesh.port) as server:
@@ -177,7 +165,6 @@ async def test_who_leaves_cancels_what_it_has_asked(protocol: str) -> None:
 
 
 @for_every_protocol
-@in_a_loop
 async def test_the_end_of_the_session_ends_what_waits(protocol: str) -> None:
     async def never(asked: IncomingRequest) -> bytes:
         mesh.peers[0].drain()
@@ -194,7 +181,6 @@ async def test_the_end_of_the_session_ends_what_waits(protocol: str) -> None:
 
 
 @for_every_protocol
-@in_a_loop
 async def test_events_end_when_the_client_is_closed(protocol: str) -> None:
     async with loopback(protocol) as mesh, connect(protocol, "127.0.0.1", mesh.port) as client:
         await client.subscribe("temp.>")
@@ -202,7 +188,6 @@ async def test_events_end_when_the_client_is_closed(protocol: str) -> None:
 
 
 @for_every_protocol
-@in_a_loop
 async def test_a_peer_that_is_not_there_is_named(protocol: str) -> None:
     async with loopback(protocol) as mesh:
         port = mesh.port
@@ -213,7 +198,6 @@ async def test_a_peer_that_is_not_there_is_named(protocol: str) -> None:
 
 
 @pytest.mark.parametrize("protocol", [name for name in STREAM_PROTOCOLS if "ws" in protocols()[name].transports])
-@in_a_loop
 async def test_over_a_websocket_all_is_as_over_tcp(protocol: str) -> None:
     async with loopback(protocol, websocket=True) as mesh:
         async with connect(protocol, f"ws://127.0.0.1:{mesh.port}") as client:
@@ -226,7 +210,6 @@ async def test_over_a_websocket_all_is_as_over_tcp(protocol: str) -> None:
 
 
 @for_every_protocol
-@in_a_loop
 async def test_what_was_published_has_been_read_when_it_has_settled(protocol: str) -> None:
     async with loopback(protocol) as mesh, connect(protocol, "127.0.0.1", mesh.port) as client:
         for _ in range(100):
@@ -254,14 +237,12 @@ async def yamp_server(*, hangs_up: bool, last_words: bytes = b"") -> AsyncIterat
 
 
 @pytest.mark.parametrize("hangs_up", [False, True])
-@in_a_loop
 async def test_a_peer_that_pings_mean_nothing_to_is_believed_to_have_read_it(hangs_up: bool) -> None:
     async with yamp_server(hangs_up=hangs_up) as port, connect("yamp", "127.0.0.1", port) as client:
         await client.publish("temp.high", b"[81]", JSON)
         await client.settle(0.05)
 
 
-@in_a_loop
 async def test_a_peer_that_ends_the_session_with_a_reason_has_not_taken_it() -> None:
     close = bytes.fromhex("03 0004") + b"full"
     async with yamp_server(hangs_up=True, last_words=close) as port, connect("yamp", "127.0.0.1", port) as client:

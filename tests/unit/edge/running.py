@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import wraps
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -19,17 +18,6 @@ from gateway.edge.metrics import EdgeMetrics
 from gateway.edge.runtime import EdgeRuntime
 from gateway.records.egress import Deliver, Entry, Group, Position
 from tests.unit.edge.fake_kafka import FakeKafka
-
-SECONDS = 60.0
-"""Everything here is over in milliseconds on a machine that has time for it; what hangs fails instead."""
-
-
-def in_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    @wraps(test)
-    def run(*arguments: Any, **named: Any) -> None:
-        asyncio.run(asyncio.wait_for(test(*arguments, **named), SECONDS))
-
-    return run
 
 
 async def until(condition: Callable[[], object]) -> None:

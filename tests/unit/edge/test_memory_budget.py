@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gateway.edge.memory_budget import CUT_AT_ONCE, FREED_SHARE, LOOK_SHARE, MemoryBudget
-from tests.unit.edge.running import Peer, RunningEdge, configured, in_a_loop, listener, running, until
+from tests.unit.edge.running import Peer, RunningEdge, configured, listener, running, until
 
 MIB = 1 << 20
 PAYLOAD = bytes(100_000)
@@ -129,7 +129,6 @@ async def publishes(edge: RunningEdge, honest: Peer, frame: bytes, count: int, *
     return most
 
 
-@in_a_loop
 async def test_peers_that_read_nothing_stay_within_the_budget_and_cost_others_nothing() -> None:
     limits = {"held_bytes": 20 * MIB}
     async with running(configured(listener("plc", "hsp"), limits=limits)) as edge:
@@ -146,7 +145,6 @@ async def test_peers_that_read_nothing_stay_within_the_budget_and_cost_others_no
         assert edge.of("egress_delivered_total", "plc", outcome="written") >= 90
 
 
-@in_a_loop
 async def test_peers_that_read_and_confirm_nothing_stay_within_the_budget() -> None:
     limits = {"held_bytes": 20 * MIB}
     async with running(configured(listener("plc", "hsp"), limits=limits)) as edge:
@@ -162,7 +160,6 @@ async def test_peers_that_read_and_confirm_nothing_stay_within_the_budget() -> N
             task.cancel()
 
 
-@in_a_loop
 async def test_peers_that_never_end_their_frames_stay_within_the_budget() -> None:
     limits = {"held_bytes": 10 * MIB}
     async with running(configured(listener("plc", "hsp"), limits=limits)) as edge:

@@ -10,11 +10,10 @@ import pytest
 from gateway.edge.datagrams import quic
 from tests.unit.edge.certificates import Authority
 from tests.unit.edge.quic_devices import PACKET, devices, names, peer_of
-from tests.unit.edge.running import configured, in_a_loop, running, until
+from tests.unit.edge.running import configured, running, until
 
 
 class TestBadInput:
-    @in_a_loop
     async def test_what_is_no_quic_is_passed_over(self, authority: Authority) -> None:
         async with running(configured(devices(authority))) as edge:
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
@@ -26,7 +25,6 @@ class TestBadInput:
             peer.send(PACKET)
             await until(edge.kafka.frames)
 
-    @in_a_loop
     async def test_packets_changed_on_their_way_harm_nobody(self, authority: Authority) -> None:
         async with running(configured(devices(authority))) as edge:
             peer = await peer_of(edge, authority).connect()
@@ -41,7 +39,6 @@ class TestBadInput:
             await until(edge.kafka.frames)
             assert edge.kafka.frames() == [PACKET]
 
-    @in_a_loop
     async def test_a_fault_of_ours_ends_one_connection_and_no_other(
         self, authority: Authority, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -15,7 +15,7 @@ from gateway.records.raw_log.control_frames import (
     encode,
 )
 from gateway.records.raw_log.frames import RawFrame, ReplyAddress
-from tests.unit.edge.running import RunningEdge, configured, in_a_loop, listener, running, until
+from tests.unit.edge.running import RunningEdge, configured, listener, running, until
 
 DATA_ACK_0 = bytes.fromhex("01 00000000 0011 00000000")
 REQUEST = bytes.fromhex("01 00000007 0011 00000000")
@@ -27,7 +27,6 @@ def dropped(edge: RunningEdge) -> list[RawFrame]:
     return [one for one in mine if decode(one.data) == RequestDropped()]
 
 
-@in_a_loop
 async def test_what_a_peer_had_asked_is_dropped_with_its_session() -> None:
     config = configured(listener("plc", "hsp", types={17: {"subject": "sum", "kind": "request"}}))
     async with running(config) as edge:
@@ -42,7 +41,6 @@ async def test_what_a_peer_had_asked_is_dropped_with_its_session() -> None:
         assert (reply.protocol, reply.listener, reply.subject) == ("hsp", "plc", "sum")
 
 
-@in_a_loop
 async def test_what_earlier_lives_of_another_edge_had_asked_is_dropped_and_nothing_else() -> None:
     async with running(configured(listener("plc", "hsp"))) as edge:
         [peer] = await edge.opens("plc")
@@ -54,7 +52,6 @@ async def test_what_earlier_lives_of_another_edge_had_asked_is_dropped_and_nothi
         assert [frame.replies for frame in dropped(edge)] == [(ELSEWHERE,)]
 
 
-@in_a_loop
 async def test_a_server_of_thousands_of_open_requests_that_goes_makes_no_record_that_kafka_refuses() -> None:
     kafka = {"partitions": 2, "message_bytes": 1_200_000}
     async with running(configured(listener("plc", "hsp"), kafka=kafka)) as edge:
