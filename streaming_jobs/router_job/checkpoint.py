@@ -14,6 +14,7 @@ line, and never mended.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -82,6 +83,16 @@ def committed_offsets(lane: Path) -> dict[int, int]:
 def last_commit(lane: Path) -> int | None:
     """Returns the number of the last committed batch of a lane."""
     return max((int(file.name) for file in (lane / "commits").glob("[0-9]*") if file.name.isdigit()), default=None)
+
+
+def last_commit_time(lane: Path) -> float:
+    """Returns when the last batch of a lane was committed; when the lane began, where none was yet."""
+    batch = last_commit(lane)
+    written = lane / "metadata" if batch is None else lane / "commits" / str(batch)
+    try:
+        return written.stat().st_mtime
+    except FileNotFoundError:
+        return time.time()
 
 
 def gaps(committed: Offsets, begins: Offsets, ends: Offsets) -> Iterator[str]:
