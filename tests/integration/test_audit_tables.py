@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import (
     ArrayType,
@@ -34,8 +33,6 @@ from tests.integration.spark_session import spark
 from tests.unit.records.test_event_records import BATCH_FORM, BINARY_FORM
 
 __all__ = ["spark"]
-pytestmark = pytest.mark.integration
-
 SECOND = 1_000_000
 AT = 1_760_000_000 * SECOND
 WRITERS = (BINARY_FORM, BATCH_FORM)

@@ -20,7 +20,6 @@ from tests.integration.mesh import TestMesh, wait_until
 from tests.integration.prometheus import Prometheus, scraping
 from tests.integration.steady_load import everything
 
-pytestmark = pytest.mark.integration
 ALERTS = sorted((Path(__file__).parents[2] / "helm" / "meshgate" / "alerts").glob("*.yaml"))
 SECONDS = 240.0
 """In real time the router tells of a batch when it commits, after 180 s."""

@@ -25,8 +25,6 @@ from tests.integration.verbs import line_of, note_of, running_verb
 from tests.unit.records.test_event_records import BATCH_FORM, BINARY_FORM
 
 __all__ = ["spark"]
-pytestmark = pytest.mark.integration
-
 AT = 1_759_190_400_000_001
 FULL = full_event(received_at=AT, sent_at=AT - 1, content_type="text/plain", body="81 °".encode())
 EMPTY = replace(
