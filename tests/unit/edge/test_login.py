@@ -29,7 +29,7 @@ from gateway.records.raw_log.control_frames import SessionOpened
 from tests.unit.cli.running import run
 from tests.unit.edge.certificates import Authority
 from tests.unit.edge.issuing import Issuer
-from tests.unit.edge.running import RunningEdge, configured, listener, running, until
+from tests.unit.edge.running import RunningEdge, configured, dialled, listener, running, until
 
 STREAMS = ["emp", "hsp", "wolpertinger", "yamp"]
 HANDSHAKE = bytes.fromhex("00 0001 04 6a736f6e")
@@ -154,8 +154,7 @@ class TestByARequest:
 
     async def test_a_token_that_others_can_have_read_is_not_taken(self, issuer: Issuer) -> None:
         """A balancer speaks for the peer: how that one speaks to it, nobody here knows."""
-        async with running(apps(issuer, "hsp", proxy_protocol=True)) as edge:
-            peer = await edge.dial("apps")
+        async with dialled(apps(issuer, "hsp", proxy_protocol=True), "apps") as (edge, peer):
             peer.sends(PROXIED)
             await until(lambda: list(edge.life.sessions))
             [session] = edge.life.sessions
@@ -166,8 +165,7 @@ class TestByARequest:
     async def test_over_tls_a_token_is_taken_from_wherever_it_comes(self, issuer: Issuer, tmp_path: Path) -> None:
         authority = Authority(tmp_path)
         config = apps(issuer, scheme="tls", proxy_protocol=True, tls=authority.signs("edge"))
-        async with running(config) as edge:
-            peer = await edge.dial("apps")
+        async with dialled(config, "apps") as (edge, peer):
             peer.sends(PROXIED)
             await peer.writer.start_tls(authority.trusted_by(), server_hostname="127.0.0.1")
             peer.sends(HANDSHAKE)
@@ -223,8 +221,7 @@ class TestWhereALoginIsRequired:
 
     async def test_who_never_logs_in_is_cut_off(self, issuer: Issuer) -> None:
         config = apps(issuer, require_login=True, handshake_seconds=0.1)
-        async with running(config) as edge:
-            peer = await edge.dial("apps")
+        async with dialled(config, "apps") as (edge, peer):
             peer.sends(HANDSHAKE)
             await peer.reads_all()
             assert edge.of("connections_closed_total", "apps", reason="login_required") == 1

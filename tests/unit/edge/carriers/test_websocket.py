@@ -21,7 +21,7 @@ from gateway.protocols.yamp.codec import encode
 from gateway.protocols.yamp.frames import Close
 from gateway.protocols.yamp.session import CLOSE_REASONS
 from tests.unit.edge.certificates import Authority
-from tests.unit.edge.running import RunningEdge, configured, listener, running, until
+from tests.unit.edge.running import RunningEdge, configured, dialled, listener, running, until
 
 HANDSHAKE = bytes.fromhex("00 0001 04 6a736f6e")
 EVENT = bytes.fromhex("05") + b"\1" * 16 + bytes.fromhex("03 666f6f 00000007 7b2261223a317d")
@@ -224,23 +224,20 @@ class TestOpening:
             assert socket.subprotocol == chosen
 
     async def test_who_asks_for_a_page_is_told_that_there_is_none(self) -> None:
-        async with running(configured(web())) as edge:
-            peer = await edge.dial("web")
+        async with dialled(configured(web()), "web") as (edge, peer):
             peer.sends(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
             assert (await peer.reads_all()).startswith(b"HTTP/1.1 426 ")
             assert edge.of("connections", "web", state="handshake") == 0
 
     @pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\nHost: x\r\n"])
     async def test_a_request_that_does_not_come_in_time_ends_the_connection(self, said: bytes) -> None:
-        async with running(configured(web(handshake_seconds=0.05))) as edge:
-            peer = await edge.dial("web")
+        async with dialled(configured(web(handshake_seconds=0.05)), "web") as (edge, peer):
             peer.sends(said)
             assert await peer.reads_all() == b""
             assert edge.of("connections_closed_total", "web", reason="timeout") == 1
 
     async def test_garbage_instead_of_a_request_ends_the_connection(self) -> None:
-        async with running(configured(web())) as edge:
-            peer = await edge.dial("web")
+        async with dialled(configured(web()), "web") as (edge, peer):
             peer.sends(bytes(range(256)) + b"\r\n")
             await peer.reads_all()
             assert edge.of("connections_closed_total", "web", reason="handshake") == 1
