@@ -40,6 +40,14 @@ def web(**settings: Any) -> dict[str, Any]:
     return listener("web", "yamp", "ws", **settings)
 
 
+async def read_close(socket: ClientConnection) -> tuple[int, str]:
+    """Reads the close that must come next: its code and its reason."""
+    with pytest.raises(ConnectionClosed) as ended:
+        await socket.recv()
+    assert ended.value.rcvd is not None
+    return ended.value.rcvd.code, ended.value.rcvd.reason
+
+
 class TestMessages:
     @pytest.mark.parametrize("cut", [1, 5, 17, 10_000])
     async def test_the_messages_of_a_byte_protocol_are_one_stream_whatever_they_cut(self, cut: int) -> None:
@@ -77,10 +85,7 @@ class TestMessages:
         config = configured(web(), listener("rpc", "wolpertinger", "ws"))
         async with running(config) as edge, opened(edge, name) as socket:
             await socket.send(message)
-            with pytest.raises(ConnectionClosed) as ended:
-                await socket.recv()
-            assert ended.value.rcvd is not None
-            assert ended.value.rcvd.code == 1003
+            assert (await read_close(socket))[0] == 1003
             assert edge.of("rejected_frames_total", name, reason="bad_encoding") == 1
 
     async def test_a_ping_of_websockets_is_answered(self) -> None:
@@ -101,10 +106,7 @@ class TestMessages:
             if taken:
                 assert await socket.recv() == bytes.fromhex("02 00")
                 return
-            with pytest.raises(ConnectionClosed) as ended:
-                await socket.recv()
-            assert ended.value.rcvd is not None
-            assert ended.value.rcvd.code == 1009
+            assert (await read_close(socket))[0] == 1009
             assert edge.of("rejected_frames_total", "web", reason="too_large") == 1
 
     async def test_a_message_may_hold_more_than_the_largest_frame_if_its_frames_do_not(self) -> None:
@@ -123,10 +125,7 @@ class TestMessages:
         config = configured(listener("rpc", "wolpertinger", "ws", frame_bytes=1_024))
         async with running(config) as edge, opened(edge, "rpc") as socket:
             await socket.send(["x" * BATCH_BYTES, "x" * MESSAGE_HEAD_BYTES, "x"])
-            with pytest.raises(ConnectionClosed) as ended:
-                await socket.recv()
-            assert ended.value.rcvd is not None
-            assert ended.value.rcvd.code == 1009
+            assert (await read_close(socket))[0] == 1009
 
     async def test_a_compressed_message_is_opened_and_ours_are_compressed_for_who_asked_for_it(self) -> None:
         body = b"[" + b"0," * 5_000 + b"0]"
@@ -265,10 +264,7 @@ class TestTheEnd:
             [session] = edge.life.sessions
             session.leave(CloseReason.DRAIN, "ws://127.0.0.1:9")
             assert (await socket.recv())[:1] == b"\x04"
-            with pytest.raises(ConnectionClosed) as ended:
-                await socket.recv()
-            assert ended.value.rcvd is not None
-            assert (ended.value.rcvd.code, ended.value.rcvd.reason) == (1001, "drain")
+            assert await read_close(socket) == (1001, "drain")
 
     async def test_who_finds_no_place_is_told_so_in_the_protocols_words_and_then_in_those_of_websockets(self) -> None:
         async with running(configured(web(connections=1))) as edge, opened(edge, "web") as first:
@@ -276,10 +272,7 @@ class TestTheEnd:
             assert await first.recv() == HANDSHAKE
             async with opened(edge, "web") as second:
                 assert await second.recv() == encode(Close(CLOSE_REASONS[CloseReason.OVERLOAD]))
-                with pytest.raises(ConnectionClosed) as ended:
-                    await second.recv()
-                assert ended.value.rcvd is not None
-                assert (ended.value.rcvd.code, ended.value.rcvd.reason) == (1013, "overload")
+                assert await read_close(second) == (1013, "overload")
             await first.send(EVENT)
             await until(lambda: edge.kafka.frames() == [EVENT])
 
@@ -289,10 +282,7 @@ class TestTheEnd:
             await until(lambda: list(edge.life.sessions))
             [session] = edge.life.sessions
             session.leave(CloseReason.KICKED)
-            with pytest.raises(ConnectionClosed) as ended:
-                await socket.recv()
-            assert ended.value.rcvd is not None
-            assert (ended.value.rcvd.code, ended.value.rcvd.reason) == (1008, "kicked")
+            assert await read_close(socket) == (1008, "kicked")
 
 
 class TestLinks:
