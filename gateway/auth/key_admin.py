@@ -219,7 +219,7 @@ def _shown(time: int | None) -> str | None:
 
 
 def _time_text(time: datetime) -> str:
-    """Whole seconds, rounded down: what ends now has ended."""
+    """Returns a time in whole seconds, rounded down: what ends now has ended."""
     return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -235,7 +235,7 @@ def _node(text: str) -> str:
 
 
 def _keys(data: _Data, node: str, *, create: bool = False) -> _Data:
-    """The keys of a node, as they stand in the file."""
+    """Returns the keys of a node, as they stand in the file."""
     nodes: _Data = data.get("nodes") or {}
     data["nodes"] = nodes
     spelt = next((name for name in nodes if str(UUID(name)) == node), node)
@@ -252,7 +252,7 @@ def _spelt(keys: _Data, key: Key) -> str:
 
 
 def _existing(path: Path, node: str, key_id: str | None, now: datetime) -> Key:
-    """The node's key of that id, else the one it should be using now."""
+    """Returns the node's key of that id, else the one it should be using now."""
     keys = _load(path).keys.nodes.get(UUID(node).bytes)
     if keys is None:
         raise KeyAdminError(f"no node {node} in the trust store")
@@ -276,7 +276,7 @@ def _free_key_id(keys: _Data) -> str:
 
 
 def _make(node: str, key_id: str, kinds: Collection[str], public: str | None) -> tuple[NewKey, _Data]:
-    """The key as its owner sees it, and its entry in the file."""
+    """Returns the key as its owner sees it, and its entry in the file."""
     unknown = set(kinds) - set(KINDS)
     if unknown or not kinds:
         raise KeyAdminError(f"a key is one or more of {', '.join(KINDS)}")

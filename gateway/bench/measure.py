@@ -128,7 +128,7 @@ def _wait_sent(work: Workload, setup: Setup, children: Children) -> SendReport:
 
 
 def _children(work: Workload, setup: Setup) -> Children:
-    """The receivers first: they have longer to go until they are ready."""
+    """Starts the receivers first: they have longer to go until they are ready."""
     receivers: list[Child] = []
     try:
         for number, share in enumerate(_shares(work.fan_out, setup.receivers)):

@@ -167,7 +167,7 @@ def _text(path: object) -> str | None:
 
 
 def _quoted(text: str) -> str:
-    """A JAAS string literal."""
+    """Returns a JAAS string literal."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 

@@ -92,7 +92,7 @@ def grow_topics(config: Config, *, seconds: float | None = None) -> list[TopicSt
 
 
 def _create_missing(admin: AdminClient, config: Config) -> list[TopicState]:
-    """The topics that were there already."""
+    """Creates what is missing, and returns the topics that were there already."""
     states = _states(admin, config)
     missing = [name for name, state in zip(TOPICS, states, strict=True) if not state.partitions]
     brokers = len(_metadata(admin).brokers) if missing else 0

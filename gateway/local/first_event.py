@@ -63,7 +63,7 @@ def send_probe(config: Config, identity: GatewayIdentity, seconds: float, stop: 
 
 
 def _subscribe(sock: socket.socket, address: tuple[str, int], identity: GatewayIdentity) -> bool:
-    """A signed hello; True once the mesh has answered with its own."""
+    """Sends a signed hello; True once the mesh has answered with its own."""
     capabilities = b'{"subscribe":["%s"]}' % SUBJECT.encode()
     sock.sendto(_packet(identity, EventType.HELLO, (Field(FieldType.BINARY, capabilities),)), address)
     try:

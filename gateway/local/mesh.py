@@ -265,7 +265,7 @@ def _as_bound(config: Config) -> Config:
 
 
 def _management(config: Config) -> dict[str, str]:
-    """The addresses where the parts tell of themselves, by part."""
+    """Returns the addresses where the parts tell of themselves, by part."""
     addresses = {"edge": config.edge.management, "router": config.router.management}
     return {name: str(address.reachable) for name, address in addresses.items()}
 

@@ -248,7 +248,7 @@ class FrameContext:
         )
 
     def _undeliverable(self, refused: Rejected, edge: str, epoch: int, receivers: Receivers) -> None:
-        """Refused for these receivers only: the event itself stands."""
+        """Refuses it for these receivers only: the event itself stands."""
         self.reject(refused, _DELIVER)
         names = [session_id(edge, epoch, number) for number in receivers.sessions]
         names += [datagram_name(*address) for address in receivers.addresses] + list(receivers.owed)

@@ -160,7 +160,7 @@ class ClientXmppCarrier(ClientXMPP):
         self._end()
 
     def _end(self) -> None:
-        """Once, whichever comes first."""
+        """Ends the carrier once, whichever reason comes first."""
         if not self._stands.done():
             self._stands.set_exception(self._why or UnreachableError(str(self._to), "it closed the stream"))
         elif not self._stands.cancelled() and self._stands.exception() is None and not self._lost:

@@ -73,7 +73,7 @@ class Carrier(asyncio.BufferedProtocol, ABC):
 
     @abstractmethod
     def _connected(self) -> None:
-        """The transport stands."""
+        """Hears that the transport stands."""
 
     @abstractmethod
     def _received(self, data: memoryview, now: float) -> None: ...
@@ -86,7 +86,7 @@ class Carrier(asyncio.BufferedProtocol, ABC):
 
     @abstractmethod
     def _ended(self) -> None:
-        """The peer sends no more."""
+        """Hears that the peer sends no more."""
 
     @abstractmethod
     def write(self, messages: list[bytes]) -> None:

@@ -126,7 +126,7 @@ def _reads_gzip(facts: Facts, options: EmpOptions) -> bool:
 def _write(
     type_: int | None, message: EmpAnswer | Event, request_id: int, facts: Facts, options: EmpOptions
 ) -> tuple[bytes, tuple[int, ...]]:
-    """The message, and where its request id stands in it."""
+    """Returns the message, and where its request id stands in it."""
     blocks, body = [], message.body
     if message.kind is Kind.REQUEST or message.kind.ends_request:
         blocks.append(request_block(RequestMark(request_id, asks=message.kind is Kind.REQUEST)))
