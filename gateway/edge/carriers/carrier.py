@@ -116,7 +116,9 @@ class Carrier(asyncio.BufferedProtocol, ABC):
 
     def buffer_updated(self, nbytes: int) -> None:
         if self._closing:
-            self._discard(nbytes)
+            self._discarded += nbytes
+            if self._discarded > DISCARDED_BYTES:
+                self.abort()
             return
         self._take_in(_buffer[:nbytes], is_filled=nbytes == self._asked_bytes)
 
@@ -227,8 +229,3 @@ class Carrier(asyncio.BufferedProtocol, ABC):
     def abort(self) -> None:
         if self._transport is not None:
             self._transport.abort()
-
-    def _discard(self, count: int) -> None:
-        self._discarded += count
-        if self._discarded > DISCARDED_BYTES:
-            self.abort()
