@@ -133,10 +133,10 @@ class XmppCarrier(Carrier):
     # -- what a carrier of bytes has ---------------------------------------------------------------------------
 
     def _connected(self) -> None:
-        """The stream stands already."""
+        """Does nothing: the stream stands already."""
 
     def _received(self, data: memoryview, now: float) -> None:
-        """Messages come by `hear`."""
+        """Is not called: messages come by `hear`."""
 
     def _ended(self) -> None:
         if self.connection is not None:

@@ -17,7 +17,7 @@ from aioquic.quic.packet_builder import QuicPacketBuilder
 from gateway.carriers.quic import MOST_CRYPTO_BYTES, MOST_CRYPTO_GAPS, DatagramConnection, server_configuration
 from gateway.edge.datagrams import quic
 from tests.unit.edge.certificates import Authority
-from tests.unit.edge.quic_devices import PACKET, devices, names, peer_of
+from tests.unit.edge.quic_devices import PACKET, connected, devices, names, peer_of
 from tests.unit.edge.running import configured, running, until
 
 
@@ -34,8 +34,7 @@ class TestBadInput:
             await until(edge.kafka.frames)
 
     async def test_packets_changed_on_their_way_harm_nobody(self, authority: Authority) -> None:
-        async with running(configured(devices(authority))) as edge:
-            peer = await peer_of(edge, authority).connect()
+        async with connected(authority) as (edge, peer):
             sent: list[bytes] = []
             peer.quic.send_datagram_frame(PACKET)
             sent = [data for data, _ in peer.quic.datagrams_to_send(0.0)]
