@@ -146,9 +146,9 @@ class Limits(Section):
     """At most so many bytes wait to be written to one session; beyond it a slow peer loses frames, alone."""
     held_bytes: Bytes = 134_217_728
     """An edge holds at most so many bytes in memory for all of its sessions: what they have not read, have not
-    confirmed, or have not finished sending, in whatever carries them. Beyond it sessions are ended, those that hold most first. There is room for
-    sixteen peers that have filled their queues, and it is an eighth of what an edge has in the chart. It holds for an
-    edge as a whole: in a listener it says nothing."""
+    confirmed, or have not finished sending, in whatever carries them. Beyond it sessions are ended, those that hold
+    most first. There is room for sixteen peers that have filled their queues, and it is an eighth of what an edge has
+    in the chart. It holds for an edge as a whole: in a listener it says nothing."""
     open_requests: Count = MOST_OPEN_REQUESTS
     """At most so many requests are open at once in all sessions of an edge: what their peers have asked, and what they
     are asked. A session gets its share of what is left. It holds for an edge as a whole: in a listener it says

@@ -100,7 +100,8 @@ class XmppCarrier(Carrier):
 
     @property
     def held_bytes(self) -> int:
-        """What waits to be written has a bound of its own: all peers behind the server share one queue."""
+        """The bytes that wait to be taken. What waits to be written has a bound of its own, shared by all peers behind the
+        server."""
         return self._held_bytes
 
     def pause_reading(self) -> None:
