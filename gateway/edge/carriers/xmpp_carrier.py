@@ -100,8 +100,7 @@ class XmppCarrier(Carrier):
 
     @property
     def held_bytes(self) -> int:
-        """The bytes that wait to be taken. What waits to be written has a bound of its own, shared by all peers behind the
-        server."""
+        """The bytes that wait to be taken. All peers behind the server share the bound of what waits to be written."""
         return self._held_bytes
 
     def pause_reading(self) -> None:
