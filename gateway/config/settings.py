@@ -140,7 +140,7 @@ class Limits(Section):
     before anybody judges it."""
     in_flight_bytes: Bytes = 134_217_728
     """An edge holds at most so many bytes that Kafka has not acknowledged; beyond it TCP peers wait, and datagrams are
-    dropped and counted. From a 32nd of it on, streams that have more to be read wait, so that the frames of others do
+    dropped and counted. From a 64th of it on, streams that have more to be read wait, so that the frames of others do
     not queue behind theirs. It holds for an edge as a whole: in a listener it says nothing."""
     queue_bytes: Bytes = 8_388_608
     """At most so many bytes wait to be written to one session; beyond it a slow peer loses frames, alone."""
