@@ -6,8 +6,7 @@ A change holds within about a second. A file that cannot be used changes nothing
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 from gateway.auth import trust_file
@@ -25,17 +24,9 @@ class TrustStore:
     Raises ConfigError if there is nothing usable to begin with.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        clock: Callable[[], float],
-        environment: Mapping[str, str] = os.environ,
-        *,
-        entry: str = trust_file.GATEWAY,
-    ) -> None:
+    def __init__(self, path: Path, clock: Callable[[], float], *, entry: str = trust_file.GATEWAY) -> None:
         self._path = path
         self._clock = clock
-        self._environment = environment
         self._entry = entry
         self.error: str | None = None
         self._looked_at = clock()
@@ -76,7 +67,7 @@ class TrustStore:
         return different
 
     def _load(self) -> trust_file.Trust:
-        return trust_file.load(self._path, self._environment, entry=self._entry)
+        return trust_file.load(self._path, entry=self._entry)
 
     def _stamp_all(self, own: Stamp) -> list[Stamp]:
         """`own` was taken before the file was read, so that a change in between is seen next time."""

@@ -294,7 +294,7 @@ def _peer(options: dict[str, Any], context_name: str | None) -> PeerOptions:
 
 
 def _as_given(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values of a context, as their options would have given them."""
+    """Returns the values of a context, as their options would have given them."""
     current = click.get_current_context()
     parameters = {parameter.name: parameter for parameter in current.command.params}
     return {name: parameters[name].process_value(current, value) for name, value in values.items()}

@@ -103,7 +103,7 @@ def _turns(stop: threading.Event, interval: float, count: int | None) -> Iterato
 
 @contextmanager
 def _stopped() -> Iterator[threading.Event]:
-    """Set by Ctrl-C and SIGTERM, for the terminal has to be left as it was."""
+    """Yields what Ctrl-C and SIGTERM set, for the terminal has to be left as it was."""
     stop = threading.Event()
     before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

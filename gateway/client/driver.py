@@ -62,14 +62,14 @@ class Driver:
             raise UnreachableError(self._peer, why(refused)) from refused
 
     async def _dial_websocket(self, address: Address, tls: ssl.SSLContext | None, server_name: str | None) -> None:
-        """Imported late: most clients never speak it."""
+        """Imports late, for most clients never speak it."""
         from gateway.client.carriers.websocket import ClientWebSocketCarrier
 
         size = self._session.settings.frame_bytes
         await ClientWebSocketCarrier.dial(address, tls, server_name, self, text=self._text, frame_bytes=size)
 
     async def _dial_xmpp(self, address: XmppAddress, tls: ssl.SSLContext | None) -> None:
-        """Imported late, likewise."""
+        """Imports late, likewise."""
         from gateway.client.carriers.xmpp import ClientXmppCarrier
 
         await ClientXmppCarrier.dial(address, tls or ssl.create_default_context(), self)

@@ -68,8 +68,7 @@ class KafkaSecurity(Section):
     key_password: SecretStr | None = None
     """This opens `key`, where it is encrypted."""
     check_hostname: bool = True
-    """A broker's certificate must name the host that was dialled. Turn it off only where brokers are reached by other
-    names."""
+    """A broker's certificate must name the host that was dialled. Turn it off only where brokers have other names."""
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
@@ -167,7 +166,7 @@ def _text(path: object) -> str | None:
 
 
 def _quoted(text: str) -> str:
-    """A JAAS string literal."""
+    """Returns a JAAS string literal."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 

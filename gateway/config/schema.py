@@ -73,7 +73,7 @@ def json_schema() -> Schema:
 
 
 def _endpoint(definitions: Schema, kind: str, protocol: str, options: Schema) -> Schema:
-    """One kind of listener: common keys, limits and options side by side."""
+    """Returns one kind of listener: common keys, limits and options side by side."""
     common = definitions[kind]
     keys = {name: value for name, value in common["properties"].items() if name not in SPLIT}
     limits = definitions[Limits.__name__]["properties"]
@@ -129,7 +129,7 @@ def _inside(schema: Schema, step: str | int) -> Iterator[Schema]:
 
 
 def _leaves(schema: Schema) -> Iterator[Schema]:
-    """The schema with references followed and alternatives told apart."""
+    """Yields the schema with references followed and alternatives told apart."""
     if "$ref" in schema:
         schema = json_schema()["$defs"][schema["$ref"].rsplit("/", 1)[-1]]
     branches = schema.get("oneOf") or schema.get("anyOf")

@@ -54,7 +54,15 @@ class Page:
 
     @cached_property
     def tokens(self) -> Sequence[Token]:
-        return _with_ids(MARKDOWN.parse(self.text))
+        """The text in tokens. Headings have their anchors, as forges make them."""
+        tokens = MARKDOWN.parse(self.text)
+        anchors: dict[str, int] = {}
+        for token, words in pairwise(tokens):
+            if token.type == "heading_open":
+                slug = re.sub(r"[^\w\- ]", "", words.content.lower()).replace(" ", "-")
+                anchors[slug] = anchors.get(slug, -1) + 1
+                token.attrSet("id", f"{slug}-{anchors[slug]}" if anchors[slug] else slug)
+        return tokens
 
     @cached_property
     def title(self) -> str:
@@ -189,17 +197,6 @@ class _Renderer:
         """Lets a line break through, and no other markup. Comments are for those who write the page."""
         content = re.sub(r"(?s)<!--.*?-->", "", tokens[at].content)
         return content if content.strip() in ("", "<br>") else escape(content)
-
-
-def _with_ids(tokens: list[Token]) -> list[Token]:
-    """Gives headings their anchors, as forges make them."""
-    anchors: dict[str, int] = {}
-    for token, words in pairwise(tokens):
-        if token.type == "heading_open":
-            slug = re.sub(r"[^\w\- ]", "", words.content.lower()).replace(" ", "-")
-            anchors[slug] = anchors.get(slug, -1) + 1
-            token.attrSet("id", f"{slug}-{anchors[slug]}" if anchors[slug] else slug)
-    return tokens
 
 
 def _plain(token: Token) -> str:

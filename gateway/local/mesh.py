@@ -79,7 +79,9 @@ class LocalMesh:
                     {"event": "cleared", "parts": leftovers},
                     f"ended what an earlier run had left: {', '.join(leftovers)}",
                 )
-            self._processes.note(config=str(self._config.path), management=_management(self._config))
+            own = {"edge": self._config.edge.management, "router": self._config.router.management}
+            management = {name: str(address.reachable) for name, address in own.items()}
+            self._processes.note(config=str(self._config.path), management=management)
             refuse_a_start(self._config)
             if self._config.kafka.is_embedded:
                 refuse_a_full_disk(self._state)
@@ -135,7 +137,8 @@ class LocalMesh:
         parts = ["router", "edge"] + (["router-standby"] if config.router.standby else [])
         if config.kafka.is_embedded:
             parts.insert(0, "kafka")
-        for name in parts + self._rules():
+        self._rules_ready.unlink(missing_ok=True)
+        for name in parts + (["rules"] if config.rules else []):  # a Spark of their own, only for rules that exist
             self._processes.start(self._part(name))
         if config.kafka.is_embedded:
             self._wait("kafka", stop, lambda: _answers(config.kafka.listen), lambda: str(config.kafka.listen))
@@ -143,11 +146,6 @@ class LocalMesh:
         self._wait("router", stop, lambda: _is_ready(live.router_part(config)), lambda: f"Spark, {config.router.mode}")
         if config.rules:
             self._wait("rules", stop, self._rules_ready.exists, lambda: f"{len(config.rules)} of them, on Spark too")
-
-    def _rules(self) -> list[str]:
-        """A Spark of their own is only started for rules that exist."""
-        self._rules_ready.unlink(missing_ok=True)
-        return ["rules"] if self._config.rules else []
 
     def _part(self, name: str) -> Part:
         verb = name.removesuffix("-standby")
@@ -263,12 +261,6 @@ def _as_bound(config: Config) -> Config:
         listener.model_copy(update={"listen": parse_address(addresses[listener.name])}) for listener in config.listeners
     )
     return config.model_copy(update={"listeners": tuple(listeners)})
-
-
-def _management(config: Config) -> dict[str, str]:
-    """The addresses where the parts tell of themselves, by part."""
-    addresses = {"edge": config.edge.management, "router": config.router.management}
-    return {name: str(address.reachable) for name, address in addresses.items()}
 
 
 def _is_ready(part: live.MeshPart) -> bool:

@@ -7,13 +7,6 @@ from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
-from pyspark.sql.types import (
-    BooleanType,
-    IntegerType,
-    StringType,
-    StructField,
-    StructType,
-)
 
 from gateway.core.event import Kind
 from gateway.core.ids import session_id
@@ -26,6 +19,7 @@ from streaming_jobs.reprocess.frame_verdict import numbered, receivers
 from streaming_jobs.reprocess.spark_tables import stands_in, task_id
 from streaming_jobs.routing.change_records import ROUTER
 from streaming_jobs.spark.plain_types import PlainArray
+from streaming_jobs.spark.schemas import BOOLEAN, INT, TEXT, struct
 
 PAIR = ("event_id", "part", "destination")
 """The columns that name a delivery."""
@@ -62,27 +56,8 @@ class Ended(NamedTuple):
     node: str = ""
 
 
-SENT = StructType(
-    [
-        StructField("event_id", StringType()),
-        StructField("part", IntegerType()),
-        StructField("destination", StringType()),
-        StructField("kind", StringType()),
-        StructField("fresh", BooleanType()),
-        StructField("request", StringType()),
-    ]
-)
-ENDED = StructType(
-    [
-        StructField("event_id", StringType()),
-        StructField("part", IntegerType()),
-        StructField("destination", StringType()),
-        StructField("outcome", StringType()),
-        StructField("by_router", BooleanType()),
-        StructField("name", StringType()),
-        StructField("node", StringType()),
-    ]
-)
+SENT = struct(event_id=TEXT, part=INT, destination=TEXT, kind=TEXT, fresh=BOOLEAN, request=TEXT)
+ENDED = struct(event_id=TEXT, part=INT, destination=TEXT, outcome=TEXT, by_router=BOOLEAN, name=TEXT, node=TEXT)
 
 
 class SentBy:

@@ -21,9 +21,9 @@ from pathlib import Path
 from gateway import __version__
 from gateway.core.errors import SetupError
 
-FORMAT = 3
+FORMAT = 4
 """Another plan, or another form of the stored ids, would be another format. (In the first two each id was a row of its
-own, and a lane had several raw partitions.)"""
+own, and a lane had several raw partitions. In the third a row had each id with the whole of its node.)"""
 VERSION_FILE = "version.json"
 _ANEW = "move it away, and the router reads the raw log again from its beginning and repeats nothing"
 

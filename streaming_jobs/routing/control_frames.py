@@ -168,7 +168,7 @@ class ControlFrameHandler:
         self._interests.put(work, moved)
 
     def _let_wait(self, work: FrameContext, interests: list[Interest], seconds: int) -> None:
-        """It has gone; its subscriptions wait for it this long."""
+        """Lets the subscriptions of a node that has gone wait for it this long."""
         until = work.raw.received_at + seconds * SECOND_US
         position = work.position.frame
         waiting = [replace(interest, expires_at=until, left="", position=position) for interest in interests]

@@ -25,7 +25,7 @@ from gateway.records.raw_log.control_frames import MESH, DeliveryMigrated
 from gateway.records.raw_log.frames import RawFrame, ReplyAddress
 from gateway.records.rejected_frame import RefusedFrame
 from streaming_jobs.routing.change_records import ROUTER, ChangeFrame
-from streaming_jobs.routing.destinations import Destinations, Encodings, Receivers, target_of
+from streaming_jobs.routing.destinations import Destinations, Receivers, target_of
 from streaming_jobs.routing.mesh_state import MeshState
 from streaming_jobs.routing.output_records import OutputRecord
 
@@ -205,7 +205,8 @@ class FrameContext:
         """
         records: list[tuple[Group, ...]] = []
         for (edge, epoch), encodings in destinations.items():
-            for groups in self._encoded(event, edge, epoch, encodings):
+            made = [self._group(event, edge, epoch, encoding) for encoding in encodings.values()]
+            for groups in in_records([group for group in made if group is not None], self.state.largest_frame):
                 self.deliver(edge, epoch, event, groups, confirm=confirm)
                 records.append(groups)
         return records
@@ -225,12 +226,6 @@ class FrameContext:
         hold = Hold(event.id, len(records), (self._answer_group(failed, to),))
         self.deliver(to.edge, to.epoch, done, (self._answer_group(done, to),), hold=hold)
 
-    def _encoded(self, event: Event, edge: str, epoch: int, encodings: Encodings) -> list[tuple[Group, ...]]:
-        groups = [
-            made for encoding in encodings.values() if (made := self._group(event, edge, epoch, encoding)) is not None
-        ]
-        return in_records(groups, self.state.largest_frame)
-
     def _group(self, event: Event, edge: str, epoch: int, receivers: Receivers) -> Group | None:
         target = receivers.target
         try:
@@ -248,7 +243,7 @@ class FrameContext:
         )
 
     def _undeliverable(self, refused: Rejected, edge: str, epoch: int, receivers: Receivers) -> None:
-        """Refused for these receivers only: the event itself stands."""
+        """Refuses it for these receivers only: the event itself stands."""
         self.reject(refused, _DELIVER)
         names = [session_id(edge, epoch, number) for number in receivers.sessions]
         names += [datagram_name(*address) for address in receivers.addresses] + list(receivers.owed)

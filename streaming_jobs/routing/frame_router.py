@@ -205,7 +205,7 @@ class FrameRouter:
     # -- match and encode --------------------------------------------------------------------------------------
 
     def _route(self, work: FrameContext, judged: Event | Rejected | None) -> str | None:
-        """Fills the work's outputs; the dedup key, if the frame has one."""
+        """Fills the work's outputs. Returns the dedup key, if the frame has one."""
         if isinstance(judged, Rejected):
             work.reject(judged, _DECODE)
             return None

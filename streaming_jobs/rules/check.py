@@ -162,7 +162,7 @@ def explain(failed: PySparkException) -> str:
 
 
 def _fed_by(spark: SparkSession, source: Compiled, rules: Sequence[Compiled]) -> list[str]:
-    """The rules that may see what this one finds."""
+    """Returns the rules that may see what this one finds."""
     return [
         rule.name
         for rule in rules

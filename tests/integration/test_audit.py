@@ -31,8 +31,6 @@ from tests.integration.copied import copied
 from tests.integration.mesh import TestMesh
 from tests.integration.traffic import Traffic, traffic
 
-pytestmark = pytest.mark.integration
-
 
 @pytest.fixture(scope="module")
 def began() -> datetime:

@@ -20,7 +20,6 @@ from tests.integration.mesh import TestMesh, wait_until
 from tests.integration.prometheus import Prometheus, scraping
 from tests.integration.steady_load import everything
 
-pytestmark = pytest.mark.integration
 ALERTS = sorted((Path(__file__).parents[2] / "helm" / "meshgate" / "alerts").glob("*.yaml"))
 SECONDS = 90.0
 """A rate needs a few scrapes. No panel waits for the first commit, which comes after 180 s."""

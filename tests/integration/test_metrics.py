@@ -19,7 +19,6 @@ from tests.integration.emm_peer import Device
 from tests.integration.mesh import TestMesh, wait_until
 from tests.integration.processes import stopped
 
-pytestmark = pytest.mark.integration
 SECONDS = 30.0
 STUCK_ANSWER_SECONDS = 5.0
 """An exporter that waits for what is stuck would take as long as that is."""

@@ -19,7 +19,6 @@ from tests.integration.mesh import TestMesh, running_mesh
 from tests.integration.processes import stopped
 from tests.integration.topic import following, header
 
-pytestmark = pytest.mark.integration
 DEVICES = 8  # that none of them moves to a new partition when two become four: 1 in 256
 
 

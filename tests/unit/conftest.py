@@ -1,21 +1,15 @@
-"""Runs tests that are coroutines, and sets how hard property tests try.
+"""Sets how hard property tests try: HYPOTHESIS_PROFILE is `dev` (if not set), `ci` or `nightly`.
 
-HYPOTHESIS_PROFILE is `dev` (if not set), `ci` or `nightly`. No profile has a deadline: how long an example takes says
-more about the machine's other work than about the code.
+No profile has a deadline: how long an example takes says more about the machine's other work than about the code.
 """
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 import logging
 import os
 import signal
 
-import pytest
 from hypothesis import settings
-
-from tests.unit.client.loops import SECONDS
 
 NIGHTLY_EXAMPLES = 2_000
 """Twenty times those of a day; the slowest example costs some 10 ms, and a test has 300 s."""
@@ -33,13 +27,3 @@ def pytest_runtest_setup() -> None:
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
     logging.getLogger().setLevel(logging.WARNING)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Runs a test that is a coroutine, in a loop of its own."""
-    if not inspect.iscoroutinefunction(pyfuncitem.obj):
-        return None
-    fixtures = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
-    asyncio.run(asyncio.wait_for(pyfuncitem.obj(**fixtures), SECONDS))
-    return True

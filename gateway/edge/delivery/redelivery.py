@@ -99,7 +99,7 @@ class _NodeQueue:
     is_due: bool = False
 
     def __len__(self) -> int:
-        """Deliveries that wait."""
+        """Returns how many deliveries wait."""
         return len(self.waiting) + len(self.returned) + sum(len(migration.held) for migration in self.arrivals.values())
 
     @property
@@ -151,7 +151,7 @@ class RedeliveryQueues:
         self.bytes = 0
 
     def __len__(self) -> int:
-        """Deliveries that wait for a node."""
+        """Returns how many deliveries wait for a node."""
         return sum(map(len, list(self._queues.values())))
 
     def add(self, delivery: EgressDelivery) -> None:

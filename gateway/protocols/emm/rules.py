@@ -67,7 +67,7 @@ def check_encryption(packet: Packet) -> None:
 
 
 def _check_metadata(metadata: bytes, outer_fields: int) -> None:
-    """4.2.1: the algorithm, and the one of IV and nonce that belongs to it."""
+    """Checks the algorithm, and that it has its own one of IV and nonce (4.2.1)."""
     fields = list(decode_fields(WireReader(metadata)))
     if outer_fields + len(fields) > MAX_FIELDS:
         raise Rejected(Reason.TLV_COUNT, f"more than {MAX_FIELDS} fields with those of Encryption Metadata")

@@ -35,11 +35,9 @@ class TypeMapping(BaseModel):
     subject: str
     """The message type stands for this subject, both ways."""
     kind: Literal["event", "request"] | None = None
-    """A DATA_ACK of the type is an event, or a request. Without it, `ack` decides: only with `ack: answered` it is a
-    request."""
+    """A DATA_ACK of the type is an event, or a request. Without it, it is a request only with `ack: answered`."""
     reply_type: Type | None = None
-    """Answers to requests of the type are sent as a DATA of this type. Without it the answer is the acknowledgement
-    alone."""
+    """Answers to requests of the type are sent as a DATA of this type. Without it the acknowledgement is the answer."""
     content_type: str | None = None
     """Bodies of the type are of this content type, instead of the listener's."""
 
@@ -63,8 +61,7 @@ class HspOptions(Options):
     """This names what comes without an envelope: a subject for each message type, or `{subject, kind, reply_type,
     content_type}`."""
     unmapped_type: Type = 0
-    """An event whose subject has no type is sent as this one where the peer knows no envelope: its body arrives, its
-    subject does not."""
+    """An event whose subject has no type is sent as this one if the peer knows no envelope: its subject is lost."""
     content_type: str = BINARY
     """Bodies that come without an envelope are of this type."""
     envelope: Literal["auto", "always", "never"] = "auto"

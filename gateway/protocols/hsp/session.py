@@ -146,7 +146,7 @@ class HspSession(Session):
         return bytes(memoryview(self._buffer)[pos : pos + size])
 
     def _take_control(self, pos: int, now: float) -> int:
-        """Any frame but DATA and DATA_ACK: how long it is, or 0 if it is not whole."""
+        """Takes any frame but DATA and DATA_ACK. Returns its length, or 0 if it is not whole."""
         size = split(self._buffer, pos, self.settings.frame_bytes)
         if size:
             raw = self._frame(pos, size)

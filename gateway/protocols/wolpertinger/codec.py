@@ -172,7 +172,7 @@ _READERS: dict[str, Callable[[etree._Element], Message]] = {
 
 
 def _messages() -> dict[str, tuple[etree.XMLSchema, Callable[[etree._Element], Message]]]:
-    """The schema and the reader for each root, by its qualified name."""
+    """Returns the schema and the reader for each root, by its qualified name."""
     schemas = {"": "messages.xsd", f"{{{NAMESPACE}}}": "protocol.xsd"}
     by_tag = {}
     for prefix, file in schemas.items():

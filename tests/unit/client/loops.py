@@ -1,4 +1,4 @@
-"""How long a test may be in a loop; and a loop whose clock moves only when nothing is left to do."""
+"""A loop whose clock moves only when nothing is left to do."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import wraps
 from typing import Any
 
 SECONDS = 60.0
-"""What a test does in a loop is over in milliseconds on a machine that has time for it; what hangs fails instead."""
+"""What tests wait for is over in milliseconds on a machine that has time for it; what hangs fails instead."""
 
 Test = Callable[..., Coroutine[Any, Any, None]]
 

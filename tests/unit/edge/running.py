@@ -148,3 +148,18 @@ async def running(config: Config, kafka: FakeKafka | None = None) -> AsyncIterat
         if life.has_begun:
             await life.drain(None, 1.0)
         await life.end()
+
+
+@asynccontextmanager
+async def dialled(config: Config, name: str) -> AsyncIterator[tuple[RunningEdge, Peer]]:
+    """Yields an edge, and a peer that has dialled a listener of it."""
+    async with running(config) as edge:
+        yield edge, await edge.dial(name)
+
+
+@asynccontextmanager
+async def with_session(config: Config, name: str) -> AsyncIterator[tuple[RunningEdge, Peer]]:
+    """Yields an edge, and a peer whose session stands."""
+    async with running(config) as edge:
+        [peer] = await edge.opens(name)
+        yield edge, peer

@@ -29,11 +29,16 @@ from gateway.records.raw_log.control_frames import SessionOpened
 from tests.unit.cli.running import run
 from tests.unit.edge.certificates import Authority
 from tests.unit.edge.issuing import Issuer
-from tests.unit.edge.running import RunningEdge, configured, listener, running, until
+from tests.unit.edge.running import RunningEdge, configured, dialled, listener, running, until
 
 STREAMS = ["emp", "hsp", "wolpertinger", "yamp"]
 HANDSHAKE = bytes.fromhex("00 0001 04 6a736f6e")
 PROXIED = bytes.fromhex("0d0a0d0a000d0a515549540a 21 11 000c c0000201 c6336402 d431 13b2")
+
+
+@pytest.fixture(params=STREAMS)
+def protocol(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
 @pytest.fixture
@@ -63,7 +68,6 @@ def nodes_in_the_log(edge: RunningEdge) -> set[str]:
 
 
 class TestByARequest:
-    @pytest.mark.parametrize("protocol", STREAMS)
     async def test_a_good_token_makes_the_session_its_node(self, issuer: Issuer, protocol: str) -> None:
         async with running(apps(issuer, protocol)) as edge, client_of(edge) as client:
             await client.log_in(issuer.token())
@@ -73,7 +77,6 @@ class TestByARequest:
             opened = [frame for frame in edge.kafka.mesh() if isinstance(frame, SessionOpened)]
             assert opened[-1].again
 
-    @pytest.mark.parametrize("protocol", STREAMS)
     async def test_no_token_ever_stands_in_the_raw_log(self, issuer: Issuer, protocol: str) -> None:
         async with running(apps(issuer, protocol)) as edge, client_of(edge) as client:
             token = issuer.token()
@@ -96,7 +99,6 @@ class TestByARequest:
             await until(lambda: len(edge.kafka.frames()) == 1)
             assert not any(token[-16:].encode() in frame.data for frame in edge.kafka.raw())
 
-    @pytest.mark.parametrize("protocol", STREAMS)
     async def test_a_bad_token_is_forbidden_and_the_session_stays_who_it_was(
         self, issuer: Issuer, protocol: str
     ) -> None:
@@ -109,7 +111,6 @@ class TestByARequest:
             await until(lambda: nodes(edge) == ["anon"])
             assert edge.of("rejected_frames_total", "apps", reason="unauthenticated") == 1
 
-    @pytest.mark.parametrize("protocol", STREAMS)
     async def test_a_body_that_is_no_token_is_answered_as_a_bad_one(self, issuer: Issuer, protocol: str) -> None:
         bodies = [b"", b"7", b'{"token": "x"}', json.dumps("x" * 100_000).encode()]
         async with running(apps(issuer, protocol)) as edge, client_of(edge) as client:
@@ -119,7 +120,6 @@ class TestByARequest:
             await client.log_in(issuer.token())
             assert edge.of("rejected_frames_total", "apps", reason="unauthenticated") == len(bodies)
 
-    @pytest.mark.parametrize("protocol", STREAMS)
     async def test_a_peer_that_only_tries_loses_its_session(self, issuer: Issuer, protocol: str) -> None:
         async with running(apps(issuer, protocol)) as edge, client_of(edge) as client:
             for _ in range(MAX_FAILED_LOGINS):
@@ -127,7 +127,6 @@ class TestByARequest:
                     await client.log_in("no token")
             await until(lambda: edge.of("connections_closed_total", "apps", reason="login_required") == 1)
 
-    @pytest.mark.parametrize("protocol", STREAMS)
     async def test_what_was_sent_before_is_the_former_nodes_and_what_is_sent_after_the_new_ones(
         self, issuer: Issuer, protocol: str
     ) -> None:
@@ -154,8 +153,7 @@ class TestByARequest:
 
     async def test_a_token_that_others_can_have_read_is_not_taken(self, issuer: Issuer) -> None:
         """A balancer speaks for the peer: how that one speaks to it, nobody here knows."""
-        async with running(apps(issuer, "hsp", proxy_protocol=True)) as edge:
-            peer = await edge.dial("apps")
+        async with dialled(apps(issuer, "hsp", proxy_protocol=True), "apps") as (edge, peer):
             peer.sends(PROXIED)
             await until(lambda: list(edge.life.sessions))
             [session] = edge.life.sessions
@@ -166,8 +164,7 @@ class TestByARequest:
     async def test_over_tls_a_token_is_taken_from_wherever_it_comes(self, issuer: Issuer, tmp_path: Path) -> None:
         authority = Authority(tmp_path)
         config = apps(issuer, scheme="tls", proxy_protocol=True, tls=authority.signs("edge"))
-        async with running(config) as edge:
-            peer = await edge.dial("apps")
+        async with dialled(config, "apps") as (edge, peer):
             peer.sends(PROXIED)
             await peer.writer.start_tls(authority.trusted_by(), server_hostname="127.0.0.1")
             peer.sends(HANDSHAKE)
@@ -177,7 +174,6 @@ class TestByARequest:
 
 
 class TestTheEnd:
-    @pytest.mark.parametrize("protocol", STREAMS)
     async def test_a_session_ends_with_its_token(self, issuer: Issuer, protocol: str) -> None:
         async with running(apps(issuer, protocol)) as edge, client_of(edge) as client:
             await client.log_in(issuer.token(exp=int(time.time()) + 2))
@@ -202,7 +198,6 @@ class TestTheEnd:
 
 
 class TestWhereALoginIsRequired:
-    @pytest.mark.parametrize("protocol", STREAMS)
     async def test_nobody_reaches_the_mesh_before(self, issuer: Issuer, protocol: str) -> None:
         async with running(apps(issuer, protocol, require_login=True)) as edge, client_of(edge) as client:
             client.post("temp.high", b"81", "application/json")
@@ -212,7 +207,6 @@ class TestWhereALoginIsRequired:
             assert edge.of("rejected_frames_total", "apps", reason="unauthenticated") == 1
             assert (nodes(edge), edge.kafka.frames()) == ([], [])
 
-    @pytest.mark.parametrize("protocol", STREAMS)
     async def test_who_logs_in_first_is_let_in_as_that_node(self, issuer: Issuer, protocol: str) -> None:
         async with running(apps(issuer, protocol, require_login=True)) as edge, client_of(edge) as client:
             await client.log_in(issuer.token())
@@ -223,8 +217,7 @@ class TestWhereALoginIsRequired:
 
     async def test_who_never_logs_in_is_cut_off(self, issuer: Issuer) -> None:
         config = apps(issuer, require_login=True, handshake_seconds=0.1)
-        async with running(config) as edge:
-            peer = await edge.dial("apps")
+        async with dialled(config, "apps") as (edge, peer):
             peer.sends(HANDSHAKE)
             await peer.reads_all()
             assert edge.of("connections_closed_total", "apps", reason="login_required") == 1

@@ -27,7 +27,7 @@ async def test_an_idle_partition_waits_for_nothing() -> None:
 
 
 async def test_after_some_have_left_the_next_fill_and_leave_together() -> None:
-    log = Log(RecordSettings(linger_milliseconds=100))
+    log = Log(RecordSettings(linger_milliseconds=500))
     log.adds("one")
     await turn()
     log.adds("two")
@@ -72,7 +72,7 @@ async def test_frames_that_peers_wait_for_wait_longer_after_a_record_of_many() -
 
 
 async def test_a_datagram_waits_for_the_linger() -> None:
-    log = Log(RecordSettings(linger_milliseconds=100))
+    log = Log(RecordSettings(linger_milliseconds=500))
     loop = asyncio.get_running_loop()
     log.adds_datagram()
     await turn()

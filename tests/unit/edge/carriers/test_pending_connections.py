@@ -15,7 +15,7 @@ from gateway.protocols.yamp.frames import Close
 from gateway.protocols.yamp.session import CLOSE_REASONS
 from gateway.records.raw_log.frames import FrameSource
 from tests.unit.edge.certificates import SOON, Authority
-from tests.unit.edge.running import Peer, RunningEdge, configured, listener, running, until
+from tests.unit.edge.running import Peer, RunningEdge, configured, dialled, listener, running, until, with_session
 
 PING, PONG = b"\x03", b"\x04"
 PROXY_V4 = bytes.fromhex("0d0a0d0a000d0a515549540a 21 11 000c c0000201 c6336402 d431 13b2")
@@ -37,8 +37,7 @@ class TestProxyProtocol:
     PLC = listener("plc", "hsp", proxy_protocol=True)
 
     async def test_the_peer_is_whom_the_balancer_names(self) -> None:
-        async with running(configured(self.PLC)) as edge:
-            peer = await edge.dial("plc")
+        async with dialled(configured(self.PLC), "plc") as (edge, peer):
             peer.sends(PROXY_V4 + PING)
             assert await peer.reads(1) == PONG
             assert (await source(edge)).peer == "192.0.2.1:54321"
@@ -61,8 +60,7 @@ class TestProxyProtocol:
             assert edge.of("connections", "plc", state="handshake") == 0
 
     async def test_a_header_may_come_byte_by_byte(self) -> None:
-        async with running(configured(self.PLC)) as edge:
-            peer = await edge.dial("plc")
+        async with dialled(configured(self.PLC), "plc") as (_edge, peer):
             for byte in PROXY_V4 + PING:
                 peer.sends(bytes([byte]))
                 await peer.writer.drain()
@@ -70,8 +68,7 @@ class TestProxyProtocol:
             assert await peer.reads(1) == PONG
 
     async def test_the_balancers_own_checks_are_the_balancer(self) -> None:
-        async with running(configured(self.PLC)) as edge:
-            peer = await edge.dial("plc")
+        async with dialled(configured(self.PLC), "plc") as (edge, peer):
             peer.sends(PROXY_LOCAL + PING)
             assert await peer.reads(1) == PONG
             host, port = peer.writer.get_extra_info("sockname")
@@ -82,8 +79,7 @@ class TestProxyProtocol:
         [(b"PROXY TCP4 192.0.2.1 198.51.100.2 54321 5042\r\n", "unsupported_version"), (PING * 16, "malformed")],
     )
     async def test_anything_else_ends_the_connection(self, said: bytes, reason: str) -> None:
-        async with running(configured(self.PLC)) as edge:
-            peer = await edge.dial("plc")
+        async with dialled(configured(self.PLC), "plc") as (edge, peer):
             peer.sends(said)
             assert await peer.reads_all() == b""
             assert edge.of("connections_closed_total", "plc", reason=reason) == 1
@@ -91,8 +87,7 @@ class TestProxyProtocol:
 
     async def test_a_header_that_does_not_come_in_time_ends_the_connection(self) -> None:
         plc = listener("plc", "hsp", proxy_protocol=True, handshake_seconds=0.05)
-        async with running(configured(plc)) as edge:
-            peer = await edge.dial("plc")
+        async with dialled(configured(plc), "plc") as (edge, peer):
             peer.sends(PROXY_V4[:15])
             assert await peer.reads_all() == b""
             assert edge.of("connections_closed_total", "plc", reason="timeout") == 1
@@ -168,8 +163,7 @@ class TestTls:
 
     async def test_a_handshake_that_does_not_come_in_time_ends_the_connection(self, authority: Authority) -> None:
         plc = listener("plc", "hsp", "tls", tls=authority.signs("edge"), handshake_seconds=0.05)
-        async with running(configured(plc)) as edge:
-            peer = await edge.dial("plc")
+        async with dialled(configured(plc), "plc") as (edge, peer):
             assert await peer.reads_all() == b""
             assert edge.of("connections_closed_total", "plc", reason="timeout") == 1
 
@@ -225,15 +219,13 @@ def common(peer: Peer) -> str:
 
 class TestTheEnd:
     async def test_the_last_words_reach_a_peer_that_is_still_sending(self) -> None:
-        async with running(configured(listener("apps", "yamp"))) as edge:
-            peer = await edge.dial("apps")
+        async with dialled(configured(listener("apps", "yamp")), "apps") as (_edge, peer):
             peer.sends(b"\x63" + bytes(500_000))
             assert (await peer.reads_all()).startswith(b"\x03")
 
     async def test_a_peer_that_never_takes_the_last_bytes_is_cut_off(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("gateway.edge.carriers.carrier.LINGER_SECONDS", 0.1)
-        async with running(configured(listener("plc", "hsp"))) as edge:
-            [peer] = await edge.opens("plc")
+        async with with_session(configured(listener("plc", "hsp")), "plc") as (edge, peer):
             peer.stops_reading()
             for _ in range(8):
                 edge.delivers(bytes.fromhex("00 0099 00100000") + bytes(1_048_576), sessions=(1,))
@@ -244,8 +236,7 @@ class TestTheEnd:
 
     async def test_a_peer_that_floods_after_our_goodbye_is_cut_off(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("gateway.edge.carriers.carrier.DISCARDED_BYTES", 100_000)
-        async with running(configured(listener("plc", "hsp"))) as edge:
-            [peer] = await edge.opens("plc")
+        async with with_session(configured(listener("plc", "hsp")), "plc") as (edge, peer):
             peer.sends(b"\x63" + bytes(2_000_000))
             await until(lambda: edge.of("connections", "plc", state="closing") == 0)
             await until(lambda: edge.of("connections_closed_total", "plc", reason="unknown_type") == 1)

@@ -18,7 +18,7 @@ from gateway.edge.carriers import listeners
 from gateway.edge.carriers.listeners import ACCEPTED_AT_ONCE
 from gateway.protocols.hsp.codec import encode
 from gateway.protocols.hsp.frames import ENVELOPE_TYPE, Command, Frame
-from tests.unit.edge.running import Peer, RunningEdge, configured, listener, running, until
+from tests.unit.edge.running import Peer, RunningEdge, configured, dialled, listener, running, until
 
 PING, PONG = b"\x03", b"\x04"
 HANDSHAKE = bytes.fromhex("00 0001 04 6a736f6e")
@@ -150,8 +150,7 @@ async def test_what_a_peer_sent_before_it_closed_its_half_is_taken_however_small
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sessions, "SLICE_EFFORT", 1)
-    async with running(configured(listener("plc", "hsp"))) as edge:
-        peer = await edge.dial("plc")
+    async with dialled(configured(listener("plc", "hsp")), "plc") as (edge, peer):
         peer.sends(CONTROL * 7 + EMPTY * 3)
         peer.says_no_more()
         await until(lambda: edge.of("received_frames_total", "plc") == 10)

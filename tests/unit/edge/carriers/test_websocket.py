@@ -15,13 +15,13 @@ from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.frames import Frame, Opcode
 
-from gateway.edge.carriers.websocket import BATCH_BYTES, MESSAGE_HEAD_BYTES
+from gateway.edge.carriers.websocket import BATCH_BYTES, MESSAGE_HEAD_BYTES, REQUEST_BYTES
 from gateway.protocols.actions import CloseReason
 from gateway.protocols.yamp.codec import encode
 from gateway.protocols.yamp.frames import Close
 from gateway.protocols.yamp.session import CLOSE_REASONS
 from tests.unit.edge.certificates import Authority
-from tests.unit.edge.running import RunningEdge, configured, listener, running, until
+from tests.unit.edge.running import RunningEdge, configured, dialled, listener, running, until
 
 HANDSHAKE = bytes.fromhex("00 0001 04 6a736f6e")
 EVENT = bytes.fromhex("05") + b"\1" * 16 + bytes.fromhex("03 666f6f 00000007 7b2261223a317d")
@@ -38,6 +38,14 @@ async def opened(edge: RunningEdge, name: str, path: str = "", **settings: Any) 
 
 def web(**settings: Any) -> dict[str, Any]:
     return listener("web", "yamp", "ws", **settings)
+
+
+async def read_close(socket: ClientConnection) -> tuple[int, str]:
+    """Reads the close that must come next: its code and its reason."""
+    with pytest.raises(ConnectionClosed) as ended:
+        await socket.recv()
+    assert ended.value.rcvd is not None
+    return ended.value.rcvd.code, ended.value.rcvd.reason
 
 
 class TestMessages:
@@ -77,10 +85,7 @@ class TestMessages:
         config = configured(web(), listener("rpc", "wolpertinger", "ws"))
         async with running(config) as edge, opened(edge, name) as socket:
             await socket.send(message)
-            with pytest.raises(ConnectionClosed) as ended:
-                await socket.recv()
-            assert ended.value.rcvd is not None
-            assert ended.value.rcvd.code == 1003
+            assert (await read_close(socket))[0] == 1003
             assert edge.of("rejected_frames_total", name, reason="bad_encoding") == 1
 
     async def test_a_ping_of_websockets_is_answered(self) -> None:
@@ -101,10 +106,7 @@ class TestMessages:
             if taken:
                 assert await socket.recv() == bytes.fromhex("02 00")
                 return
-            with pytest.raises(ConnectionClosed) as ended:
-                await socket.recv()
-            assert ended.value.rcvd is not None
-            assert ended.value.rcvd.code == 1009
+            assert (await read_close(socket))[0] == 1009
             assert edge.of("rejected_frames_total", "web", reason="too_large") == 1
 
     async def test_a_message_may_hold_more_than_the_largest_frame_if_its_frames_do_not(self) -> None:
@@ -123,10 +125,7 @@ class TestMessages:
         config = configured(listener("rpc", "wolpertinger", "ws", frame_bytes=1_024))
         async with running(config) as edge, opened(edge, "rpc") as socket:
             await socket.send(["x" * BATCH_BYTES, "x" * MESSAGE_HEAD_BYTES, "x"])
-            with pytest.raises(ConnectionClosed) as ended:
-                await socket.recv()
-            assert ended.value.rcvd is not None
-            assert ended.value.rcvd.code == 1009
+            assert (await read_close(socket))[0] == 1009
 
     async def test_a_compressed_message_is_opened_and_ours_are_compressed_for_who_asked_for_it(self) -> None:
         body = b"[" + b"0," * 5_000 + b"0]"
@@ -224,23 +223,33 @@ class TestOpening:
             assert socket.subprotocol == chosen
 
     async def test_who_asks_for_a_page_is_told_that_there_is_none(self) -> None:
-        async with running(configured(web())) as edge:
-            peer = await edge.dial("web")
+        async with dialled(configured(web()), "web") as (edge, peer):
             peer.sends(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
             assert (await peer.reads_all()).startswith(b"HTTP/1.1 426 ")
             assert edge.of("connections", "web", state="handshake") == 0
 
     @pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\nHost: x\r\n"])
     async def test_a_request_that_does_not_come_in_time_ends_the_connection(self, said: bytes) -> None:
-        async with running(configured(web(handshake_seconds=0.05))) as edge:
-            peer = await edge.dial("web")
+        async with dialled(configured(web(handshake_seconds=0.05)), "web") as (edge, peer):
             peer.sends(said)
             assert await peer.reads_all() == b""
             assert edge.of("connections_closed_total", "web", reason="timeout") == 1
 
-    async def test_garbage_instead_of_a_request_ends_the_connection(self) -> None:
+    @pytest.mark.parametrize(("longer", "status"), [(0, b"426"), (1, b"431")])
+    async def test_so_much_of_a_request_is_waited_for_and_no_more(self, longer: int, status: bytes) -> None:
+        begun = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n" + (b"x:" + b"y" * 7_996 + b"\r\n") * 4
+        last = b"z:" + b"y" * (REQUEST_BYTES + longer - len(begun) - 4) + b"\r\n"
         async with running(configured(web())) as edge:
             peer = await edge.dial("web")
+            peer.sends(begun + last)
+            if not longer:
+                await peer.hears_nothing()
+                peer.sends(b"\r\n")
+            assert (await peer.reads_all()).startswith(b"HTTP/1.1 " + status)
+            assert edge.of("connections_closed_total", "web", reason="too_large") == longer
+
+    async def test_garbage_instead_of_a_request_ends_the_connection(self) -> None:
+        async with dialled(configured(web()), "web") as (edge, peer):
             peer.sends(bytes(range(256)) + b"\r\n")
             await peer.reads_all()
             assert edge.of("connections_closed_total", "web", reason="handshake") == 1
@@ -268,10 +277,7 @@ class TestTheEnd:
             [session] = edge.life.sessions
             session.leave(CloseReason.DRAIN, "ws://127.0.0.1:9")
             assert (await socket.recv())[:1] == b"\x04"
-            with pytest.raises(ConnectionClosed) as ended:
-                await socket.recv()
-            assert ended.value.rcvd is not None
-            assert (ended.value.rcvd.code, ended.value.rcvd.reason) == (1001, "drain")
+            assert await read_close(socket) == (1001, "drain")
 
     async def test_who_finds_no_place_is_told_so_in_the_protocols_words_and_then_in_those_of_websockets(self) -> None:
         async with running(configured(web(connections=1))) as edge, opened(edge, "web") as first:
@@ -279,10 +285,7 @@ class TestTheEnd:
             assert await first.recv() == HANDSHAKE
             async with opened(edge, "web") as second:
                 assert await second.recv() == encode(Close(CLOSE_REASONS[CloseReason.OVERLOAD]))
-                with pytest.raises(ConnectionClosed) as ended:
-                    await second.recv()
-                assert ended.value.rcvd is not None
-                assert (ended.value.rcvd.code, ended.value.rcvd.reason) == (1013, "overload")
+                assert await read_close(second) == (1013, "overload")
             await first.send(EVENT)
             await until(lambda: edge.kafka.frames() == [EVENT])
 
@@ -292,10 +295,7 @@ class TestTheEnd:
             await until(lambda: list(edge.life.sessions))
             [session] = edge.life.sessions
             session.leave(CloseReason.KICKED)
-            with pytest.raises(ConnectionClosed) as ended:
-                await socket.recv()
-            assert ended.value.rcvd is not None
-            assert (ended.value.rcvd.code, ended.value.rcvd.reason) == (1008, "kicked")
+            assert await read_close(socket) == (1008, "kicked")
 
 
 class TestLinks:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -32,14 +34,21 @@ def chat(server: XmppServer, secret: str = SECRET, **settings: Any) -> dict[str,
     }
 
 
+@asynccontextmanager
+async def chatting(**settings: Any) -> AsyncIterator[tuple[XmppServer, RunningEdge]]:
+    """Yields a server and an edge that is its component."""
+    async with xmpp_server() as server, running(configured(chat(server, **settings))) as edge:
+        await server.accepts()
+        yield server, edge
+
+
 def closed(edge: RunningEdge) -> list[str]:
     return [one.reason for one in edge.kafka.mesh() if isinstance(one, SessionClosed)]
 
 
 class TestSessions:
     async def test_who_writes_has_a_session_and_each_body_is_one_message(self) -> None:
-        async with xmpp_server() as server, running(configured(chat(server, subscribe=["temp.>"]))) as edge:
-            await server.accepts()
+        async with chatting(subscribe=["temp.>"]) as (server, edge):
             server.message(body(1))
             await until(edge.kafka.frames)
             assert edge.kafka.frames() == [CALL.encode()]
@@ -52,8 +61,7 @@ class TestSessions:
             assert edge.of("received_frames_total", "chat") == 1
 
     async def test_what_is_answered_goes_to_the_device_that_wrote_from_the_address_it_wrote_to(self) -> None:
-        async with xmpp_server() as server, running(configured(chat(server))) as edge:
-            await server.accepts()
+        async with chatting() as (server, edge):
             server.message(body(1), to=f"gate@{DOMAIN}/edge", kind="normal")
             await until(server.bodies)
             answer = next(one for one in server.stanzas if one.body)
@@ -64,16 +72,14 @@ class TestSessions:
             assert {frame.source.session for frame in edge.kafka.raw() if frame.source.session} == {1}
 
     async def test_each_jid_has_a_session_of_its_own(self) -> None:
-        async with xmpp_server() as server, running(configured(chat(server))) as edge:
-            await server.accepts()
+        async with chatting() as (server, edge):
             server.message(body(1))
             server.message(body(1), sender=f"{BOB}/desk")
             await until(lambda: len(edge.kafka.frames()) == 2)
             assert {one.source.node for one in edge.life.sessions} == {f"xmpp:{ALICE}", f"xmpp:{BOB}"}
 
     async def test_a_delivery_is_written_as_one_message_and_confirmed_by_its_receiver(self) -> None:
-        async with xmpp_server() as server, running(configured(chat(server))) as edge:
-            await server.accepts()
+        async with chatting() as (server, edge):
             server.message(body(1))
             await until(server.bodies)
             edge.delivers(CALL.encode(), sessions=(1,), protocol="wolpertinger")
@@ -99,8 +105,7 @@ class TestSessions:
         ],
     )
     async def test_what_is_no_message_to_us_begins_nothing(self, stanza: str) -> None:
-        async with xmpp_server() as server, running(configured(chat(server))) as edge:
-            await server.accepts()
+        async with chatting() as (server, edge):
             server.sends(stanza)
             server.message(body(1), sender=f"{BOB}/desk")
             await until(edge.kafka.frames)
@@ -108,27 +113,29 @@ class TestSessions:
             assert edge.of("connections_opened_total", "chat") == 1
 
     async def test_what_no_protocol_has_said_is_counted_and_the_session_goes_on(self) -> None:
-        async with xmpp_server() as server, running(configured(chat(server))) as edge:
-            await server.accepts()
+        async with chatting() as (server, edge):
             server.message("hello, is anybody there?")
             await until(lambda: edge.of("rejected_frames_total", "chat", reason="missing_field") == 1)
             server.message(body(1))
             await until(edge.kafka.frames)
 
-    async def test_more_sessions_than_the_listener_takes_are_refused_in_words(self) -> None:
-        async with xmpp_server() as server, running(configured(chat(server, connections=1))) as edge:
-            await server.accepts()
+    @pytest.mark.parametrize(
+        ("limit", "reason"), [({"connections": 1}, "overload"), ({"connections_per_second": 0.1}, "rate_limited")]
+    )
+    async def test_more_sessions_than_the_listener_takes_are_refused_in_words(
+        self, limit: dict[str, Any], reason: str
+    ) -> None:
+        async with chatting(**limit) as (server, edge):
             server.message(body(1))
             server.message(body(1), sender=f"{BOB}/desk")
             await until(lambda: any(one.type == "error" for one in server.stanzas))
             refused = next(one for one in server.stanzas if one.type == "error")
             assert refused.to == f"{BOB}/desk"
             assert "{urn:ietf:params:xml:ns:xmpp-stanzas}resource-constraint" in refused.inner
-            assert edge.of("connections_closed_total", "chat", reason="overload") == 1
+            assert edge.of("connections_closed_total", "chat", reason=reason) == 1
 
     async def test_a_fault_of_ours_costs_one_message_and_not_the_stream(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        async with xmpp_server() as server, running(configured(chat(server))) as edge:
-            await server.accepts()
+        async with chatting() as (server, edge):
 
             def fails(*_: object) -> None:
                 raise RuntimeError("a fault")
@@ -143,8 +150,7 @@ class TestSessions:
 
 class TestPings:
     async def test_who_asks_hears_whether_there_is_a_session_for_them(self) -> None:
-        async with xmpp_server() as server, running(configured(chat(server))) as edge:
-            await server.accepts()
+        async with chatting() as (server, edge):
             server.message(body(1))
             await until(edge.kafka.frames)
             for sender in (f"{ALICE}/phone", f"{BOB}/desk"):
@@ -159,15 +165,13 @@ class TestPings:
 
 class TestPresence:
     async def test_a_session_begins_with_our_presence_and_asks_for_theirs(self) -> None:
-        async with xmpp_server() as server, running(configured(chat(server))):
-            await server.accepts()
+        async with chatting() as (server, _):
             server.message(body(1), to=f"gate@{DOMAIN}")
             await until(lambda: server.presences() == ["", "subscribe"])
             assert {one.sender for one in server.stanzas if one.name == "presence"} == {f"gate@{DOMAIN}"}
 
     async def test_who_wants_to_know_of_us_may_and_is_asked_the_same(self) -> None:
-        async with xmpp_server() as server, running(configured(chat(server))):
-            await server.accepts()
+        async with chatting() as (server, _):
             server.presence(ALICE, "subscribe")
             await until(lambda: server.presences() == ["subscribed", "subscribe", ""])
             server.presence(f"{ALICE}/phone", "probe")
@@ -175,8 +179,7 @@ class TestPresence:
 
     @pytest.mark.parametrize("gone", [f"{ALICE}/phone", ALICE])
     async def test_a_session_ends_when_its_only_device_goes_or_the_jid_itself(self, gone: str) -> None:
-        async with xmpp_server() as server, running(configured(chat(server))) as edge:
-            await server.accepts()
+        async with chatting() as (server, edge):
             server.message(body(1))
             await until(edge.kafka.frames)
             server.presence(ALICE, "unavailable")  # the receipt of our question
@@ -188,8 +191,7 @@ class TestPresence:
             assert [one.number for one in edge.life.sessions] == [2]
 
     async def test_what_the_server_says_of_everyone_when_it_is_asked_ends_nothing(self) -> None:
-        async with xmpp_server() as server, running(configured(chat(server))) as edge:
-            await server.accepts()
+        async with chatting() as (server, edge):
             server.message(body(1))
             server.presence(ALICE, "unavailable")
             server.presence(ALICE, "subscribe")  # so we ask again
@@ -200,8 +202,7 @@ class TestPresence:
             assert server.presences() == ["", "subscribe", "subscribed", "subscribe", ""]
 
     async def test_while_another_device_is_there_the_session_goes_on(self) -> None:
-        async with xmpp_server() as server, running(configured(chat(server))) as edge:
-            await server.accepts()
+        async with chatting() as (server, edge):
             server.message(body(1))
             server.presence(f"{ALICE}/tablet")
             server.presence(f"{ALICE}/phone", "unavailable")
@@ -212,16 +213,14 @@ class TestPresence:
             await until(lambda: closed(edge) == ["eof"])
 
     async def test_a_session_ends_when_what_it_is_sent_comes_back(self) -> None:
-        async with xmpp_server() as server, running(configured(chat(server))) as edge:
-            await server.accepts()
+        async with chatting() as (server, edge):
             server.message(body(1))
             await until(edge.kafka.frames)
             server.message(body(1), kind="error")
             await until(lambda: closed(edge) == ["eof"])
 
     async def test_who_is_present_may_be_silent_and_who_may_be_gone_may_not(self) -> None:
-        async with xmpp_server() as server, running(configured(chat(server, idle_seconds=0.1))) as edge:
-            await server.accepts()
+        async with chatting(idle_seconds=0.1) as (server, edge):
             server.presence(f"{ALICE}/phone")
             server.message(body(1))
             server.presence(f"{ALICE}/phone")
@@ -233,8 +232,7 @@ class TestPresence:
 
 class TestBackPressure:
     async def test_what_comes_while_the_session_is_not_read_waits_and_then_goes_on_in_order(self) -> None:
-        async with xmpp_server() as server, running(configured(chat(server, frames_per_second_per_session=20))) as edge:
-            await server.accepts()
+        async with chatting(frames_per_second_per_session=20) as (server, edge):
             for at in range(1, 31):
                 server.message(body(at, f"<a>{at}</a>"))
             await until(lambda: len(edge.kafka.frames()) == 30)
@@ -242,11 +240,7 @@ class TestBackPressure:
 
     async def test_what_is_too_much_to_wait_is_dropped_and_counted(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(xmpp_carrier, "HELD_BYTES", 2 * len(body(1)))
-        async with (
-            xmpp_server() as server,
-            running(configured(chat(server, frames_per_second_per_session=0.01))) as edge,
-        ):
-            await server.accepts()
+        async with chatting(frames_per_second_per_session=0.01) as (server, edge):
             for at in range(1, 7):
                 server.message(body(at))
             await until(lambda: edge.of("rejected_frames_total", "chat", reason="overload") == 2)
@@ -254,8 +248,7 @@ class TestBackPressure:
             assert edge.of("received_frames_total", "chat") == 4
 
     async def test_a_server_that_does_not_read_holds_its_peers_and_nobody_grows(self) -> None:
-        async with xmpp_server() as server, running(configured(chat(server, queue_bytes=65_536))) as edge:
-            await server.accepts()
+        async with chatting(queue_bytes=65_536) as (server, edge):
             server.message(body(1))
             await until(edge.kafka.frames)
             server.reads_not()
@@ -309,8 +302,7 @@ class TestTheStream:
             assert not stream.is_connected()
 
     async def test_what_is_no_xml_ends_the_stream_and_is_not_shown(self, caplog: pytest.LogCaptureFixture) -> None:
-        async with xmpp_server() as server, running(configured(chat(server))) as edge:
-            await server.accepts()
+        async with chatting() as (server, edge):
             server.sends("<message><body>private</message>")
             await until(lambda: server.tries == 2)
             await until(lambda: "the XMPP server at" in caplog.text)
@@ -335,8 +327,7 @@ class TestTheStream:
         assert SECRET not in caplog.text
 
     async def test_new_policies_leave_the_stream_alone(self) -> None:
-        async with xmpp_server() as server, running(configured(chat(server))) as edge:
-            await server.accepts()
+        async with chatting() as (server, edge):
             server.message(body(1))
             await until(edge.kafka.frames)
             edge.life.reconfigure(configured(chat(server, subscribe=["late.>"])))
@@ -356,8 +347,7 @@ class TestTheStream:
             assert server.presences() == ["unavailable"]
 
     async def test_while_an_edge_goes_nobody_new_is_let_in(self) -> None:
-        async with xmpp_server() as server, running(configured(chat(server))) as edge:
-            await server.accepts()
+        async with chatting() as (server, edge):
             server.message(body(1))
             await until(edge.kafka.frames)
             listening = edge.life.endpoints._xmpp["chat"]

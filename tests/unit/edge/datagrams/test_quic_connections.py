@@ -9,7 +9,7 @@ from aioquic.quic.packet import QuicErrorCode
 
 from gateway.edge.datagrams import quic
 from tests.unit.edge.certificates import Authority
-from tests.unit.edge.quic_devices import PACKET, begun_by, devices, peer_of
+from tests.unit.edge.quic_devices import PACKET, begun_by, connected, devices, peer_of
 from tests.unit.edge.running import configured, running, until
 
 
@@ -83,14 +83,12 @@ class TestWhoMayCome:
 
 class TestTheEnd:
     async def test_a_peer_that_says_nothing_for_too_long_is_let_go(self, authority: Authority) -> None:
-        async with running(configured(devices(authority, idle_seconds=0.5))) as edge:
-            peer = await peer_of(edge, authority).connect()
+        async with connected(authority, idle_seconds=0.5) as (edge, peer):
             peer.vanish()
             await until(lambda: edge.of("connections_closed_total", "devices", reason="idle") == 1)
 
     async def test_a_peer_that_opens_a_stream_is_told_that_there_are_none(self, authority: Authority) -> None:
-        async with running(configured(devices(authority))) as edge:
-            peer = await peer_of(edge, authority).connect()
+        async with connected(authority) as (edge, peer):
             peer.quic._remote_max_streams_bidi, peer.quic._remote_max_data = 9, 9
             peer.quic._remote_max_stream_data_bidi_remote = 9
             peer.quic.send_stream_data(0, b"GET /")
@@ -101,8 +99,7 @@ class TestTheEnd:
             await until(lambda: edge.of("connections_closed_total", "devices", reason="peer_error") == 1)
 
     async def test_an_edge_that_goes_says_so(self, authority: Authority) -> None:
-        async with running(configured(devices(authority))) as edge:
-            peer = await peer_of(edge, authority).connect()
+        async with connected(authority) as (edge, peer):
             listening = edge.life.endpoints.datagrams.pop("devices")
             listening.stop()
             await until(lambda: peer.end)
@@ -115,8 +112,7 @@ class TestTheEnd:
             assert told == ["the listener is gone"]
 
     async def test_new_limits_hold_for_who_is_connected(self, authority: Authority) -> None:
-        async with running(configured(devices(authority))) as edge:
-            peer = await peer_of(edge, authority).connect()
+        async with connected(authority) as (edge, peer):
             edge.life.reconfigure(configured(devices(authority, frames_per_second_per_session=1, connections=1)))
             for _ in range(3):
                 peer.send(PACKET)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from tests.unit.edge.certificates import Authority
 from tests.unit.edge.fake_kafka import TOO_LARGE
 from tests.unit.edge.foreign_quic import ForeignQuic
-from tests.unit.edge.quic_devices import PACKET, devices, names, outcomes, peer_of
+from tests.unit.edge.quic_devices import PACKET, connected, devices, names, outcomes, peer_of
 from tests.unit.edge.running import RunningEdge, configured, running, until
 
 
 class TestPackets:
     async def test_each_datagram_frame_is_one_packet_in_the_raw_log(self, authority: Authority) -> None:
-        async with running(configured(devices(authority))) as edge:
-            peer = await peer_of(edge, authority).connect()
+        async with connected(authority) as (edge, peer):
             for at in range(3):
                 peer.send(PACKET + bytes([at]))
             await until(lambda: len(edge.kafka.frames()) == 3)
@@ -25,8 +24,7 @@ class TestPackets:
     async def test_a_packet_that_no_protocol_allows_is_kept_to_be_refused_where_all_are(
         self, authority: Authority
     ) -> None:
-        async with running(configured(devices(authority))) as edge:
-            peer = await peer_of(edge, authority).connect()
+        async with connected(authority) as (edge, peer):
             peer.send(bytes(1000))
             peer.send(b"")
             await until(lambda: len(edge.kafka.frames()) == 2)
@@ -44,8 +42,7 @@ class TestPackets:
             assert other.packets == []
 
     async def test_a_connection_keeps_its_name_when_its_peer_moves(self, authority: Authority) -> None:
-        async with running(configured(devices(authority))) as edge:
-            peer = await peer_of(edge, authority).connect()
+        async with connected(authority) as (edge, peer):
             peer.send(PACKET)
             await until(edge.kafka.frames)
             old = peer.address
@@ -88,8 +85,7 @@ class TestPackets:
             assert (await outcomes(edge, 2))[0][0] == "undeliverable"
 
     async def test_frames_beyond_the_rate_are_refused_and_the_connection_goes_on(self, authority: Authority) -> None:
-        async with running(configured(devices(authority, frames_per_second_per_session=2))) as edge:
-            peer = await peer_of(edge, authority).connect()
+        async with connected(authority, frames_per_second_per_session=2) as (edge, peer):
             for _ in range(5):
                 peer.send(PACKET)
             await until(lambda: edge.of("rejected_frames_total", "devices", reason="rate_limited") == 3)
@@ -106,8 +102,7 @@ class TestPackets:
             assert len(edge.kafka.frames()) <= 1
 
     async def test_what_kafka_will_never_take_is_counted_as_such(self, authority: Authority) -> None:
-        async with running(configured(devices(authority))) as edge:
-            peer = await peer_of(edge, authority).connect()
+        async with connected(authority) as (edge, peer):
             edge.kafka.producer_.held = True
             peer.send(PACKET)
             await until(lambda: edge.kafka.producer_.open)
@@ -134,8 +129,7 @@ class TestUndeliverable:
             assert [one["reason"] for one in edge.kafka.rejected()] == ["undeliverable"]
 
     async def test_what_no_packet_of_quic_holds(self, authority: Authority) -> None:
-        async with running(configured(devices(authority))) as edge:
-            peer = await peer_of(edge, authority).connect()
+        async with connected(authority) as (edge, peer):
             ends = await self.ends(edge, peer, bytes(1157), bytes(1156))
             assert ends == [("undeliverable", "the peer takes datagrams of 1156 bytes at most"), ("written", "")]
             await until(lambda: peer.packets)
@@ -146,9 +140,23 @@ class TestUndeliverable:
             peer = await peer_of(edge, authority, max_datagram_frame_size=None).connect()
             assert await self.ends(edge, peer, b"x") == [("undeliverable", "the peer takes no datagrams")]
 
-    async def test_what_a_peer_that_acknowledges_nothing_leaves_no_room_for(self, authority: Authority) -> None:
-        async with running(configured(devices(authority, queue_bytes=5_000))) as edge:
+    async def test_what_waits_for_a_peer_that_holds_too_much_of_the_edges_memory(self, authority: Authority) -> None:
+        async with running(configured(devices(authority), limits={"held_bytes": 40_000})) as edge:
             peer = await peer_of(edge, authority).connect()
+            peer.send(PACKET)
+            await until(edge.kafka.frames)
+            peer.silent = True
+            for _ in range(60):
+                edge.delivers(bytes(1000), addresses=(("devices", names(edge)[0]),))
+            await until(lambda: edge.life.sessions.memory.held_bytes > 40_000)
+            edge.life.tick()
+            ended = ("undeliverable", "the connection ended first")
+            await until(lambda: ended in [(row.outcome, row.detail) for row in edge.kafka.outcomes()])
+            assert edge.of("connections_closed_total", "devices", reason="over_budget") == 1
+            assert edge.life.sessions.memory.held_bytes == 0
+
+    async def test_what_a_peer_that_acknowledges_nothing_leaves_no_room_for(self, authority: Authority) -> None:
+        async with connected(authority, queue_bytes=5_000) as (edge, peer):
             peer.send(PACKET)
             await until(edge.kafka.frames)
             peer.silent = True
@@ -160,8 +168,7 @@ class TestUndeliverable:
             assert set(await outcomes(edge, 60)) == {slow, ("written", "")}
 
     async def test_what_waits_when_the_connection_ends(self, authority: Authority) -> None:
-        async with running(configured(devices(authority))) as edge:
-            peer = await peer_of(edge, authority).connect()
+        async with connected(authority) as (edge, peer):
             peer.send(PACKET)
             await until(edge.kafka.frames)
             peer.silent = True

@@ -11,7 +11,7 @@ import pytest
 
 from gateway.core.errors import SetupError
 from gateway.edge.datagrams import open_socket as datagram_socket
-from tests.unit.edge.running import RunningEdge, configured, listener, running, until
+from tests.unit.edge.running import RunningEdge, configured, listener, running, until, with_session
 
 DEVICES = listener("devices", "emm", "udp")
 
@@ -122,8 +122,7 @@ async def test_an_address_that_is_taken_is_told_when_the_edge_starts() -> None:
 
 async def test_what_the_router_sends_while_the_edge_drains_still_goes_out_but_nothing_comes_in() -> None:
     plc = listener("plc", "hsp")
-    async with running(configured(DEVICES, plc)) as edge:
-        [peer] = await edge.opens("plc")
+    async with with_session(configured(DEVICES, plc), "plc") as (edge, peer):
         edge.kafka.producer_.held = True
         peer.sends(bytes.fromhex("01 00000001 0007 00000001 68"))  # owed an ACK, so the drain waits for it
         await until(edge.kafka.frames)

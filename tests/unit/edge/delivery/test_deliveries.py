@@ -21,7 +21,7 @@ from gateway.records.raw_log.control_frames import RequestsAbandoned
 from gateway.records.raw_log.frames import ReplyAddress
 from gateway.records.rejected_frame import KEPT_BYTES, TRUNCATED_HEADER
 from tests.unit.edge.fake_kafka import FakeKafka
-from tests.unit.edge.running import Peer, RunningEdge, configured, listener, running, until
+from tests.unit.edge.running import Peer, RunningEdge, configured, listener, running, until, with_session
 
 DATA = bytes.fromhex("00 0099 00000003 78797a")
 DATA_ACK_0 = bytes.fromhex("01 00000000 0007 00000005 68656c6c6f")
@@ -55,8 +55,7 @@ async def test_a_frame_is_written_to_each_session_it_is_for_and_to_no_other() ->
 
 
 async def test_a_delivery_is_confirmed_when_the_peer_has_acknowledged_it() -> None:
-    async with running(configured(listener("plc", "hsp"))) as edge:
-        [peer] = await edge.opens("plc")
+    async with with_session(configured(listener("plc", "hsp")), "plc") as (edge, peer):
         edge.delivers(DATA_ACK_0, stamps=(1,), sessions=(1,))
         assert await peer.reads(len(DATA_ACK_1)) == DATA_ACK_1
         assert edge.sample("egress_queue_frames") == 1
@@ -67,8 +66,7 @@ async def test_a_delivery_is_confirmed_when_the_peer_has_acknowledged_it() -> No
 
 
 async def test_the_age_of_the_egress_is_that_of_the_oldest_delivery_without_an_outcome() -> None:
-    async with running(configured(listener("plc", "hsp"))) as edge:
-        [peer] = await edge.opens("plc")
+    async with with_session(configured(listener("plc", "hsp")), "plc") as (edge, peer):
         edge.delivers(DATA_ACK_0, stamps=(1,), sessions=(1,))
         assert await peer.reads(len(DATA_ACK_1)) == DATA_ACK_1
         ages = []
@@ -155,8 +153,7 @@ async def test_a_slow_peer_loses_frames_alone() -> None:
 )
 async def test_more_than_a_queue_at_once_reaches_a_peer_that_reads(head: bytes, stamps: tuple[int, ...]) -> None:
     frame = head + bytes(1_000)
-    async with running(configured(listener("plc", "hsp", queue_bytes=20_000))) as edge:
-        [peer] = await edge.opens("plc")
+    async with with_session(configured(listener("plc", "hsp", queue_bytes=20_000)), "plc") as (edge, peer):
         group = Group("hsp", b"", stamps, sessions=(1,))
         route = Route(Kind.EVENT, "temp.high", "emm", edge.life.epoch, (group,))
         records: list[EgressRecord] = []
@@ -172,8 +169,7 @@ async def test_more_than_a_queue_at_once_reaches_a_peer_that_reads(head: bytes, 
 
 async def test_who_asked_a_server_that_reads_too_slowly_hears_it_at_once() -> None:
     big = bytes.fromhex("01 00000000 0007 00004000") + bytes(16_384)
-    async with running(configured(listener("plc", "hsp", queue_bytes=20_000))) as edge:
-        [peer] = await edge.opens("plc")
+    async with with_session(configured(listener("plc", "hsp", queue_bytes=20_000)), "plc") as (edge, peer):
         peer.stops_reading()
         for _ in range(600):
             edge.delivers(big, stamps=(1,), sessions=(1,), kind=Kind.REQUEST, reply=REPLY.pack())
@@ -182,8 +178,7 @@ async def test_who_asked_a_server_that_reads_too_slowly_hears_it_at_once() -> No
 
 
 async def test_an_answer_waits_until_its_interest_stands_in_every_partition() -> None:
-    async with running(configured(listener("plc", "hsp"))) as edge:
-        [peer] = await edge.opens("plc")
+    async with with_session(configured(listener("plc", "hsp")), "plc") as (edge, peer):
 
         def applied(partition: int) -> InterestApplied:
             return InterestApplied(Position(partition, 50, 0), "0-1-0", partition)
@@ -255,8 +250,7 @@ def for_datagram(edge: RunningEdge, number: int, frame: bytes, to: tuple[str, st
 
 
 async def test_a_record_that_cannot_be_handled_costs_itself_alone() -> None:
-    async with running(configured(listener("plc", "hsp"))) as edge:
-        [peer] = await edge.opens("plc")
+    async with with_session(configured(listener("plc", "hsp")), "plc") as (edge, peer):
         edge.delivers(DATA, sessions=(1,), reply=b"no reply address")
         edge.delivers(DATA, sessions=(1,))
         assert await peer.reads(len(DATA)) == DATA
@@ -265,8 +259,7 @@ async def test_a_record_that_cannot_be_handled_costs_itself_alone() -> None:
 
 
 async def test_the_committed_offset_does_not_pass_a_delivery_whose_outcome_is_not_durable() -> None:
-    async with running(configured(listener("plc", "hsp"))) as edge:
-        [peer] = await edge.opens("plc")
+    async with with_session(configured(listener("plc", "hsp")), "plc") as (edge, peer):
         edge.delivers(DATA, sessions=(1,))
         await until(lambda: committed(edge) == 1)
         edge.delivers(DATA_ACK_0, stamps=(1,), sessions=(1,))

@@ -9,7 +9,7 @@ from gateway.edge.delivery.delivery_acks import HELD_AT_MOST, DeliveryCountdown,
 from gateway.protocols.actions import Outcome
 from gateway.records.egress import Confirm, Deliver, Group, Position, RecordConfirmed
 from gateway.records.raw_log.control_frames import DeliveryConfirmed
-from tests.unit.edge.running import RunningEdge, configured, listener, running, until
+from tests.unit.edge.running import RunningEdge, configured, listener, running, until, with_session
 
 DATA_ACK = bytes.fromhex("01 00000000 0007 00000005 68656c6c6f")
 STAMPED = bytes.fromhex("01 00000001 0007 00000005 68656c6c6f")
@@ -112,8 +112,7 @@ async def test_who_waits_is_told_when_every_session_has_confirmed() -> None:
 
 
 async def test_a_subscriber_that_refuses_or_is_gone_makes_it_fail() -> None:
-    async with running(configured(listener("plc", "hsp"))) as edge:
-        [peer] = await edge.opens("plc")
+    async with with_session(configured(listener("plc", "hsp")), "plc") as (edge, peer):
         edge.delivers(DATA_ACK, stamps=(1,), sessions=(1,), position=Position(0, 4, 0, 0), confirm=CONFIRM)
         edge.delivers(DATA_ACK, stamps=(1,), sessions=(9,), position=Position(0, 4, 0, 1), confirm=CONFIRM)
         assert await peer.reads(len(STAMPED)) == STAMPED
@@ -149,8 +148,7 @@ def committed(edge: RunningEdge) -> int:
 
 @pytest.mark.parametrize(("failed", "answer"), [(False, ACK_5), (True, ERROR_UNDEF_5)])
 async def test_the_publisher_hears_once_all_are_in_whether_all_have_got_it(failed: bool, answer: bytes) -> None:
-    async with running(configured(listener("plc", "hsp", ack="delivered"))) as edge:
-        [peer] = await edge.opens("plc")
+    async with with_session(configured(listener("plc", "hsp", ack="delivered")), "plc") as (edge, peer):
         peer.sends(PUBLISHED)
         await until(lambda: edge.of("received_frames_total", "plc") == 1)
         edge.kafka.reader_.put(held(edge, 2), told(0))
@@ -161,8 +159,7 @@ async def test_the_publisher_hears_once_all_are_in_whether_all_have_got_it(faile
 
 async def test_an_answer_that_nobody_waits_for_any_more_holds_nothing_back() -> None:
     config = configured(listener("plc", "hsp", ack="delivered"), request_timeout_seconds=1)
-    async with running(config) as edge:
-        [peer] = await edge.opens("plc")
+    async with with_session(config, "plc") as (edge, peer):
         edge.kafka.reader_.put(held(edge, 1))
         peer.hangs_up()
         await until(lambda: committed(edge) == 1)

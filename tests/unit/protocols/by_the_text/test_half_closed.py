@@ -12,7 +12,7 @@ from gateway.core.reasons import MeshError
 from gateway.edge.carriers.stream import RESET_SECONDS
 from gateway.records.raw_log.control_frames import RequestDropped, RequestsAbandoned
 from gateway.records.raw_log.frames import ReplyAddress
-from tests.unit.edge.running import configured, listener, running, until
+from tests.unit.edge.running import configured, listener, running, until, with_session
 from tests.unit.protocols.by_the_text.whole_mesh import Foreign, WholeMesh, whole_mesh
 
 UID = "02" * 16
@@ -87,8 +87,7 @@ async def test_it_hears_what_the_router_makes_of_an_acknowledged_frame(settings:
 
 async def test_it_is_left_when_nobody_answers_in_time_and_who_serves_it_is_told() -> None:
     asks = listener("asks", "hsp", types={17: SERVED[17]}, ping_seconds=0.01, pong_timeout_seconds=0.01)
-    async with running(configured(asks, request_timeout_seconds=1)) as edge:
-        [peer] = await edge.opens("asks")
+    async with with_session(configured(asks, request_timeout_seconds=1), "asks") as (edge, peer):
         peer.sends(bytes.fromhex(HSP[0]))
         peer.says_no_more()
         said = (await peer.reads_all()).lstrip(b"\x03")
@@ -100,8 +99,7 @@ async def test_it_is_left_when_nobody_answers_in_time_and_who_serves_it_is_told(
 
 async def test_it_is_left_when_it_is_idle_for_too_long_all_the_same() -> None:
     asks = listener("asks", "hsp", types={17: SERVED[17]}, idle_seconds=1)
-    async with running(configured(asks)) as edge:
-        [peer] = await edge.opens("asks")
+    async with with_session(configured(asks), "asks") as (edge, peer):
         peer.sends(bytes.fromhex(HSP[0]))
         peer.says_no_more()
         assert await peer.reads_all() == b"\x03"
@@ -109,8 +107,7 @@ async def test_it_is_left_when_it_is_idle_for_too_long_all_the_same() -> None:
 
 
 async def test_it_is_asked_nothing_any_more() -> None:
-    async with running(configured(listener("asks", "hsp", types={17: SERVED[17]}))) as edge:
-        [peer] = await edge.opens("asks")
+    async with with_session(configured(listener("asks", "hsp", types={17: SERVED[17]})), "asks") as (edge, peer):
         peer.sends(bytes.fromhex(HSP[0]))
         peer.says_no_more()
         await peer.hears_nothing()
