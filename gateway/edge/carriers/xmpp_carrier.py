@@ -100,7 +100,8 @@ class XmppCarrier(Carrier):
 
     @property
     def held_bytes(self) -> int:
-        """What waits to be written has a bound of its own: all peers behind the server share one queue."""
+        """The bytes of messages that the session has not taken. All peers behind the server share one queue of what is
+        written, which has a bound of its own."""
         return self._held_bytes
 
     def pause_reading(self) -> None:
