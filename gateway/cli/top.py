@@ -103,7 +103,7 @@ def _turns(stop: threading.Event, interval: float, count: int | None) -> Iterato
 
 @contextmanager
 def _stopped() -> Iterator[threading.Event]:
-    """Set by Ctrl-C and SIGTERM, for the terminal has to be left as it was."""
+    """Yields what Ctrl-C and SIGTERM set, for the terminal has to be left as it was."""
     stop = threading.Event()
     before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -142,8 +142,7 @@ def _written(lines: list[str]) -> Iterable[str]:
 
 
 def _paint(shown: dict[str, Any]) -> None:
-    """Draws over what is there, line by line, so that nothing flickers. What has no room on the terminal is left
-    out."""
+    """Draws over what is there, line by line, so that nothing flickers. What has no room is left out."""
     room = shutil.get_terminal_size()
     lines: Iterable[str] = (painted(line, room.columns) for line in screen(shown)[: room.lines - 1])
     if click.get_current_context().color is False:

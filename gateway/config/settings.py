@@ -62,8 +62,7 @@ class RecordSettings(Section):
     """A record of the raw log is closed after so many frames. One linger brings in fewer below 60,000 frames/s, so a
     record is full only above that."""
     bytes: Bytes = 131_072
-    """A record of the raw log is closed after so many bytes. 400 frames of 200 bytes with their columns fill two thirds
-    of the default."""
+    """A record of the raw log is closed after so many bytes. 400 frames of 200 bytes fill two thirds of the default."""
     linger_milliseconds: Milliseconds = 3
     """A record waits at most this long for more frames after the one before it; a frame that comes later goes at once.
     Half of it stands in the median latency of a busy mesh: 2 ms cost a third more processor time at 10,000/s, and 4 ms
@@ -87,8 +86,7 @@ class EdgeSettings(Section):
     characters at least. Without any the page only reads. It takes tokens from this machine alone, since one that
     crosses a network in clear is anybody's: tunnels (`ssh -L`, `kubectl port-forward`) end here."""
     redirect_url: Annotated[str, Field(pattern=URL, max_length=65_535)] | None = None
-    """Peers that can be redirected are sent to this address when the edge drains. Without it they are only
-    disconnected."""
+    """Peers that can be redirected are sent here when the edge drains. Without it they are only disconnected."""
     notice_seconds: SecondsOrZero = 0
     """An edge that is told to end serves on for so long, but is not ready, so that a load balancer leads peers
     elsewhere first. Datagrams to a socket that is gone already would be lost."""
@@ -110,8 +108,7 @@ class Limits(Section):
     """A listener takes at most so many connections at once, and refuses further ones. Each costs memory, and a file
     descriptor; all listeners together take what files the process may have open, less 256."""
     handshake_seconds: Seconds = 5
-    """A connection whose handshake takes longer is closed. It keeps those from holding a place that never say
-    anything."""
+    """A connection whose handshake takes longer is closed, so that nobody holds a place without a word."""
     idle_seconds: Seconds = 300
     """A session that has said nothing for so long is ended. Protocols with pings of their own never come near it."""
     frame_bytes: Bytes = 1_048_576
@@ -259,8 +256,6 @@ class RouterSettings(Section):
     """`realtime` routes each record as it comes, `microbatch` routes in batches, and `auto` is real time while the
     router keeps up. Real time costs a task slot for each partition."""
     lanes: Count = DEFAULT_LANES
-    """This setting has no effect any more, and is still read: each raw partition has a lane of its own
-    (`kafka.partitions`)."""
+    """This setting has no effect any more: each raw partition has a lane of its own (`kafka.partitions`)."""
     standby: bool = False
-    """A warm second process takes over when the first dies. It costs that process's memory, and saves five of eight
-    seconds."""
+    """A warm second process takes over when the first dies. It costs that memory, and saves five of eight seconds."""

@@ -57,8 +57,7 @@ def encode_value(value: Any, content_type: str) -> bytes:
 
 
 def convert(body: bytes, content_type: str, target_type: str) -> bytes:
-    """Returns the body as `wanted`, untouched if it is that already. An empty body stays empty: it stands for no
-    value."""
+    """Returns the body as `wanted`, untouched if it is that already. An empty body stays empty: it has no value."""
     if media_type(content_type) == target_type or not body:
         return body
     return encode_value(decode_value(body, content_type), target_type)

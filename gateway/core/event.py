@@ -102,8 +102,7 @@ class Event:
 
     @property
     def principal(self) -> str:
-        """The sender as permissions know it. A session's node was named by its edge; a datagram has to prove its
-        own."""
+        """The sender as permissions know it. An edge has named a session's node; a datagram has to prove its own."""
         return self.node if self.session or self.proves_node else anonymous_node(self.edge, self.peer)
 
     @property

@@ -73,7 +73,7 @@ class Endpoints:
         udp.start()
 
     def _open_quic(self, listener: Listener) -> None:
-        """Imported late: few edges listen so."""
+        """Imports late, for few edges listen so."""
         from gateway.edge.datagrams.quic import QuicListener
 
         sessions, limits, context = self._sessions, self._sessions.limits(listener.name), self._quic_context(listener)
@@ -83,7 +83,7 @@ class Endpoints:
         quic.start()
 
     def _open_xmpp(self, listener: Listener) -> None:
-        """Imported late, likewise."""
+        """Imports late, likewise."""
         from gateway.edge.carriers.xmpp import XmppListener
 
         xmpp = self._xmpp[listener.name] = XmppListener(listener, self._sessions, self._metrics.of(listener))

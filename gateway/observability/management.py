@@ -170,8 +170,7 @@ class Management:
         return json_answer(404, {"error": "no such page"})
 
     def obey(self, path: str, request: HttpRequest) -> PageAnswer:
-        """Obeys a POST. Browsers put their page's origin on each, so any page that an operator looks at could send
-        one."""
+        """Obeys a POST. Browsers put their page's origin on each: any page that an operator looks at could send one."""
         if not self._is_known(request.host):
             return _unknown(request.host)
         commands = {**self._served.commands, **self._served.acts}

@@ -10,10 +10,8 @@ Classes that are made for every event are not `frozen`, because that costs three
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from types import MappingProxyType
 
 from gateway.core.event import Kind
 from gateway.core.ids import FramePosition, event_id
@@ -43,8 +41,8 @@ class Position:
 class PositionFilter:
     """Lets each position pass once, in its order. `positions` holds the last one that passed, by raw partition."""
 
-    def __init__(self, positions: Mapping[int, Position] = MappingProxyType({})) -> None:
-        self.positions = dict(positions)
+    def __init__(self) -> None:
+        self.positions: dict[int, Position] = {}
 
     def passes(self, position: Position) -> bool:
         """False for a repeat."""

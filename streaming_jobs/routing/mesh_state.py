@@ -87,8 +87,7 @@ class MeshState:
         )
 
     def spoken(self, listener: str, protocol: str) -> ListenerProtocol:
-        """Returns how a listener's protocol is spoken. A listener that the configuration lost has the protocol's
-        defaults."""
+        """Returns how a listener's protocol is spoken; by its defaults if the configuration lost the listener."""
         spoken_there = self._spoken.get((listener, protocol))
         if spoken_there is None:
             spec, options = self.protocol(protocol), self.options.get(listener)

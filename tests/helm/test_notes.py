@@ -56,3 +56,13 @@ def test_it_says_that_a_gateway_or_the_nodes_own_ports_let_peers_in() -> None:
 def test_it_says_that_no_policy_guards_edges_on_their_nodes_network() -> None:
     assert "close port 9640 with the nodes' firewall" in notes(edge={"hostNetwork": True})
     assert "firewall" not in notes()
+
+
+@pytest.mark.parametrize("monitor", ["podMonitor", "serviceMonitor"])
+def test_it_says_that_the_policies_keep_prometheus_out(monitor: str) -> None:
+    metrics = {monitor: {"enabled": True}}
+    assert "networkPolicy.monitoringFrom" in notes(metrics=metrics)
+    monitoring = [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}]
+    assert "monitoringFrom" not in notes(metrics=metrics, networkPolicy={"monitoringFrom": monitoring})
+    assert "monitoringFrom" not in notes(metrics=metrics, networkPolicy={"enabled": False})
+    assert "monitoringFrom" not in notes()

@@ -54,6 +54,10 @@ EDGES_AT_MOST = 4
 UNTRACED_SHARE = 1e-18
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    item.add_marker("integration")
+
+
 @pytest.fixture(scope="session")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     """Returns who signs the certificates of this run."""

@@ -11,8 +11,6 @@ from tests.integration.emm_peer import Device
 from tests.integration.mesh import TestMesh
 from tests.integration.topic import following, header
 
-pytestmark = pytest.mark.integration
-
 
 @pytest.fixture
 def stranger(mesh: TestMesh) -> Iterator[Device]:

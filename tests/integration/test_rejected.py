@@ -15,8 +15,6 @@ from tests.integration.emm_peer import Device
 from tests.integration.mesh import TestMesh, wait_until
 from tests.integration.raw_frames import places
 
-pytestmark = pytest.mark.integration
-
 
 @pytest.fixture
 def stranger(mesh: TestMesh) -> Iterator[Device]:
@@ -122,29 +120,26 @@ def test_what_its_sender_has_repeated_since_is_left_alone(mesh: TestMesh, strang
     assert row["left_alone"].startswith("its repeat ")
 
 
-def test_what_could_not_be_delivered_goes_to_whoever_has_not_got_it(mesh: TestMesh, subscriber: Device) -> None:
+async def test_what_could_not_be_delivered_goes_to_whoever_has_not_got_it(mesh: TestMesh, subscriber: Device) -> None:
     """Too long for the device's datagram, delivered to one session, and sent again to another that came later."""
     subscriber.subscribe("long.>")
     body = json.dumps(2_000 * "x").encode()
-
-    async def cross() -> tuple[list[Event], list[Event]]:
-        async with (
-            connect("yamp", "127.0.0.1", mesh.ports["yamp"]) as publisher,
-            connect("yamp", "127.0.0.1", mesh.ports["yamp"]) as early,
-            connect("yamp", "127.0.0.1", mesh.ports["yamp"]) as late,
-        ):
-            await early.subscribe("long.>")
-            await publisher.publish("long.event", body, "application/json")
-            got = [await _next(early)]
-            await late.subscribe("long.>")
-            await asyncio.to_thread(_redrive_long, mesh)
-            came = [await _next(late)]
-            await publisher.publish("long.end", b"1", "application/json")
-            return [*got, await _next(early)], [*came, await _next(late)]
-
-    early, late = asyncio.run(cross())
-    assert [event.subject for event in early] == ["long.event", "long.end"]
-    assert [event.subject for event in late] == ["long.event", "long.end"]
+    async with (
+        connect("yamp", "127.0.0.1", mesh.ports["yamp"]) as publisher,
+        connect("yamp", "127.0.0.1", mesh.ports["yamp"]) as early,
+        connect("yamp", "127.0.0.1", mesh.ports["yamp"]) as late,
+    ):
+        await early.subscribe("long.>")
+        await publisher.publish("long.event", body, "application/json")
+        got = [await _next(early)]
+        await late.subscribe("long.>")
+        await asyncio.to_thread(_redrive_long, mesh)
+        came = [await _next(late)]
+        await publisher.publish("long.end", b"1", "application/json")
+        got.append(await _next(early))
+        came.append(await _next(late))
+    assert [event.subject for event in got] == ["long.event", "long.end"]
+    assert [event.subject for event in came] == ["long.event", "long.end"]
 
 
 def _redrive_long(mesh: TestMesh) -> None:

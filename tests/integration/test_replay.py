@@ -20,7 +20,6 @@ from tests.integration.mesh import TestMesh, wait_until
 from tests.integration.raw_frames import places
 from tests.integration.topic import following, header
 
-pytestmark = pytest.mark.integration
 SECONDS = 240
 PATTERN = "replayed.>"
 TEMPERATURE = 17

@@ -82,7 +82,7 @@ class Carrier(asyncio.BufferedProtocol, ABC):
 
     @abstractmethod
     def _connected(self) -> None:
-        """The transport stands."""
+        """Hears that the transport stands."""
 
     @abstractmethod
     def _received(self, data: memoryview, now: float) -> None: ...
@@ -95,7 +95,7 @@ class Carrier(asyncio.BufferedProtocol, ABC):
 
     @abstractmethod
     def _ended(self) -> None:
-        """The peer sends no more."""
+        """Hears that the peer sends no more."""
 
     @abstractmethod
     def write(self, messages: list[bytes]) -> None:
@@ -129,7 +129,9 @@ class Carrier(asyncio.BufferedProtocol, ABC):
 
     def buffer_updated(self, nbytes: int) -> None:
         if self._closing:
-            self._discard(nbytes)
+            self._discarded += nbytes
+            if self._discarded > DISCARDED_BYTES:
+                self.abort()
             return
         self._take_in(_buffer[:nbytes], is_filled=nbytes == self._asked_bytes)
 
@@ -241,8 +243,3 @@ class Carrier(asyncio.BufferedProtocol, ABC):
     def abort(self) -> None:
         if self._transport is not None:
             self._transport.abort()
-
-    def _discard(self, count: int) -> None:
-        self._discarded += count
-        if self._discarded > DISCARDED_BYTES:
-            self.abort()

@@ -333,8 +333,7 @@ def token_in(request: Request) -> str | None:
 
 
 def check_of(listener: Listener) -> Check:
-    """Returns the check of requests: the path of the listener, if it names one, and the pages that its `origins` let
-    in."""
+    """Returns the check of requests: the listener's path, if it has one, and the pages that its `origins` let in."""
 
     def check(request: Request) -> http.HTTPStatus | None:
         path = request.path.partition("?")[0]

@@ -107,15 +107,16 @@ class XmppListener:
             self._deadline.cancel()
             stream.give_up(why)
             self.reachability.lost(f"the XMPP server at {at}: {why}")
-            self._lose_everyone()
+            for jid, carrier in list(self._carriers.items()):
+                self._unsaid[jid] = carrier.own
+                carrier.connection_lost(None)
             if self._stood_at is not None:
                 back_off.stood(self._loop.time() - self._stood_at)
             await asyncio.sleep(back_off.rest())
             self._stream = self._new_stream()
 
     def stands(self) -> None:
-        """Tells the peers that lost a session with the last stream: their subscriptions are gone, and they cannot
-        know."""
+        """Tells the peers that lost a session with the last stream: their subscriptions are gone, unknown to them."""
         self._stood_at = self._loop.time()
         if self._deadline is not None:
             self._deadline.cancel()
@@ -125,11 +126,6 @@ class XmppListener:
         for jid, own in unsaid.items():
             self._stream.tell_presence(own, jid, "unavailable")
         self.reachability.reached(f"is a component of {self.listener.address.at}")
-
-    def _lose_everyone(self) -> None:
-        for jid, carrier in list(self._carriers.items()):
-            self._unsaid[jid] = carrier.own
-            carrier.connection_lost(None)
 
     def _end_if_done(self) -> None:
         if self._closed and not self._carriers and self._task is not None:

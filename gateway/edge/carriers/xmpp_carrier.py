@@ -100,8 +100,7 @@ class XmppCarrier(Carrier):
 
     @property
     def held_bytes(self) -> int:
-        """The bytes of messages that the session has not taken. All peers behind the server share one queue of what is
-        written, which has a bound of its own."""
+        """The bytes that wait to be taken. All peers behind the server share the bound of what waits to be written."""
         return self._held_bytes
 
     def pause_reading(self) -> None:
@@ -134,10 +133,10 @@ class XmppCarrier(Carrier):
     # -- what a carrier of bytes has ---------------------------------------------------------------------------
 
     def _connected(self) -> None:
-        """The stream stands already."""
+        """Does nothing: the stream stands already."""
 
     def _received(self, data: memoryview, now: float) -> None:
-        """Messages come by `hear`."""
+        """Is not called: messages come by `hear`."""
 
     def _ended(self) -> None:
         if self.connection is not None:

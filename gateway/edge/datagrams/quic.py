@@ -168,7 +168,7 @@ class QuicListener(DatagramListener):
         return self._meet(header.destination_cid, first_id, address, standing)
 
     def _enter(self) -> ConnectionGauge | None:
-        """A place for one more connection; None if there is none."""
+        """Returns a place for one more connection; None if there is none."""
         standing = ConnectionGauge(self._metrics)
         has_place = len(self._connections) < self._limits.connections
         if has_place and self._arrivals.has_one(self._loop.time()):

@@ -146,12 +146,9 @@ class QuicPeer:
             self._connection.send_datagram_frame(packet)
             self._sending.append((len(packet), done))
             self._sending_bytes += len(packet)
-            self._flush_soon()
-
-    def _flush_soon(self) -> None:
-        if not self._flush_is_due:
-            self._flush_is_due = True
-            self._loop.call_soon(self.flush)
+            if not self._flush_is_due:
+                self._flush_is_due = True
+                self._loop.call_soon(self.flush)
 
     def flush(self) -> None:
         """Puts out what may go now.

@@ -179,7 +179,7 @@ class Dispatch:
             # A fault of ours costs what it happened with, and must not cost what the tracker holds back for it.
             self._faults.log_exception(f"while handling egress offset {offset}")
             if isinstance(piece, DeliveryRun):
-                self._offsets.settle(offset, piece.deliveries - self._runs.over)
+                self._offsets.settle(offset, piece.deliveries - self._runs.deliveries_done)
             else:
                 self._for_each_delivery(offset, piece, self._offsets.settle)
 
@@ -257,7 +257,9 @@ class Dispatch:
             self._to_datagram(listener, address, delivery)
         for node in group.owed:
             waited = awaited if self._queues.is_here(node) else None
-            self._to_node(node, to_delivery(offset, record, group, waited, node))
+            delivery = to_delivery(offset, record, group, waited, node)
+            if not self._is_known(delivery, node):
+                self._queues.add(delivery)
 
     def _to_sessions(self, epoch: int, numbers: tuple[int, ...], delivery: EgressDelivery) -> None:
         current = epoch == self._epoch
@@ -298,10 +300,6 @@ class Dispatch:
 
     def send_waiting(self, listener: str) -> None:
         self._datagrams.send(listener)
-
-    def _to_node(self, node: str, delivery: EgressDelivery) -> None:
-        if not self._is_known(delivery, node):
-            self._queues.add(delivery)
 
     def _is_known(self, delivery: EgressDelivery, destination: str) -> bool:
         """An earlier life has written what became of it. Whoever waits for it, and was not told by that life, is told

@@ -55,16 +55,11 @@ def way_of(history: History, config: Config, logged: LoggedFrame) -> FrameTrace:
     search = _Search(history, logged, name)
     event, event_at = search.event()
     refusals = tuple(search.refusals())
-    sent = tuple(search.sent(_edge_prefix(config, logged)))
+    edge = logged.raw.source.edge or config.edge.id  # edges differ in their ordinal alone, by which `egress` knows them
+    sent = tuple(search.sent(edge.rstrip("0123456789")))
     unsaid = [refusal.at for refusal in refusals if refusal.stage == Stage.DELIVER]
     ended_from = min([output.sent_at for output in sent] + unsaid, default=0)
     return FrameTrace(logged, event, event_at, refusals, tuple(search.with_outcomes(sent, ended_from)))
-
-
-def _edge_prefix(config: Config, logged: LoggedFrame) -> str:
-    """Edges differ in their ordinal alone, and `egress` knows them by that."""
-    edge_name = logged.raw.source.edge or config.edge.id
-    return edge_name.rstrip("0123456789")
 
 
 class _Search:

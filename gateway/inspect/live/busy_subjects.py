@@ -49,8 +49,7 @@ class Subjects:
 
 
 def shares_of(busiest: Iterable[Busy], events_per_second: float | None) -> list[dict[str, Any]]:
-    """Returns the busiest subjects as JSON. A sample knows shares; the router counts how many events there are in
-    all."""
+    """Returns the busiest subjects as JSON. A sample knows shares; the router counts how many events there are."""
     return [
         {
             **subject._asdict(),

@@ -105,7 +105,7 @@ def sent_at(timestamp: int) -> int | None:
 
 
 def _subject_and_data(packet: Packet) -> tuple[str, tuple[Field, ...]]:
-    """The subject, and the data fields that are the body."""
+    """Returns the subject, and the data fields that are the body."""
     data = tuple(item for item in codec.join_values(packet.fields) if item.type in DATA_TYPES)
     match packet.header.event_type:
         case EventType.HELLO:

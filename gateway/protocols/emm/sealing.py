@@ -68,8 +68,7 @@ def _cipher(algorithm: Algorithm, key: bytes) -> _Cipher:
 
 
 def seal(draft: Draft, metadata: Metadata, key: bytes) -> Draft:
-    """Returns the draft with its binary field encrypted. It comes last: no flag or other header field may change after
-    it."""
+    """Returns the draft with its binary field encrypted. It comes last: no other header field may change after it."""
     flagged = replace(draft, flags=draft.flags | Flag.ENCRYPTED)
     sealed = _cipher(metadata.algorithm, key).encrypt(
         metadata.nonce, binary_field(draft.fields).value, flagged.sealed_header

@@ -11,7 +11,7 @@ from pathlib import Path
 from gateway.edge.carriers.carrier import TLS_BYTES
 from gateway.edge.memory_budget import CUT_AT_ONCE, FREED_SHARE, LOOK_SHARE, MemoryBudget
 from tests.unit.edge.certificates import Authority
-from tests.unit.edge.running import Peer, RunningEdge, configured, in_a_loop, listener, running, until
+from tests.unit.edge.running import Peer, RunningEdge, configured, listener, running, until
 
 MIB = 1 << 20
 PAYLOAD = bytes(100_000)
@@ -133,7 +133,6 @@ async def publishes(edge: RunningEdge, honest: Peer, frame: bytes, count: int, *
     return most
 
 
-@in_a_loop
 async def test_peers_that_read_nothing_stay_within_the_budget_and_cost_others_nothing() -> None:
     limits = {"held_bytes": 20 * MIB}
     async with running(configured(listener("plc", "hsp"), limits=limits)) as edge:
@@ -150,7 +149,6 @@ async def test_peers_that_read_nothing_stay_within_the_budget_and_cost_others_no
         assert edge.of("egress_delivered_total", "plc", outcome="written") >= 90
 
 
-@in_a_loop
 async def test_peers_that_read_and_confirm_nothing_stay_within_the_budget() -> None:
     limits = {"held_bytes": 20 * MIB}
     async with running(configured(listener("plc", "hsp"), limits=limits)) as edge:
@@ -183,7 +181,6 @@ async def upgraded(edge: RunningEdge, name: str, count: int) -> list[Peer]:
     return peers
 
 
-@in_a_loop
 async def test_messages_of_websockets_without_an_end_stay_within_the_budget() -> None:
     async with running(configured(listener("web", "yamp", "ws"), limits={"held_bytes": 10 * MIB})) as edge:
         for peer in await upgraded(edge, "web", 20):
@@ -192,7 +189,6 @@ async def test_messages_of_websockets_without_an_end_stay_within_the_budget() ->
         assert MIB < edge.life.sessions.memory.held_bytes < 12 * MIB
 
 
-@in_a_loop
 async def test_texts_of_websockets_in_fragments_without_an_end_stay_within_the_budget() -> None:
     async with running(configured(listener("rpc", "wolpertinger", "ws"), limits={"held_bytes": 20_000})) as edge:
         for peer in await upgraded(edge, "rpc", 3):
@@ -201,7 +197,6 @@ async def test_texts_of_websockets_in_fragments_without_an_end_stay_within_the_b
         assert edge.life.sessions.memory.held_bytes <= 22_000
 
 
-@in_a_loop
 async def test_fragments_without_a_content_are_not_kept() -> None:
     async with running(configured(listener("rpc", "wolpertinger", "ws"))) as edge:
         [peer] = await upgraded(edge, "rpc", 1)
@@ -210,7 +205,6 @@ async def test_fragments_without_a_content_are_not_kept() -> None:
         assert edge.life.sessions.memory.held_bytes == 1
 
 
-@in_a_loop
 async def test_what_tls_keeps_of_a_stream_that_is_not_read_counts_and_has_a_bound(tmp_path: Path) -> None:
     cert = Authority(tmp_path).signs("edge")
     async with running(configured(listener("plc", "hsp", "tls", tls=cert))) as edge:
@@ -227,7 +221,6 @@ async def test_what_tls_keeps_of_a_stream_that_is_not_read_counts_and_has_a_boun
         await until(lambda: len(edge.kafka.frames()) == 10)
 
 
-@in_a_loop
 async def test_peers_that_never_end_their_frames_stay_within_the_budget() -> None:
     limits = {"held_bytes": 10 * MIB}
     async with running(configured(listener("plc", "hsp"), limits=limits)) as edge:

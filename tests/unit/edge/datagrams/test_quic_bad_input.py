@@ -17,12 +17,11 @@ from aioquic.quic.packet_builder import QuicPacketBuilder
 from gateway.carriers.quic import MOST_CRYPTO_BYTES, MOST_CRYPTO_GAPS, DatagramConnection, server_configuration
 from gateway.edge.datagrams import quic
 from tests.unit.edge.certificates import Authority
-from tests.unit.edge.quic_devices import PACKET, devices, names, peer_of
-from tests.unit.edge.running import configured, in_a_loop, running, until
+from tests.unit.edge.quic_devices import PACKET, connected, devices, names, peer_of
+from tests.unit.edge.running import configured, running, until
 
 
 class TestBadInput:
-    @in_a_loop
     async def test_what_is_no_quic_is_passed_over(self, authority: Authority) -> None:
         async with running(configured(devices(authority))) as edge:
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
@@ -34,10 +33,8 @@ class TestBadInput:
             peer.send(PACKET)
             await until(edge.kafka.frames)
 
-    @in_a_loop
     async def test_packets_changed_on_their_way_harm_nobody(self, authority: Authority) -> None:
-        async with running(configured(devices(authority))) as edge:
-            peer = await peer_of(edge, authority).connect()
+        async with connected(authority) as (edge, peer):
             sent: list[bytes] = []
             peer.quic.send_datagram_frame(PACKET)
             sent = [data for data, _ in peer.quic.datagrams_to_send(0.0)]
@@ -49,7 +46,6 @@ class TestBadInput:
             await until(edge.kafka.frames)
             assert edge.kafka.frames() == [PACKET]
 
-    @in_a_loop
     async def test_a_fault_of_ours_ends_one_connection_and_no_other(
         self, authority: Authority, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -137,7 +133,6 @@ class TestUnfinishedTls:
         assert self.is_refused(connection, *packets[MOST_CRYPTO_BYTES // 1_000 :])
         assert len(connection.tls._receive_buffer) <= MOST_CRYPTO_BYTES + 1_000
 
-    @in_a_loop
     async def test_who_leaves_it_unfinished_harms_nobody(self, authority: Authority) -> None:
         async with running(configured(devices(authority))) as edge:
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:

@@ -6,6 +6,7 @@ import socket
 from contextlib import closing
 
 from gateway.edge.datagrams.refused_sources import FRAMES_PER_SECOND, KEPT_SECONDS, MOST_SOURCES, RefusedSources
+from gateway.edge.datagrams.udp import UdpListener
 from gateway.records.egress import SourceRefused
 from tests.unit.edge.datagrams.test_udp import DEVICES, device
 from tests.unit.edge.running import RunningEdge, configured, in_a_loop, running, until
@@ -36,6 +37,7 @@ async def test_less_is_taken_of_a_source_that_the_router_names_and_as_much_as_ev
             edge.tells(SourceRefused, "devices", address(attacker))
             edge.tells(SourceRefused, "gone", address(honest))
             listening = edge.life.endpoints.datagrams["devices"]
+            assert isinstance(listening, UdpListener)
             await until(lambda: len(listening._refused))
             for _ in range(10):
                 await takes(edge, attacker, 200)

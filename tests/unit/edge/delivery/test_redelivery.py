@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from gateway.edge.delivery.redelivery import GIVEN_AT_ONCE
+from gateway.edge.delivery.redelivery import MOST_UNCONFIRMED
 from gateway.protocols.actions import Delivered, Outcome
 from tests.unit.edge.delivery.queue_store import PATIENCE, REDELIVER, FakeSession, Store
 
@@ -127,10 +127,10 @@ def test_what_is_over_makes_room() -> None:
 def test_a_session_has_so_many_open_at_once_and_no_more() -> None:
     store = Store()
     session = store.opens()
-    store.owes(GIVEN_AT_ONCE + 2, size=1)
-    assert len(session.got) == GIVEN_AT_ONCE
+    store.owes(MOST_UNCONFIRMED + 2, size=1)
+    assert len(session.got) == MOST_UNCONFIRMED
     store.hears(session, 5, Outcome.CONFIRMED)
-    assert session.offsets[-1] == GIVEN_AT_ONCE
+    assert session.offsets[-1] == MOST_UNCONFIRMED
 
 
 def test_a_session_whose_queue_is_full_is_asked_again_later() -> None:

@@ -43,7 +43,7 @@ def test_what_is_new_goes_behind_what_the_other_edge_has_owed() -> None:
     session = store.opens()
     store.expects("1-7-0")
     store.owes(2)
-    store.owes(given=True)
+    store.owes(is_migrated=True)
     assert session.offsets == [2]
     store.owes(partition=1)  # another partition: its order is another
     assert session.offsets == [2, 3]
@@ -69,7 +69,7 @@ def test_another_edge_is_not_waited_for_for_ever() -> None:
 def test_a_node_that_moves_on_before_it_has_all_takes_that_along_too() -> None:
     store = Store()
     store.expects("1-7-0")
-    store.owes(given=True)
+    store.owes(is_migrated=True)
     store.owes()
     assert store.takes_out() == [0, 1]
     assert (store.over, len(store.owed)) == (["1-7-0"], 0)

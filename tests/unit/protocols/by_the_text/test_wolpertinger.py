@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import CBC
 from cryptography.hazmat.primitives.padding import PKCS7
 
-from tests.unit.edge.running import Peer, in_a_loop, listener, until
+from tests.unit.edge.running import Peer, listener, until
 from tests.unit.protocols.by_the_text.whole_mesh import WholeMesh, whole_mesh
 
 CALL_ID = "F5AFEC97-5839-4666-B8D3-8C108B241720"
@@ -137,7 +137,6 @@ async def dialled(running: WholeMesh, name: str) -> Line:
 
 
 class TestTransmission:
-    @in_a_loop
     async def test_metadata_come_in_any_order_and_case(self) -> None:
         async with mesh() as running:
             peer = await dialled(running, "calls")
@@ -149,7 +148,6 @@ class TestTransmission:
             peer.writes(f"gzip:{len(zipped)};message_id:8;{b64encode(zipped).decode()}")
             assert await peer.reads() == "result:0;message_id:8;"
 
-    @in_a_loop
     async def test_pieces_come_in_any_order_and_are_confirmed_once(self) -> None:
         async with mesh() as running:
             peer = await dialled(running, "calls")
@@ -160,7 +158,6 @@ class TestTransmission:
             assert await peer.reads() == "result:0;message_id:8;"
             assert (await peer.hears()).name == "RemoteMethodResponse"
 
-    @in_a_loop
     async def test_what_is_sent_again_is_confirmed_again_and_done_once(self) -> None:
         async with mesh() as running:
             caller, server = await dialled(running, "calls"), await dialled(running, "serves")
@@ -172,7 +169,6 @@ class TestTransmission:
             calls = [event for event in running.kafka.events if event.subject == "Core.testMethod1"]
             assert len(calls) == 1
 
-    @in_a_loop
     async def test_who_does_not_confirm_hears_it_three_times_and_then_its_caller_hears_of_it(self) -> None:
         async with mesh() as running:
             caller, server = await dialled(running, "calls"), await dialled(running, "serves")
@@ -192,7 +188,6 @@ class TestTransmission:
             ("message_id:7;fragment_index:0;aGVsbG8=", "result:3;message_id:7;"),
         ],
     )
-    @in_a_loop
     async def test_what_does_not_come_whole_is_told_with_its_code(self, line: str, result: str) -> None:
         async with mesh() as running:
             peer = await dialled(running, "calls")
@@ -207,7 +202,6 @@ class TestTransmission:
             "message_id:-1;aGVsbG8=", "result:0;message_id:7;", "result:0;message_id:0;", "", "\x00\xff",
         ],
     )  # fmt: skip
-    @in_a_loop
     async def test_what_nobody_can_be_answered_for_is_passed_over(self, line: str) -> None:
         async with mesh() as running:
             peer = await dialled(running, "calls")
@@ -216,7 +210,6 @@ class TestTransmission:
 
 
 class TestMessages:
-    @in_a_loop
     async def test_the_call_of_the_text_reaches_its_server_and_the_answer_its_caller(self) -> None:
         async with mesh() as running:
             caller, server = await dialled(running, "calls"), await dialled(running, "serves")
@@ -232,7 +225,6 @@ class TestMessages:
             assert (answer.texts["ComponentName"], answer.texts["CallId"]) == ("Core", CALL_ID)
             assert answer.values == [("boolean", "True")]
 
-    @in_a_loop
     async def test_a_foreign_error_keeps_its_code(self) -> None:
         async with mesh() as running:
             caller, server = await dialled(running, "calls"), await dialled(running, "serves")
@@ -247,7 +239,6 @@ class TestMessages:
             answer = await caller.hears()
             assert (answer.name, answer.texts["ErrorCode"], answer.texts["CallId"]) == ("RemoteError", "1", CALL_ID)
 
-    @in_a_loop
     async def test_a_call_that_somebody_subscribes_to_is_an_event_and_hears_nothing(self) -> None:
         async with mesh() as running:
             caller, subscriber = await dialled(running, "calls"), await dialled(running, "hears")
@@ -261,7 +252,6 @@ class TestMessages:
             ping = call("Mesh", "Ping", call_id=OTHER_CALL_ID)
             assert (await caller.asks(ping)).name == "RemoteMethodResponse"
 
-    @in_a_loop
     async def test_a_subscription_is_a_call_in_any_case(self) -> None:
         async with mesh() as running:
             peer, caller = await dialled(running, "calls"), await dialled(running, "hears")
@@ -284,7 +274,6 @@ class TestMessages:
             (call("Mesh", "Subscribe", "a..b"), "305"),
         ],
     )
-    @in_a_loop
     async def test_what_is_wrong_is_answered_with_its_code(self, document: str, code: str) -> None:
         async with mesh() as running:
             peer, _ = await dialled(running, "calls"), await dialled(running, "serves")
@@ -293,14 +282,12 @@ class TestMessages:
 
 
 class TestTrust:
-    @in_a_loop
     async def test_below_the_trust_that_is_asked_for_every_call_is_201(self) -> None:
         async with mesh() as running:
             peer = await dialled(running, "trusted")
             for component, method in (("Core", "testMethod1"), ("Mesh", "Subscribe")):
                 assert (await peer.asks(call(component, method))).texts["ErrorCode"] == "201"
 
-    @in_a_loop
     async def test_after_the_key_exchange_and_the_proof_the_peer_is_who_it_says(self) -> None:
         async with mesh() as running:
             peer = await dialled(running, "trusted")

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.unit.edge.running import in_a_loop, listener
+from tests.unit.edge.running import listener
 from tests.unit.protocols.by_the_text.whole_mesh import Foreign, WholeMesh, whole_mesh
 
 JSON, MSGPACK = "00 0001 04 6a736f6e", "00 0001 07 6d73677061636b"
@@ -86,7 +86,6 @@ def answers(peer: Foreign, asked: bytes, uri: str, outcome: str, text: str) -> N
 
 class TestSystemFrames:
     @pytest.mark.parametrize("handshake", [JSON, MSGPACK])
-    @in_a_loop
     async def test_a_handshake_is_echoed(self, handshake: str) -> None:
         async with mesh() as running:
             peer = await shaken(running, "asks", handshake)
@@ -104,7 +103,6 @@ class TestSystemFrames:
             ("09", b""),
         ],
     )
-    @in_a_loop
     async def test_a_peer_that_begins_otherwise_is_told_why_and_left(self, first: str, why: bytes) -> None:
         async with mesh() as running:
             peer = await running.dial("asks")
@@ -116,7 +114,6 @@ class TestSystemFrames:
             assert why in reason
 
     @pytest.mark.parametrize("last", ["03 0000", "03 0003 627965", "04 000a 7463703a2f2f783a3132"])
-    @in_a_loop
     async def test_a_peer_that_closes_is_let_go(self, last: str) -> None:
         async with mesh() as running:
             peer = await shaken(running, "asks")
@@ -125,7 +122,6 @@ class TestSystemFrames:
 
 
 class TestEvents:
-    @in_a_loop
     async def test_an_event_arrives_with_its_uri_and_its_body_in_the_receiver_s_format(self) -> None:
         async with mesh() as running:
             receiver, other = await shaken(running, "hears"), await shaken(running, "hears", MSGPACK)
@@ -140,7 +136,6 @@ class TestEvents:
                 await hears_user_frame(peer, "05", "temp/high")
                 await peer.hears(null)  # a stock client's parser fails on no bytes at all
 
-    @in_a_loop
     async def test_a_uid_that_comes_again_is_no_new_event(self) -> None:
         async with mesh() as running:
             receiver, sender = await shaken(running, "hears"), await shaken(running, "asks")
@@ -151,7 +146,6 @@ class TestEvents:
 
 
 class TestRequests:
-    @in_a_loop
     async def test_a_response_names_its_request_and_nothing_else_must_fit(self) -> None:
         async with mesh() as running:
             server, client = await shaken(running, "serves"), await shaken(running, "asks")
@@ -160,7 +154,6 @@ class TestRequests:
             answers(server, asked, "whatever", DONE, "6")
             await hears_response(client, "sum", 2, DONE, "6")
 
-    @in_a_loop
     async def test_progress_reaches_who_asked_for_it_and_an_error_is_an_answer(self) -> None:
         async with mesh() as running:
             server, client = await shaken(running, "serves"), await shaken(running, "asks")
@@ -174,7 +167,6 @@ class TestRequests:
             await hears_response(client, "sum", 2, PROGRESS, '"half"')
             await hears_response(client, "sum", 2, ERROR, '"overflow"')
 
-    @in_a_loop
     async def test_a_cancel_is_passed_on_and_answered(self) -> None:
         async with mesh() as running:
             server, client = await shaken(running, "serves"), await shaken(running, "asks")
@@ -186,7 +178,6 @@ class TestRequests:
             answers(server, asked, "sum", CANCELLED, "")
             await hears_response(client, "sum", 2, CANCELLED, "null")
 
-    @in_a_loop
     async def test_after_a_kill_the_requester_hears_nothing(self) -> None:
         async with mesh() as running:
             server, client = await shaken(running, "serves"), await shaken(running, "asks")
@@ -201,7 +192,6 @@ class TestRequests:
             client.says(PING)
             await client.hears(PONG)
 
-    @in_a_loop
     async def test_two_open_requests_of_one_uid_are_one_too_many(self) -> None:
         async with mesh() as running:
             server, client = await shaken(running, "serves"), await shaken(running, "asks")
@@ -212,7 +202,6 @@ class TestRequests:
             assert json.loads(await client.reads(size))["code"] == "bad_request"
             await hears_request(server, "sum", "[1]", NO)
 
-    @in_a_loop
     async def test_a_request_that_nobody_serves_is_an_error(self) -> None:
         async with mesh() as running:
             client = await shaken(running, "asks")
@@ -222,7 +211,6 @@ class TestRequests:
             size = int.from_bytes(await client.reads(4), "big")
             assert json.loads(await client.reads(size))["code"] == "no_responder"
 
-    @in_a_loop
     async def test_the_mesh_itself_is_asked_in_the_same_words(self) -> None:
         async with mesh() as running:
             client, sender = await shaken(running, "asks"), await shaken(running, "serves")
@@ -247,7 +235,6 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("what", BROKEN)
-@in_a_loop
 async def test_what_is_broken_is_told_why_and_harms_no_other(what: str) -> None:
     async with mesh() as running:
         bad, good = await shaken(running, "asks"), await shaken(running, "hears")
