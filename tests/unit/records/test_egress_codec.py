@@ -26,6 +26,7 @@ from gateway.records.egress import (
     MigrationStep,
     Position,
     RecordConfirmed,
+    SourceRefused,
 )
 from gateway.records.egress_codec import (
     HEAD_BYTES,
@@ -54,6 +55,7 @@ ENTRIES: tuple[Entry, ...] = (
     InterestApplied(AT, "0-1-2", 3),
     RecordConfirmed(AT, "0-1-2", "edge-1", 1, True),
     EdgeRestarted(AT, "edge-1", 9),
+    SourceRefused(AT, "devices", "192.0.2.7:4000"),
     *(MigrationStep(AT, step, "node:a@plc", "move", "edge-1", "edge-0.1.2") for step in MigrationPhase),
 )
 ROUTES = tuple(
