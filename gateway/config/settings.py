@@ -105,7 +105,8 @@ class Limits(Section):
     """Any of these may stand in a listener or link too, and then holds there."""
 
     connections: Count = 10_000
-    """A listener takes at most so many connections at once. Each costs memory, and a file descriptor."""
+    """A listener takes at most so many connections at once, and refuses further ones. Each costs memory, and a file
+    descriptor; all listeners together take what files the process may have open, less 256."""
     handshake_seconds: Seconds = 5
     """A connection whose handshake takes longer is closed, so that nobody holds a place without a word."""
     idle_seconds: Seconds = 300
@@ -145,7 +146,7 @@ class Limits(Section):
     """At most so many bytes wait to be written to one session; beyond it a slow peer loses frames, alone."""
     held_bytes: Bytes = 134_217_728
     """An edge holds at most so many bytes in memory for all of its sessions: what they have not read, have not
-    confirmed, or have not finished sending. Beyond it sessions are ended, those that hold most first. There is room for
+    confirmed, or have not finished sending, in whatever carries them. Beyond it sessions are ended, those that hold most first. There is room for
     sixteen peers that have filled their queues, and it is an eighth of what an edge has in the chart. It holds for an
     edge as a whole: in a listener it says nothing."""
     open_requests: Count = MOST_OPEN_REQUESTS

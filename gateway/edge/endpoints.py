@@ -78,6 +78,7 @@ class Endpoints:
         sessions, limits, context = self._sessions, self._sessions.limits(listener.name), self._quic_context(listener)
         quic = QuicListener(listener, sessions.publisher, self._metrics.of(listener), limits, context)
         self.datagrams[listener.name] = self._quic[listener.name] = quic
+        sessions.memory.include(lambda: quic.peers)
         quic.start()
 
     def _open_xmpp(self, listener: Listener) -> None:

@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 
 FIRST_ACKNOWLEDGEMENT_SECONDS = 30.0
 FLUSH_SECONDS = 10.0
+LAST_FLUSH_SECONDS = 1.0
+"""The time for what sessions that were cut leave to be logged. A Kafka that is away was waited for before."""
 
 
 class EdgeRuntime:
@@ -49,6 +51,8 @@ class EdgeRuntime:
         self.epoch = 0
         self._egress = Lag()
         self._egress_age_seconds = 0.0
+        self._is_flushed = False
+        """The producer has waited for Kafka at the end already."""
 
     publisher: RawPublisher
     sessions: Sessions
@@ -61,7 +65,7 @@ class EdgeRuntime:
             self._undo.push_async_callback(asyncio.to_thread, self._traces.stop)
         await asyncio.to_thread(clients.prepare, config)
         self._producer = await asyncio.to_thread(clients.producer, config)
-        self._undo.push_async_callback(asyncio.to_thread, self._producer.close, FLUSH_SECONDS)
+        self._undo.push_async_callback(self._close_producer)
         self._reader = await asyncio.to_thread(clients.reader, config)
         self._undo.push_async_callback(asyncio.to_thread, self._reader.stop)
         resumption = self._reader.resumption
@@ -195,12 +199,16 @@ class EdgeRuntime:
         self._close_datagrams()
         self._outcomes.flush()
         await asyncio.to_thread(self._producer.flush, FLUSH_SECONDS)  # what is too late is open, and found again
+        self._is_flushed = True
         await asyncio.sleep(0)  # what the flush has settled is told to the tracker
         self.tick()
 
     async def end(self) -> None:
         """Releases whatever has begun, without a word to any peer. After a drain nothing is lost by it."""
         await self._undo.aclose()
+
+    async def _close_producer(self) -> None:
+        await asyncio.to_thread(self._producer.close, LAST_FLUSH_SECONDS if self._is_flushed else FLUSH_SECONDS)
 
     def _close_datagrams(self) -> None:
         """Sockets that still sent what the router wrote, for as long as any of it was handled."""

@@ -18,7 +18,6 @@ from gateway.core.errors import SetupError
 from gateway.core.yaml_files.faults import ConfigError, Fault
 from gateway.inspect.live import mesh_parts as live
 from gateway.local.broker import broker_archive, refuse_a_full_disk
-from gateway.local.first_event import SUBJECT, probed_listener, send_probe
 from gateway.local.jars import JarSet, ensure_jars, fetch, missing_sets
 from gateway.local.java import find_java
 from gateway.local.mesh_record import FILE_NAME
@@ -175,6 +174,8 @@ class LocalMesh:
             self._report_done(name, detail())
 
     def _first_event(self, config: Config, stop: threading.Event) -> None:
+        from gateway.local.first_event import SUBJECT, probed_listener, send_probe  # here: the parts start without it
+
         identity = trust_file.load(config.trust, entry=config.identity.key).identity
         if identity is None or probed_listener(config, identity) is None:
             self._report_done(

@@ -98,9 +98,10 @@ class XmppCarrier(Carrier):
     def queued_bytes(self) -> int:
         return self._stream.queued_bytes
 
-    def own_queued_bytes(self) -> int:
-        """Returns 0: all peers behind the server share one queue, which has a bound of its own."""
-        return 0
+    @property
+    def held_bytes(self) -> int:
+        """What waits to be written has a bound of its own: all peers behind the server share one queue."""
+        return self._held_bytes
 
     def pause_reading(self) -> None:
         self._paused = True

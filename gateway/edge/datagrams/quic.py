@@ -98,6 +98,10 @@ class QuicListener(DatagramListener):
             connection.peer.abort()
         self.close()
 
+    @property
+    def peers(self) -> list[QuicPeer]:
+        return [connection.peer for connection in self._connections.values()]
+
     def send(self, datagrams: Sequence[Datagram[OfT]], on_sent: OnSent[OfT]) -> None:
         """Sends the datagrams. Their addresses are the names of connections."""
         for datagram in datagrams:

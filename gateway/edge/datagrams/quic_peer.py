@@ -213,6 +213,16 @@ class QuicPeer:
         """Lets go of it without a word."""
         self._ended("drain")
 
+    @property
+    def held_bytes(self) -> int:
+        """The bytes that wait for the peer to acknowledge others."""
+        return self._sending_bytes
+
+    def cut(self) -> None:
+        """Frees at once what waits for a peer that holds too much of the edge's memory."""
+        self.leave(CloseReason.OVER_BUDGET)
+        self._ended(CloseReason.OVER_BUDGET)
+
     def _failed(self, doing: str) -> None:
         _faults.log_exception(f"while {doing} on a QUIC connection")
         self._ended(Reason.INTERNAL)

@@ -30,7 +30,7 @@ Type = Annotated[int, Field(ge=0, le=0xFFFF), AfterValidator(_not_the_envelopes)
 class TypeMapping(BaseModel):
     """A message type stands for a subject. A DATA, which nobody can answer, is always an event."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     subject: str
     """The message type stands for this subject, both ways."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import msgpack
@@ -138,6 +139,20 @@ def nested(depth: int) -> Any:
     for _ in range(depth):
         value = [value]
     return value
+
+
+@pytest.mark.parametrize("item", [b"\x90", b"\x80", b"\xd4\x01\x00"])
+def test_to_check_msgpack_keeps_nothing_of_its_values(item: bytes) -> None:
+    count = 1_000_000 // len(item)
+    body = b"\xdd" + count.to_bytes(4, "big") + item * count
+    tracemalloc.start()
+    try:
+        check(body, MSGPACK)
+        assert tracemalloc.get_traced_memory()[1] < 10 * count
+        with pytest.raises(Rejected):
+            check(body + b"\xc1", MSGPACK)
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize(("encode", "decode"), [(to_json, from_json), (to_msgpack, from_msgpack)])

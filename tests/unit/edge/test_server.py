@@ -14,6 +14,7 @@ from gateway.cli.console import Output
 from gateway.cli.edge import _show_ready
 from gateway.core.address import HostPort
 from gateway.core.errors import SetupError
+from gateway.edge.runtime import FLUSH_SECONDS, LAST_FLUSH_SECONDS
 from gateway.local.mesh import _as_bound
 from gateway.protocols.actions import CloseReason
 from gateway.protocols.yamp.codec import encode
@@ -244,6 +245,7 @@ class TestTheEnd:
             assert edge.done is not None
             await edge.done
             assert 0.2 < asyncio.get_running_loop().time() - begun < 3
+            assert edge.kafka.producer_.waits == [FLUSH_SECONDS, LAST_FLUSH_SECONDS]  # Kafka is not waited for twice
 
     async def test_an_edge_that_kafka_takes_nothing_from_any_more_ends_with_an_error(self, tmp_path: Path) -> None:
         async with process(tmp_path, listener("plc", "hsp")) as edge:

@@ -185,6 +185,19 @@ async def test_more_connections_than_the_listener_takes_are_turned_away_and_plac
         assert await fourth.reads(1) == PONG
 
 
+async def test_all_listeners_together_take_no_more_connections_than_the_edge_has_files() -> None:
+    async with running(configured(listener("plc", "hsp"), listener("bus", "hsp"))) as edge:
+        edge.life.sessions.most_places = 2
+        [first], [_] = await edge.opens("plc"), await edge.opens("bus")
+        for name in ("plc", "bus"):
+            assert await (await edge.dial(name)).reads_all() == b""
+            assert edge.of("connections_closed_total", name, reason="overload") == 1
+        first.hangs_up()
+        await until(lambda: edge.of("connections", "plc", state="open") == 0)
+        await until(lambda: edge.of("connections", "plc", state="closing") == 0)
+        await edge.opens("bus")
+
+
 TOO_MANY = {
     "yamp": encode(Close(CLOSE_REASONS[CloseReason.OVERLOAD])),
     "emp": encode_error(Failure(EmpErrorCode.UNSPECIFIED, "there are too many connections")),

@@ -15,7 +15,7 @@ from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.frames import Frame, Opcode
 
-from gateway.edge.carriers.websocket import BATCH_BYTES, MESSAGE_HEAD_BYTES
+from gateway.edge.carriers.websocket import BATCH_BYTES, MESSAGE_HEAD_BYTES, REQUEST_BYTES
 from gateway.protocols.actions import CloseReason
 from gateway.protocols.yamp.codec import encode
 from gateway.protocols.yamp.frames import Close
@@ -234,6 +234,19 @@ class TestOpening:
             peer.sends(said)
             assert await peer.reads_all() == b""
             assert edge.of("connections_closed_total", "web", reason="timeout") == 1
+
+    @pytest.mark.parametrize(("longer", "status"), [(0, b"426"), (1, b"431")])
+    async def test_so_much_of_a_request_is_waited_for_and_no_more(self, longer: int, status: bytes) -> None:
+        begun = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n" + (b"x:" + b"y" * 7_996 + b"\r\n") * 4
+        last = b"z:" + b"y" * (REQUEST_BYTES + longer - len(begun) - 4) + b"\r\n"
+        async with running(configured(web())) as edge:
+            peer = await edge.dial("web")
+            peer.sends(begun + last)
+            if not longer:
+                await peer.hears_nothing()
+                peer.sends(b"\r\n")
+            assert (await peer.reads_all()).startswith(b"HTTP/1.1 " + status)
+            assert edge.of("connections_closed_total", "web", reason="too_large") == longer
 
     async def test_garbage_instead_of_a_request_ends_the_connection(self) -> None:
         async with dialled(configured(web()), "web") as (edge, peer):

@@ -119,15 +119,20 @@ class TestSessions:
             server.message(body(1))
             await until(edge.kafka.frames)
 
-    async def test_more_sessions_than_the_listener_takes_are_refused_in_words(self) -> None:
-        async with chatting(connections=1) as (server, edge):
+    @pytest.mark.parametrize(
+        ("limit", "reason"), [({"connections": 1}, "overload"), ({"connections_per_second": 0.1}, "rate_limited")]
+    )
+    async def test_more_sessions_than_the_listener_takes_are_refused_in_words(
+        self, limit: dict[str, Any], reason: str
+    ) -> None:
+        async with chatting(**limit) as (server, edge):
             server.message(body(1))
             server.message(body(1), sender=f"{BOB}/desk")
             await until(lambda: any(one.type == "error" for one in server.stanzas))
             refused = next(one for one in server.stanzas if one.type == "error")
             assert refused.to == f"{BOB}/desk"
             assert "{urn:ietf:params:xml:ns:xmpp-stanzas}resource-constraint" in refused.inner
-            assert edge.of("connections_closed_total", "chat", reason="overload") == 1
+            assert edge.of("connections_closed_total", "chat", reason=reason) == 1
 
     async def test_a_fault_of_ours_costs_one_message_and_not_the_stream(self, monkeypatch: pytest.MonkeyPatch) -> None:
         async with chatting() as (server, edge):

@@ -140,6 +140,21 @@ class TestUndeliverable:
             peer = await peer_of(edge, authority, max_datagram_frame_size=None).connect()
             assert await self.ends(edge, peer, b"x") == [("undeliverable", "the peer takes no datagrams")]
 
+    async def test_what_waits_for_a_peer_that_holds_too_much_of_the_edges_memory(self, authority: Authority) -> None:
+        async with running(configured(devices(authority), limits={"held_bytes": 40_000})) as edge:
+            peer = await peer_of(edge, authority).connect()
+            peer.send(PACKET)
+            await until(edge.kafka.frames)
+            peer.silent = True
+            for _ in range(60):
+                edge.delivers(bytes(1000), addresses=(("devices", names(edge)[0]),))
+            await until(lambda: edge.life.sessions.memory.held_bytes > 40_000)
+            edge.life.tick()
+            ended = ("undeliverable", "the connection ended first")
+            await until(lambda: ended in [(row.outcome, row.detail) for row in edge.kafka.outcomes()])
+            assert edge.of("connections_closed_total", "devices", reason="over_budget") == 1
+            assert edge.life.sessions.memory.held_bytes == 0
+
     async def test_what_a_peer_that_acknowledges_nothing_leaves_no_room_for(self, authority: Authority) -> None:
         async with connected(authority, queue_bytes=5_000) as (edge, peer):
             peer.send(PACKET)
