@@ -140,7 +140,7 @@ class TestReading:
 
     @pytest.mark.parametrize("garbage", [b"", b"\x01", b"\x00" * 40, b"\x01" * 548])
     def test_garbage_is_refused(self, garbage: bytes) -> None:
-        assert reason_of(PacketReader(None, verify=False).read, garbage, "mesh", NOW) == Reason
+        assert reason_of(PacketReader(None, verify=False).read, garbage, "mesh", NOW) in Reason
 
 
 class TestGrants:

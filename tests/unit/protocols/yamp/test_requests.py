@@ -177,7 +177,8 @@ class TestCancelledByThePeer:
 
 
 class TestServedByThePeer:
-    def test_a_request_is_delivered_as_the_router_wrote_it(self, conversation: Conversation) -> None:
+    def test_a_request_is_delivered_as_the_router_wrote_it(self) -> None:
+        conversation = opened()
         actions = conversation.delivers(delivery(REQUEST, Kind.REQUEST, reply=asked_by()))
         assert only(Delivered, actions).outcome is Outcome.WRITTEN
         assert conversation.sends() == REQUEST
