@@ -137,15 +137,14 @@ class IdTable:
             slots = np.maximum.accumulate(slots) + steps
             taken = int(slots[-1])
             chosen = (count - 1) - (piece & _U64(_SECONDS)).view(np.int64)
+            rows = np.stack((idents[chosen], checks[chosen].astype(_U64) << UPPER | seconds[chosen]), axis=1)
             fitting = int(np.searchsorted(slots, len(self._slots)))
-            slots, rest = slots[:fitting], chosen[fitting:]
-            chosen = chosen[:fitting]
-            self._slots[slots, 0] = idents[chosen]
-            self._slots[slots, 1] = checks[chosen].astype(_U64) << UPPER | seconds[chosen]
-            self.used += fitting
+            self._slots[slots[:fitting]] = rows[:fitting]
+            if behind := len(rows) - fitting:  # those behind the last slot go on at the first ones that are free
+                free = np.flatnonzero(self._slots[:, 1] == 0)[:behind]
+                self._slots[free] = rows[fitting:]
             self._add_to_filter(idents[chosen])
-            # Those behind the last slot go on at the first one.
-            self.put(idents[rest[::-1]], checks[rest[::-1]], seconds[rest[::-1]], log_seconds)
+        self.used = count
         self.ends_at = log_seconds
 
     def put(self, idents: Idents, checks: Checks, seconds: Seconds, log_seconds: int) -> None:

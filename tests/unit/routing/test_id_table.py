@@ -31,8 +31,15 @@ def seconds_of(table: IdTable, asked: Idents) -> list[int]:
 
 @pytest.mark.parametrize(
     "chosen",
-    [idents(0), idents(1), idents(40_000), idents(400_000, SLOTS - 40), np.concatenate([idents(30_000)] * 2)],
-    ids=["none", "one", "many", "behind the last slot", "each twice"],
+    [
+        idents(0),
+        idents(1),
+        idents(40_000),
+        idents(400_000, SLOTS - 40),
+        np.concatenate([idents(30_000)] * 2),
+        np.concatenate([idents(400_000, SLOTS - 39)] * 2),
+    ],
+    ids=["none", "one", "many", "behind the last slot", "each twice", "one in the last slot and in the first"],
 )
 def test_what_is_filled_at_once_is_found_like_what_was_put(chosen: Idents) -> None:
     passed = np.arange(len(chosen), dtype=np.uint32) + np.uint32(BEGIN)
