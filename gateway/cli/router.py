@@ -29,6 +29,11 @@ from gateway.cli.signals import stop_on_signals
     is_flag=True,
     help="Go on although records of the raw log are gone that were not routed. The log and `audit` say which.",
 )
+@click.option(
+    "--shares-management",
+    is_flag=True,
+    help="Another router has the same management address: answer there only while this one routes.",
+)
 @common_options
 @dir_option
 def command(
@@ -37,6 +42,7 @@ def command(
     master: str | None,
     settings: dict[str, str],
     accept_loss: bool,
+    shares_management: bool,
     output: Output,
 ) -> None:
     """The router on Spark: decodes, authenticates, deduplicates and routes what the edges log. SIGHUP reads the
@@ -60,7 +66,7 @@ def command(
         "mode": mode,
         "management": str(config.router.management),
     }
-    router = Router(config, master, settings, accepts_loss=accept_loss)
+    router = Router(config, master, settings, accepts_loss=accept_loss, shares_management=shares_management)
     signal.signal(signal.SIGHUP, lambda *_: router.reload())
     router.run(stop, on_running=lambda: show_line(fields, output, f"ready  {lanes} lanes, {mode}"))
 

@@ -258,4 +258,4 @@ class RouterSettings(Section):
     lanes: Count = DEFAULT_LANES
     """This setting has no effect any more: each raw partition has a lane of its own (`kafka.partitions`)."""
     standby: bool = False
-    """A warm second process takes over when the first dies. It costs that memory, and saves five of eight seconds."""
+    """A second router waits, warm, and takes over when the first ends or dies. It costs as much memory again."""

@@ -90,6 +90,8 @@ class LocalMesh:
             if not stop.is_set():
                 self._first_event(_as_bound(self._config), stop)
             self._came_up = not stop.is_set()
+            if self._came_up and self._config.router.standby:  # now: it would take the cores that the others start on
+                self._processes.start(self._part("router-standby"))
             threading.Thread(target=self._archive_classes, args=(stop,), name="archive", daemon=True).start()
             while not stop.wait(WATCH_SECONDS):
                 self._watch()
@@ -134,7 +136,7 @@ class LocalMesh:
     def _start_parts(self, stop: threading.Event) -> None:
         """Starts all parts at once: each waits for what it needs, and the slowest, Spark, begins at the beginning."""
         config = self._config
-        parts = ["router", "edge"] + (["router-standby"] if config.router.standby else [])
+        parts = ["router", "edge"]
         if config.kafka.is_embedded:
             parts.insert(0, "kafka")
         self._rules_ready.unlink(missing_ok=True)
@@ -151,6 +153,8 @@ class LocalMesh:
         verb = name.removesuffix("-standby")
         config = self._config
         arguments = [verb, "-c", str(config.path), "--dir", str(config.state_dir), *self._log_options]
+        if verb == "router" and config.router.standby:
+            arguments.append("--shares-management")
         if name == "kafka":
             arguments.append("--list-classes")
         if name == "rules":

@@ -1,7 +1,8 @@
 """Reads a router's checkpoint, and tells whether this build can go on from there.
 
     version.json             the format of all this, and the build that began it
-    lock, counts/            see `lock` and `counts`
+    lock, jvm, standby       see `lock`
+    counts/                  see `counts`
     ids/partition-0          see `snapshot`, and so for ids/carried
     lane-0/offsets/12        where batch 12 ends, in the raw log
     lane-0/commits/12        batch 12 is done

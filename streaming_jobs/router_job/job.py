@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,13 +26,14 @@ from gateway.observability.spans import check_spans
 from streaming_jobs.router_job.checkpoint import claim
 from streaming_jobs.router_job.jvm import JvmMetrics
 from streaming_jobs.router_job.lane import Lane, lane_folder, lane_name
-from streaming_jobs.router_job.lock import CheckpointLock
+from streaming_jobs.router_job.lock import STANDS_BY, CheckpointLock, JvmLock
 from streaming_jobs.router_job.metrics import RouterMetrics
 from streaming_jobs.router_job.observer import Observer
 from streaming_jobs.router_job.orderly_stop import end_batches
 from streaming_jobs.router_job.plan import worker_environment
-from streaming_jobs.router_job.probes import send_probes
+from streaming_jobs.router_job.probes import probe_sender
 from streaming_jobs.router_job.progress import ProgressListener
+from streaming_jobs.router_job.rehearsal import rehearse
 from streaming_jobs.router_job.snapshot import carry_over
 from streaming_jobs.spark.exercise import exercise
 from streaming_jobs.spark.self_test import self_test
@@ -73,7 +74,9 @@ def local_master(config: Config) -> str:
 class Router:
     """Runs the router. `spark_settings` override its own.
 
-    `accepts_loss` lets it go on over a gap between its checkpoint and the log.
+    Args:
+        accepts_loss: goes on over a gap between its checkpoint and the log.
+        shares_management: the other router has the same management address: who has the lock answers there.
     """
 
     def __init__(
@@ -83,14 +86,17 @@ class Router:
         spark_settings: Mapping[str, str] | None = None,
         *,
         accepts_loss: bool = False,
+        shares_management: bool = False,
     ) -> None:
         self._config = config
+        self._shares_management = shares_management
         self._accepts_loss = accepts_loss
         self._master = master or local_master(config)
         self._has_spare_core = master is None
         self._spark_settings = dict(spark_settings or {})
         self._checkpoint = Path(config.router.checkpoint)
         self._settings = ConfigWatch(config, time.monotonic)
+        self._raw = RawBounds(config)
         self._lanes: list[Lane] = []
         self._has_ended = threading.Event()
         """Some query has ended since the queries were looked at last."""
@@ -110,41 +116,69 @@ class Router:
         with CheckpointLock(self._checkpoint) as lock:
             if not self._config.router.standby:
                 lock.take()
-                self._serve(stop, None)
-                return
-            spark = self._start_spark()
-            warm_up(spark)
-            log.info("standing by: warm, and waiting for the checkpoint's lock")
-            if lock.wait(stop):
-                self._serve(stop, spark)
+            spark = None if lock.take_if_free() else self._stand_by(lock, stop)
+            if not stop.is_set():
+                self._serve(lock, stop, spark)
+            elif spark is not None:
+                stop_spark(spark)
 
     def reload(self) -> None:
         """Reads the configuration again. SIGHUP calls this."""
         self._settings.ask()
 
-    def _serve(self, stop: threading.Event, spark: SparkSession | None) -> None:
-        management = Management(
+    def _stand_by(self, lock: CheckpointLock, stop: threading.Event) -> SparkSession:
+        """Does all that can be done beside the router that routes, and waits until that one is gone, or for `stop`.
+
+        Once warm it counts as ready. It exports no metrics: what workers have counted is the other router's.
+        """
+        lacks = {"spark": "not warm yet"}
+        checks = Checks(lacks.copy, lacks.copy, lambda: {"lock": "another router has it; this one stands by"})
+        management = None if self._shares_management else self._management(CollectorRegistry(), checks)
+        try:
+            if management is not None:
+                management.start()
+            spark = self._start_spark()
+            claim(self._checkpoint)
+            ensure_topics(self._config)
+            self._raw.ends()  # connects
+            rehearse(spark, self._config, lambda: stop.is_set() or lock.take_if_free())
+            with CheckpointLock(self._checkpoint, STANDS_BY) as sign:
+                sign.wait(stop)
+                lacks.clear()
+                log.info("standing by: warm, and waiting for the checkpoint's lock")
+                lock.wait(stop)
+            return spark
+        finally:
+            if management is not None:
+                management.stop()
+
+    def _management(self, registry: CollectorRegistry, checks: Checks) -> Management:
+        return Management(
             self._config.router.management,
-            self._registry,
-            Checks(
-                self._missing, lambda: {"draining": "this router is going away"} if stop.is_set() else self._unready()
-            ),
+            registry,
+            checks,
             config=lambda: redacted(self._settings.config),
             names=self._config.router.management_hosts,
         )
+
+    def _serve(self, lock: CheckpointLock, stop: threading.Event, spark: SparkSession | None) -> None:
+        management = self._management(self._registry, Checks(self._missing, partial(self._unready, stop)))
         management.start()
         observer: Observer | None = None
         try:
             claim(self._checkpoint)
-            with ThreadPoolExecutor(max_workers=1) as beside:
-                topics = beside.submit(ensure_topics, self._config)
-                if spark is None:
+            if spark is None:
+                with ThreadPoolExecutor(max_workers=1) as beside:
+                    topics = beside.submit(ensure_topics, self._config)
                     spark = self._start_spark()
                     log.info("Spark is up")
                     if self._has_spare_core:
                         warm_workers(spark, self._config.lanes)
-                topics.result()
-                log.info("the topics are there")
+                    topics.result()
+                    log.info("the topics are there")
+            jvm_lock = JvmLock(spark, self._checkpoint)
+            if not jvm_lock.wait(stop):
+                return
             self._start_lanes(spark, stop)
             observer = Observer(self._config, self._metrics, spark, self._jvm)
             observer.start()
@@ -153,9 +187,12 @@ class Router:
             if self._has_spare_core and lists_classes():
                 threading.Thread(target=self._archive_classes, args=(spark, stop), name="archive", daemon=True).start()
             self._watch(stop)
+            if self._shares_management:
+                management.stop()
+            self._end_lanes(spark)
+            jvm_lock.release()
+            lock.release()  # nobody here writes any more: a standby need not wait until the JVM has ended
         finally:
-            if spark is not None and stop.is_set():
-                self._end_batches(spark)
             if observer is not None:
                 observer.stop()
             for lane in self._lanes:
@@ -168,6 +205,7 @@ class Router:
         settings = {**self._spark_settings, **ONE_TASK}
         spark = start_spark(f"meshgate-{self._config.mesh}", self._master, settings)
         self_test(spark)
+        spark.streams.addListener(ProgressListener(self._metrics.committed, self._has_ended.set))
         return spark
 
     def _archive_classes(self, spark: SparkSession, stop: threading.Event) -> None:
@@ -179,8 +217,6 @@ class Router:
             log.info("the class archive is written: the next start is faster")
 
     def _start_lanes(self, spark: SparkSession, stop: threading.Event) -> None:
-        raw = RawBounds(self._config)
-        spark.streams.addListener(ProgressListener(self._metrics.committed, self._has_ended.set))
         folders = [lane_folder(self._config, number) for number in range(self._config.lanes)]
 
         def start(number: int, *, only_commits: bool = False) -> Lane:
@@ -188,7 +224,7 @@ class Router:
                 self._config,
                 spark,
                 number,
-                raw=raw,
+                raw=self._raw,
                 processed=partial(self._metrics.processed, number),
                 accepts_loss=self._accepts_loss,
                 only_commits=only_commits,
@@ -204,15 +240,21 @@ class Router:
         for number, folder in enumerate(folders):
             folder.mkdir(parents=True, exist_ok=True)
             self._metrics.lane_started(lane_name(number), number)
-            self._lanes.append(start(number))
+        with ThreadPoolExecutor() as beside:
+            self._lanes += beside.map(start, range(len(folders)))
 
-    def _end_batches(self, spark: SparkSession) -> None:
-        """Lets the open real-time batches end with a commit, and keeps Spark from telling at length that it stops."""
+    def _end_lanes(self, spark: SparkSession) -> None:
+        """Lets the open real-time batches end with a commit, and stops all queries.
+
+        It keeps Spark from telling at length that it stops.
+        """
         commits = {lane: lane.last_commit() for lane in self._lanes if lane.is_realtime and lane.failure() is None}
         if commits:
-            wake = partial(send_probes, self._config, range(self._config.lanes))
-            end_batches(spark, wake, lambda: all(lane.last_commit() != before for lane, before in commits.items()))
+            waking = probe_sender(self._config)
+            end_batches(spark, waking, lambda: all(lane.last_commit() != before for lane, before in commits.items()))
         spark.sparkContext.setLogLevel("OFF")
+        with ThreadPoolExecutor() as beside:
+            list(beside.map(Lane.stop, self._lanes))
 
     def _watch(self, stop: threading.Event) -> None:
         looked_at, followed_at = time.monotonic(), float("-inf")
@@ -255,7 +297,9 @@ class Router:
         self._metrics.lane_restarted(lane.name)
         log.warning("%s ended and is started again: %s", lane.name, failure)
 
-    def _unready(self) -> dict[str, str]:
+    def _unready(self, stop: threading.Event) -> dict[str, str]:
+        if stop.is_set():
+            return {"draining": "this router is going away"}
         return self._missing() | self._metrics.missing(time.time())
 
     def _missing(self) -> dict[str, str]:
@@ -266,20 +310,29 @@ class Router:
 
 
 class RawBounds:
-    """Knows where the raw log begins and ends, by partition. Raises KafkaError while Kafka is away."""
+    """Knows where the raw log begins and ends, by partition. Raises KafkaError while Kafka is away.
+
+    It connects when it is first asked. Any thread may ask.
+    """
 
     def __init__(self, config: Config) -> None:
-        self._topic = config.topic("raw")
-        self._consumer = KafkaConsumer(**config.kafka.client_settings(), enable_auto_commit=False)
-        count = config.kafka.topic("raw").partitions
-        self._partitions = [TopicPartition(self._topic, partition) for partition in range(count)]
+        self._lock = threading.Lock()
+        self._settings = config.kafka.client_settings()
+        raw = config.topic("raw")
+        self._partitions = [TopicPartition(raw, number) for number in range(config.kafka.topic("raw").partitions)]
+
+    @cached_property
+    def _consumer(self) -> KafkaConsumer:
+        return KafkaConsumer(**self._settings, enable_auto_commit=False)
 
     def begins(self) -> dict[int, int]:
-        begins = self._consumer.beginning_offsets(self._partitions, timeout_ms=ASK_MILLISECONDS)
+        with self._lock:
+            begins = self._consumer.beginning_offsets(self._partitions, timeout_ms=ASK_MILLISECONDS)
         return {partition.partition: begin for partition, begin in begins.items()}
 
     def ends(self) -> dict[int, int]:
-        ends = self._consumer.end_offsets(self._partitions, timeout_ms=ASK_MILLISECONDS)
+        with self._lock:
+            ends = self._consumer.end_offsets(self._partitions, timeout_ms=ASK_MILLISECONDS)
         return {partition.partition: end for partition, end in ends.items()}
 
 

@@ -1,4 +1,9 @@
-"""Allows one router per checkpoint, by a lock that the kernel takes back when its holder dies, however it dies."""
+"""Allows one router per checkpoint, by locks that the kernel takes back when their holder dies, however it dies.
+
+lock       the driver of the router that routes. Whoever waits for it is a standby
+jvm        the JVM of the router that routes: it may live a moment longer than its driver, and writes until then
+standby    a standby that is warm
+"""
 
 from __future__ import annotations
 
@@ -7,17 +12,23 @@ import os
 import threading
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING, Any
 
 from gateway.core.errors import SetupError
 
-WAIT_SECONDS = 0.1
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+WAIT_SECONDS = 0.02
+"""The interval at which a standby tries: it is part of every hand-over."""
+ROUTES, JVM, STANDS_BY = "lock", "jvm", "standby"
 
 
 class CheckpointLock:
-    """A lock on a file system of one machine. In Kubernetes the volume is ReadWriteOnce and the set has one pod."""
+    """A lock on a file system of one machine. In Kubernetes both routers of a mesh are on one node."""
 
-    def __init__(self, checkpoint: Path) -> None:
-        self._path = checkpoint / "lock"
+    def __init__(self, checkpoint: Path, name: str = ROUTES) -> None:
+        self._path = checkpoint / name
         try:
             checkpoint.mkdir(parents=True, exist_ok=True)
             self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -26,19 +37,24 @@ class CheckpointLock:
 
     def take(self) -> None:
         """Raises SetupError if another router has it."""
-        if not self._try():
+        if not self.take_if_free():
             raise SetupError(
                 f"another router uses {self._path.parent}: stop it, or set router.standby for a second that waits"
             )
 
     def wait(self, stop: threading.Event) -> bool:
-        """Waits until the other router is gone. Returns False if stopped before."""
-        while not self._try():
+        """Waits until nobody else has it. Returns False if stopped before."""
+        while not self.take_if_free():
             if stop.wait(WAIT_SECONDS):
                 return False
         return True
 
-    def _try(self) -> bool:
+    def release(self) -> None:
+        """Lets another router begin. The checkpoint must not be written to any more."""
+        fcntl.flock(self._file, fcntl.LOCK_UN)
+
+    def take_if_free(self) -> bool:
+        """Returns whether this router has it now."""
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -52,3 +68,31 @@ class CheckpointLock:
         self, _type: type[BaseException] | None, _value: BaseException | None, _trace: TracebackType | None
     ) -> None:
         os.close(self._file)
+
+
+def has_warm_standby(checkpoint: Path) -> bool:
+    """Returns whether a standby waits. It looks, and makes nothing."""
+    if not (checkpoint / STANDS_BY).exists():
+        return False
+    with CheckpointLock(checkpoint, STANDS_BY) as sign:
+        return not sign.take_if_free()
+
+
+class JvmLock:
+    """A lock of Spark's own process. A router routes nothing before its JVM has it: the one before may live on for a
+    moment after its driver was killed, and go on writing."""
+
+    def __init__(self, spark: SparkSession, checkpoint: Path) -> None:
+        jvm: Any = spark._jvm  # noqa: SLF001 - the one way in
+        self._channel = jvm.java.io.RandomAccessFile(str(checkpoint / JVM), "rw").getChannel()
+
+    def wait(self, stop: threading.Event) -> bool:
+        """Waits until no other JVM has it. Returns False if stopped before."""
+        while (lock := self._channel.tryLock()) is None:
+            if stop.wait(WAIT_SECONDS):
+                return False
+        self._lock = lock
+        return True
+
+    def release(self) -> None:
+        self._lock.release()

@@ -23,6 +23,7 @@ from gateway.core.reasons import Reason, Stage
 from gateway.protocols import protocols as spoken
 from streaming_jobs.router_job.checkpoint import last_commit, last_commit_time
 from streaming_jobs.router_job.counts import KNOWN_IDS, KNOWN_IDS_BYTES, REBUILD_MILLISECONDS, UNCOUNTED, read_all
+from streaming_jobs.router_job.lock import has_warm_standby
 from streaming_jobs.router_job.progress import Progress
 from streaming_jobs.routing.collisions import Window, expected
 from streaming_jobs.routing.frame_counters import (
@@ -75,6 +76,7 @@ class RouterMetrics:
     def __init__(self, config: Config, registry: CollectorRegistry) -> None:
         self._checkpoint = Path(config.router.checkpoint)
         self._mesh = config.mesh
+        self._wants_standby = config.router.standby
         self.window_seconds = config.replay_window_seconds
         self._lock = threading.Lock()
         self.lanes: dict[str, LaneState] = {}
@@ -182,6 +184,10 @@ class RouterMetrics:
     def read(self, partitions: Iterable[int]) -> tuple[dict[int, int], Mapping[Series, int]]:
         return read_all(self._checkpoint, partitions)
 
+    def standby(self) -> Mapping[str, bool]:
+        """Returns whether there should be a warm standby, and whether there is."""
+        return {"wanted": self._wants_standby, "warm": has_warm_standby(self._checkpoint)}
+
     def processed(self, partition: int) -> int:
         """Returns the next offset of a partition that its worker will take."""
         return self.read([partition])[0].get(partition, 0)
@@ -221,6 +227,7 @@ class _Counted(Collector):
         yield self._collisions(counts)
         yield self._source_lag(routed)
         yield self._watermark_lag(lanes)
+        yield self._standby()
 
     def _memory(self, of_lanes: Mapping[str, Mapping[Series, int]]) -> Iterator[Metric]:
         """Yields what the lanes' workers know and have dropped as repeats."""
@@ -259,6 +266,12 @@ class _Counted(Collector):
             if state.watermark_seconds is not None:
                 lag.add_metric([self._metrics.mesh, lane], now - state.watermark_seconds)
         return lag
+
+    def _standby(self) -> Metric:
+        standby = _gauge("router_standby", "1 if a standby is `wanted`; 1 if one is `warm`", ("state",))
+        for state, is_so in self._metrics.standby().items():
+            standby.add_metric([self._metrics.mesh, state], is_so)
+        return standby
 
 
 def _family(name: str, text: str, labels: Sequence[str]) -> CounterMetricFamily:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -22,18 +23,22 @@ LOOK_SECONDS = 0.02
 AHEAD_MILLISECONDS = 86_400_000
 
 
-def end_batches(spark: SparkSession, wake: Callable[[], None], is_done: Callable[[], bool]) -> bool:
+def end_batches(
+    spark: SparkSession, waking: AbstractContextManager[Callable[[], None]], is_done: Callable[[], bool]
+) -> bool:
     """Ends the open real-time batches of this JVM; False if they were not committed in time.
 
     Args:
-        wake: puts a record into each raw partition, since a reader looks at the clock only when one comes.
+        waking: gives what puts a record into each raw partition, because a reader looks at the clock only when one
+            comes. It connects first: from when the clock is put ahead until the next start nothing passes.
         is_done: says whether each lane has committed since.
     """
     if not str(spark.sparkContext.master).startswith("local["):
         return False
     try:
-        _put_clock_ahead(spark)
-        wake()
+        with waking as wake:
+            _put_clock_ahead(spark)
+            wake()
     except Exception as failed:  # whatever a JVM or a broker that is going away too may say
         log.info("the open batches end without a commit: %s", type(failed).__name__)
         return False

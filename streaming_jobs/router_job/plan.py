@@ -14,6 +14,7 @@ exchange, and a record stays in one task from Kafka to Kafka. `plan_check` makes
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -39,16 +40,24 @@ LANE_VARIABLE = "MESHGATE_LANE"
 """Spark keeps Python workers apart by their environment. With a variable of its own, a lane keeps its worker from batch
 to batch, and the worker its memory."""
 
+_environment = threading.Lock()
+
 # The broker answers a fetch as soon as there is a byte, so a long wait costs an idle mesh nothing and a busy one no
 # time; it is what keeps an idle router from asking two thousand times a second.
 SOURCE = {"kafka.fetch.max.wait.ms": "500", "kafka.enable.metrics.push": "false", "includeHeaders": "false"}
 
 
-def read_raw(spark: SparkSession, config: Config, partition: int, *, accepts_loss: bool = False) -> DataFrame:
-    """Returns the records of one raw partition. A gap in the offsets is an error: it would be a silent loss."""
+def read_raw(
+    spark: SparkSession, config: Config, partition: int, *, accepts_loss: bool = False, begin: str = "earliest"
+) -> DataFrame:
+    """Returns the records of one raw partition. A gap in the offsets is an error: it would be a silent loss.
+
+    Args:
+        begin: where a query without a commit begins.
+    """
     assigned = json.dumps({config.topic("raw"): [partition]})
     options = {**config.kafka.spark_options(), **SOURCE, "assign": assigned}
-    options |= {"startingOffsets": "earliest", "failOnDataLoss": str(not accepts_loss).lower()}
+    options |= {"startingOffsets": begin, "failOnDataLoss": str(not accepts_loss).lower()}
     return spark.readStream.format("kafka").options(**options).load()
 
 
@@ -73,10 +82,11 @@ def route(raw: DataFrame, pass_: Callable[[bytes, int, int], PlainRow], worker: 
 
 @contextmanager
 def worker_environment(spark: SparkSession, worker: str) -> Iterator[None]:
-    """Lets the functions that are made meanwhile run in the worker of this name."""
+    """Lets the functions that are made meanwhile run in the worker of this name. One thread at a time may do so."""
     environment = spark.sparkContext.environment
-    environment[LANE_VARIABLE] = worker
-    try:
-        yield
-    finally:
-        del environment[LANE_VARIABLE]
+    with _environment:
+        environment[LANE_VARIABLE] = worker
+        try:
+            yield
+        finally:
+            del environment[LANE_VARIABLE]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from kafka import KafkaProducer
 
@@ -30,12 +31,17 @@ def probe_record(token: str) -> bytes:
     return builder.build()
 
 
-def send_probes(config: Config, partitions: Iterable[int]) -> None:
-    """Puts a probe into each of these raw partitions. Nobody waits for them to come back."""
+@contextmanager
+def probe_sender(config: Config) -> Iterator[Callable[[], None]]:
+    """Connects to Kafka, and yields what puts a probe into each raw partition. Nobody waits for them to come back."""
     producer = KafkaProducer(**config.kafka.client_settings(), acks="all", metrics_enabled=False)
-    try:
-        for partition in partitions:
+
+    def send() -> None:
+        for partition in range(config.lanes):
             producer.send(config.topic("raw"), value=probe_record(new_token()), partition=partition)
         producer.flush(SEND_SECONDS)
+
+    try:
+        yield send
     finally:
         producer.close(0)

@@ -17,6 +17,7 @@ import signal
 from collections.abc import Callable, Iterable
 from typing import IO, Any
 
+import kafka  # noqa: F401 - the first record of each worker asks Kafka for the interests
 import pyspark.worker
 from pyspark import daemon
 from pyspark.serializers import BatchedSerializer

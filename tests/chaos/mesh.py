@@ -17,7 +17,7 @@ from tests.chaos.brokers import Brokers
 from tests.chaos.clocks import WallClock
 from tests.chaos.processes import MARK, Process, below, marked, orphans
 from tests.integration.edges import MoreEdge
-from tests.integration.mesh import Settings, TestMesh
+from tests.integration.mesh import START_SECONDS, Settings, TestMesh, wait_until
 from tests.integration.processes import stopped
 
 LISTENERS: list[dict[str, object]] = [
@@ -50,6 +50,7 @@ class ChaosMesh:
         brokers: Brokers | None = None,
     ) -> None:
         self.brokers = brokers
+        self._has_standby = standby
         self._attends = True
         self.mark = secrets.token_hex(8)
         self.said: list[str] = []
@@ -77,6 +78,8 @@ class ChaosMesh:
                 edge.start()
         for edge in self._edges.values():
             edge.wait()
+        if self._has_standby:
+            wait_until(self.mesh.has_warm_standby, "the standby is warm", START_SECONDS)
 
     def stop(self) -> None:
         for edge in self._edges.values():

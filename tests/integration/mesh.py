@@ -138,6 +138,12 @@ class TestMesh:
         samples = (line.rpartition(" ") for line in lines if line and not line.startswith("#"))
         return {name: float(value) for name, _, value in samples}
 
+    def has_warm_standby(self) -> bool:
+        try:
+            return self.metrics("router")['meshgate_router_standby{mesh="test",state="warm"}'] == 1
+        except OSError:  # nobody answers while one router goes and the other comes
+            return False
+
     def pid_of(self, part: str) -> int:
         running = yaml.safe_load((self.folder / "state" / "running.json").read_text())
         return int(next(one["pid"] for one in running["parts"] if one["name"] == part))

@@ -16,7 +16,7 @@ from streaming_jobs.router_job.checkpoint import (
     committed_offsets,
     in_short,
 )
-from streaming_jobs.router_job.lock import CheckpointLock
+from streaming_jobs.router_job.lock import STANDS_BY, CheckpointLock, has_warm_standby
 
 
 def lane_with(folder: Path, offsets: str, *, batch: int = 3) -> Path:
@@ -100,3 +100,21 @@ def test_a_second_router_on_a_checkpoint_is_refused_until_the_first_is_gone(tmp_
         assert "another router uses" in str(refused.value)
     with CheckpointLock(tmp_path) as third:
         third.take()
+
+
+def test_a_standby_gets_the_lock_when_the_first_router_lets_go_of_it(tmp_path: Path) -> None:
+    with CheckpointLock(tmp_path) as first, CheckpointLock(tmp_path) as standby:
+        first.take()
+        assert not standby.take_if_free()
+        first.release()
+        assert standby.take_if_free()
+
+
+def test_a_standby_counts_as_warm_for_as_long_as_it_says_so(tmp_path: Path) -> None:
+    assert not has_warm_standby(tmp_path)
+    assert not list(tmp_path.iterdir())
+    with CheckpointLock(tmp_path, STANDS_BY) as sign:
+        assert not has_warm_standby(tmp_path)
+        assert sign.take_if_free()
+        assert has_warm_standby(tmp_path)
+    assert not has_warm_standby(tmp_path)

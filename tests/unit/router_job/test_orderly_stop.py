@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
@@ -43,7 +44,7 @@ def must_not_be_called() -> NoReturn:
 def test_batches_of_this_jvm_end_once_readers_look_at_the_clock() -> None:
     jvm, woken_at = Jvm(), list[int]()
     looks = iter([False, False, True])
-    assert end_batches(spark(jvm), lambda: woken_at.append(jvm.clock_milliseconds), lambda: next(looks))
+    assert end_batches(spark(jvm), nullcontext(lambda: woken_at.append(jvm.clock_milliseconds)), lambda: next(looks))
     (clock,) = woken_at  # the clock was put ahead before anybody was woken
     assert clock > time.time() * 1000 + 3_600_000
 
@@ -53,21 +54,21 @@ def test_batches_of_this_jvm_end_once_readers_look_at_the_clock() -> None:
 )
 def test_tasks_on_executors_are_stopped_as_they_are(master: str) -> None:
     jvm = Jvm()
-    assert not end_batches(spark(jvm, master), must_not_be_called, must_not_be_called)
+    assert not end_batches(spark(jvm, master), nullcontext(must_not_be_called), must_not_be_called)
     assert jvm.clock_milliseconds == 0
 
 
 def test_a_jvm_that_is_gone_is_not_waited_for() -> None:
-    assert not end_batches(spark(LostJvm()), must_not_be_called, must_not_be_called)
+    assert not end_batches(spark(LostJvm()), nullcontext(must_not_be_called), must_not_be_called)
 
 
 def test_a_broker_that_is_gone_is_not_waited_for() -> None:
     def wake() -> None:
         raise ConnectionRefusedError
 
-    assert not end_batches(spark(Jvm()), wake, must_not_be_called)
+    assert not end_batches(spark(Jvm()), nullcontext(wake), must_not_be_called)
 
 
 def test_a_lane_that_does_not_commit_is_waited_for_no_longer_than_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(orderly_stop, "WAIT_SECONDS", 0.05)
-    assert not end_batches(spark(Jvm()), lambda: None, lambda: False)
+    assert not end_batches(spark(Jvm()), nullcontext(lambda: None), lambda: False)
