@@ -17,7 +17,7 @@ NOW = row(
         ("The age of the last commit of the lane that has waited longest. In real time a batch takes three minutes."),
         "s",
         Query(f"max({SINCE_COMMIT})", "age"),
-        width=5,
+        width=4,
         steps=((240, "orange"), (480, "red")),
     ),
     stat(
@@ -25,7 +25,7 @@ NOW = row(
         ("The share of the lanes that run in real time. The others run in micro-batches, as `router.mode` says."),
         "percentunit",
         Query(f"avg({of('lane_realtime')})", "share"),
-        width=5,
+        width=4,
         runbook="lanes-that-are-not-in-real-time",
     ),
     stat(
@@ -33,7 +33,7 @@ NOW = row(
         "The time that half of the probes took at most, from the raw log to a sink.",
         "s",
         Query(quantile(0.5, "probe_duration_seconds"), "median"),
-        width=5,
+        width=4,
         steps=((0.5, "orange"), (5, "red")),
     ),
     stat(
@@ -41,7 +41,7 @@ NOW = row(
         ("Raw records that Spark dropped behind the watermark, a second. Their outputs are lost: this must stay 0."),
         "cps",
         Query(rate("state_rows_dropped_by_watermark_total"), "rows"),
-        width=5,
+        width=4,
         steps=((0.000001, "red"),),
     ),
     stat(
@@ -50,6 +50,14 @@ NOW = row(
         "short",
         Query(total(of("interests")), "interests"),
         Query(greatest("interests_limit"), "limit"),
+        width=4,
+    ),
+    stat(
+        "Standby",
+        "1 if a second router is warm and can take over, and 1 if one is wanted (`router.standby`).",
+        "short",
+        Query(greatest("router_standby", 'state="warm"'), "warm"),
+        Query(greatest("router_standby", 'state="wanted"'), "wanted"),
         width=4,
     ),
 )
