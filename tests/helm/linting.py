@@ -150,7 +150,9 @@ def a_job_ends(objects: list[Object]) -> Faults:
 
 
 def several(objects: list[Object]) -> list[Object]:
-    return [each for each in of_kind(objects, "StatefulSet") if each["spec"].get("replicas", 1) > 1]
+    """Sets of pods that do the same work. Those of a standby share one volume, so they are on one node on purpose."""
+    sets = [each for each in of_kind(objects, "StatefulSet") if each["spec"].get("replicas", 1) > 1]
+    return [each for each in sets if "podAffinity" not in each["spec"]["template"]["spec"].get("affinity", {})]
 
 
 def selects(selector: dict[str, Any], labels: dict[str, str]) -> bool:

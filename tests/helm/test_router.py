@@ -72,12 +72,16 @@ class TestPod:
         ]
         assert claims == ["mine"]
 
-    def test_a_standby_is_the_same_container_again(self) -> None:
-        objects = render(router={"standby": True})
-        first, second = container(objects, 0), container(objects, 1)
-        assert (first["name"], second["name"]) == ("router", "standby")
-        assert first["args"] == second["args"]
-        assert first["volumeMounts"] == second["volumeMounts"]
+    def test_a_standby_is_a_second_pod_on_the_same_node(self) -> None:
+        zones = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "kafka"}}}
+        given = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [zones]}, "nodeAffinity": {}}
+        objects = render(router={"standby": True, "affinity": given})
+        spec = router(objects)
+        assert spec["replicas"] == 2
+        assert spec["template"]["spec"]["affinity"]["nodeAffinity"] == {}
+        near, together = spec["template"]["spec"]["affinity"]["podAffinity"].popitem()[1]
+        assert near == zones
+        assert together == {"topologyKey": "kubernetes.io/hostname", "labelSelector": spec["selector"]}
         assert "standby: true" in find(objects, "ConfigMap", "demo-meshgate")["data"]["meshgate.yaml"]
 
     def test_without_executors_it_has_no_rights(self) -> None:

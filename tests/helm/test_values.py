@@ -226,7 +226,11 @@ class TestGuards:
             ({"router": {"kind": "sparkapplication"}}, "a SparkApplication needs executors"),
             (
                 {"router": {"standby": True, "executors": {"count": 2}, "checkpoint": {"accessMode": "ReadWriteMany"}}},
-                "a second process in the pod",
+                "a second pod that waits",
+            ),
+            (
+                {"router": {"standby": True, "checkpoint": {"accessMode": "ReadWriteOncePod"}}},
+                "both pods mount the checkpoint",
             ),
             ({"listeners": [TLS_LISTENER]}, "plc needs a certificate"),
             ({"certManager": {"enabled": True}, "listeners": [TLS_LISTENER]}, "say who signs"),

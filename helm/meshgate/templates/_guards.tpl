@@ -67,7 +67,10 @@
 {{- $faults = append $faults "router.executors.count: a SparkApplication needs executors" -}}
 {{- end -}}
 {{- if and $router.standby (or $router.executors.count (eq $router.kind "sparkapplication")) -}}
-{{- $faults = append $faults "router.standby: a second process in the pod; not with executors or a SparkApplication" -}}
+{{- $faults = append $faults "router.standby: a second pod that waits; not with executors or a SparkApplication" -}}
+{{- end -}}
+{{- if and $router.standby (eq $router.checkpoint.accessMode "ReadWriteOncePod") -}}
+{{- $faults = append $faults "router.standby: both pods mount the checkpoint; accessMode ReadWriteOncePod lets only one" -}}
 {{- end -}}
 
 {{- if and .Values.certManager.enabled (not .Values.certManager.issuer.name) -}}

@@ -68,6 +68,21 @@ spark.kubernetes.executor.podTemplateContainerName: executor
 {{- end }}
 {{- end }}
 
+{{/* The router's values, in which a standby is on the node of the other: a lock and a ReadWriteOnce volume hold there. */}}
+{{- define "meshgate.driverPlacement" -}}
+{{- $router := deepCopy .Values.router -}}
+{{- if $router.standby -}}
+{{- $affinity := default dict $router.affinity -}}
+{{- $selector := dict "matchLabels" (include "meshgate.selector" (list . "router") | fromYaml) -}}
+{{- $together := dict "topologyKey" "kubernetes.io/hostname" "labelSelector" $selector -}}
+{{- $pods := default dict $affinity.podAffinity -}}
+{{- $required := append (default list $pods.requiredDuringSchedulingIgnoredDuringExecution) $together -}}
+{{- $pods = merge (dict "requiredDuringSchedulingIgnoredDuringExecution" $required) $pods -}}
+{{- $_ := set $router "affinity" (merge (dict "podAffinity" $pods) $affinity) -}}
+{{- end -}}
+{{- toYaml $router -}}
+{{- end }}
+
 {{/* A pod with the driver, without what only a StatefulSet or only an operator says. */}}
 {{- define "meshgate.driverPod" -}}
 serviceAccountName: {{ include "meshgate.fullname" . }}-router
@@ -77,7 +92,7 @@ enableServiceLinks: false
 shareProcessNamespace: true
 terminationGracePeriodSeconds: {{ .Values.router.terminationGraceSeconds }}
 securityContext: {{- include "meshgate.podSecurity" . | nindent 2 }}
-{{- include "meshgate.placement" (list . .Values.router "router") }}
+{{- include "meshgate.placement" (list . (include "meshgate.driverPlacement" . | fromYaml) "router") }}
 volumes:
   - name: tmp
     emptyDir: {sizeLimit: {{ .Values.router.scratchSize }}}
