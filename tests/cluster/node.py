@@ -201,6 +201,9 @@ class Node:
             "cgroupDriver": "cgroupfs", "cgroupRoot": f"/{GROUP}", "failCgroupV1": False, "failSwapOn": False,
             "clusterDNS": [NODE], "clusterDomain": "cluster.local", "resolvConf": "",
             "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock", "oomScoreAdj": 0,
+            # By default pods are evicted, and images removed, where less than 15 % of the disk are free: of a large one
+            # that is far more than a run needs.
+            "evictionHard": {"nodefs.available": "1Gi", "imagefs.available": "1Gi"}, "imageGCHighThresholdPercent": 100,
         }  # fmt: skip
         proxy = {
             "apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConfiguration", "mode": "nftables",

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
 
 from gateway.config import Config
 from gateway.config import load as load_config
@@ -30,6 +32,7 @@ READY_SECONDS = 600
 READY = '{.status.conditions[?(@.type=="Ready")].status}'
 LOOK_SECONDS = 1.0
 HELM_SECONDS = "10m"
+ROUTER_PORT, ANSWER_SECONDS = 9641, 5.0
 
 
 class Release:
@@ -92,6 +95,13 @@ class Release:
     def _is_ready(self, pod: str) -> bool:
         said = self.node.kubectl("get", "pod", pod, "--ignore-not-found", "--output", f"jsonpath={READY}")
         return said == "True"
+
+    def active_router(self) -> str:
+        """The pod that routes. The other one says that it stands by."""
+        for pod in self.node.get("pods"):
+            if pod["metadata"]["labels"].get("app.kubernetes.io/component") == "router" and _routes(pod):
+                return str(pod["metadata"]["name"])
+        raise AssertionError(f"no router routes\n{self.state()}")
 
     @contextmanager
     def _begun(self, verb: str, *options: str) -> Iterator[subprocess.Popen[str]]:
@@ -176,6 +186,13 @@ class Release:
             if prefix == SUBJECT:
                 found[rest[0]][rest[1]].add(number(record.value))
         return found
+
+
+def _routes(pod: dict[str, Any]) -> bool:
+    address = pod["status"].get("podIP")
+    with suppress(OSError), urlopen(f"http://{address}:{ROUTER_PORT}/healthz/ready", timeout=ANSWER_SECONDS) as said:
+        return "away" not in json.load(said)
+    return False
 
 
 class Run:

@@ -20,6 +20,7 @@ from tests.cluster.release import CHART, NAME, Release, Run, until
 FRESH_LOST, FIXED_LOST = 0, 2
 """Datagrams that a rolling restart may cost: none from new ports, a few from a port that the network remembers."""
 PRIORITY = "mesh"
+ROUTERS = (f"{NAME}-router-0", f"{NAME}-router-1")
 CONFIG = "/etc/meshgate/config/meshgate.yaml"
 Step = Callable[[Release], Iterator[str]]
 
@@ -71,11 +72,16 @@ def rolling_restart(release: Release) -> Iterator[str]:
 
 
 def driver_deleted(release: Release) -> Iterator[str]:
-    """At once: it has a second to say goodbye."""
+    """At once: it has a second to say goodbye. The standby takes over, and the successor stands by."""
     with release.load() as run:
-        release.node.kubectl("delete", "pod", f"{NAME}-router-0", "--now")
-        release.ready(f"{NAME}-router-0")
+        active = release.active_router()
+        release.node.kubectl("delete", "pod", active, "--now")
+        for pod in ROUTERS:
+            release.ready(pod)
+        if (now := release.active_router()) == active:
+            raise AssertionError(f"{active} routes again, and not the standby")
     yield from nothing_lost(run)
+    yield f"{now} routes instead of {active}"
 
 
 def upgrade(release: Release) -> Iterator[str]:
@@ -143,7 +149,7 @@ def raw_topic_lost(release: Release) -> Iterator[str]:
 def lose_checkpoint(release: Release) -> None:
     kubectl = release.node.kubectl
     kubectl("delete", "pvc", f"{NAME}-checkpoint", "--wait=false")
-    kubectl("delete", "pod", f"{NAME}-router-0")
+    kubectl("delete", "pod", "-l", f"app.kubernetes.io/instance={NAME},app.kubernetes.io/component=router")
     kubectl("wait", "--for=delete", f"pvc/{NAME}-checkpoint", "--timeout", "5m")
 
 
@@ -170,8 +176,9 @@ def executors(release: Release) -> Iterator[str]:
     """Installed anew, with the work in a pod of its own; its claim is another's to share."""
     release.node.kubectl("delete", "pvc", f"{NAME}-checkpoint")
     release.values |= {
-        "router.checkpoint.accessMode": "ReadWriteMany", "router.executors.count": 1, "router.executors.taskSlots": 8,
-        "router.executors.memory": "1g", "router.executors.memoryOverhead": "1g", "router.executors.cpu": "250m",
+        "router.standby": "false", "router.checkpoint.accessMode": "ReadWriteMany",
+        "router.executors.count": 1, "router.executors.taskSlots": 8, "router.executors.cpu": "250m",
+        "router.executors.memory": "1g", "router.executors.memoryOverhead": "1g",
     }  # fmt: skip
     release.install()
     yield pods(release.node)
