@@ -1,11 +1,13 @@
-"""Runs the whole suite in two processes: what needs a mesh in the one, everything else beside it in the other.
+"""Runs tests that are coroutines, and the whole suite in two processes.
 
-A mesh is waited for most of the time, and all other tests compute. Parts of the suite run in one process, as do those
-that failed.
+What needs a mesh is in the one process, everything else in the other: a mesh is waited for most of the time, and all
+other tests compute. Parts of the suite run in one process, as do those that failed.
 """
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import os
 
 import pytest
@@ -29,3 +31,12 @@ class MeshInOneProcess(LoadScopeScheduling):  # type: ignore[misc]
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> MeshInOneProcess:
     return MeshInOneProcess(config, log)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Runs a test that is a coroutine, in a loop of its own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}))
+    return True

@@ -94,7 +94,7 @@ def new_key(
             entry["default"] = True
         if label := terms.get("label"):
             entry["label"] = label
-        keys[chosen] = entry | {which: _time_text(time) for which, time in times.items() if time is not None}
+        keys[chosen] = entry | {which: time_text(time) for which, time in times.items() if time is not None}
     return made
 
 
@@ -131,7 +131,7 @@ def revoke_key(path: Path, node: str, key_id: str, *, now: datetime) -> None:
         entry = keys[_spelt(keys, old)]
         entry.pop("default", None)
         if old.not_before is not None and old.not_before > trust_file.microseconds(now):
-            entry["not_before"] = _time_text(now)
+            entry["not_before"] = time_text(now)
         _end(entry, old, now)
 
 
@@ -186,6 +186,7 @@ def _listed_identity(identity: GatewayIdentity) -> ListedKey:
 
 
 def _listed(node: bytes, key: Key, at: int, *, gateway: bool = False) -> ListedKey:
+    is_over = key.not_after is not None and key.not_after <= at
     return ListedKey(
         node=str(UUID(bytes=node)),
         key_id=key.key_id.hex(),
@@ -196,7 +197,7 @@ def _listed(node: bytes, key: Key, at: int, *, gateway: bool = False) -> ListedK
         default=key.default,
         not_before=_shown(key.not_before),
         not_after=_shown(key.not_after),
-        state="valid" if key.valid_at(at) else "expired" if _is_over(key, at) else "not yet valid",
+        state="valid" if key.valid_at(at) else "expired" if is_over else "not yet valid",
         label=key.label,
     )
 
@@ -210,16 +211,12 @@ def labels_of(path: Path, entry: str = trust_file.GATEWAY) -> dict[str, str]:
     return {node: next(filter(None, reversed(labels)), "") for node, labels in labels_by_node.items() if any(labels)}
 
 
-def _is_over(key: Key, at: int) -> bool:
-    return key.not_after is not None and key.not_after <= at
-
-
 def _shown(time: int | None) -> str | None:
-    return None if time is None else _time_text(trust_file.EPOCH + timedelta(microseconds=time))
+    return None if time is None else time_text(trust_file.EPOCH + timedelta(microseconds=time))
 
 
-def _time_text(time: datetime) -> str:
-    """Whole seconds, rounded down: what ends now has ended."""
+def time_text(time: datetime) -> str:
+    """Returns a time as the trust store has it: in whole seconds, rounded down, so what ends now has ended."""
     return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -235,7 +232,7 @@ def _node(text: str) -> str:
 
 
 def _keys(data: _Data, node: str, *, create: bool = False) -> _Data:
-    """The keys of a node, as they stand in the file."""
+    """Returns the keys of a node, as they stand in the file."""
     nodes: _Data = data.get("nodes") or {}
     data["nodes"] = nodes
     spelt = next((name for name in nodes if str(UUID(name)) == node), node)
@@ -252,7 +249,7 @@ def _spelt(keys: _Data, key: Key) -> str:
 
 
 def _existing(path: Path, node: str, key_id: str | None, now: datetime) -> Key:
-    """The node's key of that id, else the one it should be using now."""
+    """Returns the node's key of that id, else the one it should be using now."""
     keys = _load(path).keys.nodes.get(UUID(node).bytes)
     if keys is None:
         raise KeyAdminError(f"no node {node} in the trust store")
@@ -276,7 +273,7 @@ def _free_key_id(keys: _Data) -> str:
 
 
 def _make(node: str, key_id: str, kinds: Collection[str], public: str | None) -> tuple[NewKey, _Data]:
-    """The key as its owner sees it, and its entry in the file."""
+    """Returns the key as its owner sees it, and its entry in the file."""
     unknown = set(kinds) - set(KINDS)
     if unknown or not kinds:
         raise KeyAdminError(f"a key is one or more of {', '.join(KINDS)}")
@@ -296,13 +293,13 @@ _SECRET_BYTES = {"hmac": HMAC_BYTES, "ed25519": ED25519_KEY_BYTES, "encryption":
 def _end(entry: _Data, key: Key, time: datetime) -> None:
     """Sets the key's end to that time, unless it ends earlier already."""
     if key.not_after is None or key.not_after > trust_file.microseconds(time):
-        entry["not_after"] = _time_text(time)
+        entry["not_after"] = time_text(time)
 
 
 def _former_key(old: GatewayIdentity, entry: _Data, until: datetime) -> _Data:
     """Returns what others need to believe the old key. A secret stays as it is written: it may be a reference."""
     shared = {"hmac": entry["hmac"]} if "hmac" in entry else {}
-    return {**shared, "ed25519": public_of(old.ed25519_private).hex(), "not_after": _time_text(until)}
+    return {**shared, "ed25519": public_of(old.ed25519_private).hex(), "not_after": time_text(until)}
 
 
 def _put_identity(data: _Data, identity: GatewayIdentity, entry: str) -> None:

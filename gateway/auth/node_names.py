@@ -21,12 +21,9 @@ def node_of_alternative_name(name: str) -> str:
     >>> node_of_alternative_name("spiffe://plant/7"), node_of_alternative_name("user:alice")
     ('spiffe://plant/7', 'san:user:alice')
     """
-    return f"{CERTIFICATE}{name}" if _is_reserved(name) else name
-
-
-def _is_reserved(name: str) -> bool:
     lowered = name.lower()
-    return lowered.startswith(_PREFIXES) or _is_node_id(lowered)
+    is_reserved = lowered.startswith(_PREFIXES) or _is_node_id(lowered)
+    return f"{CERTIFICATE}{name}" if is_reserved else name
 
 
 def _is_node_id(name: str) -> bool:

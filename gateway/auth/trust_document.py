@@ -45,14 +45,10 @@ def changing(path: Path) -> Iterator[dict[str, Any]]:
     data: dict[str, Any] = yaml.load(text, _TextLoader) or {}  # noqa: S506 - a SafeLoader with fewer types
     yield data
     body = yaml.safe_dump(data, sort_keys=False, default_flow_style=None, width=2**16, allow_unicode=True)
-    changed = _opening_comments(text) + body
+    comments = takewhile(lambda line: not line.strip() or line.startswith("#"), text.splitlines(keepends=True))
+    changed = "".join(comments) + body
     trust_file.parse(changed, path)
     _replace(path, changed)
-
-
-def _opening_comments(text: str) -> str:
-    lines = takewhile(lambda line: not line.strip() or line.startswith("#"), text.splitlines(keepends=True))
-    return "".join(lines)
 
 
 def _replace(path: Path, text: str) -> None:

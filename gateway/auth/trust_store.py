@@ -6,8 +6,7 @@ A change holds within about a second. A file that cannot be used changes nothing
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 from gateway.auth import trust_file
@@ -25,17 +24,9 @@ class TrustStore:
     Raises ConfigError if there is nothing usable to begin with.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        clock: Callable[[], float],
-        environment: Mapping[str, str] = os.environ,
-        *,
-        entry: str = trust_file.GATEWAY,
-    ) -> None:
+    def __init__(self, path: Path, clock: Callable[[], float], *, entry: str = trust_file.GATEWAY) -> None:
         self._path = path
         self._clock = clock
-        self._environment = environment
         self._entry = entry
         self.error: str | None = None
         self._looked_at = clock()
@@ -57,7 +48,7 @@ class TrustStore:
         if now - self._looked_at < INTERVAL_SECONDS:
             return False
         self._looked_at = now
-        stamps_now = stamps(self._files())
+        stamps_now = stamps([self._path, *self._trust.files])
         # A broken file is read again each time: what mends it may be a file that it names.
         if stamps_now == self._stamps and self.error is None:
             return False
@@ -76,10 +67,7 @@ class TrustStore:
         return different
 
     def _load(self) -> trust_file.Trust:
-        return trust_file.load(self._path, self._environment, entry=self._entry)
-
-    def _files(self) -> list[Path]:
-        return [self._path, *self._trust.files]
+        return trust_file.load(self._path, entry=self._entry)
 
     def _stamp_all(self, own: Stamp) -> list[Stamp]:
         """`own` was taken before the file was read, so that a change in between is seen next time."""

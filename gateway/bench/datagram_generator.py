@@ -43,8 +43,7 @@ class DatagramGenerator:
         self._refused = 0
 
     def prepare(self) -> None:
-        """Makes all frames, session by session, so that one key is in use. Each says that it was made when it will be
-        due."""
+        """Makes all frames, session by session, so that one key is in use. Each says when it will be due."""
         work = self._work
         check_memory(work.frames_bytes)
         begins, rate = int(time.time()), work.rate

@@ -142,11 +142,8 @@ class DatagramReceiver:
                     subscriber.hello()
             for descriptor, _ in self._poll.poll(WAKE_SECONDS):
                 if (greeted := self._by_descriptor.get(descriptor)) is not None:
-                    self._take_grants(greeted)
-
-    def _take_grants(self, subscriber: DatagramSubscriber) -> None:
-        for packet in _packets(subscriber.socket):
-            subscriber.take_grant(packet, self._peer)
+                    for packet in _packets(greeted.socket):
+                        greeted.take_grant(packet, self._peer)
 
     def listen(self, until: Callable[[], bool]) -> None:
         """Notes what comes, until."""

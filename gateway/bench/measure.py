@@ -100,7 +100,9 @@ def _run(work: Workload, setup: Setup, children: Children, say: Say, load_averag
     watch.start()
     children.tell(Go(schedule.start))
     say(f"sending {work.total:,} frames at {work.rate:,.0f}/s, the first {work.warm_up:g} s to warm up")
-    sent = _wait_sent(work, setup, children)
+    seconds = work.total / work.rate + LEAD_NS / SECOND_NS + LATE_SECONDS + setup.wait_seconds
+    behind = f"the generator fell more than {LATE_SECONDS:g} s behind {work.rate:g}/s: choose a lower --rate"
+    sent = children.each(SendReport, seconds, behind, (children.generator,))[0]
     children.tell(Expect(sent.frames, setup.wait_seconds))
     late = f"a receiver did not end within {setup.wait_seconds:g} s"
     collected = children.each(Collected, setup.wait_seconds + LATE_SECONDS, late, children.receivers)
@@ -121,14 +123,8 @@ def _run(work: Workload, setup: Setup, children: Children, say: Say, load_averag
     )
 
 
-def _wait_sent(work: Workload, setup: Setup, children: Children) -> SendReport:
-    seconds = work.total / work.rate + LEAD_NS / SECOND_NS + LATE_SECONDS + setup.wait_seconds
-    behind = f"the generator fell more than {LATE_SECONDS:g} s behind {work.rate:g}/s: choose a lower --rate"
-    return children.each(SendReport, seconds, behind, (children.generator,))[0]
-
-
 def _children(work: Workload, setup: Setup) -> Children:
-    """The receivers first: they have longer to go until they are ready."""
+    """Starts the receivers first: they have longer to go until they are ready."""
     receivers: list[Child] = []
     try:
         for number, share in enumerate(_shares(work.fan_out, setup.receivers)):

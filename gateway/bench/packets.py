@@ -41,8 +41,7 @@ class PacketTemplate:
         self._tail = signed[digits + INDEX_DIGITS :]
 
     def packet(self, index: int, timestamp: int) -> bytes:
-        """Returns a packet. Signed fields stand in the order of signing, so the tags' input is the packet before
-        them."""
+        """Returns a packet. Signed fields stand in signing order: the tags' input is what stands before them."""
         message_id = U32.pack((self._first_id + index) & 0xFFFF_FFFF)
         digits = self._digits(index)
         head = self._version + message_id + self._kind + U64.pack(timestamp)

@@ -91,7 +91,7 @@ def _seconds_axis(seconds: Sequence[float]) -> Axis:
 
 
 def _latency_axis(values: Sequence[float]) -> Axis:
-    """Whole decades around what there is."""
+    """Returns an axis of whole decades around what there is."""
     positive = [value for value in values if value > 0]
     low = math.floor(math.log10(min(positive, default=1.0)))
     high = max(math.ceil(math.log10(max(positive, default=1.0))), low + 1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -34,10 +33,10 @@ def named(ordered: Floats) -> dict[str, float | None]:
     return {**values, "max": round(float(ordered[-1]), 3), "mean": round(float(ordered.mean()), 3)}
 
 
-def curve(ordered: Floats, quantiles: Sequence[float] = CURVE) -> list[tuple[float, float]]:
+def curve(ordered: Floats) -> list[tuple[float, float]]:
     """Returns quantiles and values, as far into the tail as there are values to tell two quantiles apart."""
     count = len(ordered)
     measurable = [
-        quantile for quantile in quantiles if count and (quantile == 1.0 or count * (1 - quantile) >= 1 - _EPSILON)
+        quantile for quantile in CURVE if count and (quantile == 1.0 or count * (1 - quantile) >= 1 - _EPSILON)
     ]
     return [(quantile, round(float(ordered[rank(count, quantile)]), 3)) for quantile in measurable]

@@ -100,8 +100,7 @@ def _memory(measured: Measured) -> Document:
 
 
 def _tool(measured: Measured) -> Document:
-    """Returns the cost and the lateness of the measuring itself: a run that was late, or dropped frames, says
-    little."""
+    """Returns the cost and lateness of the measuring itself: a run that was late, or dropped frames, says little."""
     late = np.sort(np.frombuffer(measured.sent.late, dtype=np.int64)) / MS_NS
     ranks = {"p50": 0.5, "p99": 0.99, "max": 1.0}
     return {

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from uuid import NAMESPACE_OID, UUID, uuid4, uuid5
 
+from gateway.auth.key_admin import time_text
 from gateway.auth.keyring import KEY_ID_BYTES
 from gateway.auth.trust_document import changing
 from gateway.auth.verification import ED25519_KEY_BYTES, HMAC_BYTES, public_of
@@ -56,7 +57,8 @@ def bench_keys(path: Path, count: int, seconds: float, now: datetime) -> Iterato
     try:
         yield keys
     finally:
-        ended = _text(datetime.now(UTC) + timedelta(seconds=1))  # whole seconds, and what was just received still holds
+        # Whole seconds, and what was just received still holds.
+        ended = time_text(datetime.now(UTC) + timedelta(seconds=1))
         with changing(path) as data:
             for number, key in enumerate(keys):
                 _keys_of(data, number)[(key.signer.key_id or b"").hex()]["not_after"] = ended
@@ -69,7 +71,7 @@ def _add(data: _Data, number: int, until: datetime) -> PacketKey:
         raise WorkError(f"--key auto: node {bench_node(number)} has no key id left")
     hmac, seed = secrets.token_bytes(HMAC_BYTES), secrets.token_bytes(ED25519_KEY_BYTES)
     name = f"{key_id:08x}"
-    keys[name] = {"hmac": hmac.hex(), "ed25519": public_of(seed).hex(), "not_after": _text(until)}
+    keys[name] = {"hmac": hmac.hex(), "ed25519": public_of(seed).hex(), "not_after": time_text(until)}
     return PacketKey(Signer(bench_node(number).bytes, bytes.fromhex(name), hmac, seed))
 
 
@@ -94,10 +96,6 @@ def _drop_old(data: _Data, before: datetime) -> None:
 
 def _ended_before(key: Mapping[str, str], time: datetime) -> bool:
     return "not_after" in key and datetime.fromisoformat(key["not_after"]) < time
-
-
-def _text(time: datetime) -> str:
-    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def for_signing(key: PacketKey, sign: Sign) -> PacketKey:

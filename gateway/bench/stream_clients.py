@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import selectors
-import ssl
 from collections import Counter
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
 from gateway.bench.arrivals import Arrivals
-from gateway.bench.messages import BenchTlsFiles, PeerPlace
+from gateway.bench.messages import PeerPlace
 from gateway.client import Answer, IncomingRequest, StreamClient
 from gateway.client.carriers.stream import tls_context
 from gateway.client.connecting import begin, client_options, client_settings
 from gateway.client.stream import OnEvent
-from gateway.core.address import Address, parse_address
+from gateway.core.address import parse_address
 from gateway.core.content import JSON
-from gateway.core.event import Event
 from gateway.protocols import protocols
 from gateway.protocols.actions import Action, Delivered, Delivery, FramesReceived
 
@@ -91,12 +89,9 @@ async def open_client(kind: type[ClientT], place: PeerPlace, on_event: OnEvent |
     """Raises UnreachableError."""
     spec, address = protocols()[place.protocol], parse_address(place.address)
     client = kind(spec, client_options(spec, {}), client_settings(address), str(address), on_event)
-    await begin(client, address, _context(address, place.tls))
+    files = place.tls
+    await begin(client, address, tls_context(files.ca, files.cert, files.key) if address.has_tls else None)
     return client
-
-
-def _context(address: Address, files: BenchTlsFiles) -> ssl.SSLContext | None:
-    return tls_context(files.ca, files.cert, files.key) if address.has_tls else None
 
 
 async def open_subscribers(place: PeerPlace, subject: str, arrivals: Sequence[Arrivals]) -> list[StreamSubscriber]:
@@ -109,7 +104,7 @@ async def open_subscribers(place: PeerPlace, subject: str, arrivals: Sequence[Ar
 
     async def open_one(noting: Arrivals) -> StreamSubscriber:
         async with room:
-            client = await open_client(StreamSubscriber, place, _noting(noting))
+            client = await open_client(StreamSubscriber, place, lambda event: noting.take(event.body))
             client.arrivals = noting
             await client.subscribe(subject)
             # A call that may be an event has to be understood, for its session is told that no answer is owed.
@@ -117,13 +112,6 @@ async def open_subscribers(place: PeerPlace, subject: str, arrivals: Sequence[Ar
             return client
 
     return await asyncio.gather(*(open_one(noting) for noting in arrivals))
-
-
-def _noting(arrivals: Arrivals) -> Callable[[Event], None]:
-    def take(event: Event) -> None:
-        arrivals.take(event.body)
-
-    return take
 
 
 async def echo(request: IncomingRequest) -> Answer:

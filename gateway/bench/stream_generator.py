@@ -85,14 +85,11 @@ class StreamGenerator:
     async def _outcomes(self, sent: int) -> Counter[str]:
         """Probes that are confirmed late are among them, so there may be more than there were frames."""
         deadline = asyncio.get_running_loop().time() + CONFIRM_SECONDS
-        while (counts := self._counted()).total() < sent:
+        while (counts := sum((client.outcomes for client in self._clients), Counter[str]())).total() < sent:
             if asyncio.get_running_loop().time() > deadline:
                 break
             await asyncio.sleep(LOOK_SECONDS)
         return counts
-
-    def _counted(self) -> Counter[str]:
-        return sum((client.outcomes for client in self._clients), Counter[str]())
 
     def _burst(self, start: int, end: int) -> None:
         clients, frames = self._clients, self._frames

@@ -11,8 +11,9 @@ import ssl
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from aioquic.buffer import Buffer  # type: ignore[attr-defined]
 from aioquic.quic.configuration import QuicConfiguration
-from aioquic.quic.connection import QuicConnection
+from aioquic.quic.connection import QuicConnection, QuicConnectionError, QuicReceiveContext
 from aioquic.quic.events import ConnectionTerminated
 from aioquic.quic.packet import QuicErrorCode, QuicFrameType
 from aioquic.tls import Alert, AlertBadCertificate, AlertDescription, verify_certificate
@@ -22,6 +23,12 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 MAX_FRAME_BYTES = 65_535
 """We take a DATAGRAM frame of any size (RFC 9221 section 3). A frame too large for a packet of the protocol is refused
 where all others are, by its reason, and not by ending the connection."""
+MOST_CRYPTO_BYTES = 16_384
+"""What a peer may leave unfinished of TLS, in pieces that do not follow each other or in one message. A chain of three
+certificates takes half of it; RFC 9000 asks for 4096 (section 7.5). aioquic takes 512 KiB of the one, for which a
+packet of one byte is enough, and 16 MiB of the other."""
+MOST_CRYPTO_GAPS = 32
+"""aioquic goes through all pieces for each that comes, and a packet has room for 200 of them."""
 FRAME_HEAD_BYTES = 3
 """Type and length in front of a datagram of less than 16 KiB."""
 PACKET_OVERHEAD_BYTES = 1 + 20 + 4 + 16
@@ -35,7 +42,7 @@ LetsIn = Callable[[x509.Certificate, Sequence[x509.Certificate]], bool]
 
 
 class DatagramConnection(QuicConnection):
-    """A peer may open no stream on it: what one could make us hold in streams is nothing."""
+    """A peer may open no stream on it: what one could make us hold in streams is nothing. And of TLS, little."""
 
     def __init__(
         self,
@@ -50,6 +57,24 @@ class DatagramConnection(QuicConnection):
         )
         for limit in (self._local_max_streams_bidi, self._local_max_streams_uni):
             limit.value = limit.sent = 0
+
+    def _handle_crypto_frame(self, context: QuicReceiveContext, frame_type: int, buf: Buffer) -> None:
+        """Takes a piece of TLS, unless too much of it would wait for what is missing between."""
+        begin = buf.tell()
+        end: int = buf.pull_uint_var() + buf.pull_uint_var()
+        buf.seek(begin)
+        receiver = self._crypto_streams[context.epoch].receiver
+        if (
+            end - receiver.starting_offset() > MOST_CRYPTO_BYTES
+            or len(receiver._ranges) > MOST_CRYPTO_GAPS  # noqa: SLF001 - there is no other way
+            or len(self.tls._receive_buffer) > MOST_CRYPTO_BYTES  # noqa: SLF001
+        ):
+            raise QuicConnectionError(
+                error_code=QuicErrorCode.CRYPTO_BUFFER_EXCEEDED,
+                frame_type=frame_type,
+                reason_phrase="too much of TLS is unfinished",
+            )
+        super()._handle_crypto_frame(context, frame_type, buf)
 
     @property
     def waiting_datagrams(self) -> int:

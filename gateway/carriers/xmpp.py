@@ -9,7 +9,7 @@ import logging
 from xml.etree import ElementTree as ET
 
 from slixmpp import Message
-from slixmpp.xmlstream import StanzaBase
+from slixmpp.xmlstream import StanzaBase, XMLStream, tostring
 
 HINTS = "urn:xmpp:hints"
 NOT_KEPT = ("no-store", "no-copy")
@@ -39,3 +39,15 @@ def body_of(message: Message) -> str:
 def is_ping(stanza: StanzaBase) -> bool:
     """Returns True if the stanza asks whether we are there (XEP-0199)."""
     return stanza.name == "iq" and stanza["type"] == "get" and stanza.xml.find(PING) is not None
+
+
+def write_stanza(stream: XMLStream, stanza: StanzaBase) -> None:
+    """Writes a stanza at once: slixmpp's own queue knows no limit."""
+    stream.send_raw(tostring(stanza.xml, xmlns=stream.default_ns, stream=stream, top_level=True))
+
+
+def let_go(stream: XMLStream) -> None:
+    """Cancels the tasks that slixmpp keeps for a stream."""
+    stream.cancel_connection_attempt()
+    if stream._run_out_filters is not None:  # noqa: SLF001 - there is no other way
+        stream._run_out_filters.cancel()  # noqa: SLF001

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gateway.checkup.findings import Finding, Level
 from gateway.config import Config
 from gateway.config.exposure import exposure, openings
-from gateway.core.address import HostPort, is_loopback
+from gateway.core.address import is_this_machine
 
 
 def check_access(config: Config) -> Iterator[Finding]:
@@ -20,12 +20,8 @@ def check_access(config: Config) -> Iterator[Finding]:
 
 def _management(config: Config) -> Finding:
     addresses = {"edge.management": config.edge.management, "router.management": config.router.management}
-    opened = [f"{setting} {address}" for setting, address in addresses.items() if not _is_here(address)]
+    opened = [f"{setting} {address}" for setting, address in addresses.items() if not is_this_machine(address.host)]
     if opened:
         text = f"whoever reaches them sees what flows, and may end sessions: {', '.join(opened)}"
         return Finding("access management", Level.WARN, text, "listen on 127.0.0.1, or guard them by the network")
     return Finding("access management", Level.OK, "management addresses are on loopback")
-
-
-def _is_here(address: HostPort) -> bool:
-    return address.host == "localhost" or is_loopback(address.host)

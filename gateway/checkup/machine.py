@@ -13,6 +13,7 @@ from gateway.config import Config
 from gateway.core.errors import SetupError
 from gateway.edge.carriers.listeners import BACKLOG
 from gateway.edge.datagrams.open_socket import RECEIVE_BUFFER_BYTES, granted_buffer_bytes
+from gateway.edge.process_limits import OTHER_FILES
 from gateway.local.broker import MIN_FREE_BYTES
 from gateway.local.java import find_java
 from gateway.local.memory import MIB, available_memory
@@ -20,8 +21,6 @@ from gateway.local.preflight import COMFORTABLE_BYTES, START_BYTES, wanted_ports
 
 SPARE_BYTES = 256 * MIB
 """The memory that should be left beside a mesh that runs."""
-OTHER_FILES = 256
-"""Descriptors that an edge needs beside its peers' connections."""
 
 
 def check_machine(config: Config, *, is_running: bool) -> Iterator[Finding]:
@@ -85,7 +84,7 @@ def _sockets(config: Config) -> Iterator[Finding]:
     if streams:
         yield _backlog(int(Path("/proc/sys/net/core/somaxconn").read_text()))
         most = max(config.listener_limits(listener.name).connections for listener in streams)
-        yield _open_files(resource.getrlimit(resource.RLIMIT_NOFILE)[0], most)
+        yield _open_files(resource.getrlimit(resource.RLIMIT_NOFILE)[1], most)
 
 
 def _receive_buffer(granted: int) -> Finding:
@@ -105,7 +104,7 @@ def _backlog(granted: int) -> Finding:
 def _open_files(granted: int, connections: int) -> Finding:
     unlimited = granted == resource.RLIM_INFINITY
     level = Level.OK if unlimited or granted >= connections + OTHER_FILES else Level.WARN
-    remedy = f"ulimit -n {connections + OTHER_FILES}, or lower limits.connections" if level else ""
+    remedy = f"ulimit -Hn {connections + OTHER_FILES}, or lower limits.connections" if level else ""
     text = f"{'any number of' if unlimited else granted} open files; a listener may have {connections} connections"
     return Finding("machine open-files", level, text, remedy, None if unlimited else granted)
 

@@ -47,7 +47,11 @@ def judge_keys(listed: list[ListedKey], now: datetime) -> Finding:
     """Judges the nodes by the key of each that holds longest: old keys end after every rotation, as they should."""
     days: dict[str, float] = {}
     for key in listed:
-        days_left = -1.0 if key.state == "expired" else _days_left(key.not_after, now)
+        days_left = float("inf")
+        if key.state == "expired":
+            days_left = -1.0
+        elif key.not_after is not None:
+            days_left = (datetime.fromisoformat(key.not_after) - now).total_seconds() / DAY_SECONDS
         days[key.node] = max(days.get(key.node, days_left), days_left)
     ended = [node for node, days_left in days.items() if days_left <= 0]
     ending = [node for node, days_left in days.items() if 0 < days_left <= WARN_DAYS]
@@ -63,12 +67,6 @@ def judge_keys(listed: list[ListedKey], now: datetime) -> Finding:
             len(ending),
         )
     return Finding("trust keys", Level.OK, f"{len(listed)} keys of {len(days)} nodes", value=0)
-
-
-def _days_left(not_after: str | None, now: datetime) -> float:
-    return (
-        float("inf") if not_after is None else (datetime.fromisoformat(not_after) - now).total_seconds() / DAY_SECONDS
-    )
 
 
 def _some(nodes: list[str]) -> str:

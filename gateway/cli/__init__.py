@@ -82,7 +82,7 @@ class Verbs(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         verb = args[0]
         if self.get_command(ctx, verb) is None and not verb.startswith("-"):
-            close = difflib.get_close_matches(verb, self.list_commands(ctx), n=1)
+            close = difflib.get_close_matches(verb.lower(), self.list_commands(ctx), n=1)
             ctx.fail(f"there is no verb {verb}: did you mean {close[0]}?" if close else f"there is no verb {verb}")
         return super().resolve_command(ctx, args)
 

@@ -50,11 +50,6 @@ def _numbers_last(arguments: list[str], with_value: frozenset[str]) -> list[str]
     return [*options, "--", *numbers, *arguments[end + 1 :]] if numbers else arguments
 
 
-def subject_argument(verb: Verb) -> Verb:
-    """Adds the argument `subject: str`."""
-    return click.argument("subject", callback=_subject)(verb)
-
-
 def _subject(context: click.Context, argument: click.Parameter, text: str) -> str:
     """Checks the subject. Nobody can subscribe to the empty one; most other bad ones were meant for `sub`."""
     if not text:
@@ -64,6 +59,10 @@ def _subject(context: click.Context, argument: click.Parameter, text: str) -> st
     except ValueError as why:
         is_pattern = not {"*", ">"}.isdisjoint(tokens(text))
         raise click.BadParameter(_no_pattern(text) if is_pattern else str(why), context, argument) from None
+
+
+subject_argument = click.argument("subject", callback=_subject)
+"""Adds the argument `subject: str`."""
 
 
 def _no_pattern(text: str) -> str:

@@ -44,7 +44,9 @@ def add(name: str, output: Output, **_: Any) -> None:
 
     It needs an address (--to) or a configuration (-c). Files are kept by their paths, not by what is in them.
     """
-    values = {option: _value_to_keep(option) for option in PEER_NAMES if _is_on_command_line(option)}
+    source_of = click.get_current_context().get_parameter_source
+    given = [option for option in PEER_NAMES if source_of(option) is ParameterSource.COMMANDLINE]
+    values = {option: _value_to_keep(option) for option in given}
     if not {"to", "config_file"} & values.keys():
         raise click.UsageError("a context needs --to, or a configuration with -c")
     contexts = load_contexts()
@@ -53,10 +55,6 @@ def add(name: str, output: Output, **_: Any) -> None:
     path = contexts.save()
     state = "selected" if contexts.selected == name else f"use it with --context {name}, or meshgate context select"
     show({"name": name, "file": str(path)}, output, f"context {name} is kept in {path}; {state}")
-
-
-def _is_on_command_line(option: str) -> bool:
-    return click.get_current_context().get_parameter_source(option) is ParameterSource.COMMANDLINE
 
 
 def _value_to_keep(option: str) -> Any:

@@ -12,7 +12,7 @@ from gateway.cli.console import CommandError, Exit, Output, UnavailableError, no
 from gateway.cli.numbers import Number, Seconds, Whole
 from gateway.cli.options import common_options, read_config
 from gateway.client import ClientError, RefusedError
-from gateway.demo.devices import MOST_DEVICES, Device, demo_devices
+from gateway.demo.devices import MOST_DEVICES, demo_devices
 from gateway.demo.traffic import DEVICES, SUBSCRIBER, Demo, DemoCounts, DemoPlan, addresses_of
 from gateway.protocols import protocols
 
@@ -45,7 +45,7 @@ def command(config_file: str | None, output: Output, seconds: float, rate: float
     """Send sample traffic through the mesh of the configuration: something to look at, and a test of every protocol.
 
     \b
-    devices       over emm, signed UDP; each with a key and a label of its own in the trust store
+    devices       over emm, signed UDP; each with a key and a label of its own
     an hsp PLC    publishes, and answers requests
     an emp client and a wolpertinger client, which publish, and ask the PLC
     a subscriber  over yamp, which counts what arrives
@@ -60,7 +60,8 @@ def command(config_file: str | None, output: Output, seconds: float, rate: float
     if not addresses:
         raise CommandError("there is no listener that takes peers without certificates and tokens")
     made = demo_devices(config, devices) if DEVICES in addresses else []
-    _note_new(made)
+    if new := [device.name for device in made if device.is_new]:
+        note(f"new keys in the trust store for {', '.join(new)}; the mesh reads them within seconds")
     demo = Demo(DemoPlan(addresses, tuple(made), seconds, rate))
     try:
         asyncio.run(_watched(demo))
@@ -73,11 +74,6 @@ def command(config_file: str | None, output: Output, seconds: float, rate: float
     show(_document(tally, left_out), output, _summary(tally))
     has_all = SUBSCRIBER not in addresses or tally.received.total() >= tally.sent.total()
     return Exit.OK if has_all and not tally.failed else Exit.FAILURE
-
-
-def _note_new(devices: list[Device]) -> None:
-    if names := [device.name for device in devices if device.is_new]:
-        note(f"new keys in the trust store for {', '.join(names)}; the mesh reads them within seconds")
 
 
 async def _watched(demo: Demo) -> None:

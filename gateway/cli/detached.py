@@ -37,7 +37,7 @@ def start_detached(config: Config, options: Sequence[str]) -> int:
     refuse_running(MeshRecord.read(record_path), record_path)
     log_path.parent.mkdir(parents=True, exist_ok=True)
     tail = LogTail(log_path)
-    tail.last_lines(0)
+    list(tail.new_lines())  # what earlier meshes have said
     with log_path.open("ab") as log:
         supervisor = subprocess.Popen(  # noqa: S603 - our own program
             [*program(), "up", "--timed", "-c", str(config.path), "--dir", str(config.state_dir), *options],

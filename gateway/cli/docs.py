@@ -59,7 +59,9 @@ def command(folder: Path | None, port: int, no_open: bool, is_json: bool) -> Non
         url = f"http://127.0.0.1:{server.server_address[1]}/"
         show_line({"url": url}, output, f"the documentation is at {url}; Ctrl-C ends it")
         sys.stdout.flush()
-        if not no_open and _has_desktop():
+        # Without a desktop it would be a browser of the terminal, which takes that over.
+        has_desktop = sys.platform == "darwin" or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
+        if not no_open and has_desktop:
             webbrowser.open(url)
         try:
             server.serve_forever()
@@ -74,11 +76,6 @@ def _write(site: dict[str, bytes], folder: Path) -> None:
             (folder / name).write_bytes(content)
     except OSError as error:
         raise CommandError(f"{error.filename}: {error.strerror}") from None
-
-
-def _has_desktop() -> bool:
-    """A browser of the terminal would take it over."""
-    return any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY")) or sys.platform == "darwin"
 
 
 def _handler(site: dict[str, bytes]) -> type[BaseHTTPRequestHandler]:

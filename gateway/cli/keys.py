@@ -128,7 +128,7 @@ def _now() -> datetime:
 
 
 def _store(config_file: str | None, trust: Path | None) -> tuple[Path, str]:
-    """The trust store, and the name of the gateway's entry in it."""
+    """Returns the trust store, and the name of the gateway's entry in it."""
     if trust is not None and config_file is None:
         return trust, GATEWAY
     config = read_config(config_file)

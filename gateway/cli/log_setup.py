@@ -13,11 +13,12 @@ LEVELS = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
 """The levels from -q (0) over the default (1) to -vv (3)."""
 DEFAULT_LEVEL = 1
 
-CHATTY = ("kafka", "py4j", "websockets", "quic", "slixmpp")
+CHATTY = ("kafka", "py4j", "websockets", "slixmpp")
 """Libraries whose information is about themselves; heard from -vv on."""
 
-BUSY = "kafka.net.selector"
-"""Complains of each tenth of a second that a busy machine did not give it; heard from -vv on, too."""
+BUSY = ("kafka.net.selector", "quic")
+"""Complain of each tenth of a second that a busy machine did not give them, and of each packet of a peer that is wrong;
+heard from -vv on, too."""
 
 REPEATS = "kafka"
 """Its clients complain of every try, and librdkafka of many at once."""
@@ -82,4 +83,5 @@ def set_up(verbosity: int, log_format: str) -> None:
     logging.basicConfig(level=LEVELS[at], handlers=[handler], force=True)
     for library in CHATTY:
         logging.getLogger(library).setLevel(max(LEVELS[at], logging.WARNING) if at < len(LEVELS) - 1 else logging.DEBUG)
-    logging.getLogger(BUSY).setLevel(logging.ERROR if at < len(LEVELS) - 1 else logging.DEBUG)
+    for library in BUSY:
+        logging.getLogger(library).setLevel(logging.ERROR if at < len(LEVELS) - 1 else logging.DEBUG)

@@ -111,9 +111,6 @@ class LogTail:
         self._offset = 0
         self._partial_line = b""
 
-    def last_lines(self, count: int) -> list[str]:
-        return list(deque(self.new_lines(), maxlen=count))
-
     def new_lines(self) -> Iterator[str]:
         """Yields the lines completed since the last call; the beginning of an incomplete one is kept."""
         try:

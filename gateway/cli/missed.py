@@ -55,21 +55,19 @@ class Absence:
 
 def count_between(config: Config, patterns: Sequence[str], began: float, ended: float) -> int | None:
     """Returns how many events that match were accepted between two times; None where Kafka does not tell."""
-    from gateway.inspect.history.topics import (
-        History,  # imported late: a subscriber that misses nothing needs no Kafka client
-    )
+    # Imported late: a subscriber that misses nothing needs no Kafka client.
+    from gateway.inspect.history.topics import History
 
     filters = [RowFilter(subject=pattern) for pattern in patterns]
+    count = 0
     try:
         with History(config) as history:
             spans = history.between("events", int(began * SECOND_US), int(ended * SECOND_US))
-            count = 0
             for record in history.read("events", spans):
-                count += sum(
-                    any(filter_.passes(row) for filter_ in filters) for row in rows_of("events", record, RowFilter())
-                )
+                rows = rows_of("events", record, RowFilter())
+                count += sum(any(filter_.passes(row) for filter_ in filters) for row in rows)
                 if count >= COUNTED_AT_MOST:
                     break
-            return count
     except SetupError:
         return None
+    return count

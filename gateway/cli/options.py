@@ -19,26 +19,23 @@ if TYPE_CHECKING:
     from gateway.config import Config
 
 CONFIG_VARIABLE = "MESHGATE_CONFIG"
+_JSON = "gateway.cli.json"
+_LOUDNESS = "gateway.cli.loudness"
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 OutputT = TypeVar("OutputT", bound=StrEnum)
 
 
-def config_option(verb: Verb) -> Verb:
-    """Adds `config_file: str | None`, for `read_config`."""
-    return click.option(
-        "-c",
-        "--config",
-        "config_file",
-        metavar="FILE",
-        type=click.Path(dir_okay=False),
-        callback=_else_the_environments,
-        help=f"The configuration.  [default: ${CONFIG_VARIABLE}, else ./meshgate.yaml, else ./mesh/meshgate.yaml]",
-    )(verb)
-
-
-def _else_the_environments(_context: click.Context, _option: click.Parameter, path: str | None) -> str | None:
-    """click would let the environment go before a group's own -c."""
-    return path or os.environ.get(CONFIG_VARIABLE) or None
+config_option = click.option(
+    "-c",
+    "--config",
+    "config_file",
+    metavar="FILE",
+    type=click.Path(dir_okay=False),
+    # click would let the environment go before a group's own -c.
+    callback=lambda _context, _option, path: path or os.environ.get(CONFIG_VARIABLE) or None,
+    help=f"The configuration.  [default: ${CONFIG_VARIABLE}, else ./meshgate.yaml, else ./mesh/meshgate.yaml]",
+)
+"""Adds `config_file: str | None`, for `read_config`."""
 
 
 def config_group(name: str) -> Callable[[Callable[..., Any]], click.Group]:
@@ -65,15 +62,14 @@ def config_group(name: str) -> Callable[[Callable[..., Any]], click.Group]:
     return decorate
 
 
-def dir_option(verb: Verb) -> Verb:
-    """Adds `state_dir: Path | None`, for `read_config`."""
-    return click.option(
-        "--dir",
-        "state_dir",
-        metavar="DIR",
-        type=click.Path(file_okay=False, path_type=Path),
-        help="Where state is kept.  [default: the configuration's folder]",
-    )(verb)
+dir_option = click.option(
+    "--dir",
+    "state_dir",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where state is kept.  [default: the configuration's folder]",
+)
+"""Adds `state_dir: Path | None`, for `read_config`."""
 
 
 def grouped(name: str, kind: type[Any]) -> Callable[[Verb], Verb]:
@@ -90,11 +86,6 @@ def grouped(name: str, kind: type[Any]) -> Callable[[Verb], Verb]:
     return decorate
 
 
-def output_option(verb: Verb) -> Verb:
-    """Adds `output: Output`."""
-    return output_choice(Output, "Text for people or JSON for programs.")(verb)
-
-
 def output_choice(outputs: type[OutputT], text: str) -> Callable[[Verb], Verb]:
     """Adds `--output`, one of `outputs`, and `--json`, which means `--output json`. The value is `output`."""
 
@@ -108,16 +99,20 @@ def output_choice(outputs: type[OutputT], text: str) -> Callable[[Verb], Verb]:
             help=text,
         )
         alias = click.option(
-            "--json", is_flag=True, expose_value=False, is_eager=True, callback=_want_json, help="As --output json."
+            "--json",
+            is_flag=True,
+            expose_value=False,
+            is_eager=True,  # so that `--output` knows of it, whichever comes first
+            callback=lambda context, _option, is_wanted: context.meta.update({_JSON: is_wanted}),
+            help="As --output json.",
         )
         return choice(alias(verb))
 
     return decorate
 
 
-def _want_json(context: click.Context, _option: click.Parameter, is_wanted: bool) -> None:
-    """Notes that JSON is wanted. It is eager, so that `--output` knows of it, whichever comes first."""
-    context.meta[_JSON] = is_wanted
+output_option = output_choice(Output, "Text for people or JSON for programs.")
+"""Adds `output: Output`."""
 
 
 def logging_options(verb: Verb) -> Verb:
@@ -133,11 +128,17 @@ def logging_options(verb: Verb) -> Verb:
             count=True,
             expose_value=False,
             is_eager=True,
-            callback=_louder,
+            callback=lambda context, _option, count: _set_up(context, loudness=count),
             help="Log more; -vv logs most.",
         ),
         click.option(
-            "-q", "quiet", count=True, expose_value=False, is_eager=True, callback=_quieter, help="Log errors only."
+            "-q",
+            "quiet",
+            count=True,
+            expose_value=False,
+            is_eager=True,
+            callback=lambda context, _option, count: _set_up(context, loudness=-count),
+            help="Log errors only.",
         ),
         click.option(
             "--log-format",
@@ -146,7 +147,7 @@ def logging_options(verb: Verb) -> Verb:
             show_default=True,
             expose_value=False,
             is_eager=True,
-            callback=_format,
+            callback=lambda context, _option, log_format: _set_up(context, log_format=log_format),
             help="How log lines are written, to standard error.",
         ),
     ):
@@ -164,22 +165,6 @@ def read_config(config_file: str | None, state_dir: Path | None = None) -> Confi
     from gateway.config import find_config, load
 
     return load(find_config(config_file), state_dir=state_dir)
-
-
-_JSON = "gateway.cli.json"
-_LOUDNESS = "gateway.cli.loudness"
-
-
-def _louder(context: click.Context, _option: click.Parameter, count: int) -> None:
-    _set_up(context, loudness=count)
-
-
-def _quieter(context: click.Context, _option: click.Parameter, count: int) -> None:
-    _set_up(context, loudness=-count)
-
-
-def _format(context: click.Context, _option: click.Parameter, log_format: str) -> None:
-    _set_up(context, log_format=log_format)
 
 
 def _set_up(context: click.Context, *, loudness: int = 0, log_format: str | None = None) -> None:

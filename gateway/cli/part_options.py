@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 from pydantic_core import PydanticCustomError
 
 from gateway.core.address import HostPort, parse_host_port
-
-Verb = TypeVar("Verb", bound=Callable[..., Any])
 
 
 class PartAddress(click.ParamType[HostPort]):
@@ -23,19 +20,15 @@ class PartAddress(click.ParamType[HostPort]):
             self.fail(f"{value}: {wrong.message()}", param, ctx)
 
 
-def edges_option(verb: Verb) -> Verb:
-    """Adds `edges: tuple[HostPort, ...]`, for `edge_parts`."""
-    return click.option(
-        "--edge",
-        "edges",
-        type=PartAddress(),
-        multiple=True,
-        help="The management address of an edge; may be repeated.  [default: edge.management]",
-    )(verb)
-
-
-def router_option(verb: Verb) -> Verb:
-    """Adds `router: HostPort | None`, for `router_part`."""
-    return click.option(
-        "--router", type=PartAddress(), help="The management address of the router.  [default: router.management]"
-    )(verb)
+edges_option = click.option(
+    "--edge",
+    "edges",
+    type=PartAddress(),
+    multiple=True,
+    help="The management address of an edge; may be repeated.  [default: edge.management]",
+)
+"""Adds `edges: tuple[HostPort, ...]`, for `edge_parts`."""
+router_option = click.option(
+    "--router", type=PartAddress(), help="The management address of the router.  [default: router.management]"
+)
+"""Adds `router: HostPort | None`, for `router_part`."""

@@ -44,7 +44,7 @@ from gateway.client.packets import EMM
 from gateway.client.reconnect import stay
 from gateway.config import Config, Listener
 from gateway.config.loading import DEFAULT_PATHS
-from gateway.core.address import Address, is_loopback
+from gateway.core.address import Address, is_this_machine
 from gateway.core.reasons import Rejected
 from gateway.core.yaml_files.faults import ConfigError
 from gateway.core.yaml_files.source import read_source
@@ -69,8 +69,7 @@ SPOKEN_SCHEMES = frozenset({"tcp", "tls", "ws", "wss", "udp", "quic"})
 
 @dataclass(frozen=True)
 class PeerOptions:
-    """The peer that the options describe. With `of_context` they come from a context, and no configuration is
-    sought."""
+    """The peer that the options describe. With `of_context` they come from a context, and no configuration is read."""
 
     config_file: str | None
     via: str
@@ -97,8 +96,7 @@ class PeerOptions:
         return read_config(self.config_file)
 
     def address(self) -> Address:
-        """Returns the address as named; else the configuration's first listener of the protocol; else its own port
-        here."""
+        """Returns the address as named; else the first listener's of the protocol; else the protocol's port here."""
         wants_tls = self.tls or self.tls_ca is not None or self.tls_cert is not None
         if self.to is not None:
             return self._named(self.to, wants_tls)
@@ -145,12 +143,10 @@ class PeerOptions:
         return client
 
     def _token_for(self, address: Address) -> str:
-        """Returns the token, read for each session, since tokens are renewed. Anybody on the way could read one in
-        clear."""
+        """Returns the token, read for each session because tokens are renewed. In clear anybody could read it."""
         if self.token_file is None:
             return ""
-        is_here = address.host == "localhost" or is_loopback(address.host)
-        if not address.has_tls and not is_here:
+        if not address.has_tls and not is_this_machine(address.host):
             raise CommandError(f"--token-file: {address} has no TLS; a token goes there only over TLS")
         return _secret_in(self.token_file, "--token-file")
 
@@ -225,8 +221,7 @@ class PeerOptions:
         reconnect: bool = False,
         seconds: float | None = None,
     ) -> ResultT:
-        """Runs `use` with a session. `seconds` is the caller's time: the session must open within it, but has a second
-        at least."""
+        """Runs `use` with a session, which must open within `seconds`, the caller's time, but has at least a second."""
         limit = CONNECT_SECONDS if seconds is None else min(max(seconds, LEAST_CONNECT_SECONDS), CONNECT_SECONDS)
         return await stay(partial(self.open_stream, connect_seconds=limit), use, reconnect=reconnect)
 
@@ -299,7 +294,7 @@ def _peer(options: dict[str, Any], context_name: str | None) -> PeerOptions:
 
 
 def _as_given(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values of a context, as their options would have given them."""
+    """Returns the values of a context, as their options would have given them."""
     current = click.get_current_context()
     parameters = {parameter.name: parameter for parameter in current.command.params}
     return {name: parameters[name].process_value(current, value) for name, value in values.items()}

@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 import click
 
@@ -118,7 +117,8 @@ def command(
     with ExitStack() as files:
         if source.lines:
             own_subject = None if subject == EACH_ITS_OWN else subject
-            messages = messages_of_lines(_input(source.file, files), own_subject, source.content_type)
+            lines = sys.stdin.buffer if source.file is None else files.enter_context(source.file.open("rb"))
+            messages = messages_of_lines(lines, own_subject, source.content_type)
         else:
             single = OutgoingMessage(subject, *read_body(source.body, source.content_type, source.file))
             messages = repeated(single, source.count)
@@ -156,10 +156,6 @@ class Published:
         self.count += 1
         self.bytes += len(message.body)
         self.outcome = outcome
-
-
-def _input(file: Path | None, files: ExitStack) -> BinaryIO:
-    return sys.stdin.buffer if file is None else files.enter_context(file.open("rb"))
 
 
 async def _paced(messages: AsyncIterator[OutgoingMessage], rate: float | None) -> AsyncIterator[OutgoingMessage]:

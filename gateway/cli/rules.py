@@ -110,12 +110,8 @@ def test(events: TextIO, name: str | None, rules_file: str | None, config_file: 
 @logging_options
 def examples(output: Output) -> None:
     """Print rules to begin with, as they stand in a configuration."""
-    text = _examples().read_text()
+    text = (resources.files("streaming_jobs.rules") / "examples.yaml").read_text()
     show(yaml.safe_load(text), output, text.rstrip())
-
-
-def _examples() -> Path:
-    return Path(str(resources.files("streaming_jobs.rules"))) / "examples.yaml"
 
 
 def _rules(config_file: str | None, rules_file: str | None) -> list[RuleSettings]:

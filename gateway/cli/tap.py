@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from datetime import datetime
+from functools import partial
 
 import click
 from kafka import KafkaConsumer, TopicPartition
+from kafka.errors import KafkaError
 
 from gateway.cli.console import Output, UnavailableError, json_text, note, printable
 from gateway.cli.numbers import Whole
@@ -18,9 +21,12 @@ from gateway.core.reasons import Reason, Rejected
 from gateway.core.subjects import check_pattern
 from gateway.inspect.live.rows import FILTERS, ROWS, Row, RowFilter, as_hex, as_json, as_text, rows_of
 from gateway.inspect.live.topic_sampler import consumer_of
+from gateway.kafka.client_logs import quiet_clients
 from gateway.kafka.records import record_of
 
 POLL_SECONDS = 0.5
+SILENT_SECONDS = 5.0
+"""Kafka is asked whether it is there after so long without a record."""
 FETCH_BYTES = 1024 * 1024
 """Fetched of a partition at a time: here everything is wanted."""
 
@@ -87,15 +93,45 @@ def line_of(row: Row, form: str) -> str:
 
 
 def tap(config: Config, at: str, start: datetime | None, chosen: RowFilter) -> Iterator[Row]:
-    """Rows as they come, without end."""
+    """Rows as they come, without end. Says once that Kafka has gone, and once that it is back."""
     topic = f"{config.mesh}.{at}"
-    with consumer_of(config, max_partition_fetch_bytes=FETCH_BYTES) as consumer:
+    with quiet_clients(), consumer_of(config, max_partition_fetch_bytes=FETCH_BYTES) as consumer:
         _place(consumer, topic, start)
         note(f"tapping {topic}")
+        watch = KafkaWatch(config.kafka.bootstrap_servers, time.monotonic)
         while True:
-            for records in consumer.poll(timeout_ms=int(POLL_SECONDS * 1000)).values():
+            polled = consumer.poll(timeout_ms=int(POLL_SECONDS * 1000))
+            watch.look(bool(polled), partial(_answers, consumer))
+            for records in polled.values():
                 for record in records:
                     yield from rows_of(at, record_of(record), chosen)
+
+
+class KafkaWatch:
+    """Notes when Kafka goes away and when it comes back: a consumer waits for it without a word."""
+
+    def __init__(self, servers: str, clock: Callable[[], float]) -> None:
+        self._servers = servers
+        self._clock = clock
+        self._heard_at = clock()
+        self._is_away = False
+
+    def look(self, has_records: bool, answers: Callable[[], bool]) -> None:
+        """Asks Kafka where nothing has come for a while."""
+        if not has_records and self._clock() - self._heard_at < SILENT_SECONDS:
+            return
+        is_away = not has_records and not answers()
+        if is_away != self._is_away:
+            note(f"kafka {self._servers} " + ("does not answer: waiting for it" if is_away else "answers again"))
+        self._is_away, self._heard_at = is_away, self._clock()
+
+
+def _answers(consumer: KafkaConsumer) -> bool:
+    try:
+        consumer.end_offsets(consumer.assignment(), timeout_ms=int(SILENT_SECONDS * 1000))
+    except KafkaError:
+        return False
+    return True
 
 
 def _place(consumer: KafkaConsumer, topic: str, start: datetime | None) -> None:

@@ -103,7 +103,7 @@ def _turns(stop: threading.Event, interval: float, count: int | None) -> Iterato
 
 @contextmanager
 def _stopped() -> Iterator[threading.Event]:
-    """Set by Ctrl-C and SIGTERM, for the terminal has to be left as it was."""
+    """Yields what Ctrl-C and SIGTERM set, for the terminal has to be left as it was."""
     stop = threading.Event()
     before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -130,20 +130,14 @@ def _drawing(output: Output, *, stays: bool) -> Iterator[Callable[[dict[str, Any
 def _print(shown: dict[str, Any], output: Output) -> None:
     if output is Output.JSON:
         show_line(shown, output, "")
-    else:
-        click.echo("\n".join(_written(screen(shown))) + "\n")
-
-
-def _written(lines: list[str]) -> Iterable[str]:
-    if not sys.stdout.isatty():
-        return plain(lines)
-    columns = shutil.get_terminal_size().columns
-    return (painted(line, columns) for line in lines)
+        return
+    lines, columns = screen(shown), shutil.get_terminal_size().columns
+    written = (painted(line, columns) for line in lines) if sys.stdout.isatty() else plain(lines)
+    click.echo("\n".join(written) + "\n")
 
 
 def _paint(shown: dict[str, Any]) -> None:
-    """Draws over what is there, line by line, so that nothing flickers. What has no room on the terminal is left
-    out."""
+    """Draws over what is there, line by line, so that nothing flickers. What has no room is left out."""
     room = shutil.get_terminal_size()
     lines: Iterable[str] = (painted(line, room.columns) for line in screen(shown)[: room.lines - 1])
     if click.get_current_context().color is False:

@@ -43,7 +43,7 @@ def _stages(shown: Document) -> Iterator[str]:
 
 
 def _waiting(shown: Document) -> Iterator[str]:
-    """Two tables side by side: how long things take, and what waits."""
+    """Yields two tables side by side: how long things take, and what waits."""
     yield f"{HEADING}{'latency':<14}{'p50':>9}{'p99':>9}      {'waiting':<22}{'now':>10}"
     modes = [f"{lane} {'in real time' if mode else 'in micro-batches'}" for lane, mode in shown["realtime"].items()]
     right = [

@@ -16,8 +16,7 @@ WHAT_WIDTH = len("undeliverable") + 2
 
 
 def verdict_of(way: FrameTrace, key: str | None, repeats: str | None) -> str:
-    """Returns the verdict on a frame. `pending` means that nothing has become of it yet, or nothing that is still
-    kept."""
+    """Returns the verdict on a frame. `pending` means that nothing has become of it yet, or nothing that is kept."""
     if way.event is not None:
         return "accepted"
     if way.refusals:

@@ -6,20 +6,18 @@ XMPP's own. `user%40domain` is a user of a domain whose server stands elsewhere.
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
 from gateway.client.errors import UnreachableError
-from gateway.core.address import Address, HostPort, parse_address, parse_host_port
+from gateway.core.address import Address, HostPort, is_this_machine, parse_address, parse_host_port
 from gateway.protocols.spec import ProtocolSpec
 
 XMPP_PORT = 5222
 
 _XMPP = re.compile(r"xmpp://(?P<user>[^\s/?#@:]+)@(?P<at>[^\s/?#@]+)/(?P<peer>[^\s?#]+)")
-_LOOPBACK_NAMES = frozenset({"localhost", "ip6-localhost"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +43,7 @@ class XmppAddress(Address):
     @property
     def is_here(self) -> bool:
         """True if the server is on this machine, as far as its name says."""
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return self.host in _LOOPBACK_NAMES
+        return is_this_machine(self.host)
 
 
 def peer_address(

@@ -42,8 +42,7 @@ RECEIVE_BUFFER_BYTES = 4 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """The files of QUIC's TLS, in PEM. `ca` signed the peer's certificate; without it the system's authorities
-    count."""
+    """The files of QUIC's TLS, in PEM. `ca` signed the peer's certificate; without it the system's authorities do."""
 
     ca: Path | None = None
     cert: Path | None = None

@@ -62,14 +62,14 @@ class Driver:
             raise UnreachableError(self._peer, why(refused)) from refused
 
     async def _dial_websocket(self, address: Address, tls: ssl.SSLContext | None, server_name: str | None) -> None:
-        """Imported late: most clients never speak it."""
+        """Imports late, for most clients never speak it."""
         from gateway.client.carriers.websocket import ClientWebSocketCarrier
 
         size = self._session.settings.frame_bytes
         await ClientWebSocketCarrier.dial(address, tls, server_name, self, text=self._text, frame_bytes=size)
 
     async def _dial_xmpp(self, address: XmppAddress, tls: ssl.SSLContext | None) -> None:
-        """Imported late, likewise."""
+        """Imports late, likewise."""
         from gateway.client.carriers.xmpp import ClientXmppCarrier
 
         await ClientXmppCarrier.dial(address, tls or ssl.create_default_context(), self)
@@ -81,8 +81,7 @@ class Driver:
         return self._session.closed
 
     def deliver(self, delivery: Delivery) -> None:
-        """Delivers to the session. The bytes are written at the end of this turn of the loop, with all other
-        deliveries."""
+        """Delivers to the session. The bytes of all deliveries of a turn of the loop are written at its end."""
         self._session.deliver(delivery, self._loop.time())
         self._pump_soon()
 

@@ -88,7 +88,7 @@ def _of_node(text: str, keys: KeyRing) -> PacketKey | None:
     except ValueError:
         return None
     named = keys.named(node, key_identifier)
-    return _held(node, named[0]) if named and _is_of_use(named[0]) else None
+    return _held(node, named[0]) if named and (named[0].hmac or named[0].encryption) else None
 
 
 def _of_secret(text: str, keys: KeyRing) -> PacketKey | None:
@@ -104,10 +104,6 @@ def _of_secret(text: str, keys: KeyRing) -> PacketKey | None:
             if public is not None and key.ed25519 == public:
                 return PacketKey(Signer(node, key.key_id, ed25519_private=secret), key.encryption)
     return None
-
-
-def _is_of_use(key: Key) -> bool:
-    return key.hmac is not None or key.encryption is not None
 
 
 def _held(node: bytes, key: Key) -> PacketKey:

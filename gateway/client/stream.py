@@ -208,8 +208,7 @@ class StreamClient:
             self._check_open()
 
     def events(self) -> AsyncIterator[Event]:
-        """Yields the events that come by subscription, in order. Raises EndedError if the session ends other than by
-        `close`."""
+        """Yields the events that come by subscription, in order. Raises EndedError unless `close` ends the session."""
         return self._inbox
 
     # -- what the session does ---------------------------------------------------------------------------------

@@ -23,8 +23,7 @@ class TokenSettings(Section):
     """JSON Web Tokens (RFC 7519) that make a session the node `token:` and the value of a claim."""
 
     jwks: RelativePath | None = None
-    """The issuer's public keys stand in this file as a JSON Web Key Set, for EdDSA, ES256 and RS256. It is read again
-    when it changes."""
+    """This JSON Web Key Set has the issuer's keys, for EdDSA, ES256 and RS256. It is read again when it changes."""
     secret: Annotated[SecretStr, AfterValidator(_long_enough)] | None = None
     """This secret is shared with the issuer, for HS256."""
     issuer: str | None = None

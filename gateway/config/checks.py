@@ -7,6 +7,7 @@ malformed is passed over here, for its model has told it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from pydantic_core import PydanticCustomError
@@ -14,7 +15,7 @@ from pydantic_core import PydanticCustomError
 from gateway.config.kafka import RECORD_OVERHEAD_BYTES, KafkaSettings
 from gateway.config.settings import EdgeSettings, Limits, RouterSettings, ordinal_of
 from gateway.config.topics import TOPICS
-from gateway.core.address import Address, HostPort, parse_address, parse_host_port
+from gateway.core.address import Address, parse_address, parse_host_port
 from gateway.core.yaml_files.source import Place, YamlSource, path_text
 
 
@@ -72,21 +73,11 @@ def _bound(source: YamlSource) -> Iterator[tuple[Place, Address]]:
     if kafka.get("bootstrap", KafkaSettings().bootstrap) == KafkaSettings().bootstrap:
         own.append((("kafka", "listen"), kafka.get("listen", KafkaSettings().listen)))
     for place, value in own:
-        at = _parsed(value)
-        if at is not None:
-            yield place, Address("tcp", at)
+        with suppress(PydanticCustomError):
+            yield place, Address("tcp", parse_host_port(value))
     for place, entry in _entries(source, "listeners"):
-        try:
+        with suppress(PydanticCustomError):
             yield (*place, "listen"), parse_address(entry.get("listen"))
-        except PydanticCustomError:
-            continue
-
-
-def _parsed(value: object) -> HostPort | None:
-    try:
-        return parse_host_port(value)
-    except PydanticCustomError:
-        return None
 
 
 def _number(section: Mapping[str, Any], name: str, default: int | None) -> int | None:

@@ -43,7 +43,7 @@ def _plain(value: Any, *, reveal: bool) -> Any:
 
 
 def _endpoint(endpoint: Endpoint, *, reveal: bool) -> dict[str, Any]:
-    """Common keys, options and the limits it sets itself, side by side again."""
+    """Returns common keys, options and the limits it sets itself, side by side again."""
     common = {
         name: getattr(endpoint, name) for name in type(endpoint).model_fields if name not in ("limits", "options")
     }

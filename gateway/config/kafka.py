@@ -68,8 +68,7 @@ class KafkaSecurity(Section):
     key_password: SecretStr | None = None
     """This opens `key`, where it is encrypted."""
     check_hostname: bool = True
-    """A broker's certificate must name the host that was dialled. Turn it off only where brokers are reached by other
-    names."""
+    """A broker's certificate must name the host that was dialled. Turn it off only where brokers have other names."""
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
@@ -126,8 +125,7 @@ class KafkaSecurity(Section):
         return {name: value for name, value in settings.items() if value is not None}
 
     def spark_options(self) -> dict[str, str]:
-        """Returns the options of Spark's Kafka source and sink. Reads the PEM files: the Java client takes their
-        text."""
+        """Returns the options of Spark's Kafka source and sink, with the text of PEM files, as Java takes them."""
         options: dict[str, str] = {"kafka.security.protocol": self.protocol}
         if self.uses_sasl:
             options |= {"kafka.sasl.mechanism": self.mechanism, "kafka.sasl.jaas.config": self._jaas()}
@@ -168,7 +166,7 @@ def _text(path: object) -> str | None:
 
 
 def _quoted(text: str) -> str:
-    """A JAAS string literal."""
+    """Returns a JAAS string literal."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 

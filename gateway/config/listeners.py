@@ -24,8 +24,8 @@ from gateway.core.address import (
     AddressField,
     Network,
     NetworkField,
-    is_loopback,
     is_private,
+    is_this_machine,
     is_within,
 )
 from gateway.protocols import protocols
@@ -90,8 +90,7 @@ class XmppComponent(Section):
     domain: Annotated[str, AfterValidator(_domain)]
     """Peers write to this domain, or to any name in it. Each edge needs one of its own."""
     secret: SecretStr
-    """The XMPP server asks for this secret. The connection has no TLS of its own: the server belongs on the same
-    host."""
+    """The XMPP server asks for this secret. The connection has no TLS: the server belongs on the same host."""
 
 
 LINK_REDELIVER_SECONDS = 300
@@ -108,11 +107,9 @@ class Endpoint(Section):
     protocol: str
     """Peers speak this protocol here. Which other settings there are depends on it."""
     subscribe: tuple[Pattern, ...] = ()
-    """Each session is subscribed to these patterns from its handshake to its end, for peers that know nothing of the
-    mesh."""
+    """Each session is subscribed to these patterns while it lasts, for peers that know nothing of the mesh."""
     serve: tuple[Pattern, ...] = ()
-    """Each session serves requests of these patterns from its handshake to its end, for peers that know nothing of the
-    mesh."""
+    """Each session serves requests of these patterns while it lasts, for peers that know nothing of the mesh."""
     limits: dict[str, Any] = Field(default_factory=dict)
     """Those that stand here; all others are the mesh's."""
     options: SerializeAsAny[Options] = Field(default_factory=dict, validate_default=True)
@@ -207,8 +204,7 @@ class Listener(Endpoint):
     """Each connection begins with a PROXY protocol v2 header, which names the peer behind a load balancer. Whoever may
     send one can claim any address with it: see `proxy_from`."""
     proxy_from: tuple[NetworkField, ...] | None = None
-    """Only balancers at these addresses, or in these networks, may connect. Without it everybody may who reaches the
-    port."""
+    """Only balancers at these addresses, or in these networks, may connect. Without it, everybody may."""
     origins: tuple[Annotated[str, AfterValidator(_origin)], ...] | None = None
     """Pages of these origins may open a WebSocket here: `scheme://host[:port]`, or `*` for all. Without it a page may
     that came from the host it connects to, over TLS or under an IP address, `localhost` or another name that is not
@@ -229,7 +225,7 @@ class Listener(Endpoint):
 
     @property
     def _is_on_loopback(self) -> bool:
-        return self.address.host == "localhost" or is_loopback(self.address.host)
+        return is_this_machine(self.address.host)
 
     @property
     def believes_any_balancer(self) -> bool:

@@ -104,8 +104,7 @@ def _without_empty(data: Any) -> Any:
 
 
 def _add_faults(invalid: ValidationError, source: YamlSource) -> None:
-    """Adds one fault per place: the branches of a union all complain, and a value that could not be put in has been
-    told."""
+    """Adds one fault per place: the branches of a union all complain, and bad references have been told."""
     expected: dict[Place, list[str]] = {}
     errors = invalid.errors(include_url=False, include_input=False)
     around = {error["loc"][:-1] for error in errors}

@@ -135,8 +135,7 @@ class Config(Section):
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
-        """Returns all listeners and links. They share one name space, because a frame is recorded under the name it
-        came by."""
+        """Returns all listeners and links. They share one name space: a frame is recorded under the name it came by."""
         return (*self.listeners, *self.peers)
 
     def for_router(self) -> Self:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Any
+from itertools import pairwise
+from textwrap import dedent
+from typing import Any, cast
 
 from pydantic import BaseModel
-from pydantic.json_schema import JsonSchemaMode, models_json_schema
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, models_json_schema
+from pydantic_core.core_schema import ModelSchema
 
 from gateway.config.listeners import SPLIT, Link, Listener
 from gateway.config.model import Config
@@ -25,12 +30,38 @@ _FORMS = frozenset({"pattern", "enum", "format"})
 _SAID_OF_IT = frozenset({"title", "description", "default"})
 
 
+class _Described(GenerateJsonSchema):
+    """Takes what stands below a field in the source for its description.
+
+    pydantic would do so while it makes the classes, and read all sources at each start of each program.
+    """
+
+    def model_schema(self, schema: ModelSchema) -> Schema:
+        described = super().model_schema(schema)
+        for name, text in _attribute_docstrings(schema["cls"]).items():
+            described.get("properties", {}).get(name, {})["description"] = text
+        return described
+
+
+def _attribute_docstrings(model: type[Any]) -> dict[str, str]:
+    """Returns what stands below each field of a model, and of the models that it extends."""
+    texts: dict[str, str] = {}
+    for each in reversed(model.__mro__):
+        if issubclass(each, BaseModel) and each is not BaseModel:
+            (tree,) = ast.parse(dedent(inspect.getsource(each))).body
+            for field, below in pairwise(cast(ast.ClassDef, tree).body):
+                match field, below:
+                    case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                        texts[name] = inspect.cleandoc(text)
+    return texts
+
+
 @cache
 def json_schema() -> Schema:
     """Returns the schema (draft 2020-12), with each protocol's own options in its listeners and links."""
     specs = sorted(protocols().items())
     models: list[type[BaseModel]] = [Config, *(spec.options for _, spec in specs)]
-    refs, top = models_json_schema([(model, _MODE) for model in models], by_alias=True)
+    refs, top = models_json_schema([(model, _MODE) for model in models], by_alias=True, schema_generator=_Described)
     definitions: Schema = top["$defs"]
     for model in (Listener, Link):
         own = [_endpoint(definitions, model.__name__, name, refs[spec.options, _MODE]) for name, spec in specs]
@@ -42,22 +73,19 @@ def json_schema() -> Schema:
 
 
 def _endpoint(definitions: Schema, kind: str, protocol: str, options: Schema) -> Schema:
-    """One kind of listener: common keys, limits and options side by side."""
+    """Returns one kind of listener: common keys, limits and options side by side."""
     common = definitions[kind]
     keys = {name: value for name, value in common["properties"].items() if name not in SPLIT}
     limits = definitions[Limits.__name__]["properties"]
     own = definitions[options["$ref"].rsplit("/", 1)[-1]]
+    only = {"const": protocol, "description": keys["protocol"]["description"]}
     return {
         "title": f"{protocol} {kind.lower()}",
         "type": "object",
-        "properties": own.get("properties", {}) | limits | keys | {"protocol": _only(protocol, keys["protocol"])},
+        "properties": own.get("properties", {}) | limits | keys | {"protocol": only},
         "required": [name for name in common["required"] if name not in SPLIT] + own.get("required", []),
         "additionalProperties": False,
     }
-
-
-def _only(protocol: str, any_of_them: Schema) -> Schema:
-    return {"const": protocol, "description": any_of_them["description"]}
 
 
 def _with_references(node: Any) -> Any:
@@ -101,7 +129,7 @@ def _inside(schema: Schema, step: str | int) -> Iterator[Schema]:
 
 
 def _leaves(schema: Schema) -> Iterator[Schema]:
-    """The schema with references followed and alternatives told apart."""
+    """Yields the schema with references followed and alternatives told apart."""
     if "$ref" in schema:
         schema = json_schema()["$defs"][schema["$ref"].rsplit("/", 1)[-1]]
     branches = schema.get("oneOf") or schema.get("anyOf")

@@ -20,7 +20,7 @@ state start."""
 class Section(BaseModel):
     """Unknown keys are errors: a misspelt limit must not silently be no limit."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 def _from(start: str) -> Callable[[Path, ValidationInfo], Path]:

@@ -62,8 +62,7 @@ class RecordSettings(Section):
     """A record of the raw log is closed after so many frames. One linger brings in fewer below 60,000 frames/s, so a
     record is full only above that."""
     bytes: Bytes = 131_072
-    """A record of the raw log is closed after so many bytes. 400 frames of 200 bytes with their columns fill two thirds
-    of the default."""
+    """A record of the raw log is closed after so many bytes. 400 frames of 200 bytes fill two thirds of the default."""
     linger_milliseconds: Milliseconds = 3
     """A record waits at most this long for more frames after the one before it; a frame that comes later goes at once.
     Half of it stands in the median latency of a busy mesh: 2 ms cost a third more processor time at 10,000/s, and 4 ms
@@ -87,8 +86,7 @@ class EdgeSettings(Section):
     characters at least. Without any the page only reads. It takes tokens from this machine alone, since one that
     crosses a network in clear is anybody's: tunnels (`ssh -L`, `kubectl port-forward`) end here."""
     redirect_url: Annotated[str, Field(pattern=URL, max_length=65_535)] | None = None
-    """Peers that can be redirected are sent to this address when the edge drains. Without it they are only
-    disconnected."""
+    """Peers that can be redirected are sent here when the edge drains. Without it they are only disconnected."""
     notice_seconds: SecondsOrZero = 0
     """An edge that is told to end serves on for so long, but is not ready, so that a load balancer leads peers
     elsewhere first. Datagrams to a socket that is gone already would be lost."""
@@ -108,10 +106,9 @@ class Limits(Section):
 
     connections: Count = 10_000
     """A listener takes at most so many connections at once, and refuses further ones. Each costs memory, and a file
-    descriptor."""
+    descriptor; all listeners together take what files the process may have open, less 256."""
     handshake_seconds: Seconds = 5
-    """A connection whose handshake takes longer is closed. It keeps those from holding a place that never say
-    anything."""
+    """A connection whose handshake takes longer is closed, so that nobody holds a place without a word."""
     idle_seconds: Seconds = 300
     """A session that has said nothing for so long is ended. Protocols with pings of their own never come near it."""
     frame_bytes: Bytes = 1_048_576
@@ -143,15 +140,15 @@ class Limits(Section):
     before anybody judges it."""
     in_flight_bytes: Bytes = 134_217_728
     """An edge holds at most so many bytes that Kafka has not acknowledged; beyond it TCP peers wait, and datagrams are
-    dropped and counted. From a 32nd of it on, streams that have more to be read wait, so that the frames of others do
+    dropped and counted. From a 64th of it on, streams that have more to be read wait, so that the frames of others do
     not queue behind theirs. It holds for an edge as a whole: in a listener it says nothing."""
     queue_bytes: Bytes = 8_388_608
     """At most so many bytes wait to be written to one session; beyond it a slow peer loses frames, alone."""
     held_bytes: Bytes = 134_217_728
     """An edge holds at most so many bytes in memory for all of its sessions: what they have not read, have not
-    confirmed, or have not finished sending. Beyond it sessions are ended, those that hold most first. There is room for
-    sixteen peers that have filled their queues, and it is an eighth of what an edge has in the chart. It holds for an
-    edge as a whole: in a listener it says nothing."""
+    confirmed, or have not finished sending, in whatever carries them. Beyond it sessions are ended, those that hold
+    most first. There is room for sixteen peers that have filled their queues, and it is an eighth of what an edge has
+    in the chart. It holds for an edge as a whole: in a listener it says nothing."""
     open_requests: Count = MOST_OPEN_REQUESTS
     """At most so many requests are open at once in all sessions of an edge: what their peers have asked, and what they
     are asked. A session gets its share of what is left. It holds for an edge as a whole: in a listener it says
@@ -259,8 +256,6 @@ class RouterSettings(Section):
     """`realtime` routes each record as it comes, `microbatch` routes in batches, and `auto` is real time while the
     router keeps up. Real time costs a task slot for each partition."""
     lanes: Count = DEFAULT_LANES
-    """This setting has no effect any more, and is still read: each raw partition has a lane of its own
-    (`kafka.partitions`)."""
+    """This setting has no effect any more: each raw partition has a lane of its own (`kafka.partitions`)."""
     standby: bool = False
-    """A warm second process takes over when the first dies. It costs that process's memory, and saves five of eight
-    seconds."""
+    """A warm second process takes over when the first dies. It costs that memory, and saves five of eight seconds."""

@@ -67,6 +67,11 @@ def is_loopback(host: str) -> bool:
     return (mapped or address).is_loopback
 
 
+def is_this_machine(host: str) -> bool:
+    """Tells whether a host is this machine, by its address or by a usual name of it."""
+    return host in ("localhost", "ip6-localhost") or is_loopback(host)
+
+
 def is_private(host: str) -> bool:
     """Tells whether a Host header holds an address, or a name that public DNS knows nothing of.
 

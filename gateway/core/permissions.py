@@ -94,8 +94,7 @@ class Permissions:
         return any(rule.concerns(listener) for rule in self.rules)
 
     def may_publish(self, node: str, listener: str, subject: str) -> bool:
-        """Returns True if the node may send events and requests. An answer needs no permission, because it was asked
-        for."""
+        """Returns True if the node may send events and requests. Answers need no permission: they were asked for."""
         return not is_control(subject) and self.rule_of(node, listener).publish.covers(subject)
 
     def may_subscribe(self, node: str, listener: str, pattern: str) -> bool:
@@ -113,8 +112,7 @@ class Permissions:
         return self.rule_of(node, listener).serve.covers(subject)
 
     def may_do_anything(self, node: str, listener: str) -> bool:
-        """Returns True if the node may publish, subscribe to or serve some subject. The mesh answers the pings of
-        nobody else."""
+        """Returns True if the node may publish, subscribe to or serve any subject. The mesh pings nobody else back."""
         return not self.rule_of(node, listener).grants_nothing
 
     def rule_of(self, node: str, listener: str) -> Rule:

@@ -101,8 +101,7 @@ def is_login(subject: str) -> bool:
 
 
 def matches(pattern: str, subject: str) -> bool:
-    """Returns True if the pattern matches. This is the reference; the router's trie in `gateway.interests` is tested
-    equal."""
+    """Returns True if the pattern matches. The router's trie in `gateway.interests` is tested equal to this."""
     pattern_tokens, subject_tokens = tokens(pattern), tokens(subject)
     if pattern_tokens[-1] == ">":
         return len(subject_tokens) >= len(pattern_tokens) and _fits(pattern_tokens[:-1], subject_tokens)

@@ -22,10 +22,10 @@ class WireReader:
 
     __slots__ = ("_data", "_end", "pos")
 
-    def __init__(self, data: bytes, pos: int = 0, end: int | None = None) -> None:
+    def __init__(self, data: bytes) -> None:
         self._data = data
-        self.pos = pos
-        self._end = len(data) if end is None else end
+        self.pos = 0
+        self._end = len(data)
 
     @property
     def remaining(self) -> int:

@@ -1,7 +1,8 @@
 """Makes a site of the documentation that is read without a network: an HTML file for each page, and a search.
 
-A page is found in the source tree, or in the installed package: that has the pages of `gateway`, and the README in its
-metadata. A link to a page leads to its HTML file. A link to any other file of the tree becomes its path.
+A page is found in the source tree, or in the installed package: that has the pages of `gateway`, the README in its
+metadata, and all others among its data files. A link to a page leads to its HTML file. A link to any other file of the
+tree becomes its path.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
-from importlib.metadata import metadata
+from importlib.metadata import distribution, metadata
 from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
@@ -32,7 +33,9 @@ ELSEWHERE = {
     "tests/bench/README.md": "benchmarks.html",
     "tests/cluster/README.md": "cluster.html",
 }
-"""The pages that stand in other folders. Those outside of `gateway` are in a source tree only."""
+"""The pages that stand in other folders. The installed package has those outside of `gateway` in a folder that
+`pyproject.toml` names."""
+SHIPPED = "share/meshgate"
 STATIC = ("site.css", "site.js")
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'"
@@ -51,7 +54,15 @@ class Page:
 
     @cached_property
     def tokens(self) -> Sequence[Token]:
-        return _with_ids(MARKDOWN.parse(self.text))
+        """The text in tokens. Headings have their anchors, as forges make them."""
+        tokens = MARKDOWN.parse(self.text)
+        anchors: dict[str, int] = {}
+        for token, words in pairwise(tokens):
+            if token.type == "heading_open":
+                slug = re.sub(r"[^\w\- ]", "", words.content.lower()).replace(" ", "-")
+                anchors[slug] = anchors.get(slug, -1) + 1
+                token.attrSet("id", f"{slug}-{anchors[slug]}" if anchors[slug] else slug)
+        return tokens
 
     @cached_property
     def title(self) -> str:
@@ -88,8 +99,16 @@ def find_pages() -> list[Page]:
         Page(f"gateway/docs/{name}", name.replace(".md", ".html"), (files("gateway.docs") / name).read_text())
         for name in docs
     ]
-    there = {path: ROOT / path for path in ELSEWHERE if (ROOT / path).is_file()}
-    return site_pages + [Page(path, ELSEWHERE[path], file.read_text()) for path, file in there.items()]
+    elsewhere = ((path, name, _file(path)) for path, name in ELSEWHERE.items())
+    return site_pages + [Page(path, name, file.read_text()) for path, name, file in elsewhere if file is not None]
+
+
+def _file(path: str) -> Path | None:
+    """Returns a page's file: of this tree, or of the installed package."""
+    if (ROOT / path).is_file():
+        return ROOT / path
+    installed = distribution("meshgate").files or ()
+    return next((Path(str(file.locate())) for file in installed if file.match(f"*/{SHIPPED}/{path}")), None)
 
 
 def build_site() -> dict[str, bytes]:
@@ -178,17 +197,6 @@ class _Renderer:
         """Lets a line break through, and no other markup. Comments are for those who write the page."""
         content = re.sub(r"(?s)<!--.*?-->", "", tokens[at].content)
         return content if content.strip() in ("", "<br>") else escape(content)
-
-
-def _with_ids(tokens: list[Token]) -> list[Token]:
-    """Gives headings their anchors, as forges make them."""
-    anchors: dict[str, int] = {}
-    for token, words in pairwise(tokens):
-        if token.type == "heading_open":
-            slug = re.sub(r"[^\w\- ]", "", words.content.lower()).replace(" ", "-")
-            anchors[slug] = anchors.get(slug, -1) + 1
-            token.attrSet("id", f"{slug}-{anchors[slug]}" if anchors[slug] else slug)
-    return tokens
 
 
 def _plain(token: Token) -> str:

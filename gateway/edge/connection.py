@@ -148,6 +148,10 @@ class Connection:
         self._buffered = buffered
         self.pump()
 
+    def count_kept(self, size: int) -> None:
+        """Hears that the carrier keeps so many bytes more, of which the session knows nothing yet."""
+        self._sessions.memory.count(size)
+
     def _has_more(self) -> bool:
         return self.session.has_more or self._carrier.has_more
 

@@ -19,6 +19,7 @@ from gateway.edge.datagrams.listener import DatagramListener
 from gateway.edge.datagrams.udp import UdpListener
 from gateway.edge.metrics import EdgeMetrics
 from gateway.edge.sessions import Sessions
+from gateway.records.egress import SourceRefused
 
 if TYPE_CHECKING:
     from gateway.edge.carriers.xmpp import XmppListener
@@ -72,16 +73,17 @@ class Endpoints:
         udp.start()
 
     def _open_quic(self, listener: Listener) -> None:
-        """Imported late: few edges listen so."""
+        """Imports late, for few edges listen so."""
         from gateway.edge.datagrams.quic import QuicListener
 
         sessions, limits, context = self._sessions, self._sessions.limits(listener.name), self._quic_context(listener)
         quic = QuicListener(listener, sessions.publisher, self._metrics.of(listener), limits, context)
         self.datagrams[listener.name] = self._quic[listener.name] = quic
+        sessions.memory.include(lambda: quic.peers)
         quic.start()
 
     def _open_xmpp(self, listener: Listener) -> None:
-        """Imported late, likewise."""
+        """Imports late, likewise."""
         from gateway.edge.carriers.xmpp import XmppListener
 
         xmpp = self._xmpp[listener.name] = XmppListener(listener, self._sessions, self._metrics.of(listener))
@@ -111,6 +113,11 @@ class Endpoints:
             return kind(endpoint, metrics.certificate_expiry(endpoint), metrics.revocation_list_expiry(endpoint))
         except (OSError, ValueError) as error:
             raise SetupError(f"{endpoint.name}: the files of `tls` cannot be used: {error}") from error
+
+    def slow_down(self, refused: SourceRefused) -> None:
+        """Takes less of a source that the router refuses. A listener that is gone needs no word."""
+        if (datagrams := self.datagrams.get(refused.listener)) is not None:
+            datagrams.slow_down(refused.peer)
 
     def address(self, listener: Listener) -> Address:
         """Returns the address that a listener is bound to. The system chooses the port if the configuration says 0."""

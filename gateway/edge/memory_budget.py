@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from heapq import nlargest
+from itertools import chain
 from typing import Protocol
 
 LOOK_SHARE = 8
@@ -35,7 +36,7 @@ class Holder(Protocol):
 
 
 class MemoryBudget:
-    """Bounds the memory of all sessions. `later` calls a function at the end of the loop's turn.
+    """Bounds the memory of all sessions, and of what is included beside. `later` calls a function at the end of a turn.
 
     `seen_bytes` is what the last look has seen, and may be read from any thread.
     """
@@ -44,13 +45,20 @@ class MemoryBudget:
         self, most_bytes: int, holders: Callable[[], Iterable[Holder]], later: Callable[[Callable[[], None]], object]
     ) -> None:
         self._most_bytes = most_bytes
-        self._holders = holders
+        self._sources = [holders]
         self._later = later
         self._passed_bytes = 0
         self._look_after_bytes = most_bytes // LOOK_SHARE
         self._is_look_due = False
         self._is_cutting = False
         self.seen_bytes = 0
+
+    def include(self, holders: Callable[[], Iterable[Holder]]) -> None:
+        """Bounds the memory of these too, together with all others."""
+        self._sources.append(holders)
+
+    def _holders(self) -> Iterable[Holder]:
+        return chain.from_iterable(holders() for holders in self._sources)
 
     def reconfigure(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes

@@ -69,7 +69,7 @@ class Outbox:
     @property
     def held_bytes(self) -> int:
         """The bytes that the edge holds in memory for this session alone."""
-        return self._carrier.own_queued_bytes() + self._unsent_bytes + self._session.held_bytes
+        return self._carrier.held_bytes + self._unsent_bytes + self._session.held_bytes
 
     def deliver(self, delivery: Delivery) -> None:
         """Delivers to the session. The bytes are written at the end of this turn of the loop."""

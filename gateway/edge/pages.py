@@ -48,8 +48,7 @@ def describe(connection: Connection) -> dict[str, Any]:
 
 
 class PeersPage:
-    """Shows and ends sessions for the management's threads. They read at once, and the loop does what changes
-    anything."""
+    """Shows and ends sessions for the management's threads. They read at once; the loop does what changes anything."""
 
     def __init__(self, sessions: Callable[[], Iterable[Connection]], loop: asyncio.AbstractEventLoop) -> None:
         self._sessions = sessions

@@ -27,8 +27,7 @@ Answer = TypeVar("Answer")
 
 
 def consumer(config: Config, **settings: object) -> Consumer:
-    """Returns a consumer of this edge's group. The group has no members: it keeps what is committed, and assigns
-    nothing."""
+    """Returns a consumer of this edge's group, which has no members: it keeps what is committed and assigns nothing."""
     return Consumer(
         {
             **config.kafka.native_settings(),

@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 
 FIRST_ACKNOWLEDGEMENT_SECONDS = 30.0
 FLUSH_SECONDS = 10.0
+LAST_FLUSH_SECONDS = 1.0
+"""The time for what sessions that were cut leave to be logged. A Kafka that is away was waited for before."""
 
 
 class EdgeRuntime:
@@ -49,6 +51,8 @@ class EdgeRuntime:
         self.epoch = 0
         self._egress = Lag()
         self._egress_age_seconds = 0.0
+        self._is_flushed = False
+        """The producer has waited for Kafka at the end already."""
 
     publisher: RawPublisher
     sessions: Sessions
@@ -61,7 +65,7 @@ class EdgeRuntime:
             self._undo.push_async_callback(asyncio.to_thread, self._traces.stop)
         await asyncio.to_thread(clients.prepare, config)
         self._producer = await asyncio.to_thread(clients.producer, config)
-        self._undo.push_async_callback(asyncio.to_thread, self._producer.close, FLUSH_SECONDS)
+        self._undo.push_async_callback(self._close_producer)
         self._reader = await asyncio.to_thread(clients.reader, config)
         self._undo.push_async_callback(asyncio.to_thread, self._reader.stop)
         resumption = self._reader.resumption
@@ -80,7 +84,9 @@ class EdgeRuntime:
         self._dispatch = Dispatch(
             books,
             self._edge_log,
-            Peers(self.sessions.outbox, self.endpoints.datagrams, self.sessions.drop_requests),
+            Peers(
+                self.sessions.outbox, self.endpoints.datagrams, self.sessions.drop_requests, self.endpoints.slow_down
+            ),
             PreviousRun(self._reader.end, resumption.sessions_to, outcomes),
             confirm_seconds=lambda: self._config.request_timeout_seconds,
             on_batch_handled=self._reader.batch_handled,
@@ -176,19 +182,15 @@ class EdgeRuntime:
         self.sessions.memory.look()
         self._queues.expire()
         self._dispatch.expire()
-        self._look_at_egress()
-        self.endpoints.count_kernel_drops()
-
-    def _look_at_egress(self) -> None:
         handled_to = self._offsets.handled_to
         end = handled_to + self._reader.lag(handled_to)
         self._egress_age_seconds = self._egress.observe(time.monotonic(), end, self._offsets.ended_to)
+        self.endpoints.count_kernel_drops()
 
     # -- the end -----------------------------------------------------------------------------------------------
 
     async def drain(self, redirect_url: str | None, seconds: float) -> None:
-        """Drains the edge: it takes no new peers, says goodbye to all in their protocols, and finishes what is under
-        way."""
+        """Drains the edge: it takes no new peers, says goodbye to all, and finishes what is under way."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         self._close()
@@ -199,12 +201,16 @@ class EdgeRuntime:
         self._close_datagrams()
         self._outcomes.flush()
         await asyncio.to_thread(self._producer.flush, FLUSH_SECONDS)  # what is too late is open, and found again
+        self._is_flushed = True
         await asyncio.sleep(0)  # what the flush has settled is told to the tracker
         self.tick()
 
     async def end(self) -> None:
         """Releases whatever has begun, without a word to any peer. After a drain nothing is lost by it."""
         await self._undo.aclose()
+
+    async def _close_producer(self) -> None:
+        await asyncio.to_thread(self._producer.close, LAST_FLUSH_SECONDS if self._is_flushed else FLUSH_SECONDS)
 
     def _close_datagrams(self) -> None:
         """Sockets that still sent what the router wrote, for as long as any of it was handled."""

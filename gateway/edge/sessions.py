@@ -19,6 +19,7 @@ from gateway.edge.logins import Logins
 from gateway.edge.memory_budget import MemoryBudget
 from gateway.edge.metrics import EdgeMetrics
 from gateway.edge.outbox import Outbox
+from gateway.edge.process_limits import most_connections
 from gateway.edge.publisher import RawPublisher
 from gateway.edge.session_terms import SessionTerms
 from gateway.protocols import protocols
@@ -39,7 +40,10 @@ them waits for the session's next turn."""
 
 
 class Sessions:
-    """Holds the sessions of an edge. `deliveries` hears what becomes of what they are given."""
+    """Holds the sessions of an edge. `deliveries` hears what becomes of what they are given.
+
+    `places` counts the connections of all listeners, of which there are never more than `most_places`.
+    """
 
     def __init__(
         self, config: Config, publisher: RawPublisher, deliveries: SessionDeliveries, metrics: EdgeMetrics
@@ -53,6 +57,7 @@ class Sessions:
         self.requests = RequestBudget(config.limits.open_requests)
         self.memory = MemoryBudget(config.limits.held_bytes, self._everyone, self._loop.call_soon)
         self.reads = ReadQueue(self._loop, lambda: not publisher.in_flight.is_behind)
+        self.places, self.most_places = 0, most_connections()
         self._open: dict[int, Connection] = {}
         self._arriving: set[Connection] = set()
         self._next_number = 1

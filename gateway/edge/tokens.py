@@ -96,7 +96,7 @@ class TokenVerifier:
         raise failure
 
     def _candidates(self, algorithm: object, kid: object) -> list[Any]:
-        """The keys that a token of this header may be signed with."""
+        """Returns the keys that a token of this header may be signed with."""
         if algorithm == SHARED:
             return [] if self.settings.secret is None else [self.settings.secret.get_secret_value()]
         fitting = [key for key in self._keys if key.algorithm_name == algorithm]
@@ -115,7 +115,7 @@ class TokenVerifier:
         return [] if self.settings.jwks is None else [self.settings.jwks]
 
     def _read(self) -> list[jwt.PyJWK]:
-        """Public keys alone: a key set may hold others, which have no business here."""
+        """Reads public keys alone: a key set may hold others, which have no business here."""
         if self.settings.jwks is None:
             return []
         try:

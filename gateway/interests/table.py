@@ -33,8 +33,7 @@ comes back for as long as the log takes to repeat its end too."""
 
 @dataclass(frozen=True, slots=True)
 class AppliedChange:
-    """The effect of a change: what was put (new or changed) and what was removed. It is false if the change did
-    nothing."""
+    """The effect of a change: what was put (new or changed) and what was removed. It is false if nothing was."""
 
     put: tuple[Interest, ...] = ()
     removed: tuple[Interest, ...] = ()

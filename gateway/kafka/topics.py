@@ -92,12 +92,11 @@ def grow_topics(config: Config, *, seconds: float | None = None) -> list[TopicSt
 
 
 def _create_missing(admin: AdminClient, config: Config) -> list[TopicState]:
-    """The topics that were there already."""
+    """Creates what is missing, and returns the topics that were there already."""
     states = _states(admin, config)
     missing = [name for name, state in zip(TOPICS, states, strict=True) if not state.partitions]
-    brokers = len(_metadata(admin).brokers) if missing else 0
     if missing:
-        _create(admin, config, missing, brokers)
+        _create(admin, config, missing, len(_metadata(admin).brokers))
     return [state for state in states if state.partitions]
 
 

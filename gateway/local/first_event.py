@@ -54,7 +54,9 @@ def send_probe(config: Config, identity: GatewayIdentity, seconds: float, stop: 
                 continue
             sent = time.perf_counter()
             mark = uuid4().hex
-            sock.sendto(_packet(identity, EventType.EVENT, _name_and_text(f"the first event {mark}")), address)
+            texts = (SUBJECT, f"the first event {mark}")
+            fields = tuple(Field(FieldType.STRING, text.encode()) for text in texts)
+            sock.sendto(_packet(identity, EventType.EVENT, fields), address)
             if _comes_back(sock, mark.encode()):
                 return time.perf_counter() - sent
     if stop.is_set():
@@ -63,7 +65,7 @@ def send_probe(config: Config, identity: GatewayIdentity, seconds: float, stop: 
 
 
 def _subscribe(sock: socket.socket, address: tuple[str, int], identity: GatewayIdentity) -> bool:
-    """A signed hello; True once the mesh has answered with its own."""
+    """Sends a signed hello; True once the mesh has answered with its own."""
     capabilities = b'{"subscribe":["%s"]}' % SUBJECT.encode()
     sock.sendto(_packet(identity, EventType.HELLO, (Field(FieldType.BINARY, capabilities),)), address)
     try:
@@ -81,10 +83,6 @@ def _comes_back(sock: socket.socket, mark: bytes) -> bool:
     except TimeoutError:
         return False
     return True
-
-
-def _name_and_text(text: str) -> tuple[Field, ...]:
-    return Field(FieldType.STRING, SUBJECT.encode()), Field(FieldType.STRING, text.encode())
 
 
 def _packet(identity: GatewayIdentity, event_type: EventType, fields: tuple[Field, ...]) -> bytes:

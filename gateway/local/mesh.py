@@ -18,7 +18,6 @@ from gateway.core.errors import SetupError
 from gateway.core.yaml_files.faults import ConfigError, Fault
 from gateway.inspect.live import mesh_parts as live
 from gateway.local.broker import broker_archive, refuse_a_full_disk
-from gateway.local.first_event import SUBJECT, probed_listener, send_probe
 from gateway.local.jars import JarSet, ensure_jars, fetch, missing_sets
 from gateway.local.java import find_java
 from gateway.local.mesh_record import FILE_NAME
@@ -80,7 +79,9 @@ class LocalMesh:
                     {"event": "cleared", "parts": leftovers},
                     f"ended what an earlier run had left: {', '.join(leftovers)}",
                 )
-            self._processes.note(config=str(self._config.path), management=_management(self._config))
+            own = {"edge": self._config.edge.management, "router": self._config.router.management}
+            management = {name: str(address.reachable) for name, address in own.items()}
+            self._processes.note(config=str(self._config.path), management=management)
             refuse_a_start(self._config)
             if self._config.kafka.is_embedded:
                 refuse_a_full_disk(self._state)
@@ -136,7 +137,8 @@ class LocalMesh:
         parts = ["router", "edge"] + (["router-standby"] if config.router.standby else [])
         if config.kafka.is_embedded:
             parts.insert(0, "kafka")
-        for name in parts + self._rules():
+        self._rules_ready.unlink(missing_ok=True)
+        for name in parts + (["rules"] if config.rules else []):  # a Spark of their own, only for rules that exist
             self._processes.start(self._part(name))
         if config.kafka.is_embedded:
             self._wait("kafka", stop, lambda: _answers(config.kafka.listen), lambda: str(config.kafka.listen))
@@ -144,11 +146,6 @@ class LocalMesh:
         self._wait("router", stop, lambda: _is_ready(live.router_part(config)), lambda: f"Spark, {config.router.mode}")
         if config.rules:
             self._wait("rules", stop, self._rules_ready.exists, lambda: f"{len(config.rules)} of them, on Spark too")
-
-    def _rules(self) -> list[str]:
-        """A Spark of their own is only started for rules that exist."""
-        self._rules_ready.unlink(missing_ok=True)
-        return ["rules"] if self._config.rules else []
 
     def _part(self, name: str) -> Part:
         verb = name.removesuffix("-standby")
@@ -177,6 +174,8 @@ class LocalMesh:
             self._report_done(name, detail())
 
     def _first_event(self, config: Config, stop: threading.Event) -> None:
+        from gateway.local.first_event import SUBJECT, probed_listener, send_probe  # here: the parts start without it
+
         identity = trust_file.load(config.trust, entry=config.identity.key).identity
         if identity is None or probed_listener(config, identity) is None:
             self._report_done(
@@ -262,12 +261,6 @@ def _as_bound(config: Config) -> Config:
         listener.model_copy(update={"listen": parse_address(addresses[listener.name])}) for listener in config.listeners
     )
     return config.model_copy(update={"listeners": tuple(listeners)})
-
-
-def _management(config: Config) -> dict[str, str]:
-    """The addresses where the parts tell of themselves, by part."""
-    addresses = {"edge": config.edge.management, "router": config.router.management}
-    return {name: str(address.reachable) for name, address in addresses.items()}
 
 
 def _is_ready(part: live.MeshPart) -> bool:

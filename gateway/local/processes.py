@@ -170,14 +170,9 @@ class Processes:
         """Ends all processes in the reverse order of their start: a part that depends on another goes first."""
         for part in reversed(self.parts):
             part.end(most_seconds)
-        if self._is_ours():
+        record = MeshRecord.read(self.record)  # another supervisor's, if its mesh was found alive
+        if record is not None and record.supervisor.pid == os.getpid():
             self.record.unlink(missing_ok=True)
-
-    def _is_ours(self) -> bool:
-        """Returns True if the record is ours. The mesh is known by another supervisor's record if that was found
-        alive."""
-        record = MeshRecord.read(self.record)
-        return record is not None and record.supervisor.pid == os.getpid()
 
     def note(self, **facts: object) -> None:
         """Adds to what the record says of the mesh beside its processes."""

@@ -10,6 +10,7 @@ browser that reaches this address.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import threading
@@ -31,6 +32,9 @@ from gateway.core.errors import SetupError
 BODY_BYTES = 65_536
 """The largest body of a command: a subject and a small event's body. More is refused unread."""
 REQUEST_SECONDS = 10  # a scraper that says nothing for so long is dropped
+MOST_ASKING = 64
+"""Connections at once, each of which has a thread. The oldest is cut for one more: a request takes milliseconds, and
+who says a byte every nine seconds must not keep a probe of the cluster out."""
 BEARER = "Bearer "
 POLL_SECONDS = 0.1
 """The longest time that `stop` may take."""
@@ -166,8 +170,7 @@ class Management:
         return json_answer(404, {"error": "no such page"})
 
     def obey(self, path: str, request: HttpRequest) -> PageAnswer:
-        """Obeys a POST. Browsers put their page's origin on each, so any page that an operator looks at could send
-        one."""
+        """Obeys a POST. Browsers put their page's origin on each: any page that an operator looks at could send one."""
         if not self._is_known(request.host):
             return _unknown(request.host)
         commands = {**self._served.commands, **self._served.acts}
@@ -198,7 +201,21 @@ class _Server(ThreadingHTTPServer):
 
     def __init__(self, address: HostPort, handler: type[BaseHTTPRequestHandler]) -> None:
         self.address_family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+        self._asking: dict[socket.socket, None] = {}
         super().__init__((address.host, address.port), handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self._asking[request] = None
+        if len(self._asking) > MOST_ASKING:
+            oldest = next(iter(self._asking))
+            self._asking.pop(oldest, None)
+            with contextlib.suppress(OSError):  # it has just ended by itself
+                oldest.shutdown(socket.SHUT_RDWR)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        self._asking.pop(request, None)
+        super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A scraper that went away is no news."""

@@ -73,8 +73,7 @@ class FrameRefused:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """The end of one delivery. `refused`: the peer has said no, or a fault of ours is in the way, and it would be so
-    again."""
+    """The end of one delivery. `refused`: the peer has said no, or a fault of ours would stop it again."""
 
     delivery: Delivery
     outcome: Outcome
@@ -103,8 +102,7 @@ class AbandonRequests:
 
 @dataclass(frozen=True, slots=True)
 class DropRequest:
-    """The peer waits for no answer to this request of its own any more: its session is over, or as good as
-    over."""
+    """The peer waits for no answer to this request of its own any more: its session is as good as over."""
 
     request: str
     subject: str

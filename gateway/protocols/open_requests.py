@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, ItemsView, ValuesView
-from typing import Generic, TypeVar
+from collections.abc import Hashable, Iterator, Mapping
+from typing import TypeVar
 
 from gateway.protocols.request_budget import RequestBudget
 from gateway.records.raw_log.frames import ReplyAddress
@@ -12,7 +12,7 @@ IdT = TypeVar("IdT", bound=Hashable)
 RequestT = TypeVar("RequestT")
 
 
-class OpenRequests(Generic[IdT, RequestT]):
+class OpenRequests(Mapping[IdT, RequestT]):
     """Open requests by their ids, the oldest first. Each counts in the budget that all sessions of an edge share."""
 
     def __init__(self, budget: RequestBudget) -> None:
@@ -22,20 +22,11 @@ class OpenRequests(Generic[IdT, RequestT]):
     def __len__(self) -> int:
         return len(self._requests)
 
-    def __contains__(self, request_id: IdT) -> bool:
-        return request_id in self._requests
+    def __iter__(self) -> Iterator[IdT]:
+        return iter(self._requests)
 
     def __getitem__(self, request_id: IdT) -> RequestT:
         return self._requests[request_id]
-
-    def get(self, request_id: IdT) -> RequestT | None:
-        return self._requests.get(request_id)
-
-    def items(self) -> ItemsView[IdT, RequestT]:
-        return self._requests.items()
-
-    def values(self) -> ValuesView[RequestT]:
-        return self._requests.values()
 
     def has_room(self, most: int) -> bool:
         """True if one more may be opened by a session that may hold `most`."""

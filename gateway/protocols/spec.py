@@ -27,7 +27,7 @@ from gateway.records.raw_log.frames import NO_FACTS, Facts, RawFrame
 class Options(BaseModel):
     """The keys a listener or link of one protocol takes beside those that all take. Subclassed by each protocol."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     @property
     def confirmed_within_seconds(self) -> float:

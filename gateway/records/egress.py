@@ -10,10 +10,8 @@ Classes that are made for every event are not `frozen`, because that costs three
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from types import MappingProxyType
 
 from gateway.core.event import Kind
 from gateway.core.ids import FramePosition, event_id
@@ -43,8 +41,8 @@ class Position:
 class PositionFilter:
     """Lets each position pass once, in its order. `positions` holds the last one that passed, by raw partition."""
 
-    def __init__(self, positions: Mapping[int, Position] = MappingProxyType({})) -> None:
-        self.positions = dict(positions)
+    def __init__(self) -> None:
+        self.positions: dict[int, Position] = {}
 
     def passes(self, position: Position) -> bool:
         """False for a repeat."""
@@ -186,4 +184,17 @@ class MigrationStep:
     session: str = ""
 
 
-Entry = Deliver | InterestApplied | RecordConfirmed | EdgeRestarted | MigrationStep
+RECORD_END = 2**16 - 1
+"""The index of an entry that is about a raw record as a whole: it stands behind those of all frames."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRefused:
+    """Says that nearly everything is refused that a source of datagrams sends. `peer` is its address."""
+
+    position: Position
+    listener: str
+    peer: str
+
+
+Entry = Deliver | InterestApplied | RecordConfirmed | EdgeRestarted | MigrationStep | SourceRefused

@@ -368,12 +368,11 @@ def _expect(text: str, at: int, character: str) -> int:
 
 
 def _from_members(members: Mapping[str, Member]) -> Event:
-    attributes = {_header_name(name): _attribute(member) for name, member in members.items()}
+    attributes = {
+        CONTENT_TYPE if name == "datacontenttype" else f"ce_{name}": _attribute(member)
+        for name, member in members.items()
+    }
     return cloud_event.from_attributes(attributes, _body(members))
-
-
-def _header_name(name: str) -> str:
-    return CONTENT_TYPE if name == "datacontenttype" else f"ce_{name}"
 
 
 def _attribute(member: Member) -> str:

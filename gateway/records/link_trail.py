@@ -137,8 +137,7 @@ def off_content_type(content_type: str) -> tuple[str, LinkTrail | None]:
 
 
 def from_uid(uid: bytes) -> LinkTrail | None:
-    """Returns the trail in a uid; None for one that no mesh made. One in four billion others is mistaken for a
-    trail."""
+    """Returns the trail in a uid; None if no mesh made it. One in four billion others is mistaken for a trail."""
     payload = uid[_SEAL_BYTES:]
     if len(uid) != UID_BYTES or uid[:_SEAL_BYTES] != _seal(payload):
         return None

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from helm.dashboards.panels import DATASOURCE, Json, Panel, Row, laid_out
+from helm.dashboards.runbooks import READ_AT, VARIABLE
 
 SCHEMA = 38
 """Of Grafana 10; newer ones read it and bring it up to date."""
 REFRESH_ON_TIME_RANGE = 2
 REFRESH_ON_LOAD = 1
+HIDDEN = 2
 TAG = "meshgate"
 
 
@@ -52,6 +54,7 @@ class Dashboard:
         running = f'meshgate_build_info{{mesh=~"$mesh",job=~"$job",{self.part}}}'
         return [
             _datasource(),
+            _runbooks(),
             _labels("mesh", "Mesh", about),
             _labels("job", "Job", within),
             _labels("instance", "Instance", running),
@@ -66,6 +69,21 @@ def _datasource() -> Json:
         "query": "prometheus",
         "refresh": REFRESH_ON_LOAD,
         "hide": 0,
+    }
+
+
+def _runbooks() -> Json:
+    """Where the links of the descriptions lead."""
+    value = {"text": READ_AT, "value": READ_AT}
+    return {
+        "name": VARIABLE,
+        "label": "Runbooks",
+        "type": "constant",
+        "query": READ_AT,
+        "current": value,
+        "options": [value | {"selected": True}],
+        "hide": HIDDEN,
+        "skipUrlSync": True,
     }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from helm.dashboards.runbooks import PAGE, runbooks
+from helm.dashboards.runbooks import link, runbooks
 
 Json = dict[str, Any]
 DATASOURCE: Json = {"type": "prometheus", "uid": "${datasource}"}
@@ -62,10 +62,10 @@ class Panel:
         }
 
     def _explained(self) -> str:
-        """Returns the description with the runbooks; the chart puts before them where they are read."""
-        own = [f"{PAGE}#{self.runbook}"] if self.runbook else []
-        of_alerts = runbooks(query.expression for query in self.queries)
-        return f"{self.description}\n\nRunbooks: {', '.join(dict.fromkeys([*own, *of_alerts]))}."
+        """Returns the description with links to the runbooks."""
+        own = [self.runbook] if self.runbook else []
+        sections = dict.fromkeys([*own, *runbooks(query.expression for query in self.queries)])
+        return f"{self.description}\n\nRunbooks: {', '.join(map(link, sections))}."
 
     def _defaults(self) -> Json:
         steps = [{"color": "green", "value": None}, *({"color": color, "value": at} for at, color in self.steps)]
@@ -75,6 +75,8 @@ class Panel:
             defaults |= {"min": 0, "custom": {**_LINES, "stacking": stacking}}
         elif self.steps:
             defaults |= {"color": {"mode": "thresholds"}, "thresholds": {"mode": "absolute", "steps": steps}}
+        if all(query.quiet for query in self.queries):
+            defaults["noValue"] = "; ".join(dict.fromkeys(query.quiet for query in self.queries))
         return defaults
 
     def _targets(self) -> Iterator[Json]:

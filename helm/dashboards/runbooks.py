@@ -10,6 +10,10 @@ from pathlib import Path
 import yaml
 
 PAGE = "k8s/RUNBOOKS.md"
+READ_AT = "http://127.0.0.1:9642/runbooks.html"
+"""Where the runbooks are read: `meshgate docs --port 9642` and the compose file serve them there. The chart has its
+`runbookBase` instead."""
+VARIABLE = "runbooks"
 ALERTS = Path(__file__).parents[1] / "meshgate" / "alerts"
 _METRIC = re.compile(r"\bmeshgate_\w+")
 _IN_MANY_QUERIES = "meshgate_build_info"
@@ -17,9 +21,14 @@ _IN_MANY_QUERIES = "meshgate_build_info"
 
 
 def runbooks(expressions: Iterable[str]) -> list[str]:
-    """Returns where the runbooks stand, in the order of the alerts."""
+    """Returns the sections of the runbooks, in the order of the alerts."""
     shown = set(_METRIC.findall(" ".join(expressions)))
-    return [url for url, watched in _alerts() if watched in shown]
+    return [url.partition("#")[2] for url, watched in _alerts() if watched in shown]
+
+
+def link(section: str) -> str:
+    """Returns a link to a section, as Grafana's descriptions take it."""
+    return f"[{section}](${{{VARIABLE}}}#{section})"
 
 
 @cache

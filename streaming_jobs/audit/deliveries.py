@@ -7,13 +7,6 @@ from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
-from pyspark.sql.types import (
-    BooleanType,
-    IntegerType,
-    StringType,
-    StructField,
-    StructType,
-)
 
 from gateway.core.event import Kind
 from gateway.core.ids import session_id
@@ -26,6 +19,7 @@ from streaming_jobs.reprocess.frame_verdict import numbered, receivers
 from streaming_jobs.reprocess.spark_tables import stands_in, task_id
 from streaming_jobs.routing.change_records import ROUTER
 from streaming_jobs.spark.plain_types import PlainArray
+from streaming_jobs.spark.schemas import BOOLEAN, INT, TEXT, struct
 
 PAIR = ("event_id", "part", "destination")
 """The columns that name a delivery."""
@@ -62,27 +56,8 @@ class Ended(NamedTuple):
     node: str = ""
 
 
-SENT = StructType(
-    [
-        StructField("event_id", StringType()),
-        StructField("part", IntegerType()),
-        StructField("destination", StringType()),
-        StructField("kind", StringType()),
-        StructField("fresh", BooleanType()),
-        StructField("request", StringType()),
-    ]
-)
-ENDED = StructType(
-    [
-        StructField("event_id", StringType()),
-        StructField("part", IntegerType()),
-        StructField("destination", StringType()),
-        StructField("outcome", StringType()),
-        StructField("by_router", BooleanType()),
-        StructField("name", StringType()),
-        StructField("node", StringType()),
-    ]
-)
+SENT = struct(event_id=TEXT, part=INT, destination=TEXT, kind=TEXT, fresh=BOOLEAN, request=TEXT)
+ENDED = struct(event_id=TEXT, part=INT, destination=TEXT, outcome=TEXT, by_router=BOOLEAN, name=TEXT, node=TEXT)
 
 
 class SentBy:
@@ -98,8 +73,7 @@ class SentBy:
         return [tuple(row) for row in self.rows(value, partition)]
 
     def rows(self, value: bytes, partition: int) -> Iterator[SentDelivery]:
-        """Yields the receivers of one record. A value that is no record of the router's reaches nobody: the edge skips
-        it too."""
+        """Yields the receivers of one record. What is no record of the router's reaches nobody: edges skip it too."""
         try:
             record = egress_codec.decode(value)
         except Rejected:
@@ -212,7 +186,7 @@ def unsent(frames: DataFrame, sent_out: DataFrame, outcomes: DataFrame) -> DataF
     they would go today.
     """
     as_then = "counted IN ('event', 'rejected', 'control', 'again') AND differently = '' AND fault = ''"
-    as_then += " AND NOT (again AND verdict = 'control')"  # a debt handed over: its receivers are the first frame's
+    as_then += " AND NOT (again AND verdict = 'control')"  # migrated: its receivers are the first frame's
     due = frames.where(as_then).select(
         F.col("known_as").alias("event_id"),
         "logged_at",

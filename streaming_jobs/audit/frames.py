@@ -10,7 +10,6 @@ from functools import partial
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
-from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from gateway.config import Config
 from gateway.core.event import SECOND_US
@@ -22,18 +21,12 @@ from streaming_jobs.reprocess.frame_verdict import VerdictDigests
 from streaming_jobs.reprocess.spark_tables import event_print, header
 from streaming_jobs.routing.known_ids import repeat_horizon_seconds
 from streaming_jobs.spark.events_table import attributes_in
+from streaming_jobs.spark.schemas import INT, LONG, TEXT, struct
 
-ACCOUNT = StructType([StructField(name, StringType()) for name in FrameAccount._fields])
+ACCOUNT = struct(**dict.fromkeys(FrameAccount._fields, TEXT))
 SEVERAL = "array<struct<event_id string, again string, frame string>>"
 """The value of a record of several refused frames."""
-SPAN = StructType(
-    [
-        StructField("number", IntegerType()),
-        StructField("begin", LongType()),
-        StructField("start", LongType()),
-        StructField("end", LongType()),
-    ]
-)
+SPAN = struct(number=INT, begin=LONG, start=LONG, end=LONG)
 
 
 def events_then(events: DataFrame) -> DataFrame:
@@ -47,8 +40,7 @@ def events_then(events: DataFrame) -> DataFrame:
 
 
 def refusals_then(rejected: DataFrame) -> DataFrame:
-    """Returns the refusals by the position of the frame that was refused. Undeliverable events say nothing about the
-    frame."""
+    """Returns the refusals by the refused frame's position. Undeliverable events say nothing about their frame."""
     single = F.array(
         F.struct(
             header("event_id").alias("event_id"),

@@ -61,7 +61,7 @@ class Tables:
         return rows.where(stands_in(self._stretch.spans))
 
     def _without_egress(self) -> dict[int, Span]:
-        """Frames of which what was sent may be gone."""
+        """Returns the frames of which what was sent may be gone."""
         if self._egress_from is None:
             return {}
         later = self._history.between("raw", self._egress_from, None)

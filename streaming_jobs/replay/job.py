@@ -164,7 +164,7 @@ class ReplayJob:
         return got.groupBy("event_id").agg(F.array_except(names, F.array(F.lit(""))).alias("reached"))
 
     def _missed(self) -> DataFrame:
-        """Events of which a delivery came to nothing."""
+        """Returns the events of which a delivery came to nothing."""
         delivered = deliveries.delivered(self._tables.sent, self._tables.outcomes)
         missed = delivered.where("outcome = 'undeliverable' AND kind IN ('event', '')")
         return missed.select("event_id", F.lit(True).alias("missed")).distinct()

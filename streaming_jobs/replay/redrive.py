@@ -84,7 +84,7 @@ class Redrive:
         return frame
 
     def _repeats_among(self, frames: list[LoggedFrame]) -> dict[str, str]:
-        """Frames that have the key of one before them: its id → the earlier one's."""
+        """Returns the earlier frame with the same key, by the id of each that has one."""
         first: dict[str, str] = {}
         repeats = {}
         for frame in frames:

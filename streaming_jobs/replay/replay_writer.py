@@ -26,8 +26,7 @@ FrameAgain = tuple[LoggedFrame, Replayed]
 
 
 class ReplayWriter:
-    """Writes a frame again into the partition where it stood first, so that it keeps its order among its node's
-    frames."""
+    """Writes a frame again into the partition where it stood first, to keep its order among its node's frames."""
 
     def __init__(self, config: Config) -> None:
         self._topic = config.topic("raw")

@@ -68,7 +68,7 @@ def choose_stretch(history: History, config: Config, start: int | None, end: int
 
 
 def _oldest_compared(history: History, config: Config, bounds: dict[int, Span], now: int) -> Iterator[int]:
-    """Times before which something may be missing."""
+    """Returns the times before which something may be missing."""
     kept_us = min(int(config.kafka.topic(name).settings["retention.ms"]) for name in COMPARED) * 1_000
     oldest = now - kept_us + RETENTION_MARGIN_SECONDS * SECOND_US
     if any(at < oldest for at in first_times(history, bounds).values()):

@@ -107,8 +107,7 @@ class Reprocessor:
         return ""
 
     def is_wanted(self, raw: RawFrame, again: Replayed) -> bool:
-        """Returns True if an interest that it began with wants this frame's event, and its subscriber has not got
-        it."""
+        """Returns True if an interest that it began with wants this frame's event and its subscriber lacks it."""
         verdict = self.verdict(raw)
         return isinstance(verdict, Event) and bool(Fanout(self._state).find_again(verdict, again))
 

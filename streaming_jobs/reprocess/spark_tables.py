@@ -12,14 +12,6 @@ from typing import Any
 from pyspark import TaskContext
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
-from pyspark.sql.types import (
-    ArrayType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-)
 
 from gateway.config import Config, load
 from gateway.config.topics import TopicName
@@ -29,6 +21,7 @@ from gateway.kafka.records import open_consumer
 from streaming_jobs.reprocess.frame_verdict import FIXED_ATTRIBUTES, PROOF_ATTRIBUTES, READ_ATTRIBUTES
 from streaming_jobs.reprocess.reprocessor import Reprocessor
 from streaming_jobs.spark.plain_types import PlainArray
+from streaming_jobs.spark.schemas import INT, LONG, TEXT, TEXTS, struct
 from streaming_jobs.spark.session import BRIEF_JVM, start_spark
 
 Spans = Mapping[int, Span]
@@ -41,26 +34,24 @@ BATCH = {
     "spark.sql.shuffle.partitions": "8",
     "spark.sql.session.timeZone": "UTC",
 }
-JUDGED = StructType(
-    [
-        StructField("event_id", StringType()),
-        StructField("partition", IntegerType()),
-        StructField("offset", LongType()),
-        StructField("frame_index", IntegerType()),
-        StructField("received_at", LongType()),
-        StructField("protocol", StringType()),
-        StructField("edge", StringType()),
-        StructField("epoch", LongType()),
-        StructField("verdict", StringType()),
-        StructField("first_id", StringType()),
-        StructField("key", StringType()),
-        StructField("reasons", ArrayType(StringType())),
-        StructField("event_print", StringType()),
-        StructField("frame_print", StringType()),
-        StructField("destinations", ArrayType(StringType())),
-        StructField("touched", ArrayType(StringType())),
-        StructField("causes", StringType()),
-    ]
+JUDGED = struct(
+    event_id=TEXT,
+    partition=INT,
+    offset=LONG,
+    frame_index=INT,
+    received_at=LONG,
+    protocol=TEXT,
+    edge=TEXT,
+    epoch=LONG,
+    verdict=TEXT,
+    first_id=TEXT,
+    key=TEXT,
+    reasons=TEXTS,
+    event_print=TEXT,
+    frame_print=TEXT,
+    destinations=TEXTS,
+    touched=TEXTS,
+    causes=TEXT,
 )
 """A row of `FrameVerdict`."""
 

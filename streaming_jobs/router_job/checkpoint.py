@@ -14,15 +14,16 @@ line, and never mended.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from gateway import __version__
 from gateway.core.errors import SetupError
 
-FORMAT = 3
+FORMAT = 4
 """Another plan, or another form of the stored ids, would be another format. (In the first two each id was a row of its
-own, and a lane had several raw partitions.)"""
+own, and a lane had several raw partitions. In the third a row had each id with the whole of its node.)"""
 VERSION_FILE = "version.json"
 _ANEW = "move it away, and the router reads the raw log again from its beginning and repeats nothing"
 
@@ -82,6 +83,16 @@ def committed_offsets(lane: Path) -> dict[int, int]:
 def last_commit(lane: Path) -> int | None:
     """Returns the number of the last committed batch of a lane."""
     return max((int(file.name) for file in (lane / "commits").glob("[0-9]*") if file.name.isdigit()), default=None)
+
+
+def last_commit_time(lane: Path) -> float:
+    """Returns when the last batch of a lane was committed; when the lane began, where none was yet."""
+    batch = last_commit(lane)
+    written = lane / "metadata" if batch is None else lane / "commits" / str(batch)
+    try:
+        return written.stat().st_mtime
+    except FileNotFoundError:
+        return time.time()
 
 
 def gaps(committed: Offsets, begins: Offsets, ends: Offsets) -> Iterator[str]:

@@ -140,9 +140,11 @@ class Router:
                 topics = beside.submit(ensure_topics, self._config)
                 if spark is None:
                     spark = self._start_spark()
+                    log.info("Spark is up")
                     if self._has_spare_core:
                         warm_workers(spark, self._config.lanes)
                 topics.result()
+                log.info("the topics are there")
             self._start_lanes(spark, stop)
             observer = Observer(self._config, self._metrics, spark, self._jvm)
             observer.start()

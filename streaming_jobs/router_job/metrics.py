@@ -5,6 +5,7 @@ scrape asks nobody, so it is answered while the data path is stuck.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import Counter as Counts
@@ -20,6 +21,7 @@ from gateway import __version__
 from gateway.config import Config
 from gateway.core.reasons import Reason, Stage
 from gateway.protocols import protocols as spoken
+from streaming_jobs.router_job.checkpoint import last_commit, last_commit_time
 from streaming_jobs.router_job.counts import KNOWN_IDS, KNOWN_IDS_BYTES, REBUILD_MILLISECONDS, UNCOUNTED, read_all
 from streaming_jobs.router_job.progress import Progress
 from streaming_jobs.routing.collisions import Window, expected
@@ -36,6 +38,8 @@ from streaming_jobs.routing.frame_counters import (
     Series,
 )
 
+log = logging.getLogger(__name__)
+
 READY_SECONDS = 60.0
 """A lane whose last probe came through longer ago is not ready; one is sent every 15 s."""
 COMMIT_SECONDS = 450.0
@@ -43,6 +47,10 @@ COMMIT_SECONDS = 450.0
 BATCH_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 90.0, 180.5, 181.0, 185.0, 240.0)
 """A real-time batch lasts its 180 s and then some: how much is what matters."""
 PROBE_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+PHASES = (
+    "add_batch", "commit_offsets", "get_batch", "latest_offset", "query_planning", "trigger_execution", "wal_commit",
+)  # fmt: skip
+"""The phases of a batch that Spark times."""
 _DECODED = (FRAMES, Stage.DECODE)
 
 
@@ -86,7 +94,9 @@ class RouterMetrics:
         self._batch_frames = gauge("batch_frames", "Frames decoded between the last two commits", "lane")
         self._state_rows = gauge("state_rows", "Rows in the dedup state", "lane")
         self._state_bytes = gauge("state_bytes", "Memory of the state store", "lane")
-        self._last_commit = gauge("last_commit_timestamp_seconds", "When a batch was last committed", "lane")
+        self._last_commit = gauge(
+            "last_commit_timestamp_seconds", "When a batch was last committed, or the lane began", "lane"
+        )
         self._restarts = counter("query_restarts", "Queries that failed and were started again in place", "lane")
         self._realtime = gauge("lane_realtime", "1 under the real-time trigger, 0 under micro-batch", "lane")
         self.probe_seconds = histogram("probe_duration_seconds", "From the raw log to a sink", PROBE_BUCKETS, "lane")
@@ -113,13 +123,20 @@ class RouterMetrics:
         with self._lock:
             frames = _decoded(self.read([partition])[1])
             self.lanes[lane] = LaneState(partition, time.time(), frames=frames)
-        for counted in (self._dropped, self._restarts):
+        for counted in (self._dropped, self._restarts, self._batch_frames, self._state_bytes, self.probe_seconds):
             counted.labels(self._mesh, lane)
-        self.probe_seconds.labels(self._mesh, lane)
+        for phase in PHASES:
+            self._batch_seconds.labels(self._mesh, lane, phase)
+        folder = self._checkpoint / lane
+        if last_commit(folder) is None:
+            self._state_rows.labels(self._mesh, lane)
+        self._last_commit.labels(self._mesh, lane).set(last_commit_time(folder))
 
     def probed(self, lane: str, seconds: float) -> None:
         """Counts a probe frame that has gone through the lane to a sink, and is durable there."""
         self.probe_seconds.labels(self._mesh, lane).observe(seconds)
+        if self.lanes[lane].probed_at is None:
+            log.info("%s routes: its first probe took %.0f ms", lane, seconds * 1000)
         self.lanes[lane].probed_at = time.time()
 
     def lane_mode(self, lane: str, *, is_realtime: bool) -> None:

@@ -35,16 +35,20 @@ class OrderedPass:
         self.rebuild_seconds = 0.0
         """The time that the last reading of the memory took."""
 
+    def stands_before(self, partition: int, offset: int) -> bool:
+        """True if the memory holds what the records before this offset have left, and nothing else."""
+        return self._stands_before == (partition, offset)
+
     def route(self, value: bytes, partition: int, offset: int, now_seconds: int) -> RoutedRecord:
         """Returns what the record gives; raises NoMemory where that cannot be told."""
-        if self._stands_before != (partition, offset):
-            self._stand_before(partition, offset)
+        if not self.stands_before(partition, offset):
+            self._rebuild(partition, offset)
         self._stands_before = None
         routed = self._rows.route_record(value, partition, offset, now_seconds)
         self._stands_before = partition, offset + 1
         return routed
 
-    def _stand_before(self, partition: int, offset: int) -> None:
+    def _rebuild(self, partition: int, offset: int) -> None:
         started_at = time.monotonic()
         self._rows.known = read_snapshot(self._checkpoint, partition, offset, self._rows.horizon_seconds)
         self.rebuild_seconds = time.monotonic() - started_at

@@ -9,7 +9,7 @@ that has never committed, beside one that has, then makes the driver write the i
 worker reads too (`carry_over`).
 
     b"MGK" | u8 version | u32 partition | u64 offset | rows | b"end" | u32 CRC of all before       (little-endian)
-    row: i64 log time | u32 length | ids, as `KnownIds.added_row` packs them
+    row: i64 log time | u32 length | ids, as `id_rows` packs them
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from streaming_jobs.routing.known_ids import KnownIds
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-VERSION = 1
+VERSION = 2
 ALL_PARTITIONS = 0xFFFFFFFF
 CARRIED_SECONDS = 86_400.0
 """Ids that were carried over are read for a day: more than any replay window, and than any log time is behind."""
 PIECE_BYTES = 1 << 20
-"""So much of a file is in memory at once: one with ten million ids has a quarter of a gigabyte."""
+"""So much of a file is in memory at once: one with ten million ids has 85 MiB."""
 _HEAD = struct.Struct("<3sBIQ")
 _ROW = struct.Struct("<qI")
 _END, _CRC = b"end", struct.Struct("<I")

@@ -3,8 +3,9 @@
 It routes the records of one raw partition in their order, and keeps two things in memory that follow from the log up to
 the record at hand: the interests that stand, and the ids that have passed (see `ordered_pass`).
 
-At the beginning of each task the worker reads the compacted topic `interests` to its end, for what
-the last commit covers is in it. From there on the table changes only by frames in the raw log.
+A worker whose memory is not of the place at hand, as a new one's, reads the compacted topic `interests` to its end,
+because what the last commit covers is in it. From there on the table changes only by frames in the raw log, also when
+one task ends and the next one goes on: a batch's end is none of the log's.
 """
 
 from __future__ import annotations
@@ -13,8 +14,6 @@ import logging
 import time
 from functools import cache
 from pathlib import Path
-
-from pyspark import TaskContext
 
 from gateway.auth.trust_store import TrustStore
 from gateway.config import Config, load
@@ -44,13 +43,10 @@ class Worker:
         self._checkpoint = Path(config.router.checkpoint)
         self._pass = OrderedPass(self._rows, self._checkpoint)
         self._counts: dict[int, CountFile] = {}
-        self._task = -1
 
     def route(self, value: bytes, partition: int, offset: int) -> PlainRow:
         """Routes a record."""
-        context = TaskContext.get()
-        if context is not None and context.taskAttemptId() != self._task:
-            self._task = context.taskAttemptId()
+        if not self._pass.stands_before(partition, offset):
             self._interests.catch_up(self._state.table)
         self._refresh()
         routed = self._pass.route(value, partition, offset, now_us() // SECOND_US)

@@ -69,8 +69,8 @@ class ControlFrameHandler:
             case DeliveryConfirmed(edge, ticket, part, failed):
                 told_by = work.raw.source.edge
                 work.tell(edge, RecordConfirmed(work.next_position(edge), ticket, told_by, part, failed))
-            case DeliveryMigrated() as debt:
-                return self._debt(work, debt)
+            case DeliveryMigrated() as migrated:
+                return self._migrated(work, migrated)
             case MigrationFinished(node, move, edge):
                 work.tell(edge, MigrationStep(work.next_position(edge), MigrationPhase.DONE, node, move))
             case LatencyProbe(token):
@@ -168,7 +168,7 @@ class ControlFrameHandler:
         self._interests.put(work, moved)
 
     def _let_wait(self, work: FrameContext, interests: list[Interest], seconds: int) -> None:
-        """It has gone; its subscriptions wait for it this long."""
+        """Lets the subscriptions of a node that has gone wait for it this long."""
         until = work.raw.received_at + seconds * SECOND_US
         position = work.position.frame
         waiting = [replace(interest, expires_at=until, left="", position=position) for interest in interests]
@@ -243,14 +243,14 @@ class ControlFrameHandler:
             self._looked_at = now_us
             self._state.table.forget_leases(now_us - FORGOTTEN_SECONDS * SECOND_US)
 
-    def _debt(self, work: FrameContext, debt: DeliveryMigrated) -> str:
+    def _migrated(self, work: FrameContext, migrated: DeliveryMigrated) -> str:
         """Routes a migrated delivery to the node's current edge.
 
         The returned dedup key drops a second copy after a crash of the old edge.
         """
-        here = next(iter(self._state.table.of(debt.node)), None)
-        work.give_debt(here.edge if here else debt.edge, debt)
-        return f"debt:{debt.move}:{work.event_id}.{debt.part}:{debt.node}"
+        here = next(iter(self._state.table.of(migrated.node)), None)
+        work.deliver_migrated(here.edge if here else migrated.edge, migrated)
+        return f"debt:{migrated.move}:{work.event_id}.{migrated.part}:{migrated.node}"
 
 
 def _tell_move(work: FrameContext, interest: Interest) -> None:

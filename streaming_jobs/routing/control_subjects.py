@@ -78,7 +78,7 @@ class ControlSubjects:
         self._answer(work, event, ticket)
 
     def _answer(self, work: FrameContext, event: Event, ticket: str) -> None:
-        """Held at the edge until the change stands in every raw partition."""
+        """Answers. The edge holds it until the change stands in every raw partition."""
         if ticket:
             work.answer_value(work.requester(event), True, ticket=ticket)
 
@@ -100,7 +100,7 @@ def _ticket(work: FrameContext, event: Event) -> str:
 
 
 def _pattern_and_group(event: Event) -> tuple[str, str]:
-    """The pattern and group a control message names."""
+    """Returns the pattern and group that a control message names."""
     try:
         value: Any = decode_value(event.body, event.content_type or JSON)
         if isinstance(value, bytes) or media_type(event.content_type) == TEXT:  # its type says nothing of values

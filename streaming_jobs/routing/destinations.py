@@ -16,7 +16,7 @@ from gateway.core.permissions import Permissions
 from gateway.core.subjects import is_control
 from gateway.interests.interest import Interest, Verb
 from gateway.protocols.spec import Target
-from gateway.records.raw_log.frames import Facts, Replayed
+from gateway.records.raw_log.frames import Replayed
 from streaming_jobs.routing.mesh_state import MeshState
 
 _SUBSCRIBE = Verb.SUBSCRIBE
@@ -38,8 +38,7 @@ class Receivers:
 
     @classmethod
     def of(cls, interests: Sequence[Interest]) -> Receivers:
-        """Groups the interests by receiver. A receiver that is owed an event is known by name, because it may be
-        away."""
+        """Groups the interests by receiver. A receiver that is owed an event is known by name: it may be away."""
         at_places = [interest for interest in interests if interest.address]
         others = [interest for interest in interests if not interest.address]
         return cls(
@@ -59,7 +58,8 @@ def group(interests: Iterable[Interest]) -> dict[tuple[str, int], dict[EncodingK
     edges: dict[tuple[str, int], dict[EncodingKey, list[Interest]]] = {}
     for interest in interests:
         encodings = edges.setdefault((interest.edge, interest.epoch), {})
-        encodings.setdefault((interest.protocol, interest.listener, _facts_key(interest.facts)), []).append(interest)
+        facts = tuple(sorted(interest.facts.items()))
+        encodings.setdefault((interest.protocol, interest.listener, facts), []).append(interest)
     return {
         edge: {key: Receivers.of(sharing) for key, sharing in encodings.items()} for edge, encodings in edges.items()
     }
@@ -74,10 +74,6 @@ def destination_of(interest: Interest) -> str:
     if interest.address:
         return datagram_name(interest.listener, interest.address)
     return session_id(interest.edge, interest.epoch, interest.session) if interest.session else interest.subscriber
-
-
-def _facts_key(facts: Facts) -> tuple[tuple[str, object], ...]:
-    return tuple(sorted(facts.items()))
 
 
 class SharedDestinations(NamedTuple):

@@ -24,8 +24,7 @@ from streaming_jobs.routing.frame_context import RECEIVER_BYTES
 from streaming_jobs.routing.mesh_state import ListenerProtocol, MeshState
 
 FLOWS_REMEMBERED = 16_384
-"""The most flows that are remembered, at some 3 KB each. Beyond so many all are forgotten, and made again by their next
-frames."""
+"""The most flows that are remembered, at some 3 KB each. Beyond so many all are forgotten, and made when needed."""
 FRAME_BYTES = 65_536
 """No datagram is longer, whatever else its entry holds."""
 

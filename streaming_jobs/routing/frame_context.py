@@ -25,7 +25,7 @@ from gateway.records.raw_log.control_frames import MESH, DeliveryMigrated
 from gateway.records.raw_log.frames import RawFrame, ReplyAddress
 from gateway.records.rejected_frame import RefusedFrame
 from streaming_jobs.routing.change_records import ROUTER, ChangeFrame
-from streaming_jobs.routing.destinations import Destinations, Encodings, Receivers, target_of
+from streaming_jobs.routing.destinations import Destinations, Receivers, target_of
 from streaming_jobs.routing.mesh_state import MeshState
 from streaming_jobs.routing.output_records import OutputRecord
 
@@ -142,16 +142,16 @@ class FrameContext:
         if destinations:
             self.state.tally.routed(destinations, self.raw.source.protocol)
 
-    def give_debt(self, edge: str, debt: DeliveryMigrated) -> None:
+    def deliver_migrated(self, edge: str, migrated: DeliveryMigrated) -> None:
         """Delivers what another edge has owed so far: under the same name, because it has no outcome yet."""
         entry = Deliver(
-            position=self.position.with_part(debt.part),
+            position=self.position.with_part(migrated.part),
             epoch=0,
-            kind=Kind(debt.kind),
-            subject=debt.subject,
-            origin=debt.origin,
-            received_at=debt.received_at,
-            groups=(Group(debt.protocol, b64decode(debt.frame), debt.stamps, owed=(debt.node,)),),
+            kind=Kind(migrated.kind),
+            subject=migrated.subject,
+            origin=migrated.origin,
+            received_at=migrated.received_at,
+            groups=(Group(migrated.protocol, b64decode(migrated.frame), migrated.stamps, owed=(migrated.node,)),),
             first_id=self.event_id,
             is_migrated=True,
         )
@@ -205,7 +205,8 @@ class FrameContext:
         """
         records: list[tuple[Group, ...]] = []
         for (edge, epoch), encodings in destinations.items():
-            for groups in self._encoded(event, edge, epoch, encodings):
+            made = [self._group(event, edge, epoch, encoding) for encoding in encodings.values()]
+            for groups in in_records([group for group in made if group is not None], self.state.largest_frame):
                 self.deliver(edge, epoch, event, groups, confirm=confirm)
                 records.append(groups)
         return records
@@ -214,7 +215,7 @@ class FrameContext:
         """Sends like `send`. The sender hears, once every record has been delivered, whether all receivers got it."""
         to = self.requester(event)
         records = self.send(event, destinations, Confirm(to.edge, event.id))
-        if self._left_out(records, destinations):
+        if sum(map(len, records)) < sum(map(len, destinations.values())):  # some receivers' protocol had no form for it
             self.answer_error(to, MeshError.UNDELIVERABLE, NOT_TO_ALL)
             return
         done = self._answer_event(to, Kind.RESPONSE)
@@ -224,16 +225,6 @@ class FrameContext:
         failed = self._error_event(to, MeshError.UNDELIVERABLE, NOT_TO_ALL)
         hold = Hold(event.id, len(records), (self._answer_group(failed, to),))
         self.deliver(to.edge, to.epoch, done, (self._answer_group(done, to),), hold=hold)
-
-    def _encoded(self, event: Event, edge: str, epoch: int, encodings: Encodings) -> list[tuple[Group, ...]]:
-        groups = [
-            made for encoding in encodings.values() if (made := self._group(event, edge, epoch, encoding)) is not None
-        ]
-        return in_records(groups, self.state.largest_frame)
-
-    def _left_out(self, records: Sequence[tuple[Group, ...]], destinations: Destinations) -> bool:
-        """Some receivers' protocol had no form for it."""
-        return sum(map(len, records)) < sum(map(len, destinations.values()))
 
     def _group(self, event: Event, edge: str, epoch: int, receivers: Receivers) -> Group | None:
         target = receivers.target
@@ -252,7 +243,7 @@ class FrameContext:
         )
 
     def _undeliverable(self, refused: Rejected, edge: str, epoch: int, receivers: Receivers) -> None:
-        """Refused for these receivers only: the event itself stands."""
+        """Refuses it for these receivers only: the event itself stands."""
         self.reject(refused, _DELIVER)
         names = [session_id(edge, epoch, number) for number in receivers.sessions]
         names += [datagram_name(*address) for address in receivers.addresses] + list(receivers.owed)
@@ -331,9 +322,6 @@ class FrameContext:
             protocol=MESH,
             listener=source.listener,
             edge=source.edge,
-            session="",
-            peer="",
-            node="",
             received_at=self.raw.received_at,
             correlation=to.request,
             content_type=JSON if body else "",

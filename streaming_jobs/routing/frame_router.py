@@ -80,14 +80,14 @@ class FrameRouter:
         if common is not None:
             try:
                 self._route_mixed(columns, common, record, partition, offset)
-                return record.finish(log_seconds)
+                return record.finish(log_seconds, columns)
             except Exception:  # a mistake of ours: no frame is refused for it, and none may end the query
                 self._faults.log_exception("in the fast pass")
                 known_ids.take_back()
                 state.tally.take()
                 record = RecordOutputs(state, known_ids, partition, offset)
         record.add_frames(list(self.route_frames(columns.frames(), partition, offset)))
-        return record.finish(log_seconds)
+        return record.finish(log_seconds, columns)
 
     def _route_mixed(
         self, columns: RecordColumns, common: CommonRecord, record: RecordOutputs, partition: int, offset: int
@@ -205,7 +205,7 @@ class FrameRouter:
     # -- match and encode --------------------------------------------------------------------------------------
 
     def _route(self, work: FrameContext, judged: Event | Rejected | None) -> str | None:
-        """Fills the work's outputs; the dedup key, if the frame has one."""
+        """Fills the work's outputs. Returns the dedup key, if the frame has one."""
         if isinstance(judged, Rejected):
             work.reject(judged, _DECODE)
             return None
@@ -260,7 +260,8 @@ class FrameRouter:
         elif event.kind is _REQUEST:
             self._request(work, event)
         elif event.kind is _CANCEL:
-            self._cancel(work, event)
+            work.record(event)
+            work.cancel(event, replace(work.requester(event), request=event.correlation))
         else:
             work.record(event)
             destinations = self._fanout.find(event)
@@ -356,10 +357,6 @@ class FrameRouter:
         work.record(naming_request(event, replies))
         for reply in replies:  # a sign of life is of all that are open, each about a subject of its own
             work.answer(event if reply.subject == event.subject else replace(event, subject=reply.subject), reply)
-
-    def _cancel(self, work: FrameContext, event: Event) -> None:
-        work.record(event)
-        work.cancel(event, replace(work.requester(event), request=event.correlation))
 
     def _internal(self, stage: Stage) -> Rejected:
         """Counts and records a fault of ours each time, and logs it now and then."""

@@ -25,6 +25,8 @@ UPPER, _SHIFT = _U64(32), _U64(29)
 _BIT_SHIFTS = tuple(_U64(shift) for shift in (0, 6, 12, 18))
 _ONE, _LOW_BITS = _U64(1), _U64(63)
 _SECONDS = 0xFFFFFFFF
+_AT_ONCE = 1 << 18
+"""So many ids of a new table are placed together: it bounds the memory beside the table."""
 
 Idents = NDArray[np.uint64]
 Checks = NDArray[np.uint32]
@@ -108,17 +110,51 @@ class IdTable:
             slots = (slots[goes_on] + _ONE) % count
         return seconds.tolist()
 
+    def _add_to_filter(self, idents: Idents) -> Idents:
+        """Returns the upper half of the ids' mixed bits too."""
+        mixed = mixed_bits(idents)
+        upper = mixed >> UPPER
+        np.bitwise_or.at(self._filter, _place(upper, self._filter), filter_masks(mixed))
+        return upper
+
+    def fill(self, idents: Idents, checks: Checks, seconds: Seconds, log_seconds: int) -> None:
+        """Puts ids into a table that has none yet, without a search: a fifth of the time that `put` takes.
+
+        They are placed in the order of their homes, each in its home or right behind the one before it. Of the same id
+        twice the last one stands first, as `put` leaves them.
+        """
+        count = len(idents)
+        order = np.arange(count, dtype=_U64)[::-1].copy()
+        for begin in range(0, count, _AT_ONCE):
+            order[begin : begin + _AT_ONCE] |= mixed_bits(idents[begin : begin + _AT_ONCE]) >> UPPER << UPPER
+        order.sort()
+        taken = -1
+        for begin in range(0, count, _AT_ONCE):
+            piece = order[begin : begin + _AT_ONCE]
+            steps = np.arange(len(piece))
+            slots = _place(piece >> UPPER, self._slots).view(np.int64) - steps
+            slots[0] = max(int(slots[0]), taken + 1)
+            slots = np.maximum.accumulate(slots) + steps
+            taken = int(slots[-1])
+            chosen = (count - 1) - (piece & _U64(_SECONDS)).view(np.int64)
+            rows = np.stack((idents[chosen], checks[chosen].astype(_U64) << UPPER | seconds[chosen]), axis=1)
+            fitting = int(np.searchsorted(slots, len(self._slots)))
+            self._slots[slots[:fitting]] = rows[:fitting]
+            if behind := len(rows) - fitting:  # those behind the last slot go on at the first ones that are free
+                free = np.flatnonzero(self._slots[:, 1] == 0)[:behind]
+                self._slots[free] = rows[fitting:]
+            self._add_to_filter(idents[chosen])
+        self.used = count
+        self.ends_at = log_seconds
+
     def put(self, idents: Idents, checks: Checks, seconds: Seconds, log_seconds: int) -> None:
         """Puts ids, of which one that is there gets the new second. There must be room.
 
         Of the same id twice, both go the same way, so the last takes the first place and the other stands behind it.
         """
         self.ends_at = log_seconds
-        mixed = mixed_bits(idents)
-        upper = mixed >> UPPER
-        np.bitwise_or.at(self._filter, _place(upper, self._filter), filter_masks(mixed))
         count = _U64(len(self._slots))
-        slots = _place(upper, self._slots)
+        slots = _place(self._add_to_filter(idents), self._slots)
         rows = np.stack((idents, checks.astype(_U64) << UPPER | seconds), axis=1)
         while len(rows):
             found = self._slots[slots]

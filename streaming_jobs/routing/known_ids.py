@@ -25,13 +25,15 @@ few million ids the youngest is larger beside the others, and it is up to twice 
 from __future__ import annotations
 
 import hashlib
-import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import compress
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gateway.config import Config
+from streaming_jobs.routing.id_rows import DIGEST_BYTES, NODE_BYTES, PACKET_KEY_BYTES, IdColumns, pack_row, read_rows
 from streaming_jobs.routing.id_table import (
     GENERATION_SECONDS,
     UPPER,
@@ -45,9 +47,6 @@ from streaming_jobs.routing.id_table import (
 
 LATENESS_SECONDS = 300
 """The most by which the clocks of two edges, or of an edge and the router, may be apart."""
-PACKET_KEY_BYTES, NODE_BYTES = 20, 16
-"""The key of an authenticated packet: NODE ID and Message ID."""
-DIGEST_BYTES = 12
 MAX_NODES = 1 << 20
 """Nodes that have a number. The keys of any further one are known by digests."""
 
@@ -56,12 +55,11 @@ LONG_AGO = 1
 YOUNG_IDS = 16_384
 """So many wait in the dictionary for a table: numpy takes as long for one id as for a hundred."""
 
-_HEAD = struct.Struct("<II")
 _SHARE, _FEW_IDS = 6, 500_000
 """A new table has room for a sixth of what is known, or for as much again where that is little: the smaller it is, the
 more tables each id is looked up in."""
-_AT_ONCE = 50_000
-"""So many ids are read back together."""
+_BYTES_AT_ONCE = 1 << 20
+"""Rows of so many bytes are read back together."""
 _U32, _U64 = np.uint32, np.uint64
 _NODE_SHIFT = _U64(32)
 FIRST_SECOND, LAST_SECOND = 1, 0xFFFFFFFF
@@ -151,11 +149,15 @@ class KnownIds:
         while len(idents):
             room = tables[0].room(log_seconds) if tables else 0
             if not room:
-                known = max(len(self), self._expected)
-                tables.insert(0, IdTable(log_seconds, max(known // _SHARE, min(known, _FEW_IDS))))
+                tables.insert(0, IdTable(log_seconds, self._share()))
                 continue
             tables[0].put(idents[:room], checks[:room], seconds[:room], log_seconds)
             idents, checks, seconds = idents[room:], checks[room:], seconds[room:]
+
+    def _share(self) -> int:
+        """Returns how many ids a new table has room for."""
+        known = max(len(self), self._expected)
+        return max(known // _SHARE, min(known, _FEW_IDS))
 
     # -- keys ----------------------------------------------------------------------------------------------
 
@@ -260,78 +262,86 @@ class KnownIds:
     # -- rows ----------------------------------------------------------------------------------------------
 
     def added_row(self) -> bytes:
-        """Returns the ids that the record has added, as Spark stores them; empty if there are none.
-
-        u32 packets | u32 digests | packet keys | digests | u32 seconds, in this order          (little-endian)
-        """
-        if not self._added:
-            return b""
-        packets = [added for added in self._added if len(added[0]) == PACKET_KEY_BYTES]
-        digests = [added for added in self._added if len(added[0]) != PACKET_KEY_BYTES]
-        keys, seconds = zip(*packets, *digests, strict=True)
-        return _HEAD.pack(len(packets), len(digests)) + b"".join(keys) + np.array(seconds, "<u4").tobytes()
+        """Returns the ids that the record has added, as Spark stores them; empty if there are none."""
+        return pack_row(self._added)
 
     def restore(self, rows: Iterable[tuple[int, bytes]], size_bytes: int = 0) -> None:
         """Takes back rows of the state, each with its log time, in that order. What is known already stays.
 
-        Raises ValueError for a row that is damaged.
+        Raises ValueError or struct.error for a row that is damaged.
 
         Args:
             size_bytes: how much the rows have together, so that the first tables are not too small.
         """
-        self._expected = size_bytes // (PACKET_KEY_BYTES + 4)
+        read = _ReadIds()
         waiting: list[bytes] = []
-        size = 0
+        begins_at = size = 0
         for log_seconds, row in rows:
             is_over = log_seconds // GENERATION_SECONDS != self.log_seconds // GENERATION_SECONDS
-            if waiting and (is_over or size > _AT_ONCE * (PACKET_KEY_BYTES + 4)):
-                self._restore(waiting)
+            if waiting and (is_over or size >= _BYTES_AT_ONCE):
+                self._read(waiting, read)
+                self._expected = self._expected or read.count * size_bytes // size
                 waiting, size = [], 0
+                if is_over or read.count >= self._share():
+                    self._fill(read, begins_at)
+                    read = _ReadIds()
             self.advance(log_seconds, log_seconds)
             if row:
+                begins_at = begins_at if read.count or waiting else log_seconds
                 waiting.append(row)
                 size += len(row)
         if waiting:
-            self._restore(waiting)
+            self._read(waiting, read)
+        if read.count:
+            self._fill(read, begins_at)
         self._expected = 0
 
-    def _restore(self, rows: list[bytes]) -> None:
-        """Puts the ids of rows into a table. Of an id that stands there twice the last one is found first."""
-        packets, digests, packet_seconds, digest_seconds = map(b"".join, zip(*map(_cut_row, rows), strict=True))
-        if packets:
-            seconds = np.frombuffer(packet_seconds, "<u4")
-            self._put(*self._packet_idents(packets), seconds, self.log_seconds)
-        if digests:
-            cut = np.frombuffer(digests, [("ident", ">u8"), ("check", ">u4")])
-            checks = cut["check"].astype(_U32) | _U32(1)
-            self._put(cut["ident"].astype(_U64), checks, np.frombuffer(digest_seconds, "<u4"), self.log_seconds)
+    def _read(self, rows: list[bytes], read: _ReadIds) -> None:
+        columns = read_rows(rows)
+        read.add(*self._packet_idents(columns), columns.packet_seconds)
+        if columns.digests:
+            cut = np.frombuffer(columns.digests, [("ident", ">u8"), ("check", ">u4")])
+            read.add(cut["ident"].astype(_U64), cut["check"].astype(_U32) | _U32(1), columns.digest_seconds)
 
-    def _packet_idents(self, joined: bytes) -> tuple[Idents, Checks]:
-        """Returns what `_idents` does of packets' keys, and looks up each node once."""
-        nodes = np.ascontiguousarray(np.frombuffer(joined, "<u4").reshape(-1, 5)[:, :4]).view(_U64)
-        _, firsts, places = np.unique(mixed_bits(nodes[:, 0]) ^ nodes[:, 1], return_index=True, return_inverse=True)
-        begins = [at * PACKET_KEY_BYTES for at in firsts.tolist()]
-        first_nodes = [joined[begin : begin + NODE_BYTES] for begin in begins]
-        if (nodes != nodes[firsts][places]).any() or not self._number(set(first_nodes)):
-            return self._idents(list(_cut(joined, PACKET_KEY_BYTES)))
-        numbered = np.array([self._numbers[node] for node in first_nodes], _U64)[places]
-        return numbered << _NODE_SHIFT | _message_ids(joined), np.zeros(len(places), _U32)
+    def _fill(self, read: _ReadIds, begins_at: int) -> None:
+        """Makes a table of ids, with the room that the next one would have. Of an id that stands there twice the last
+        one is found first."""
+        table = IdTable(begins_at, max(read.count, self._share()))
+        table.fill(_joined(read.idents), _joined(read.checks), _joined(read.seconds), self.log_seconds)
+        self._tables.insert(0, table)
 
-
-def _cut_row(row: bytes) -> tuple[bytes, bytes, bytes, bytes]:
-    """Returns the packets' keys, the digests, and the seconds of both."""
-    packets, digests = _HEAD.unpack_from(row)
-    digests_at = _HEAD.size + packets * PACKET_KEY_BYTES
-    seconds_at = digests_at + digests * DIGEST_BYTES
-    digest_seconds_at = seconds_at + 4 * packets
-    if digest_seconds_at + 4 * digests != len(row):
-        raise ValueError("a row of message ids has another length than its head says")
-    seconds = row[seconds_at:digest_seconds_at], row[digest_seconds_at:]
-    return row[_HEAD.size : digests_at], row[digests_at:seconds_at], *seconds
+    def _packet_idents(self, columns: IdColumns) -> tuple[Idents, Checks]:
+        """Returns what `_idents` does of packets' keys, and looks up each node of a row once."""
+        numbers = self._numbers
+        if not self._number(set(columns.nodes)):
+            message_ids = columns.message_ids.astype(">u4").tobytes()
+            nodes = map(columns.nodes.__getitem__, columns.places.tolist())
+            return self._idents([node + message_ids[4 * at : 4 * at + 4] for at, node in enumerate(nodes)])
+        numbered = np.array([numbers[node] for node in columns.nodes], _U64)[columns.places]
+        return numbered << _NODE_SHIFT | columns.message_ids, np.zeros(len(numbered), _U32)
 
 
-def _cut(joined: bytes, size: int) -> Iterator[bytes]:
-    return (joined[at : at + size] for at in range(0, len(joined), size))
+class _ReadIds:
+    """Ids that were read back and wait for a table."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.idents: list[Idents] = []
+        self.checks: list[Checks] = []
+        self.seconds: list[Seconds] = []
+
+    def add(self, idents: Idents, checks: Checks, seconds: Seconds) -> None:
+        self.count += len(idents)
+        self.idents.append(idents)
+        self.checks.append(checks)
+        self.seconds.append(seconds)
+
+
+def _joined(pieces: list[NDArray[Any]]) -> NDArray[Any]:
+    """Returns the pieces as one array, and lets them go: memory is what bounds the size of a table."""
+    joined = np.concatenate(pieces)
+    pieces.clear()
+    return joined
 
 
 def _message_ids(joined: bytes) -> Idents:

@@ -133,8 +133,7 @@ def _lease_ends(event: Event, lease: Lease) -> tuple[int, int]:
 
 
 def _is_read_back(lease: Interest) -> bool:
-    """True for a lease that is known from its record alone: other workers may know an earlier end, and must hear of a
-    renewal."""
+    """True for a lease known from its record alone: workers that know an earlier end must hear of a renewal."""
     return lease.expires_at == lease.kept_until
 
 

@@ -87,8 +87,7 @@ class MeshState:
         )
 
     def spoken(self, listener: str, protocol: str) -> ListenerProtocol:
-        """Returns how a listener's protocol is spoken. A listener that the configuration lost has the protocol's
-        defaults."""
+        """Returns how a listener's protocol is spoken; by its defaults if the configuration lost the listener."""
         spoken_there = self._spoken.get((listener, protocol))
         if spoken_there is None:
             spec, options = self.protocol(protocol), self.options.get(listener)
@@ -116,6 +115,11 @@ class MeshState:
             refused.reason.value, stage, source.protocol, source.listener, source.edge, event_id, refused.detail,
             source.peer, node, again, truncated_bytes, kept,
         )  # fmt: skip
+
+    def is_datagram(self, protocol: str) -> bool:
+        """Returns True if the protocol is known and has no sessions."""
+        spec = self.protocols.get(protocol)
+        return spec is not None and spec.session is None
 
     def protocol(self, name: str) -> ProtocolSpec[Any]:
         try:

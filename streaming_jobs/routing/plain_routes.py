@@ -7,8 +7,7 @@ from gateway.records.egress import Deliver, Group
 from gateway.records.egress_codec import Route
 
 RECEIVERS_REMEMBERED = 65_536
-"""The most receivers of remembered routes, some megabytes. Beyond so many all are forgotten, and made again by their
-next deliveries."""
+"""The most receivers of remembered routes, some megabytes. Beyond so many all are forgotten, and made when needed."""
 
 _EVENT = Kind.EVENT
 _Key = tuple[str, str, int, str, tuple[int, ...], int, int]

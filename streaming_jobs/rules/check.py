@@ -128,7 +128,8 @@ def compile_rule(spark: SparkSession, rule: RuleSettings, table: DataFrame, stre
         check_stream(spark, streaming)
     except PySparkException as failed:
         raise RuleFault(explain(failed)) from None
-    _check_subjects(compiled)
+    if any(subject is not None and is_control(subject) for subject in compiled.subjects):
+        raise RuleFault("may not publish under `mesh.`: that is the mesh's own")
     return compiled
 
 
@@ -143,12 +144,6 @@ def _check_columns(result: DataFrame) -> None:
     for field in result.schema:
         if not isinstance(field.dataType, OUTPUTS[field.name]):
             raise RuleFault(f"{field.name} is {field.dataType.simpleString()}, and cannot be that")
-
-
-def _check_subjects(compiled: Compiled) -> None:
-    for subject in compiled.subjects:
-        if subject is not None and is_control(subject):
-            raise RuleFault("may not publish under `mesh.`: that is the mesh's own")
 
 
 def explain(failed: PySparkException) -> str:
@@ -167,7 +162,7 @@ def explain(failed: PySparkException) -> str:
 
 
 def _fed_by(spark: SparkSession, source: Compiled, rules: Sequence[Compiled]) -> list[str]:
-    """The rules that may see what this one finds."""
+    """Returns the rules that may see what this one finds."""
     return [
         rule.name
         for rule in rules

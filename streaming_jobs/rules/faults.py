@@ -22,12 +22,12 @@ def faults_of(config: Config, by_place: Mapping[int, str]) -> list[Fault]:
     return source.faults
 
 
-def rule_faults(config: Config, master: str = "local[1]") -> list[Fault]:
+def rule_faults(config: Config) -> list[Fault]:
     """Starts Spark, asks it about each rule, and ends it."""
     from streaming_jobs.rules.check import check_rules
     from streaming_jobs.spark.events_table import SETTINGS
     from streaming_jobs.spark.session import BRIEF_JVM, brief, start_spark
 
-    spark = start_spark(f"meshgate-{config.mesh}-check", master, SETTINGS, jvm_options=BRIEF_JVM)
+    spark = start_spark(f"meshgate-{config.mesh}-check", "local[1]", SETTINGS, jvm_options=BRIEF_JVM)
     with brief(spark):
         return faults_of(config, check_rules(spark, config.rules).faults)

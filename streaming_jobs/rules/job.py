@@ -37,8 +37,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 TRIGGER = "500 milliseconds"
-"""The interval at which a rule that needs batches looks for new events. Without a pause each would ask Kafka a hundred
-times a second."""
+"""How often a rule that needs batches looks for events. Without a pause it would ask Kafka 100 times a second."""
 TASK_SLOTS = 32
 """A slot is a thread of the JVM that sleeps until it is needed."""
 BATCH_SLOTS = 2

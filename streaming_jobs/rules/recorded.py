@@ -54,7 +54,7 @@ def _row(fields: dict[str, Any], number: int) -> Row:
 
 
 def _body(fields: dict[str, Any]) -> bytes:
-    """Exactly, where the bytes stand there; else as text."""
+    """Returns the exact bytes where they stand there; else the text."""
     for name in ("base64", "body_base64"):
         if name in fields:
             return base64.b64decode(fields[name], validate=True)

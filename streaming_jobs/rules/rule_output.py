@@ -13,8 +13,7 @@ from gateway.records.raw_log.control_frames import RuleEvent
 from streaming_jobs.routing.rule_event import BASE64
 
 TOKEN_BYTES = 12
-"""The bytes of a hash that names what was found within the replay window; two of 10^9 findings meet by chance once in
-10^10."""
+"""Bytes of a hash that names what was found in the replay window; two of 10^9 findings meet once in 10^10."""
 
 
 def rule_events(
@@ -67,6 +66,5 @@ def _token(*parts: str) -> str:
 
 
 def partition_of(rule: str, partitions: int) -> int:
-    """Returns the one partition of a rule's findings. They stay in order, and a repeat meets its first in the same
-    lane."""
+    """Returns the one partition of a rule's findings: they stay in order, and a repeat meets its first in one lane."""
     return zlib.crc32(rule.encode()) % partitions

@@ -50,7 +50,7 @@ def executor(java: Java, connector: Sequence[str], environment: Mapping[str, str
 
 
 def _java_options(environment: Mapping[str, str]) -> Iterator[str]:
-    """SPARK_JAVA_OPT_0, SPARK_JAVA_OPT_1, …: one argument each."""
+    """Returns SPARK_JAVA_OPT_0, SPARK_JAVA_OPT_1, …: one argument each."""
     number = 0
     while (option := environment.get(f"SPARK_JAVA_OPT_{number}")) is not None:
         if not option.startswith(_MISSING_MODULE):

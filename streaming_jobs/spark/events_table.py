@@ -9,50 +9,39 @@ from collections.abc import Mapping
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql.types import ArrayType, MapType
 
 from gateway.config import Config
 from gateway.core.event import Auth
 from gateway.core.trace_context import TRACEPARENT
 from gateway.records.cloud_event import TRACE_HEADER, TYPE_PREFIX
 from gateway.records.event_records import BATCH, CONTENT_TYPE, SEPARATOR, STRUCTURED
+from streaming_jobs.spark.schemas import BOOLEAN, BYTES, TEXT, TIME, struct
 
 TABLE = "events"
-_TEXT = StringType()
-HEADERS = ArrayType(StructType([StructField("key", _TEXT), StructField("value", BinaryType())]))
+HEADERS = ArrayType(struct(key=TEXT, value=BYTES))
 """The headers of a Kafka record, as Spark has them."""
-SCHEMA = StructType(
-    [
-        StructField("id", _TEXT),
-        StructField("kind", _TEXT),
-        StructField("subject", _TEXT),
-        StructField("protocol", _TEXT),
-        StructField("listener", _TEXT),
-        StructField("edge", _TEXT),
-        StructField("session", _TEXT),
-        StructField("peer", _TEXT),
-        StructField("node", _TEXT),
-        StructField("message_id", _TEXT),
-        StructField("correlation", _TEXT),
-        StructField("content_type", _TEXT),
-        StructField("body", BinaryType()),
-        StructField("text", _TEXT),
-        StructField("headers", MapType(_TEXT, _TEXT)),
-        StructField("urgent", BooleanType()),
-        StructField("sent_at", TimestampType()),
-        StructField("received_at", TimestampType()),
-        StructField("auth", _TEXT),
-        StructField("key_id", _TEXT),
-    ]
+SCHEMA = struct(
+    id=TEXT,
+    kind=TEXT,
+    subject=TEXT,
+    protocol=TEXT,
+    listener=TEXT,
+    edge=TEXT,
+    session=TEXT,
+    peer=TEXT,
+    node=TEXT,
+    message_id=TEXT,
+    correlation=TEXT,
+    content_type=TEXT,
+    body=BYTES,
+    text=TEXT,
+    headers=MapType(TEXT, TEXT),
+    urgent=BOOLEAN,
+    sent_at=TIME,
+    received_at=TIME,
+    auth=TEXT,
+    key_id=TEXT,
 )
 """The fields of `gateway.core.event.Event` in its order, with `text` beside `body`. Empty text is empty, never null.
 `text` is null where the body is none, `sent_at` where the peer says nothing."""

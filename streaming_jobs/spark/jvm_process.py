@@ -23,8 +23,7 @@ EXIT_CODE = 70  # EX_SOFTWARE
 
 
 class SparkJvm:
-    """Runs Spark's JVM. A thread that lives as long as the process must start it: the kernel counts a thread's end as
-    ours."""
+    """Runs Spark's JVM. The thread that starts it must outlive it: the kernel takes a thread's end for ours."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         self.is_ending = False

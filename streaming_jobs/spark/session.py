@@ -139,12 +139,7 @@ def begin_jvm(master: str, *, jvm_options: Iterable[str] = LASTING_JVM, lists_cl
 
 
 def start_spark(
-    name: str,
-    master: str,
-    settings: Mapping[str, str],
-    *,
-    log_level: str = "ERROR",
-    jvm_options: Iterable[str] = LASTING_JVM,
+    name: str, master: str, settings: Mapping[str, str], *, jvm_options: Iterable[str] = LASTING_JVM
 ) -> SparkSession:
     """Starts a session with the Kafka connector, on the JVM that was begun or on one of its own."""
     begin_jvm(master, jvm_options=jvm_options)
@@ -154,15 +149,13 @@ def start_spark(
     is_submitted = not _launches
     conf = SparkConf(loadDefaults=False).setAppName(name)
     conf.setAll(list(session_settings(master, settings, submitted=is_submitted).items()))
-    if is_submitted or not master.startswith(
-        "local"
-    ):  # else this JVM runs the tasks, and has the jars on its class path
-        connector = ensure_jars("connector")
-        conf.set("spark.jars", ",".join(map(str, connector)))
+    if is_submitted or not master.startswith("local"):
+        # Else this JVM runs the tasks, and has the jars on its class path.
+        conf.set("spark.jars", ",".join(map(str, ensure_jars("connector"))))
     os.environ["PYSPARK_PYTHON"] = sys.executable
     with _own_jvm():
         session = SparkSession.builder.config(conf=conf).getOrCreate()
-    session.sparkContext.setLogLevel(log_level)
+    session.sparkContext.setLogLevel("ERROR")
     return session
 
 

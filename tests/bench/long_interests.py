@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,7 +29,7 @@ from gateway.core.ids import FramePosition
 from gateway.inspect.live.mesh_parts import MeshPart, router_part
 from gateway.interests import Interest, InterestTable, Verb
 from gateway.kafka.interest_reader import InterestReader
-from tests.bench.long_log import _broker
+from gateway.kafka.topics import ensure_topics
 from tests.integration.mesh import TestMesh, wait_until
 from tests.integration.program import running_program
 
@@ -68,6 +68,17 @@ def _keep_every_record(config: Config) -> None:
     admin = AdminClient(config.kafka.native_settings())
     for done in admin.incremental_alter_configs([topic]).values():
         done.result()
+
+
+@contextmanager
+def _broker(folder: Path) -> Iterator[TestMesh]:
+    mesh = TestMesh(folder, {"kafka": {"embedded_bytes": None}})
+    mesh.configure([{"name": "devices", "protocol": "emm", "scheme": "udp"}])
+    mesh.keys_file.write_text("nodes: {}\n")
+    command = [sys.executable, "-m", "gateway.cli", "kafka", "-c", str(mesh.config_file)]
+    with running_program(command, folder / "kafka.log"):
+        ensure_topics(load(mesh.config_file), seconds=120)
+        yield mesh
 
 
 def _size_mib(folder: Path, config: Config) -> float:

@@ -32,7 +32,8 @@ from streaming_jobs.router_job.checkpoint import claim, last_commit
 from streaming_jobs.router_job.job import ONE_TASK
 from streaming_jobs.router_job.lane import lane_name
 from streaming_jobs.router_job.plan import PlainRow, read_raw, route
-from streaming_jobs.routing.known_ids import PACKET_KEY_BYTES, keep_seconds
+from streaming_jobs.routing.id_rows import PACKET_KEY_BYTES, pack_row
+from streaming_jobs.routing.known_ids import keep_seconds
 from streaming_jobs.spark.kafka_sink import sink_options
 from streaming_jobs.spark.session import start_spark, stop_spark
 from tests.integration.emm_peer import Device
@@ -102,9 +103,8 @@ class SeedPass:
 
     def __call__(self, _: bytes, __: int, offset: int) -> PlainRow:
         second = self.begins_at + offset * self.seconds // self.rows
-        keys = b"".join(NODES[number % len(NODES)] + os.urandom(PACKET_KEY_BYTES - 16) for number in range(IDS_A_ROW))
-        head = IDS_A_ROW.to_bytes(4, "little") + bytes(4)
-        return second, offset, head + keys + second.to_bytes(4, "little") * IDS_A_ROW, []
+        nodes = [NODES[number % len(NODES)] for number in range(IDS_A_ROW)]
+        return second, offset, pack_row([(node + os.urandom(PACKET_KEY_BYTES - 16), second) for node in nodes]), []
 
 
 def _seed(config: Config, count: int) -> None:

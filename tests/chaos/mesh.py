@@ -18,6 +18,7 @@ from tests.chaos.clocks import WallClock
 from tests.chaos.processes import MARK, Process, below, marked, orphans
 from tests.integration.edges import MoreEdge
 from tests.integration.mesh import Settings, TestMesh
+from tests.integration.processes import stopped
 
 LISTENERS: list[dict[str, object]] = [
     {"name": "devices", "protocol": "emm", "scheme": "udp"},
@@ -142,11 +143,10 @@ class ChaosMesh:
         """What dies within stays away: `up`, which would start it again at once, is frozen. So do brokers."""
         assert self.mesh.process is not None
         self._attends = False
-        self.mesh.process.send_signal(signal.SIGSTOP)
         try:
-            yield
+            with stopped(self.mesh.process.pid):
+                yield
         finally:
-            self.mesh.process.send_signal(signal.SIGCONT)
             self._attends = True
 
     @contextmanager

@@ -246,8 +246,7 @@ class Run:
         return said
 
     def _settle(self) -> None:
-        """Until the mesh has accepted all, or no more for longer than a router takes to start: a datagram that was lost
-        never comes."""
+        """Until the mesh has accepted all, or no more for longer than a router's start: a lost datagram never comes."""
         deadline = time.monotonic() + SETTLED_SECONDS
         missing, since = -1, time.monotonic()
         while missing != 0 and time.monotonic() < deadline and time.monotonic() - since < QUIET_SECONDS:

@@ -30,8 +30,8 @@ from tests.integration.prometheus import scraping
 from tests.integration.steady_load import everything
 from tests.unit.edge.certificates import Authority
 
-PATIENCE_SECONDS = 120
-"""In real time the router tells of a batch when it commits, once a minute."""
+PATIENCE_SECONDS = 60
+"""A rate needs a few scrapes."""
 PAUSE_SECONDS = 2
 
 

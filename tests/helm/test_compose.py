@@ -19,13 +19,14 @@ from gateway.core.address import is_loopback
 from gateway.demo.traffic import addresses_of
 from gateway.protocols import protocols
 from helm.dashboards.panels import DATASOURCE
+from helm.dashboards.runbooks import READ_AT
 from tests.helm.chart import CHART
 
 FOLDER = CHART.parents[1] / "gateway"
 TEXT = (FOLDER / "compose.yaml").read_text()
 COMPOSE: dict[str, Any] = yaml.safe_load(TEXT)
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
-OURS = {"prepare", "broker", "edge", "router", "demo"}
+OURS = {"prepare", "broker", "edge", "router", "demo", "docs"}
 MESH = "/etc/meshgate/config/meshgate.yaml"
 EACH = pytest.mark.parametrize("name", SERVICES)
 
@@ -190,6 +191,12 @@ class TestNumbers:
         assert source("grafana", provider["options"]["path"]) == CHART / "dashboards"
         home = SERVICES["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
         assert (CHART / "dashboards" / Path(home).name).exists()
+
+    def test_the_panels_lead_to_the_documentation_that_is_served(self) -> None:
+        (port,) = SERVICES["docs"]["ports"]
+        assert READ_AT.startswith(f"http://127.0.0.1:{port.split(':')[1]}/")
+        assert f"http.server {port.split(':')[2]} " in command_of("docs")
+        assert source("docs", SERVICES["docs"]["working_dir"]) == CHART.parents[1]
 
     def test_nobody_may_change_anything_in_grafana(self) -> None:
         environment = SERVICES["grafana"]["environment"]

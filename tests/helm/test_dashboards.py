@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,7 +13,7 @@ import yaml
 
 from gateway.docs.site import find_pages
 from helm.dashboards import files
-from helm.dashboards.runbooks import PAGE
+from helm.dashboards.runbooks import PAGE, READ_AT
 from tests.helm.chart import CHART
 from tests.helm.promql import selectors
 from tests.unit.observability.metrics.told import told
@@ -20,6 +21,7 @@ from tests.unit.observability.metrics.told import told
 Json = dict[str, Any]
 UNITS = {"none", "short", "percentunit", "s", "bytes", "Bps", "cps"}
 """Those of Grafana's that our metrics have: seconds, bytes, and counts."""
+LINK = re.compile(r"\[([\w-]+)\]\(\$\{runbooks\}#\1\)")
 COUNTER_ENDINGS = ("_total", "_sum", "_count", "_bucket")
 RATES = {"rate", "irate", "increase"}
 WRITTEN: dict[Path, Json] = {path: json.loads(text) for path, text in files.files().items()}
@@ -153,9 +155,32 @@ class TestQueries:
 
 
 def named_runbooks(panel: Json) -> list[str]:
-    """Returns the places of the runbooks that a panel's description names."""
+    """Returns the places of the runbooks that the links of a panel's description lead to."""
     _, _, named = panel["description"].partition("\n\nRunbooks: ")
-    return [url for url in named.removesuffix(".").split(", ") if url]
+    links = [LINK.fullmatch(link) for link in named.removesuffix(".").split(", ") if link]
+    assert all(links), named
+    return [f"{PAGE}#{link[1]}" for link in links if link]
+
+
+def test_the_links_to_the_runbooks_lead_to_the_site_that_serves_them() -> None:
+    """`meshgate docs` and the compose file serve it at that port."""
+    page = next(page for page in find_pages() if page.path == PAGE)
+    for dashboard in WRITTEN.values():
+        (variable,) = (each for each in dashboard["templating"]["list"] if each["name"] == "runbooks")
+        assert (variable["type"], variable["query"], variable["hide"]) == ("constant", READ_AT, 2)
+        assert variable["current"]["value"] == variable["options"][0]["value"] == READ_AT
+    assert READ_AT.rpartition("/")[2] == page.name
+
+
+def test_a_panel_that_may_be_empty_says_why() -> None:
+    for path, dashboard in WRITTEN.items():
+        (made,) = (each for each in files.DASHBOARDS if each.uid == path.stem)
+        for panel, written in zip(made.panels, panels(dashboard), strict=True):
+            reason = written["fieldConfig"]["defaults"].get("noValue")
+            if all(query.quiet for query in panel.queries):
+                assert panel.queries[0].quiet in reason
+            else:
+                assert reason is None
 
 
 def test_every_panel_leads_to_a_section_of_the_runbooks() -> None:

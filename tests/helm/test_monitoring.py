@@ -72,10 +72,13 @@ class TestFiles:
         metrics = {"rules": {"runbookBase": base}, "dashboards": {"enabled": True}}
         texts = [text for each in of_kind(render(metrics=metrics), "ConfigMap")
                  if "-dashboard-" in each["metadata"]["name"] for text in each["data"].values()]  # fmt: skip
-        described = [panel.get("description", "") for text in texts for panel in json.loads(text)["panels"]]
-        named = [word for words in described for word in words.split() if "RUNBOOKS.md#" in word]
-        assert len(named) > 80
-        assert all(word.startswith(f"{base}/k8s/RUNBOOKS.md#") for word in named)
+        dashboards = [json.loads(text) for text in texts]
+        described = [panel.get("description", "") for one in dashboards for panel in one["panels"]]
+        assert sum(words.count("](${runbooks}#") for words in described) > 80
+        variables = [each for one in dashboards for each in one["templating"]["list"] if each["name"] == "runbooks"]
+        assert len(variables) == len(dashboards)
+        assert {each["query"] for each in variables} == {f"{base}/k8s/RUNBOOKS.md"}
+        assert not [text for text in texts if "127.0.0.1" in text]
 
     def test_a_runbook_base_that_is_no_url_is_refused(self) -> None:
         assert "runbookBase" in refusal(metrics={"rules": {"runbookBase": "git.example.org"}})

@@ -54,6 +54,10 @@ EDGES_AT_MOST = 4
 UNTRACED_SHARE = 1e-18
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    item.add_marker("integration")
+
+
 @pytest.fixture(scope="session")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     """Returns who signs the certificates of this run."""
@@ -96,6 +100,13 @@ def prosody(mesh: TestMesh, authority: Authority, tmp_path_factory: pytest.TempP
     server.wait_for_component(1)
     yield server
     server.stop()
+
+
+@pytest.fixture
+def stranger(mesh: TestMesh) -> Iterator[Device]:
+    """Returns a device that the mesh does not know."""
+    with closing(Device(mesh.ports["devices"])) as one:
+        yield one
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from streaming_jobs.router_job.checkpoint import committed_offsets
 from tests.integration.emm_peer import Device
 from tests.integration.mesh import TestMesh, wait_until
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]  # Spark starts four times
+pytestmark = pytest.mark.timeout(900)  # Spark starts four times
 UNROUTED = 5
 
 

@@ -31,8 +31,6 @@ from tests.integration.copied import copied
 from tests.integration.mesh import TestMesh
 from tests.integration.traffic import Traffic, traffic
 
-pytestmark = pytest.mark.integration
-
 
 @pytest.fixture(scope="module")
 def began() -> datetime:
@@ -63,8 +61,7 @@ def audited(config: Config, batch: SparkSession) -> dict[str, Any]:
 
 @pytest.fixture
 def mounted(mesh: TestMesh, tmp_path: Path) -> Path:
-    """The configuration as a kubelet mounts it: a link into a folder that changes. What it names stands relative to
-    the link."""
+    """The configuration as a kubelet mounts it: a link into a folder that changes, to which its names are relative."""
     config = yaml.safe_load(mesh.config_file.read_text())
     config["trust"] = "../trust/keys.yaml"
     path = tmp_path / "config" / "meshgate.yaml"

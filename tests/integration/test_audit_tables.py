@@ -8,17 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.types import StructField, StructType
 
 from gateway.config import parse
 from gateway.inspect.history.span import Span
@@ -29,28 +20,18 @@ from streaming_jobs.audit.deliveries import Ended, SentDelivery
 from streaming_jobs.reprocess.frame_verdict import FrameVerdict, event_print, frame_print
 from streaming_jobs.reprocess.spark_tables import JUDGED, plain
 from streaming_jobs.routing.known_ids import KnownIds, message_key, repeat_horizon_seconds
+from streaming_jobs.spark.events_table import HEADERS
+from streaming_jobs.spark.schemas import BYTES, INT, LONG, struct
 from tests.events import FULL
 from tests.integration.spark_session import spark
 from tests.unit.records.test_event_records import BATCH_FORM, BINARY_FORM
 
 __all__ = ["spark"]
-pytestmark = pytest.mark.integration
-
 SECOND = 1_000_000
 AT = 1_760_000_000 * SECOND
 WRITERS = (BINARY_FORM, BATCH_FORM)
 CONFIG = parse("mesh: t", Path("meshgate.yaml"), {})
-HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
-RECORD = StructType(
-    [
-        StructField("partition", IntegerType()),
-        StructField("offset", LongType()),
-        StructField("logged_at", LongType()),
-        StructField("key", BinaryType()),
-        StructField("value", BinaryType()),
-        StructField("headers", ArrayType(HEADER)),
-    ]
-)
+RECORD = struct(partition=INT, offset=LONG, logged_at=LONG, key=BYTES, value=BYTES, headers=HEADERS)
 
 
 @dataclass
@@ -91,7 +72,7 @@ class Topics:
 
     def accounted(self, spark: SparkSession) -> dict[str, tuple[str, str]]:
         """Event id → how it is counted, and its fault."""
-        schema = StructType([*JUDGED.fields, StructField("logged_at", LongType())])
+        schema = StructType([*JUDGED.fields, StructField("logged_at", LONG)])
         judged = spark.createDataFrame([(*plain(one), AT) for one in self.judged], schema)
         events = frames.events_then(spark.createDataFrame(self.events, RECORD))
         refusals = frames.refusals_then(spark.createDataFrame(self.rejected, RECORD))
@@ -248,12 +229,12 @@ def test_the_engine_prints_a_record_as_the_row_functions_do(spark: SparkSession)
 
 
 def sent_rows(spark: SparkSession, *rows: SentDelivery) -> DataFrame:
-    schema = StructType([*deliveries.SENT.fields, StructField("logged_at", LongType())])
+    schema = StructType([*deliveries.SENT.fields, StructField("logged_at", LONG)])
     return spark.createDataFrame([(*row, AT) for row in rows], schema)
 
 
 def ended_rows(spark: SparkSession, *rows: Ended) -> DataFrame:
-    schema = StructType([*deliveries.ENDED.fields, StructField("logged_at", LongType())])
+    schema = StructType([*deliveries.ENDED.fields, StructField("logged_at", LONG)])
     return spark.createDataFrame([(*row, AT) for row in rows], schema)
 
 

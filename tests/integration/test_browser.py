@@ -12,8 +12,6 @@ from tests.integration.browser.chromium import Browser, chromium
 from tests.integration.emm_peer import Device
 from tests.integration.mesh import TestMesh, wait_until
 
-pytestmark = pytest.mark.integration
-
 
 @pytest.fixture
 def browser(tmp_path: Path) -> Iterator[Browser]:

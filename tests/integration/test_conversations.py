@@ -13,7 +13,6 @@ from gateway.core.content import from_msgpack
 from gateway.core.event import Event, Kind
 from tests.integration.mesh import TestMesh
 
-pytestmark = pytest.mark.integration
 STREAMS = ("emp", "hsp", "yamp", "wolpertinger")
 
 
@@ -38,90 +37,75 @@ def unwrapped(said: object) -> object:
 
 @pytest.mark.parametrize("to", STREAMS)
 @pytest.mark.parametrize("origin", STREAMS)
-def test_an_event_crosses(mesh: TestMesh, origin: str, to: str) -> None:
-    async def cross() -> Event:
-        subject = f"Cross.{origin}-{to}"
-        async with (
-            connect(to, "127.0.0.1", mesh.ports[to]) as receiver,
-            connect(origin, "127.0.0.1", mesh.ports[origin]) as sender,
-        ):
-            await receiver.subscribe("Cross.>")
-            await sender.publish(subject, b'{"n":1}', "application/json")
-            async with asyncio.timeout(20):
-                return await next_event(receiver)
-
-    event = asyncio.run(cross())
+async def test_an_event_crosses(mesh: TestMesh, origin: str, to: str) -> None:
+    subject = f"Cross.{origin}-{to}"
+    async with (
+        connect(to, "127.0.0.1", mesh.ports[to]) as receiver,
+        connect(origin, "127.0.0.1", mesh.ports[origin]) as sender,
+    ):
+        await receiver.subscribe("Cross.>")
+        await sender.publish(subject, b'{"n":1}', "application/json")
+        async with asyncio.timeout(20):
+            event = await next_event(receiver)
     assert event.subject == f"Cross.{origin}-{to}"
     assert unwrapped(value(event)) == {"n": 1}
 
 
 @pytest.mark.parametrize("to", STREAMS)
 @pytest.mark.parametrize("origin", STREAMS)
-def test_a_request_is_answered(mesh: TestMesh, origin: str, to: str) -> None:
-    async def ask() -> Answer:
-        subject = f"Sum.{origin}-{to}"
+async def test_a_request_is_answered(mesh: TestMesh, origin: str, to: str) -> None:
+    subject = f"Sum.{origin}-{to}"
 
-        async def serve(asked: IncomingRequest) -> Answer:
-            return Answer(Kind.RESPONSE, b"42", "application/json")
+    async def serve(asked: IncomingRequest) -> Answer:
+        return Answer(Kind.RESPONSE, b"42", "application/json")
 
-        async with (
-            connect(to, "127.0.0.1", mesh.ports[to]) as server,
-            connect(origin, "127.0.0.1", mesh.ports[origin]) as client,
-        ):
-            await server.serve(subject, serve)
-            return await client.request(subject, b"[1,2]", "application/json")
-
-    answer = asyncio.run(ask())
+    async with (
+        connect(to, "127.0.0.1", mesh.ports[to]) as server,
+        connect(origin, "127.0.0.1", mesh.ports[origin]) as client,
+    ):
+        await server.serve(subject, serve)
+        answer = await client.request(subject, b"[1,2]", "application/json")
     assert answer.kind is Kind.RESPONSE
     assert value(answer) == 42
 
 
 @pytest.mark.parametrize("origin", STREAMS)
-def test_a_request_that_nobody_serves_is_answered_with_an_error(mesh: TestMesh, origin: str) -> None:
-    async def ask() -> Answer:
-        async with connect(origin, "127.0.0.1", mesh.ports[origin]) as client:
-            return await client.request("Nobody.here", b"[]", "application/json")
-
-    assert asyncio.run(ask()).kind is Kind.ERROR
+async def test_a_request_that_nobody_serves_is_answered_with_an_error(mesh: TestMesh, origin: str) -> None:
+    async with connect(origin, "127.0.0.1", mesh.ports[origin]) as client:
+        result = await client.request("Nobody.here", b"[]", "application/json")
+    assert result.kind is Kind.ERROR
 
 
-def test_a_frame_of_the_largest_size_crosses(mesh: TestMesh) -> None:
+async def test_a_frame_of_the_largest_size_crosses(mesh: TestMesh) -> None:
     """And what is made of it is larger than the frame, and than what a Kafka producer takes unless it is told."""
     body = bytes(Limits().frame_bytes - 64)
-
-    async def cross() -> Event:
-        async with (
-            connect("hsp", "127.0.0.1", mesh.ports["hsp"]) as receiver,
-            connect("hsp", "127.0.0.1", mesh.ports["hsp"]) as sender,
-        ):
-            await receiver.subscribe("Large.>")
-            await sender.publish("Large.one", body)
-            async with asyncio.timeout(60):
-                return await next_event(receiver)
-
-    assert asyncio.run(cross()).body == body
+    async with (
+        connect("hsp", "127.0.0.1", mesh.ports["hsp"]) as receiver,
+        connect("hsp", "127.0.0.1", mesh.ports["hsp"]) as sender,
+    ):
+        await receiver.subscribe("Large.>")
+        await sender.publish("Large.one", body)
+        async with asyncio.timeout(60):
+            result = await next_event(receiver)
+    assert result.body == body
 
 
-def test_events_of_one_session_come_in_order_and_once(mesh: TestMesh) -> None:
+async def test_events_of_one_session_come_in_order_and_once(mesh: TestMesh) -> None:
     count = 500
-
-    async def run() -> list[int]:
-        async with (
-            connect("yamp", "127.0.0.1", mesh.ports["yamp"]) as receiver,
-            connect("hsp", "127.0.0.1", mesh.ports["hsp"]) as sender,
-        ):
-            await receiver.subscribe("Order.>")
-            for number in range(count):
-                sender.post("Order.n", str(number).encode(), "application/json")
-            got: list[int] = []
-            async with asyncio.timeout(30):
-                async for event in receiver.events():
-                    got.append(value(event))  # type: ignore[arg-type]
-                    if len(got) == count:
-                        break
-            return got
-
-    assert asyncio.run(run()) == list(range(count))
+    async with (
+        connect("yamp", "127.0.0.1", mesh.ports["yamp"]) as receiver,
+        connect("hsp", "127.0.0.1", mesh.ports["hsp"]) as sender,
+    ):
+        await receiver.subscribe("Order.>")
+        for number in range(count):
+            sender.post("Order.n", str(number).encode(), "application/json")
+        got: list[int] = []
+        async with asyncio.timeout(30):
+            async for event in receiver.events():
+                got.append(value(event))  # type: ignore[arg-type]
+                if len(got) == count:
+                    break
+    assert got == list(range(count))
 
 
 def test_nothing_of_all_that_was_sent_is_lost(mesh: TestMesh) -> None:

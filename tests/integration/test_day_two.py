@@ -16,7 +16,7 @@ from gateway.config import load
 from gateway.local.mesh_record import MeshRecord
 from tests.integration.mesh import TestMesh
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")

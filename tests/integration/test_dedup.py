@@ -43,7 +43,7 @@ from streaming_jobs.routing.mesh_state import MeshState
 from tests.integration.spark_session import spark
 
 __all__ = ["spark"]
-pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("one_state_partition")]
+pytestmark = pytest.mark.usefixtures("one_state_partition")
 
 CONFIGURATION = yaml.safe_dump(
     {"mesh": "t", "listeners": [{"name": "apps", "protocol": "yamp", "listen": "tcp://127.0.0.1:5042"}]}

@@ -17,7 +17,6 @@ from gateway.protocols.hsp.frames import Command, Frame
 from tests.integration.edges import MoreEdge, more_edges
 from tests.integration.mesh import TestMesh
 
-pytestmark = pytest.mark.integration
 LIMIT = 1_048_576
 
 
@@ -113,22 +112,19 @@ def test_one_that_leaves_makes_it_an_error(publisher: Peer, subscribers: list[Pe
     assert json.loads(publisher.receive().payload)["code"] == "undeliverable"
 
 
-def test_answers_to_many_at_once_come_for_each(mesh: TestMesh, other_edge: MoreEdge) -> None:
+async def test_answers_to_many_at_once_come_for_each(mesh: TestMesh, other_edge: MoreEdge) -> None:
     """Confirmed by the clients, which do so by themselves."""
-
-    async def run() -> list[Outcome]:
-        async with (
-            connect("hsp", "127.0.0.1", other_edge.ports["hsp"]) as receiver,
-            connect("yamp", "127.0.0.1", mesh.ports["yamp"]) as onlooker,
-            connect("hsp", "127.0.0.1", mesh.ports["careful"]) as sender,
-        ):
-            await receiver.subscribe("Many.>")
-            await onlooker.subscribe("Many.>")
-            async with asyncio.timeout(30):
-                told = [sender.post(f"Many.n{number}", b"1", "application/json") for number in range(300)]
-                return [(await one).outcome for one in told]
-
-    assert set(asyncio.run(run())) == {Outcome.CONFIRMED}
+    async with (
+        connect("hsp", "127.0.0.1", other_edge.ports["hsp"]) as receiver,
+        connect("yamp", "127.0.0.1", mesh.ports["yamp"]) as onlooker,
+        connect("hsp", "127.0.0.1", mesh.ports["careful"]) as sender,
+    ):
+        await receiver.subscribe("Many.>")
+        await onlooker.subscribe("Many.>")
+        async with asyncio.timeout(30):
+            told = [sender.post(f"Many.n{number}", b"1", "application/json") for number in range(300)]
+            result = [(await one).outcome for one in told]
+    assert set(result) == {Outcome.CONFIRMED}
 
 
 def test_a_malformed_subscription_is_refused_at_once(other_edge: MoreEdge) -> None:

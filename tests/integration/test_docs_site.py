@@ -11,7 +11,6 @@ from gateway.docs.site import build_site
 from tests.integration.browser.axe import violations
 from tests.integration.browser.chromium import Browser, chromium
 
-pytestmark = pytest.mark.integration
 WATCHED = """
   window.refused = [];
   document.addEventListener("securitypolicyviolation", one => refused.push(one.blockedURI));

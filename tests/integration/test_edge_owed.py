@@ -20,7 +20,6 @@ from gateway.protocols.hsp.codec import decode, encode, split
 from gateway.protocols.hsp.frames import Command, Frame
 from tests.integration.mesh import TestMesh, free_port, running_mesh, wait_until
 
-pytestmark = pytest.mark.integration
 FRAME_BYTES = 1_048_576
 PATIENCE_SECONDS = 60.0
 

@@ -31,7 +31,7 @@ from tests.integration.standalone import Standalone, standalone
 from tests.integration.threads import running_threads
 from tests.integration.topic import every_record
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 DEVICES, PAUSE_SECONDS, REPEATED = 4, 0.04, 0.2
 SLOTS = 3

@@ -20,7 +20,6 @@ from tests.integration.conftest import FOREIGN_TYPES
 from tests.integration.foreign.environment import ForeignPeer, foreign_peer, foreign_python
 from tests.integration.mesh import TestMesh, free_port
 
-pytestmark = pytest.mark.integration
 JSON = "application/json"
 SECONDS = 30
 EVENT, REQUEST, REPLY, SUBSCRIBE, SERVED, SERVED_REPLY = 17, 18, 19, 20, 21, 22

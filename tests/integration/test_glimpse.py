@@ -12,7 +12,6 @@ from gateway.inspect.live.topic_sampler import RECORDS_BEFORE, RECORDS_PER_LOOK,
 from gateway.kafka.topics import ensure_topics
 from tests.integration.mesh import TestMesh, wait_until
 
-pytestmark = pytest.mark.integration
 EVENTS = frozenset({"events"})
 
 

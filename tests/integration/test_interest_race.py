@@ -7,13 +7,9 @@ import contextlib
 import os
 import signal
 
-import pytest
-
 from gateway.client import NoAnswerError, StreamClient, open_client
 from gateway.core.address import parse_address
 from tests.integration.mesh import TestMesh, wait_until
-
-pytestmark = pytest.mark.integration
 
 SUBSCRIBERS, PUBLISHERS, ROUNDS = 16, 4, 12
 

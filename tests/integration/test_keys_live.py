@@ -22,8 +22,6 @@ from gateway.protocols.emm.frames import Field, FieldType
 from tests.integration.mesh import TestMesh, wait_until
 from tests.integration.topic import following, header
 
-pytestmark = pytest.mark.integration
-
 LOOK_SECONDS = 0.5
 ALL_KINDS = ("--kind", "hmac", "--kind", "ed25519", "--kind", "encryption")
 

@@ -18,7 +18,6 @@ from tests.integration.conftest import OPERATOR, OPERATOR_TOKEN
 from tests.integration.emm_peer import Device
 from tests.integration.mesh import TestMesh, wait_until
 
-pytestmark = pytest.mark.integration
 USUAL_WIDTH = 1360
 HANDSHAKE = bytes.fromhex("00 0001 04 6a736f6e")
 MARKUP = "live.<img/src='x'onerror=alert(1)>"

@@ -13,7 +13,6 @@ from tests.integration.emm_peer import Device
 from tests.integration.mesh import TestMesh, wait_until
 from tests.integration.verbs import line_of, note_of, running_verb
 
-pytestmark = pytest.mark.integration
 PATTERN = "looked.at.>"
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping
@@ -19,8 +17,8 @@ from gateway.client import Answer, IncomingRequest, connect
 from gateway.core.event import Kind
 from tests.integration.emm_peer import Device
 from tests.integration.mesh import TestMesh, wait_until
+from tests.integration.processes import stopped
 
-pytestmark = pytest.mark.integration
 SECONDS = 30.0
 STUCK_ANSWER_SECONDS = 5.0
 """An exporter that waits for what is stuck would take as long as that is."""
@@ -180,15 +178,6 @@ def test_requests_and_connections_count_for_how_they_end(mesh: TestMesh) -> None
     }  # fmt: skip
     with counting(mesh, counts, expected):
         assert asyncio.run(ask()) == [Kind.RESPONSE] * 7 + [Kind.ERROR] * 3
-
-
-@contextmanager
-def stopped(pid: int) -> Iterator[None]:
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(pid, signal.SIGCONT)
 
 
 def java_below(pid: int) -> int:

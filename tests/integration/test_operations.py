@@ -16,9 +16,9 @@ import yaml
 
 from tests.integration.emm_peer import Device
 from tests.integration.mesh import TestMesh, running_mesh
+from tests.integration.processes import stopped
 from tests.integration.topic import following, header
 
-pytestmark = pytest.mark.integration
 DEVICES = 8  # that none of them moves to a new partition when two become four: 1 in 256
 
 
@@ -42,11 +42,9 @@ def grown(mesh: TestMesh, path: Path) -> None:
 def kill_router_and_stop(mesh: TestMesh) -> None:
     """Stops a mesh whose router was killed, and not started again."""
     assert mesh.process is not None
-    router = mesh.pid_of("router")
-    mesh.process.send_signal(signal.SIGSTOP)
-    os.kill(router, signal.SIGKILL)
-    mesh.process.send_signal(signal.SIGTERM)
-    mesh.process.send_signal(signal.SIGCONT)
+    with stopped(mesh.process.pid):
+        os.kill(mesh.pid_of("router"), signal.SIGKILL)
+        mesh.process.send_signal(signal.SIGTERM)
     assert mesh.stop() == 0
 
 

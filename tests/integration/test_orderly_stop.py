@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-import pytest
-
 from gateway.config import load
 from tests.integration.emm_peer import Device
 from tests.integration.mesh import TestMesh
 from tests.integration.topic import every_record, header
-
-pytestmark = pytest.mark.integration
 
 PACKETS = 20
 

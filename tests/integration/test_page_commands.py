@@ -17,8 +17,6 @@ from tests.integration.threads import running_threads
 from tests.integration.verbs import note_of, running_verb
 from tests.unit.docs.page_shell import PAGES, Shell, opened_shell, to_run
 
-pytestmark = pytest.mark.integration
-
 
 @pytest.fixture(scope="module")
 def values(mesh: TestMesh) -> Iterator[dict[str, str]]:

@@ -17,33 +17,26 @@ from tests.integration.foreign.quic_go_client import QuicGo, built_quic_go
 from tests.integration.mesh import TestMesh
 from tests.unit.edge.certificates import Authority
 
-pytestmark = pytest.mark.integration
-
 
 def files(authority: Authority) -> TlsFiles:
     signed = authority.signs("sensor")
     return TlsFiles(authority.ca, Path(signed["cert"]), Path(signed["key"]))
 
 
-def test_events_go_between_quic_and_udp_with_their_signatures(
+async def test_events_go_between_quic_and_udp_with_their_signatures(
     mesh: TestMesh, authority: Authority, device: Device
 ) -> None:
     where = f"quic://127.0.0.1:{mesh.ports['secret']}"
     other = Device(mesh.ports["devices"]).trusted_by(mesh)
-
-    async def talk() -> tuple[str, bytes | None, str]:
-        async with connect_emm(where, key=PacketKey.of(other.identity), tls=files(authority)) as client:
-            await client.subscribe("by.udp")
-            device.subscribe("by.quic")
-            client.post("by.quic", b"from quic", "text/plain")
-            heard = await asyncio.to_thread(device.receive)
-            device.send(device.packet("by.udp", "from udp"))
-            event = await asyncio.wait_for(anext(client.events()), 20)
-            return event.subject, heard, event.text or ""
-
-    subject, heard, text = asyncio.run(talk())
+    async with connect_emm(where, key=PacketKey.of(other.identity), tls=files(authority)) as client:
+        await client.subscribe("by.udp")
+        device.subscribe("by.quic")
+        client.post("by.quic", b"from quic", "text/plain")
+        heard = await asyncio.to_thread(device.receive)
+        device.send(device.packet("by.udp", "from udp"))
+        event = await asyncio.wait_for(anext(client.events()), 20)
     other.close()
-    assert (subject, text) == ("by.udp", "from udp")
+    assert (event.subject, event.text) == ("by.udp", "from udp")
     assert heard is not None
     assert b"from quic" in heard
     assert other.identity.node in heard  # the packet of the client itself, and not one of the gateway's

@@ -8,13 +8,10 @@ import signal
 import urllib.error
 import urllib.request
 
-import pytest
-
 from gateway.client import connect
 from gateway.core.content import JSON
 from tests.integration.mesh import TestMesh, wait_until
 
-pytestmark = pytest.mark.integration
 START_SECONDS = 120.0
 ANSWER_SECONDS = 2.0
 """A frame takes some 50 ms. A router that was ready when its queries ran took 5 s and more for the first."""

@@ -8,8 +8,6 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from gateway.core.ids import event_id
 from gateway.protocols.emm import codec
 from gateway.protocols.emm.frames import FieldType
@@ -17,8 +15,6 @@ from gateway.records.raw_log.container import decode_record
 from tests.integration.emm_peer import Device
 from tests.integration.mesh import TestMesh, wait_until
 from tests.integration.topic import following
-
-pytestmark = pytest.mark.integration
 
 ROUTER_SECONDS = 60.0
 """For it to be started again and to take up its checkpoint."""

@@ -20,7 +20,6 @@ from tests.integration.mesh import TestMesh, wait_until
 from tests.integration.raw_frames import places
 from tests.integration.topic import following, header
 
-pytestmark = pytest.mark.integration
 SECONDS = 240
 PATTERN = "replayed.>"
 TEMPERATURE = 17
@@ -36,13 +35,6 @@ def began() -> str:
 def subscriber(mesh: TestMesh) -> Iterator[Device]:
     with closing(Device(mesh.ports["devices"]).trusted_by(mesh)) as one:
         one.subscribe(PATTERN)
-        yield one
-
-
-@pytest.fixture
-def stranger(mesh: TestMesh) -> Iterator[Device]:
-    """Unknown to the mesh, so far."""
-    with closing(Device(mesh.ports["devices"])) as one:
         yield one
 
 

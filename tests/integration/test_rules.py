@@ -25,7 +25,6 @@ from tests.integration.spark_session import spark
 from tests.integration.topic import every_record, following, header
 
 __all__ = ["spark"]
-pytestmark = pytest.mark.integration
 
 
 def rule(sql: str, name: str = "tried") -> RuleSettings:

@@ -5,9 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import pytest
-
-pytestmark = pytest.mark.integration
 FAILS = """
 from streaming_jobs.spark.session import BRIEF_JVM, brief, start_spark
 

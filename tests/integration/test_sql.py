@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql.types import BinaryType, StructField, StructType
 
 from gateway.core.event import Auth, Event, Kind
 from gateway.records import cloud_event
 from gateway.records.event_records import BATCH, CONTENT_TYPE, STRUCTURED, EventWriter
 from streaming_jobs.spark.events_table import HEADERS, SCHEMA, events_in
+from streaming_jobs.spark.schemas import BYTES, struct
 from tests.events import full_event
 from tests.integration.emm_peer import Device
 from tests.integration.mesh import TestMesh, wait_until
@@ -25,8 +25,6 @@ from tests.integration.verbs import line_of, note_of, running_verb
 from tests.unit.records.test_event_records import BATCH_FORM, BINARY_FORM
 
 __all__ = ["spark"]
-pytestmark = pytest.mark.integration
-
 AT = 1_759_190_400_000_001
 FULL = full_event(received_at=AT, sent_at=AT - 1, content_type="text/plain", body="81 °".encode())
 EMPTY = replace(
@@ -45,7 +43,7 @@ EVENTS = {
     **{f"JSON {body[:20]!r}": replace(FULL, content_type="application/json", body=body) for body in BODIES},
     **{f"text {body[:20]!r}": replace(FULL, content_type="text/plain", body=body) for body in BODIES},
 }
-RECORDS = StructType([StructField("value", BinaryType()), StructField("headers", HEADERS)])
+RECORDS = struct(value=BYTES, headers=HEADERS)
 
 
 def as_event(row: dict[str, Any]) -> Event:

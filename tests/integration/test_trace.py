@@ -15,8 +15,6 @@ from tests.integration.mesh import TestMesh, wait_until
 from tests.integration.raw_frames import places
 from tests.integration.topic import following, header
 
-pytestmark = pytest.mark.integration
-
 
 def traced(mesh: TestMesh, event_id: str) -> dict[str, Any]:
     run = mesh.command("trace", event_id, "--output", "json")

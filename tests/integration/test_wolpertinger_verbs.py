@@ -14,8 +14,6 @@ from tests.integration.mesh import TestMesh
 from tests.integration.xmpp.prosody import PASSWORD, PLAIN, Prosody
 from tests.unit.edge.certificates import Authority
 
-pytestmark = pytest.mark.integration
-
 SECONDS = 60.0
 Where = Callable[[str], list[str]]
 """What a program by that name says of where the mesh is, and who it is itself."""

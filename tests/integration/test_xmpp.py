@@ -23,8 +23,6 @@ from tests.unit.edge.certificates import Authority
 from tests.unit.edge.running import until
 from tests.unit.protocols.by_the_text.whole_mesh import whole_mesh
 
-pytestmark = pytest.mark.integration
-
 SECONDS = 60.0
 JSON = "application/json"
 LONG = "long " * 20_000

@@ -19,8 +19,7 @@ FULL_BYTES = 1_048_576
 
 
 class ClientWebSocketCarrier:
-    """Carries a session over a WebSocket. `text` means that messages are text, as the protocol has them; else
-    binary."""
+    """Carries a session over a WebSocket. `text` means that its messages are text; else they are binary."""
 
     def __init__(self, socket: ClientConnection, feed: Feed, *, text: bool) -> None:
         self._socket = socket

@@ -20,9 +20,9 @@ from xml.etree import ElementTree as ET
 from slixmpp import JID, ClientXMPP, Message, Presence
 from slixmpp.jid import InvalidJID
 from slixmpp.types import PresenceTypes
-from slixmpp.xmlstream import StanzaBase, tostring
+from slixmpp.xmlstream import StanzaBase
 
-from gateway.carriers.xmpp import PING, body_of, for_now
+from gateway.carriers.xmpp import PING, body_of, for_now, let_go, write_stanza
 from gateway.client.address import XmppAddress
 from gateway.client.carriers.stream import CLOSE_SECONDS, Feed
 from gateway.client.errors import UnreachableError
@@ -76,7 +76,7 @@ class ClientXmppCarrier(ClientXMPP):
             await carrier._stands
         except BaseException:
             carrier.abort()
-            carrier._let_go()
+            let_go(carrier)
             raise
         feed.connected(carrier)
         carrier._ping_later()
@@ -102,9 +102,8 @@ class ClientXmppCarrier(ClientXMPP):
             self.transport.resume_reading()
 
     def _put_out(self, stanza: StanzaBase) -> None:
-        """Sends at once: slixmpp's own queue knows no limit."""
         if self.transport is not None and self._cut is None:
-            self.send_raw(tostring(stanza.xml, xmlns=self.default_ns, stream=self, top_level=True))
+            write_stanza(self, stanza)
 
     def _tell_presence(self, kind: PresenceTypes | None = None) -> None:
         self._put_out(self.make_presence(pto=self._peer, ptype=kind))
@@ -156,23 +155,17 @@ class ClientXmppCarrier(ClientXMPP):
         for timer in (self._cut, self._pings):
             if timer is not None:
                 timer.cancel()
-        self._let_go()
+        let_go(self)
         self._end()
 
     def _end(self) -> None:
-        """Once, whichever comes first."""
+        """Ends the carrier once, whichever reason comes first."""
         if not self._stands.done():
             self._stands.set_exception(self._why or UnreachableError(str(self._to), "it closed the stream"))
         elif not self._stands.cancelled() and self._stands.exception() is None and not self._lost:
             self._lost = True
             self._feed.lost(self._why)
             self.abort()
-
-    def _let_go(self) -> None:
-        """Cancels the tasks that slixmpp keeps."""
-        self.cancel_connection_attempt()
-        if self._run_out_filters is not None:
-            self._run_out_filters.cancel()
 
     # -- what comes --------------------------------------------------------------------------------------------
 

@@ -15,7 +15,9 @@ import asyncio
 import ssl
 import time
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Protocol, cast
+from asyncio.sslproto import SSLProtocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from gateway.core.address import host_name, is_loopback
 from gateway.edge.carriers.peer import PeerIdentity
@@ -27,6 +29,11 @@ if TYPE_CHECKING:
 
 _buffer = memoryview(bytearray(READ_BYTES))
 """Shared by all connections of a process: what is read is consumed before the next read."""
+
+TLS_BYTES = 32_768
+"""Two records of TLS. asyncio keeps a buffer of 256 KiB for each connection, however little it reads, and twice as much
+of what it has read and the carrier does not take."""
+SSLProtocol.max_size = TLS_BYTES
 
 LINGER_SECONDS = 5.0
 DISCARDED_BYTES = 4_194_304
@@ -62,6 +69,8 @@ class Carrier(asyncio.BufferedProtocol, ABC):
         self.identity: PeerIdentity | None = None
         self.connection: Connection | None = None
         self._transport: asyncio.Transport | None = None
+        self._unread_bytes: Callable[[], int] | None = None
+        """How many bytes TLS has read and keeps, because the carrier does not take them."""
         self._read = ReadSize()
         self._asked_bytes = 0
         self._closing = False
@@ -73,7 +82,7 @@ class Carrier(asyncio.BufferedProtocol, ABC):
 
     @abstractmethod
     def _connected(self) -> None:
-        """The transport stands."""
+        """Hears that the transport stands."""
 
     @abstractmethod
     def _received(self, data: memoryview, now: float) -> None: ...
@@ -86,7 +95,7 @@ class Carrier(asyncio.BufferedProtocol, ABC):
 
     @abstractmethod
     def _ended(self) -> None:
-        """The peer sends no more."""
+        """Hears that the peer sends no more."""
 
     @abstractmethod
     def write(self, messages: list[bytes]) -> None:
@@ -107,6 +116,10 @@ class Carrier(asyncio.BufferedProtocol, ABC):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        if self.tls is not None:
+            secured = cast(Any, transport)
+            secured.set_read_buffer_limits(TLS_BYTES)
+            self._unread_bytes = secured.get_read_buffer_size
         self._connected()
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
@@ -116,7 +129,9 @@ class Carrier(asyncio.BufferedProtocol, ABC):
 
     def buffer_updated(self, nbytes: int) -> None:
         if self._closing:
-            self._discard(nbytes)
+            self._discarded += nbytes
+            if self._discarded > DISCARDED_BYTES:
+                self.abort()
             return
         self._take_in(_buffer[:nbytes], is_filled=nbytes == self._asked_bytes)
 
@@ -188,9 +203,10 @@ class Carrier(asyncio.BufferedProtocol, ABC):
     def queued_bytes(self) -> int:
         return self._transport.get_write_buffer_size() if self._transport is not None else 0
 
-    def own_queued_bytes(self) -> int:
-        """Returns how many bytes wait to be written to this peer and to no other."""
-        return self.queued_bytes()
+    @property
+    def held_bytes(self) -> int:
+        """The bytes in memory for this peer alone: they wait to be written, or to be taken by its session."""
+        return self.queued_bytes() + (self._unread_bytes() if self._unread_bytes is not None else 0)
 
     def pause_reading(self) -> None:
         if self._transport is not None and not self._closing and not self._transport.is_closing():
@@ -227,8 +243,3 @@ class Carrier(asyncio.BufferedProtocol, ABC):
     def abort(self) -> None:
         if self._transport is not None:
             self._transport.abort()
-
-    def _discard(self, count: int) -> None:
-        self._discarded += count
-        if self._discarded > DISCARDED_BYTES:
-            self.abort()

@@ -111,8 +111,11 @@ class StreamListener:
 
     def enter(self) -> ConnectionGauge | None:
         standing = ConnectionGauge(self._metrics)
-        if not self._closed and self.places < self._sessions.limits(self.listener.name).connections:
+        sessions = self._sessions
+        has_place = self.places < sessions.limits(self.listener.name).connections
+        if not self._closed and has_place and sessions.places < sessions.most_places:
             self.places += 1
+            sessions.places += 1
             return standing
         why = CloseReason.DRAIN if self._closed else CloseReason.OVERLOAD
         standing.ended(why)
@@ -133,6 +136,7 @@ class StreamListener:
     def leave(self, standing: ConnectionGauge) -> None:
         if self._turned_away.pop(standing, None) is None:
             self.places -= 1
+            self._sessions.places -= 1
 
     def keep(self, task: asyncio.Task[None]) -> None:
         self._tasks.add(task)

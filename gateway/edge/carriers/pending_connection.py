@@ -109,8 +109,7 @@ class PendingConnection(asyncio.BufferedProtocol):
             self.refuse(refused.reason)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - there is nobody to tell
-        """Tells the listener that the peer left before it had a carrier. A carrier would have taken the transport
-        over."""
+        """Tells the listener that the peer left before a carrier had taken the transport over."""
         self._door.waiting.discard(self)
         if self._timer is not None:
             self._timer.cancel()

@@ -22,8 +22,7 @@ TURN_SECONDS = 0.004
 """The time for reads in one turn of the loop, after which it is crowded. An honest frame waits for some three turns: to
 be read, to be sent to Kafka, and to be acknowledged."""
 QUEUE_SHARE = 0.7
-"""Streams that wait get so much of the thread. The rest is for deliveries, for acknowledgements, and for peers that
-send little."""
+"""The share of the thread for streams that wait. The rest is for deliveries, acknowledgements, and quiet peers."""
 MOST_PAUSE_SECONDS = 0.05
 """The longest pause of the queue, however long the last turn was and however much other streams cost."""
 FULL_LOG_SECONDS = 0.005

@@ -45,6 +45,9 @@ MESSAGE_HEAD_BYTES = 1_024
 BEARER_SUBPROTOCOL = "bearer."
 BATCH_BYTES = 65_536
 """However small a listener's frames must be, a message may hold several."""
+REQUEST_BYTES = 32_768
+"""A request to become a WebSocket has at most so many bytes, and what came with its end: four times what web servers
+allow a whole header, because nobody is known by then, and thousands may ask at once."""
 PIECE_BYTES = 1_024
 """Opened at once: a megabyte comes out of it at most, and what was missing of the message before."""
 SLICE_BYTES = READ_BYTES
@@ -105,7 +108,9 @@ class WebSocketCarrier(Carrier):
         self._text = text
         self._check = admits.check if admits is not None else None
         self._logins = admits.logins if admits is not None else None
-        self._parts: list[bytes] = []
+        self._parts = bytearray()
+        """The fragments of a text that is not whole yet."""
+        self._request_bytes = 0
         self._unopened = bytearray()
         """Has been read and waits for `go_on`."""
         self._upgrade_timer: asyncio.TimerHandle | None = None
@@ -157,8 +162,28 @@ class WebSocketCarrier(Carrier):
 
     def _received(self, data: memoryview, now: float) -> None:
         self._unopened += data
-        if self.connection is None or not self.connection.session.has_more:
+        if self.connection is None:
+            self._request_bytes += len(data)
             self.go_on(now)
+            if self.connection is None and self._request_bytes > REQUEST_BYTES and not self._closing:
+                self._refuse_long_request()
+            return
+        self.connection.count_kept(len(data))
+        if not self.connection.session.has_more:
+            self.go_on(now)
+
+    def _refuse_long_request(self) -> None:
+        self._no_more_waiting()
+        if isinstance(self._protocol, ServerProtocol) and self._protocol.handshake_exc is None:
+            status = http.HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
+            self._protocol.send_response(self._protocol.reject(status, f"{status.phrase}\n"))
+            self._flush()
+        self.standing.ended(Reason.TOO_LARGE)
+        self.close(Reason.TOO_LARGE)
+
+    @property
+    def held_bytes(self) -> int:
+        return super().held_bytes + len(self._unopened) + len(self._protocol.reader.buffer) + len(self._parts)
 
     @property
     def has_more(self) -> bool:  # type: ignore[override]
@@ -204,9 +229,10 @@ class WebSocketCarrier(Carrier):
         elif not self._text:
             self.connection.receive(bytes(frame.data), now)
         else:
-            self._parts.append(bytes(frame.data))
+            self._parts += frame.data
             if frame.fin:
-                message, self._parts = b"".join(self._parts), []
+                message = bytes(self._parts)
+                self._parts.clear()
                 self.connection.receive(message, now)
 
     def _ended_by_protocol(self) -> None:
@@ -225,6 +251,7 @@ class WebSocketCarrier(Carrier):
     def _ended(self) -> None:
         self._no_more_waiting()
         self._unopened.clear()
+        self._parts.clear()
         self._protocol.receive_eof()
         if self.connection is not None:
             self.connection.receive_eof()
@@ -306,8 +333,7 @@ def token_in(request: Request) -> str | None:
 
 
 def check_of(listener: Listener) -> Check:
-    """Returns the check of requests: the path of the listener, if it names one, and the pages that its `origins` let
-    in."""
+    """Returns the check of requests: the listener's path, if it has one, and the pages that its `origins` let in."""
 
     def check(request: Request) -> http.HTTPStatus | None:
         path = request.path.partition("?")[0]

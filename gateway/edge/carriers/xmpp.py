@@ -10,7 +10,8 @@ XMPP has no word for the end of a session; presence says it, both ways.
 
 Invariants
 1. A JID has at most one session, and a session ends with the stream it came by.
-2. What comes for a session that is not read at present waits, up to a bound; more is dropped and counted, for the
+2. Sessions begin at the listener's rate and no faster: the server's peers may have as many JIDs as they like.
+3. What comes for a session that is not read at present waits, up to a bound; more is dropped and counted, for the
    stream belongs to all. Protocols over XMPP confirm their messages, and send again what was not confirmed.
 """
 
@@ -30,6 +31,7 @@ from gateway.edge.carriers.carrier import Carrier
 from gateway.edge.carriers.links import BackOff
 from gateway.edge.carriers.peer import Peer
 from gateway.edge.carriers.reachability import Reachability
+from gateway.edge.carriers.read_control import ARRIVALS_BURST_SECONDS, TokenBucket
 from gateway.edge.carriers.xmpp_carrier import XmppCarrier
 from gateway.edge.carriers.xmpp_stream import ComponentStream
 from gateway.edge.connection import Connection
@@ -51,6 +53,9 @@ class XmppListener:
         self._sessions = sessions
         self._metrics = metrics
         self._carriers: dict[str, XmppCarrier] = {}
+        self._arrivals = TokenBucket(
+            sessions.limits(listener.name).connections_per_second, self._loop.time(), ARRIVALS_BURST_SECONDS
+        )
         self._unsaid: dict[str, JID] = {}
         self._closed = False
         self._stood_at: float | None = None
@@ -102,15 +107,16 @@ class XmppListener:
             self._deadline.cancel()
             stream.give_up(why)
             self.reachability.lost(f"the XMPP server at {at}: {why}")
-            self._lose_everyone()
+            for jid, carrier in list(self._carriers.items()):
+                self._unsaid[jid] = carrier.own
+                carrier.connection_lost(None)
             if self._stood_at is not None:
                 back_off.stood(self._loop.time() - self._stood_at)
             await asyncio.sleep(back_off.rest())
             self._stream = self._new_stream()
 
     def stands(self) -> None:
-        """Tells the peers that lost a session with the last stream: their subscriptions are gone, and they cannot
-        know."""
+        """Tells the peers that lost a session with the last stream: their subscriptions are gone, unknown to them."""
         self._stood_at = self._loop.time()
         if self._deadline is not None:
             self._deadline.cancel()
@@ -120,11 +126,6 @@ class XmppListener:
         for jid, own in unsaid.items():
             self._stream.tell_presence(own, jid, "unavailable")
         self.reachability.reached(f"is a component of {self.listener.address.at}")
-
-    def _lose_everyone(self) -> None:
-        for jid, carrier in list(self._carriers.items()):
-            self._unsaid[jid] = carrier.own
-            carrier.connection_lost(None)
 
     def _end_if_done(self) -> None:
         if self._closed and not self._carriers and self._task is not None:
@@ -145,8 +146,8 @@ class XmppListener:
 
     def _arrive(self, sender: JID, own: JID, kind: MessageTypes) -> XmppCarrier | None:
         standing, limits = ConnectionGauge(self._metrics), self._limits
-        if self._closed or len(self._carriers) >= limits.connections:
-            standing.ended("drain" if self._closed else Reason.OVERLOAD)
+        if (why := self._refusal(limits)) is not None:
+            standing.ended(why)
             standing.gone()
             self._stream.refuse(own, sender)
             return None
@@ -157,6 +158,15 @@ class XmppListener:
         self._stream.tell_presence(own, sender.bare)
         self._stream.ask_presence(own, sender)
         return carrier
+
+    def _refusal(self, limits: Limits) -> str | None:
+        """Returns why one more session cannot begin now; None if it can."""
+        if self._closed:
+            return "drain"
+        if len(self._carriers) >= limits.connections:
+            return Reason.OVERLOAD
+        self._arrivals.rate = limits.connections_per_second
+        return None if self._arrivals.has_one(self._loop.time()) else Reason.RATE_LIMITED
 
     def presence_asked(self, peer_id: JID) -> None:
         if (carrier := self._carriers.get(peer_id.bare)) is not None:

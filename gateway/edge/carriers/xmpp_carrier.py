@@ -98,9 +98,10 @@ class XmppCarrier(Carrier):
     def queued_bytes(self) -> int:
         return self._stream.queued_bytes
 
-    def own_queued_bytes(self) -> int:
-        """Returns 0: all peers behind the server share one queue, which has a bound of its own."""
-        return 0
+    @property
+    def held_bytes(self) -> int:
+        """The bytes that wait to be taken. All peers behind the server share the bound of what waits to be written."""
+        return self._held_bytes
 
     def pause_reading(self) -> None:
         self._paused = True
@@ -132,10 +133,10 @@ class XmppCarrier(Carrier):
     # -- what a carrier of bytes has ---------------------------------------------------------------------------
 
     def _connected(self) -> None:
-        """The stream stands already."""
+        """Does nothing: the stream stands already."""
 
     def _received(self, data: memoryview, now: float) -> None:
-        """Messages come by `hear`."""
+        """Is not called: messages come by `hear`."""
 
     def _ended(self) -> None:
         if self.connection is not None:

@@ -15,9 +15,9 @@ from typing import Any, Protocol
 from slixmpp import JID, ComponentXMPP, Message, Presence
 from slixmpp.jid import InvalidJID
 from slixmpp.types import MessageTypes, PresenceTypes
-from slixmpp.xmlstream import StanzaBase, tostring
+from slixmpp.xmlstream import StanzaBase
 
-from gateway.carriers.xmpp import body_of, for_now, is_ping
+from gateway.carriers.xmpp import body_of, for_now, is_ping, let_go, write_stanza
 from gateway.core.fault_log import RateLimitedFaultLog
 
 log = logging.getLogger(__name__)
@@ -65,20 +65,14 @@ class ComponentStream(ComponentXMPP):
         """Ends the stream at once."""
         self._ended(why)
         self.abort()
-        self._let_go()
+        let_go(self)
 
     def hang_up(self) -> None:
         """Ends the stream after what was written has gone out."""
         if self.transport is not None:
             self.send_raw(self.stream_footer)
             self.transport.close()
-        self._let_go()
-
-    def _let_go(self) -> None:
-        """Cancels the tasks that slixmpp keeps."""
-        self.cancel_connection_attempt()
-        if self._run_out_filters is not None:
-            self._run_out_filters.cancel()
+        let_go(self)
 
     # -- for the user ------------------------------------------------------------------------------------------
 
@@ -109,7 +103,7 @@ class ComponentStream(ComponentXMPP):
 
     def _put_out(self, stanza: StanzaBase) -> None:
         if self.transport is not None:
-            self.send_raw(tostring(stanza.xml, xmlns=self.default_ns, stream=self, top_level=True))
+            write_stanza(self, stanza)
 
     # -- asyncio's and slixmpp's side --------------------------------------------------------------------------
 

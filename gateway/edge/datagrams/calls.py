@@ -21,8 +21,7 @@ ADDRESSES: dict[int, struct.Struct] = {
 """sockaddr_in and sockaddr_in6, as far as they name a peer; the family stands before, in the machine's own order."""
 
 Call = Callable[[int, int, int], int]
-"""Socket, the first slot's address, how many: how many were taken. Raises OSError for what is in the way of the
-first."""
+"""Socket, the first slot's address, how many: how many were taken. Raises OSError if the first cannot be sent."""
 
 
 class Vector(ctypes.Structure):

@@ -19,8 +19,7 @@ RETRY_SECONDS = 0.01
 """After ENOBUFS, which the poll does not tell the end of: the network card's queue is full, not the socket's."""
 
 OnSent = Callable[[Sequence[Datagram[OfT]], str], None]
-"""Called for each datagram once, of many together where it can be: "" when the system has taken them, or what is in the
-way."""
+"""Called for each datagram once, of many together where it can be: "" once the system has it, or what is in the way."""
 _BUSY = frozenset({errno.EAGAIN, errno.EWOULDBLOCK, errno.ENOBUFS})
 
 

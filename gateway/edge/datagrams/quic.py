@@ -98,6 +98,10 @@ class QuicListener(DatagramListener):
             connection.peer.abort()
         self.close()
 
+    @property
+    def peers(self) -> list[QuicPeer]:
+        return [connection.peer for connection in self._connections.values()]
+
     def send(self, datagrams: Sequence[Datagram[OfT]], on_sent: OnSent[OfT]) -> None:
         """Sends the datagrams. Their addresses are the names of connections."""
         for datagram in datagrams:
@@ -164,7 +168,7 @@ class QuicListener(DatagramListener):
         return self._meet(header.destination_cid, first_id, address, standing)
 
     def _enter(self) -> ConnectionGauge | None:
-        """A place for one more connection; None if there is none."""
+        """Returns a place for one more connection; None if there is none."""
         standing = ConnectionGauge(self._metrics)
         has_place = len(self._connections) < self._limits.connections
         if has_place and self._arrivals.has_one(self._loop.time()):

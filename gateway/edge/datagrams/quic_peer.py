@@ -146,12 +146,9 @@ class QuicPeer:
             self._connection.send_datagram_frame(packet)
             self._sending.append((len(packet), done))
             self._sending_bytes += len(packet)
-            self._flush_soon()
-
-    def _flush_soon(self) -> None:
-        if not self._flush_is_due:
-            self._flush_is_due = True
-            self._loop.call_soon(self.flush)
+            if not self._flush_is_due:
+                self._flush_is_due = True
+                self._loop.call_soon(self.flush)
 
     def flush(self) -> None:
         """Puts out what may go now.
@@ -215,6 +212,16 @@ class QuicPeer:
     def abort(self) -> None:
         """Lets go of it without a word."""
         self._ended("drain")
+
+    @property
+    def held_bytes(self) -> int:
+        """The bytes that wait for the peer to acknowledge others."""
+        return self._sending_bytes
+
+    def cut(self) -> None:
+        """Frees at once what waits for a peer that holds too much of the edge's memory."""
+        self.leave(CloseReason.OVER_BUDGET)
+        self._ended(CloseReason.OVER_BUDGET)
 
     def _failed(self, doing: str) -> None:
         _faults.log_exception(f"while {doing} on a QUIC connection")

@@ -98,8 +98,7 @@ class SingleSocket:
 
 
 class BatchedSocket:
-    """Sends with `sendmmsg`. A single datagram goes by `sendto`: that costs less, and says what is wrong with an
-    address."""
+    """Sends with `sendmmsg`; a single datagram by `sendto`, which costs less and says what is wrong with an address."""
 
     def __init__(self, sock: socket.socket, sendmmsg: Call) -> None:
         self._socket = sock

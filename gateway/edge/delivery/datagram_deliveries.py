@@ -22,8 +22,7 @@ _faults = RateLimitedFaultLog(logging.getLogger(__name__))
 
 class Datagrams(RunDatagrams, Protocol):
     def send(self, datagrams: Sequence[Datagram[OfT]], on_sent: OnSent[OfT]) -> None:
-        """Sends the datagrams in their order. `on_sent` hears of each: "" when the system has taken it, or what was in
-        the way."""
+        """Sends the datagrams in order. `on_sent` hears of each: "" once the system has it, or what was in the way."""
 
 
 class DatagramDeliveries:

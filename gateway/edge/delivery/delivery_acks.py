@@ -68,8 +68,7 @@ class PendingAcks(Generic[HeldT]):
         return len(self._answers)
 
     def hold(self, ticket: str, answer: HeldT, needed: int, until: float) -> list[Released[HeldT]]:
-        """Holds an answer. Returns those that need not, or can no longer, wait: this one, or the one that waited
-        longest."""
+        """Holds an answer. Returns those that need not, or cannot, wait any more: this one, or the oldest."""
         self._answers[ticket] = _Answer(answer, needed, until)
         if (released := self._release(ticket)) is not None:
             return [released]
@@ -81,7 +80,7 @@ class PendingAcks(Generic[HeldT]):
         """
         self._confirmations.setdefault(ticket, {}).setdefault((edge, part), failed)
         if len(self._confirmations) > HELD_AT_MOST:
-            self._forget_oldest()
+            del self._confirmations[next(iter(self._confirmations))]  # an answer held for it is bad in its time
         return self._release(ticket)
 
     def overdue(self, now: float) -> Iterator[Released[HeldT]]:
@@ -99,7 +98,3 @@ class PendingAcks(Generic[HeldT]):
     def _give_up(self, ticket: str) -> Released[HeldT]:
         self._confirmations.pop(ticket, None)
         return Released(self._answers.pop(ticket).held, failed=True)
-
-    def _forget_oldest(self) -> None:
-        """An answer that is held for it is bad in its time."""
-        del self._confirmations[next(iter(self._confirmations))]

@@ -36,6 +36,7 @@ from gateway.records.egress import (
     InterestApplied,
     MigrationStep,
     RecordConfirmed,
+    SourceRefused,
 )
 from gateway.records.egress_codec import EgressRecord
 
@@ -70,11 +71,13 @@ class Peers:
         session: returns the session of a number, in this epoch.
         datagrams: the senders of datagrams, by listener.
         drop_requests: tells the peers that nobody at an edge that has restarted waits for their answers.
+        slow_down: has less taken of a source that the router refuses.
     """
 
     session: Callable[[int], OpenSession | None]
     datagrams: Mapping[str, Datagrams]
     drop_requests: Callable[[EdgeRestarted], None]
+    slow_down: Callable[[SourceRefused], None]
 
 
 class Dispatch:
@@ -176,7 +179,7 @@ class Dispatch:
             # A fault of ours costs what it happened with, and must not cost what the tracker holds back for it.
             self._faults.log_exception(f"while handling egress offset {offset}")
             if isinstance(piece, DeliveryRun):
-                self._offsets.settle(offset, piece.deliveries - self._runs.over)
+                self._offsets.settle(offset, piece.deliveries - self._runs.deliveries_done)
             else:
                 self._for_each_delivery(offset, piece, self._offsets.settle)
 
@@ -195,6 +198,8 @@ class Dispatch:
                 return [waiting] if waiting is not None else []
             case EdgeRestarted():
                 self._peers.drop_requests(entry)
+            case SourceRefused():
+                self._peers.slow_down(entry)
             case RecordConfirmed():
                 released = self._pending_acks.confirmed(entry.ticket, entry.edge, entry.part, failed=entry.failed)
                 return [_select_groups(released)] if released is not None else []
@@ -252,7 +257,9 @@ class Dispatch:
             self._to_datagram(listener, address, delivery)
         for node in group.owed:
             waited = awaited if self._queues.is_here(node) else None
-            self._to_node(node, to_delivery(offset, record, group, waited, node))
+            delivery = to_delivery(offset, record, group, waited, node)
+            if not self._is_known(delivery, node):
+                self._queues.add(delivery)
 
     def _to_sessions(self, epoch: int, numbers: tuple[int, ...], delivery: EgressDelivery) -> None:
         current = epoch == self._epoch
@@ -293,10 +300,6 @@ class Dispatch:
 
     def send_waiting(self, listener: str) -> None:
         self._datagrams.send(listener)
-
-    def _to_node(self, node: str, delivery: EgressDelivery) -> None:
-        if not self._is_known(delivery, node):
-            self._queues.add(delivery)
 
     def _is_known(self, delivery: EgressDelivery, destination: str) -> bool:
         """An earlier life has written what became of it. Whoever waits for it, and was not told by that life, is told

@@ -30,16 +30,16 @@ class EgressDelivery(Delivery):
     """A delivery that was handed to a session.
 
     `offset` is that of its egress record, and `partition` the raw partition of its frame. `protocol` is what its frame
-    is written in. `owed_to` is the durable name of the node that gets it even if its session is away. `given` means
-    that another edge owed it before. `trace` is the `traceparent` it follows from, and `handed_at` then the time when
-    it was handed to us.
+    is written in. `owed_to` is the durable name of the node that gets it even if its session is away. `is_migrated`
+    means that another edge owed it before. `trace` is the `traceparent` it follows from, and `handed_at` then the time
+    when it was handed to us.
     """
 
     offset: int = 0
     protocol: str = ""
     owed_to: str = ""
     partition: int = 0
-    given: bool = False
+    is_migrated: bool = False
     trace: str = ""
     handed_at: int = 0
     awaited: DeliveryCountdown | None = field(default=None, repr=False, compare=False)

@@ -8,8 +8,8 @@
 
 One raw partition after another, for order is kept in each, and the move stands at a place of its own in each. What the
 old edge has taken out stays open in its tracker until all of it stands in the raw log: killed before that, its
-successor finds both again, the debt and the move. An old edge that is away is waited for, but not for ever. What is too
-large for the log in the form that it takes there is undeliverable.
+successor finds both again, the deliveries and the move. An old edge that is away is waited for, but not for ever. What
+is too large for the log in the form that it takes there is undeliverable.
 """
 
 from __future__ import annotations
@@ -58,8 +58,7 @@ class QueueMigration:
         self._clock = clock
 
     def take(self, offset: int, partition: int, entry: MigrationStep) -> None:
-        """Takes a step of a migration. `offset` is that of its egress record, `partition` the raw one that it is
-        about."""
+        """Takes a step of a migration. `offset` is that of its egress record; the step is about the raw `partition`."""
         on_ended = partial(self._offsets.settle, offset, owed=True)
         match entry.step:
             case MigrationPhase.GIVE:
@@ -75,11 +74,11 @@ class QueueMigration:
         migrating: list[EgressDelivery] = []
         now = now_us()
         for delivery in self._queues.take_out(entry.node, partition, entry.session):
-            debt = _debt(delivery, entry)
-            if len(debt) > self._largest_frame:
+            moved = _migrated(delivery, entry)
+            if len(moved) > self._largest_frame:
                 self._end(delivery, Outcome.UNDELIVERABLE, TOO_LARGE)
                 continue
-            self._log.write_again(partition, debt, delivery.event_id, now)
+            self._log.write_again(partition, moved, delivery.event_id, now)
             migrating.append(delivery)
 
         def durable() -> None:
@@ -90,7 +89,7 @@ class QueueMigration:
         self._log.write(partition, MigrationFinished(entry.node, entry.move, entry.edge), durable)
 
 
-def _debt(delivery: EgressDelivery, entry: MigrationStep) -> bytes:
+def _migrated(delivery: EgressDelivery, entry: MigrationStep) -> bytes:
     return control_frames.encode(
         DeliveryMigrated(
             entry.node,

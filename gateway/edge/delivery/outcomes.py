@@ -1,5 +1,4 @@
-"""Writes the outcome of each delivery into `deliveries`, many to a record, and what was undeliverable into
-`rejected`."""
+"""Writes each delivery's outcome into `deliveries`, many to a record, and undeliverable ones into `rejected` too."""
 
 from __future__ import annotations
 

@@ -30,8 +30,7 @@ class PartitionBarrier(Generic[HeldT]):
         return self._held.pop(ticket, None) if self._stands(ticket) else None
 
     def hold(self, ticket: str, item: HeldT) -> list[HeldT]:
-        """Holds an answer. Returns those that need not, or can no longer, wait: this one, or the one that waited
-        longest."""
+        """Holds an answer. Returns those that need not, or cannot, wait any more: this one, or the oldest."""
         if self._stands(ticket):
             return [item]
         self._held[ticket] = item

@@ -1,7 +1,7 @@
-"""Deliveries that are owed to nodes: kept while a node is away, given to its session when it comes back.
+"""Deliveries that are owed to nodes: kept while a node is away, delivered to its session when it comes back.
 
                  add                    the session's window has room
-    (owed) ──────────────► waiting ───────────────────────────────────► given ─► confirmed, written, refused: over
+    (owed) ──────────────► waiting ───────────────────────────────────► delivered ─► confirmed, written, refused: over
                               ▲  ▲                                       │ │
                               │  └── the session ended, or never said ─────┘ └─► sessions end on it: undeliverable
                               │      (again at the next session)                 (see `poison`)
@@ -15,7 +15,7 @@ What is kept here is a copy. The original stands in the egress topic, whose comm
 
 Invariants
 1. A session gets what is owed to its node in the order it was owed, and each of it once.
-2. A delivery is waiting, held, given, or over. What is given, is given to the node's newest session.
+2. A delivery is waiting, held, delivered, or over. It is delivered to the node's newest session alone.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from gateway.edge.session_terms import SessionTerms
 from gateway.protocols.actions import Delivered, Delivery, Outcome
 from gateway.records.raw_log.frames import FrameSource
 
-GIVEN_AT_ONCE = 1_024
-"""Given to a session and not yet acknowledged: enough for a long line, and little to say again after a broken one."""
+MOST_UNCONFIRMED = 1_024
+"""Delivered to a session and not yet confirmed: enough for a long line, and little to say again after a broken one."""
 FULL_SECONDS = 0.05
 """The pause before a session whose queue is full, or that gives no sign of life, is tried again."""
 
@@ -92,28 +92,28 @@ class _NodeQueue:
     away_until: float
     connection: Receiving | None = None
     waiting: deque[EgressDelivery] = field(default_factory=deque)
-    given: dict[DeliveryKey, EgressDelivery] = field(default_factory=dict)
+    unconfirmed: dict[DeliveryKey, EgressDelivery] = field(default_factory=dict)
     returned: set[DeliveryKey] = field(default_factory=set)
     arrivals: dict[int, _IncomingMigration] = field(default_factory=dict)
     suspicion: PoisonDetector = field(default_factory=PoisonDetector)
     is_due: bool = False
 
     def __len__(self) -> int:
-        """Deliveries that wait."""
+        """Returns how many deliveries wait."""
         return len(self.waiting) + len(self.returned) + sum(len(migration.held) for migration in self.arrivals.values())
 
     @property
     def has_window(self) -> bool:
-        """The session may be given one more."""
-        return len(self.given) - len(self.returned) < (1 if self.suspicion.is_cautious else GIVEN_AT_ONCE)
+        """True if the session may take one more."""
+        return len(self.unconfirmed) - len(self.returned) < (1 if self.suspicion.is_cautious else MOST_UNCONFIRMED)
 
     def take_back(self) -> None:
         """Puts open deliveries back where they stood.
 
         What the old session still says of them is ignored: they belong to another session by then.
         """
-        self.waiting.extendleft(reversed(self.given.values()))
-        self.given.clear()
+        self.waiting.extendleft(reversed(self.unconfirmed.values()))
+        self.unconfirmed.clear()
         self.returned.clear()
 
     def release(self, partition: int) -> None:
@@ -146,112 +146,111 @@ class RedeliveryQueues:
         self._clock = clock
         self._later = later
         self._node_bytes, self._total_bytes = node_bytes, total_bytes
-        self._debts: dict[str, _NodeQueue] = {}
+        self._queues: dict[str, _NodeQueue] = {}
         self._bytes: dict[str, int] = {}
         self.bytes = 0
 
     def __len__(self) -> int:
-        """Deliveries that wait for a node."""
-        return sum(map(len, list(self._debts.values())))
+        """Returns how many deliveries wait for a node."""
+        return sum(map(len, list(self._queues.values())))
 
     def add(self, delivery: EgressDelivery) -> None:
         name = delivery.owed_to
-        debt = self._debt(name)
+        queue = self._queue_of(name)
         size = len(delivery.frame)
         if self._bytes.get(name, 0) + size > self._node_bytes or self.bytes + size > self._total_bytes:
             self._end(delivery, Outcome.UNDELIVERABLE, "too much is owed already")
             return
         self._weigh(name, size)
-        arrival = None if delivery.given else debt.arrivals.get(delivery.partition)
-        (debt.waiting if arrival is None else arrival.held).append(delivery)
-        self._give_soon(debt)
+        arrival = None if delivery.is_migrated else queue.arrivals.get(delivery.partition)
+        (queue.waiting if arrival is None else arrival.held).append(delivery)
+        self._deliver_soon(queue)
 
-    def _debt(self, name: str) -> _NodeQueue:
-        debt = self._debts.get(name)
-        if debt is None:
-            debt = self._debts[name] = _NodeQueue(self._clock() + self._patience(name))
-        return debt
+    def _queue_of(self, name: str) -> _NodeQueue:
+        queue = self._queues.get(name)
+        if queue is None:
+            queue = self._queues[name] = _NodeQueue(self._clock() + self._patience(name))
+        return queue
 
     def is_here(self, name: str) -> bool:
         """Returns True if the node has a session."""
-        debt = self._debts.get(name)
-        return debt is not None and debt.connection is not None
+        queue = self._queues.get(name)
+        return queue is not None and queue.connection is not None
 
     def opened(self, connection: Receiving) -> None:
         """Takes the node's new session. It takes over what an older one has not confirmed."""
-        debt = self._debts.setdefault(connection.source.durable_name, _NodeQueue(0.0))
-        debt.connection = connection
-        debt.take_back()
-        self._give_soon(debt)
+        queue = self._queues.setdefault(connection.source.durable_name, _NodeQueue(0.0))
+        queue.connection = connection
+        queue.take_back()
+        self._deliver_soon(queue)
 
     def closed(self, connection: Receiving) -> None:
-        debt = self._debts.get(connection.source.durable_name)
-        if debt is not None and debt.connection is connection:
-            debt.connection = None
+        queue = self._queues.get(connection.source.durable_name)
+        if queue is not None and queue.connection is connection:
+            queue.connection = None
             if connection.ended_by_peer:
-                self._suspect(debt)
-            debt.take_back()
-            debt.away_until = self._clock() + connection.terms.redeliver_seconds
+                self._suspect(queue)
+            queue.take_back()
+            queue.away_until = self._clock() + connection.terms.redeliver_seconds
 
-    def _suspect(self, debt: _NodeQueue) -> None:
+    def _suspect(self, queue: _NodeQueue) -> None:
         """Something that was open may be what the session ended on."""
-        given_up = debt.suspicion.ended(
-            [delivery for delivery in debt.given.values() if delivery.key not in debt.returned]
+        given_up = queue.suspicion.ended(
+            [delivery for delivery in queue.unconfirmed.values() if delivery.key not in queue.returned]
         )
         if given_up is not None:
-            self._over(debt, given_up, Outcome.UNDELIVERABLE, GIVEN_UP)
+            self._over(queue, given_up, Outcome.UNDELIVERABLE, GIVEN_UP)
 
     def delivered(self, connection: Receiving, end: Delivered) -> None:
-        """Notes that the session is done with a delivery that it was given."""
+        """Notes that the session is done with a delivery that it has got."""
         delivery = end.delivery
         if not isinstance(delivery, EgressDelivery):
             return
-        debt = self._debts.get(delivery.owed_to)
-        if debt is None or debt.connection is not connection or delivery.key not in debt.given:
+        queue = self._queues.get(delivery.owed_to)
+        if queue is None or queue.connection is not connection or delivery.key not in queue.unconfirmed:
             return
         if end.outcome is not Outcome.UNDELIVERABLE or end.refused:
-            self._over(debt, delivery, end.outcome, end.detail)
+            self._over(queue, delivery, end.outcome, end.detail)
         elif not connection.is_over:  # else it is taken back when that is told
-            debt.returned.add(delivery.key)
-            debt.suspicion.over()
-        self._give_soon(debt)
+            queue.returned.add(delivery.key)
+            queue.suspicion.finished()
+        self._deliver_soon(queue)
 
-    def _over(self, debt: _NodeQueue, delivery: EgressDelivery, outcome: Outcome, detail: str) -> None:
-        del debt.given[delivery.key]
-        debt.suspicion.over()
+    def _over(self, queue: _NodeQueue, delivery: EgressDelivery, outcome: Outcome, detail: str) -> None:
+        del queue.unconfirmed[delivery.key]
+        queue.suspicion.finished()
         self._weigh(delivery.owed_to, -len(delivery.frame))
         self._end(delivery, outcome, detail)
 
     def expire(self) -> None:
         """Ends what is owed to nodes that stayed away too long. Called now and then."""
         now = self._clock()
-        for name, debt in list(self._debts.items()):
-            for partition in [number for number, migration in debt.arrivals.items() if now >= migration.until]:
-                debt.release(partition)
-                self._give_soon(debt)
-            if debt.connection is None and now >= debt.away_until:
-                self._forget(name, debt)
+        for name, queue in list(self._queues.items()):
+            for partition in [number for number, migration in queue.arrivals.items() if now >= migration.until]:
+                queue.release(partition)
+                self._deliver_soon(queue)
+            if queue.connection is None and now >= queue.away_until:
+                self._forget(name, queue)
 
-    def _forget(self, name: str, debt: _NodeQueue) -> None:
-        del self._debts[name]
-        for partition in list(debt.arrivals):
-            debt.release(partition)
-        for delivery in debt.waiting:
+    def _forget(self, name: str, queue: _NodeQueue) -> None:
+        del self._queues[name]
+        for partition in list(queue.arrivals):
+            queue.release(partition)
+        for delivery in queue.waiting:
             self._weigh(name, -len(delivery.frame))
             self._end(delivery, Outcome.EXPIRED, "the node did not come back in time")
 
     # -- from one edge to another ------------------------------------------------------------------------------
 
     def take_out(self, name: str, partition: int, left: str) -> list[EgressDelivery]:
-        """Takes out what is owed of a raw partition, for another edge to deliver. A session newer than `left` keeps
-        it."""
-        debt = self._debts.get(name)
-        if debt is None or not self._leaves(debt, left):
+        """Takes out what is owed of a raw partition, for another edge. A session newer than `left` keeps it."""
+        queue = self._queues.get(name)
+        if queue is None or not self._leaves(queue, left):
             return []
-        debt.take_back()
-        debt.release(partition)
-        leaving = [delivery for delivery in debt.waiting if delivery.partition == partition]
-        debt.waiting = deque(delivery for delivery in debt.waiting if delivery.partition != partition)
+        queue.take_back()
+        queue.release(partition)
+        leaving = [delivery for delivery in queue.waiting if delivery.partition == partition]
+        queue.waiting = deque(delivery for delivery in queue.waiting if delivery.partition != partition)
         for delivery in leaving:
             self._weigh(name, -len(delivery.frame))
             if delivery.awaited is not None:
@@ -259,50 +258,50 @@ class RedeliveryQueues:
                 delivery.awaited = None
         return leaving
 
-    def _leaves(self, debt: _NodeQueue, left: str) -> bool:
+    def _leaves(self, queue: _NodeQueue, left: str) -> bool:
         """Ends the session that the node has left, should it still stand here; False if it has a newer one."""
-        connection = debt.connection
+        connection = queue.connection
         if connection is None:
             return True
         session = SessionId.parse(left)
         if (connection.source.epoch, connection.source.session) > (session.epoch, session.number):
             return False
-        debt.connection = None
-        debt.away_until = self._clock() + connection.terms.redeliver_seconds
+        queue.connection = None
+        queue.away_until = self._clock() + connection.terms.redeliver_seconds
         self._later(0.0, connection.abort)
         return True
 
     def expect(self, name: str, partition: int, move: str, until: float, over: Callable[[], None]) -> None:
         """Expects what another edge owes the node of this raw partition. It goes before what is new."""
-        debt = self._debt(name)
-        debt.release(partition)
-        debt.arrivals[partition] = _IncomingMigration(move, until, over)
+        queue = self._queue_of(name)
+        queue.release(partition)
+        queue.arrivals[partition] = _IncomingMigration(move, until, over)
 
     def arrived(self, name: str, partition: int, move: str) -> None:
         """Notes that everything this move brings is here."""
-        debt = self._debts.get(name)
-        if debt is not None and (arrival := debt.arrivals.get(partition)) is not None and arrival.move == move:
-            debt.release(partition)
-            self._give_soon(debt)
+        queue = self._queues.get(name)
+        if queue is not None and (arrival := queue.arrivals.get(partition)) is not None and arrival.move == move:
+            queue.release(partition)
+            self._deliver_soon(queue)
 
-    # -- giving ------------------------------------------------------------------------------------------------
+    # -- delivering --------------------------------------------------------------------------------------------
 
-    def _give_soon(self, debt: _NodeQueue, seconds: float = 0.0) -> None:
-        """Gives the node what it is owed, but never from within a call of its session."""
-        if not debt.is_due and debt.connection is not None and debt.waiting:
-            debt.is_due = True
-            self._later(seconds, lambda: self._give(debt))
+    def _deliver_soon(self, queue: _NodeQueue, seconds: float = 0.0) -> None:
+        """Delivers what the node is owed, but never from within a call of its session."""
+        if not queue.is_due and queue.connection is not None and queue.waiting:
+            queue.is_due = True
+            self._later(seconds, lambda: self._deliver(queue))
 
-    def _give(self, debt: _NodeQueue) -> None:
-        debt.is_due = False
-        connection = debt.connection
-        while connection is not None and debt.waiting and debt.has_window:
+    def _deliver(self, queue: _NodeQueue) -> None:
+        queue.is_due = False
+        connection = queue.connection
+        while connection is not None and queue.waiting and queue.has_window:
             is_full = connection.outbox.queued_bytes > connection.terms.limits.queue_bytes // 2
-            if is_full or (debt.suspicion.is_cautious and not connection.ping_if_silent()):
-                self._give_soon(debt, FULL_SECONDS)
+            if is_full or (queue.suspicion.is_cautious and not connection.ping_if_silent()):
+                self._deliver_soon(queue, FULL_SECONDS)
                 return
-            delivery = debt.waiting.popleft()
-            debt.given[delivery.key] = delivery
+            delivery = queue.waiting.popleft()
+            queue.unconfirmed[delivery.key] = delivery
             connection.outbox.deliver(delivery)
 
     def _weigh(self, name: str, size: int) -> None:

@@ -181,8 +181,8 @@ class RunDatagrams(Protocol):
         """Returns how many of them, from the first, have been sent."""
 
 
-class Alone(Protocol):
-    """Delivers single frames that a run could not deliver; each is given as a row of its record."""
+class SingleDelivery(Protocol):
+    """Delivers single frames that a run could not deliver. Each is a row of its record."""
 
     def to_address(self, offset: int, record: EgressRecord, row: int, listener: str, peer: str) -> None: ...
     def to_session(self, offset: int, record: EgressRecord, row: int, number: int) -> None: ...
@@ -191,28 +191,27 @@ class Alone(Protocol):
 
 
 class RunDelivery:
-    """Delivers runs of plain deliveries. `session(number)` returns a session of this epoch; `datagrams` are by
-    listener."""
+    """Delivers runs of plain deliveries. `session(number)` is a session of this epoch; `datagrams` are by listener."""
 
     def __init__(
         self,
-        ends: OutcomeRecorder,
+        outcomes: OutcomeRecorder,
         session: Callable[[int], RunSession | None],
         datagrams: Mapping[str, RunDatagrams],
-        alone: Alone,
+        single: SingleDelivery,
     ) -> None:
-        self._ends = ends
+        self._outcomes = outcomes
         self._session = session
         self._datagrams = datagrams
-        self._alone = alone
+        self._single = single
         self._packed: tuple[list[FrameSource], bytes] = [], b""
         self._unflushed: dict[RunSession, None] = {}
-        self.over = 0
+        self.deliveries_done = 0
         """The number of deliveries that are done, of the run that was handled last."""
 
     def deliver(self, offset: int, run: DeliveryRun) -> None:
         """Delivers a run of the egress record at `offset`. All of its deliveries are open in the offset tracker."""
-        self.over = 0
+        self.deliveries_done = 0
         if any(plan.targets for plan in run.plans):
             self._to_peers(offset, run)
         if any(plan.sessions for plan in run.plans):
@@ -242,7 +241,7 @@ class RunDelivery:
             return
         record, listener = run.record, targets[to[0]].listener
         socket = self._datagrams.get(listener)
-        self._alone.send_waiting(listener)
+        self._single.send_waiting(listener)
         sent = 0
         if socket is not None:
             peers = [target.peer for target in targets]
@@ -250,8 +249,8 @@ class RunDelivery:
         if sent:
             self._sent(offset, run, rows[:sent], to[:sent], targets)
         for row, number in zip(rows[sent:].tolist(), to[sent:].tolist(), strict=True):
-            self._alone.to_address(offset, record, row, listener, targets[number].peer)
-            self.over += 1
+            self._single.to_address(offset, record, row, listener, targets[number].peer)
+            self.deliveries_done += 1
 
     def _sent(self, offset: int, run: DeliveryRun, rows: Rows, to: Rows, targets: Sequence[RunTarget]) -> None:
         at = time.time_ns() // 1000
@@ -275,8 +274,8 @@ class RunDelivery:
                     written[source.listener, source.protocol].append(source)
                     continue
                 for row in rows:
-                    self._alone.to_session(offset, run.record, row, number)
-                    self.over += 1
+                    self._single.to_session(offset, run.record, row, number)
+                    self.deliveries_done += 1
             for listener, sources in written.items():
                 self._written_to(offset, run, np.array(rows), *listener, sources)
 
@@ -299,8 +298,8 @@ class RunDelivery:
         return packed
 
     def _end(self, offset: int, outcome: RunOutcome, deliveries: int) -> None:
-        self._ends.run_ended(outcome, offset, deliveries)
-        self.over += deliveries
+        self._outcomes.run_ended(outcome, offset, deliveries)
+        self.deliveries_done += deliveries
 
     def _observe(self, run: DeliveryRun, listener: str, protocol: str, rows: Rows, at: int, receivers: int = 1) -> None:
         """Counts deliveries and how long they took, by the protocol that the events came in."""
@@ -310,7 +309,7 @@ class RunDelivery:
             its = took
             if origins.count(origin) < len(origins):
                 its = took[np.array([other == origin for other in origins])[run.record.route[rows]]]
-            self._ends.observe_run(listener, protocol, origin, its, receivers)
+            self._outcomes.observe_run(listener, protocol, origin, its, receivers)
 
 
 def _written(record: EgressRecord, indices: NDArray[np.uint16], part: int, at: int) -> RunOutcome:

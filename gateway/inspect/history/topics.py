@@ -71,7 +71,7 @@ class History:
         }
 
     def _since(self, name: TopicName, at_us: int) -> dict[int, int]:
-        """The first offset of that time or later; no entry where there is none."""
+        """Returns the first offset of that time or later; no entry where there is none."""
         offsets = self._consumer.offsets_for_times(dict.fromkeys(self._partitions(name), max(at_us // 1000, 0)))
         return {partition.partition: place.offset for partition, place in offsets.items() if place is not None}
 

@@ -26,8 +26,7 @@ Test = Callable[[Mapping[str, str]], bool]
 
 @dataclass(frozen=True, slots=True)
 class MetricsSnapshot:
-    """The metrics of the parts at one moment, by their names. A part that did not answer has None; `missing` says
-    why."""
+    """The metrics of the parts at one moment, by name; None for a part that did not answer, and `missing` says why."""
 
     at: float
     parts: Mapping[str, Samples | None]

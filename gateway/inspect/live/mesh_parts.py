@@ -54,7 +54,7 @@ class MeshPart:
         return body
 
     def _ask(self, method: str, path: str) -> tuple[int, bytes]:
-        """Directly: what a proxy in the environment is for is elsewhere."""
+        """Asks directly: what a proxy in the environment is for is elsewhere."""
         connection = HTTPConnection(self.address.host, self.address.port, timeout=ANSWER_SECONDS)
         try:
             connection.request(method, path)

@@ -32,8 +32,7 @@ class MetricsPoller:
         self._route: dict[str, float | None] | None = None
 
     def look(self) -> dict[str, Any]:
-        """Returns what has flowed since the look before (see `flow`). All parts are asked at once, because one may be
-        slow."""
+        """Returns what has flowed since the look before (see `flow`). All parts are asked at once: one may be slow."""
         with ThreadPoolExecutor(max_workers=len(self._source) or 1) as asking:
             answers = dict(zip(self._source, asking.map(_ask, self._source.values()), strict=True))
         parts = {name: None if isinstance(answer, str) else answer for name, answer in answers.items()}

@@ -206,7 +206,7 @@ def as_json(row: Row) -> dict[str, Any]:
 
 
 def _data(data: bytes) -> dict[str, Any]:
-    """Bytes always; as text too where they are."""
+    """Returns bytes always, and as text too where they are text."""
     text: dict[str, Any] = {}
     try:
         text["text"] = data.decode()

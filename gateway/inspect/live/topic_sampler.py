@@ -113,13 +113,11 @@ class TopicSampler:
         counts: dict[TopicName, int] = {}
         for partition, end in ends.items():
             name = self._names[partition]
-            whole = PACKED_RECORDS_PER_LOOK if self._is_packed(name) else RECORDS_PER_LOOK
+            is_packed = name in PACKED or (name == "events" and self._config.events.format == "batch")
+            whole = PACKED_RECORDS_PER_LOOK if is_packed else RECORDS_PER_LOOK
             most = max(whole // sum(other == name for other in self._names.values()), 1)
             passed = end - most - self._consumer.position(partition)
             if passed > 0:
                 self._consumer.seek(partition, end - most)
                 counts[name] = counts.get(name, 0) + passed
         return counts
-
-    def _is_packed(self, name: TopicName) -> bool:
-        return name in PACKED or (name == "events" and self._config.events.format == "batch")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from gateway.config import Config
 from gateway.config.topics import TopicName
-from gateway.inspect.live.busy_subjects import Subjects
+from gateway.inspect.live.busy_subjects import SubjectSample
 from gateway.inspect.live.kafka_thread import KafkaThread
 from gateway.inspect.live.rows import Row, RowFilter, rows_of
 from gateway.inspect.live.topic_sampler import Seen, TopicSampler
@@ -39,8 +39,8 @@ class TopicWatcher(KafkaThread):
         self._first = time.time_ns() // 1_000_000  # whoever reads on from an earlier watch misses nothing
         self._skipped: dict[TopicName, int] = {}
         self._lock = threading.Lock()
-        self.subjects = Subjects()
-        self.nodes = Subjects()
+        self.subjects = SubjectSample()
+        self.nodes = SubjectSample()
 
     def rows(self, name: TopicName, after: int = 0) -> list[tuple[int, Row]]:
         """Returns the latest rows beyond `after`, each with its number."""
@@ -65,17 +65,14 @@ class TopicWatcher(KafkaThread):
         with self._lock:
             for name, records in seen.records.items():
                 self._skipped[name] = self._skipped.get(name, 0) + seen.skipped.get(name, 0)
-                self._keep(name, newest_rows(name, records))
+                kept = self._rows.setdefault(name, deque(maxlen=ROWS_KEPT))
+                for row in newest_rows(name, records):
+                    number = self._numbers[name] = self._numbers.get(name, self._first) + 1
+                    kept.append((number, row))
             if "events" in seen.records:
                 rows = [row for record in seen.records["events"] for row in rows_of("events", record, EVERYTHING)]
                 self.subjects.add(row.subject for row in rows if row.subject)
                 self.nodes.add(row.node for row in rows if row.node)
-
-    def _keep(self, name: TopicName, rows: Iterable[Row]) -> None:
-        kept = self._rows.setdefault(name, deque(maxlen=ROWS_KEPT))
-        for row in rows:
-            number = self._numbers[name] = self._numbers.get(name, self._first) + 1
-            kept.append((number, row))
 
 
 def newest_rows(name: TopicName, records: list[TopicRecord]) -> list[Row]:

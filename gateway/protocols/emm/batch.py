@@ -118,8 +118,7 @@ def _prove_signature(packet: bytes, tag: int, signature: int, key_known: _Known)
 def to_events(
     raws: Sequence[RawFrame], event_ids: Sequence[str], options: Mapping[str, Options], env: CodecContext, /
 ) -> list[Event | Rejected]:
-    """Returns the event of each packet, or why it was refused. `options` are by listener; one that is gone has the
-    defaults."""
+    """Returns each packet's event, or why it was refused. `options` are by listener; one that is gone has defaults."""
     if not raws:
         return []
     packets = [raw.data for raw in raws]

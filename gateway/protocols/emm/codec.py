@@ -96,8 +96,7 @@ def _sorted(fields: Iterable[Field]) -> list[Field]:
 
 
 def join_values(fields: Iterable[Field]) -> Iterator[Field]:
-    """Yields the fields with the pieces of a long value joined. A piece of 255 bytes goes on in the next field of its
-    type."""
+    """Yields the fields with long values joined. A piece of 255 bytes goes on in the next field of its type."""
     pending: Field | None = None
     goes_on = False
     for item in fields:
@@ -151,8 +150,8 @@ def encode(draft: Draft, signer: Signer | None = None) -> bytes:
 def _wire_order(whole: list[Field]) -> tuple[Field, ...]:
     """Data and context ascending, the security fields last and in their own order (6.1, step 2)."""
     whole.sort(key=lambda item: _SECURITY_RANK.get(item.type, item.type))
-    return tuple(piece for item in whole for piece in _pieces(item))
-
-
-def _pieces(item: Field) -> list[Field]:
-    return [item] if item.type in VALUE_BYTES else split_value(item.type, item.value)
+    return tuple(
+        piece
+        for item in whole
+        for piece in ([item] if item.type in VALUE_BYTES else split_value(item.type, item.value))
+    )

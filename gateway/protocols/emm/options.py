@@ -16,8 +16,7 @@ class EmmOptions(Options):
     """A listener of emm packets takes these settings beside those that all take."""
 
     reserved_flags: Literal["reject", "ignore"] = "reject"
-    """A packet with flags that the protocol reserves is refused, or they are ignored. Ignore them only for devices that
-    set them by mistake."""
+    """Packets with reserved flags are refused, or the flags ignored: only for devices that set them by mistake."""
     unauthenticated: Literal["reject", "accept"] = "reject"
     """A packet with neither HMAC nor signature is refused, or accepted as from an anonymous node."""
     accept_presence: bool = False

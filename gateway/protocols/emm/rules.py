@@ -43,8 +43,7 @@ def check_singletons(packet: Packet) -> None:
 
 
 def check_order(packet: Packet) -> None:
-    """Requires that a signature is the last field: thereby neither 10 nor 13 can follow it. All else is sorted
-    anyway."""
+    """Requires that a signature is the last field, so that neither 10 nor 13 follows it. All else is sorted anyway."""
     if any(item.type == FieldType.SIGNATURE for item in packet.fields[:-1]):
         raise Rejected(Reason.TLV_ORDER, "a field after the signature")
 
@@ -68,7 +67,7 @@ def check_encryption(packet: Packet) -> None:
 
 
 def _check_metadata(metadata: bytes, outer_fields: int) -> None:
-    """4.2.1: the algorithm, and the one of IV and nonce that belongs to it."""
+    """Checks the algorithm, and that it has its own one of IV and nonce (4.2.1)."""
     fields = list(decode_fields(WireReader(metadata)))
     if outer_fields + len(fields) > MAX_FIELDS:
         raise Rejected(Reason.TLV_COUNT, f"more than {MAX_FIELDS} fields with those of Encryption Metadata")

@@ -68,8 +68,7 @@ def _cipher(algorithm: Algorithm, key: bytes) -> _Cipher:
 
 
 def seal(draft: Draft, metadata: Metadata, key: bytes) -> Draft:
-    """Returns the draft with its binary field encrypted. It comes last: no flag or other header field may change after
-    it."""
+    """Returns the draft with its binary field encrypted. It comes last: no other header field may change after it."""
     flagged = replace(draft, flags=draft.flags | Flag.ENCRYPTED)
     sealed = _cipher(metadata.algorithm, key).encrypt(
         metadata.nonce, binary_field(draft.fields).value, flagged.sealed_header
@@ -125,7 +124,7 @@ def with_binary(fields: tuple[Field, ...], value: bytes) -> tuple[Field, ...]:
     return tuple(Field(item.type, value) if item.type == FieldType.BINARY else item for item in fields)
 
 
-def opened(
+def open_data(
     packet: Packet, data: tuple[Field, ...], received_at: int, keys: KeyRing, uncompressed_bytes: int
 ) -> tuple[Field, ...]:
     """Returns the data fields (joined) with the binary field decrypted and uncompressed, as the packet's flags say."""

@@ -34,8 +34,7 @@ _UNUSED = bytes(3)
 
 
 def split(buffer: bytes | bytearray, pos: int, limit: int) -> int:
-    """Returns the length of the message at `pos`; 0 if it is not whole yet. Raises Rejected once it cannot become
-    one."""
+    """Returns the length of the message at `pos`; 0 if it is not whole yet. Raises Rejected if it cannot become one."""
     available = len(buffer) - pos
     if available < U32.size:
         return 0
@@ -65,8 +64,7 @@ def decode(data: bytes) -> Message:
 
 
 def first_block(buffer: bytes | bytearray, pos: int, size: int) -> bytes:
-    """Returns the first block of the message at `pos` as it stands, head and M bit included; empty if long or
-    broken."""
+    """Returns the first block of the message at `pos`, head and M bit included; empty if it is long or broken."""
     if size < 2 * HEAD_BYTES:
         return b""
     length: int = U32.unpack_from(buffer, pos + HEAD_BYTES)[0]

@@ -76,8 +76,7 @@ def _subject(message: Message, content: EmpContent, raw: RawFrame, options: EmpO
 
 
 def dedup_key(event: Event, options: EmpOptions) -> str | None:
-    """Returns the key of a repeat. An id is never used twice in a session, and means nothing outside of it. Data has
-    none."""
+    """Returns the key of a repeat. A session never uses an id twice, and it means nothing outside. Data has none."""
     return repeat_key("emp", event.session, event.message_id) if event.kind is Kind.REQUEST else None
 
 
@@ -120,20 +119,17 @@ def speaks_envelope(facts: Facts, options: EmpOptions) -> bool:
     return options.envelope == "always" or (options.envelope == "auto" and bool(facts.get("envelope")))
 
 
-def _reads_gzip(facts: Facts, options: EmpOptions) -> bool:
-    return options.compress == "always" or (options.compress == "auto" and bool(facts.get("compression")))
-
-
 def _write(
     type_: int | None, message: EmpAnswer | Event, request_id: int, facts: Facts, options: EmpOptions
 ) -> tuple[bytes, tuple[int, ...]]:
-    """The message, and where its request id stands in it."""
+    """Returns the message, and where its request id stands in it."""
     blocks, body = [], message.body
     if message.kind is Kind.REQUEST or message.kind.ends_request:
         blocks.append(request_block(RequestMark(request_id, asks=message.kind is Kind.REQUEST)))
     if speaks_envelope(facts, options):
         blocks.append(envelope_block(Envelope(message.kind, request_id, message.subject, message.content_type)))
-    if len(body) > options.compress_over_bytes and _reads_gzip(facts, options):
+    reads_gzip = options.compress == "always" or (options.compress == "auto" and bool(facts.get("compression")))
+    if len(body) > options.compress_over_bytes and reads_gzip:
         blocks.append(compression_block(Scheme.GZIP))
         body = deflate(body)
     frame = encode(Message(MessageType.DATA if type_ is None else type_, body, tuple(blocks)))

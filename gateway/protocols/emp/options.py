@@ -21,8 +21,7 @@ class EmpOptions(Options):
     subjects: dict[Literal["data"] | ApplicationType, Annotated[str, AfterValidator(configured_subject)]] = Field(
         default_factory=dict
     )
-    """This names what comes without an envelope: a subject for each message type, `data` or an application's own
-    number."""
+    """This names what comes without an envelope: a subject for each message type, `data` or a number."""
     content_type: str = BINARY
     """Bodies that come without an envelope are of this type."""
     envelope: Literal["auto", "always", "never"] = "auto"

@@ -129,8 +129,7 @@ def dedup_key(event: Event, options: HspOptions) -> str | None:
 
 
 def awaits_confirmation(event: Event, options: HspOptions) -> bool:
-    """Returns True for a DATA_ACK that the log does not acknowledge: with `ack: delivered`, and on a control
-    subject."""
+    """Returns True for a DATA_ACK that the log does not acknowledge: with `ack: delivered`, or a control subject."""
     is_acknowledged = event.kind is Kind.EVENT and bool(event.message_id)
     return is_acknowledged and (options.ack == "delivered" or is_control(event.subject))
 

@@ -30,16 +30,14 @@ Type = Annotated[int, Field(ge=0, le=0xFFFF), AfterValidator(_not_the_envelopes)
 class TypeMapping(BaseModel):
     """A message type stands for a subject. A DATA, which nobody can answer, is always an event."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     subject: str
     """The message type stands for this subject, both ways."""
     kind: Literal["event", "request"] | None = None
-    """A DATA_ACK of the type is an event, or a request. Without it, `ack` decides: only with `ack: answered` it is a
-    request."""
+    """A DATA_ACK of the type is an event, or a request. Without it, it is a request only with `ack: answered`."""
     reply_type: Type | None = None
-    """Answers to requests of the type are sent as a DATA of this type. Without it the answer is the acknowledgement
-    alone."""
+    """Answers to requests of the type are sent as a DATA of this type. Without it the acknowledgement is the answer."""
     content_type: str | None = None
     """Bodies of the type are of this content type, instead of the listener's."""
 
@@ -63,8 +61,7 @@ class HspOptions(Options):
     """This names what comes without an envelope: a subject for each message type, or `{subject, kind, reply_type,
     content_type}`."""
     unmapped_type: Type = 0
-    """An event whose subject has no type is sent as this one where the peer knows no envelope: its body arrives, its
-    subject does not."""
+    """An event whose subject has no type is sent as this one if the peer knows no envelope: its subject is lost."""
     content_type: str = BINARY
     """Bodies that come without an envelope are of this type."""
     envelope: Literal["auto", "always", "never"] = "auto"
@@ -115,8 +112,7 @@ class HspOptions(Options):
         return self.ack == "delivered" or self.kind_of(type_) is Kind.REQUEST or is_control(self.subject_of(type_))
 
     def type_for(self, subject: str, kind: Kind = Kind.EVENT) -> int | None:
-        """Returns the type that stands for a subject: of several, one of requests for a request, and then the
-        lowest."""
+        """Returns the type that stands for a subject: for a request one of requests, and of several the lowest."""
         types = self._types_of_requests if kind is Kind.REQUEST else self._types_of_events
         mapped = types.get(_dotted(subject))
         if mapped is None and (unmapped := _UNMAPPED.fullmatch(_dotted(subject))):

@@ -109,8 +109,7 @@ class OutgoingData:
         return None
 
     def _lose(self, deliveries: Iterable[Delivery], detail: str, *, abandons: bool = True) -> None:
-        """Ends deliveries of which nothing more will come. A request that was answered in the envelope lacks only its
-        ACK."""
+        """Ends deliveries of which nothing more will come. A request answered in the envelope lacks only its ACK."""
         for delivery in deliveries:
             self._log_unclaimed(delivery)
             message_id = self._served.id_of(delivery.reply)

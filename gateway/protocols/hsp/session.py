@@ -146,7 +146,7 @@ class HspSession(Session):
         return bytes(memoryview(self._buffer)[pos : pos + size])
 
     def _take_control(self, pos: int, now: float) -> int:
-        """Any frame but DATA and DATA_ACK: how long it is, or 0 if it is not whole."""
+        """Takes any frame but DATA and DATA_ACK. Returns its length, or 0 if it is not whole."""
         size = split(self._buffer, pos, self.settings.frame_bytes)
         if size:
             raw = self._frame(pos, size)
@@ -154,16 +154,13 @@ class HspSession(Session):
             if frame.command is Command.PING:
                 self._send(_PONG)
             elif frame.command is Command.PONG:
-                self._take_pong(now)
+                if not self._waiting_pong:
+                    raise Rejected(Reason.MALFORMED, "a PONG without a PING", can_continue=False)
+                self._pong_received(now)
             else:
                 self._take_acknowledgement(frame, raw, pos)
             self._run.leave_out(self._buffer, pos, size)
         return size
-
-    def _take_pong(self, now: float) -> None:
-        if not self._waiting_pong:
-            raise Rejected(Reason.MALFORMED, "a PONG without a PING", can_continue=False)
-        self._pong_received(now)
 
     def _take_acknowledgement(self, frame: Frame, raw: bytes, pos: int) -> None:
         acknowledged = self._outgoing.settle(frame)
@@ -256,8 +253,7 @@ class HspSession(Session):
             self._refuse(frame.message_id, MeshError.BAD_REQUEST, "a cancel of no open request")
 
     def _take_event(self, message_id: int, subject: str) -> bool:
-        """Takes an event that is acknowledged when it is logged. What the router will refuse is logged too, and refused
-        here."""
+        """Takes an event that is acknowledged when it is logged. What the router will refuse is refused here too."""
         if self.may_publish is None or self.may_publish(subject):
             self._acks.run += encode(Frame(Command.ACK, message_id))
         else:
@@ -310,8 +306,7 @@ class HspSession(Session):
         self._act(FrameRefused(Reason.MALFORMED, "the correlation is that of an open request"))
 
     def _log_named(self, name: str, subject: str, raw: bytes, pos: int, ack: bytes = b"") -> bool:
-        """Logs a frame by itself, with the name of the request it opens or cancels. `ack` goes out
-        when it is logged."""
+        """Logs a frame by itself, with the request that it opens or cancels. `ack` goes out when it is logged."""
         self._emit(pos)
         named = RequestName(name, subject, self.protocol)
         self._act(FramesReceived(raw, (len(raw),), self._acks.owe(ack), (named,)))

@@ -9,8 +9,7 @@ from gateway.protocols.actions import Delivery
 from gateway.protocols.recent_ids import RecentIds
 
 MAX_UNCONFIRMED = 65_536
-"""Open ids of one kind, and ids given up on that are remembered. No peer gets that far behind in the seconds it has
-for an ACK."""
+"""Open ids of one kind, and given-up ids that are remembered. No peer is so far behind in the seconds it has to ACK."""
 
 MAX_UNCONFIRMED_BYTES = 16_777_216
 """Frames that wait for an ACK: as much as one session may have to read, twice. A peer that reads and acknowledges is at

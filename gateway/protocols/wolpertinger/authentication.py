@@ -65,8 +65,7 @@ NOTHING = Gained()
 
 
 class Authority:
-    """Answers the peer's calls, and remembers which secrets the peer has proven to know. `failed_proofs` counts wrong
-    keys."""
+    """Answers the peer's calls, and remembers which secrets it has proven. `failed_proofs` counts wrong keys."""
 
     def __init__(self, auth: AuthOptions, token: Token) -> None:
         self._auth = auth
@@ -78,8 +77,7 @@ class Authority:
         self.failed_proofs = 0
 
     def answer(self, call: Call, trust: TrustLevel) -> tuple[Message | None, Gained]:
-        """Returns what is said to a peer of this level, and what holds after that is said. None: the method has no
-        response."""
+        """Returns what a peer of this level is told, and what holds afterwards. None: the method has no response."""
         method = _METHODS.get(call.method.lower())
         if method is None:
             return _error(call, RemoteErrorCode.METHOD_NOT_FOUND), NOTHING

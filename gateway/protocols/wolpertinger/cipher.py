@@ -69,8 +69,7 @@ class KeyPair:
         return b"".join((_BLOB_HEAD, *(at.to_bytes(_COORDINATE_BYTES, "big") for at in (point.x, point.y))))
 
     def agree(self, blob: bytes) -> bytes:
-        """Returns the AES key shared with the owner of that public key. Raises ValueError if it is no point of the
-        curve."""
+        """Returns the AES key shared with the owner of that public key. Raises ValueError if it is not on the curve."""
         if len(blob) != BLOB_BYTES or not blob.startswith(_BLOB_HEAD):
             raise ValueError("no ECK5 blob")
         x, y = blob[len(_BLOB_HEAD) : -_COORDINATE_BYTES], blob[-_COORDINATE_BYTES:]

@@ -56,8 +56,7 @@ writes down each such fault, 30 us apiece, so that a kilobyte of gzip with 16,00
 
 
 def split(buffer: bytearray, pos: int, searched: int = 0) -> int:
-    """Returns where the line that begins at `pos` ends; -1 if it is not whole. No newline is in the first `searched`
-    bytes."""
+    """Returns the end of the line at `pos`; -1 if it is not whole. The first `searched` bytes hold no newline."""
     return buffer.find(b"\n", pos + searched)
 
 
@@ -173,7 +172,7 @@ _READERS: dict[str, Callable[[etree._Element], Message]] = {
 
 
 def _messages() -> dict[str, tuple[etree.XMLSchema, Callable[[etree._Element], Message]]]:
-    """The schema and the reader for each root, by its qualified name."""
+    """Returns the schema and the reader for each root, by its qualified name."""
     schemas = {"": "messages.xsd", f"{{{NAMESPACE}}}": "protocol.xsd"}
     by_tag = {}
     for prefix, file in schemas.items():

@@ -70,15 +70,15 @@ class LayerOne(Session):
 
     @abstractmethod
     def _message(self, message_id: int, data: bytes, encrypted: bool, now: float) -> None:
-        """A whole message. Must be confirmed sooner or later."""
+        """Takes a whole message, which must be confirmed sooner or later."""
 
     @abstractmethod
     def _confirmed_sent(self, sent: SentMessage) -> None:
-        """The peer has it."""
+        """Hears that the peer has it."""
 
     @abstractmethod
     def _lost_sent(self, sent: SentMessage, detail: str) -> None:
-        """The peer refused it, or never confirmed it."""
+        """Hears that the peer refused it, or never confirmed it."""
 
     def _parse(self, buffer: bytearray, now: float) -> int:
         if not self.settings.message_transport:
@@ -173,8 +173,7 @@ class LayerOne(Session):
         self._send(transmission.encode_confirmation(message_id, result) + self._end)
 
     def _take_confirmation(self, confirmation: Confirmation) -> None:
-        """Takes a confirmation. One that nothing waits for is the second of two: the first came just after we had
-        repeated."""
+        """Takes a confirmation. One that nothing waits for came twice: the first just after we had repeated."""
         sent = self._unconfirmed.take(confirmation.message_id)
         if sent is None:
             return
@@ -187,7 +186,7 @@ class LayerOne(Session):
     # -- out ---------------------------------------------------------------------------------------------------
 
     def _send_data(self, data: bytes, now: float, delivery: Delivery | None = None) -> bool:
-        """False if the peer has too much to confirm already."""
+        """Returns False if the peer has too much to confirm already."""
         if self._unconfirmed.full:
             return False
         compress = self._compress and len(data) > self.options.compress_over_bytes

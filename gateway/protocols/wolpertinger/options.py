@@ -29,7 +29,7 @@ def _hexadecimal(secret: SecretStr) -> SecretStr:
 class AuthOptions(BaseModel):
     """The secrets of the edge. Nothing that decodes or encodes needs them, so the router never has them."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     cluster_key: Annotated[SecretStr, AfterValidator(_hexadecimal)] | None = None
     """A peer that proves it has this key, in hexadecimal digits, is a member of the cluster."""

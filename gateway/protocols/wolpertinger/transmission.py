@@ -73,7 +73,7 @@ def _metadata(pairs: list[bytes]) -> dict[bytes, bytes]:
 
 
 def _number(value: bytes, limit: int) -> int | None:
-    """Decimal digits below the limit, and nothing that `int` takes besides."""
+    """Reads decimal digits below the limit, and nothing that `int` takes besides."""
     if not value.isdigit() or len(value) > len(str(limit)):
         return None
     number = int(value)

@@ -41,8 +41,7 @@ _LAYOUTS: tuple[tuple[tuple[int, int], ...], ...] = (
 
 
 def split(buffer: bytearray | bytes, limit: int, start: int = 0) -> tuple[list[int], Rejected | None]:
-    """Returns the lengths of the whole frames from `start` on, and what is wrong with the bytes after them, if
-    anything."""
+    """Returns the lengths of the whole frames from `start` on, and what is wrong with the bytes after them."""
     lengths: list[int] = []
     pos = start
     while pos < len(buffer):

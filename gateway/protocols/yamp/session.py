@@ -111,8 +111,7 @@ class YampSession(Session):
         return used
 
     def _parse_beginning(self, buffer: bytearray, now: float) -> int:
-        """Parses one frame. What does not belong before the handshake is refused by its first byte, not buffered
-        whole."""
+        """Parses one frame. What does not belong before the handshake is refused by its first byte, never buffered."""
         if not buffer:
             return 0
         length = frame_length(buffer, 0, self.settings.frame_bytes)
@@ -154,7 +153,8 @@ class YampSession(Session):
             case Ping(payload):
                 self._send(encode(Pong(payload)))
             case Pong():
-                self._take_pong(now)
+                if self._waiting_pong:  # any pong is a sign of life, whatever the peer made of the payload
+                    self._pong_received(now)
             case Close(reason):
                 # Before the handshake is done this is how a server says no.
                 self._end("bye" if self._state is YampState.OPEN else "peer_error", reason[:SHOWN_REASON_CHARACTERS])
@@ -244,11 +244,6 @@ class YampSession(Session):
         self._act(FramesReceived(raw, (len(raw),), replies=(reply,)))
         if frame.outcome.is_final:
             self._served_requests.end(frame.request_uid)
-
-    def _take_pong(self, now: float) -> None:
-        """Any pong is a sign of life, whatever the peer made of the payload. One that nobody asked for is ignored."""
-        if self._waiting_pong:
-            self._pong_received(now)
 
     def _log(self) -> None:
         if self._to_log:

@@ -101,7 +101,7 @@ class EgressRecord:
 
 
 def _order(index: NDArray[np.uint16], part: NDArray[np.uint32]) -> NDArray[np.int64]:
-    """Numbers that are in the order of the positions."""
+    """Returns numbers that are in the order of the positions."""
     return index.astype(np.int64) << 32 | part
 
 

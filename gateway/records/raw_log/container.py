@@ -287,12 +287,8 @@ def _plain_source(edge: str, epoch: int, fields: tuple[Any, ...]) -> FrameSource
 def _source(edge: str, epoch: int, fields: tuple[Any, ...], facts: dict[str, Any]) -> FrameSource:
     """Returns the source of the fields that `FrameSource.pack` packs, in their order."""
     protocol, listener, session, peer, node, auth, key_id = fields
-    _check_types(protocol, listener, edge, epoch, session, peer, node, key_id, facts)
+    given = (protocol, listener, edge, epoch, session, peer, node, key_id, facts)
+    if tuple(map(type, given)) != _SOURCE_TYPES:
+        raise TypeError("a source has fields of other types, as no edge writes them")
     source_facts = facts or NO_FACTS
     return FrameSource(protocol, listener, edge, epoch, session, peer, node, Auth(auth), key_id, source_facts)
-
-
-def _check_types(*fields: object) -> None:
-    """Raises TypeError for a source that no edge has written."""
-    if tuple(map(type, fields)) != _SOURCE_TYPES:
-        raise TypeError("a source has fields of other types")

@@ -19,7 +19,6 @@ from gateway.bench.workload import Workload
 from gateway.client import UnreachableError
 from gateway.protocols import protocols
 from tests.unit.client.loopback import loopback
-from tests.unit.client.loops import in_a_loop
 
 STREAM_PROTOCOLS = sorted(name for name, spec in protocols().items() if spec.session is not None)
 for_every_protocol = pytest.mark.parametrize("protocol", STREAM_PROTOCOLS)
@@ -43,7 +42,6 @@ async def until_noted(arrivals: Arrivals, count: int) -> None:
 
 
 @for_every_protocol
-@in_a_loop
 async def test_every_frame_is_noted_once_and_in_the_order_of_its_session(protocol: str) -> None:
     work = work_of(protocol)
     arrivals = Arrivals(Marker(work.run), work.sessions)
@@ -67,7 +65,6 @@ async def test_every_frame_is_noted_once_and_in_the_order_of_its_session(protoco
 
 
 @for_every_protocol
-@in_a_loop
 async def test_every_request_is_answered_and_noted(protocol: str) -> None:
     work = work_of(protocol, request=True)
     async with loopback(protocol) as mesh:
@@ -87,7 +84,6 @@ async def test_every_request_is_answered_and_noted(protocol: str) -> None:
     assert sorted(memoryview(sent.answered.indices).cast("q").tolist()) == list(range(FRAMES))
 
 
-@in_a_loop
 async def test_a_request_that_nobody_serves_is_an_outcome_and_no_arrival() -> None:
     work = work_of("yamp", request=True)
     async with loopback("yamp") as mesh:
@@ -99,7 +95,6 @@ async def test_a_request_that_nobody_serves_is_an_outcome_and_no_arrival() -> No
     assert sent.answered.indices == b""
 
 
-@in_a_loop
 async def test_frames_are_sent_no_earlier_than_they_are_due() -> None:
     work = work_of("yamp")
     async with loopback("yamp") as mesh:
@@ -113,7 +108,6 @@ async def test_frames_are_sent_no_earlier_than_they_are_due() -> None:
     assert sent.ended >= start + SECOND_NS * (FRAMES - 1) / work.rate
 
 
-@in_a_loop
 async def test_a_mesh_that_is_not_there_is_named() -> None:
     async with loopback("yamp") as mesh:
         port = mesh.port

@@ -71,11 +71,11 @@ class TestVerbs:
         )
         assert alone("-c", code).stdout.split() == main.list_commands(click.Context(main))
 
-    def test_a_misspelt_verb_gets_a_hint(self) -> None:
-        result = run("vlidate")
+    @pytest.mark.parametrize(("typed", "verb"), [("vlidate", "validate"), ("Up", "up"), ("DOWN", "down")])
+    def test_a_misspelt_verb_gets_a_hint(self, typed: str, verb: str) -> None:
+        result = run(typed)
         assert result.exit_code == Exit.USAGE
-        said = "meshgate: there is no verb vlidate: did you mean validate? (see meshgate --help)\n"
-        assert result.stderr == said
+        assert result.stderr == f"meshgate: there is no verb {typed}: did you mean {verb}? (see meshgate --help)\n"
 
     def test_choices_that_are_left_open_are_told_in_one_line(self) -> None:
         result = run("completion")

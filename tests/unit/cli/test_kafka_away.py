@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from gateway.cli.console import Exit
+from gateway.cli.tap import SILENT_SECONDS, KafkaWatch
 from gateway.config import parse
 from gateway.core.errors import SetupError
 from gateway.kafka.topics import LEAST_TRY_SECONDS, LOOK_SECONDS, connect_admin
@@ -106,6 +107,22 @@ def test_it_is_asked_for_as_long_as_was_said_and_hardly_longer(monkeypatch: pyte
     with pytest.raises(SetupError):
         connect_admin(config, seconds)
     assert seconds <= kafka.now - 1_000 <= seconds + LEAST_TRY_SECONDS
+
+
+def test_a_tap_says_once_that_kafka_has_gone_and_once_that_it_is_back(capsys: pytest.CaptureFixture[str]) -> None:
+    now = 0.0
+    watch = KafkaWatch("k:9092", lambda: now)
+    for has_records, answers in ((True, False), (False, False), (False, False), (False, True), (False, True)):
+        now += SILENT_SECONDS
+        watch.look(has_records, lambda answers=answers: answers)  # type: ignore[misc]
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == ["kafka k:9092 does not answer: waiting for it", "kafka k:9092 answers again"]
+
+
+def test_a_tap_does_not_ask_kafka_while_records_come() -> None:
+    watch = KafkaWatch("k:9092", lambda: 0.0)
+    watch.look(True, lambda: pytest.fail("it is asked"))
+    watch.look(False, lambda: pytest.fail("it is asked too early"))
 
 
 def test_who_only_looks_waits_for_a_few_seconds() -> None:

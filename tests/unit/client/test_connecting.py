@@ -24,7 +24,6 @@ from gateway.protocols.yamp.codec import encode
 from gateway.protocols.yamp.frames import CloseRedirect
 from tests.unit.client.certificates import Authority
 from tests.unit.client.loopback import loopback
-from tests.unit.client.loops import in_a_loop
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +39,6 @@ async def says_something(client: StreamClient) -> Event:
 
 class TestTls:
     @pytest.mark.parametrize(("protocol", "websocket"), [("hsp", False), ("yamp", False), ("yamp", True)])
-    @in_a_loop
     async def test_a_peer_whose_certificate_we_trust_is_talked_to(
         self, authority: Authority, protocol: str, websocket: bool
     ) -> None:
@@ -51,7 +49,6 @@ class TestTls:
                 event = await says_something(client)
         assert event.body == b"[81]"
 
-    @in_a_loop
     async def test_one_whose_certificate_nobody_vouches_for_is_not(self, authority: Authority) -> None:
         async with loopback("hsp", tls=authority.server()) as mesh:
             with pytest.raises(UnreachableError) as refused:
@@ -59,7 +56,6 @@ class TestTls:
                     pass
         assert "its certificate: " in str(refused.value)
 
-    @in_a_loop
     async def test_the_name_in_the_certificate_may_be_another_than_the_hosts(self, authority: Authority) -> None:
         async with loopback("hsp", tls=authority.server()) as mesh:
             url, tls = f"tls://127.0.0.1:{mesh.port}", tls_context(authority.ca)
@@ -70,7 +66,6 @@ class TestTls:
                     pass
         assert "another" in str(refused.value)
 
-    @in_a_loop
     async def test_a_certificate_of_ours_is_shown_where_one_is_asked_for(self, authority: Authority) -> None:
         async with loopback("yamp", tls=authority.server(asks_for_certificate=True)) as mesh:
             url = f"tls://127.0.0.1:{mesh.port}"
@@ -88,7 +83,6 @@ class TestTls:
 
 
 class TestPeersThatDoNotWantUs:
-    @in_a_loop
     async def test_one_that_does_not_speak_our_format_says_so(self) -> None:
         async with loopback("yamp", {"formats": ["msgpack"]}) as mesh:
             with pytest.raises(UnreachableError) as refused:
@@ -96,14 +90,12 @@ class TestPeersThatDoNotWantUs:
                     pass
         assert "serializer 'json' is not supported here, these are: msgpack" in str(refused.value)
 
-    @in_a_loop
     async def test_options_of_the_protocol_can_be_given(self) -> None:
         async with loopback("yamp", {"formats": ["msgpack"]}) as mesh:
             async with connect("yamp", "127.0.0.1", mesh.port, options={"formats": ["msgpack"]}) as client:
                 event = await says_something(client)
         assert (event.content_type, event.body) == ("application/msgpack", b"\x91\x51")
 
-    @in_a_loop
     async def test_one_that_says_nothing_is_given_up(self) -> None:
         async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await reader.read()
@@ -117,7 +109,6 @@ class TestPeersThatDoNotWantUs:
                     pass
         assert str(refused.value) == f"tcp://127.0.0.1:{port}: no session within 0.05 s"
 
-    @in_a_loop
     async def test_one_that_is_no_websocket_is_named(self) -> None:
         async with loopback("yamp") as mesh:
             with pytest.raises(UnreachableError) as refused:
@@ -141,7 +132,6 @@ async def redirecting(url: str) -> AsyncIterator[int]:
 
 
 class TestRedirects:
-    @in_a_loop
     async def test_one_that_comes_in_place_of_the_handshake_is_followed_once(self) -> None:
         async with loopback("yamp") as mesh, redirecting(f"tcp://127.0.0.1:{mesh.port}") as port:
             async with connect("yamp", "127.0.0.1", port) as client:
@@ -149,7 +139,6 @@ class TestRedirects:
             assert client.peer == f"tcp://127.0.0.1:{mesh.port}"
         assert event.subject == "temp.high"
 
-    @in_a_loop
     async def test_a_second_one_is_not_followed(self) -> None:
         async with redirecting("tcp://127.0.0.1:1") as last, redirecting(f"tcp://127.0.0.1:{last}") as port:
             with pytest.raises(UnreachableError) as refused:
@@ -157,7 +146,6 @@ class TestRedirects:
                     pass
         assert str(refused.value) == f"tcp://127.0.0.1:{last}: the session ended: redirect: tcp://127.0.0.1:1"
 
-    @in_a_loop
     async def test_one_that_ends_an_open_session_tells_where(self) -> None:
         async with loopback("yamp") as mesh, connect("yamp", "127.0.0.1", mesh.port) as client:
             mesh.peers[0].drain("tcp://127.0.0.1:1")
@@ -171,7 +159,6 @@ class TestStaying:
     def _without_pauses(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(staying_module, "FIRST_PAUSE_SECONDS", 0.001)
 
-    @in_a_loop
     async def test_a_session_that_ends_is_opened_again(self) -> None:
         async with loopback("hsp") as mesh:
             sessions = 0
@@ -188,7 +175,6 @@ class TestStaying:
             assert await stay(lambda _: open_client("hsp", opened), use, reconnect=True) == "done"
         assert sessions == 3
 
-    @in_a_loop
     async def test_unless_nobody_asked_for_it(self) -> None:
         async with loopback("hsp") as mesh:
 
@@ -201,7 +187,6 @@ class TestStaying:
                 await stay(lambda _: open_client("hsp", opened), use, reconnect=False)
         assert ended.value.reason == "eof"
 
-    @in_a_loop
     async def test_a_redirect_is_followed_in_any_case(self) -> None:
         async with loopback("yamp") as first, loopback("yamp") as second:
             used: list[str] = []
@@ -216,7 +201,6 @@ class TestStaying:
             await stay(lambda url: open_client("yamp", parse_address(url or begin)), use, reconnect=False)
         assert used == [f"tcp://127.0.0.1:{mesh.port}" for mesh in (first, second)]
 
-    @in_a_loop
     async def test_a_peer_that_is_not_there_yet_is_waited_for(self) -> None:
         async with loopback("hsp") as mesh:
             addresses = ["tcp://127.0.0.1:1", "tcp://127.0.0.1:1", f"tcp://127.0.0.1:{mesh.port}"]
@@ -235,7 +219,6 @@ class TestLogins:
 
     MESH: ClassVar[dict[str, Any]] = {"auth": {"cluster_key": "00ff00ff"}, "require_trust": 3}
 
-    @in_a_loop
     async def test_what_the_peer_asks_for_is_proven_first(self) -> None:
         options = {"auth": {"cluster_key": "00ff00ff"}, "login": ["encrypt", "cluster"]}
         async with loopback("wolpertinger", self.MESH) as mesh:
@@ -243,7 +226,6 @@ class TestLogins:
                 event = await says_something(client)
         assert event.body == b"[81]"
 
-    @in_a_loop
     async def test_a_proof_that_is_refused_is_told(self) -> None:
         options = {"auth": {"cluster_key": "00ff00fe"}, "login": ["encrypt", "cluster"]}
         async with loopback("wolpertinger", self.MESH) as mesh:

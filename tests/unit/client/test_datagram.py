@@ -11,7 +11,6 @@ from gateway.core.content import JSON
 from gateway.core.event import Event
 from gateway.core.reasons import Rejected
 from tests.unit.client.loopback_emm import FORBIDDEN, EmmMesh, emm_loopback
-from tests.unit.client.loops import in_a_loop
 from tests.unit.client.test_packets import KEY, KEYS
 
 IDENTITY = GatewayIdentity(b"g" * 16, bytes.fromhex("000000ff"), b"i" * 32)
@@ -23,7 +22,6 @@ async def heard(mesh: EmmMesh) -> Event:
     return event
 
 
-@in_a_loop
 async def test_what_is_published_arrives_signed() -> None:
     async with emm_loopback(KEYS, IDENTITY) as mesh, connect_emm("127.0.0.1", mesh.port, key=KEY) as client:
         await client.publish("temp.high", b"81", JSON)
@@ -32,7 +30,6 @@ async def test_what_is_published_arrives_signed() -> None:
 
 
 @pytest.mark.parametrize("verify", [False, True])
-@in_a_loop
 async def test_a_subscriber_gets_what_is_published(verify: bool) -> None:
     keys = trusting(KEYS, IDENTITY)
     async with emm_loopback(KEYS, IDENTITY) as mesh:
@@ -44,7 +41,6 @@ async def test_a_subscriber_gets_what_is_published(verify: bool) -> None:
     assert event.auth == ("hmac+ed25519" if verify else "none")
 
 
-@in_a_loop
 async def test_a_hello_that_is_lost_is_said_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(datagram, "HELLO_SECONDS", 0.01)
     async with emm_loopback(KEYS, IDENTITY, deaf=2) as mesh, connect_emm("127.0.0.1", mesh.port, key=KEY) as client:
@@ -53,7 +49,6 @@ async def test_a_hello_that_is_lost_is_said_again(monkeypatch: pytest.MonkeyPatc
     assert len(set(hellos)) == 3
 
 
-@in_a_loop
 async def test_a_mesh_that_does_not_answer_is_named() -> None:
     async with emm_loopback(KEYS, IDENTITY, deaf=1000) as mesh:
         async with connect_emm("127.0.0.1", mesh.port, key=KEY) as client:
@@ -62,7 +57,6 @@ async def test_a_mesh_that_does_not_answer_is_named() -> None:
     assert str(unanswered.value) == f"udp://127.0.0.1:{mesh.port}: no answer to a signed hello within 0.05 s"
 
 
-@in_a_loop
 async def test_a_pattern_that_is_not_granted_is_an_error() -> None:
     async with emm_loopback(KEYS, IDENTITY) as mesh, connect_emm("127.0.0.1", mesh.port, key=KEY) as client:
         with pytest.raises(RefusedError) as refused:
@@ -70,7 +64,6 @@ async def test_a_pattern_that_is_not_granted_is_an_error() -> None:
     assert refused.value.code == "forbidden"
 
 
-@in_a_loop
 async def test_only_who_can_sign_can_subscribe() -> None:
     async with emm_loopback(KEYS, IDENTITY) as mesh, connect_emm("127.0.0.1", mesh.port) as client:
         with pytest.raises(RefusedError) as refused:
@@ -78,7 +71,6 @@ async def test_only_who_can_sign_can_subscribe() -> None:
     assert refused.value.code == "unauthenticated"
 
 
-@in_a_loop
 async def test_the_lease_is_kept_by_heartbeats_and_asked_for_anew() -> None:
     async with emm_loopback(KEYS, IDENTITY, lease_seconds=1) as mesh:
         async with connect_emm("127.0.0.1", mesh.port, key=KEY) as client:
@@ -87,7 +79,6 @@ async def test_the_lease_is_kept_by_heartbeats_and_asked_for_anew() -> None:
     assert subjects == ["mesh.emm.hello", *["mesh.emm.heartbeat"] * 3, "mesh.emm.hello"]
 
 
-@in_a_loop
 async def test_it_is_given_back_in_the_end() -> None:
     async with emm_loopback(KEYS, IDENTITY) as mesh:
         async with connect_emm("127.0.0.1", mesh.port, key=KEY) as client:
@@ -97,7 +88,6 @@ async def test_it_is_given_back_in_the_end() -> None:
         assert [event async for event in client.events()] == []
 
 
-@in_a_loop
 async def test_a_port_where_nobody_listens_is_named() -> None:
     async with emm_loopback(KEYS, IDENTITY) as mesh:
         port = mesh.port

@@ -9,7 +9,6 @@ import pytest
 from gateway.client.errors import EndedError
 from gateway.client.inbox import FULL_EVENTS, Inbox
 from gateway.core.event import Event, Kind
-from tests.unit.client.loops import in_a_loop
 
 
 def event(number: int = 0) -> Event:
@@ -24,7 +23,6 @@ class Reading:
         self.inbox = Inbox(lambda: self.asked.append("pause"), lambda: self.asked.append("resume"))
 
 
-@in_a_loop
 async def test_they_come_in_order() -> None:
     inbox = Reading().inbox
     for number in range(3):
@@ -33,7 +31,6 @@ async def test_they_come_in_order() -> None:
     assert [one.id async for one in inbox] == ["0", "1", "2"]
 
 
-@in_a_loop
 async def test_reading_pauses_at_the_limit_and_goes_on_when_half_are_taken() -> None:
     reading = Reading()
     for _ in range(FULL_EVENTS - 1):
@@ -49,7 +46,6 @@ async def test_reading_pauses_at_the_limit_and_goes_on_when_half_are_taken() -> 
     assert reading.asked == ["pause", "resume"]
 
 
-@in_a_loop
 async def test_what_came_before_the_end_is_still_taken_and_then_the_error_is_raised() -> None:
     inbox, ended = Reading().inbox, EndedError("peer", "eof")
     inbox.put(event(7))
@@ -60,7 +56,6 @@ async def test_what_came_before_the_end_is_still_taken_and_then_the_error_is_rai
     assert raised.value is ended
 
 
-@in_a_loop
 async def test_all_who_wait_are_told_of_the_end() -> None:
     inbox = Reading().inbox
     waiting = [asyncio.ensure_future(anext(inbox, None)) for _ in range(3)]
@@ -69,7 +64,6 @@ async def test_all_who_wait_are_told_of_the_end() -> None:
     assert await asyncio.gather(*waiting) == [None] * 3
 
 
-@in_a_loop
 async def test_one_who_gives_up_leaves_the_event_to_another() -> None:
     inbox = Reading().inbox
     impatient, patient = asyncio.ensure_future(anext(inbox)), asyncio.ensure_future(anext(inbox))

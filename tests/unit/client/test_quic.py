@@ -18,7 +18,6 @@ from gateway.protocols import protocols
 from tests.unit.client.certificates import Authority
 from tests.unit.client.loopback_emm import FORBIDDEN, EmmMesh
 from tests.unit.client.loopback_quic import quic_loopback
-from tests.unit.client.loops import in_a_loop
 from tests.unit.client.test_packets import KEY, KEYS
 
 IDENTITY = GatewayIdentity(b"g" * 16, bytes.fromhex("000000ff"), b"i" * 32)
@@ -43,7 +42,6 @@ def test_tls_with_the_protocol_of_datagrams_is_quic() -> None:
     assert str(peer_address(protocols()["emm"], "mesh.example", tls=True)) == "quic://mesh.example:5050"
 
 
-@in_a_loop
 async def test_what_is_published_arrives_signed(authority: Authority) -> None:
     async with quic_loopback(KEYS, IDENTITY, authority) as mesh:
         async with connect_emm(url(mesh), key=KEY, tls=TlsFiles(authority.ca)) as client:
@@ -52,7 +50,6 @@ async def test_what_is_published_arrives_signed(authority: Authority) -> None:
     assert (event.subject, event.body, event.auth) == ("temp.high", b"81", "hmac+ed25519")
 
 
-@in_a_loop
 async def test_a_subscriber_gets_what_is_published(authority: Authority) -> None:
     async with quic_loopback(KEYS, IDENTITY, authority) as mesh:
         async with connect_emm(url(mesh), key=KEY, tls=TlsFiles(authority.ca)) as client:
@@ -65,7 +62,6 @@ async def test_a_subscriber_gets_what_is_published(authority: Authority) -> None
     assert refused.value.code == Reason.FORBIDDEN
 
 
-@in_a_loop
 async def test_all_that_is_published_has_gone_out_before_the_end(authority: Authority) -> None:
     async with quic_loopback(KEYS, IDENTITY, authority) as mesh:
         async with connect_emm(url(mesh), key=KEY, tls=TlsFiles(authority.ca)) as client:
@@ -75,7 +71,6 @@ async def test_all_that_is_published_has_gone_out_before_the_end(authority: Auth
     assert bodies == [b"%d" % at for at in range(200)]
 
 
-@in_a_loop
 async def test_a_certificate_of_nobody_we_trust_ends_it(authority: Authority, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     stranger = Authority.new(tmp_path / "elsewhere")
@@ -85,7 +80,6 @@ async def test_a_certificate_of_nobody_we_trust_ends_it(authority: Authority, tm
     assert "the session ended: tls: bad certificate" in refused.value.why
 
 
-@in_a_loop
 async def test_a_certificate_of_another_name_ends_it(authority: Authority) -> None:
     async with quic_loopback(KEYS, IDENTITY, authority) as mesh:
         named = TlsFiles(authority.ca, server_name="elsewhere")
@@ -94,7 +88,6 @@ async def test_a_certificate_of_another_name_ends_it(authority: Authority) -> No
     assert "elsewhere" in refused.value.why
 
 
-@in_a_loop
 async def test_files_that_are_no_certificates_are_told(tmp_path: Path) -> None:
     (tmp_path / "broken.pem").write_text("no certificate")
     broken = TlsFiles(cert=tmp_path / "broken.pem", key=tmp_path / "broken.pem")
@@ -103,7 +96,6 @@ async def test_files_that_are_no_certificates_are_told(tmp_path: Path) -> None:
     assert refused.value.why.startswith("our TLS files: ")
 
 
-@in_a_loop
 async def test_a_peer_that_speaks_another_protocol_is_none(authority: Authority) -> None:
     async with quic_loopback(KEYS, IDENTITY, authority, alpn_protocols=["h3"]) as mesh:
         with pytest.raises(UnreachableError) as refused:
@@ -111,7 +103,6 @@ async def test_a_peer_that_speaks_another_protocol_is_none(authority: Authority)
     assert "no application protocol" in refused.value.why
 
 
-@in_a_loop
 async def test_a_peer_that_takes_no_datagrams_is_none(authority: Authority) -> None:
     async with quic_loopback(KEYS, IDENTITY, authority, max_datagram_frame_size=None) as mesh:
         with pytest.raises(UnreachableError) as refused:
@@ -119,7 +110,6 @@ async def test_a_peer_that_takes_no_datagrams_is_none(authority: Authority) -> N
     assert refused.value.why == "it takes no datagrams"
 
 
-@in_a_loop
 async def test_a_packet_larger_than_the_peer_takes_is_not_sent(authority: Authority) -> None:
     async with quic_loopback(KEYS, IDENTITY, authority, max_datagram_frame_size=203) as mesh:
         async with connect_emm(url(mesh), key=KEY, tls=TlsFiles(authority.ca)) as client:
@@ -131,7 +121,6 @@ async def test_a_packet_larger_than_the_peer_takes_is_not_sent(authority: Author
     )
 
 
-@in_a_loop
 async def test_where_nobody_listens_one_is_told_at_once() -> None:
     with closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as probe:
         probe.bind(("127.0.0.1", 0))
@@ -141,7 +130,6 @@ async def test_where_nobody_listens_one_is_told_at_once() -> None:
     assert refused.value.why == "connection refused"
 
 
-@in_a_loop
 async def test_where_nobody_answers_one_is_told_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quic, "CONNECT_SECONDS", 0.05)
     with closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as silent:
@@ -152,7 +140,6 @@ async def test_where_nobody_answers_one_is_told_in_time(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize(("code", "said"), [(0, "the session ended: bye: drain"), (7, "the session ended: peer_error")])
-@in_a_loop
 async def test_when_the_peer_ends_it_whoever_waits_is_told(authority: Authority, code: int, said: str) -> None:
     async with quic_loopback(KEYS, IDENTITY, authority) as mesh:
         async with connect_emm(url(mesh), key=KEY, tls=TlsFiles(authority.ca)) as client:
@@ -165,7 +152,6 @@ async def test_when_the_peer_ends_it_whoever_waits_is_told(authority: Authority,
     assert ended.value.why == unreachable.value.why == said
 
 
-@in_a_loop
 async def test_what_is_posted_faster_than_the_peer_acknowledges_is_lost_and_not_kept(
     authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,19 +13,20 @@ from gateway.core.content import JSON
 from gateway.core.event import Event, Kind
 from gateway.protocols import protocols
 from tests.unit.client.loopback import loopback
-from tests.unit.client.loops import in_a_loop
 
 STREAM_PROTOCOLS = sorted(name for name, spec in protocols().items() if spec.session is not None)
-for_every_protocol = pytest.mark.parametrize("protocol", STREAM_PROTOCOLS)
 for_what_can_cancel = pytest.mark.parametrize("protocol", [one for one in STREAM_PROTOCOLS if one != "wolpertinger"])
+
+
+@pytest.fixture(params=STREAM_PROTOCOLS)
+def protocol(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
 async def double(asked: IncomingRequest) -> Answer:
     return Answer(body=b"%d" % (2 * int(asked.body.strip(b"[]"))), content_type=JSON)
 
 
-@for_every_protocol
-@in_a_loop
 async def test_what_one_publishes_another_gets(protocol: str) -> None:
     async with loopback(protocol) as mesh, connect(protocol, "127.0.0.1", mesh.port) as one:
         await one.subscribe("temp.>")
@@ -35,8 +36,6 @@ async def test_what_one_publishes_another_gets(protocol: str) -> None:
     assert (event.subject, event.body) == ("temp.high", b"[81]")
 
 
-@for_every_protocol
-@in_a_loop
 async def test_a_request_is_answered_by_whoever_serves_it(protocol: str) -> None:
     async with loopback(protocol) as mesh, connect(protocol, "127.0.0.1", mesh.port) as server:
         await server.serve("sum.*", double)
@@ -45,8 +44,6 @@ async def test_a_request_is_answered_by_whoever_serves_it(protocol: str) -> None
     assert (answer.kind, answer.body) == (Kind.RESPONSE, b"42")
 
 
-@for_every_protocol
-@in_a_loop
 async def test_many_requests_at_once_get_each_their_own_answer(protocol: str) -> None:
     async with loopback(protocol) as mesh, connect(protocol, "127.0.0.1", mesh.port) as client:
         await client.serve("sum.*", double)
@@ -55,16 +52,12 @@ async def test_many_requests_at_once_get_each_their_own_answer(protocol: str) ->
     assert [int(answer.body) for answer in answers] == [2 * number for number in range(50)]
 
 
-@for_every_protocol
-@in_a_loop
 async def test_a_request_that_nobody_serves_is_answered_with_an_error(protocol: str) -> None:
     async with loopback(protocol) as mesh, connect(protocol, "127.0.0.1", mesh.port) as client:
         answer = await client.request("nobody.serves", b"[]", JSON)
     assert (answer.ok, answer.code) == (False, "no_responder")
 
 
-@for_every_protocol
-@in_a_loop
 async def test_a_refused_subscription_says_why(protocol: str) -> None:
     async with loopback(protocol) as mesh, connect(protocol, "127.0.0.1", mesh.port) as client:
         with pytest.raises(RefusedError) as refused:
@@ -72,8 +65,6 @@ async def test_a_refused_subscription_says_why(protocol: str) -> None:
     assert refused.value.code == "forbidden"
 
 
-@for_every_protocol
-@in_a_loop
 async def test_nothing_comes_after_unsubscribing(protocol: str) -> None:
     async with loopback(protocol) as mesh, connect(protocol, "127.0.0.1", mesh.port) as client:
         await client.subscribe("temp.>")
@@ -87,8 +78,6 @@ async def test_nothing_comes_after_unsubscribing(protocol: str) -> None:
     assert event.subject == "end"
 
 
-@for_every_protocol
-@in_a_loop
 async def test_a_handler_that_fails_is_an_error_to_the_requester(protocol: str) -> None:
     async def fail(asked: IncomingRequest) -> bytes:
         raise ValueError(asked.subject)
@@ -99,8 +88,6 @@ async def test_a_handler_that_fails_is_an_error_to_the_requester(protocol: str) 
     assert (answer.kind, answer.code) == (Kind.ERROR, "internal")
 
 
-@for_every_protocol
-@in_a_loop
 async def test_progress_is_heard_while_the_answer_is_still_to_come(protocol: str) -> None:
     heard: asyncio.Queue[Event] = asyncio.Queue()
     heard_by_requester = asyncio.Event()
@@ -119,8 +106,6 @@ async def test_progress_is_heard_while_the_answer_is_still_to_come(protocol: str
     assert (progress.kind, progress.subject, answer.ok) == (Kind.PROGRESS, "slow.work", True)
 
 
-@for_every_protocol
-@in_a_loop
 async def test_a_request_without_an_answer_in_time_raises(protocol: str) -> None:
     async def never(asked: IncomingRequest) -> bytes:
         await asyncio.Event().wait()
@@ -150,7 +135,6 @@ class Endless:
 
 
 @for_what_can_cancel
-@in_a_loop
 async def test_who_stops_waiting_cancels_the_handler(protocol: str) -> None:
     endless = Endless()
     async with loopback(protocol) as mesh, connect(protocol, "127.0.0.1", mesh.port) as server:
@@ -163,7 +147,6 @@ async def test_who_stops_waiting_cancels_the_handler(protocol: str) -> None:
 
 
 @for_what_can_cancel
-@in_a_loop
 async def test_who_leaves_cancels_what_it_has_asked(protocol: str) -> None:
     endless = Endless()
     async with loopback(protocol) as mesh, connect(protocol, "127.0.0.1", mesh.port) as server:
@@ -176,8 +159,6 @@ async def test_who_leaves_cancels_what_it_has_asked(protocol: str) -> None:
         await endless.cancelled.wait()
 
 
-@for_every_protocol
-@in_a_loop
 async def test_the_end_of_the_session_ends_what_waits(protocol: str) -> None:
     async def never(asked: IncomingRequest) -> bytes:
         mesh.peers[0].drain()
@@ -193,16 +174,12 @@ async def test_the_end_of_the_session_ends_what_waits(protocol: str) -> None:
     assert ended.value is refused.value
 
 
-@for_every_protocol
-@in_a_loop
 async def test_events_end_when_the_client_is_closed(protocol: str) -> None:
     async with loopback(protocol) as mesh, connect(protocol, "127.0.0.1", mesh.port) as client:
         await client.subscribe("temp.>")
     assert [event async for event in client.events()] == []
 
 
-@for_every_protocol
-@in_a_loop
 async def test_a_peer_that_is_not_there_is_named(protocol: str) -> None:
     async with loopback(protocol) as mesh:
         port = mesh.port
@@ -213,7 +190,6 @@ async def test_a_peer_that_is_not_there_is_named(protocol: str) -> None:
 
 
 @pytest.mark.parametrize("protocol", [name for name in STREAM_PROTOCOLS if "ws" in protocols()[name].transports])
-@in_a_loop
 async def test_over_a_websocket_all_is_as_over_tcp(protocol: str) -> None:
     async with loopback(protocol, websocket=True) as mesh:
         async with connect(protocol, f"ws://127.0.0.1:{mesh.port}") as client:
@@ -225,8 +201,6 @@ async def test_over_a_websocket_all_is_as_over_tcp(protocol: str) -> None:
     assert (event.subject, event.body, answer.body) == ("temp.high", b"[81]", b"42")
 
 
-@for_every_protocol
-@in_a_loop
 async def test_what_was_published_has_been_read_when_it_has_settled(protocol: str) -> None:
     async with loopback(protocol) as mesh, connect(protocol, "127.0.0.1", mesh.port) as client:
         for _ in range(100):
@@ -254,14 +228,12 @@ async def yamp_server(*, hangs_up: bool, last_words: bytes = b"") -> AsyncIterat
 
 
 @pytest.mark.parametrize("hangs_up", [False, True])
-@in_a_loop
 async def test_a_peer_that_pings_mean_nothing_to_is_believed_to_have_read_it(hangs_up: bool) -> None:
     async with yamp_server(hangs_up=hangs_up) as port, connect("yamp", "127.0.0.1", port) as client:
         await client.publish("temp.high", b"[81]", JSON)
         await client.settle(0.05)
 
 
-@in_a_loop
 async def test_a_peer_that_ends_the_session_with_a_reason_has_not_taken_it() -> None:
     close = bytes.fromhex("03 0004") + b"full"
     async with yamp_server(hangs_up=True, last_words=close) as port, connect("yamp", "127.0.0.1", port) as client:

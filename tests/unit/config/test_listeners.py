@@ -25,6 +25,57 @@ def link(keys: str) -> str:
     return f"mesh: demo\npeers: [{{name: a, {keys}}}]"
 
 
+TCP = "protocol: hsp, listen: 'tcp://127.0.0.1:1'"
+UDP = "protocol: emm, listen: 'udp://127.0.0.1:1'"
+
+
+@pytest.mark.parametrize(
+    ("keys", "where", "said"),
+    [
+        (f"{TCP}, types: {{70000: temp.high}}", "types.70000", "expected"),
+        (f"{TCP}, unauthenticated: reject", "unauthenticated", "unknown key"),
+        (f"{UDP}, freshnes: off", "freshnes", "did you mean freshness?"),
+        ("protocol: mqtt, listen: 'tcp://127.0.0.1:1', topic: x", "protocol", "emm, "),
+        (f"{UDP}, connections: 0", "connections", "1"),
+        ("protocol: emm, listen: 'udp://a:65536'", "listen", "port 65536 is above 65535"),
+        ("protocol: emm, listen: 'tcp://127.0.0.1:1'", "listen", "expected one of quic://, udp://"),
+        ("protocol: hsp, listen: 'tls://127.0.0.1:1'", "tls", "needs tls: {cert, key}"),
+        (f"{TCP}, {TLS}", "tls", "has no TLS"),
+        (f"{UDP}, proxy_protocol: true", "proxy_protocol", "udp:// has no PROXY header"),
+        (f"{TCP}, proxy_from: [127.0.0.1]", "proxy_from", "proxy_from needs proxy_protocol"),
+        (f"{TCP}, proxy_protocol: true, proxy_from: [10.0.0.1/8]", "proxy_from[0]", "expected an address or a network"),
+        (f"{TCP}, proxy_protocol: true, proxy_from: [balancer]", "proxy_from[0]", "expected an address or a network"),
+        (f"{TCP}, xmpp: {{domain: a.example, secret: x}}", "xmpp", "only xmpp:// is a component of a server"),
+        (
+            XMPP.replace("5347", "0") + ", xmpp: {domain: a, secret: x}",
+            "listen",
+            "expected the port where the server waits for its components",
+        ),
+        (f"{TCP}, origins: ['*']", "origins", "only ws://"),
+        (f"{UDP}, subscribe: [a.>, b..c]", "subscribe[1]", "a pattern has no empty token"),
+    ],
+)
+def test_a_faulty_listener_is_told_where_it_stands(keys: str, where: str, said: str) -> None:
+    expect_fault(listener(keys), f"listeners[0].{where}", said, line=2)
+
+
+@pytest.mark.parametrize(
+    ("keys", "where", "said"),
+    [
+        ("protocol: hsp, connect: 'tcp://127.0.0.1:0'", "connect", "a port from 1"),
+        ("protocol: hsp, connect: 'tls://127.0.0.1:1', tls: {cert: a.pem}", "tls", "belong together"),
+        ("protocol: hsp, connect: 'tcp://127.0.0.1:1', tls: {ca: a.pem}", "tls", "has no TLS"),
+        ("protocol: wolpertinger, connect: 'xmpp://127.0.0.1:5347'", "connect", "xmpp:// is a listener's"),
+    ],
+)
+def test_a_faulty_link_is_told_where_it_stands(keys: str, where: str, said: str) -> None:
+    expect_fault(link(keys), f"peers[0].{where}", said, line=2)
+
+
+def test_a_management_port_that_is_none_is_told_with_the_largest_there_is() -> None:
+    expect_fault("mesh: demo\nedge: {management: 'a:99999'}", "edge.management", "port 99999 is above 65535")
+
+
 class TestTheProtocolsOwnKeys:
     @pytest.mark.parametrize("name", sorted(protocols()))
     def test_a_listener_of_any_protocol_takes_its_options(self, name: str) -> None:
@@ -37,37 +88,10 @@ class TestTheProtocolsOwnKeys:
         config = read(listener("protocol: hsp, listen: 'tcp://127.0.0.1:1', types: {17: temp.high}"))
         assert config.endpoint("a").options.model_dump()["types"].keys() == {17}
 
-    def test_a_fault_in_an_option_is_told_where_it_stands(self) -> None:
-        expect_fault(
-            listener("protocol: hsp, listen: 'tcp://127.0.0.1:1', types: {70000: temp.high}"),
-            "listeners[0].types.70000",
-            "expected",
-            line=2,
-        )
-
-    def test_an_option_of_another_protocol_is_unknown(self) -> None:
-        expect_fault(
-            listener("protocol: hsp, listen: 'tcp://127.0.0.1:1', unauthenticated: reject"),
-            "listeners[0].unauthenticated",
-            "unknown key",
-        )
-
-    def test_a_misspelt_option_gets_a_hint_from_its_own_protocol(self) -> None:
-        expect_fault(
-            listener("protocol: emm, listen: 'udp://127.0.0.1:1', freshnes: off"),
-            "listeners[0].freshnes",
-            "did you mean freshness?",
-        )
-
     @pytest.mark.parametrize("word", SPLIT)
     def test_our_own_words_for_the_kinds_of_keys_are_no_keys(self, word: str) -> None:
         expect_fault(
             listener(f"protocol: emm, listen: 'udp://127.0.0.1:1', {word}: {{}}"), f"listeners[0].{word}", "unknown key"
-        )
-
-    def test_an_unknown_protocol_is_told_once_with_those_that_are(self) -> None:
-        expect_fault(
-            listener("protocol: mqtt, listen: 'tcp://127.0.0.1:1', topic: x"), "listeners[0].protocol", "emm, "
         )
 
     @pytest.mark.parametrize("name", sorted(protocols()))
@@ -120,11 +144,6 @@ class TestLimits:
         limits = read(listener(f"protocol: emm, listen: 'udp://127.0.0.1:1', {keys}")).listener_limits("a")
         assert set(limits.model_dump().values()) == {1}
 
-    def test_a_broken_limit_is_told_where_it_stands(self) -> None:
-        expect_fault(
-            listener("protocol: emm, listen: 'udp://127.0.0.1:1', connections: 0"), "listeners[0].connections", "1"
-        )
-
 
 class TestAddresses:
     @pytest.mark.parametrize(
@@ -147,48 +166,14 @@ class TestAddresses:
     def test_anything_else_is_refused(self, text: str) -> None:
         expect_fault(listener(f"protocol: emm, listen: '{text}'"), "listeners[0].listen", "expected scheme://host:port")
 
-    def test_a_port_that_is_none_is_told_with_the_largest_there_is(self) -> None:
-        expect_fault(
-            listener("protocol: emm, listen: 'udp://a:65536'"), "listeners[0].listen", "port 65536 is above 65535"
-        )
-        expect_fault("mesh: demo\nedge: {management: 'a:99999'}", "edge.management", "port 99999 is above 65535")
-
-    def test_a_scheme_the_protocol_does_not_run_over_is_refused(self) -> None:
-        expect_fault(
-            listener("protocol: emm, listen: 'tcp://127.0.0.1:1'"),
-            "listeners[0].listen",
-            "expected one of quic://, udp://",
-        )
-
-    def test_a_link_needs_a_port_to_connect_to(self) -> None:
-        expect_fault(link("protocol: hsp, connect: 'tcp://127.0.0.1:0'"), "peers[0].connect", "a port from 1")
-
     def test_a_websocket_may_have_a_path(self) -> None:
         config = read(listener("protocol: yamp, listen: 'ws://127.0.0.1:1/mesh'"))
         assert config.listeners[0].address.path == "/mesh"
 
 
 class TestTls:
-    def test_a_scheme_with_tls_needs_a_certificate(self) -> None:
-        expect_fault(
-            listener("protocol: hsp, listen: 'tls://127.0.0.1:1'"), "listeners[0].tls", "needs tls: {cert, key}"
-        )
-
-    def test_a_scheme_without_tls_takes_none(self) -> None:
-        expect_fault(listener(f"protocol: hsp, listen: 'tcp://127.0.0.1:1', {TLS}"), "listeners[0].tls", "has no TLS")
-
     def test_a_link_may_trust_whom_the_system_trusts(self) -> None:
         assert read(link("protocol: hsp, connect: 'tls://127.0.0.1:1'")).peers[0].tls is None
-
-    def test_a_link_proves_itself_with_both_or_neither(self) -> None:
-        expect_fault(
-            link("protocol: hsp, connect: 'tls://127.0.0.1:1', tls: {cert: a.pem}"), "peers[0].tls", "belong together"
-        )
-
-    def test_a_link_without_tls_takes_none(self) -> None:
-        expect_fault(
-            link("protocol: hsp, connect: 'tcp://127.0.0.1:1', tls: {ca: a.pem}"), "peers[0].tls", "has no TLS"
-        )
 
     def test_a_links_files_start_from_the_file(self) -> None:
         tls = read(link("protocol: hsp, connect: 'tls://127.0.0.1:1', tls: {ca: a.pem}")).peers[0].tls
@@ -197,27 +182,9 @@ class TestTls:
 
 
 class TestWhatOnlySomeSchemesHave:
-    def test_datagrams_have_no_proxy_header(self) -> None:
-        expect_fault(
-            listener("protocol: emm, listen: 'udp://127.0.0.1:1', proxy_protocol: true"),
-            "listeners[0].proxy_protocol",
-            "udp:// has no PROXY header",
-        )
-
     def test_streams_may_have_one(self) -> None:
         config = read(listener("protocol: hsp, listen: 'tcp://127.0.0.1:1', proxy_protocol: true"))
         assert config.listeners[0].proxy_protocol
-
-    @pytest.mark.parametrize(
-        ("keys", "where", "said"),
-        [
-            ("proxy_from: [127.0.0.1]", "proxy_from", "proxy_from needs proxy_protocol"),
-            ("proxy_protocol: true, proxy_from: [10.0.0.1/8]", "proxy_from[0]", "expected an address or a network"),
-            ("proxy_protocol: true, proxy_from: [balancer]", "proxy_from[0]", "expected an address or a network"),
-        ],
-    )
-    def test_senders_of_proxy_headers_are_networks(self, keys: str, where: str, said: str) -> None:
-        expect_fault(listener(f"protocol: hsp, listen: 'tcp://127.0.0.1:1', {keys}"), f"listeners[0].{where}", said)
 
     def test_a_component_of_an_xmpp_server_needs_its_domain_and_the_secret(self) -> None:
         expect_fault(listener(XMPP), "listeners[0].xmpp", "xmpp:// needs xmpp: {domain, secret}")
@@ -227,27 +194,10 @@ class TestWhatOnlySomeSchemesHave:
         assert (xmpp.domain, xmpp.secret.get_secret_value()) == ("mesh.example.org", "hunter2")
         assert "hunter2" not in repr(config)
 
-    def test_only_xmpp_is_a_component_of_a_server(self) -> None:
-        text = listener("protocol: hsp, listen: 'tcp://127.0.0.1:1', xmpp: {domain: a.example, secret: x}")
-        expect_fault(text, "listeners[0].xmpp", "only xmpp:// is a component of a server")
-
     @pytest.mark.parametrize("domain", ["", "mesh@example.org", "mesh.example.org/edge", ".", "a b", "-a", "a" * 255])
     def test_the_domain_of_a_component_is_a_host_name(self, domain: str) -> None:
         text = listener(f"{XMPP}, xmpp: {{domain: '{domain}', secret: x}}")
         expect_fault(text, "listeners[0].xmpp.domain", "expected the domain of a component")
-
-    def test_a_component_goes_to_a_port_that_somebody_else_has_chosen(self) -> None:
-        text = listener("protocol: wolpertinger, listen: 'xmpp://127.0.0.1:0', xmpp: {domain: a, secret: x}")
-        expect_fault(text, "listeners[0].listen", "expected the port where the server waits for its components")
-
-    def test_only_a_listener_is_one(self) -> None:
-        text = link("protocol: wolpertinger, connect: 'xmpp://127.0.0.1:5347'")
-        expect_fault(text, "peers[0].connect", "xmpp:// is a listener's")
-
-    def test_only_websockets_have_an_origin(self) -> None:
-        expect_fault(
-            listener("protocol: hsp, listen: 'tcp://127.0.0.1:1', origins: ['*']"), "listeners[0].origins", "only ws://"
-        )
 
     @pytest.mark.parametrize(
         ("origins", "origin", "host", "let_in"),
@@ -283,13 +233,6 @@ class TestWhatOnlySomeSchemesHave:
     def test_what_no_browser_sends_as_an_origin_is_refused(self, origin: str) -> None:
         text = listener(f"protocol: yamp, listen: 'ws://127.0.0.1:1', origins: ['{origin}']")
         expect_fault(text, "listeners[0].origins[0]", "expected scheme://host[:port]")
-
-    def test_a_bad_pattern_is_told_with_its_place(self) -> None:
-        expect_fault(
-            listener("protocol: emm, listen: 'udp://127.0.0.1:1', subscribe: [a.>, b..c]"),
-            "listeners[0].subscribe[1]",
-            "a pattern has no empty token",
-        )
 
 
 def test_listeners_and_links_are_found_by_name() -> None:

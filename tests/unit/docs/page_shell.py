@@ -74,7 +74,7 @@ SUBSTITUTES = {
 }
 """Values in the place of a reader's own; and fewer, or shorter, where a page shows many."""
 
-LASTING = r"(?!.*\|)(.* )?(\S*/)?meshgate (sub|serve|top|tap|docs$|logs -f|check --watch)\b.*"
+LASTING = r"(?!.*\|)(.* )?(\S*/)?meshgate (sub|serve|top|tap|docs( --port \d+)?$|logs -f|check --watch)\b.*"
 """These go on until Ctrl-C: they are waited for until they write something, and ended with their page."""
 
 CODES = {r"meshgate (check|status)\b.*": {0, 1, 2}}

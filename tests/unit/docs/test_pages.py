@@ -1,5 +1,4 @@
-"""Tests that README and pages can be taken as they stand: configurations hold, the device signs, links lead
-somewhere."""
+"""Tests that README and pages can be taken as they stand: configurations hold, the device signs, no link is dead."""
 
 from __future__ import annotations
 

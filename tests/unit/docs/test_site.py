@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.docs.site import ELSEWHERE, HOME, ROOT, Page, build_site, find_pages
+from gateway.docs.site import ELSEWHERE, HOME, ROOT, SHIPPED, Page, build_site, find_pages
 from tests.unit.cli.running import run
 
 SITE = build_site()
@@ -53,6 +54,18 @@ def test_every_page_is_in_it() -> None:
     docs = {str(path.relative_to(ROOT)) for path in (ROOT / "gateway" / "docs").glob("*.md")}
     assert {"README.md", *docs, *ELSEWHERE} == pages
     assert len({page.name for page in find_pages()}) == len(pages) == len(HTML)
+
+
+def test_the_pages_outside_of_the_packages_are_installed_too() -> None:
+    """`pip install .` puts them where the site looks for them."""
+    patterns = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["data-files"]
+    shipped = {
+        f"{folder.removeprefix(f'{SHIPPED}/')}/{path.name}"
+        for folder, globs in patterns.items()
+        for pattern in globs
+        for path in ROOT.glob(pattern)
+    }
+    assert {path for path in ELSEWHERE if not path.startswith("gateway/")} <= shipped
 
 
 @EACH

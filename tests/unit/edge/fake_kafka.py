@@ -36,13 +36,14 @@ class Written:
 @dataclass
 class FakeProducer:
     """`held`: acknowledges only when told. `refuses`: told at the next sends, as for a record too large. `ends`: by
-    topic and partition."""
+    topic and partition. `waits`: how long each flush would have waited."""
 
     held: bool = False
     refuses: NotTaken | None = None
     written: list[Written] = field(default_factory=list)
     open: list[Written] = field(default_factory=list)
     ends: Counter[tuple[str, int]] = field(default_factory=Counter)
+    waits: list[float] = field(default_factory=list)
 
     def send(self, topic: str, value: bytes, on_sent: OnSent, **settings: Any) -> None:
         if self.refuses is not None:
@@ -66,10 +67,10 @@ class FakeProducer:
         pass
 
     def flush(self, seconds: float) -> None:
-        pass
+        self.waits.append(seconds)
 
     def close(self, seconds: float) -> None:
-        pass
+        self.flush(seconds)
 
 
 class FakeReader:

@@ -15,8 +15,9 @@ import yaml
 
 from gateway.config import load
 from gateway.edge.server import Edge
+from tests.unit.client.loops import SECONDS
 from tests.unit.edge.fake_kafka import FakeKafka
-from tests.unit.edge.running import SECONDS, Peer, until
+from tests.unit.edge.running import Peer, until
 
 
 class Process:

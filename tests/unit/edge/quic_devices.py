@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from aioquic.quic.packet import QuicErrorCode
 
 from tests.unit.edge.certificates import Authority
 from tests.unit.edge.foreign_quic import ForeignQuic
-from tests.unit.edge.running import RunningEdge, listener, until
+from tests.unit.edge.running import RunningEdge, configured, listener, running, until
 
 PACKET = b"\x01 a packet, as far as the edge looks at it"
 CRYPTO = QuicErrorCode.CRYPTO_ERROR
@@ -23,6 +25,13 @@ def peer_of(edge: RunningEdge, authority: Authority, files: dict[str, str] | Non
     peer = ForeignQuic(edge.port("devices"), authority.ca, files, **given)
     edge.at_the_end.append(peer.vanish)
     return peer
+
+
+@asynccontextmanager
+async def connected(authority: Authority, **settings: Any) -> AsyncIterator[tuple[RunningEdge, ForeignQuic]]:
+    """Yields an edge, and a peer with a connection to its listener."""
+    async with running(configured(devices(authority, **settings))) as edge:
+        yield edge, await peer_of(edge, authority).connect()
 
 
 def begun_by(edge: RunningEdge, authority: Authority, **given: Any) -> ForeignQuic:

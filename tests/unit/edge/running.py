@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import wraps
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -19,17 +18,6 @@ from gateway.edge.metrics import EdgeMetrics
 from gateway.edge.runtime import EdgeRuntime
 from gateway.records.egress import Deliver, Entry, Group, Position
 from tests.unit.edge.fake_kafka import FakeKafka
-
-SECONDS = 60.0
-"""Everything here is over in milliseconds on a machine that has time for it; what hangs fails instead."""
-
-
-def in_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    @wraps(test)
-    def run(*arguments: Any, **named: Any) -> None:
-        asyncio.run(asyncio.wait_for(test(*arguments, **named), SECONDS))
-
-    return run
 
 
 async def until(condition: Callable[[], object]) -> None:
@@ -160,3 +148,18 @@ async def running(config: Config, kafka: FakeKafka | None = None) -> AsyncIterat
         if life.has_begun:
             await life.drain(None, 1.0)
         await life.end()
+
+
+@asynccontextmanager
+async def dialled(config: Config, name: str) -> AsyncIterator[tuple[RunningEdge, Peer]]:
+    """Yields an edge, and a peer that has dialled a listener of it."""
+    async with running(config) as edge:
+        yield edge, await edge.dial(name)
+
+
+@asynccontextmanager
+async def with_session(config: Config, name: str) -> AsyncIterator[tuple[RunningEdge, Peer]]:
+    """Yields an edge, and a peer whose session stands."""
+    async with running(config) as edge:
+        [peer] = await edge.opens(name)
+        yield edge, peer

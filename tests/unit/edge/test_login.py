@@ -29,11 +29,16 @@ from gateway.records.raw_log.control_frames import SessionOpened
 from tests.unit.cli.running import run
 from tests.unit.edge.certificates import Authority
 from tests.unit.edge.issuing import Issuer
-from tests.unit.edge.running import RunningEdge, configured, in_a_loop, listener, running, until
+from tests.unit.edge.running import RunningEdge, configured, dialled, listener, running, until
 
 STREAMS = ["emp", "hsp", "wolpertinger", "yamp"]
 HANDSHAKE = bytes.fromhex("00 0001 04 6a736f6e")
 PROXIED = bytes.fromhex("0d0a0d0a000d0a515549540a 21 11 000c c0000201 c6336402 d431 13b2")
+
+
+@pytest.fixture(params=STREAMS)
+def protocol(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
 @pytest.fixture
@@ -63,8 +68,6 @@ def nodes_in_the_log(edge: RunningEdge) -> set[str]:
 
 
 class TestByARequest:
-    @pytest.mark.parametrize("protocol", STREAMS)
-    @in_a_loop
     async def test_a_good_token_makes_the_session_its_node(self, issuer: Issuer, protocol: str) -> None:
         async with running(apps(issuer, protocol)) as edge, client_of(edge) as client:
             await client.log_in(issuer.token())
@@ -74,8 +77,6 @@ class TestByARequest:
             opened = [frame for frame in edge.kafka.mesh() if isinstance(frame, SessionOpened)]
             assert opened[-1].again
 
-    @pytest.mark.parametrize("protocol", STREAMS)
-    @in_a_loop
     async def test_no_token_ever_stands_in_the_raw_log(self, issuer: Issuer, protocol: str) -> None:
         async with running(apps(issuer, protocol)) as edge, client_of(edge) as client:
             token = issuer.token()
@@ -86,7 +87,6 @@ class TestByARequest:
             assert not any(signature in frame.data for frame in edge.kafka.raw())
 
     @pytest.mark.parametrize("protocol", ["emp", "hsp", "yamp"])  # every call of wolpertinger is a request
-    @in_a_loop
     async def test_a_token_that_is_no_request_is_refused_and_leaves_nothing_behind(
         self, issuer: Issuer, protocol: str
     ) -> None:
@@ -99,8 +99,6 @@ class TestByARequest:
             await until(lambda: len(edge.kafka.frames()) == 1)
             assert not any(token[-16:].encode() in frame.data for frame in edge.kafka.raw())
 
-    @pytest.mark.parametrize("protocol", STREAMS)
-    @in_a_loop
     async def test_a_bad_token_is_forbidden_and_the_session_stays_who_it_was(
         self, issuer: Issuer, protocol: str
     ) -> None:
@@ -113,8 +111,6 @@ class TestByARequest:
             await until(lambda: nodes(edge) == ["anon"])
             assert edge.of("rejected_frames_total", "apps", reason="unauthenticated") == 1
 
-    @pytest.mark.parametrize("protocol", STREAMS)
-    @in_a_loop
     async def test_a_body_that_is_no_token_is_answered_as_a_bad_one(self, issuer: Issuer, protocol: str) -> None:
         bodies = [b"", b"7", b'{"token": "x"}', json.dumps("x" * 100_000).encode()]
         async with running(apps(issuer, protocol)) as edge, client_of(edge) as client:
@@ -124,8 +120,6 @@ class TestByARequest:
             await client.log_in(issuer.token())
             assert edge.of("rejected_frames_total", "apps", reason="unauthenticated") == len(bodies)
 
-    @pytest.mark.parametrize("protocol", STREAMS)
-    @in_a_loop
     async def test_a_peer_that_only_tries_loses_its_session(self, issuer: Issuer, protocol: str) -> None:
         async with running(apps(issuer, protocol)) as edge, client_of(edge) as client:
             for _ in range(MAX_FAILED_LOGINS):
@@ -133,8 +127,6 @@ class TestByARequest:
                     await client.log_in("no token")
             await until(lambda: edge.of("connections_closed_total", "apps", reason="login_required") == 1)
 
-    @pytest.mark.parametrize("protocol", STREAMS)
-    @in_a_loop
     async def test_what_was_sent_before_is_the_former_nodes_and_what_is_sent_after_the_new_ones(
         self, issuer: Issuer, protocol: str
     ) -> None:
@@ -148,24 +140,20 @@ class TestByARequest:
             senders = [frame.source.node for frame in edge.kafka.raw() if frame.source.protocol == protocol]
             assert [node.partition(":")[0] for node in senders] == ["anon", "token"]
 
-    @in_a_loop
     async def test_a_session_that_logs_in_again_is_somebody_else(self, issuer: Issuer) -> None:
         async with running(apps(issuer)) as edge, client_of(edge) as client:
             await client.log_in(issuer.token())
             await client.log_in(issuer.token("ES256", sub="bob"))
             await until(lambda: nodes(edge) == ["token:bob"])
 
-    @in_a_loop
     async def test_where_tokens_are_not_configured_none_is_taken(self, issuer: Issuer) -> None:
         async with running(configured(listener("apps", "yamp"))) as edge, client_of(edge) as client:
             with pytest.raises(RefusedError, match=r"auth\.tokens"):
                 await client.log_in(issuer.token())
 
-    @in_a_loop
     async def test_a_token_that_others_can_have_read_is_not_taken(self, issuer: Issuer) -> None:
         """A balancer speaks for the peer: how that one speaks to it, nobody here knows."""
-        async with running(apps(issuer, "hsp", proxy_protocol=True)) as edge:
-            peer = await edge.dial("apps")
+        async with dialled(apps(issuer, "hsp", proxy_protocol=True), "apps") as (edge, peer):
             peer.sends(PROXIED)
             await until(lambda: list(edge.life.sessions))
             [session] = edge.life.sessions
@@ -173,12 +161,10 @@ class TestByARequest:
             with pytest.raises(Rejected, match="only over TLS"):
                 edge.life.sessions.logins.verify(issuer.token(), confidential=session.is_confidential)
 
-    @in_a_loop
     async def test_over_tls_a_token_is_taken_from_wherever_it_comes(self, issuer: Issuer, tmp_path: Path) -> None:
         authority = Authority(tmp_path)
         config = apps(issuer, scheme="tls", proxy_protocol=True, tls=authority.signs("edge"))
-        async with running(config) as edge:
-            peer = await edge.dial("apps")
+        async with dialled(config, "apps") as (edge, peer):
             peer.sends(PROXIED)
             await peer.writer.start_tls(authority.trusted_by(), server_hostname="127.0.0.1")
             peer.sends(HANDSHAKE)
@@ -188,14 +174,11 @@ class TestByARequest:
 
 
 class TestTheEnd:
-    @pytest.mark.parametrize("protocol", STREAMS)
-    @in_a_loop
     async def test_a_session_ends_with_its_token(self, issuer: Issuer, protocol: str) -> None:
         async with running(apps(issuer, protocol)) as edge, client_of(edge) as client:
             await client.log_in(issuer.token(exp=int(time.time()) + 2))
             await until(lambda: edge.of("connections_closed_total", "apps", reason="expired") == 1)
 
-    @in_a_loop
     async def test_a_new_token_prolongs_the_session(self, issuer: Issuer) -> None:
         async with running(apps(issuer)) as edge, client_of(edge) as client:
             first_ends = int(time.time()) + 2
@@ -205,7 +188,6 @@ class TestTheEnd:
             await client.log_in(issuer.token())
             assert edge.of("connections", "apps", state="open") == 1
 
-    @in_a_loop
     async def test_keys_that_change_hold_for_the_next_login(self, issuer: Issuer) -> None:
         async with running(apps(issuer)) as edge, client_of(edge) as client:
             issuer.publishes("ES256")
@@ -216,8 +198,6 @@ class TestTheEnd:
 
 
 class TestWhereALoginIsRequired:
-    @pytest.mark.parametrize("protocol", STREAMS)
-    @in_a_loop
     async def test_nobody_reaches_the_mesh_before(self, issuer: Issuer, protocol: str) -> None:
         async with running(apps(issuer, protocol, require_login=True)) as edge, client_of(edge) as client:
             client.post("temp.high", b"81", "application/json")
@@ -227,8 +207,6 @@ class TestWhereALoginIsRequired:
             assert edge.of("rejected_frames_total", "apps", reason="unauthenticated") == 1
             assert (nodes(edge), edge.kafka.frames()) == ([], [])
 
-    @pytest.mark.parametrize("protocol", STREAMS)
-    @in_a_loop
     async def test_who_logs_in_first_is_let_in_as_that_node(self, issuer: Issuer, protocol: str) -> None:
         async with running(apps(issuer, protocol, require_login=True)) as edge, client_of(edge) as client:
             await client.log_in(issuer.token())
@@ -237,16 +215,13 @@ class TestWhereALoginIsRequired:
             assert nodes(edge) == ["token:alice"]
             await until(lambda: nodes_in_the_log(edge) == {"token:alice"})
 
-    @in_a_loop
     async def test_who_never_logs_in_is_cut_off(self, issuer: Issuer) -> None:
         config = apps(issuer, require_login=True, handshake_seconds=0.1)
-        async with running(config) as edge:
-            peer = await edge.dial("apps")
+        async with dialled(config, "apps") as (edge, peer):
             peer.sends(HANDSHAKE)
             await peer.reads_all()
             assert edge.of("connections_closed_total", "apps", reason="login_required") == 1
 
-    @in_a_loop
     async def test_a_certificate_is_a_login_too(self, issuer: Issuer, tmp_path: Path) -> None:
         authority = Authority(tmp_path)
         tls = authority.signs("edge") | {"client_ca": str(authority.ca), "node_from": "cn"}
@@ -268,33 +243,28 @@ class TestInTheHandshakeOfAWebSocket:
             assert await socket.recv() == HANDSHAKE
             yield socket
 
-    @in_a_loop
     async def test_the_header_of_programs_makes_the_session_its_node(self, issuer: Issuer) -> None:
         async with running(apps(issuer, scheme="ws", require_login=True)) as edge:
             async with self.opened(edge, additional_headers={"Authorization": f"Bearer {issuer.token()}"}):
                 assert [one.source.node for one in edge.life.sessions] == ["token:alice"]
 
-    @in_a_loop
     async def test_a_subprotocol_is_the_header_of_browsers_and_is_never_repeated(self, issuer: Issuer) -> None:
         offered = [f"bearer.{issuer.token()}", "yamp"]
         async with running(apps(issuer, scheme="ws")) as edge, self.opened(edge, subprotocols=offered) as socket:
             assert socket.subprotocol == "yamp"
             assert [one.source.node for one in edge.life.sessions] == ["token:alice"]
 
-    @in_a_loop
     async def test_a_bad_token_opens_no_session(self, issuer: Issuer) -> None:
         async with running(apps(issuer, scheme="ws")) as edge:
             with pytest.raises(InvalidStatus) as refused:
                 await self.opened(edge, additional_headers={"Authorization": "Bearer x.y.z"}).__aenter__()
             assert refused.value.response.status_code == 401
 
-    @in_a_loop
     async def test_where_tokens_are_not_configured_the_header_is_somebody_elses(self) -> None:
         async with running(configured(listener("apps", "yamp", "ws"))) as edge:
             async with self.opened(edge, additional_headers={"Authorization": "Bearer x.y.z"}):
                 await until(lambda: nodes(edge) == ["anon"])
 
-    @in_a_loop
     async def test_such_a_session_ends_with_its_token_too(self, issuer: Issuer) -> None:
         token = issuer.token(exp=int(time.time()) + 2)
         async with running(apps(issuer, scheme="ws")) as edge:
@@ -312,7 +282,6 @@ class TestAtTheCommandLine:
         where = f"{to}:{edge.port('apps')}"
         return await asyncio.to_thread(run, "pub", "temp.high", "81", "--via", "yamp", "--to", where, *options)
 
-    @in_a_loop
     async def test_a_verb_logs_in_by_a_file(self, issuer: Issuer, tmp_path: Path) -> None:
         file = tmp_path / "token"
         file.write_text(f"{issuer.token()}\n")
@@ -320,7 +289,6 @@ class TestAtTheCommandLine:
             assert (await self.publishes(edge, "--token-file", str(file))).exit_code == 0
             await until(lambda: nodes_in_the_log(edge) == {"token:alice"})
 
-    @in_a_loop
     async def test_a_refused_token_is_an_error_that_says_why(self, issuer: Issuer, tmp_path: Path) -> None:
         file = tmp_path / "token"
         file.write_text(issuer.token(exp=1))

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
+from gateway.edge.carriers.carrier import TLS_BYTES
 from gateway.edge.memory_budget import CUT_AT_ONCE, FREED_SHARE, LOOK_SHARE, MemoryBudget
-from tests.unit.edge.running import Peer, RunningEdge, configured, in_a_loop, listener, running, until
+from tests.unit.edge.certificates import Authority
+from tests.unit.edge.running import Peer, RunningEdge, configured, listener, running, until
 
 MIB = 1 << 20
 PAYLOAD = bytes(100_000)
@@ -129,7 +133,6 @@ async def publishes(edge: RunningEdge, honest: Peer, frame: bytes, count: int, *
     return most
 
 
-@in_a_loop
 async def test_peers_that_read_nothing_stay_within_the_budget_and_cost_others_nothing() -> None:
     limits = {"held_bytes": 20 * MIB}
     async with running(configured(listener("plc", "hsp"), limits=limits)) as edge:
@@ -146,7 +149,6 @@ async def test_peers_that_read_nothing_stay_within_the_budget_and_cost_others_no
         assert edge.of("egress_delivered_total", "plc", outcome="written") >= 90
 
 
-@in_a_loop
 async def test_peers_that_read_and_confirm_nothing_stay_within_the_budget() -> None:
     limits = {"held_bytes": 20 * MIB}
     async with running(configured(listener("plc", "hsp"), limits=limits)) as edge:
@@ -162,7 +164,63 @@ async def test_peers_that_read_and_confirm_nothing_stay_within_the_budget() -> N
             task.cancel()
 
 
-@in_a_loop
+UPGRADE = (
+    b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+)
+BEGUN_MESSAGE = bytes.fromhex("82 ff") + MIB.to_bytes(8, "big") + bytes(4)
+BEGUN_TEXTS = bytes.fromhex("01 81") + bytes(4) + b"a" + (bytes.fromhex("00 82") + bytes(4) + b"bb") * 5_000
+
+
+async def upgraded(edge: RunningEdge, name: str, count: int) -> list[Peer]:
+    """Peers that speak WebSocket by hand, so that they can stop in the middle of it."""
+    peers = [await edge.dial(name) for _ in range(count)]
+    for peer in peers:
+        peer.sends(UPGRADE)
+        await peer.reader.readuntil(b"\r\n\r\n")
+    return peers
+
+
+async def test_messages_of_websockets_without_an_end_stay_within_the_budget() -> None:
+    async with running(configured(listener("web", "yamp", "ws"), limits={"held_bytes": 10 * MIB})) as edge:
+        for peer in await upgraded(edge, "web", 20):
+            peer.sends(BEGUN_MESSAGE + bytes(900_000))
+        await until(lambda: edge.of("connections_closed_total", "web", reason="over_budget") > 0)
+        assert MIB < edge.life.sessions.memory.held_bytes < 12 * MIB
+
+
+async def test_texts_of_websockets_in_fragments_without_an_end_stay_within_the_budget() -> None:
+    async with running(configured(listener("rpc", "wolpertinger", "ws"), limits={"held_bytes": 20_000})) as edge:
+        for peer in await upgraded(edge, "rpc", 3):
+            peer.sends(BEGUN_TEXTS)
+        await until(lambda: edge.of("connections_closed_total", "rpc", reason="over_budget") > 0)
+        assert edge.life.sessions.memory.held_bytes <= 22_000
+
+
+async def test_fragments_without_a_content_are_not_kept() -> None:
+    async with running(configured(listener("rpc", "wolpertinger", "ws"))) as edge:
+        [peer] = await upgraded(edge, "rpc", 1)
+        peer.sends(BEGUN_TEXTS[:7] + (bytes.fromhex("00 80") + bytes(4)) * 10_000 + bytes.fromhex("89 80") + bytes(4))
+        assert await peer.reads(2) == bytes.fromhex("8a 00")  # the pong: all before it has been read
+        assert edge.life.sessions.memory.held_bytes == 1
+
+
+async def test_what_tls_keeps_of_a_stream_that_is_not_read_counts_and_has_a_bound(tmp_path: Path) -> None:
+    cert = Authority(tmp_path).signs("edge")
+    async with running(configured(listener("plc", "hsp", "tls", tls=cert))) as edge:
+        context = ssl.create_default_context(cafile=str(tmp_path / "ca.pem"))
+        peer = edge.kept(Peer(*await asyncio.open_connection("127.0.0.1", edge.port("plc"), ssl=context)))
+        await until(lambda: len(list(edge.life.sessions)) == 1)
+        [connection] = edge.life.sessions
+        connection.hold()
+        peer.sends(EVENT * 10)
+        await until(lambda: edge.life.sessions.memory.held_bytes >= TLS_BYTES)
+        await peer.hears_nothing()
+        assert edge.life.sessions.memory.held_bytes <= 2 * TLS_BYTES
+        connection.release()
+        await until(lambda: len(edge.kafka.frames()) == 10)
+
+
 async def test_peers_that_never_end_their_frames_stay_within_the_budget() -> None:
     limits = {"held_bytes": 10 * MIB}
     async with running(configured(listener("plc", "hsp"), limits=limits)) as edge:

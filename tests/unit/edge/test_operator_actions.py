@@ -20,7 +20,7 @@ from gateway.protocols.yamp.frames import Close
 from gateway.protocols.yamp.session import CLOSE_REASONS
 from tests.integration.mesh import free_port
 from tests.unit.edge.process import Process, process
-from tests.unit.edge.running import in_a_loop, listener, until
+from tests.unit.edge.running import listener, until
 
 ALICE, BOB = "alice's-own-token-1", "the-token-of-bob-22"
 OPERATORS = {"operators": {"alice": ALICE, "bob": BOB}}
@@ -39,7 +39,6 @@ async def acts(edge: Process, act: str, fields: Any = None, token: str = ALICE, 
     return await edge.asks(ACTS + act, post=True, headers=said, body=json.dumps(given).encode())
 
 
-@in_a_loop
 async def test_an_operator_kicks_a_session_and_the_log_says_who(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -57,7 +56,6 @@ async def test_an_operator_kicks_a_session_and_the_log_says_who(
     assert f"operator bob at 127.0.0.1: kick {{'session': '{session}'}}: 202" in caplog.messages
 
 
-@in_a_loop
 async def test_an_operator_publishes_what_looks_like_an_option_as_what_it_is(tmp_path: Path) -> None:
     apps = listener("apps", "yamp") | {"listen": f"tcp://127.0.0.1:{free_port()}"}
     async with process(tmp_path, apps, edge=OPERATORS) as edge:
@@ -68,7 +66,6 @@ async def test_an_operator_publishes_what_looks_like_an_option_as_what_it_is(tmp
 
 
 @pytest.mark.parametrize("act", FIELDS)
-@in_a_loop
 async def test_without_an_operator_nothing_is_done(tmp_path: Path, act: str) -> None:
     async with process(tmp_path, listener("apps", "yamp")) as edge:
         for token in ("", ALICE):
@@ -78,7 +75,6 @@ async def test_without_an_operator_nothing_is_done(tmp_path: Path, act: str) -> 
 
 
 @pytest.mark.parametrize("act", FIELDS)
-@in_a_loop
 async def test_no_token_and_a_wrong_one_are_refused_alike_and_the_log_says_so(
     tmp_path: Path, act: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -95,7 +91,6 @@ async def test_no_token_and_a_wrong_one_are_refused_alike_and_the_log_says_so(
     "headers",
     [{"Host": "mesh.example.com:9640"}, {"Origin": "http://127.0.0.1:1"}, {"Origin": "https://evil.example.com"}],
 )
-@in_a_loop
 async def test_a_strangers_name_and_a_strangers_page_are_refused_with_a_token_too(
     tmp_path: Path, act: str, headers: dict[str, str]
 ) -> None:
@@ -117,7 +112,6 @@ async def test_a_strangers_name_and_a_strangers_page_are_refused_with_a_token_to
         ("publish", {"subject": "a.test", "body": "1", "via": "telnet"}),
     ],
 )
-@in_a_loop
 async def test_what_an_act_does_not_take_is_refused_with_what_it_takes(tmp_path: Path, act: str, fields: Any) -> None:
     async with process(tmp_path, listener("apps", "yamp"), edge=OPERATORS) as edge:
         status, said = await acts(edge, act, fields)
@@ -125,7 +119,6 @@ async def test_what_an_act_does_not_take_is_refused_with_what_it_takes(tmp_path:
         assert "via" in said["error"]
 
 
-@in_a_loop
 async def test_what_the_verb_complains_of_is_the_answer(tmp_path: Path) -> None:
     async with process(tmp_path, listener("apps", "yamp"), edge=OPERATORS) as edge:
         status, said = await acts(edge, "trace", {"event_id": "--from=-9h"})
@@ -133,7 +126,6 @@ async def test_what_the_verb_complains_of_is_the_answer(tmp_path: Path) -> None:
         assert "EVENT_ID" in said["error"]
 
 
-@in_a_loop
 async def test_operators_come_and_go_with_the_file(tmp_path: Path) -> None:
     apps = listener("apps", "yamp")
     async with process(tmp_path, apps, edge=OPERATORS) as edge:

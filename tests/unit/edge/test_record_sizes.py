@@ -7,7 +7,6 @@ from gateway.edge.run_parts import RUN_FRAMES
 from gateway.records.raw_log.frames import ReplyAddress
 from tests.unit.edge.fake_kafka import TOO_LARGE
 from tests.unit.edge.publisher_log import SOURCE, Counted, Log, turn
-from tests.unit.edge.running import in_a_loop
 
 
 def addresses(count: int) -> tuple[ReplyAddress, ...]:
@@ -18,7 +17,6 @@ def sizes(log: Log) -> list[int]:
     return [len(record.value) for record in log.kafka.written]
 
 
-@in_a_loop
 async def test_a_record_is_full_by_all_that_stands_in_it() -> None:
     log = Log(RecordSettings(bytes=10_000, linger_milliseconds=60_000))
     await turn()
@@ -29,7 +27,6 @@ async def test_a_record_is_full_by_all_that_stands_in_it() -> None:
     assert max(sizes(log)) < 11_000
 
 
-@in_a_loop
 async def test_a_frame_that_answers_more_requests_than_fit_is_logged_again_for_each_part_of_them() -> None:
     log = Log()
     everybody = addresses(10_000)
@@ -44,7 +41,6 @@ async def test_a_frame_that_answers_more_requests_than_fit_is_logged_again_for_e
     assert log.settled == [("abandoned", True)]
 
 
-@in_a_loop
 async def test_a_run_of_many_bytes_is_cut_into_several_records() -> None:
     log = Log()
     log.adds("run", bytes(60_000), frames=20)
@@ -53,7 +49,6 @@ async def test_a_run_of_many_bytes_is_cut_into_several_records() -> None:
     assert max(sizes(log)) < 2 * RecordSettings().bytes
 
 
-@in_a_loop
 async def test_a_run_of_which_kafka_refuses_any_part_is_refused() -> None:
     log = Log()
     log.adds("run", b"x", frames=2 * RUN_FRAMES)
@@ -65,7 +60,6 @@ async def test_a_run_of_which_kafka_refuses_any_part_is_refused() -> None:
     assert log.settled == [("run", False)]
 
 
-@in_a_loop
 async def test_a_record_closes_before_a_frame_that_would_make_it_larger_than_kafka_takes() -> None:
     log = Log(largest_bytes=100_000)
     log.adds("small", bytes(10_000))
@@ -74,7 +68,6 @@ async def test_a_record_closes_before_a_frame_that_would_make_it_larger_than_kaf
     assert [[len(frame.data) for frame in record] for record in log.records()] == [[10_000], [95_000]]
 
 
-@in_a_loop
 async def test_a_datagram_record_closes_before_datagrams_that_would_make_it_larger_than_kafka_takes() -> None:
     log, tally = Log(largest_bytes=70_000), Counted()
     for _ in range(3):

@@ -18,7 +18,7 @@ from gateway.config import Config
 from tests.unit.config.reading import expect_fault
 from tests.unit.edge.certificates import SOON, Authority
 from tests.unit.edge.issuing import Issuer
-from tests.unit.edge.running import RunningEdge, configured, in_a_loop, listener, running, until
+from tests.unit.edge.running import RunningEdge, configured, listener, running, until
 
 
 @pytest.fixture
@@ -62,7 +62,6 @@ async def looks_at_files(edge: RunningEdge) -> None:
 
 
 class TestCertificates:
-    @in_a_loop
     async def test_a_session_ends_with_its_certificate(self, authority: Authority) -> None:
         ends = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=2)
         authority.signs("brief", until=ends)
@@ -72,7 +71,6 @@ class TestCertificates:
             await until(lambda: closed(edge, "expired") == 1)
             assert nodes(edge) == {"cn:long"}
 
-    @in_a_loop
     async def test_a_revoked_certificate_ends_the_session_that_stands_by_it(self, authority: Authority) -> None:
         for name in ("kept", "stolen"):
             authority.signs(name)
@@ -85,7 +83,6 @@ class TestCertificates:
             await until(lambda: closed(edge, "revoked") == 1)
             assert nodes(edge) == {"cn:kept"}
 
-    @in_a_loop
     async def test_a_revoked_certificate_opens_no_session(self, authority: Authority) -> None:
         authority.signs("stolen")
         async with running(secured(authority, crl=str(authority.revokes("stolen")))) as edge:
@@ -93,7 +90,6 @@ class TestCertificates:
                 await connected(edge, authority, "stolen").__aenter__()
             assert nodes(edge) == set()
 
-    @in_a_loop
     async def test_a_metric_tells_when_the_first_list_runs_out(self, authority: Authority) -> None:
         ends = datetime.datetime(2090, 1, 1, tzinfo=datetime.UTC)
         lists = authority.revokes(until=ends)
@@ -105,7 +101,6 @@ class TestCertificates:
             await looks_at_files(edge)
             assert edge.sample("revocation_list_expiry_timestamp_seconds", **told) == SOON.timestamp()
 
-    @in_a_loop
     async def test_a_list_that_a_reload_brings_holds_for_sessions_that_stand(self, authority: Authority) -> None:
         authority.signs("stolen")
         config = secured(authority)
@@ -114,7 +109,6 @@ class TestCertificates:
             edge.life.reconfigure(configured(listener("apps", "yamp", "tls", **tls)))
             await until(lambda: closed(edge, "revoked") == 1)
 
-    @in_a_loop
     async def test_an_authority_that_is_believed_no_more_takes_its_sessions_along(
         self, authority: Authority, tmp_path: Path
     ) -> None:
@@ -129,7 +123,6 @@ class TestCertificates:
             await looks_at_files(edge)
             await until(lambda: closed(edge, "revoked") == 1)
 
-    @in_a_loop
     async def test_who_logs_in_by_a_token_still_stands_by_the_certificate(
         self, authority: Authority, tmp_path: Path
     ) -> None:
@@ -154,7 +147,6 @@ class TestCertificates:
 
 
 class TestTokens:
-    @in_a_loop
     async def test_a_key_that_is_withdrawn_takes_its_sessions_along(self, tmp_path: Path) -> None:
         issuer = Issuer(tmp_path)
         config = configured(listener("apps", "yamp"), auth=issuer.settings)
@@ -169,7 +161,6 @@ class TestTokens:
             assert "token:ES256" in nodes(edge)
             assert len(nodes(edge)) == 2
 
-    @in_a_loop
     async def test_another_audience_in_the_configuration_ends_sessions_of_the_former(self, tmp_path: Path) -> None:
         issuer = Issuer(tmp_path)
         apps = listener("apps", "yamp")
@@ -180,7 +171,6 @@ class TestTokens:
                 edge.life.reconfigure(configured(apps, auth=changed))
                 await until(lambda: closed(edge, "revoked") == 1)
 
-    @in_a_loop
     async def test_a_configuration_without_tokens_ends_all_their_sessions(self, tmp_path: Path) -> None:
         issuer = Issuer(tmp_path)
         apps = listener("apps", "yamp")
@@ -192,7 +182,6 @@ class TestTokens:
 
 
 class TestReloads:
-    @in_a_loop
     async def test_a_listener_that_begins_to_ask_for_a_login_ends_sessions_without_one(self) -> None:
         async with running(configured(listener("apps", "yamp"))) as edge:
             async with connect_client("yamp", "127.0.0.1", edge.port("apps")):
@@ -210,7 +199,6 @@ class TestReloads:
         ],
         ids=str,
     )
-    @in_a_loop
     async def test_a_password_that_holds_no_more_ends_the_sessions_of_its_user(
         self, changed: dict[str, Any], stands: bool
     ) -> None:

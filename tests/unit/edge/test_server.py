@@ -14,6 +14,7 @@ from gateway.cli.console import Output
 from gateway.cli.edge import _show_ready
 from gateway.core.address import HostPort
 from gateway.core.errors import SetupError
+from gateway.edge.runtime import FLUSH_SECONDS, LAST_FLUSH_SECONDS
 from gateway.local.mesh import _as_bound
 from gateway.protocols.actions import CloseReason
 from gateway.protocols.yamp.codec import encode
@@ -21,7 +22,7 @@ from gateway.protocols.yamp.frames import Close
 from gateway.protocols.yamp.session import CLOSE_REASONS
 from tests.unit.edge.fake_kafka import FENCED
 from tests.unit.edge.process import process
-from tests.unit.edge.running import in_a_loop, listener, until
+from tests.unit.edge.running import listener, until
 
 PING, PONG = b"\x03", b"\x04"
 HANDSHAKE = bytes.fromhex("00 0001 04 6a736f6e")
@@ -34,7 +35,6 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.config.watch.INTERVAL_SECONDS", 0.01)
 
 
-@in_a_loop
 async def test_an_edge_that_nobody_talks_to_stays_ready_because_kafka_answers_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -55,7 +55,6 @@ async def test_an_edge_that_nobody_talks_to_stays_ready_because_kafka_answers_it
         await edge.becomes(200)
 
 
-@in_a_loop
 async def test_the_ports_that_the_system_chose_are_told_wherever_they_are_asked_for(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -78,7 +77,6 @@ async def test_the_ports_that_the_system_chose_are_told_wherever_they_are_asked_
         assert {one.name: str(one.address) for one in bound.listeners} == listens
 
 
-@in_a_loop
 async def test_what_holds_otherwise_than_it_reads_is_told_at_the_start(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -87,7 +85,6 @@ async def test_what_holds_otherwise_than_it_reads_is_told_at_the_start(
         assert "listeners[0].in_flight_bytes: all of an edge wait for Kafka together" in said
 
 
-@in_a_loop
 async def test_who_is_connected_stands_on_a_page(tmp_path: Path) -> None:
     async with process(tmp_path, listener("plc", "hsp"), listener("apps", "yamp")) as edge:
         assert await edge.asks("/peers") == (200, [])
@@ -102,7 +99,6 @@ async def test_who_is_connected_stands_on_a_page(tmp_path: Path) -> None:
         assert (await edge.asks("/peers?session=another"))[1] == []
 
 
-@in_a_loop
 async def test_a_session_may_be_ended_by_an_operator_in_the_protocols_words(tmp_path: Path) -> None:
     async with process(tmp_path, listener("apps", "yamp")) as edge:
         peer = await edge.dial("apps")
@@ -123,7 +119,6 @@ async def test_a_session_may_be_ended_by_an_operator_in_the_protocols_words(tmp_
         ("/peers/edge-0.1.9/kick", {"Origin": "http://127.0.0.1"}, 403),
     ],
 )
-@in_a_loop
 async def test_nothing_else_is_a_command_and_web_pages_give_none(
     tmp_path: Path, path: str, headers: dict[str, str], status: int
 ) -> None:
@@ -132,7 +127,6 @@ async def test_nothing_else_is_a_command_and_web_pages_give_none(
 
 
 class TestReloading:
-    @in_a_loop
     async def test_limits_hold_for_sessions_that_stand_and_none_is_dropped(self, tmp_path: Path) -> None:
         async with process(tmp_path, listener("plc", "hsp")) as edge:
             peer = await edge.dial("plc")
@@ -148,7 +142,6 @@ class TestReloading:
             peer.sends(bytes.fromhex("00 0099 00080000") + bytes(524_288))
             await until(lambda: edge.edge.life.publisher.in_flight.is_full)
 
-    @in_a_loop
     async def test_policies_hold_for_new_sessions(self, tmp_path: Path) -> None:
         async with process(tmp_path, listener("plc", "hsp")) as edge:
             edge.says(listeners=[listener("plc", "hsp", subscribe=["alarm.>"])])
@@ -156,7 +149,6 @@ class TestReloading:
             await edge.dial("plc")
             await until(lambda: [one.terms.subscribe for one in edge.edge.life.sessions] == [("alarm.>",)])
 
-    @in_a_loop
     async def test_links_come_change_and_go(self, tmp_path: Path) -> None:
         def link(name: str, **settings: Any) -> dict[str, Any]:
             return {"name": name, "protocol": "hsp", "connect": f"tcp://127.0.0.1:{port}", **settings}
@@ -186,7 +178,6 @@ class TestReloading:
             ("mesh: test\nlimits: {connections: many}\n", "limits.connections"),
         ],
     )
-    @in_a_loop
     async def test_what_cannot_be_taken_over_is_told_in_one_line_and_changes_nothing(
         self, tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str, told: str
     ) -> None:
@@ -198,7 +189,6 @@ class TestReloading:
             assert told in caplog.messages[0]
             assert edge.edge.config.listeners[0].name == "plc"
 
-    @in_a_loop
     async def test_a_reload_may_be_asked_for(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("gateway.edge.server.TICK_SECONDS", 60.0)
         async with process(tmp_path, listener("plc", "hsp")) as edge:
@@ -208,7 +198,6 @@ class TestReloading:
 
 
 class TestTheEnd:
-    @in_a_loop
     async def test_draining_edges_are_not_ready_and_let_nobody_in(self, tmp_path: Path) -> None:
         async with process(tmp_path, listener("plc", "hsp")) as edge:
             peer = await edge.dial("plc")
@@ -225,7 +214,6 @@ class TestTheEnd:
             assert await peer.reads_all() == bytes.fromhex("02 00000001")
         assert edge.kafka.reader_.stopped
 
-    @in_a_loop
     async def test_an_edge_that_gives_notice_is_not_ready_and_serves_on(self, tmp_path: Path) -> None:
         async with process(tmp_path, listener("plc", "hsp"), edge={"notice_seconds": 3600}) as edge:
             edge.stop.set()
@@ -237,7 +225,6 @@ class TestTheEnd:
             assert edge.done is not None
             edge.done.cancel()
 
-    @in_a_loop
     async def test_peers_that_can_be_are_sent_elsewhere(self, tmp_path: Path) -> None:
         async with process(tmp_path, listener("apps", "yamp"), edge={"redirect_url": "tcp://192.0.2.7:5042"}) as edge:
             peer = await edge.dial("apps")
@@ -246,7 +233,6 @@ class TestTheEnd:
             edge.stop.set()
             assert await peer.reads_all() == b"\x04\0\x14tcp://192.0.2.7:5042"
 
-    @in_a_loop
     async def test_a_peer_that_never_goes_is_left_behind_when_the_time_is_up(self, tmp_path: Path) -> None:
         limit = {"graceful_shutdown_limit_seconds": 0.3}
         async with process(tmp_path, listener("plc", "hsp"), edge=limit) as edge:
@@ -259,8 +245,8 @@ class TestTheEnd:
             assert edge.done is not None
             await edge.done
             assert 0.2 < asyncio.get_running_loop().time() - begun < 3
+            assert edge.kafka.producer_.waits == [FLUSH_SECONDS, LAST_FLUSH_SECONDS]  # Kafka is not waited for twice
 
-    @in_a_loop
     async def test_an_edge_that_kafka_takes_nothing_from_any_more_ends_with_an_error(self, tmp_path: Path) -> None:
         async with process(tmp_path, listener("plc", "hsp")) as edge:
             peer = await edge.dial("plc")
@@ -273,7 +259,6 @@ class TestTheEnd:
                 await edge.done
             assert "fenced" in str(ended.value)
 
-    @in_a_loop
     async def test_an_edge_whose_reader_has_died_does_not_look_alive(self, tmp_path: Path) -> None:
         async with process(tmp_path, listener("plc", "hsp")) as edge:
             edge.kafka.reader_.fail(ZeroDivisionError())

@@ -15,7 +15,7 @@ from gateway.protocols.yamp.frames import Close
 from gateway.protocols.yamp.session import CLOSE_REASONS
 from gateway.records.raw_log.control_frames import EdgeStarted, SessionClosed, SessionOpened
 from tests.unit.edge.fake_kafka import TOO_LARGE
-from tests.unit.edge.running import configured, in_a_loop, listener, running, until
+from tests.unit.edge.running import configured, dialled, listener, running, until, with_session
 
 DATA = bytes.fromhex("00 0099 00000003 78797a")
 DATA_ACK_1 = bytes.fromhex("01 00000001 0007 00000005 68656c6c6f")
@@ -27,7 +27,6 @@ EVENT = bytes.fromhex("05") + b"\1" * 16 + bytes.fromhex("03 666f6f 00000007 7b2
 PLC = listener("plc", "hsp", subscribe=["alarm.>"], serve=["sum"])
 
 
-@in_a_loop
 async def test_an_edge_announces_its_epoch_in_every_partition_before_anybody_can_connect() -> None:
     async with running(configured(PLC)) as edge:
         assert edge.kafka.mesh() == [EdgeStarted(), EdgeStarted()]
@@ -36,10 +35,8 @@ async def test_an_edge_announces_its_epoch_in_every_partition_before_anybody_can
         assert {frame.source.epoch for frame in edge.kafka.raw()} == {edge.life.epoch}
 
 
-@in_a_loop
 async def test_a_session_opens_and_closes_in_the_raw_log_around_its_frames() -> None:
-    async with running(configured(PLC)) as edge:
-        peer = await edge.dial("plc")
+    async with dialled(configured(PLC), "plc") as (edge, peer):
         peer.sends(DATA)
         await until(edge.kafka.frames)
         peer.hangs_up()
@@ -53,7 +50,6 @@ async def test_a_session_opens_and_closes_in_the_raw_log_around_its_frames() -> 
         assert (frame.source.node, frame.source.auth) == (f"anon:edge-0:{name}", Auth.NONE)
 
 
-@in_a_loop
 async def test_nothing_is_acknowledged_before_all_in_sync_replicas_have_it() -> None:
     async with running(configured(PLC)) as edge:
         edge.kafka.producer_.held = True
@@ -68,7 +64,6 @@ async def test_nothing_is_acknowledged_before_all_in_sync_replicas_have_it() -> 
         assert edge.of("ack_duration_seconds_count", "plc") == 1
 
 
-@in_a_loop
 async def test_a_peer_that_has_said_all_is_still_told_what_became_of_it() -> None:
     async with running(configured(PLC)) as edge:
         edge.kafka.producer_.held = True
@@ -82,22 +77,18 @@ async def test_a_peer_that_has_said_all_is_still_told_what_became_of_it() -> Non
         await until(lambda: edge.of("connections_closed_total", "plc", reason="eof") == 1)
 
 
-@in_a_loop
 async def test_what_the_permissions_forbid_is_logged_and_not_acknowledged() -> None:
     rule = {"nodes": ["anon:edge-0:*"], "publish": {"deny": ["hsp.7"]}}
-    async with running(configured(PLC, permissions=[rule])) as edge:
-        peer = await edge.dial("plc")
+    async with dialled(configured(PLC, permissions=[rule]), "plc") as (edge, peer):
         peer.sends(DATA_ACK_1)
         assert await peer.reads(11) == bytes.fromhex("05 00000001 ff00 0000003f")
         assert b'"forbidden"' in await peer.reads(63)
         await until(edge.kafka.frames)
 
 
-@in_a_loop
 async def test_a_session_that_stands_is_judged_by_the_permissions_in_force() -> None:
     forbidding = configured(PLC, permissions=[{"publish": {"deny": ["hsp.7"]}}])
-    async with running(configured(PLC)) as edge:
-        [peer] = await edge.opens("plc")
+    async with with_session(configured(PLC), "plc") as (edge, peer):
         edge.life.reconfigure(forbidding)
         peer.sends(DATA_ACK_1)
         assert b'"forbidden"' in await peer.reads(74)
@@ -106,11 +97,9 @@ async def test_a_session_that_stands_is_judged_by_the_permissions_in_force() -> 
         assert await peer.reads(5) == ACK_1
 
 
-@in_a_loop
 async def test_a_session_that_stands_takes_over_its_listeners_new_options() -> None:
     asked = configured(listener("plc", "hsp", types={7: {"subject": "sum", "kind": "request"}}))
-    async with running(configured(listener("plc", "hsp"))) as edge:
-        [peer] = await edge.opens("plc")
+    async with with_session(configured(listener("plc", "hsp")), "plc") as (edge, peer):
         edge.life.reconfigure(asked)
         peer.sends(DATA_ACK_1)
         await until(edge.kafka.frames)
@@ -122,7 +111,6 @@ async def test_a_session_that_stands_takes_over_its_listeners_new_options() -> N
         assert await peer.reads(5) == ACK_2
 
 
-@in_a_loop
 async def test_what_breaks_the_protocol_is_one_refused_frame_and_ends_that_session_alone() -> None:
     async with running(configured(PLC)) as edge:
         good, bad = await edge.dial("plc"), await edge.dial("plc")
@@ -135,10 +123,8 @@ async def test_what_breaks_the_protocol_is_one_refused_frame_and_ends_that_sessi
         assert edge.of("connections_closed_total", "plc", reason="unknown_type") == 1
 
 
-@in_a_loop
 async def test_each_connection_is_counted_under_the_state_it_is_in() -> None:
-    async with running(configured(listener("apps", "yamp"))) as edge:
-        peer = await edge.dial("apps")
+    async with dialled(configured(listener("apps", "yamp")), "apps") as (edge, peer):
         await until(lambda: edge.of("connections", "apps", state="handshake") == 1)
         peer.sends(bytes.fromhex("00 0001 04 6a736f6e"))
         await until(lambda: edge.of("connections", "apps", state="open") == 1)
@@ -150,20 +136,16 @@ async def test_each_connection_is_counted_under_the_state_it_is_in() -> None:
         assert edge.of("connections_closed_total", "apps", reason="eof") == 1
 
 
-@in_a_loop
 async def test_a_handshake_that_does_not_come_in_time_ends_the_connection_and_refuses_no_frame() -> None:
-    async with running(configured(listener("apps", "yamp", handshake_seconds=0.05))) as edge:
-        peer = await edge.dial("apps")
+    async with dialled(configured(listener("apps", "yamp", handshake_seconds=0.05)), "apps") as (edge, peer):
         said = await peer.reads_all()
         assert said.startswith(b"\x03")
         assert edge.of("connections_closed_total", "apps", reason="timeout") == 1
         assert edge.of("received_frames_total", "apps") == 0
 
 
-@in_a_loop
 async def test_a_peer_that_says_nothing_for_too_long_hears_why_it_is_left() -> None:
-    async with running(configured(listener("bus", "emp", idle_seconds=0.05))) as edge:
-        peer = await edge.dial("bus")
+    async with dialled(configured(listener("bus", "emp", idle_seconds=0.05)), "bus") as (edge, peer):
         hello = bytes.fromhex("0000000c 00000000 01000000")
         peer.sends(hello)
         assert await peer.reads_all() == hello + encode_error(
@@ -172,10 +154,8 @@ async def test_a_peer_that_says_nothing_for_too_long_hears_why_it_is_left() -> N
         assert edge.of("connections_closed_total", "bus", reason="idle") == 1
 
 
-@in_a_loop
 async def test_a_frame_that_never_gets_whole_is_no_sign_of_life() -> None:
-    async with running(configured(listener("plc", "hsp", idle_seconds=0.1))) as edge:
-        peer = await edge.dial("plc")
+    async with dialled(configured(listener("plc", "hsp", idle_seconds=0.1)), "plc") as (edge, peer):
 
         async def trickle() -> None:
             for byte in bytes.fromhex("00 0099 00100000") + bytes(1000):
@@ -188,7 +168,6 @@ async def test_a_frame_that_never_gets_whole_is_no_sign_of_life() -> None:
         assert edge.of("connections_closed_total", "plc", reason="idle") == 1
 
 
-@in_a_loop
 async def test_more_connections_than_the_listener_takes_are_turned_away_and_places_come_free_again() -> None:
     async with running(configured(listener("plc", "hsp", connections=2))) as edge:
         first, second = await edge.dial("plc"), await edge.dial("plc")
@@ -206,6 +185,19 @@ async def test_more_connections_than_the_listener_takes_are_turned_away_and_plac
         assert await fourth.reads(1) == PONG
 
 
+async def test_all_listeners_together_take_no_more_connections_than_the_edge_has_files() -> None:
+    async with running(configured(listener("plc", "hsp"), listener("bus", "hsp"))) as edge:
+        edge.life.sessions.most_places = 2
+        [first], [_] = await edge.opens("plc"), await edge.opens("bus")
+        for name in ("plc", "bus"):
+            assert await (await edge.dial(name)).reads_all() == b""
+            assert edge.of("connections_closed_total", name, reason="overload") == 1
+        first.hangs_up()
+        await until(lambda: edge.of("connections", "plc", state="open") == 0)
+        await until(lambda: edge.of("connections", "plc", state="closing") == 0)
+        await edge.opens("bus")
+
+
 TOO_MANY = {
     "yamp": encode(Close(CLOSE_REASONS[CloseReason.OVERLOAD])),
     "emp": encode_error(Failure(EmpErrorCode.UNSPECIFIED, "there are too many connections")),
@@ -216,7 +208,6 @@ TOO_MANY = {
 
 
 @pytest.mark.parametrize("protocol", TOO_MANY)
-@in_a_loop
 async def test_who_is_turned_away_is_told_so_where_the_protocol_can_say_it(protocol: str) -> None:
     async with running(configured(listener("bus", protocol, connections=1))) as edge:
         await edge.dial("bus")
@@ -229,7 +220,6 @@ async def test_who_is_turned_away_is_told_so_where_the_protocol_can_say_it(proto
         assert edge.kafka.mesh()[edge.config.kafka.partitions + (protocol in ("hsp", "wolpertinger")) :] == []
 
 
-@in_a_loop
 async def test_who_is_turned_away_takes_no_place_while_it_lingers() -> None:
     async with running(configured(listener("bus", "yamp", connections=1))) as edge:
         first = await edge.dial("bus")
@@ -244,7 +234,6 @@ async def test_who_is_turned_away_takes_no_place_while_it_lingers() -> None:
         assert await lingering.reads_all() == TOO_MANY["yamp"]
 
 
-@in_a_loop
 async def test_so_many_are_told_at_once_and_the_others_are_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.edge.carriers.listeners.TURNED_AWAY_AT_ONCE", 2)
     async with running(configured(listener("bus", "yamp", connections=1))) as edge:
@@ -258,12 +247,10 @@ async def test_so_many_are_told_at_once_and_the_others_are_cut_off(monkeypatch: 
     ("protocol", "greeting", "frame", "farewell"),
     [("yamp", HANDSHAKE, EVENT, encode(Close(CLOSE_REASONS[CloseReason.NOT_LOGGED]))), ("hsp", b"", DATA_ACK_1, b"")],
 )
-@in_a_loop
 async def test_whose_frame_kafka_will_never_take_is_told_so_where_the_protocol_can_say_it(
     protocol: str, greeting: bytes, frame: bytes, farewell: bytes
 ) -> None:
-    async with running(configured(listener("bus", protocol))) as edge:
-        peer = await edge.dial("bus")
+    async with dialled(configured(listener("bus", protocol)), "bus") as (edge, peer):
         peer.sends(greeting)
         assert await peer.reads(len(greeting)) == greeting
         await until(lambda: edge.of("connections", "bus", state="open") == 1)

@@ -12,7 +12,7 @@ from gateway.edge.stream_reading import COSTLY_SECONDS, MEMORY_OF_READS, StreamR
 from gateway.protocols.hsp.options import HspOptions
 from gateway.protocols.hsp.session import HspSession
 from gateway.protocols.session import FRAME_EFFORT
-from tests.unit.edge.running import in_a_loop, until
+from tests.unit.edge.running import until
 from tests.unit.protocols.contract.conversation import settings
 
 PING = b"\x03"
@@ -56,7 +56,6 @@ class Reader:
         return b"".join(self.session.data_to_send())
 
 
-@in_a_loop
 async def test_in_a_crowded_turn_a_costly_stream_is_left_for_later_and_a_cheap_one_is_not() -> None:
     costly, cheap = Reader(), Reader()
     cheap.is_known_to_be_cheap()
@@ -71,7 +70,6 @@ async def test_in_a_crowded_turn_a_costly_stream_is_left_for_later_and_a_cheap_o
     assert costly.did == ["pause", "resume"]
 
 
-@in_a_loop
 async def test_what_its_reads_usually_take_tells_whether_a_stream_is_costly() -> None:
     reader = Reader()
     reader.is_known_to_be_cheap()
@@ -84,7 +82,6 @@ async def test_what_its_reads_usually_take_tells_whether_a_stream_is_costly() ->
     assert reader.reading.read_bytes(READ_BYTES) == LEAST_READ_BYTES
 
 
-@in_a_loop
 async def test_a_read_is_as_large_as_it_may_be_until_the_turn_is_crowded() -> None:
     reader = Reader()
     reader.others_take(TURN_SECONDS)
@@ -93,7 +90,6 @@ async def test_a_read_is_as_large_as_it_may_be_until_the_turn_is_crowded() -> No
     assert reader.reading.read_bytes(READ_BYTES) == LEAST_READ_BYTES
 
 
-@in_a_loop
 async def test_a_stream_that_was_read_to_its_end_does_not_wait_however_many_do() -> None:
     reader = Reader()
     reader.is_known_to_be_cheap()
@@ -104,7 +100,6 @@ async def test_a_stream_that_was_read_to_its_end_does_not_wait_however_many_do()
     assert reader.did == ["pause"]
 
 
-@in_a_loop
 async def test_a_stream_waits_once_until_it_has_its_turn() -> None:
     reader = Reader()
     reader.others_take(TURN_SECONDS * 2)
@@ -113,7 +108,6 @@ async def test_a_stream_waits_once_until_it_has_its_turn() -> None:
     assert len(reader.queue) == 1
 
 
-@in_a_loop
 async def test_a_slice_holds_as_many_frames_as_its_effort_and_the_next_waits() -> None:
     for effort, frames in ((FRAME_EFFORT * 3, 3), (FRAME_EFFORT * 3 + 1, 4)):
         reader = Reader(slice_effort=effort)
@@ -125,7 +119,6 @@ async def test_a_slice_holds_as_many_frames_as_its_effort_and_the_next_waits() -
         assert reader.did == ["pause", "resume"]
 
 
-@in_a_loop
 async def test_what_is_left_of_a_stream_beyond_its_rate_waits_for_both() -> None:
     reader = Reader(Limits(cpu_share_per_session=0.5), slice_effort=FRAME_EFFORT)
     reader.reads(PING * 3, seconds=0.5 + 0.001)

@@ -33,7 +33,7 @@ from streaming_jobs.routing.output_records import OutputRecord
 from streaming_jobs.routing.record_outputs import RoutedRecord
 from streaming_jobs.routing.traces import RouterTraces
 from tests.collector import Collector, Span, collecting
-from tests.unit.edge.running import Peer, RunningEdge, configured, in_a_loop, listener, running, until
+from tests.unit.edge.running import Peer, RunningEdge, configured, listener, running, until
 
 HIGH = encode(Frame(Command.DATA, type=17, payload=b"81"))
 BROKEN = encode(Frame(Command.DATA, type=0xFFFF, payload=b"\xff"))
@@ -116,7 +116,6 @@ async def two(mesh: Mesh) -> list[Peer]:
     return peers
 
 
-@in_a_loop
 async def test_one_event_is_one_trace_from_its_receipt_to_each_of_its_deliveries() -> None:
     async with traced(1, plc(subscribe=["temp.>"])) as mesh:
         [speaker, hearer] = await two(mesh)
@@ -144,7 +143,6 @@ async def test_one_event_is_one_trace_from_its_receipt_to_each_of_its_deliveries
         assert event.headers == {TRACEPARENT: f"00-{route.trace}-{route.id}-01"}
 
 
-@in_a_loop
 async def test_a_frame_that_is_refused_is_traced_to_its_end() -> None:
     async with traced(1, plc()) as mesh:
         [speaker] = await mesh.edge.opens("plc")
@@ -162,7 +160,6 @@ def enveloped(traceparent: str) -> bytes:
     return encode(Frame(Command.DATA, type=ENVELOPE_TYPE, payload=head.encode() + b"81"))
 
 
-@in_a_loop
 async def test_an_event_that_brings_a_context_goes_on_in_its_trace_whatever_the_share() -> None:
     async with traced(NEVER, plc(subscribe=["temp.>"])) as mesh:
         [speaker, hearer] = await two(mesh)
@@ -178,7 +175,6 @@ async def test_an_event_that_brings_a_context_goes_on_in_its_trace_whatever_the_
         assert parse(event.headers[TRACEPARENT]) == PARENT.step(SpanStep.ROUTE)
 
 
-@in_a_loop
 async def test_one_that_says_it_is_not_traced_is_not_and_says_so_further_on() -> None:
     untraced = str(replace(PARENT, sampled=False))
     async with traced(1, plc(subscribe=["temp.>"])) as mesh:
@@ -192,7 +188,6 @@ async def test_one_that_says_it_is_not_traced_is_not_and_says_so_further_on() ->
         assert [span.name for span in await mesh.spans(1)] == [SpanStep.RECEIVE]  # an edge reads no frames
 
 
-@in_a_loop
 async def test_whether_an_event_was_traced_is_no_difference_to_a_replay_or_an_audit() -> None:
     async with traced(1, plc()) as mesh:
         [speaker] = await mesh.edge.opens("plc")

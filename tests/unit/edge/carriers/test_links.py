@@ -19,7 +19,7 @@ from gateway.protocols.hsp.session import HspSession
 from gateway.records.raw_log.control_frames import SessionOpened
 from gateway.records.raw_log.frames import LINK_FACT, REDELIVER_FACT, FrameSource
 from tests.unit.edge.certificates import Authority
-from tests.unit.edge.running import Peer, RunningEdge, configured, in_a_loop, listener, running, until
+from tests.unit.edge.running import Peer, RunningEdge, configured, listener, running, until
 
 HANDSHAKE = bytes.fromhex("00 0001 04 6a736f6e")
 CLOSE = bytes.fromhex("03 0003 627965")
@@ -75,7 +75,6 @@ async def meets(edge: RunningEdge, there: Plant) -> Peer:
     return edge.kept(await there.met.get())
 
 
-@in_a_loop
 async def test_a_link_speaks_first_and_its_session_is_the_configured_peers() -> None:
     async with plant() as (there, port):
         config = configured(peers=[link(port, subscribe=["order.>"], serve=["sum"])])
@@ -90,7 +89,6 @@ async def test_a_link_speaks_first_and_its_session_is_the_configured_peers() -> 
             assert edge.of("connections", "plant", state="open") == 1
 
 
-@in_a_loop
 async def test_a_link_that_ends_is_dialled_again() -> None:
     async with plant() as (there, port), running(configured(peers=[link(port)])) as edge:
         for _ in range(3):
@@ -100,7 +98,6 @@ async def test_a_link_that_ends_is_dialled_again() -> None:
         await until(lambda: edge.of("connections_closed_total", "plant", reason="eof") == 3)
 
 
-@in_a_loop
 async def test_a_link_that_ends_with_open_requests_of_its_peer_is_dialled_again_at_once() -> None:
     async with plant() as (there, port):
         dialled = link(port, "hsp", types={17: {"subject": "sum", "kind": "request"}})
@@ -111,7 +108,6 @@ async def test_a_link_that_ends_with_open_requests_of_its_peer_is_dialled_again_
             await meets(edge, there)
 
 
-@in_a_loop
 async def test_a_session_is_spared_the_options_of_another_protocol_that_its_link_speaks_by_now() -> None:
     async with plant() as (there, port), running(configured(peers=[link(port, "hsp")])) as edge:
         await meets(edge, there)
@@ -122,7 +118,6 @@ async def test_a_session_is_spared_the_options_of_another_protocol_that_its_link
         assert connection.session.options == HspOptions()
 
 
-@in_a_loop
 async def test_a_peer_that_is_not_there_yet_is_found_when_it_comes() -> None:
     there = Plant()
     port = await there.listens()
@@ -135,7 +130,6 @@ async def test_a_peer_that_is_not_there_yet_is_found_when_it_comes() -> None:
         there.closes()
 
 
-@in_a_loop
 async def test_a_peer_that_never_answers_the_handshake_is_left_and_dialled_again() -> None:
     async with plant() as (there, port), running(configured(peers=[link(port, handshake_seconds=0.05)])) as edge:
         first = await meets(edge, there)
@@ -156,7 +150,6 @@ def told(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
 
 
 class TestWhatIsToldOfIt:
-    @in_a_loop
     async def test_it_stands_when_its_session_is_open_and_not_before(self, caplog: pytest.LogCaptureFixture) -> None:
         caplog.set_level("INFO")
         async with plant() as (there, port), running(configured(peers=[link(port)])) as edge:
@@ -168,7 +161,6 @@ class TestWhatIsToldOfIt:
             stands = [("INFO", f"link plant stands: tcp://127.0.0.1:{port}")]
             assert (told(caplog), away(edge)) == (stands, "")
 
-    @in_a_loop
     async def test_a_handshake_that_fails_again_and_again_is_one_line(self, caplog: pytest.LogCaptureFixture) -> None:
         refused = bytes.fromhex("03 0003 6e6f21")
         async with plant() as (there, port), running(configured(peers=[link(port)])) as edge:
@@ -179,7 +171,6 @@ class TestWhatIsToldOfIt:
             await meets(edge, there)
             assert (told(caplog), away(edge)) == ([("WARNING", f"link plant: {why}")], why)
 
-    @in_a_loop
     async def test_a_peer_that_is_not_there_is_one_line_and_so_is_its_coming(
         self, caplog: pytest.LogCaptureFixture
     ) -> None:
@@ -202,7 +193,6 @@ class TestWhatIsToldOfIt:
 
 
 @pytest.mark.parametrize(("said", "owed"), [({}, 300), ({"redeliver_seconds": 7}, 7), ({"redeliver_seconds": 0}, None)])
-@in_a_loop
 async def test_an_hsp_links_peer_is_owed_what_it_misses(said: dict[str, Any], owed: int | None) -> None:
     async with plant() as (there, port), running(configured(peers=[link(port, "hsp", **said)])) as edge:
         await meets(edge, there)
@@ -211,7 +201,6 @@ async def test_an_hsp_links_peer_is_owed_what_it_misses(said: dict[str, Any], ow
 
 class TestTls:
     @pytest.mark.parametrize(("node_from", "node"), [("san", "urn:plant:7"), ("cn", "cn:plant-7")])
-    @in_a_loop
     async def test_the_node_is_what_the_servers_certificate_says(
         self, authority: Authority, node_from: str, node: str
     ) -> None:
@@ -225,7 +214,6 @@ class TestTls:
                 found = await source(edge)
                 assert (found.node, found.auth) == (node, Auth.TLS)
 
-    @in_a_loop
     async def test_a_peer_with_a_certificate_of_nobody_we_trust_gets_no_session(
         self, authority: Authority, tmp_path: Path
     ) -> None:
@@ -241,7 +229,6 @@ class TestTls:
                 assert list(edge.life.sessions) == []
                 assert edge.of("connections", "plant", state="closing") == 0
 
-    @in_a_loop
     async def test_two_edges_know_each_other_by_their_certificates(self, authority: Authority) -> None:
         def named(name: str) -> dict[str, str]:
             return authority.signs(name, x509.DNSName(f"{name}.example"))
@@ -267,7 +254,6 @@ def redirect(url: str) -> bytes:
 
 
 class TestRedirects:
-    @in_a_loop
     async def test_a_link_goes_where_its_peer_sends_it_and_comes_back_when_that_ends(self) -> None:
         async with (
             plant() as (first, port),
@@ -281,7 +267,6 @@ class TestRedirects:
             there.sends(HANDSHAKE + CLOSE)
             await meets(edge, first)
 
-    @in_a_loop
     async def test_it_may_be_sent_on_before_the_handshake_is_done(self) -> None:
         async with (
             plant() as (first, port),
@@ -292,14 +277,12 @@ class TestRedirects:
             await meets(edge, second)
 
     @pytest.mark.parametrize("url", ["nonsense", "udp://127.0.0.1:9", "tcp://127.0.0.1:99999", "xmpp://127.0.0.1:5222"])
-    @in_a_loop
     async def test_where_it_cannot_go_it_does_not_go(self, url: str) -> None:
         async with plant() as (first, port), running(configured(peers=[link(port)])) as edge:
             (await meets(edge, first)).sends(HANDSHAKE + redirect(url))
             await meets(edge, first)
 
     @pytest.mark.parametrize(("hosts", "goes"), [((), False), (("*.example.org",), False), (("LOCAL*",), True)])
-    @in_a_loop
     async def test_to_another_host_it_goes_only_where_it_may(self, hosts: tuple[str, ...], *, goes: bool) -> None:
         async with (
             plant() as (first, port),
@@ -310,7 +293,6 @@ class TestRedirects:
             await meets(edge, second if goes else first)
             assert second.met.empty()
 
-    @in_a_loop
     async def test_it_never_goes_from_tls_to_a_connection_without(self, authority: Authority) -> None:
         mine = authority.signs("plant")
         serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -322,7 +304,6 @@ class TestRedirects:
                 await meets(edge, first)
                 assert bare.met.empty()
 
-    @in_a_loop
     async def test_edges_that_send_it_round_in_a_circle_are_left_alone_for_a_while(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -15,7 +15,7 @@ from gateway.protocols.yamp.frames import Close
 from gateway.protocols.yamp.session import CLOSE_REASONS
 from gateway.records.raw_log.frames import FrameSource
 from tests.unit.edge.certificates import SOON, Authority
-from tests.unit.edge.running import Peer, RunningEdge, configured, in_a_loop, listener, running, until
+from tests.unit.edge.running import Peer, RunningEdge, configured, dialled, listener, running, until, with_session
 
 PING, PONG = b"\x03", b"\x04"
 PROXY_V4 = bytes.fromhex("0d0a0d0a000d0a515549540a 21 11 000c c0000201 c6336402 d431 13b2")
@@ -36,16 +36,13 @@ async def source(edge: RunningEdge) -> FrameSource:
 class TestProxyProtocol:
     PLC = listener("plc", "hsp", proxy_protocol=True)
 
-    @in_a_loop
     async def test_the_peer_is_whom_the_balancer_names(self) -> None:
-        async with running(configured(self.PLC)) as edge:
-            peer = await edge.dial("plc")
+        async with dialled(configured(self.PLC), "plc") as (edge, peer):
             peer.sends(PROXY_V4 + PING)
             assert await peer.reads(1) == PONG
             assert (await source(edge)).peer == "192.0.2.1:54321"
 
     @pytest.mark.parametrize("senders", [["127.0.0.1"], ["192.0.2.0/24", "127.0.0.0/8"]])
-    @in_a_loop
     async def test_a_sender_that_is_listed_is_believed(self, senders: list[str]) -> None:
         async with running(configured(listener("plc", "hsp", proxy_protocol=True, proxy_from=senders))) as edge:
             peer = await edge.dial("plc")
@@ -54,7 +51,6 @@ class TestProxyProtocol:
             assert (await source(edge)).peer == "192.0.2.1:54321"
 
     @pytest.mark.parametrize("senders", [[], ["192.0.2.0/24"], ["127.0.0.2/31", "::1"]])
-    @in_a_loop
     async def test_a_sender_that_is_not_listed_is_refused_before_it_is_read(self, senders: list[str]) -> None:
         async with running(configured(listener("plc", "hsp", proxy_protocol=True, proxy_from=senders))) as edge:
             peer = await edge.dial("plc")
@@ -63,20 +59,16 @@ class TestProxyProtocol:
             assert edge.of("connections_closed_total", "plc", reason="forbidden") == 1
             assert edge.of("connections", "plc", state="handshake") == 0
 
-    @in_a_loop
     async def test_a_header_may_come_byte_by_byte(self) -> None:
-        async with running(configured(self.PLC)) as edge:
-            peer = await edge.dial("plc")
+        async with dialled(configured(self.PLC), "plc") as (_edge, peer):
             for byte in PROXY_V4 + PING:
                 peer.sends(bytes([byte]))
                 await peer.writer.drain()
                 await asyncio.sleep(0)
             assert await peer.reads(1) == PONG
 
-    @in_a_loop
     async def test_the_balancers_own_checks_are_the_balancer(self) -> None:
-        async with running(configured(self.PLC)) as edge:
-            peer = await edge.dial("plc")
+        async with dialled(configured(self.PLC), "plc") as (edge, peer):
             peer.sends(PROXY_LOCAL + PING)
             assert await peer.reads(1) == PONG
             host, port = peer.writer.get_extra_info("sockname")
@@ -86,25 +78,20 @@ class TestProxyProtocol:
         ("said", "reason"),
         [(b"PROXY TCP4 192.0.2.1 198.51.100.2 54321 5042\r\n", "unsupported_version"), (PING * 16, "malformed")],
     )
-    @in_a_loop
     async def test_anything_else_ends_the_connection(self, said: bytes, reason: str) -> None:
-        async with running(configured(self.PLC)) as edge:
-            peer = await edge.dial("plc")
+        async with dialled(configured(self.PLC), "plc") as (edge, peer):
             peer.sends(said)
             assert await peer.reads_all() == b""
             assert edge.of("connections_closed_total", "plc", reason=reason) == 1
             assert edge.of("connections", "plc", state="handshake") == 0
 
-    @in_a_loop
     async def test_a_header_that_does_not_come_in_time_ends_the_connection(self) -> None:
         plc = listener("plc", "hsp", proxy_protocol=True, handshake_seconds=0.05)
-        async with running(configured(plc)) as edge:
-            peer = await edge.dial("plc")
+        async with dialled(configured(plc), "plc") as (edge, peer):
             peer.sends(PROXY_V4[:15])
             assert await peer.reads_all() == b""
             assert edge.of("connections_closed_total", "plc", reason="timeout") == 1
 
-    @in_a_loop
     async def test_tls_begins_behind_the_header(self, authority: Authority) -> None:
         tls = authority.signs("edge")
         async with running(configured(listener("plc", "hsp", "tls", proxy_protocol=True, tls=tls))) as edge:
@@ -126,7 +113,6 @@ class TestTls:
             ((x509.UniformResourceIdentifier("user:alice"),), "san", "san:user:alice"),
         ],
     )
-    @in_a_loop
     async def test_the_node_is_what_the_client_certificate_says(
         self, authority: Authority, alternatives: tuple[x509.GeneralName, ...], node_from: str, node: str
     ) -> None:
@@ -141,7 +127,6 @@ class TestTls:
             assert (found.node, found.auth) == (node, Auth.TLS)
             assert next(iter(edge.life.sessions)).terms.redeliver_seconds == 60
 
-    @in_a_loop
     async def test_without_a_client_certificate_the_node_is_anonymous_and_owed_nothing(
         self, authority: Authority
     ) -> None:
@@ -152,7 +137,6 @@ class TestTls:
             assert (found.node.startswith("anon:edge-0:"), found.auth) == (True, Auth.NONE)
             assert next(iter(edge.life.sessions)).terms.redeliver_seconds == 0
 
-    @in_a_loop
     async def test_who_finds_no_place_is_told_so_within_tls(self, authority: Authority) -> None:
         apps = listener("apps", "yamp", "tls", tls=authority.signs("edge"), connections=1)
         async with running(configured(apps)) as edge:
@@ -161,7 +145,6 @@ class TestTls:
             assert await peer.reads_all() == encode(Close(CLOSE_REASONS[CloseReason.OVERLOAD]))
             assert edge.of("connections_closed_total", "apps", reason="overload") == 1
 
-    @in_a_loop
     async def test_who_has_no_certificate_where_one_is_compulsory_gets_no_session(self, authority: Authority) -> None:
         tls = authority.signs("edge") | {"client_ca": str(authority.ca)}
         async with running(configured(listener("plc", "hsp", "tls", tls=tls))) as edge:
@@ -171,7 +154,6 @@ class TestTls:
             assert edge.of("connections", "plc", state="handshake") == 0
             assert list(edge.life.sessions) == []
 
-    @in_a_loop
     async def test_who_speaks_no_tls_gets_no_session(self, authority: Authority) -> None:
         async with running(configured(listener("plc", "hsp", "tls", tls=authority.signs("edge")))) as edge:
             peer = await edge.dial("plc")
@@ -179,15 +161,12 @@ class TestTls:
             await peer.reads_all()
             assert edge.of("connections_closed_total", "plc", reason="tls") == 1
 
-    @in_a_loop
     async def test_a_handshake_that_does_not_come_in_time_ends_the_connection(self, authority: Authority) -> None:
         plc = listener("plc", "hsp", "tls", tls=authority.signs("edge"), handshake_seconds=0.05)
-        async with running(configured(plc)) as edge:
-            peer = await edge.dial("plc")
+        async with dialled(configured(plc), "plc") as (edge, peer):
             assert await peer.reads_all() == b""
             assert edge.of("connections_closed_total", "plc", reason="timeout") == 1
 
-    @in_a_loop
     async def test_half_open_connections_take_places_and_leave_them(self, authority: Authority) -> None:
         plc = listener("plc", "hsp", "tls", tls=authority.signs("edge"), connections=1, handshake_seconds=0.5)
         async with running(configured(plc)) as edge:
@@ -200,7 +179,6 @@ class TestTls:
             peer.sends(PING)
             assert await peer.reads(1) == PONG
 
-    @in_a_loop
     async def test_new_certificates_are_for_new_connections_and_old_ones_go_on(self, authority: Authority) -> None:
         tls = authority.signs("edge", common="first")
         async with running(configured(listener("plc", "hsp", "tls", tls=tls))) as edge:
@@ -216,7 +194,6 @@ class TestTls:
                 peer.sends(PING)
                 assert await peer.reads(1) == PONG
 
-    @in_a_loop
     async def test_broken_certificates_change_nothing(self, authority: Authority) -> None:
         tls = authority.signs("edge", common="first")
         async with running(configured(listener("plc", "hsp", "tls", tls=tls))) as edge:
@@ -227,7 +204,6 @@ class TestTls:
             edge.life.endpoints.refresh_files()
             assert common(await secured(edge, "plc", authority.trusted_by())) == "mended"
 
-    @in_a_loop
     async def test_the_last_words_reach_the_peer(self, authority: Authority) -> None:
         async with running(configured(listener("apps", "yamp", "tls", tls=authority.signs("edge")))) as edge:
             peer = await secured(edge, "apps", authority.trusted_by())
@@ -242,18 +218,14 @@ def common(peer: Peer) -> str:
 
 
 class TestTheEnd:
-    @in_a_loop
     async def test_the_last_words_reach_a_peer_that_is_still_sending(self) -> None:
-        async with running(configured(listener("apps", "yamp"))) as edge:
-            peer = await edge.dial("apps")
+        async with dialled(configured(listener("apps", "yamp")), "apps") as (_edge, peer):
             peer.sends(b"\x63" + bytes(500_000))
             assert (await peer.reads_all()).startswith(b"\x03")
 
-    @in_a_loop
     async def test_a_peer_that_never_takes_the_last_bytes_is_cut_off(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("gateway.edge.carriers.carrier.LINGER_SECONDS", 0.1)
-        async with running(configured(listener("plc", "hsp"))) as edge:
-            [peer] = await edge.opens("plc")
+        async with with_session(configured(listener("plc", "hsp")), "plc") as (edge, peer):
             peer.stops_reading()
             for _ in range(8):
                 edge.delivers(bytes.fromhex("00 0099 00100000") + bytes(1_048_576), sessions=(1,))
@@ -262,11 +234,9 @@ class TestTheEnd:
             await until(lambda: edge.of("connections", "plc", state="closing") == 1)
             await until(lambda: edge.of("connections", "plc", state="closing") == 0)
 
-    @in_a_loop
     async def test_a_peer_that_floods_after_our_goodbye_is_cut_off(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("gateway.edge.carriers.carrier.DISCARDED_BYTES", 100_000)
-        async with running(configured(listener("plc", "hsp"))) as edge:
-            [peer] = await edge.opens("plc")
+        async with with_session(configured(listener("plc", "hsp")), "plc") as (edge, peer):
             peer.sends(b"\x63" + bytes(2_000_000))
             await until(lambda: edge.of("connections", "plc", state="closing") == 0)
             await until(lambda: edge.of("connections_closed_total", "plc", reason="unknown_type") == 1)

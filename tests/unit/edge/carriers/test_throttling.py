@@ -18,7 +18,7 @@ from gateway.edge.carriers import listeners
 from gateway.edge.carriers.listeners import ACCEPTED_AT_ONCE
 from gateway.protocols.hsp.codec import encode
 from gateway.protocols.hsp.frames import ENVELOPE_TYPE, Command, Frame
-from tests.unit.edge.running import Peer, RunningEdge, configured, in_a_loop, listener, running, until
+from tests.unit.edge.running import Peer, RunningEdge, configured, dialled, listener, running, until
 
 PING, PONG = b"\x03", b"\x04"
 HANDSHAKE = bytes.fromhex("00 0001 04 6a736f6e")
@@ -37,7 +37,6 @@ def full_after(size: int) -> dict[str, object]:
     return {"limits": {"in_flight_bytes": size}}
 
 
-@in_a_loop
 async def test_while_kafka_takes_no_more_nobody_is_read_and_all_goes_on_by_itself() -> None:
     config = configured(listener("plc", "hsp"), listener("devices", "emm", "udp"), **full_after(500_000))
     async with running(config) as edge:
@@ -59,7 +58,6 @@ async def test_while_kafka_takes_no_more_nobody_is_read_and_all_goes_on_by_itsel
         await until(lambda: edge.life.publisher.in_flight.bytes == 0)
 
 
-@in_a_loop
 async def test_datagrams_that_come_while_kafka_takes_no_more_are_dropped_and_counted() -> None:
     config = configured(listener("devices", "emm", "udp"), **full_after(200))
     async with running(config) as edge:
@@ -79,7 +77,6 @@ async def test_datagrams_that_come_while_kafka_takes_no_more_are_dropped_and_cou
         transport.close()
 
 
-@in_a_loop
 async def test_the_silence_of_a_peer_that_is_not_read_is_not_its_fault() -> None:
     plc = listener("plc", "hsp", ping_seconds=0.1, pong_timeout_seconds=0.1, idle_seconds=0.2)
     async with running(configured(plc, **full_after(500_000))) as edge:
@@ -96,7 +93,6 @@ async def test_the_silence_of_a_peer_that_is_not_read_is_not_its_fault() -> None
         assert edge.of("connections", "plc", state="open") == 1
 
 
-@in_a_loop
 async def test_a_session_that_sends_too_many_frames_is_read_later_and_loses_none() -> None:
     config = configured(listener("plc", "hsp", frames_per_second_per_session=100), listener("free", "hsp"))
     async with running(config) as edge:
@@ -110,7 +106,6 @@ async def test_a_session_that_sends_too_many_frames_is_read_later_and_loses_none
         assert asyncio.get_running_loop().time() - begun > 0.09
 
 
-@in_a_loop
 @pytest.mark.parametrize(
     ("limit", "frames"),
     [
@@ -134,7 +129,6 @@ async def test_a_stream_that_costs_more_than_it_may_waits_and_nobody_else_does(
         assert edge.of("rejected_frames_total", "plc", reason="rate_limited") == 0
 
 
-@in_a_loop
 async def test_streams_that_flood_are_read_by_turns_and_an_honest_peer_waits_for_none_of_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -152,13 +146,11 @@ async def test_streams_that_flood_are_read_by_turns_and_an_honest_peer_waits_for
         assert edge.sample("waiting_streams") == 0
 
 
-@in_a_loop
 async def test_what_a_peer_sent_before_it_closed_its_half_is_taken_however_small_the_slices(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sessions, "SLICE_EFFORT", 1)
-    async with running(configured(listener("plc", "hsp"))) as edge:
-        peer = await edge.dial("plc")
+    async with dialled(configured(listener("plc", "hsp")), "plc") as (edge, peer):
         peer.sends(CONTROL * 7 + EMPTY * 3)
         peer.says_no_more()
         await until(lambda: edge.of("received_frames_total", "plc") == 10)
@@ -166,7 +158,6 @@ async def test_what_a_peer_sent_before_it_closed_its_half_is_taken_however_small
         assert edge.of("connections_closed_total", "plc", reason="eof") == 1
 
 
-@in_a_loop
 async def test_connections_beyond_the_rate_wait_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listeners, "ARRIVALS_BURST_SECONDS", 1.0)
     async with running(configured(listener("plc", "hsp", connections_per_second=1), listener("free", "hsp"))) as edge:
@@ -179,7 +170,6 @@ async def test_connections_beyond_the_rate_wait_their_turn(monkeypatch: pytest.M
         assert await second.reads(1) == PONG
 
 
-@in_a_loop
 async def test_a_turn_of_the_loop_takes_some_connections_and_the_kernel_holds_all_others() -> None:
     async with running(configured(listener("plc", "hsp"))) as edge:
         count, opened = 4 * ACCEPTED_AT_ONCE, [0]
@@ -192,7 +182,6 @@ async def test_a_turn_of_the_loop_takes_some_connections_and_the_kernel_holds_al
         assert 1 < max(after - before for before, after in pairwise(opened)) <= ACCEPTED_AT_ONCE + 1
 
 
-@in_a_loop
 async def test_connections_whose_turn_would_come_too_late_are_refused_and_counted() -> None:
     plc = listener("plc", "hsp", connections_per_second=0.01, handshake_seconds=200)
     async with running(configured(plc)) as edge:
@@ -218,7 +207,6 @@ async def sends_datagrams(edge: RunningEdge, name: str, count: int) -> None:
         transport.close()
 
 
-@in_a_loop
 async def test_datagrams_that_anybody_may_send_have_a_rate_together_and_signed_ones_have_none() -> None:
     rate = {"unauthenticated_bytes_per_second": 10}
     config = configured(
@@ -237,7 +225,6 @@ async def test_datagrams_that_anybody_may_send_have_a_rate_together_and_signed_o
             assert edge.of("accepted_frames_total", name) == 1
 
 
-@in_a_loop
 async def test_datagrams_beyond_the_rate_of_one_source_are_dropped_and_cost_no_other() -> None:
     config = configured(listener("devices", "emm", "udp", frames_per_second_per_session=3))
     async with running(config) as edge:
@@ -259,7 +246,6 @@ def queued(edge: RunningEdge) -> int:
     return sum(connection.outbox.queued_bytes for connection in edge.life.sessions)
 
 
-@in_a_loop
 async def test_a_peer_that_reads_nothing_is_not_read_either_once_its_answers_pile_up() -> None:
     async with running(configured(listener("apps", "yamp", queue_bytes=50_000), listener("free", "hsp"))) as edge:
         rude, other = await edge.dial("apps"), await edge.dial("free")

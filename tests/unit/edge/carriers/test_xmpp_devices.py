@@ -5,10 +5,9 @@ from __future__ import annotations
 from gateway.edge.carriers import xmpp_carrier
 from tests.unit.edge.carriers.test_xmpp import chat, closed
 from tests.unit.edge.foreign_xmpp import ALICE, body, xmpp_server
-from tests.unit.edge.running import configured, in_a_loop, running, until
+from tests.unit.edge.running import configured, running, until
 
 
-@in_a_loop
 async def test_the_last_devices_that_a_server_names_are_remembered() -> None:
     async with xmpp_server() as server, running(configured(chat(server))) as edge:
         await server.accepts()

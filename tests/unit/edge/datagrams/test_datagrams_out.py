@@ -17,7 +17,7 @@ from gateway.edge.datagrams import sending
 from gateway.edge.datagrams.calls import AT_ONCE, Slot, Vector
 from gateway.edge.datagrams.outgoing import QUEUED_BYTES, DatagramsOut
 from gateway.edge.datagrams.sending import BatchedSocket, Datagram, SingleSocket
-from tests.unit.edge.running import in_a_loop, until
+from tests.unit.edge.running import until
 
 PEER = "127.0.0.1:9"
 
@@ -96,7 +96,6 @@ def named(*names: str, to: str = PEER) -> list[Datagram[str]]:
 
 
 @pytest.mark.parametrize("error", [errno.EAGAIN, errno.ENOBUFS])
-@in_a_loop
 async def test_a_full_buffer_holds_datagrams_up_and_keeps_their_order(error: int, system: System) -> None:
     system.busy = error
     sent, out = SendReports(), out_of(system)
@@ -111,7 +110,6 @@ async def test_a_full_buffer_holds_datagrams_up_and_keeps_their_order(error: int
     out.close()
 
 
-@in_a_loop
 async def test_a_buffer_that_fills_in_the_middle_holds_up_the_rest_alone(system: System) -> None:
     system.errors = [None, None, errno.EAGAIN]
     sent, out = SendReports(), out_of(system)
@@ -124,7 +122,6 @@ async def test_a_buffer_that_fills_in_the_middle_holds_up_the_rest_alone(system:
     out.close()
 
 
-@in_a_loop
 async def test_a_datagram_that_the_system_refuses_costs_no_other(system: System) -> None:
     system.errors = [None, errno.EHOSTUNREACH]
     sent, out = SendReports(), out_of(system)
@@ -134,7 +131,6 @@ async def test_a_datagram_that_the_system_refuses_costs_no_other(system: System)
     out.close()
 
 
-@in_a_loop
 async def test_one_that_is_refused_after_having_waited_costs_no_other(system: System) -> None:
     system.errors = [errno.EAGAIN, None, errno.EPERM]
     sent, out = SendReports(), out_of(system)
@@ -144,7 +140,6 @@ async def test_one_that_is_refused_after_having_waited_costs_no_other(system: Sy
     out.close()
 
 
-@in_a_loop
 async def test_many_leave_with_one_call(real: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
     system = System(real)
     monkeypatch.setattr(sending, "_sendmmsg", system.sendmmsg)
@@ -155,7 +150,6 @@ async def test_many_leave_with_one_call(real: socket.socket, monkeypatch: pytest
     out.close()
 
 
-@in_a_loop
 async def test_so_much_may_wait_and_no_more(system: System) -> None:
     system.busy = errno.EAGAIN
     sent, out = SendReports(), out_of(system)
@@ -167,7 +161,6 @@ async def test_so_much_may_wait_and_no_more(system: System) -> None:
     assert sent[1:] == ["most: the edge ended first", "last: the edge ended first"]
 
 
-@in_a_loop
 async def test_what_has_waited_makes_room_for_what_comes(system: System) -> None:
     system.busy = errno.EAGAIN
     sent, out = SendReports(), out_of(system)
@@ -180,7 +173,6 @@ async def test_what_has_waited_makes_room_for_what_comes(system: System) -> None
     out.close()
 
 
-@in_a_loop
 async def test_after_the_end_nothing_is_sent(real: socket.socket) -> None:
     sent = SendReports()
     out = DatagramsOut(real)
@@ -193,7 +185,6 @@ BAD = ["", "127.0.0.1", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:²", "127.0.0.1:
 
 
 @pytest.mark.parametrize("address", BAD)
-@in_a_loop
 async def test_what_is_no_address_is_told_and_costs_no_other(address: str, real: socket.socket) -> None:
     sent = SendReports()
     out = DatagramsOut(real)
@@ -208,7 +199,6 @@ async def test_what_is_no_address_is_told_and_costs_no_other(address: str, real:
     out.close()
 
 
-@in_a_loop
 async def test_a_datagram_too_long_for_the_system_costs_no_other(real: socket.socket) -> None:
     sent = SendReports()
     out = DatagramsOut(real)
@@ -249,7 +239,6 @@ def test_each_goes_whole_to_whom_it_is_for(
         assert [second.recv(10_000) for _ in range(2)] == frames[1::2]
 
 
-@in_a_loop
 async def test_empty_datagrams_are_datagrams_too(real: socket.socket) -> None:
     sent, out = SendReports(), DatagramsOut(real)
     out.send([(b"", PEER, "one"), (b"", PEER, "two")], sent)

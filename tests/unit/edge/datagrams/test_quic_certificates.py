@@ -14,11 +14,10 @@ from gateway.client import DatagramClient, TlsFiles, UnreachableError, connect_e
 from gateway.core.errors import SetupError
 from tests.unit.edge.certificates import Authority
 from tests.unit.edge.quic_devices import CRYPTO, PACKET, devices, peer_of
-from tests.unit.edge.running import RunningEdge, configured, in_a_loop, running, until
+from tests.unit.edge.running import RunningEdge, configured, running, until
 
 
 class TestCertificates:
-    @in_a_loop
     async def test_who_has_a_certificate_where_one_is_compulsory_is_admitted_and_no_more(
         self, authority: Authority
     ) -> None:
@@ -30,7 +29,6 @@ class TestCertificates:
             source = next(frame.source for frame in edge.kafka.raw() if frame.source.protocol == "emm")
             assert (source.node, source.auth.value, source.session) == ("", "none", 0)
 
-    @in_a_loop
     @pytest.mark.parametrize("shown", ["nothing", "a server's", "a stranger's"])
     async def test_who_has_none_that_holds_is_told_so(self, authority: Authority, tmp_path: Path, shown: str) -> None:
         (tmp_path / "elsewhere").mkdir()
@@ -47,7 +45,6 @@ class TestCertificates:
             assert edge.of("connections_closed_total", "devices", reason="tls") == 1
             assert edge.kafka.frames() == []
 
-    @in_a_loop
     async def test_who_stands_on_the_list_is_told_so_and_nobody_else(self, authority: Authority) -> None:
         kept, stolen = authority.signs("kept"), authority.signs("stolen")
         lists = str(authority.revokes("stolen"))
@@ -59,7 +56,6 @@ class TestCertificates:
             assert admitted.end is None
 
     @pytest.mark.parametrize("lists", ["run out", "another's", "another's of its name"])
-    @in_a_loop
     async def test_without_a_list_that_holds_nobody_is_let_in(
         self, authority: Authority, tmp_path: Path, lists: str
     ) -> None:
@@ -72,7 +68,6 @@ class TestCertificates:
             assert peer.end is not None
             assert peer.end.error_code == CRYPTO + AlertDescription.certificate_revoked
 
-    @in_a_loop
     async def test_a_connection_ends_when_its_certificate_is_revoked(self, authority: Authority) -> None:
         kept, stolen = authority.signs("kept"), authority.signs("stolen")
         lists = str(authority.revokes())
@@ -85,7 +80,6 @@ class TestCertificates:
             assert edge.of("connections_closed_total", "devices", reason="revoked") == 1
             assert peers[0].end is None
 
-    @in_a_loop
     async def test_a_connection_ends_with_its_certificate(self, authority: Authority) -> None:
         ends = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=2)
         async with running(configured(devices(authority, client_ca=str(authority.ca)))) as edge:
@@ -95,7 +89,6 @@ class TestCertificates:
             assert edge.of("connections_closed_total", "devices", reason="expired") == 1
             assert long.end is None
 
-    @in_a_loop
     async def test_packets_that_come_with_a_handshake_that_fails_are_not_taken(self, authority: Authority) -> None:
         async with running(configured(devices(authority, client_ca=str(authority.ca)))) as edge:
             peer = peer_of(edge, authority)
@@ -106,7 +99,6 @@ class TestCertificates:
             assert edge.kafka.frames() == []
             assert edge.of("received_frames_total", "devices") == 0
 
-    @in_a_loop
     async def test_who_speaks_another_protocol_is_turned_away(self, authority: Authority) -> None:
         async with running(configured(devices(authority))) as edge:
             peer = await peer_of(edge, authority, alpn_protocols=["h3"]).connect()
@@ -114,7 +106,6 @@ class TestCertificates:
             assert peer.end.error_code == CRYPTO + AlertDescription.no_application_protocol
             await until(lambda: edge.of("connections_closed_total", "devices", reason="tls") == 1)
 
-    @in_a_loop
     async def test_new_certificates_are_for_new_connections_and_old_ones_go_on(
         self, authority: Authority, tmp_path: Path
     ) -> None:
@@ -131,14 +122,12 @@ class TestCertificates:
                 peer.send(PACKET)
             await until(lambda: len(edge.kafka.frames()) == 2)
 
-    @in_a_loop
     async def test_broken_certificates_change_nothing(self, authority: Authority) -> None:
         async with running(configured(devices(authority))) as edge:
             authority.breaks("mesh")
             edge.life.endpoints.refresh_files()
             assert (await peer_of(edge, authority).connect()).end is None
 
-    @in_a_loop
     async def test_a_listener_without_usable_files_is_a_fault_of_the_configuration(self, authority: Authority) -> None:
         config = configured(devices(authority))
         authority.breaks("mesh")
@@ -148,7 +137,6 @@ class TestCertificates:
 
 
 class TestOurClient:
-    @in_a_loop
     async def test_without_the_certificate_that_is_asked_for_it_hears_so_before_it_sends_anything(
         self, authority: Authority
     ) -> None:
@@ -157,7 +145,6 @@ class TestOurClient:
                 await self.connects(edge, TlsFiles(authority.ca)).__aenter__()
             assert "tls: certificate required" in refused.value.why
 
-    @in_a_loop
     async def test_with_it_all_it_sends_comes_in(self, authority: Authority) -> None:
         files = authority.signs("sensor")
         tls = TlsFiles(authority.ca, Path(files["cert"]), Path(files["key"]))

@@ -9,12 +9,11 @@ from aioquic.quic.packet import QuicErrorCode
 
 from gateway.edge.datagrams import quic
 from tests.unit.edge.certificates import Authority
-from tests.unit.edge.quic_devices import PACKET, begun_by, devices, peer_of
-from tests.unit.edge.running import configured, in_a_loop, running, until
+from tests.unit.edge.quic_devices import PACKET, begun_by, connected, devices, peer_of
+from tests.unit.edge.running import configured, running, until
 
 
 class TestWhoMayCome:
-    @in_a_loop
     async def test_more_connections_than_the_listener_takes_are_refused_and_places_come_free_again(
         self, authority: Authority
     ) -> None:
@@ -28,7 +27,6 @@ class TestWhoMayCome:
             await until(lambda: edge.of("connections", "devices", state="closing") == 0)
             assert (await peer_of(edge, authority).connect()).end is None
 
-    @in_a_loop
     async def test_each_connection_is_counted_under_the_state_it_is_in(self, authority: Authority) -> None:
         async with running(configured(devices(authority))) as edge:
             begun_by(edge, authority)
@@ -37,7 +35,6 @@ class TestWhoMayCome:
             assert edge.of("connections", "devices", state="open") == 1
             assert edge.of("connections_opened_total", "devices") == 2
 
-    @in_a_loop
     async def test_a_handshake_that_is_not_done_in_time_ends_the_connection(self, authority: Authority) -> None:
         async with running(configured(devices(authority, handshake_seconds=0.05))) as edge:
             peer = begun_by(edge, authority)
@@ -45,7 +42,6 @@ class TestWhoMayCome:
             peer.vanish()
             await until(lambda: edge.of("connections", "devices", state="closing") == 0)
 
-    @in_a_loop
     async def test_when_many_arrive_who_comes_next_must_prove_where_it_is(
         self, authority: Authority, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -62,7 +58,6 @@ class TestWhoMayCome:
             peer.send(PACKET)
             await until(edge.kafka.frames)
 
-    @in_a_loop
     async def test_a_token_of_another_s_opens_no_door(
         self, authority: Authority, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -72,7 +67,6 @@ class TestWhoMayCome:
             await until(lambda: peer.heard)
             assert edge.of("connections_opened_total", "devices") == 0
 
-    @in_a_loop
     async def test_who_speaks_no_version_of_ours_is_told_which_there_are(self, authority: Authority) -> None:
         async with running(configured(devices(authority))) as edge:
             peer = peer_of(edge, authority)
@@ -88,17 +82,13 @@ class TestWhoMayCome:
 
 
 class TestTheEnd:
-    @in_a_loop
     async def test_a_peer_that_says_nothing_for_too_long_is_let_go(self, authority: Authority) -> None:
-        async with running(configured(devices(authority, idle_seconds=0.5))) as edge:
-            peer = await peer_of(edge, authority).connect()
+        async with connected(authority, idle_seconds=0.5) as (edge, peer):
             peer.vanish()
             await until(lambda: edge.of("connections_closed_total", "devices", reason="idle") == 1)
 
-    @in_a_loop
     async def test_a_peer_that_opens_a_stream_is_told_that_there_are_none(self, authority: Authority) -> None:
-        async with running(configured(devices(authority))) as edge:
-            peer = await peer_of(edge, authority).connect()
+        async with connected(authority) as (edge, peer):
             peer.quic._remote_max_streams_bidi, peer.quic._remote_max_data = 9, 9
             peer.quic._remote_max_stream_data_bidi_remote = 9
             peer.quic.send_stream_data(0, b"GET /")
@@ -108,10 +98,8 @@ class TestTheEnd:
             assert peer.end.error_code == QuicErrorCode.STREAM_LIMIT_ERROR
             await until(lambda: edge.of("connections_closed_total", "devices", reason="peer_error") == 1)
 
-    @in_a_loop
     async def test_an_edge_that_goes_says_so(self, authority: Authority) -> None:
-        async with running(configured(devices(authority))) as edge:
-            peer = await peer_of(edge, authority).connect()
+        async with connected(authority) as (edge, peer):
             listening = edge.life.endpoints.datagrams.pop("devices")
             listening.stop()
             await until(lambda: peer.end)
@@ -123,10 +111,8 @@ class TestTheEnd:
             listening.send([(b"x", "127.0.0.1:1#00000000", None)], lambda _, detail: told.append(detail))
             assert told == ["the listener is gone"]
 
-    @in_a_loop
     async def test_new_limits_hold_for_who_is_connected(self, authority: Authority) -> None:
-        async with running(configured(devices(authority))) as edge:
-            peer = await peer_of(edge, authority).connect()
+        async with connected(authority) as (edge, peer):
             edge.life.reconfigure(configured(devices(authority, frames_per_second_per_session=1, connections=1)))
             for _ in range(3):
                 peer.send(PACKET)

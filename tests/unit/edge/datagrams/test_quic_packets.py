@@ -5,15 +5,13 @@ from __future__ import annotations
 from tests.unit.edge.certificates import Authority
 from tests.unit.edge.fake_kafka import TOO_LARGE
 from tests.unit.edge.foreign_quic import ForeignQuic
-from tests.unit.edge.quic_devices import PACKET, devices, names, outcomes, peer_of
-from tests.unit.edge.running import RunningEdge, configured, in_a_loop, running, until
+from tests.unit.edge.quic_devices import PACKET, connected, devices, names, outcomes, peer_of
+from tests.unit.edge.running import RunningEdge, configured, running, until
 
 
 class TestPackets:
-    @in_a_loop
     async def test_each_datagram_frame_is_one_packet_in_the_raw_log(self, authority: Authority) -> None:
-        async with running(configured(devices(authority))) as edge:
-            peer = await peer_of(edge, authority).connect()
+        async with connected(authority) as (edge, peer):
             for at in range(3):
                 peer.send(PACKET + bytes([at]))
             await until(lambda: len(edge.kafka.frames()) == 3)
@@ -23,18 +21,15 @@ class TestPackets:
             assert edge.of("received_frames_total", "devices") == 3
             assert edge.of("received_bytes_total", "devices") == 3 * (len(PACKET) + 1)
 
-    @in_a_loop
     async def test_a_packet_that_no_protocol_allows_is_kept_to_be_refused_where_all_are(
         self, authority: Authority
     ) -> None:
-        async with running(configured(devices(authority))) as edge:
-            peer = await peer_of(edge, authority).connect()
+        async with connected(authority) as (edge, peer):
             peer.send(bytes(1000))
             peer.send(b"")
             await until(lambda: len(edge.kafka.frames()) == 2)
             assert [len(frame) for frame in edge.kafka.frames()] == [1000, 0]
 
-    @in_a_loop
     async def test_an_answer_goes_out_on_the_connection_that_the_packet_came_by(self, authority: Authority) -> None:
         async with running(configured(devices(authority))) as edge:
             one, other = await peer_of(edge, authority).connect(), await peer_of(edge, authority).connect()
@@ -46,10 +41,8 @@ class TestPackets:
             assert await outcomes(edge) == [("written", "")]
             assert other.packets == []
 
-    @in_a_loop
     async def test_a_connection_keeps_its_name_when_its_peer_moves(self, authority: Authority) -> None:
-        async with running(configured(devices(authority))) as edge:
-            peer = await peer_of(edge, authority).connect()
+        async with connected(authority) as (edge, peer):
             peer.send(PACKET)
             await until(edge.kafka.frames)
             old = peer.address
@@ -62,7 +55,6 @@ class TestPackets:
             await until(lambda: peer.packets)
             assert peer.packets == [b"where it is now"]
 
-    @in_a_loop
     async def test_a_packet_to_a_connection_id_that_was_just_given_out_arrives(self, authority: Authority) -> None:
         """quic-go uses the second id at once. QUIC never sends a lost DATAGRAM frame again."""
         async with running(configured(devices(authority))) as edge:
@@ -72,7 +64,6 @@ class TestPackets:
             await until(edge.kafka.frames)
             assert edge.kafka.frames() == [PACKET]
 
-    @in_a_loop
     async def test_who_comes_from_an_address_that_another_had_is_somebody_else(self, authority: Authority) -> None:
         async with running(configured(devices(authority))) as edge:
             first = await peer_of(edge, authority).connect()
@@ -93,17 +84,14 @@ class TestPackets:
             assert second.packets == [b"for the second"]
             assert (await outcomes(edge, 2))[0][0] == "undeliverable"
 
-    @in_a_loop
     async def test_frames_beyond_the_rate_are_refused_and_the_connection_goes_on(self, authority: Authority) -> None:
-        async with running(configured(devices(authority, frames_per_second_per_session=2))) as edge:
-            peer = await peer_of(edge, authority).connect()
+        async with connected(authority, frames_per_second_per_session=2) as (edge, peer):
             for _ in range(5):
                 peer.send(PACKET)
             await until(lambda: edge.of("rejected_frames_total", "devices", reason="rate_limited") == 3)
             assert len(edge.kafka.frames()) == 2
             assert edge.of("received_frames_total", "devices") == 5
 
-    @in_a_loop
     async def test_what_comes_while_the_log_takes_no_more_is_refused(self, authority: Authority) -> None:
         async with running(configured(devices(authority), limits={"in_flight_bytes": 1})) as edge:
             peer = await peer_of(edge, authority).connect()
@@ -113,10 +101,8 @@ class TestPackets:
             await until(lambda: edge.of("rejected_frames_total", "devices", reason="overload") == 2)
             assert len(edge.kafka.frames()) <= 1
 
-    @in_a_loop
     async def test_what_kafka_will_never_take_is_counted_as_such(self, authority: Authority) -> None:
-        async with running(configured(devices(authority))) as edge:
-            peer = await peer_of(edge, authority).connect()
+        async with connected(authority) as (edge, peer):
             edge.kafka.producer_.held = True
             peer.send(PACKET)
             await until(lambda: edge.kafka.producer_.open)
@@ -133,7 +119,6 @@ class TestUndeliverable:
             edge.delivers(frame, addresses=(("devices", names(edge)[0]),))
         return await outcomes(edge, len(frames))
 
-    @in_a_loop
     async def test_what_the_peer_does_not_take_so_large(self, authority: Authority) -> None:
         async with running(configured(devices(authority))) as edge:
             peer = await peer_of(edge, authority, max_datagram_frame_size=203).connect()
@@ -143,25 +128,35 @@ class TestUndeliverable:
             assert peer.packets == [bytes(200)]
             assert [one["reason"] for one in edge.kafka.rejected()] == ["undeliverable"]
 
-    @in_a_loop
     async def test_what_no_packet_of_quic_holds(self, authority: Authority) -> None:
-        async with running(configured(devices(authority))) as edge:
-            peer = await peer_of(edge, authority).connect()
+        async with connected(authority) as (edge, peer):
             ends = await self.ends(edge, peer, bytes(1157), bytes(1156))
             assert ends == [("undeliverable", "the peer takes datagrams of 1156 bytes at most"), ("written", "")]
             await until(lambda: peer.packets)
             assert peer.packets == [bytes(1156)]
 
-    @in_a_loop
     async def test_anything_where_the_peer_takes_no_datagrams(self, authority: Authority) -> None:
         async with running(configured(devices(authority))) as edge:
             peer = await peer_of(edge, authority, max_datagram_frame_size=None).connect()
             assert await self.ends(edge, peer, b"x") == [("undeliverable", "the peer takes no datagrams")]
 
-    @in_a_loop
-    async def test_what_a_peer_that_acknowledges_nothing_leaves_no_room_for(self, authority: Authority) -> None:
-        async with running(configured(devices(authority, queue_bytes=5_000))) as edge:
+    async def test_what_waits_for_a_peer_that_holds_too_much_of_the_edges_memory(self, authority: Authority) -> None:
+        async with running(configured(devices(authority), limits={"held_bytes": 40_000})) as edge:
             peer = await peer_of(edge, authority).connect()
+            peer.send(PACKET)
+            await until(edge.kafka.frames)
+            peer.silent = True
+            for _ in range(60):
+                edge.delivers(bytes(1000), addresses=(("devices", names(edge)[0]),))
+            await until(lambda: edge.life.sessions.memory.held_bytes > 40_000)
+            edge.life.tick()
+            ended = ("undeliverable", "the connection ended first")
+            await until(lambda: ended in [(row.outcome, row.detail) for row in edge.kafka.outcomes()])
+            assert edge.of("connections_closed_total", "devices", reason="over_budget") == 1
+            assert edge.life.sessions.memory.held_bytes == 0
+
+    async def test_what_a_peer_that_acknowledges_nothing_leaves_no_room_for(self, authority: Authority) -> None:
+        async with connected(authority, queue_bytes=5_000) as (edge, peer):
             peer.send(PACKET)
             await until(edge.kafka.frames)
             peer.silent = True
@@ -172,10 +167,8 @@ class TestUndeliverable:
             peer.silent = False
             assert set(await outcomes(edge, 60)) == {slow, ("written", "")}
 
-    @in_a_loop
     async def test_what_waits_when_the_connection_ends(self, authority: Authority) -> None:
-        async with running(configured(devices(authority))) as edge:
-            peer = await peer_of(edge, authority).connect()
+        async with connected(authority) as (edge, peer):
             peer.send(PACKET)
             await until(edge.kafka.frames)
             peer.silent = True
@@ -186,7 +179,6 @@ class TestUndeliverable:
             ended = ("undeliverable", "the connection ended first")
             assert ended in await outcomes(edge, 40)
 
-    @in_a_loop
     async def test_anything_to_a_connection_that_never_was(self, authority: Authority) -> None:
         async with running(configured(devices(authority))) as edge:
             edge.delivers(b"x", addresses=(("devices", "127.0.0.1:1#00000000"),))

@@ -11,7 +11,7 @@ import pytest
 
 from gateway.core.errors import SetupError
 from gateway.edge.datagrams import open_socket as datagram_socket
-from tests.unit.edge.running import RunningEdge, configured, in_a_loop, listener, running, until
+from tests.unit.edge.running import RunningEdge, configured, listener, running, until, with_session
 
 DEVICES = listener("devices", "emm", "udp")
 
@@ -22,7 +22,6 @@ def device(edge: RunningEdge) -> socket.socket:
     return made
 
 
-@in_a_loop
 async def test_a_datagram_is_a_frame_with_its_peer_and_without_a_session() -> None:
     async with running(configured(DEVICES)) as edge:
         with closing(device(edge)) as sender:
@@ -36,7 +35,6 @@ async def test_a_datagram_is_a_frame_with_its_peer_and_without_a_session() -> No
             assert edge.of("received_bytes_total", "devices") == 6
 
 
-@in_a_loop
 async def test_datagrams_are_accepted_when_kafka_has_them_and_not_before() -> None:
     async with running(configured(DEVICES)) as edge:
         edge.kafka.producer_.held = True
@@ -48,7 +46,6 @@ async def test_datagrams_are_accepted_when_kafka_has_them_and_not_before() -> No
             await until(lambda: edge.of("accepted_frames_total", "devices") == 1)
 
 
-@in_a_loop
 async def test_datagrams_that_come_while_others_wait_for_their_record_leave_with_them() -> None:
     edge_settings = {"id": "edge-0", "graceful_shutdown_limit_seconds": 5, "record": {"linger_milliseconds": 500}}
     async with running(configured(DEVICES, edge=edge_settings)) as edge:
@@ -65,7 +62,6 @@ async def test_datagrams_that_come_while_others_wait_for_their_record_leave_with
             sender.send(b"five")
 
 
-@in_a_loop
 async def test_a_socket_is_heard_whether_it_was_busy_or_at_rest_before() -> None:
     async with running(configured(DEVICES)) as edge:
         loop = asyncio.get_running_loop()
@@ -85,7 +81,6 @@ def _has_logged(edge: RunningEdge, frames: int) -> bool:
     return len(edge.kafka.frames()) == frames
 
 
-@in_a_loop
 async def test_packets_of_one_node_meet_in_one_partition_whatever_they_come_from() -> None:
     async with running(configured(DEVICES, kafka={"partitions": 64})) as edge:
         for _ in range(4):
@@ -102,7 +97,6 @@ def claiming(node: bytes) -> bytes:
     return bytes(15) + len(payload).to_bytes(2, "big") + payload
 
 
-@in_a_loop
 async def test_what_the_kernel_drops_is_counted_also_when_nothing_more_comes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(datagram_socket, "RECEIVE_BUFFER_BYTES", 8_192)
     async with running(configured(DEVICES)) as edge:
@@ -118,7 +112,6 @@ async def test_what_the_kernel_drops_is_counted_also_when_nothing_more_comes(mon
         assert edge.of("udp_kernel_dropped_total", "devices") == dropped
 
 
-@in_a_loop
 async def test_an_address_that_is_taken_is_told_when_the_edge_starts() -> None:
     async with running(configured(DEVICES)) as edge:
         taken = {**DEVICES, "listen": f"udp://127.0.0.1:{edge.port('devices')}"}
@@ -127,11 +120,9 @@ async def test_an_address_that_is_taken_is_told_when_the_edge_starts() -> None:
         assert "listener devices: cannot listen on udp://127.0.0.1:" in str(refused.value)
 
 
-@in_a_loop
 async def test_what_the_router_sends_while_the_edge_drains_still_goes_out_but_nothing_comes_in() -> None:
     plc = listener("plc", "hsp")
-    async with running(configured(DEVICES, plc)) as edge:
-        [peer] = await edge.opens("plc")
+    async with with_session(configured(DEVICES, plc), "plc") as (edge, peer):
         edge.kafka.producer_.held = True
         peer.sends(bytes.fromhex("01 00000001 0007 00000001 68"))  # owed an ACK, so the drain waits for it
         await until(edge.kafka.frames)

@@ -87,7 +87,7 @@ class Store:
         (self.later if seconds else self.soon).append(do)
 
     def owes(
-        self, count: int = 1, *, node: str = NODE, size: int = 10, partition: int = 0, given: bool = False,
+        self, count: int = 1, *, node: str = NODE, size: int = 10, partition: int = 0, is_migrated: bool = False,
         record: int | None = None,
     ) -> None:  # fmt: skip
         """`record`: the offset of the egress record that holds all of them; each has one of its own otherwise."""
@@ -103,7 +103,7 @@ class Store:
                     protocol="hsp",
                     owed_to=name_of(node),
                     partition=partition,
-                    given=given,
+                    is_migrated=is_migrated,
                 )
             )
         self.works()

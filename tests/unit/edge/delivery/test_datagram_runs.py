@@ -19,7 +19,7 @@ from gateway.edge.datagrams import sending
 from gateway.edge.datagrams.calls import AT_ONCE, Call, Slot, Vector
 from gateway.edge.datagrams.outgoing import DatagramsOut
 from gateway.edge.datagrams.sending import SEGMENT_BYTES, SEGMENTS, BatchedSocket, DatagramRun
-from tests.unit.edge.running import in_a_loop, until
+from tests.unit.edge.running import until
 
 HEAD = b"what stands before the frames"
 
@@ -161,7 +161,6 @@ def test_a_run_with_what_is_no_address_is_left_to_the_other_way(address: str, re
     assert sender(real, System().sendmmsg).send_run(run_of([b"a", b"b"], [0, 1], ["127.0.0.1:9", address])) == 0
 
 
-@in_a_loop
 async def test_a_run_does_not_pass_datagrams_that_wait(real: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
     system = System(errors=[errno.EAGAIN])
     monkeypatch.setattr(sending, "_sendmmsg", system.sendmmsg)

@@ -21,7 +21,7 @@ from gateway.records.raw_log.control_frames import RequestsAbandoned
 from gateway.records.raw_log.frames import ReplyAddress
 from gateway.records.rejected_frame import KEPT_BYTES, TRUNCATED_HEADER
 from tests.unit.edge.fake_kafka import FakeKafka
-from tests.unit.edge.running import Peer, RunningEdge, configured, in_a_loop, listener, running, until
+from tests.unit.edge.running import Peer, RunningEdge, configured, listener, running, until, with_session
 
 DATA = bytes.fromhex("00 0099 00000003 78797a")
 DATA_ACK_0 = bytes.fromhex("01 00000000 0007 00000005 68656c6c6f")
@@ -41,7 +41,6 @@ async def ends(edge: RunningEdge, count: int = 1) -> list[tuple[str, str, str]]:
     return [(row.destination, row.outcome, row.detail) for row in edge.kafka.outcomes()]
 
 
-@in_a_loop
 async def test_a_frame_is_written_to_each_session_it_is_for_and_to_no_other() -> None:
     async with running(configured(listener("plc", "hsp"))) as edge:
         peers = await edge.opens("plc", 3)
@@ -55,10 +54,8 @@ async def test_a_frame_is_written_to_each_session_it_is_for_and_to_no_other() ->
         assert edge.sample("end_to_end_duration_seconds_count", **{"from": "emm", "to": "hsp"}) == 2
 
 
-@in_a_loop
 async def test_a_delivery_is_confirmed_when_the_peer_has_acknowledged_it() -> None:
-    async with running(configured(listener("plc", "hsp"))) as edge:
-        [peer] = await edge.opens("plc")
+    async with with_session(configured(listener("plc", "hsp")), "plc") as (edge, peer):
         edge.delivers(DATA_ACK_0, stamps=(1,), sessions=(1,))
         assert await peer.reads(len(DATA_ACK_1)) == DATA_ACK_1
         assert edge.sample("egress_queue_frames") == 1
@@ -68,10 +65,8 @@ async def test_a_delivery_is_confirmed_when_the_peer_has_acknowledged_it() -> No
         assert edge.sample("egress_queue_frames") == 0
 
 
-@in_a_loop
 async def test_the_age_of_the_egress_is_that_of_the_oldest_delivery_without_an_outcome() -> None:
-    async with running(configured(listener("plc", "hsp"))) as edge:
-        [peer] = await edge.opens("plc")
+    async with with_session(configured(listener("plc", "hsp")), "plc") as (edge, peer):
         edge.delivers(DATA_ACK_0, stamps=(1,), sessions=(1,))
         assert await peer.reads(len(DATA_ACK_1)) == DATA_ACK_1
         ages = []
@@ -88,7 +83,6 @@ async def test_the_age_of_the_egress_is_that_of_the_oldest_delivery_without_an_o
         await until(is_over)
 
 
-@in_a_loop
 async def test_what_cannot_be_delivered_stands_in_rejected_with_its_reason() -> None:
     async with running(configured(listener("plc", "hsp"))) as edge:
         edge.delivers(DATA, sessions=(9,))
@@ -106,7 +100,6 @@ async def test_what_cannot_be_delivered_stands_in_rejected_with_its_reason() -> 
         ]
 
 
-@in_a_loop
 async def test_what_has_no_frame_has_expired_with_its_session_and_nothing_was_refused() -> None:
     async with running(configured(listener("plc", "hsp"))) as edge:
         edge.delivers(b"", sessions=(9,), request="7")
@@ -114,7 +107,6 @@ async def test_what_has_no_frame_has_expired_with_its_session_and_nothing_was_re
         assert edge.kafka.rejected() == []
 
 
-@in_a_loop
 async def test_deliveries_to_sessions_of_an_earlier_epoch_reach_nobody() -> None:
     async with running(configured(listener("plc", "hsp"))) as edge:
         await edge.opens("plc")
@@ -122,7 +114,6 @@ async def test_deliveries_to_sessions_of_an_earlier_epoch_reach_nobody() -> None
         assert await ends(edge) == [(f"edge-0.{edge.life.epoch - 1:x}.1", "undeliverable", "the session is gone")]
 
 
-@in_a_loop
 async def test_a_repeat_of_the_router_reaches_nobody_twice() -> None:
     async with running(configured(listener("plc", "hsp"))) as edge:
         await edge.opens("plc")
@@ -133,7 +124,6 @@ async def test_a_repeat_of_the_router_reaches_nobody_twice() -> None:
         assert edge.kafka.reader_.handled == 5
 
 
-@in_a_loop
 async def test_who_asked_a_server_that_is_gone_hears_it_at_once() -> None:
     async with running(configured(listener("plc", "hsp"))) as edge:
         edge.delivers(DATA_ACK_0, stamps=(1,), sessions=(9,), kind=Kind.REQUEST, reply=REPLY.pack())
@@ -141,7 +131,6 @@ async def test_who_asked_a_server_that_is_gone_hears_it_at_once() -> None:
         assert edge.kafka.raw()[-1].replies == (REPLY,)
 
 
-@in_a_loop
 async def test_a_slow_peer_loses_frames_alone() -> None:
     config = configured(listener("plc", "hsp", queue_bytes=20_000))
     big = bytes.fromhex("00 0099 00004000") + bytes(16_384)
@@ -162,11 +151,9 @@ async def test_a_slow_peer_loses_frames_alone() -> None:
     [(bytes.fromhex("00 0099 000003e8"), ()), (bytes.fromhex("01 00000000 0007 000003e8"), (1,))],
     ids=["in runs", "one by one"],
 )
-@in_a_loop
 async def test_more_than_a_queue_at_once_reaches_a_peer_that_reads(head: bytes, stamps: tuple[int, ...]) -> None:
     frame = head + bytes(1_000)
-    async with running(configured(listener("plc", "hsp", queue_bytes=20_000))) as edge:
-        [peer] = await edge.opens("plc")
+    async with with_session(configured(listener("plc", "hsp", queue_bytes=20_000)), "plc") as (edge, peer):
         group = Group("hsp", b"", stamps, sessions=(1,))
         route = Route(Kind.EVENT, "temp.high", "emm", edge.life.epoch, (group,))
         records: list[EgressRecord] = []
@@ -180,11 +167,9 @@ async def test_more_than_a_queue_at_once_reaches_a_peer_that_reads(head: bytes, 
         assert edge.of("egress_delivered_total", "plc", outcome="undeliverable") == 0
 
 
-@in_a_loop
 async def test_who_asked_a_server_that_reads_too_slowly_hears_it_at_once() -> None:
     big = bytes.fromhex("01 00000000 0007 00004000") + bytes(16_384)
-    async with running(configured(listener("plc", "hsp", queue_bytes=20_000))) as edge:
-        [peer] = await edge.opens("plc")
+    async with with_session(configured(listener("plc", "hsp", queue_bytes=20_000)), "plc") as (edge, peer):
         peer.stops_reading()
         for _ in range(600):
             edge.delivers(big, stamps=(1,), sessions=(1,), kind=Kind.REQUEST, reply=REPLY.pack())
@@ -192,10 +177,8 @@ async def test_who_asked_a_server_that_reads_too_slowly_hears_it_at_once() -> No
         await until(lambda: RequestsAbandoned("undeliverable") in edge.kafka.mesh())
 
 
-@in_a_loop
 async def test_an_answer_waits_until_its_interest_stands_in_every_partition() -> None:
-    async with running(configured(listener("plc", "hsp"))) as edge:
-        [peer] = await edge.opens("plc")
+    async with with_session(configured(listener("plc", "hsp")), "plc") as (edge, peer):
 
         def applied(partition: int) -> InterestApplied:
             return InterestApplied(Position(partition, 50, 0), "0-1-0", partition)
@@ -207,7 +190,6 @@ async def test_an_answer_waits_until_its_interest_stands_in_every_partition() ->
         assert await peer.reads(len(DATA)) == DATA
 
 
-@in_a_loop
 async def test_datagrams_go_out_from_the_listeners_own_address() -> None:
     async with running(configured(listener("devices", "emm", "udp"))) as edge:
         received: asyncio.Queue[tuple[bytes, tuple[str, int]]] = asyncio.Queue()
@@ -231,7 +213,6 @@ async def test_datagrams_go_out_from_the_listeners_own_address() -> None:
         transport.close()
 
 
-@in_a_loop
 async def test_datagrams_of_one_batch_leave_in_its_order_and_each_has_its_outcome() -> None:
     async with running(configured(listener("devices", "emm", "udp"))) as edge:
         with closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as device:
@@ -252,7 +233,6 @@ async def test_datagrams_of_one_batch_leave_in_its_order_and_each_has_its_outcom
         assert edge.sample("end_to_end_duration_seconds_count", **{"from": "emm", "to": "emm"}) == len(small)
 
 
-@in_a_loop
 async def test_a_fault_while_datagrams_are_sent_holds_back_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running(configured(listener("devices", "emm", "udp"))) as edge:
         to = "devices", "127.0.0.1:9"
@@ -269,10 +249,8 @@ def for_datagram(edge: RunningEdge, number: int, frame: bytes, to: tuple[str, st
     return Deliver(Position(0, number, 0), edge.life.epoch, Kind.EVENT, "temp.high", "emm", 0, (group,))
 
 
-@in_a_loop
 async def test_a_record_that_cannot_be_handled_costs_itself_alone() -> None:
-    async with running(configured(listener("plc", "hsp"))) as edge:
-        [peer] = await edge.opens("plc")
+    async with with_session(configured(listener("plc", "hsp")), "plc") as (edge, peer):
         edge.delivers(DATA, sessions=(1,), reply=b"no reply address")
         edge.delivers(DATA, sessions=(1,))
         assert await peer.reads(len(DATA)) == DATA
@@ -280,10 +258,8 @@ async def test_a_record_that_cannot_be_handled_costs_itself_alone() -> None:
         assert await ends(edge) == [(name(edge, 1), "written", "")]
 
 
-@in_a_loop
 async def test_the_committed_offset_does_not_pass_a_delivery_whose_outcome_is_not_durable() -> None:
-    async with running(configured(listener("plc", "hsp"))) as edge:
-        [peer] = await edge.opens("plc")
+    async with with_session(configured(listener("plc", "hsp")), "plc") as (edge, peer):
         edge.delivers(DATA, sessions=(1,))
         await until(lambda: committed(edge) == 1)
         edge.delivers(DATA_ACK_0, stamps=(1,), sessions=(1,))
@@ -303,7 +279,6 @@ def committed(edge: RunningEdge) -> int:
 OWED = "node:link:plant@plant"
 
 
-@in_a_loop
 async def test_what_is_owed_to_a_node_that_is_away_holds_the_offset_until_it_has_it() -> None:
     async with await asyncio.start_server(lambda _reader, _writer: None, "127.0.0.1", 0) as plant:
         port = plant.sockets[0].getsockname()[1]
@@ -325,7 +300,6 @@ async def test_what_is_owed_to_a_node_that_is_away_holds_the_offset_until_it_has
             await until(lambda: committed(edge) == 2)
 
 
-@in_a_loop
 async def test_what_a_peer_cannot_take_is_undeliverable_and_what_comes_after_it_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -368,7 +342,6 @@ async def test_what_a_peer_cannot_take_is_undeliverable_and_what_comes_after_it_
         await until(lambda: committed(edge) == 3)
 
 
-@in_a_loop
 async def test_what_we_fail_to_write_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A stamp beyond the frame is more than a session can write."""
     monkeypatch.setattr("gateway.edge.carriers.links.FIRST_REST_SECONDS", 0.01)
@@ -388,7 +361,6 @@ async def test_what_we_fail_to_write_is_not_tried_again(monkeypatch: pytest.Monk
         assert (await ends(edge, 2))[1] == (OWED, "confirmed", "")
 
 
-@in_a_loop
 async def test_a_killed_edge_finds_again_what_it_owed_and_sends_nothing_twice_that_was_confirmed() -> None:
     kafka = FakeKafka()
     kafka.reader_.end, kafka.reader_.resumption = 2, CommittedState(7, Checkpoint(0), 2, 0)

@@ -9,7 +9,7 @@ from gateway.edge.delivery.delivery_acks import HELD_AT_MOST, DeliveryCountdown,
 from gateway.protocols.actions import Outcome
 from gateway.records.egress import Confirm, Deliver, Group, Position, RecordConfirmed
 from gateway.records.raw_log.control_frames import DeliveryConfirmed
-from tests.unit.edge.running import RunningEdge, configured, in_a_loop, listener, running, until
+from tests.unit.edge.running import RunningEdge, configured, listener, running, until, with_session
 
 DATA_ACK = bytes.fromhex("01 00000000 0007 00000005 68656c6c6f")
 STAMPED = bytes.fromhex("01 00000001 0007 00000005 68656c6c6f")
@@ -97,7 +97,6 @@ def of_mesh(edge: RunningEdge) -> list[DeliveryConfirmed]:
     return [frame for frame in edge.kafka.mesh() if isinstance(frame, DeliveryConfirmed)]
 
 
-@in_a_loop
 async def test_who_waits_is_told_when_every_session_has_confirmed() -> None:
     async with running(configured(listener("plc", "hsp"))) as edge:
         peers = await edge.opens("plc", 2)
@@ -112,10 +111,8 @@ async def test_who_waits_is_told_when_every_session_has_confirmed() -> None:
         assert of_mesh(edge) == [DeliveryConfirmed("edge-1", "0-1-0", 3)]
 
 
-@in_a_loop
 async def test_a_subscriber_that_refuses_or_is_gone_makes_it_fail() -> None:
-    async with running(configured(listener("plc", "hsp"))) as edge:
-        [peer] = await edge.opens("plc")
+    async with with_session(configured(listener("plc", "hsp")), "plc") as (edge, peer):
         edge.delivers(DATA_ACK, stamps=(1,), sessions=(1,), position=Position(0, 4, 0, 0), confirm=CONFIRM)
         edge.delivers(DATA_ACK, stamps=(1,), sessions=(9,), position=Position(0, 4, 0, 1), confirm=CONFIRM)
         assert await peer.reads(len(STAMPED)) == STAMPED
@@ -124,7 +121,6 @@ async def test_a_subscriber_that_refuses_or_is_gone_makes_it_fail() -> None:
         assert {(one.part, one.failed) for one in of_mesh(edge)} == {(0, True), (1, True)}
 
 
-@in_a_loop
 async def test_a_node_that_is_away_has_no_session_that_could_confirm() -> None:
     async with running(configured(listener("plc", "hsp", redeliver_seconds=60))) as edge:
         edge.delivers(DATA_ACK, stamps=(1,), owed=("node:plant@plc",), confirm=CONFIRM)
@@ -133,7 +129,6 @@ async def test_a_node_that_is_away_has_no_session_that_could_confirm() -> None:
         assert edge.kafka.outcomes() == []
 
 
-@in_a_loop
 async def test_the_committed_offset_does_not_pass_a_record_until_who_waits_for_it_was_told() -> None:
     async with running(configured(listener("plc", "hsp"))) as edge:
         edge.kafka.producer_.held = True
@@ -152,26 +147,19 @@ def committed(edge: RunningEdge) -> int:
 
 
 @pytest.mark.parametrize(("failed", "answer"), [(False, ACK_5), (True, ERROR_UNDEF_5)])
-def test_the_publisher_hears_once_all_are_in_whether_all_have_got_it(failed: bool, answer: bytes) -> None:
-    @in_a_loop
-    async def run() -> None:
-        async with running(configured(listener("plc", "hsp", ack="delivered"))) as edge:
-            [peer] = await edge.opens("plc")
-            peer.sends(PUBLISHED)
-            await until(lambda: edge.of("received_frames_total", "plc") == 1)
-            edge.kafka.reader_.put(held(edge, 2), told(0))
-            await peer.hears_nothing()
-            edge.kafka.reader_.put(told(1, failed=failed))
-            assert await peer.reads(len(answer)) == answer
-
-    run()
+async def test_the_publisher_hears_once_all_are_in_whether_all_have_got_it(failed: bool, answer: bytes) -> None:
+    async with with_session(configured(listener("plc", "hsp", ack="delivered")), "plc") as (edge, peer):
+        peer.sends(PUBLISHED)
+        await until(lambda: edge.of("received_frames_total", "plc") == 1)
+        edge.kafka.reader_.put(held(edge, 2), told(0))
+        await peer.hears_nothing()
+        edge.kafka.reader_.put(told(1, failed=failed))
+        assert await peer.reads(len(answer)) == answer
 
 
-@in_a_loop
 async def test_an_answer_that_nobody_waits_for_any_more_holds_nothing_back() -> None:
     config = configured(listener("plc", "hsp", ack="delivered"), request_timeout_seconds=1)
-    async with running(config) as edge:
-        [peer] = await edge.opens("plc")
+    async with with_session(config, "plc") as (edge, peer):
         edge.kafka.reader_.put(held(edge, 1))
         peer.hangs_up()
         await until(lambda: committed(edge) == 1)

@@ -15,7 +15,7 @@ from gateway.records.raw_log.control_frames import (
     encode,
 )
 from gateway.records.raw_log.frames import RawFrame, ReplyAddress
-from tests.unit.edge.running import RunningEdge, configured, in_a_loop, listener, running, until
+from tests.unit.edge.running import RunningEdge, configured, listener, until, with_session
 
 DATA_ACK_0 = bytes.fromhex("01 00000000 0011 00000000")
 REQUEST = bytes.fromhex("01 00000007 0011 00000000")
@@ -27,11 +27,9 @@ def dropped(edge: RunningEdge) -> list[RawFrame]:
     return [one for one in mine if decode(one.data) == RequestDropped()]
 
 
-@in_a_loop
 async def test_what_a_peer_had_asked_is_dropped_with_its_session() -> None:
     config = configured(listener("plc", "hsp", types={17: {"subject": "sum", "kind": "request"}}))
-    async with running(config) as edge:
-        [peer] = await edge.opens("plc")
+    async with with_session(config, "plc") as (edge, peer):
         peer.sends(REQUEST)
         await until(lambda: REQUEST in edge.kafka.frames())
         peer.hangs_up()
@@ -42,10 +40,8 @@ async def test_what_a_peer_had_asked_is_dropped_with_its_session() -> None:
         assert (reply.protocol, reply.listener, reply.subject) == ("hsp", "plc", "sum")
 
 
-@in_a_loop
 async def test_what_earlier_lives_of_another_edge_had_asked_is_dropped_and_nothing_else() -> None:
-    async with running(configured(listener("plc", "hsp"))) as edge:
-        [peer] = await edge.opens("plc")
+    async with with_session(configured(listener("plc", "hsp")), "plc") as (edge, peer):
         edge.delivers(DATA_ACK_0, stamps=(1,), sessions=(1,), kind=Kind.REQUEST, reply=ELSEWHERE.pack())
         await peer.reads(len(DATA_ACK_0))
         for other in (("edge-1", 7), ("edge-2", 99), ("edge-1", 8)):
@@ -54,11 +50,9 @@ async def test_what_earlier_lives_of_another_edge_had_asked_is_dropped_and_nothi
         assert [frame.replies for frame in dropped(edge)] == [(ELSEWHERE,)]
 
 
-@in_a_loop
 async def test_a_server_of_thousands_of_open_requests_that_goes_makes_no_record_that_kafka_refuses() -> None:
     kafka = {"partitions": 2, "message_bytes": 1_200_000}
-    async with running(configured(listener("plc", "hsp"), kafka=kafka)) as edge:
-        [peer] = await edge.opens("plc")
+    async with with_session(configured(listener("plc", "hsp"), kafka=kafka), "plc") as (edge, peer):
         asked = [replace(ELSEWHERE, request=str(number), subject="x" * 255) for number in range(5_000)]
         for reply in asked:
             edge.delivers(DATA_ACK_0, stamps=(1,), sessions=(1,), kind=Kind.REQUEST, reply=reply.pack())

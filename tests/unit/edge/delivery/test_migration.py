@@ -10,7 +10,7 @@ from gateway.edge.delivery.migration import TOO_LARGE
 from gateway.records.egress import Confirm, MigrationPhase, MigrationStep
 from gateway.records.raw_log.control_frames import DeliveryMigrated, MigrationFinished, decode
 from gateway.records.raw_log.frames import RawFrame
-from tests.unit.edge.running import RunningEdge, configured, in_a_loop, listener, running, until
+from tests.unit.edge.running import RunningEdge, configured, listener, running, until
 
 DATA = bytes.fromhex("00 0099 00000003 78797a")
 NODE = "node:plc-7@plant"
@@ -40,7 +40,6 @@ def committed(edge: RunningEdge) -> int:
     return edge.kafka.reader_.commits[-1].checkpoint.offset
 
 
-@in_a_loop
 async def test_what_is_owed_goes_into_the_raw_log_with_an_end_behind_it() -> None:
     async with running(plant()) as edge:
         owes(edge)
@@ -58,7 +57,6 @@ async def test_what_is_owed_goes_into_the_raw_log_with_an_end_behind_it() -> Non
         await until(lambda: committed(edge) == 3)
 
 
-@in_a_loop
 async def test_what_is_too_large_for_the_log_as_a_debt_is_undeliverable_and_the_rest_goes_over() -> None:
     config = configured(
         listener("plant", "hsp", redeliver_seconds=60), kafka={"partitions": 2, "message_bytes": 1_200_000}
@@ -79,7 +77,6 @@ async def test_what_is_too_large_for_the_log_as_a_debt_is_undeliverable_and_the_
         await until(lambda: committed(edge) == 4)
 
 
-@in_a_loop
 async def test_an_edge_that_is_killed_before_the_log_has_its_debts_finds_them_again_and_the_move() -> None:
     async with running(plant()) as edge:
         owes(edge)
@@ -91,14 +88,12 @@ async def test_an_edge_that_is_killed_before_the_log_has_its_debts_finds_them_ag
         await until(lambda: committed(edge) == 2)
 
 
-@in_a_loop
 async def test_an_edge_that_owes_nothing_says_so() -> None:
     async with running(plant()) as edge:
         tells(edge, GIVE)
         await until(lambda: len(handed_over(edge)) == 1)
 
 
-@in_a_loop
 async def test_the_new_edge_keeps_its_offset_until_all_has_arrived() -> None:
     async with running(plant()) as edge:
         tells(edge, EXPECT)

@@ -12,7 +12,7 @@ from gateway.records.egress import Deliver, Group, Position
 from gateway.records.raw_log.control_frames import RequestsAbandoned
 from gateway.records.raw_log.frames import ReplyAddress
 from tests.unit.edge.fake_kafka import FakeKafka
-from tests.unit.edge.running import configured, in_a_loop, listener, running, until
+from tests.unit.edge.running import configured, listener, running, until
 
 REPLY = ReplyAddress("yamp", "apps", "edge-1", 7, 3, "0102", "sum")
 
@@ -30,7 +30,6 @@ def test_only_requests_to_sessions_of_an_earlier_life_are_orphaned() -> None:
     assert list(replies_in(b"of no router", 8)) == []
 
 
-@in_a_loop
 async def test_who_waits_for_an_earlier_life_hears_at_the_start_of_the_next_one() -> None:
     kafka = FakeKafka(waiting=[REPLY])
     kafka.reader_.resumption = CommittedState(7, Checkpoint(0))
@@ -40,7 +39,6 @@ async def test_who_waits_for_an_earlier_life_hears_at_the_start_of_the_next_one(
         assert frame.replies == (REPLY,)
 
 
-@in_a_loop
 async def test_an_edge_without_an_earlier_life_asks_nobody() -> None:
     kafka = FakeKafka(waiting=[REPLY])
     async with running(configured(listener("plc", "hsp")), kafka) as edge:

@@ -13,7 +13,7 @@ from gateway.protocols.actions import Delivery
 from gateway.records.deliveries import DeliveriesRecord, DeliveryOutcome
 from gateway.records.deliveries import decode as decode_outcomes
 from tests.unit.edge.fake_kafka import FENCED, FakeProducer
-from tests.unit.edge.running import configured, in_a_loop, until
+from tests.unit.edge.running import configured, until
 
 ROW = DeliveryOutcome("0-1-0", "edge-0.1.7", "written", "", 1)
 
@@ -42,7 +42,6 @@ class Books:
         await asyncio.sleep(0)
 
 
-@in_a_loop
 async def test_outcomes_are_written_together_and_settled_when_kafka_has_them() -> None:
     books = Books()
     for offset in range(3):
@@ -54,7 +53,6 @@ async def test_outcomes_are_written_together_and_settled_when_kafka_has_them() -
     assert books.committed == 3
 
 
-@in_a_loop
 async def test_a_record_is_settled_when_kafka_has_the_last_of_its_outcomes() -> None:
     books = Books()
     for _ in range(3):
@@ -68,7 +66,6 @@ async def test_a_record_is_settled_when_kafka_has_the_last_of_its_outcomes() -> 
     assert books.committed == 1
 
 
-@in_a_loop
 async def test_a_full_record_of_outcomes_does_not_wait() -> None:
     books = Books()
     for offset in range(OUTCOMES_PER_RECORD):
@@ -76,7 +73,6 @@ async def test_a_full_record_of_outcomes_does_not_wait() -> None:
     assert len(books.kafka.written) == 1
 
 
-@in_a_loop
 async def test_outcomes_of_what_is_owed_stand_in_records_of_their_own_so_that_they_can_be_found() -> None:
     books = Books()
     books.adds(0)
@@ -86,7 +82,6 @@ async def test_outcomes_of_what_is_owed_stand_in_records_of_their_own_so_that_th
     assert {one.settings["partition"] for one in books.kafka.written} == {0}
 
 
-@in_a_loop
 async def test_what_could_not_be_delivered_is_settled_only_with_its_record_in_rejected() -> None:
     books = Books()
     books.adds(0)
@@ -102,7 +97,6 @@ async def test_what_could_not_be_delivered_is_settled_only_with_its_record_in_re
     assert books.committed == 1
 
 
-@in_a_loop
 async def test_outcomes_that_kafka_will_not_take_end_the_edge() -> None:
     books = Books()
     books.adds(0)

@@ -32,7 +32,7 @@ from gateway.records.egress import Deliver, Group, Position
 from gateway.records.egress_codec import EgressBuilder, EgressRecord, Route, decode
 from gateway.records.raw_log.frames import FrameSource
 from tests.unit.edge.fake_kafka import FakeProducer
-from tests.unit.edge.running import configured, in_a_loop, listener
+from tests.unit.edge.running import configured, listener
 
 EPOCH, RAW = 7, 3
 LISTENERS = "devices", "meters"
@@ -163,7 +163,7 @@ class Edge:
         self.dispatch = Dispatch(
             DeliveryBooks(self.ledger, ends, unused, unused),
             EdgeLog(publisher),
-            Peers(sessions.get, sockets, unused),
+            Peers(sessions.get, sockets, unused, unused),
             past or PreviousRun(),
             confirm_seconds=unused,
             on_batch_handled=lambda: None,
@@ -231,7 +231,6 @@ def keys(outcomes: Sequence[DeliveryOutcome]) -> Counter[tuple[str, int, str]]:
 @settings(max_examples=80, deadline=None)
 @given(raw_records(), WAYS)
 def test_a_receiver_gets_its_frames_in_order_and_each_has_one_outcome(written: list[bytes], way: Way) -> None:
-    @in_a_loop
     async def check() -> None:
         records = [decode(value) for value in written]
         edge = Edge(way, CommittedState(0, Checkpoint(0)))
@@ -246,7 +245,7 @@ def test_a_receiver_gets_its_frames_in_order_and_each_has_one_outcome(written: l
         assert keys(edge.outcomes()) == ended
         assert edge.ledger.checkpoint(2).checkpoint.offset == len(records)
 
-    check()
+    asyncio.run(check())
 
 
 @settings(max_examples=80, deadline=None)
@@ -257,7 +256,6 @@ def test_after_a_crash_within_a_record_nothing_is_lost_and_nothing_with_an_outco
     """The router may have repeated its output, after a crash of its own. Sessions do not outlive the edge's."""
     partition = [decode(value) for value in (written * 2 if is_repeated else written)]
 
-    @in_a_loop
     async def check() -> None:
         first = Edge(way, CommittedState(0, Checkpoint(0)))
         committed = first.ledger.checkpoint(0)
@@ -291,4 +289,4 @@ def test_after_a_crash_within_a_record_nothing_is_lost_and_nothing_with_an_outco
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dispatch_module, "SLICE_SECONDS", -1.0)  # one piece a turn
-        check()
+        asyncio.run(check())

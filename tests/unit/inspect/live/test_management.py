@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from http.client import HTTPConnection, HTTPResponse
 
 import pytest
@@ -13,7 +14,8 @@ from prometheus_client import CollectorRegistry
 from gateway.core.address import HostPort
 from gateway.core.errors import SetupError
 from gateway.inspect.live.mesh_parts import MeshPart
-from gateway.observability.management import BODY_BYTES, Checks, Management, PageAnswer, Served
+from gateway.observability.management import BODY_BYTES, MOST_ASKING, Checks, Management, PageAnswer, Served
+from tests.unit.client.shell import until
 
 CONFIG = {"mesh": "demo"}
 connect = socket.create_connection
@@ -128,3 +130,17 @@ def test_a_body_is_read_up_to_its_bound_and_no_further() -> None:
 def test_a_length_that_is_none_is_refused(length: str) -> None:
     with managed() as management, asked(management, "POST", "/acts/echo", None, **{"Content-Length": length}) as answer:
         assert answer.status == 413
+
+
+def test_who_asks_slowly_has_no_more_threads_than_there_are_and_keeps_nobody_out() -> None:
+    with managed() as management, ExitStack() as ends:
+        others = threading.active_count()
+        slow = [ends.enter_context(connect(("127.0.0.1", management.port), 10)) for _ in range(MOST_ASKING + 5)]
+        for one in slow[5:]:
+            one.sendall(b"GET /version HTTP/1.1\r\n")
+        with asked(management, "GET", "/version") as answer:
+            assert answer.status == 200
+        assert [one.recv(1) for one in slow[:5]] == [b""] * 5
+        slow[-1].sendall(b"Host: 127.0.0.1\r\n\r\n")
+        assert slow[-1].recv(12) == b"HTTP/1.0 200"
+        until(lambda: threading.active_count() - others < MOST_ASKING)

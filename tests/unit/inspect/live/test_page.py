@@ -17,7 +17,7 @@ import yaml
 from gateway.config import Config
 from gateway.core.errors import SetupError
 from tests.unit.edge.process import Process, process
-from tests.unit.edge.running import in_a_loop, listener, until
+from tests.unit.edge.running import listener, until
 
 STATIC = ("live.html", "live.css", "live.js", "drawing.js")
 HANDSHAKE = bytes.fromhex("00 0001 04 6a736f6e")
@@ -46,7 +46,6 @@ async def fetched(edge: Process, path: str, **headers: str) -> tuple[Any, bytes]
     return await asyncio.to_thread(fetch)
 
 
-@in_a_loop
 async def test_it_may_load_nothing_from_elsewhere_and_run_nothing_that_stands_in_it(tmp_path: Path) -> None:
     async with edge_of(tmp_path) as edge:
         for path in ("/", "/live.js", "/drawing.js", "/live.css", "/live/now", "/live/graph", "/live/hour"):
@@ -65,7 +64,6 @@ def test_what_peers_say_never_becomes_markup() -> None:
         assert [url for url in re.findall(r"(?:https?:)?//[\w.-]+\.\w+\S*", text) if "w3.org/2000/svg" not in url] == []
 
 
-@in_a_loop
 async def test_it_says_what_it_knows_and_who_is_away(tmp_path: Path) -> None:
     link = {"name": "plant", "protocol": "yamp", "connect": "tcp://127.0.0.1:1"}
     async with edge_of(tmp_path, peers=[link]) as edge:
@@ -85,7 +83,6 @@ async def test_it_says_what_it_knows_and_who_is_away(tmp_path: Path) -> None:
         assert [one["what"] for one in gone] == ["link plant"]
 
 
-@in_a_loop
 async def test_it_draws_this_edge_with_its_listeners_and_peers(tmp_path: Path) -> None:
     async with edge_of(tmp_path) as edge:
         (await edge.dial("apps")).sends(HANDSHAKE)
@@ -104,7 +101,6 @@ async def drawn(edge: Process) -> Any:
     return graph
 
 
-@in_a_loop
 async def test_it_plots_what_the_edge_has_carried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.inspect.live.last_hour.POINT_SECONDS", 0.01)
     async with edge_of(tmp_path) as edge:
@@ -112,7 +108,6 @@ async def test_it_plots_what_the_edge_has_carried(tmp_path: Path, monkeypatch: p
             pass
 
 
-@in_a_loop
 async def test_a_node_is_called_by_the_label_of_its_key(tmp_path: Path) -> None:
     node = "11111111-2222-4333-8444-555555555555"
     key = {"hmac": "00" * 32, "label": "garden sensor"}
@@ -126,7 +121,6 @@ async def test_a_node_is_called_by_the_label_of_its_key(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("operators", "is_allowed"), [({}, False), ({"alice": "0123456789abcdef"}, True)])
-@in_a_loop
 async def test_it_says_whether_anybody_may_act_on_it_and_never_a_token(
     tmp_path: Path, operators: dict[str, str], is_allowed: bool
 ) -> None:
@@ -136,7 +130,6 @@ async def test_it_says_whether_anybody_may_act_on_it_and_never_a_token(
             assert "0123456789abcdef" not in str(await edge.asks(path))
 
 
-@in_a_loop
 async def test_rates_come_with_the_second_look(tmp_path: Path) -> None:
     async with edge_of(tmp_path) as edge:
         while (await edge.asks("/live/now"))[1]["stages"]["received"]["per_second"] is None:
@@ -146,13 +139,11 @@ async def test_rates_come_with_the_second_look(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "path", ["/", "/live.js", "/live/now", "/live/rows?at=events", "/live/graph", "/live/hour", "/peers", "/example"]
 )
-@in_a_loop
 async def test_a_name_that_anybody_could_have_led_here_is_refused(tmp_path: Path, path: str) -> None:
     async with edge_of(tmp_path) as edge:
         assert (await edge.asks(path, headers={"Host": "mesh.example.com:9640"}))[0] == 403
 
 
-@in_a_loop
 async def test_a_name_that_the_configuration_gives_out_is_answered(tmp_path: Path) -> None:
     async with process(tmp_path, listener("apps", "yamp"), edge={"management_hosts": ["Mesh.example.com"]}) as edge:
         assert (await edge.asks("/peers", headers={"Host": "mesh.example.com:9640"}))[0] == 200
@@ -160,7 +151,6 @@ async def test_a_name_that_the_configuration_gives_out_is_answered(tmp_path: Pat
 
 
 @pytest.mark.parametrize("path", ["/", "/example", "/peers", "/healthz/live"])
-@in_a_loop
 async def test_no_other_page_may_frame_any_of_it(tmp_path: Path, path: str) -> None:
     async with edge_of(tmp_path) as edge:
         headers, _ = await fetched(edge, path)
@@ -168,7 +158,6 @@ async def test_no_other_page_may_frame_any_of_it(tmp_path: Path, path: str) -> N
 
 
 @pytest.mark.parametrize("path", ["/", "/example"])
-@in_a_loop
 async def test_a_pages_icon_and_scripts_are_what_its_policy_lets_in(tmp_path: Path, path: str) -> None:
     async with edge_of(tmp_path) as edge:
         headers, page = await fetched(edge, path)
@@ -182,21 +171,18 @@ async def test_a_pages_icon_and_scripts_are_what_its_policy_lets_in(tmp_path: Pa
 
 
 @pytest.mark.parametrize("path", ["/live/rows", "/live/rows?at=interests", "/live/rows?at=raw&after=x"])
-@in_a_loop
 async def test_a_place_that_is_none_is_refused(tmp_path: Path, path: str) -> None:
     async with edge_of(tmp_path) as edge:
         status, said = await edge.asks(path)
         assert (status, said["error"]) == (400, "at is one of raw, events, rejected, egress; after a number")
 
 
-@in_a_loop
 async def test_there_is_nothing_to_command_on_it(tmp_path: Path) -> None:
     async with edge_of(tmp_path) as edge:
         for path in ("/", "/live/now", "/live/rows"):
             assert (await edge.asks(path, post=True))[0] == 404
 
 
-@in_a_loop
 async def test_it_costs_nothing_once_nobody_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.inspect.live.page.IDLE_SECONDS", 0.05)
     async with edge_of(tmp_path) as edge:

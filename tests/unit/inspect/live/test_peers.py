@@ -15,7 +15,7 @@ from gateway.protocols.yamp.frames import FrameType
 from gateway.records.cloud_event import microseconds
 from tests.unit.cli.running import run, said
 from tests.unit.edge.process import Process, process
-from tests.unit.edge.running import in_a_loop, listener, until
+from tests.unit.edge.running import listener, until
 
 HANDSHAKE = bytes.fromhex("00 0001 04 6a736f6e")
 LISTENERS = (listener("plc", "hsp"), listener("apps", "yamp"))
@@ -39,7 +39,6 @@ async def connect(edge: Process, *names: str) -> None:
         await peer.reads(1)
 
 
-@in_a_loop
 async def test_who_is_connected_is_listed(tmp_path: Path) -> None:
     async with process(tmp_path, *LISTENERS) as edge:
         await connect(edge, "plc", "apps")
@@ -53,7 +52,6 @@ async def test_who_is_connected_is_listed(tmp_path: Path) -> None:
         assert all(microseconds(one["connected_at"]) for one in found)
 
 
-@in_a_loop
 async def test_a_link_whose_peer_is_away_is_told_with_the_reason(tmp_path: Path) -> None:
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
@@ -69,7 +67,6 @@ async def test_a_link_whose_peer_is_away_is_told_with_the_reason(tmp_path: Path)
             assert (status, said_of_it["status"], list(said_of_it["away"])) == (200, "ok", ["link plant"])
 
 
-@in_a_loop
 async def test_a_list_can_be_narrowed(tmp_path: Path) -> None:
     async with process(tmp_path, *LISTENERS) as edge:
         await connect(edge, "plc", "apps", "apps")
@@ -79,7 +76,6 @@ async def test_a_list_can_be_narrowed(tmp_path: Path) -> None:
         assert await listed(edge, "--listener", "none") == []
 
 
-@in_a_loop
 async def test_one_of_them_is_shown_whole(tmp_path: Path) -> None:
     async with process(tmp_path, *LISTENERS) as edge:
         await connect(edge, "plc", "apps")
@@ -90,7 +86,6 @@ async def test_one_of_them_is_shown_whole(tmp_path: Path) -> None:
         assert "open requests       0" in shown
 
 
-@in_a_loop
 async def test_a_kicked_peer_hears_goodbye_in_its_protocol_and_is_gone(tmp_path: Path) -> None:
     async with process(tmp_path, *LISTENERS) as edge:
         await connect(edge, "plc", "apps")
@@ -103,7 +98,6 @@ async def test_a_kicked_peer_hears_goodbye_in_its_protocol_and_is_gone(tmp_path:
         await until(lambda: len(list(edge.edge.life.sessions)) == 1)
 
 
-@in_a_loop
 async def test_several_are_kicked_in_one_go_and_each_is_told_to_programs(tmp_path: Path) -> None:
     async with process(tmp_path, *LISTENERS) as edge:
         await connect(edge, "apps", "apps")
@@ -113,7 +107,6 @@ async def test_several_are_kicked_in_one_go_and_each_is_told_to_programs(tmp_pat
         await until(lambda: not list(edge.edge.life.sessions))
 
 
-@in_a_loop
 async def test_a_session_that_is_not_there_is_told_with_where_it_was_looked_for(tmp_path: Path) -> None:
     async with process(tmp_path, *LISTENERS) as edge:
         for verb in ("show", "kick"):
@@ -125,7 +118,6 @@ async def test_a_session_that_is_not_there_is_told_with_where_it_was_looked_for(
             )
 
 
-@in_a_loop
 async def test_all_edges_that_are_named_are_asked(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -103,10 +104,43 @@ def test_a_committed_batch_is_told(registry: CollectorRegistry, metrics: RouterM
     assert value(registry, "watermark_lag_seconds", lane="lane-0") is not None
 
 
+def test_a_new_lane_has_its_series_before_its_first_commit(registry: CollectorRegistry, metrics: RouterMetrics) -> None:
+    metrics.lane_started("lane-0", 0)
+    for name in ("batch_frames", "state_rows", "state_bytes"):
+        assert value(registry, name, lane="lane-0") == 0, name
+    for phase in told().phase_seconds:
+        assert value(registry, "batch_duration_seconds_sum", lane="lane-0", phase=phase) == 0, phase
+    assert value(registry, "last_commit_timestamp_seconds", lane="lane-0") == pytest.approx(time.time(), abs=60)
+
+
+def test_a_lane_that_goes_on_says_when_it_has_committed_last(
+    config: Config, registry: CollectorRegistry, metrics: RouterMetrics
+) -> None:
+    commits = Path(config.router.checkpoint) / "lane-0" / "commits"
+    commits.mkdir(parents=True)
+    for batch, at in ((9, 1_000), (10, 2_000)):
+        (commits / str(batch)).touch()
+        os.utime(commits / str(batch), (at, at))
+    metrics.lane_started("lane-0", 0)
+    assert value(registry, "last_commit_timestamp_seconds", lane="lane-0") == 2_000
+    assert value(registry, "state_rows", lane="lane-0") is None  # Spark has not said how many yet
+
+
+def test_a_lane_without_a_commit_says_when_it_began_however_often_the_router_starts(
+    config: Config, registry: CollectorRegistry, metrics: RouterMetrics
+) -> None:
+    begun = Path(config.router.checkpoint) / "lane-0" / "metadata"
+    begun.parent.mkdir(parents=True)
+    begun.touch()
+    os.utime(begun, (1_000, 1_000))
+    metrics.lane_started("lane-0", 0)
+    assert value(registry, "last_commit_timestamp_seconds", lane="lane-0") == 1_000
+
+
 def test_a_batch_of_a_query_that_is_no_lane_tells_nothing(registry: CollectorRegistry, metrics: RouterMetrics) -> None:
     metrics.lane_started("lane-0", 0)
     metrics.committed(told(name="rule-hot"))
-    assert value(registry, "state_bytes", lane="lane-0") is None
+    assert value(registry, "state_bytes", lane="lane-0") == 0
     assert value(registry, "state_bytes", lane="rule-hot") is None
 
 

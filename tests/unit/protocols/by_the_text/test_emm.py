@@ -19,7 +19,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from gateway.auth.keyring import GatewayIdentity, Key, KeyRing
-from tests.unit.edge.running import in_a_loop, listener, until
+from tests.unit.edge.running import listener, until
 from tests.unit.protocols.by_the_text.whole_mesh import WholeMesh, whole_mesh
 
 HELLO, HEARTBEAT, EVENT = 1, 2, 3
@@ -149,7 +149,6 @@ TEMP: Field = (STRING, b"temp.high")
 class TestPackets:
     @pytest.mark.parametrize("proofs", [(HMAC,), (SIGNATURE,), (HMAC, SIGNATURE)])
     @pytest.mark.parametrize("names", [(AUTH_KEY_ID,), (), (PUBLIC_KEY, AUTH_KEY_ID)])
-    @in_a_loop
     async def test_a_signed_packet_arrives_as_it_was_sent(
         self, proofs: tuple[int, ...], names: tuple[int, ...]
     ) -> None:
@@ -160,7 +159,6 @@ class TestPackets:
             two.alice.sends(packet)
             assert await two.bob.hears() == packet
 
-    @in_a_loop
     async def test_fields_that_nobody_knows_are_signed_and_passed_over(self) -> None:
         async with devices() as two:
             await two.bob.subscribes("temp.>")
@@ -168,7 +166,6 @@ class TestPackets:
             two.alice.sends(packet)
             assert await two.bob.hears() == packet
 
-    @in_a_loop
     async def test_the_largest_packet_arrives(self) -> None:
         async with devices() as two:
             await two.bob.subscribes("temp.>")
@@ -192,7 +189,6 @@ REFUSED: dict[str, tuple[str, Any]] = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-@in_a_loop
 async def test_what_is_wrong_is_refused_with_its_reason_and_burns_no_id(what: str) -> None:
     reason, change = REFUSED[what]
     async with devices() as two:
@@ -206,7 +202,6 @@ async def test_what_is_wrong_is_refused_with_its_reason_and_burns_no_id(what: st
 
 
 class TestReplay:
-    @in_a_loop
     async def test_what_comes_again_by_any_way_is_dropped(self) -> None:
         async with devices() as two:
             await two.bob.subscribes("temp.>")
@@ -221,7 +216,6 @@ class TestReplay:
             assert await two.bob.hears() == fresh
 
     @pytest.mark.parametrize(("seconds", "reason"), [(-302, "stale"), (125, "future")])
-    @in_a_loop
     async def test_what_was_recorded_long_ago_or_prepared_is_refused(self, seconds: int, reason: str) -> None:
         async with devices() as two:
             now = int(time.time())
@@ -230,7 +224,6 @@ class TestReplay:
             two.alice.sends(two.alice.packet(TEMP, signed_at, timestamp=now))
             await until(lambda: two.mesh.kafka.refusals == [reason, reason])
 
-    @in_a_loop
     async def test_the_time_of_signing_counts_before_that_of_creation(self) -> None:
         async with devices() as two:
             await two.bob.subscribes("temp.>")
@@ -239,7 +232,6 @@ class TestReplay:
             two.alice.sends(packet)
             assert await two.bob.hears() == packet
 
-    @in_a_loop
     async def test_who_cannot_sign_burns_nobody_s_id(self) -> None:
         async with devices() as two:
             await two.bob.subscribes("temp.>")
@@ -252,7 +244,6 @@ class TestReplay:
 
 
 class TestPresence:
-    @in_a_loop
     async def test_a_hello_is_answered_with_the_mesh_s_own_and_signed(self) -> None:
         async with devices() as two:
             two.bob.sends(two.bob.hello("temp.>"))
@@ -264,7 +255,6 @@ class TestPresence:
             assert (fields[NODE_ID], fields[AUTH_KEY_ID]) == (b"\x0a" * 16, b"\0\0\0\xff")
 
     @pytest.mark.parametrize("proofs", [(), (HMAC,)])
-    @in_a_loop
     async def test_a_forged_hello_aims_the_mesh_at_nobody(self, proofs: tuple[int, ...]) -> None:
         async with devices() as two:
             stranger = Device(two.bob.at, node=two.bob.node)
@@ -274,7 +264,6 @@ class TestPresence:
             assert two.mesh.kafka.refusals == ["bad_hmac" if proofs else "unauthenticated"]
             stranger.socket.close()
 
-    @in_a_loop
     async def test_the_last_hello_says_what_and_where(self) -> None:
         async with devices() as two:
             elsewhere = two.bob.another_socket()
@@ -288,7 +277,6 @@ class TestPresence:
                 two.bob.socket.recv(2048)
             elsewhere.close()
 
-    @in_a_loop
     async def test_a_lease_is_kept_by_heartbeats_and_over_without(self) -> None:
         async with devices() as two:
             await two.bob.subscribes("temp.>")

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from tests.unit.edge.running import in_a_loop, listener
+from tests.unit.edge.running import listener
 from tests.unit.protocols.by_the_text.whole_mesh import Foreign, WholeMesh, whole_mesh
 
 HELLO, BYE = "0000000c 00000000 01000000", "00000008 01000000"
@@ -47,14 +47,19 @@ async def greeted(running: WholeMesh, name: str) -> Foreign:
     return peer
 
 
+@asynccontextmanager
+async def peers_at(*names: str) -> AsyncIterator[list[Foreign]]:
+    """Yields peers of these listeners whose sessions stand."""
+    async with mesh() as running:
+        yield [await greeted(running, name) for name in names]
+
+
 class TestHandshake:
-    @in_a_loop
     async def test_our_hello_waits_for_nobody(self) -> None:
         async with mesh() as running:
             await (await running.dial("asks")).hears(HELLO)
 
     @pytest.mark.parametrize("hello", ["0000000c 007fffff 01ffffff", "0000000c 00000000 ff000000"])
-    @in_a_loop
     async def test_unused_bits_and_higher_versions_are_no_matter(self, hello: str) -> None:
         async with mesh() as running:
             peer = await running.dial("asks")
@@ -62,7 +67,6 @@ class TestHandshake:
             await peer.hears(HELLO, PONG)
 
     @pytest.mark.parametrize("first", [BYE, "00000012 04000000 03000000 0004 74657374", "0000000c 00000000 00000000"])
-    @in_a_loop
     async def test_a_peer_that_ends_it_or_has_no_version_is_left_without_a_word(self, first: str) -> None:
         async with mesh() as running:
             peer = await running.dial("asks")
@@ -71,7 +75,6 @@ class TestHandshake:
             assert await peer.is_left() == b""
 
     @pytest.mark.parametrize("first", [PING, DATA, PONG, "0000000b 00000000 010000", "00000008 06000000"])
-    @in_a_loop
     async def test_anything_else_first_is_a_protocol_error(self, first: str) -> None:
         async with mesh() as running:
             peer = await running.dial("asks")
@@ -81,23 +84,18 @@ class TestHandshake:
 
 
 class TestTheFlow:
-    @in_a_loop
     async def test_each_ping_has_its_pong_and_a_pong_nobody_asked_for_is_nothing(self) -> None:
-        async with mesh() as running:
-            peer = await greeted(running, "asks")
+        async with peers_at("asks") as [peer]:
             peer.says(PING, PONG, "0000000b 02000000 010203", PING)
             await peer.hears(PONG, PONG, PONG)
 
-    @in_a_loop
     async def test_a_second_hello_is_an_error_and_bye_is_the_end(self) -> None:
-        async with mesh() as running:
-            twice, polite = await greeted(running, "asks"), await greeted(running, "asks")
+        async with peers_at("asks", "asks") as (twice, polite):
             twice.says(HELLO)
             assert (await twice.is_left())[4:9].hex(" ") == "04 00 00 00 03"
             polite.says(BYE)
             assert await polite.is_left() == b""
 
-    @in_a_loop
     async def test_data_arrives_as_it_was_sent_of_any_type(self) -> None:
         async with mesh() as running:
             sender, receiver = await greeted(running, "asks"), await greeted(running, "hears")
@@ -106,10 +104,8 @@ class TestTheFlow:
             subjects = [event.subject for event in running.kafka.events if event.protocol == "emp"]
             assert subjects == ["emp.data", "emp.data", "emp.type.200"]
 
-    @in_a_loop
     async def test_a_compressed_body_arrives_plain_at_who_never_compressed(self) -> None:
-        async with mesh() as running:
-            sender, receiver = await greeted(running, "speaks"), await greeted(running, "hears")
+        async with peers_at("speaks", "hears") as (sender, receiver):
             zipped = gzip.compress(b"hi")
             head = f"{8 + 12 + len(zipped):08x} 05800000 0000000c 01000000 01000000"
             sender.says(head, zipped, "00000016 05800000 0000000c 01000000 00000000 6869")
@@ -117,43 +113,33 @@ class TestTheFlow:
 
 
 class TestRequests:
-    @in_a_loop
     async def test_a_response_has_the_id_of_its_request_on_each_connection(self) -> None:
-        async with mesh() as running:
-            server, client = await greeted(running, "serves"), await greeted(running, "asks")
+        async with peers_at("serves", "asks") as (server, client):
             client.says(request(MINE, HI))
             await server.hears(request(ONE, HI))
             server.says(response(ONE, OK))
             await client.hears(response(MINE, OK))
 
-    @in_a_loop
     async def test_blocks_may_be_several(self) -> None:
-        async with mesh() as running:
-            server, client = await greeted(running, "serves"), await greeted(running, "asks")
+        async with peers_at("serves", "asks") as (server, client):
             identity = "0000000c 01000000 00000000"
             client.says("0000002a 05800000 00000014 00800000 80000000", MINE, identity, HI)
             await server.hears(request(ONE, HI))
 
-    @in_a_loop
     async def test_responses_may_come_in_any_order(self) -> None:
-        async with mesh() as running:
-            server, client = await greeted(running, "serves"), await greeted(running, "asks")
+        async with peers_at("serves", "asks") as (server, client):
             client.says(request("000000000000000a", HI), request("000000000000000b", HI))
             await server.hears(request(ONE, HI), request("0000000000000002", HI))
             server.says(response("0000000000000002", OK), response(ONE, HI))
             await client.hears(response("000000000000000b", OK), response("000000000000000a", HI))
 
-    @in_a_loop
     async def test_a_response_to_nothing_is_a_protocol_error(self) -> None:
-        async with mesh() as running:
-            peer = await greeted(running, "asks")
+        async with peers_at("asks") as [peer]:
             peer.says(response(ONE, OK))
             assert (await peer.is_left())[4:9].hex(" ") == "04 00 00 00 03"
 
-    @in_a_loop
     async def test_who_serves_and_goes_leaves_its_requesters_an_answer(self) -> None:
-        async with mesh() as running:
-            server, client = await greeted(running, "serves"), await greeted(running, "asks")
+        async with peers_at("serves", "asks") as (server, client):
             client.says(request(MINE, HI))
             await server.hears(request(ONE, HI))
             server.says(BYE)
@@ -179,11 +165,9 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("what", BROKEN)
-@in_a_loop
 async def test_what_is_broken_is_told_with_its_code_and_harms_no_other(what: str) -> None:
     sent, code = BROKEN[what]
-    async with mesh() as running:
-        bad, good = await greeted(running, "asks"), await greeted(running, "asks")
+    async with peers_at("asks", "asks") as (bad, good):
         bad.says(sent)
         last = await bad.is_left()
         assert last[4] == 4
@@ -193,9 +177,7 @@ async def test_what_is_broken_is_told_with_its_code_and_harms_no_other(what: str
         await good.hears(PONG)
 
 
-@in_a_loop
 async def test_a_size_that_nobody_takes_is_refused_by_its_four_bytes() -> None:
-    async with mesh() as running:
-        peer = await greeted(running, "asks")
+    async with peers_at("asks") as [peer]:
         peer.says("40000000")
         assert (await peer.is_left())[4:9].hex(" ") == "04 00 00 00 03"

@@ -12,7 +12,7 @@ from gateway.core.reasons import MeshError
 from gateway.edge.carriers.stream import RESET_SECONDS
 from gateway.records.raw_log.control_frames import RequestDropped, RequestsAbandoned
 from gateway.records.raw_log.frames import ReplyAddress
-from tests.unit.edge.running import configured, in_a_loop, listener, running, until
+from tests.unit.edge.running import configured, listener, running, until, with_session
 from tests.unit.protocols.by_the_text.whole_mesh import Foreign, WholeMesh, whole_mesh
 
 UID = "02" * 16
@@ -56,7 +56,6 @@ async def half_closed(mesh: WholeMesh, *said: str) -> Foreign:
         ("wolpertinger", WOLPERTINGER, b"result:0;message_id:1;\n".hex(), "0a"),
     ],
 )
-@in_a_loop
 async def test_it_hears_the_answer_of_its_request_and_then_is_left(
     protocol: str, said: tuple[str, ...], at_once: str, answer: str
 ) -> None:
@@ -80,18 +79,15 @@ async def test_it_hears_the_answer_of_its_request_and_then_is_left(
         ({"types": {17: "mesh.ping"}}, "01 00000001 0011 00000000"),
     ],
 )
-@in_a_loop
 async def test_it_hears_what_the_router_makes_of_an_acknowledged_frame(settings: dict[str, Any], said: str) -> None:
     async with whole_mesh(listener("asks", "hsp", **settings)) as mesh:
         peer = await half_closed(mesh, said)
         assert (await peer.is_left()).endswith(bytes.fromhex("02 00000001"))
 
 
-@in_a_loop
 async def test_it_is_left_when_nobody_answers_in_time_and_who_serves_it_is_told() -> None:
     asks = listener("asks", "hsp", types={17: SERVED[17]}, ping_seconds=0.01, pong_timeout_seconds=0.01)
-    async with running(configured(asks, request_timeout_seconds=1)) as edge:
-        [peer] = await edge.opens("asks")
+    async with with_session(configured(asks, request_timeout_seconds=1), "asks") as (edge, peer):
         peer.sends(bytes.fromhex(HSP[0]))
         peer.says_no_more()
         said = (await peer.reads_all()).lstrip(b"\x03")
@@ -101,21 +97,17 @@ async def test_it_is_left_when_nobody_answers_in_time_and_who_serves_it_is_told(
         await until(lambda: edge.of("connections_closed_total", "asks", reason="eof") == 1)
 
 
-@in_a_loop
 async def test_it_is_left_when_it_is_idle_for_too_long_all_the_same() -> None:
     asks = listener("asks", "hsp", types={17: SERVED[17]}, idle_seconds=1)
-    async with running(configured(asks)) as edge:
-        [peer] = await edge.opens("asks")
+    async with with_session(configured(asks), "asks") as (edge, peer):
         peer.sends(bytes.fromhex(HSP[0]))
         peer.says_no_more()
         assert await peer.reads_all() == b"\x03"
         await until(lambda: edge.of("connections_closed_total", "asks", reason="idle") == 1)
 
 
-@in_a_loop
 async def test_it_is_asked_nothing_any_more() -> None:
-    async with running(configured(listener("asks", "hsp", types={17: SERVED[17]}))) as edge:
-        [peer] = await edge.opens("asks")
+    async with with_session(configured(listener("asks", "hsp", types={17: SERVED[17]})), "asks") as (edge, peer):
         peer.sends(bytes.fromhex(HSP[0]))
         peer.says_no_more()
         await peer.hears_nothing()
@@ -125,7 +117,6 @@ async def test_it_is_asked_nothing_any_more() -> None:
         await peer.hears_nothing()
 
 
-@in_a_loop
 async def test_who_has_gone_altogether_is_found_out_and_its_request_is_dropped() -> None:
     asks = listener("asks", "hsp", types={17: SERVED[17]})
     async with running(configured(asks)) as edge:

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.unit.edge.running import in_a_loop, listener
+from tests.unit.edge.running import listener
 from tests.unit.protocols.by_the_text.whole_mesh import Foreign, WholeMesh, whole_mesh
 
 JSON, MSGPACK = "00 0001 04 6a736f6e", "00 0001 07 6d73677061636b"
@@ -60,6 +60,13 @@ async def shaken(running: WholeMesh, name: str, handshake: str = JSON) -> Foreig
     return peer
 
 
+@asynccontextmanager
+async def peers_at(*names: str) -> AsyncIterator[list[Foreign]]:
+    """Yields peers of these listeners whose sessions stand."""
+    async with mesh() as running:
+        yield [await shaken(running, name) for name in names]
+
+
 async def hears_user_frame(peer: Foreign, kind: str, uri: str) -> bytes:
     """Its uid, which is any, after its type and before its uri."""
     await peer.hears(kind)
@@ -86,7 +93,6 @@ def answers(peer: Foreign, asked: bytes, uri: str, outcome: str, text: str) -> N
 
 class TestSystemFrames:
     @pytest.mark.parametrize("handshake", [JSON, MSGPACK])
-    @in_a_loop
     async def test_a_handshake_is_echoed(self, handshake: str) -> None:
         async with mesh() as running:
             peer = await shaken(running, "asks", handshake)
@@ -104,7 +110,6 @@ class TestSystemFrames:
             ("09", b""),
         ],
     )
-    @in_a_loop
     async def test_a_peer_that_begins_otherwise_is_told_why_and_left(self, first: str, why: bytes) -> None:
         async with mesh() as running:
             peer = await running.dial("asks")
@@ -116,16 +121,13 @@ class TestSystemFrames:
             assert why in reason
 
     @pytest.mark.parametrize("last", ["03 0000", "03 0003 627965", "04 000a 7463703a2f2f783a3132"])
-    @in_a_loop
     async def test_a_peer_that_closes_is_let_go(self, last: str) -> None:
-        async with mesh() as running:
-            peer = await shaken(running, "asks")
+        async with peers_at("asks") as [peer]:
             peer.says(last)
             assert await peer.is_left() == b""
 
 
 class TestEvents:
-    @in_a_loop
     async def test_an_event_arrives_with_its_uri_and_its_body_in_the_receiver_s_format(self) -> None:
         async with mesh() as running:
             receiver, other = await shaken(running, "hears"), await shaken(running, "hears", MSGPACK)
@@ -140,10 +142,8 @@ class TestEvents:
                 await hears_user_frame(peer, "05", "temp/high")
                 await peer.hears(null)  # a stock client's parser fails on no bytes at all
 
-    @in_a_loop
     async def test_a_uid_that_comes_again_is_no_new_event(self) -> None:
-        async with mesh() as running:
-            receiver, sender = await shaken(running, "hears"), await shaken(running, "asks")
+        async with peers_at("hears", "asks") as (receiver, sender):
             sender.says(event(1, "foo", "1"), event(1, "foo", "1"), event(2, "foo", "2"))
             for written in ("1", "2"):
                 await hears_user_frame(receiver, "05", "foo")
@@ -151,19 +151,15 @@ class TestEvents:
 
 
 class TestRequests:
-    @in_a_loop
     async def test_a_response_names_its_request_and_nothing_else_must_fit(self) -> None:
-        async with mesh() as running:
-            server, client = await shaken(running, "serves"), await shaken(running, "asks")
+        async with peers_at("serves", "asks") as (server, client):
             client.says(request(2, "sum", "[1,2,3]"))
             asked = await hears_request(server, "sum", "[1,2,3]", NO)
             answers(server, asked, "whatever", DONE, "6")
             await hears_response(client, "sum", 2, DONE, "6")
 
-    @in_a_loop
     async def test_progress_reaches_who_asked_for_it_and_an_error_is_an_answer(self) -> None:
-        async with mesh() as running:
-            server, client = await shaken(running, "serves"), await shaken(running, "asks")
+        async with peers_at("serves", "asks") as (server, client):
             client.says(request(2, "sum", "[1]", YES), request(3, "sum", "[2]", NO))
             curious = await hears_request(server, "sum", "[1]", YES)
             patient = await hears_request(server, "sum", "[2]", NO)
@@ -174,10 +170,8 @@ class TestRequests:
             await hears_response(client, "sum", 2, PROGRESS, '"half"')
             await hears_response(client, "sum", 2, ERROR, '"overflow"')
 
-    @in_a_loop
     async def test_a_cancel_is_passed_on_and_answered(self) -> None:
-        async with mesh() as running:
-            server, client = await shaken(running, "serves"), await shaken(running, "asks")
+        async with peers_at("serves", "asks") as (server, client):
             client.says(request(2, "sum", "[1]"))
             asked = await hears_request(server, "sum", "[1]", NO)
             client.says(cancel(9, "sum", 7), cancel(8, "sum", 2))
@@ -186,10 +180,8 @@ class TestRequests:
             answers(server, asked, "sum", CANCELLED, "")
             await hears_response(client, "sum", 2, CANCELLED, "null")
 
-    @in_a_loop
     async def test_after_a_kill_the_requester_hears_nothing(self) -> None:
-        async with mesh() as running:
-            server, client = await shaken(running, "serves"), await shaken(running, "asks")
+        async with peers_at("serves", "asks") as (server, client):
             client.says(request(2, "sum", "[1]"))
             asked = await hears_request(server, "sum", "[1]", NO)
             client.says(cancel(8, "sum", 2, YES))
@@ -201,10 +193,8 @@ class TestRequests:
             client.says(PING)
             await client.hears(PONG)
 
-    @in_a_loop
     async def test_two_open_requests_of_one_uid_are_one_too_many(self) -> None:
-        async with mesh() as running:
-            server, client = await shaken(running, "serves"), await shaken(running, "asks")
+        async with peers_at("serves", "asks") as (server, client):
             client.says(request(2, "sum", "[1]"), request(2, "sum", "[2]"))
             await hears_user_frame(client, "08", "sum")
             await client.hears(uid(2), ERROR)
@@ -212,20 +202,16 @@ class TestRequests:
             assert json.loads(await client.reads(size))["code"] == "bad_request"
             await hears_request(server, "sum", "[1]", NO)
 
-    @in_a_loop
     async def test_a_request_that_nobody_serves_is_an_error(self) -> None:
-        async with mesh() as running:
-            client = await shaken(running, "asks")
+        async with peers_at("asks") as [client]:
             client.says(request(2, "nobody.here"))
             await hears_user_frame(client, "08", "nobody.here")
             await client.hears(uid(2), ERROR)
             size = int.from_bytes(await client.reads(4), "big")
             assert json.loads(await client.reads(size))["code"] == "no_responder"
 
-    @in_a_loop
     async def test_the_mesh_itself_is_asked_in_the_same_words(self) -> None:
-        async with mesh() as running:
-            client, sender = await shaken(running, "asks"), await shaken(running, "serves")
+        async with peers_at("asks", "serves") as (client, sender):
             client.says(request(2, "mesh.subscribe", '{"subject":"late.*"}'))
             await hears_response(client, "mesh.subscribe", 2, DONE, "true")
             sender.says(event(1, "late.news", "[]"))
@@ -247,10 +233,8 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("what", BROKEN)
-@in_a_loop
 async def test_what_is_broken_is_told_why_and_harms_no_other(what: str) -> None:
-    async with mesh() as running:
-        bad, good = await shaken(running, "asks"), await shaken(running, "hears")
+    async with peers_at("asks", "hears") as (bad, good):
         bad.says(PING, BROKEN[what])
         await bad.hears(PONG, "03")
         size = int.from_bytes(await bad.reads(2), "big")

@@ -19,7 +19,7 @@ from gateway.protocols import protocols
 from gateway.protocols.spec import ProtocolSpec
 from gateway.records.raw_log.container import ContainerBuilder
 from gateway.records.raw_log.frames import FrameSource
-from tests.unit.edge.running import configured, in_a_loop, listener, running, until
+from tests.unit.edge.running import configured, listener, running, until
 from tests.unit.protocols.contract.streams import SECOND_DATAGRAM, found
 from tests.unit.routing.mesh_in_a_log import EDGE, EPOCH, NOW, MeshInALog
 
@@ -38,7 +38,6 @@ def test_it_is_there_because_its_folder_is(beacon: ProtocolSpec[Any]) -> None:
     assert protocols()["beacon"] is beacon
 
 
-@in_a_loop
 async def test_an_edge_logs_its_datagrams_by_node_and_sends_it_what_the_router_wrote() -> None:
     async with running(configured(listener("beacons", "beacon", "udp", word="sesame"))) as edge:
         with closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as peer:
