@@ -9,7 +9,7 @@ from gateway.edge.datagrams.refused_sources import FRAMES_PER_SECOND, KEPT_SECON
 from gateway.edge.datagrams.udp import UdpListener
 from gateway.records.egress import SourceRefused
 from tests.unit.edge.datagrams.test_udp import DEVICES, device
-from tests.unit.edge.running import RunningEdge, configured, in_a_loop, running, until
+from tests.unit.edge.running import RunningEdge, configured, running, until
 
 BURST = int(FRAMES_PER_SECOND)
 
@@ -29,7 +29,6 @@ async def takes(edge: RunningEdge, sender: socket.socket, count: int) -> int:
     return len(edge.kafka.frames()) - frames
 
 
-@in_a_loop
 async def test_less_is_taken_of_a_source_that_the_router_names_and_as_much_as_ever_of_others() -> None:
     async with running(configured(DEVICES)) as edge:
         with closing(device(edge)) as attacker, closing(device(edge)) as honest:
