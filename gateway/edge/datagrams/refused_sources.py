@@ -1,8 +1,8 @@
 """Slows down the sources of datagrams of which the router refuses nearly everything.
 
-What a source sends is taken at a small rate from the router's word on, and at any again `KEPT_SECONDS` after its last
-word. So a forged source harms the one whose address it forges for as long as it goes on, and nobody else; and a device
-whose key comes late is not kept out.
+Of what a source sends from the router's word on, the first few thousand frames and a small rate are taken, and
+everything again `KEPT_SECONDS` after its last word. So a forged source harms the one whose address it forges for as
+long as it goes on, and nobody else; and a device whose key comes late is not kept out.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from gateway.edge.carriers.read_control import TokenBucket
 FRAMES_PER_SECOND = 500.0
 """Enough for a device that is set up wrongly to be found in `rejected`, and a fiftieth of what a router's lane can
 judge of the dearest packets."""
+BURST_FRAMES = 5_000
+"""So many are taken before the rate holds: as many refused frames as have a record of `rejected` each."""
 KEPT_SECONDS = 30.0
 MOST_SOURCES = 1_024
 """The oldest is forgotten for one more: addresses can be forged. Each costs the edge a look at every datagram."""
@@ -29,7 +31,7 @@ class RefusedSources:
     def add(self, peer: str, now: float) -> None:
         """Takes the router's word that nearly all of this source is refused."""
         known = self._sources.pop(peer) if peer in self._sources else None
-        bucket = TokenBucket(FRAMES_PER_SECOND, now) if known is None else known[1]
+        bucket = TokenBucket(FRAMES_PER_SECOND, now, BURST_FRAMES / FRAMES_PER_SECOND) if known is None else known[1]
         self._sources[peer] = now + KEPT_SECONDS, bucket
         if len(self._sources) > MOST_SOURCES:
             del self._sources[next(iter(self._sources))]
