@@ -2,7 +2,7 @@
 
     python -m tests.bench.restart                     ten million, in one process
     python -m tests.bench.restart --millions 1 --kills 5 --ends 0
-    python -m tests.bench.restart --executors         on a standalone cluster with two executors
+    python -m tests.bench.restart --executors         on a standalone cluster with two executors, which are lost too
 
 The ids are put into the router's state by its own plan, from rows that no pass has made: a hundred ids a row, evenly
 over the time that they are kept. Then broker, edge and router run, a device sends packets to itself, and the router is
@@ -37,9 +37,9 @@ from streaming_jobs.routing.known_ids import keep_seconds
 from streaming_jobs.spark.kafka_sink import sink_options
 from streaming_jobs.spark.session import start_spark, stop_spark
 from tests.integration.emm_peer import Device
-from tests.integration.mesh import TestMesh
+from tests.integration.mesh import TestMesh, wait_until
 from tests.integration.program import running_program
-from tests.integration.standalone import standalone
+from tests.integration.standalone import Standalone, standalone
 from tests.integration.threads import running_threads
 
 IDS_A_ROW = 100
@@ -67,12 +67,11 @@ def main() -> int:
         begun = time.monotonic()
         _seed(config, int(asked.millions * 1_000_000))
         print(f"{asked.millions:g} million ids stored in {time.monotonic() - begun:.0f} s", flush=True)
-        options: list[str] = []
+        cluster = None
         if asked.executors:
             cluster = stack.enter_context(standalone(Path(name, "cluster"), "one", "two", slots=SLOTS))
-            options = ["--master", cluster.master, "--conf", "spark.executor.memory=1g"]
         stack.enter_context(_program(mesh, "edge"))
-        _measure(mesh, config, options, asked)
+        _measure(mesh, config, cluster, asked)
     return 0
 
 
@@ -181,8 +180,9 @@ def _router(mesh: TestMesh, options: list[str]) -> Iterator[subprocess.Popen[byt
         process.wait(60)
 
 
-def _measure(mesh: TestMesh, config: Config, options: list[str], asked: argparse.Namespace) -> None:
+def _measure(mesh: TestMesh, config: Config, cluster: Standalone | None, asked: argparse.Namespace) -> None:
     device = Device(mesh.ports["devices"]).trusted_by(mesh)
+    options = ["--master", cluster.master, "--conf", "spark.executor.memory=1g"] if cluster else []
     with closing(device), ExitStack() as stack:
         router = stack.enter_context(_router(mesh, options))
         begun = time.monotonic()
@@ -195,12 +195,34 @@ def _measure(mesh: TestMesh, config: Config, options: list[str], asked: argparse
             print(f"first start: {_back(mesh, load, begun):.1f} s", flush=True)
             for _ in range(asked.kills):
                 time.sleep(BATCH_SECONDS / 2)
-                killed = time.monotonic()
+                executors = set(cluster.executors().values()) if cluster else set()
+                killed = since = time.monotonic()
                 router.send_signal(signal.SIGKILL)
                 router.wait()
                 router = stack.enter_context(_router(mesh, options))
-                print(f"from the kill to a packet sent after it: {_back(mesh, load, killed):.1f} s", flush=True)
+                if executors:  # they route for a moment more
+                    wait_until(lambda pids=executors: not any(map(_is_running, pids)), "they have ended", BACK_SECONDS)
+                    since = time.monotonic()
+                back = since - killed + _back(mesh, load, since)
+                print(f"from the kill to a packet sent after it: {back:.1f} s", flush=True)
+            if cluster:
+                _lose_executors(mesh, load, cluster)
             _ends(load, Path(config.router.checkpoint) / lane_name(0), asked.ends)
+
+
+def _is_running(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
+
+
+def _lose_executors(mesh: TestMesh, load: Load, cluster: Standalone) -> None:
+    """Kills one executor after the other. The lane runs on one of them, and goes on on the other."""
+    for name in cluster.executors():
+        time.sleep(BATCH_SECONDS / 2)
+        killed = time.monotonic()
+        os.kill(cluster.executors()[name], signal.SIGKILL)
+        print(
+            f"from the loss of executor {name} to a packet sent after it: {_back(mesh, load, killed):.1f} s", flush=True
+        )
 
 
 def _back(mesh: TestMesh, load: Load, since: float) -> float:

@@ -22,6 +22,7 @@ from tests.cluster.images import ROOT
 from tests.cluster.node import GROUP, GROUPS, SYSCTLS
 from tests.cluster.programs import built, definitions
 from tests.cluster.steps import STEPS
+from tests.integration.prometheus import prometheus_program
 
 OURS = (
     "unshare",
@@ -45,6 +46,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="tests/cluster/run", description=__doc__.splitlines()[0])
     parser.add_argument("--until", choices=[step.__name__ for step in STEPS], default=STEPS[-1].__name__)
     parser.add_argument("--helm", choices=["3", "4"], default="3")
+    parser.add_argument(
+        "--game-day", action="store_true", help="disasters under an operator's alerts, and nothing else"
+    )
     parser.add_argument("--stay", action="store_true", help="leave the node running until interrupted")
     asked = parser.parse_args()
     if os.geteuid() != 0:
@@ -52,9 +56,12 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that what it began is ended too
     programs = built()
     definitions()  # there is no network where they are needed
+    if asked.game_day:
+        prometheus_program("prometheus")
     mount = ("unshare", "--mount", "--propagation", "private")
     _python(*mount, module="tests.cluster.images", arguments=[str(programs / "pause")])
     options = [f"--until={asked.until}", f"--helm={asked.helm}", *["--stay"] * asked.stay]
+    options += ["--game-day"] * asked.game_day
     with _as_it_was():
         return _python(
             *OURS,

@@ -7,13 +7,17 @@ import signal
 import sys
 import time
 import traceback
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
+from tests.cluster import game_day
 from tests.cluster.node import Node
 from tests.cluster.programs import debian, lay_over
 from tests.cluster.release import Release
 from tests.cluster.steps import STEPS
 from tests.helm.tools import helm_3, helm_4
+from tests.integration.prometheus import prometheus_program
 
 
 def main() -> int:
@@ -22,25 +26,32 @@ def main() -> int:
     parser.add_argument("--until", required=True)
     parser.add_argument("--helm", required=True)
     parser.add_argument("--stay", action="store_true")
+    parser.add_argument("--game-day", action="store_true")
     asked = parser.parse_args()
     helm = helm_3() if asked.helm == "3" else helm_4()
+    prometheus = prometheus_program("prometheus")
     lay_over(debian())
     node, began = Node(asked.programs), time.monotonic()
     node.start()
     say("node", began, ["ready"])
     release = Release(node, helm)
+    steps: Iterable[tuple[str, Callable[[], Iterator[str]]]]
+    if asked.game_day:
+        steps = game_day.steps(release, prometheus)
+    else:
+        steps = ((step.__name__, partial(step, release)) for step in STEPS)
     failed = False
-    for step in STEPS:
+    for name, step in steps:
         began = time.monotonic()
         try:
-            say(step.__name__, began, list(step(release)))
+            say(name, began, list(step()))
             node.check()
         except Exception as fault:
             failed = True
             told = str(fault) if isinstance(fault, AssertionError) else traceback.format_exc()
-            say(step.__name__, began, [f"FAILED: {told}"])
+            say(name, began, [f"FAILED: {told}"])
             break
-        if step.__name__ == asked.until:
+        if name == asked.until:
             break
     if asked.stay:
         print(

@@ -146,9 +146,12 @@ class Node:
 
     def _import_images(self) -> None:
         """Those that are others than last time. An upgrade's version is the same image by another name."""
+        command = ("ctr", "--namespace", "k8s.io", "images", "list", "--quiet")
+        listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
         for archive in archives():
             stamp, imported = archive.with_suffix(".id"), self._containerd / f"{archive.stem}.id"
-            if imported.exists() and imported.read_text() == stamp.read_text():
+            names = {f"docker.io/{name}" for name in stamp.read_text().splitlines()[1:]}
+            if names <= set(listed) and imported.exists() and imported.read_text() == stamp.read_text():
                 continue
             _run("ctr", "--namespace", "k8s.io", "images", "import", str(archive))
             first, *others = stamp.read_text().splitlines()[1:]
@@ -201,9 +204,9 @@ class Node:
             "cgroupDriver": "cgroupfs", "cgroupRoot": f"/{GROUP}", "failCgroupV1": False, "failSwapOn": False,
             "clusterDNS": [NODE], "clusterDomain": "cluster.local", "resolvConf": "",
             "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock", "oomScoreAdj": 0,
-            # By default pods are evicted, and images removed, where less than 15 % of the disk are free: of a large one
-            # that is far more than a run needs.
-            "evictionHard": {"nodefs.available": "1Gi", "imagefs.available": "1Gi"}, "imageGCHighThresholdPercent": 100,
+            # By default parts of the machine's disk, of which a large one has much left: images would be deleted.
+            "evictionHard": dict.fromkeys(("memory.available", "nodefs.available", "imagefs.available"), "500Mi"),
+            "imageGCHighThresholdPercent": 100,
         }  # fmt: skip
         proxy = {
             "apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConfiguration", "mode": "nftables",

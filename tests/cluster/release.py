@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import secrets
+import shlex
 import subprocess
 import sys
 import threading
@@ -21,11 +24,13 @@ from gateway.config import load as load_config
 from tests.cluster.images import ROOT
 from tests.cluster.load import FIXED, FRESH, STREAMS, SUBJECT, Record, Settings, device, number
 from tests.cluster.node import BALANCER, NAMESPACE, Node
+from tests.helm.tools import kubectl
 from tests.integration.topic import every_record, header
 
 NAME = "test"
 VALUES = (ROOT / "k8s/overlays/test-mesh/values.yaml", Path(__file__).with_name("values.yaml"))
 CHART = ROOT / "helm/meshgate"
+OPERATE = ROOT / "k8s/OPERATE.md"
 FLOWING_SECONDS = 240
 SETTLED_SECONDS, QUIET_SECONDS = 600, 90
 READY_SECONDS = 600
@@ -103,11 +108,35 @@ class Release:
                 return str(pod["metadata"]["name"])
         raise AssertionError(f"no router routes\n{self.state()}")
 
+    def as_written(self, section: str) -> str:
+        """Runs the commands that a section of the operate page shows, with our names in the place of the page's."""
+        _, _, text = OPERATE.read_text().partition(f"\n### {section}\n")
+        script = "\n".join(re.findall(r"(?ms)^```sh\n(.*?)^```", re.split(r"(?m)^##", text)[0]))
+        assert script, f"{OPERATE.name} has no commands below {section}"
+        for theirs, ours in (
+            ("demo-meshgate", NAME), ("helm upgrade demo", f"helm upgrade {NAME}"),
+            ("--values my-values.yaml", shlex.join(self._value_options())),
+        ):  # fmt: skip
+            script = script.replace(theirs, ours)
+        programs = self._folder / "bin"
+        programs.mkdir(exist_ok=True)
+        for name, path in (("helm", self._helm), ("kubectl", kubectl())):
+            (programs / name).unlink(missing_ok=True)
+            (programs / name).symlink_to(path)
+        environment = self.node.environment | {"PATH": f"{programs}:{os.environ['PATH']}"}
+        command = ["bash", "-euo", "pipefail", "-c", script]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=ROOT)
+        if done.returncode:
+            raise AssertionError(f"{script}\n{done.stdout[-2000:]}{done.stderr[-2000:]}\n{self.state()}")
+        return done.stdout
+
+    def _value_options(self) -> list[str]:
+        files = [part for path in VALUES for part in ("--values", str(path))]
+        return files + [part for name, value in self.values.items() for part in ("--set", f"{name}={value}")]
+
     @contextmanager
     def _begun(self, verb: str, *options: str) -> Iterator[subprocess.Popen[str]]:
-        files = [part for path in VALUES for part in ("--values", str(path))]
-        sets = [part for name, value in self.values.items() for part in ("--set", f"{name}={value}")]
-        command = [str(self._helm), verb, NAME, str(CHART), "--namespace", NAMESPACE, *files, *sets, *options]
+        command = [str(self._helm), verb, NAME, str(CHART), "--namespace", NAMESPACE, *self._value_options(), *options]
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=self.node.environment
         )
