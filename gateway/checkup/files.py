@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from uuid import UUID
 
 from gateway.auth.trust_file import load as load_trust
-from gateway.config import Config, ConfigError, Fault, Link, Listener, check_files
+from gateway.config import Config, ConfigError, Fault, check_files
 from gateway.edge.carriers.tls import context_of
 
 
@@ -27,16 +27,16 @@ def file_advice(config: Config) -> list[Fault]:
 
 def _tls_faults(config: Config) -> Iterator[Fault]:
     """Yields the files that are there, and that an edge would not start with."""
-    sections: dict[str, tuple[Listener | Link, ...]] = {"listeners": config.listeners, "peers": config.peers}
-    for section, endpoints in sections.items():
-        for at, endpoint in enumerate(endpoints):
-            try:
-                if endpoint.tls is not None:
-                    context_of(endpoint.tls)
-            except (FileNotFoundError, PermissionError):
-                continue  # told by `check_files`
-            except (OSError, ValueError) as broken:
-                yield Fault(str(config.path), f"{section}[{at}].tls", f"the files cannot be used: {broken}")
+    listeners = [(f"listeners[{at}].tls", listener.tls) for at, listener in enumerate(config.listeners)]
+    links = [(f"peers[{at}].tls", link.tls) for at, link in enumerate(config.peers)]
+    for setting, tls in (*listeners, *links):
+        try:
+            if tls is not None:
+                context_of(tls)
+        except (FileNotFoundError, PermissionError):
+            continue  # told by `check_files`
+        except (OSError, ValueError) as broken:
+            yield Fault(str(config.path), setting, f"the files cannot be used: {broken}")
 
 
 def _trust_faults(config: Config) -> list[Fault]:

@@ -6,7 +6,7 @@ import json
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -75,17 +75,11 @@ class BenchEnds:
             _check_size(work, ours[0])
         origin = self._place(work.origin, self.from_address, ours)
         target = self._place(work.target, self.to_address, theirs)
-        config = self.watched
-        if config is None:
-            return Setup(origin=origin, target=target, receivers=self.receivers, wait_seconds=self.wait_seconds)
-        return Setup(
-            origin=origin,
-            target=target,
-            receivers=self.receivers,
-            wait_seconds=self.wait_seconds,
-            roots=roots_of(config.state_dir / "state" / "running.json"),
-            edge=edge_parts(config)[0],
-        )
+        setup = Setup(origin=origin, target=target, receivers=self.receivers, wait_seconds=self.wait_seconds)
+        if (config := self.watched) is None:
+            return setup
+        roots = roots_of(config.state_dir / "state" / "running.json")
+        return replace(setup, roots=roots, edge=edge_parts(config)[0])
 
     def _place(self, protocol: str, where: str | None, keys: list[PacketKey]) -> PeerPlace:
         address = self._peer(protocol, where).address()

@@ -124,7 +124,10 @@ class Servant:
                 process.kill()
             await process.wait()
             raise
-        return self._answer_of(output) if code == 0 else failure(code, complaints)
+        if code:
+            return failure(code, complaints)
+        content_type = guessed_type(output) if self._content_type is None else self._content_type
+        return Answer(body=output if content_type == BINARY else output.removesuffix(b"\n"), content_type=content_type)
 
     async def _output(self, process: Process, request: IncomingRequest) -> bytes:
         stdout = _stream(process.stdout)
@@ -138,10 +141,6 @@ class Servant:
             else:
                 kept.append(line)
         return b"".join(kept)
-
-    def _answer_of(self, output: bytes) -> Answer:
-        content_type = guessed_type(output) if self._content_type is None else self._content_type
-        return Answer(body=output if content_type == BINARY else output.removesuffix(b"\n"), content_type=content_type)
 
 
 def failure(code: int, complaints: bytes) -> Answer:

@@ -130,15 +130,10 @@ def _drawing(output: Output, *, stays: bool) -> Iterator[Callable[[dict[str, Any
 def _print(shown: dict[str, Any], output: Output) -> None:
     if output is Output.JSON:
         show_line(shown, output, "")
-    else:
-        click.echo("\n".join(_written(screen(shown))) + "\n")
-
-
-def _written(lines: list[str]) -> Iterable[str]:
-    if not sys.stdout.isatty():
-        return plain(lines)
-    columns = shutil.get_terminal_size().columns
-    return (painted(line, columns) for line in lines)
+        return
+    lines, columns = screen(shown), shutil.get_terminal_size().columns
+    written = (painted(line, columns) for line in lines) if sys.stdout.isatty() else plain(lines)
+    click.echo("\n".join(written) + "\n")
 
 
 def _paint(shown: dict[str, Any]) -> None:

@@ -140,15 +140,15 @@ class Limits(Section):
     before anybody judges it."""
     in_flight_bytes: Bytes = 134_217_728
     """An edge holds at most so many bytes that Kafka has not acknowledged; beyond it TCP peers wait, and datagrams are
-    dropped and counted. From a 32nd of it on, streams that have more to be read wait, so that the frames of others do
+    dropped and counted. From a 64th of it on, streams that have more to be read wait, so that the frames of others do
     not queue behind theirs. It holds for an edge as a whole: in a listener it says nothing."""
     queue_bytes: Bytes = 8_388_608
     """At most so many bytes wait to be written to one session; beyond it a slow peer loses frames, alone."""
     held_bytes: Bytes = 134_217_728
     """An edge holds at most so many bytes in memory for all of its sessions: what they have not read, have not
-    confirmed, or have not finished sending, in whatever carries them. Beyond it sessions are ended, those that hold most first. There is room for
-    sixteen peers that have filled their queues, and it is an eighth of what an edge has in the chart. It holds for an
-    edge as a whole: in a listener it says nothing."""
+    confirmed, or have not finished sending, in whatever carries them. Beyond it sessions are ended, those that hold
+    most first. There is room for sixteen peers that have filled their queues, and it is an eighth of what an edge has
+    in the chart. It holds for an edge as a whole: in a listener it says nothing."""
     open_requests: Count = MOST_OPEN_REQUESTS
     """At most so many requests are open at once in all sessions of an edge: what their peers have asked, and what they
     are asked. A session gets its share of what is left. It holds for an edge as a whole: in a listener it says

@@ -67,7 +67,8 @@ class Event:
     """One event, not to be changed once made. It is not `frozen`, because making one would then take three times as
     long.
 
-    `id` is `<partition>-<offset>-<index>` of its raw frame. Times are microseconds since the epoch.
+    `id` is `<partition>-<offset>-<index>` of its raw frame. Times are microseconds since the epoch. An event of the
+    mesh itself has no session, peer or node.
 
     `message_id` is the sender's own id of this frame; `correlation` names the request that an answer or a cancel
     belongs to, in the words of the protocol it came by. `raw` is the frame as received, where the protocol can pass it
@@ -78,12 +79,12 @@ class Event:
     kind: Kind
     subject: str
     protocol: str
-    listener: str
-    edge: str
-    session: str
-    peer: str
-    node: str
-    received_at: int
+    listener: str = ""
+    edge: str = ""
+    session: str = ""
+    peer: str = ""
+    node: str = ""
+    received_at: int = 0
     message_id: str = ""
     correlation: str = ""
     content_type: str = ""

@@ -19,6 +19,7 @@ from gateway.edge.datagrams.listener import DatagramListener
 from gateway.edge.datagrams.udp import UdpListener
 from gateway.edge.metrics import EdgeMetrics
 from gateway.edge.sessions import Sessions
+from gateway.records.egress import SourceRefused
 
 if TYPE_CHECKING:
     from gateway.edge.carriers.xmpp import XmppListener
@@ -112,6 +113,11 @@ class Endpoints:
             return kind(endpoint, metrics.certificate_expiry(endpoint), metrics.revocation_list_expiry(endpoint))
         except (OSError, ValueError) as error:
             raise SetupError(f"{endpoint.name}: the files of `tls` cannot be used: {error}") from error
+
+    def slow_down(self, refused: SourceRefused) -> None:
+        """Takes less of a source that the router refuses. A listener that is gone needs no word."""
+        if (datagrams := self.datagrams.get(refused.listener)) is not None:
+            datagrams.slow_down(refused.peer)
 
     def address(self, listener: Listener) -> Address:
         """Returns the address that a listener is bound to. The system chooses the port if the configuration says 0."""

@@ -1,4 +1,4 @@
-"""What an edge asks of the system for its own process, before it begins: open files, and memory that goes back.
+"""Sets what an edge asks of the system for its own process before it begins: open files, and memory that goes back.
 
 A session's unfinished frame may take a megabyte. glibc begins by asking the system for each such block, and gives it
 back when it is freed. But once it has freed one, it takes blocks of that size from its heap, which shrinks only at its

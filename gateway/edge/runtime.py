@@ -84,7 +84,9 @@ class EdgeRuntime:
         self._dispatch = Dispatch(
             books,
             self._edge_log,
-            Peers(self.sessions.outbox, self.endpoints.datagrams, self.sessions.drop_requests),
+            Peers(
+                self.sessions.outbox, self.endpoints.datagrams, self.sessions.drop_requests, self.endpoints.slow_down
+            ),
             PreviousRun(self._reader.end, resumption.sessions_to, outcomes),
             confirm_seconds=lambda: self._config.request_timeout_seconds,
             on_batch_handled=self._reader.batch_handled,

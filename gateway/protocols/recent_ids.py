@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
@@ -15,7 +16,8 @@ class RecentIds:
     """Ids that are over, remembered for a while so that a late answer to one of them is no protocol error."""
 
     limit: int = LATE_ANSWERS_REMEMBERED
-    _ids: dict[Hashable, None] = field(default_factory=dict)
+    _ids: OrderedDict[Hashable, None] = field(default_factory=OrderedDict)
+    """A dict would look for its oldest entry through all that were deleted before it."""
 
     def add(self, wire: Hashable) -> None:
         self._ids.pop(wire, None)

@@ -184,4 +184,17 @@ class MigrationStep:
     session: str = ""
 
 
-Entry = Deliver | InterestApplied | RecordConfirmed | EdgeRestarted | MigrationStep
+RECORD_END = 2**16 - 1
+"""The index of an entry that is about a raw record as a whole: it stands behind those of all frames."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRefused:
+    """Says that nearly everything is refused that a source of datagrams sends. `peer` is its address."""
+
+    position: Position
+    listener: str
+    peer: str
+
+
+Entry = Deliver | InterestApplied | RecordConfirmed | EdgeRestarted | MigrationStep | SourceRefused

@@ -20,29 +20,14 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.types import ArrayType
 
 from gateway.config import Config
 from streaming_jobs.spark.events_table import HEADERS
 from streaming_jobs.spark.plain_types import PlainStruct
+from streaming_jobs.spark.schemas import BYTES, INT, LONG, TEXT, struct
 
-OUT = StructType(
-    [
-        StructField("topic", StringType()),
-        StructField("partition", IntegerType()),
-        StructField("key", BinaryType()),
-        StructField("value", BinaryType()),
-        StructField("headers", HEADERS),
-    ]
-)
+OUT = struct(topic=TEXT, partition=INT, key=BYTES, value=BYTES, headers=HEADERS)
 LOG_TIME, OFFSET, IDS, OUTS = "log_time", "offset", "ids", "outs"
 STORED = [LOG_TIME, OFFSET, IDS]
 """The columns that the state holds."""
@@ -67,14 +52,7 @@ def read_raw(spark: SparkSession, config: Config, partition: int, *, accepts_los
     return spark.readStream.format("kafka").options(**options).load()
 
 
-ROW = PlainStruct(
-    [
-        StructField(LOG_TIME, LongType()),
-        StructField(OFFSET, LongType()),
-        StructField(IDS, BinaryType()),
-        StructField(OUTS, ArrayType(OUT)),
-    ]
-)
+ROW = PlainStruct(struct(**{LOG_TIME: LONG, OFFSET: LONG, IDS: BYTES, OUTS: ArrayType(OUT)}).fields)
 
 
 def route(raw: DataFrame, pass_: Callable[[bytes, int, int], PlainRow], worker: str, keep_seconds: int) -> DataFrame:

@@ -80,14 +80,14 @@ class FrameRouter:
         if common is not None:
             try:
                 self._route_mixed(columns, common, record, partition, offset)
-                return record.finish(log_seconds)
+                return record.finish(log_seconds, columns)
             except Exception:  # a mistake of ours: no frame is refused for it, and none may end the query
                 self._faults.log_exception("in the fast pass")
                 known_ids.take_back()
                 state.tally.take()
                 record = RecordOutputs(state, known_ids, partition, offset)
         record.add_frames(list(self.route_frames(columns.frames(), partition, offset)))
-        return record.finish(log_seconds)
+        return record.finish(log_seconds, columns)
 
     def _route_mixed(
         self, columns: RecordColumns, common: CommonRecord, record: RecordOutputs, partition: int, offset: int

@@ -145,17 +145,12 @@ class IdTable:
             chosen = rows[(count - 1) - (piece & _U64(_SECONDS)).view(np.int64)]
             fitting = int(np.searchsorted(slots, len(self._slots)))
             self._slots[slots[:fitting]] = chosen[:fitting]
-            self._add_to_filter(chosen[:fitting, 0])
-            self.used += fitting
-            if fitting < len(chosen):
-                self._put_around(chosen[fitting:], chosen[:fitting], log_seconds)
+            if behind := len(chosen) - fitting:  # those behind the last slot go on at the first ones that are free
+                free = np.flatnonzero(self._slots[:, 1] == 0)[:behind]
+                self._slots[free] = chosen[fitting:]
+            self._add_to_filter(chosen[:, 0])
+        self.used = count
         self.ends_at = log_seconds
-
-    def _put_around(self, rest: Slots, placed: Slots, log_seconds: int) -> None:
-        """Puts what has no room behind its home: it goes on at the first slot. What was placed of the same ids is
-        later, and counts."""
-        self.put(rest[::-1], log_seconds)
-        self.put(placed[np.isin(placed[:, 0], rest[:, 0])][::-1], log_seconds)
 
     def put(self, rows: Slots, log_seconds: int) -> None:
         """Puts ids, of which one that is there gets the new second. There must be room.

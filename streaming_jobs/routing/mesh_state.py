@@ -116,6 +116,11 @@ class MeshState:
             source.peer, node, again, truncated_bytes, kept,
         )  # fmt: skip
 
+    def is_datagram(self, protocol: str) -> bool:
+        """Returns True if the protocol is known and has no sessions."""
+        spec = self.protocols.get(protocol)
+        return spec is not None and spec.session is None
+
     def protocol(self, name: str) -> ProtocolSpec[Any]:
         try:
             return self.protocols[name]

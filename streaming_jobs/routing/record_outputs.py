@@ -17,12 +17,14 @@ from gateway.core.event import SECOND_US
 from gateway.core.fault_log import RateLimitedFaultLog
 from gateway.core.ids import event_id
 from gateway.core.reasons import Reason, Rejected, Stage
-from gateway.records.egress import Deliver, Entry, Position
+from gateway.records.egress import RECORD_END, Deliver, Entry, Position, SourceRefused
 from gateway.records.egress_codec import EgressBuilder
 from gateway.records.event_records import Row
+from gateway.records.raw_log.container import RecordColumns
 from gateway.records.raw_log.control_frames import MESH
 from gateway.records.rejected_frame import RefusedFrame, kept_part
 from streaming_jobs.routing.change_records import ChangeFrame, change_records
+from streaming_jobs.routing.floods import flooding_sources
 from streaming_jobs.routing.known_ids import FIRST_SECOND, LAST_SECOND, KnownIds, message_key
 from streaming_jobs.routing.mesh_state import MeshState
 from streaming_jobs.routing.output_records import OutputRecord
@@ -151,12 +153,21 @@ class RecordOutputs:
             builder = self._edges[edge_ordinal] = EgressBuilder(*self._place, largest)
         return builder
 
-    def finish(self, log_seconds: int) -> RoutedRecord:
+    def _name_floods(self, columns: RecordColumns) -> None:
+        """Tells the record's edge of the sources that flood it with datagrams that are refused."""
+        if columns.agains:  # somebody has put them in again
+            return
+        for part, (listener, peer) in enumerate(flooding_sources(self._refusals, columns, self._state.is_datagram)):
+            self.egress(columns.edge).add(SourceRefused(Position(*self._place, RECORD_END, part), listener, peer))
+
+    def finish(self, log_seconds: int, columns: RecordColumns | None = None) -> RoutedRecord:
         """Returns the row; nothing can be added after that.
 
         The sink has one request under way, so what edges wait for stands first: the next request carries the rest.
         """
         self._write_waiting()
+        if columns is not None:
+            self._name_floods(columns)
         topics = self._state.topics
         events = self._event_records()
         outs = [

@@ -105,7 +105,7 @@ class Out:
         self._dispatch = Dispatch(
             DeliveryBooks(self._ledger, ends, unused, unused),
             EdgeLog(publisher),
-            Peers(unused, datagrams, unused),
+            Peers(unused, datagrams, unused, unused),
             PreviousRun(),
             confirm_seconds=unused,
             on_batch_handled=self._one_taken,

@@ -15,7 +15,7 @@ from gateway.interests.changes import EndSession, Put, Renew
 from gateway.interests.interest import Interest, Verb
 from gateway.records import deliveries, egress_codec, event_records
 from gateway.records.deliveries import DeliveryOutcome
-from gateway.records.egress import Confirm, Deliver, EdgeRestarted, Group, InterestApplied, Position
+from gateway.records.egress import Confirm, Deliver, EdgeRestarted, Group, InterestApplied, Position, SourceRefused
 from gateway.records.event_records import EventWriter
 from gateway.records.raw_log import control_frames
 from gateway.records.raw_log.container import ContainerBuilder, decode_record
@@ -92,7 +92,13 @@ def _egress_seeds() -> Sequence[bytes]:
     group = Group("yamp", b"frame", (3,), (7,), (("devices", "192.0.2.7:4"),), request="r", owed=("n",))
     delivery = Deliver(position, 7, Kind.EVENT, "a.b", "emm", 5, (group,), confirm=Confirm("edge-0", "0-1-2"))
     plain = Deliver(position, 7, Kind.EVENT, "a.b", "emm", 5, (Group("yamp", b"frame", (), (7,)),))
-    entries = (delivery, plain, InterestApplied(position, "t", 1), EdgeRestarted(position, "edge-1", 9))
+    entries = (
+        delivery,
+        plain,
+        InterestApplied(position, "t", 1),
+        EdgeRestarted(position, "edge-1", 9),
+        SourceRefused(position, "l", "p"),
+    )
     return [egress_codec.encode(entry) for entry in entries]
 
 

@@ -29,7 +29,6 @@ from tests.helm.schemas import CUSTOM, NEWEST, OLDEST, faults
 from tests.helm.tools import helm_3, helm_4
 
 BOTH_HELMS = pytest.mark.parametrize("helm", [helm_3, helm_4], ids=["helm-3", "helm-4"])
-EACH_VALUES = pytest.mark.parametrize("values", CI_VALUES, ids=lambda path: path.name.removesuffix("-values.yaml"))
 OF_THE_CLUSTER = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
 LONG_NAME = "a-release-with-a-name-as-long-as-helm-lets-it-be-here"  # 53 characters
 
@@ -39,14 +38,12 @@ def objects_of(values: Path, *arguments: str) -> list[Object]:
 
 
 @BOTH_HELMS
-@EACH_VALUES
 def test_helm_finds_nothing_to_complain_about(helm: Any, values: Path) -> None:
     command = [str(helm()), "lint", "--strict", str(CHART), "--values", str(values)]
     run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert run.returncode == 0, run.stdout + run.stderr
 
 
-@EACH_VALUES
 def test_both_helms_make_the_same_of_the_same_values(values: Path) -> None:
     texts = [template(helm(), CHART, "--values", str(values)) for helm in (helm_3, helm_4)]
     old, new = (sorted(map(repr, yaml.safe_load_all(text))) for text in texts)
@@ -54,7 +51,6 @@ def test_both_helms_make_the_same_of_the_same_values(values: Path) -> None:
 
 
 @pytest.mark.parametrize("kubernetes", [OLDEST, NEWEST])
-@EACH_VALUES
 def test_every_object_has_only_fields_that_kubernetes_knows(values: Path, kubernetes: str) -> None:
     objects = objects_of(values, "--kube-version", kubernetes)
     assert [fault for each in objects for fault in faults(each, kubernetes)] == []
@@ -66,7 +62,6 @@ def test_every_custom_resource_of_the_chart_has_been_validated() -> None:
     assert made == {each for each in made if each not in CUSTOM} | CUSTOM.keys() - elsewhere
 
 
-@EACH_VALUES
 def test_every_object_says_what_it_belongs_to(values: Path) -> None:
     for each in objects_of(values):
         labels = each["metadata"]["labels"]
@@ -87,7 +82,6 @@ def test_the_validation_notices_a_misspelt_field(kind: str, name: str, misspelt:
     assert misspelt in faults(each)[0]
 
 
-@EACH_VALUES
 def test_pods_keep_to_pod_security_restricted_with_a_read_only_file_system(values: Path) -> None:
     for name, spec in pod_specs(objects_of(values)):
         security = spec["securityContext"]
@@ -107,7 +101,6 @@ def test_pods_keep_to_pod_security_restricted_with_a_read_only_file_system(value
             }, name
 
 
-@EACH_VALUES
 def test_every_mount_has_its_volume_and_every_volume_is_mounted(values: Path) -> None:
     for name, spec in pod_specs(objects_of(values)):
         volumes = {volume["name"] for volume in spec["volumes"]}
@@ -118,7 +111,6 @@ def test_every_mount_has_its_volume_and_every_volume_is_mounted(values: Path) ->
             assert len(paths) == len(set(paths)), name
 
 
-@EACH_VALUES
 def test_memory_is_limited_and_every_size_is_requested(values: Path) -> None:
     for name, spec in pod_specs(objects_of(values)):
         for container in spec["containers"]:
@@ -127,7 +119,6 @@ def test_memory_is_limited_and_every_size_is_requested(values: Path) -> None:
                 assert "memory" in container["resources"]["limits"], name
 
 
-@EACH_VALUES
 def test_no_two_objects_have_one_name(values: Path) -> None:
     names = [(each["kind"], each["metadata"]["name"]) for each in objects_of(values)]
     assert sorted(set(names)) == sorted(names)
@@ -142,7 +133,6 @@ def test_labels_of_pods_are_found_by_their_selectors_and_change_with_no_version(
         assert not {"helm.sh/chart", "app.kubernetes.io/version"} & labels.keys()
 
 
-@EACH_VALUES
 def test_the_service_that_gives_a_sets_pods_their_names_is_there(values: Path) -> None:
     objects = objects_of(values)
     for each in of_kind(objects, "StatefulSet"):

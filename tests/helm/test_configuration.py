@@ -11,9 +11,8 @@ import yaml
 
 from gateway.config import Config, load
 from gateway.config.watch import BOUND, RELOADED, restart_needed
-from tests.helm.chart import CI_VALUES, Object, configuration, find, of_kind, pod_specs, render, render_exactly
+from tests.helm.chart import Object, configuration, find, of_kind, pod_specs, render, render_exactly
 
-EACH_VALUES = pytest.mark.parametrize("values", CI_VALUES, ids=lambda path: path.name.removesuffix("-values.yaml"))
 ENVIRONMENT = {
     "MESHGATE_EDGE_ID": "demo-meshgate-edge-1", "MESHGATE_KAFKA_USER": "mesh", "OPERATOR_PASSWORD": "from a Secret",
 }  # fmt: skip
@@ -44,7 +43,6 @@ def lay_out(volume: Object, folder: Path, spec: Object) -> None:
         (place / item["path"]).write_text("00112233445566778899aabbccddeeff")
 
 
-@EACH_VALUES
 def test_the_package_takes_it(values: Path, tmp_path: Path) -> None:
     given = yaml.safe_load(values.read_text())
     config = loaded(render_exactly(given), tmp_path)
@@ -55,14 +53,12 @@ def test_the_package_takes_it(values: Path, tmp_path: Path) -> None:
     assert not config.kafka.is_embedded
 
 
-@EACH_VALUES
 def test_the_topics_job_reads_the_same(values: Path) -> None:
     objects = render_exactly(yaml.safe_load(values.read_text()))
     if of_kind(objects, "Job"):
         assert configuration(objects, "-topics") == configuration(objects)
 
 
-@EACH_VALUES
 def test_every_secret_file_it_names_is_mounted_where_it_is_read(values: Path) -> None:
     """What edges read: all but the trust store. The router has no sockets, so no certificates, and reads none."""
     objects = render_exactly(yaml.safe_load(values.read_text()))
@@ -72,7 +68,6 @@ def test_every_secret_file_it_names_is_mounted_where_it_is_read(values: Path) ->
     assert named - mounts == {str(MOUNTED / "trust")}
 
 
-@EACH_VALUES
 def test_only_who_judges_packets_has_the_trust_store(values: Path) -> None:
     """The trust store lets its reader sign as the gateway, and as every device that shares a secret with it."""
     given = yaml.safe_load(values.read_text())

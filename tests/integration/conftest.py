@@ -103,6 +103,13 @@ def prosody(mesh: TestMesh, authority: Authority, tmp_path_factory: pytest.TempP
 
 
 @pytest.fixture
+def stranger(mesh: TestMesh) -> Iterator[Device]:
+    """Returns a device that the mesh does not know."""
+    with closing(Device(mesh.ports["devices"])) as one:
+        yield one
+
+
+@pytest.fixture
 def device(mesh: TestMesh) -> Iterator[Device]:
     """Returns a device with a key that the mesh believes; it has not said hello."""
     with closing(Device(mesh.ports["devices"]).trusted_by(mesh)) as one:

@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-
 from gateway.protocols.emm.frames import HEADER_BYTES
 from tests.integration.emm_peer import Device
 from tests.integration.mesh import TestMesh
 from tests.integration.topic import following, header
-
-
-@pytest.fixture
-def stranger(mesh: TestMesh) -> Iterator[Device]:
-    one = Device(mesh.ports["devices"])
-    yield one
-    one.close()
 
 
 def test_a_signed_event_reaches_its_subscriber_byte_for_byte(device: Device) -> None:

@@ -4,30 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
 from typing import Any
-
-import pytest
 
 from gateway.client import StreamClient, connect
 from gateway.core.event import Event
 from tests.integration.emm_peer import Device
 from tests.integration.mesh import TestMesh, wait_until
 from tests.integration.raw_frames import places
-
-
-@pytest.fixture
-def stranger(mesh: TestMesh) -> Iterator[Device]:
-    one = Device(mesh.ports["devices"])
-    yield one
-    one.close()
-
-
-@pytest.fixture
-def subscriber(mesh: TestMesh) -> Iterator[Device]:
-    one = Device(mesh.ports["devices"]).trusted_by(mesh)
-    yield one
-    one.close()
 
 
 def told(mesh: TestMesh, verb: str, *arguments: str) -> list[dict[str, Any]]:
@@ -80,9 +63,9 @@ def test_sending_everything_again_must_be_said(mesh: TestMesh) -> None:
 
 
 def test_once_its_key_is_known_a_refused_packet_is_delivered_as_it_was_and_once(
-    mesh: TestMesh, stranger: Device, subscriber: Device
+    mesh: TestMesh, stranger: Device, device: Device
 ) -> None:
-    subscriber.subscribe("redriven.>")
+    device.subscribe("redriven.>")
     packet = stranger.packet("redriven.packet")
     stranger.send(packet)
     event_id = refused(mesh, packet)
@@ -91,21 +74,21 @@ def test_once_its_key_is_known_a_refused_packet_is_delivered_as_it_was_and_once(
     stranger.trusted_by(mesh)
     (planned,) = told(mesh, "redrive", "--event-id", event_id, "--dry-run")
     assert (planned["put_in_as"], planned["left_alone"]) == (None, None)
-    wait_until(lambda: _delivers(mesh, event_id, subscriber, packet), "the packet that was sent again", 20)
+    wait_until(lambda: _delivers(mesh, event_id, device, packet), "the packet that was sent again", 20)
     told(mesh, "redrive", "--event-id", event_id)
     after = stranger.packet("redriven.after")
     stranger.send(after)
-    assert subscriber.receive() == after
+    assert device.receive() == after
 
 
-def _delivers(mesh: TestMesh, event_id: str, subscriber: Device, packet: bytes) -> bool:
+def _delivers(mesh: TestMesh, event_id: str, device: Device, packet: bytes) -> bool:
     """The router reads the trust store once a second, so the first time may be too early for it."""
     told(mesh, "redrive", "--event-id", event_id)
-    return subscriber.receive(3) == packet
+    return device.receive(3) == packet
 
 
-def test_what_its_sender_has_repeated_since_is_left_alone(mesh: TestMesh, stranger: Device, subscriber: Device) -> None:
-    subscriber.subscribe("repeated.>")
+def test_what_its_sender_has_repeated_since_is_left_alone(mesh: TestMesh, stranger: Device, device: Device) -> None:
+    device.subscribe("repeated.>")
     packet = stranger.packet("repeated.packet")
     stranger.send(packet)
     first = refused(mesh, packet)
@@ -113,16 +96,16 @@ def test_what_its_sender_has_repeated_since_is_left_alone(mesh: TestMesh, strang
 
     def heard() -> bool:
         stranger.send(packet)
-        return subscriber.receive(1) == packet
+        return device.receive(1) == packet
 
     wait_until(heard, "the packet that its sender has repeated")
     (row,) = told(mesh, "redrive", "--event-id", first)
     assert row["left_alone"].startswith("its repeat ")
 
 
-async def test_what_could_not_be_delivered_goes_to_whoever_has_not_got_it(mesh: TestMesh, subscriber: Device) -> None:
+async def test_what_could_not_be_delivered_goes_to_whoever_has_not_got_it(mesh: TestMesh, device: Device) -> None:
     """Too long for the device's datagram, delivered to one session, and sent again to another that came later."""
-    subscriber.subscribe("long.>")
+    device.subscribe("long.>")
     body = json.dumps(2_000 * "x").encode()
     async with (
         connect("yamp", "127.0.0.1", mesh.ports["yamp"]) as publisher,

@@ -38,13 +38,6 @@ def subscriber(mesh: TestMesh) -> Iterator[Device]:
         yield one
 
 
-@pytest.fixture
-def stranger(mesh: TestMesh) -> Iterator[Device]:
-    """Unknown to the mesh, so far."""
-    with closing(Device(mesh.ports["devices"])) as one:
-        yield one
-
-
 def replayed(mesh: TestMesh, *arguments: str) -> dict[str, Any]:
     run = mesh.command("replay", *arguments, "--output", "json", seconds=SECONDS)
     assert run.returncode == 0, run.stderr

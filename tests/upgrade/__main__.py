@@ -94,12 +94,16 @@ class Upgrade:
         yield from self._held()
 
     def downgrade(self) -> Iterator[str]:
-        with self.load.running():
-            self.mesh.stop()
-            self.mesh.tree = self._older
-            yield f"refused: {self._refusal()}"
-            self.mesh.tree = HERE
-            self.mesh.start()
+        """No load while the mesh stops: an edge of the older release skips deliveries of a version that it cannot read.
+
+        The operate page says how to let none stand there.
+        """
+        self.mesh.stop()
+        self.mesh.tree = self._older
+        yield f"refused: {self._refusal()}"
+        self.mesh.tree = HERE
+        self.mesh.start()
+        self.load_once_more()
         yield from self._held()
 
     def old_checkpoint(self) -> Iterator[str]:

@@ -100,7 +100,7 @@ class XmppCarrier(Carrier):
 
     @property
     def held_bytes(self) -> int:
-        """What waits to be written has a bound of its own: all peers behind the server share one queue."""
+        """The bytes that wait to be taken. All peers behind the server share the bound of what waits to be written."""
         return self._held_bytes
 
     def pause_reading(self) -> None:

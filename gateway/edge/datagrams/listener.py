@@ -35,6 +35,9 @@ class DatagramListener(ABC):
     def reconfigure(self, limits: Limits) -> None:
         """Limits that hold from now on."""
 
+    def slow_down(self, peer: str) -> None:  # noqa: B027 - a connection of QUIC costs its edge more than the router
+        """Takes less of a source, by its address, of which the router refuses nearly everything."""
+
     @abstractmethod
     def send(self, datagrams: Sequence[Datagram[OfT]], on_sent: OnSent[OfT]) -> None:
         """Sends the datagrams, as `dispatch.Datagrams` says."""

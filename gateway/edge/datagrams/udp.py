@@ -18,6 +18,7 @@ from gateway.edge.datagrams.calls import AT_ONCE
 from gateway.edge.datagrams.incoming import NOTHING, ReceivedDatagrams, SocketAddress, datagrams_in
 from gateway.edge.datagrams.listener import DatagramListener
 from gateway.edge.datagrams.outgoing import OnSent
+from gateway.edge.datagrams.refused_sources import RefusedSources
 from gateway.edge.datagrams.sending import Datagram, DatagramRun, OfT
 from gateway.edge.metrics import ListenerMetrics
 from gateway.edge.publisher import RawPublisher
@@ -45,6 +46,7 @@ class UdpListener(DatagramListener):
         self._sources = _Remembered(self._source_of)
         self._sender_partitions = _Remembered(self._partition_of_sender)
         self._node_partitions = _Remembered(publisher.partition_of)
+        self._refused = RefusedSources()
         self._buckets = _Remembered(self._bucket_of)
         self.reconfigure(limits)
 
@@ -60,6 +62,9 @@ class UdpListener(DatagramListener):
 
     def send_run(self, run: DatagramRun) -> int:
         return self._out.send_run(run)
+
+    def slow_down(self, peer: str) -> None:
+        self._refused.add(peer, self._loop.time())
 
     # -- receiving ---------------------------------------------------------------------------------------------
 
@@ -100,7 +105,9 @@ class UdpListener(DatagramListener):
         if self._unauthenticated and not self._unauthenticated.has_any(len(datagrams.data), self._loop.time()):
             self._metrics.rejected(Reason.RATE_LIMITED, len(datagrams))
             return count
-        if self._publisher.in_flight.is_full or self._rate:
+        if self._refused:
+            self._refused.forget_old(self._loop.time())
+        if self._publisher.in_flight.is_full or self._rate or self._refused:
             datagrams = datagrams.select(list(map(self._lets_in, datagrams.senders)), datagrams.frames())
         for partition, some in self._by_partition(datagrams):
             sources = list(map(self._sources.__getitem__, some.senders))
@@ -138,6 +145,9 @@ class UdpListener(DatagramListener):
             self._metrics.rejected(Reason.OVERLOAD)
             return False
         if self._rate and not self._buckets[sender].has_one(self._loop.time()):
+            self._metrics.rejected(Reason.RATE_LIMITED)
+            return False
+        if self._refused and not self._refused.lets_in(self._sources[sender].peer, self._loop.time()):
             self._metrics.rejected(Reason.RATE_LIMITED)
             return False
         return True

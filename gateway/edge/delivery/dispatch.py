@@ -36,6 +36,7 @@ from gateway.records.egress import (
     InterestApplied,
     MigrationStep,
     RecordConfirmed,
+    SourceRefused,
 )
 from gateway.records.egress_codec import EgressRecord
 
@@ -70,11 +71,13 @@ class Peers:
         session: returns the session of a number, in this epoch.
         datagrams: the senders of datagrams, by listener.
         drop_requests: tells the peers that nobody at an edge that has restarted waits for their answers.
+        slow_down: has less taken of a source that the router refuses.
     """
 
     session: Callable[[int], OpenSession | None]
     datagrams: Mapping[str, Datagrams]
     drop_requests: Callable[[EdgeRestarted], None]
+    slow_down: Callable[[SourceRefused], None]
 
 
 class Dispatch:
@@ -195,6 +198,8 @@ class Dispatch:
                 return [waiting] if waiting is not None else []
             case EdgeRestarted():
                 self._peers.drop_requests(entry)
+            case SourceRefused():
+                self._peers.slow_down(entry)
             case RecordConfirmed():
                 released = self._pending_acks.confirmed(entry.ticket, entry.edge, entry.part, failed=entry.failed)
                 return [_select_groups(released)] if released is not None else []

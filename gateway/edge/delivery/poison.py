@@ -37,7 +37,7 @@ class PoisonDetector:
     def is_cautious(self) -> bool:
         return self._suspects > 0
 
-    def over(self) -> None:
+    def finished(self) -> None:
         """Notes that a delivery finished, or left this session: one suspect fewer."""
         self._suspects = max(self._suspects - 1, 0)
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from confluent_kafka import KafkaException, Message, TopicPartition
 
 from gateway.config import Config
+from gateway.core.errors import SetupError
 from gateway.core.reasons import Rejected
 from gateway.edge.delivery.offset_tracker import Checkpoint, CommittedState
 from gateway.edge.partitions import ASK_SECONDS, consumer, end_of, insist
@@ -142,7 +143,7 @@ class EgressReader:
             return []
         polled = [first, *self._consumer.consume(RECORDS_PER_POLL - 1, timeout=0)]
         self._seen_to = max(self._seen_to, self._consumer.get_watermark_offsets(self._place, cached=True)[1])
-        return [(record.offset() or 0, _decode(record)) for record in polled if not _is_error(record)]
+        return [(record.offset() or 0, read_record(record)) for record in polled if not _is_error(record)]
 
     def _commit(self) -> None:
         """An edge at rest has nothing new to commit."""
@@ -155,10 +156,19 @@ class EgressReader:
             log.warning("egress offset not committed: %s", error)
 
 
-def _decode(record: Message) -> EgressRecord | None:
+def read_record(record: Message) -> EgressRecord | None:
+    """Reads a record; None for one that no router wrote.
+
+    A newer build's record must not be skipped: its deliveries would be lost. Raises SetupError for it.
+    """
+    value = record.value() or b""
     try:
-        return egress_codec.decode(record.value() or b"")
+        return egress_codec.decode(value)
     except Rejected as refused:
+        if egress_codec.is_newer(value):
+            raise SetupError(
+                f"egress offset {record.offset()}: {refused}; run the build that wrote it until this edge's lag is 0"
+            ) from None
         log.error("egress offset %d: %s", record.offset(), refused)
         return None
 

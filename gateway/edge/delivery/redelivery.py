@@ -213,12 +213,12 @@ class RedeliveryQueues:
             self._over(queue, delivery, end.outcome, end.detail)
         elif not connection.is_over:  # else it is taken back when that is told
             queue.returned.add(delivery.key)
-            queue.suspicion.over()
+            queue.suspicion.finished()
         self._deliver_soon(queue)
 
     def _over(self, queue: _NodeQueue, delivery: EgressDelivery, outcome: Outcome, detail: str) -> None:
         del queue.unconfirmed[delivery.key]
-        queue.suspicion.over()
+        queue.suspicion.finished()
         self._weigh(delivery.owed_to, -len(delivery.frame))
         self._end(delivery, outcome, detail)
 

@@ -13,7 +13,7 @@ from gateway.core.ids import FramePosition, datagram_name, session_id
 from gateway.core.reasons import Rejected, Stage
 from gateway.inspect.history.logged_frame import LoggedFrame
 from gateway.inspect.history.rejections import Rejection, rejections_of
-from gateway.inspect.history.search_end import RecordSubject, about
+from gateway.inspect.history.search_end import RecordSubject, records_about
 from gateway.inspect.history.topics import History, Scan
 from gateway.kafka.records import TopicRecord
 from gateway.records import deliveries, egress_codec, event_records
@@ -70,7 +70,7 @@ class _Search:
         self._name = name
 
     def event(self) -> tuple[Event | None, int]:
-        for record in about(self._around("events"), self._place, self._name, _events_told):
+        for record in records_about(self._around("events"), self._place, self._name, _events_told):
             for event in event_records.read(record.headers, record.value or b""):
                 if event.id == self._name:
                     return event, record.logged_at
@@ -79,11 +79,11 @@ class _Search:
     def refusals(self) -> Iterator[Rejection]:
         """Yields the router's refusals. What an edge could not deliver has an outcome."""
         place = self._place.event_id
-        for record in about(self._around("rejected"), self._place, place, _refusals_told):
+        for record in records_about(self._around("rejected"), self._place, place, _refusals_told):
             yield from (rejection for rejection in rejections_of(record) if rejection.place == place)
 
     def sent(self, edge_prefix: str) -> Iterator[SentOutput]:
-        for record in about(self._around("egress"), self._place, self._name, _egress_told):
+        for record in records_about(self._around("egress"), self._place, self._name, _egress_told):
             for entry in egress_codec.decode(record.value or b""):
                 if isinstance(entry, Deliver) and entry.event_id == self._name:
                     yield from _sent_by(entry, f"{edge_prefix}{record.partition}", record.logged_at)

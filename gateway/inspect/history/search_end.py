@@ -47,7 +47,7 @@ class PositionCursor:
         return passed_at is not None and record.logged_at > passed_at + OVERTAKEN_US
 
 
-def about(
+def records_about(
     scan: Scan, place: FramePosition, name: str, subjects_in: Callable[[TopicRecord], Iterable[RecordSubject]]
 ) -> Iterator[TopicRecord]:
     """Yields the records about an event, or a place, that were written when the frame at `place` was routed.

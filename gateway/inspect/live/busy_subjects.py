@@ -12,13 +12,13 @@ SUBJECTS_PER_LOOK = 2_000
 """A mesh where every event has a subject of its own must not fill our memory; a sample of them is counted."""
 
 
-class Busy(NamedTuple):
+class BusySubject(NamedTuple):
     subject: str
     seen: int
     share: float
 
 
-class Subjects:
+class SubjectSample:
     """Looks come one after another; the latest together say what is busy."""
 
     def __init__(self) -> None:
@@ -31,24 +31,24 @@ class Subjects:
     def seen(self) -> int:
         return sum(look.total() for look in self._looks)
 
-    def busiest(self, most: int) -> Sequence[Busy]:
+    def busiest(self, most: int) -> Sequence[BusySubject]:
         """Returns the subjects that were seen most often.
 
-        >>> subjects = Subjects()
+        >>> subjects = SubjectSample()
         >>> subjects.add(["a", "b", "a"])
         >>> subjects.add(["a"])
         >>> subjects.busiest(1)
-        [Busy(subject='a', seen=3, share=0.75)]
+        [BusySubject(subject='a', seen=3, share=0.75)]
         """
         together: Counter[str] = Counter()
         for look in self._looks:
             together.update(look)
         whole = together.total()
         ranked = sorted(together.items(), key=lambda item: (-item[1], item[0]))
-        return [Busy(subject, seen, seen / whole) for subject, seen in ranked[:most]]
+        return [BusySubject(subject, seen, seen / whole) for subject, seen in ranked[:most]]
 
 
-def shares_of(busiest: Iterable[Busy], events_per_second: float | None) -> list[dict[str, Any]]:
+def shares_of(busiest: Iterable[BusySubject], events_per_second: float | None) -> list[dict[str, Any]]:
     """Returns the busiest subjects as JSON. A sample knows shares; the router counts how many events there are."""
     return [
         {

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from gateway.config import Config
 from gateway.config.topics import TopicName
-from gateway.inspect.live.busy_subjects import Subjects
+from gateway.inspect.live.busy_subjects import SubjectSample
 from gateway.inspect.live.kafka_thread import KafkaThread
 from gateway.inspect.live.rows import Row, RowFilter, rows_of
 from gateway.inspect.live.topic_sampler import Seen, TopicSampler
@@ -39,8 +39,8 @@ class TopicWatcher(KafkaThread):
         self._first = time.time_ns() // 1_000_000  # whoever reads on from an earlier watch misses nothing
         self._skipped: dict[TopicName, int] = {}
         self._lock = threading.Lock()
-        self.subjects = Subjects()
-        self.nodes = Subjects()
+        self.subjects = SubjectSample()
+        self.nodes = SubjectSample()
 
     def rows(self, name: TopicName, after: int = 0) -> list[tuple[int, Row]]:
         """Returns the latest rows beyond `after`, each with its number."""

@@ -33,7 +33,7 @@ from gateway.protocols.emm.frames import (
 from gateway.protocols.emm.options import EmmOptions
 from gateway.protocols.emm.packet_checks import PacketVerdict, judge
 from gateway.protocols.emm.presence import capabilities
-from gateway.protocols.emm.sealing import Metadata, opened
+from gateway.protocols.emm.sealing import Metadata, open_data
 from gateway.protocols.emm.signing import Signer, message_id, signing_identity
 from gateway.protocols.spec import CodecContext, Encoded, Target
 from gateway.records.raw_log.frames import RawFrame
@@ -65,7 +65,7 @@ def event_of(
     if packet.header.flags & Flag.ENCRYPTED and options.encryption == "pass":
         headers |= _sealed_headers(packet)
     else:
-        data = opened(packet, data, raw.received_at, env.keys, options.uncompressed_bytes)
+        data = open_data(packet, data, raw.received_at, env.keys, options.uncompressed_bytes)
     if verdict.foreign_key:
         headers[FOREIGN_KEY_HEADER] = verdict.foreign_key.hex()
     content_type, body = content_of(data) if subject != HELLO_SUBJECT else _capabilities(data)

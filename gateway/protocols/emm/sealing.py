@@ -124,7 +124,7 @@ def with_binary(fields: tuple[Field, ...], value: bytes) -> tuple[Field, ...]:
     return tuple(Field(item.type, value) if item.type == FieldType.BINARY else item for item in fields)
 
 
-def opened(
+def open_data(
     packet: Packet, data: tuple[Field, ...], received_at: int, keys: KeyRing, uncompressed_bytes: int
 ) -> tuple[Field, ...]:
     """Returns the data fields (joined) with the binary field decrypted and uncompressed, as the packet's flags say."""

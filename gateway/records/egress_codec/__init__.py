@@ -18,7 +18,7 @@ Version 1 held a single entry, as one msgpack array. It is still read, so that a
 from __future__ import annotations
 
 from gateway.records.egress_codec.layout import HEAD_BYTES, OWN_ENTRY, ROW_BYTES, Route
-from gateway.records.egress_codec.reading import EgressRecord, decode, record_of
+from gateway.records.egress_codec.reading import EgressRecord, decode, is_newer, record_of
 from gateway.records.egress_codec.writing import EgressBuilder, encode
 
 __all__ = [
@@ -30,5 +30,6 @@ __all__ = [
     "Route",
     "decode",
     "encode",
+    "is_newer",
     "record_of",
 ]

@@ -19,11 +19,15 @@ from gateway.records.egress import (
     MigrationStep,
     Position,
     RecordConfirmed,
+    SourceRefused,
 )
 from gateway.records.egress_codec.layout import Route, packer
 
 _KINDS = {kind.value: kind for kind in Kind}
-_DELIVER, _APPLIED, _CONFIRMED, _RESTARTED, _MIGRATION = range(5)
+_DELIVER, _APPLIED, _CONFIRMED, _RESTARTED, _MIGRATION, _REFUSED = range(6)
+_PLAIN: dict[int, Any] = {
+    _APPLIED: InterestApplied, _CONFIRMED: RecordConfirmed, _RESTARTED: EdgeRestarted, _REFUSED: SourceRefused
+}  # fmt: skip
 
 
 def pack_entry(entry: Entry) -> bytes:
@@ -45,6 +49,8 @@ def pack_entry(entry: Entry) -> bytes:
             fields = (_RESTARTED, entry.edge, entry.epoch)
         case MigrationStep():
             fields = (_MIGRATION, entry.step.value, entry.node, entry.move, entry.edge, entry.session)
+        case SourceRefused():
+            fields = (_REFUSED, entry.listener, entry.peer)
     packed: bytes = packer.pack(fields)
     return packed
 
@@ -59,8 +65,7 @@ def unpack_entry(position: Position, received_at: int, value: bytes) -> Entry:
         return unpack_delivery(position, received_at, *fields)
     if tag == _MIGRATION:
         return MigrationStep(position, MigrationPhase(fields[0]), *fields[1:])
-    make: Any = {_APPLIED: InterestApplied, _CONFIRMED: RecordConfirmed, _RESTARTED: EdgeRestarted}[tag]
-    entry: Entry = make(position, *fields)
+    entry: Entry = _PLAIN[tag](position, *fields)
     return entry
 
 

@@ -113,6 +113,11 @@ def decode(data: bytes) -> EgressRecord:
         raise Rejected(Reason.MALFORMED, f"egress record: {type(error).__name__}") from None
 
 
+def is_newer(data: bytes) -> bool:
+    """True if a build after this one wrote the record."""
+    return data[:3] == MAGIC and data[3:4] > bytes([VERSION])
+
+
 def _decode(data: bytes) -> EgressRecord:
     _, version, count, head_bytes = PREFIX.unpack_from(data)
     if version != VERSION:

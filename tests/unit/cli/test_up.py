@@ -158,6 +158,7 @@ def test_who_ends_it_is_told_at_once_and_when_it_is_done(tmp_path: Path, monkeyp
     told: list[tuple[object, str]] = []
     (tmp_path / "meshgate.yaml").write_text("mesh: mine")
     mesh = LocalMesh(load(tmp_path / "meshgate.yaml"), lambda said, text: told.append((said["event"], text)))
+    monkeypatch.setattr("gateway.local.mesh.refuse_a_start", lambda _config: None)  # a mesh may run on this machine
     monkeypatch.setattr(mesh, "_prepare", lambda: None)
     monkeypatch.setattr(mesh, "_start_parts", lambda _stop: None)
     monkeypatch.setattr(Processes, "end_all", lambda _, _seconds: told.append(("ended", "")))

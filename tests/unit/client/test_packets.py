@@ -21,6 +21,7 @@ from gateway.protocols.emm.options import EmmOptions
 from gateway.protocols.emm.signing import Signer
 from gateway.protocols.spec import CodecContext
 from gateway.records.raw_log.frames import FrameSource, RawFrame
+from tests.refusals import reason_of
 
 NODE = bytes(range(16))
 KEY_ID = bytes.fromhex("00000001")
@@ -83,9 +84,7 @@ def test_encrypting_needs_a_key_for_it() -> None:
 
 
 def test_an_event_that_no_packet_holds_is_refused() -> None:
-    with pytest.raises(Rejected) as refused:
-        writer().event("temp.high", b"x" * 548, TEXT)
-    assert refused.value.reason is Reason.TOO_LARGE
+    assert reason_of(writer().event, "temp.high", b"x" * 548, TEXT) is Reason.TOO_LARGE
 
 
 def message_ids(seed: bytes, count: int) -> list[int]:
@@ -141,9 +140,7 @@ class TestReading:
 
     @pytest.mark.parametrize("garbage", [b"", b"\x01", b"\x00" * 40, b"\x01" * 548])
     def test_garbage_is_refused(self, garbage: bytes) -> None:
-        with pytest.raises(Rejected) as refused:
-            PacketReader(None, verify=False).read(garbage, "mesh", NOW)
-        assert refused.value.reason in Reason
+        assert reason_of(PacketReader(None, verify=False).read, garbage, "mesh", NOW) in Reason
 
 
 class TestGrants:

@@ -32,7 +32,7 @@ NOT_RUN = {
     r"helm (test|rollback) .*|meshgate\(\) .*|for PART in .*|done": CLUSTER,
     r"helm (test|upgrade)|helm (install --wait|test --logs)": MENTION,
     r"docker (build|push|compose .*) .*": ENGINE,
-    r"helm (package|upgrade) .* oci://.*": "needs a registry",
+    r"helm (package|upgrade) .* oci://.*|cosign .*|k8s/sign .*": "needs a registry",
     r"(\.venv/bin/)?pip install .*|python3\.11 -m venv .*|\. \.venv/bin/activate": NETWORK,
     r"(HYPOTHESIS_PROFILE=nightly )?pytest .*|\.ci/run|ruff .*|mypy|lint-imports .*": THIS_RUN,
     r"python -m tests\.(screenshots|chaos|upgrade|fuzz|grafana|unit)\b.*": LONG,

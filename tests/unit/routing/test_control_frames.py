@@ -26,8 +26,7 @@ def test_a_subscription_stands_in_every_partition_before_it_is_acknowledged() ->
     assert held.groups[0].sessions == (peer.number,)
 
 
-def test_an_event_goes_to_its_subscribers_and_nobody_else() -> None:
-    mesh = MeshInALog()
+def test_an_event_goes_to_its_subscribers_and_nobody_else(mesh: MeshInALog) -> None:
     publisher, wanted, other = client(mesh), client(mesh), client(mesh)
     subscribe(mesh, wanted, "a.*")
     subscribe(mesh, other, "b.*")
@@ -37,8 +36,7 @@ def test_an_event_goes_to_its_subscribers_and_nobody_else() -> None:
     assert not mesh.sent_to(other)
 
 
-def test_overlapping_subscriptions_deliver_once() -> None:
-    mesh = MeshInALog()
+def test_overlapping_subscriptions_deliver_once(mesh: MeshInALog) -> None:
     publisher, peer = client(mesh), client(mesh)
     for number, pattern in enumerate(("a.>", "a.*", "a.x", ">")):
         subscribe(mesh, peer, pattern, number + 100)
@@ -47,8 +45,7 @@ def test_overlapping_subscriptions_deliver_once() -> None:
     assert len(mesh.sent_to(peer)) == 1
 
 
-def test_a_session_that_subscribes_to_what_it_publishes_gets_it() -> None:
-    mesh = MeshInALog()
+def test_a_session_that_subscribes_to_what_it_publishes_gets_it(mesh: MeshInALog) -> None:
     peer = client(mesh)
     subscribe(mesh, peer, "a.x")
     mesh.forget_outputs()
@@ -56,8 +53,7 @@ def test_a_session_that_subscribes_to_what_it_publishes_gets_it() -> None:
     assert len(mesh.sent_to(peer)) == 1
 
 
-def test_one_member_of_a_group_gets_each_event() -> None:
-    mesh = MeshInALog()
+def test_one_member_of_a_group_gets_each_event(mesh: MeshInALog) -> None:
     publisher, members = client(mesh), [client(mesh) for _ in range(3)]
     for member in members:
         subscribe(mesh, member, "a.>", group="workers")
@@ -96,8 +92,7 @@ def test_who_asks_for_everything_beside_a_group_for_the_mesh_s_own_events_gets_t
 
 @pytest.mark.parametrize(("said", "taken_back"), [("a.x", "a/x"), ("a/x", "a.x"), ("a/x", "a/x")])
 @pytest.mark.parametrize("verb", ["subscribe", "serve"])
-def test_both_spellings_of_a_pattern_are_one_interest(verb: str, said: str, taken_back: str) -> None:
-    mesh = MeshInALog()
+def test_both_spellings_of_a_pattern_are_one_interest(verb: str, said: str, taken_back: str, mesh: MeshInALog) -> None:
     peer = client(mesh)
     for number, pattern in enumerate((said, taken_back)):
         mesh.log(peer.source, request(f"mesh.{verb}", {"subject": pattern}, number))
@@ -106,15 +101,13 @@ def test_both_spellings_of_a_pattern_are_one_interest(verb: str, said: str, take
     assert len(mesh.state.table) == 0
 
 
-def test_what_a_listener_subscribes_its_sessions_to_can_be_taken_back_in_either_spelling() -> None:
-    mesh = MeshInALog()
+def test_what_a_listener_subscribes_its_sessions_to_can_be_taken_back_in_either_spelling(mesh: MeshInALog) -> None:
     peer = client(mesh, subscribe=("a/x",))
     mesh.log(peer.source, request("mesh.unsubscribe", {"subject": "a.x"}))
     assert len(mesh.state.table) == 0
 
 
-def test_a_session_that_ends_takes_its_subscriptions_along_even_those_still_on_their_way() -> None:
-    mesh = MeshInALog()
+def test_a_session_that_ends_takes_its_subscriptions_along_even_those_still_on_their_way(mesh: MeshInALog) -> None:
     publisher, peer = client(mesh), client(mesh, subscribe=("a.>",))
     subscribe(mesh, peer, "b.>")
     mesh.close(peer)
@@ -125,8 +118,7 @@ def test_a_session_that_ends_takes_its_subscriptions_along_even_those_still_on_t
     assert not mesh.sent_to(peer)
 
 
-def test_a_new_epoch_of_an_edge_ends_what_its_sessions_wanted() -> None:
-    mesh = MeshInALog()
+def test_a_new_epoch_of_an_edge_ends_what_its_sessions_wanted(mesh: MeshInALog) -> None:
     peer = client(mesh)
     subscribe(mesh, peer, "a.>")
     mesh.forget_outputs()
@@ -150,16 +142,14 @@ def test_a_node_that_outlives_its_sessions_is_owed_what_comes_meanwhile_and_foun
     assert (kept.session, kept.expires_at) == (second.number, None)
 
 
-def test_an_edge_that_was_killed_leaves_durable_nodes_waiting() -> None:
-    mesh = MeshInALog()
+def test_an_edge_that_was_killed_leaves_durable_nodes_waiting(mesh: MeshInALog) -> None:
     mesh.open("hsp", facts={"redeliver_seconds": 300}, node="plant", subscribe=("a.>",))
     mesh.restart_edge(8)
     (kept,) = mesh.state.table.of("node:plant@hsp")
     assert kept.expires_at is not None
 
 
-def test_a_request_that_nobody_serves_is_told_so() -> None:
-    mesh = MeshInALog()
+def test_a_request_that_nobody_serves_is_told_so(mesh: MeshInALog) -> None:
     peer = client(mesh)
     mesh.forget_outputs()
     mesh.log(peer.source, request("nobody.here", 1))
@@ -195,8 +185,7 @@ def test_a_session_has_only_so_many_subscriptions() -> None:
     assert len(mesh.state.table) == 3
 
 
-def test_who_subscribes_to_everything_is_spared_the_mesh_s_own_events() -> None:
-    mesh = MeshInALog()
+def test_who_subscribes_to_everything_is_spared_the_mesh_s_own_events(mesh: MeshInALog) -> None:
     everything, presence = client(mesh), client(mesh)
     subscribe(mesh, everything, ">")
     subscribe(mesh, presence, "mesh.session.>")
@@ -206,15 +195,13 @@ def test_who_subscribes_to_everything_is_spared_the_mesh_s_own_events() -> None:
     assert len(mesh.sent_to(presence)) == 1
 
 
-def test_mesh_alone_is_a_subject_like_any_other() -> None:
-    mesh = MeshInALog()
+def test_mesh_alone_is_a_subject_like_any_other(mesh: MeshInALog) -> None:
     peer = client(mesh, subscribe=("*",))
     mesh.log(peer.source, event("mesh"))
     assert (len(mesh.sent_to(peer)), mesh.rejections()) == (1, [])
 
 
-def test_each_egress_record_of_an_edge_has_a_position_of_its_own_in_order() -> None:
-    mesh = MeshInALog()
+def test_each_egress_record_of_an_edge_has_a_position_of_its_own_in_order(mesh: MeshInALog) -> None:
     peer = client(mesh)
     subscribe(mesh, peer, "a.>")
     for number in range(5):
@@ -237,8 +224,7 @@ def test_a_frame_of_no_known_protocol_is_kept_with_its_reason() -> None:
     assert mesh.rejections() == [("decode", "unknown_type")]
 
 
-def test_one_event_to_many_subscribers_is_one_encoding_in_one_record() -> None:
-    mesh = MeshInALog()
+def test_one_event_to_many_subscribers_is_one_encoding_in_one_record(mesh: MeshInALog) -> None:
     publisher = client(mesh)
     receivers = [client(mesh, subscribe=("a.>",)) for _ in range(500)]
     mesh.forget_outputs()

@@ -27,8 +27,7 @@ NO_GROUPS: list[object] = [1, 0, False, [], {}]
 
 
 @pytest.mark.parametrize("body", [*MALFORMED, *({"subject": "a", "group": group} for group in NO_GROUPS)])
-def test_a_malformed_control_message_is_answered_with_bad_request(body: object) -> None:
-    mesh = MeshInALog()
+def test_a_malformed_control_message_is_answered_with_bad_request(body: object, mesh: MeshInALog) -> None:
     peer = client(mesh)
     mesh.forget_outputs()
     mesh.log(peer.source, request("mesh.subscribe", body))
@@ -38,8 +37,7 @@ def test_a_malformed_control_message_is_answered_with_bad_request(body: object) 
 
 
 @pytest.mark.parametrize("body", [b'{"subject":"\\ud800"}', b'{"subject":"a","group":"\\udfff"}'])
-def test_half_a_surrogate_pair_names_nothing(body: bytes) -> None:
-    mesh = MeshInALog()
+def test_half_a_surrogate_pair_names_nothing(body: bytes, mesh: MeshInALog) -> None:
     peer = client(mesh)
     mesh.forget_outputs()
     mesh.log(peer.source, encode(yamp.Request(b"u" * 16, "mesh.subscribe", body)))
@@ -49,8 +47,7 @@ def test_half_a_surrogate_pair_names_nothing(body: bytes) -> None:
 
 
 @pytest.mark.parametrize("content_type", ["", "text/plain", "application/octet-stream", "application/json"])
-def test_what_is_asked_of_the_mesh_is_json_whatever_its_type_says(content_type: str) -> None:
-    mesh = MeshInALog()
+def test_what_is_asked_of_the_mesh_is_json_whatever_its_type_says(content_type: str, mesh: MeshInALog) -> None:
     peer = mesh.open("hsp")
     asked = Envelope(Kind.EVENT, 0, "mesh.subscribe", content_type).encode() + b'{"subject":"temp.*"}'
     mesh.log(peer.source, hsp.encode(Frame(Command.DATA_ACK, 1, ENVELOPE_TYPE, asked)))
@@ -58,8 +55,7 @@ def test_what_is_asked_of_the_mesh_is_json_whatever_its_type_says(content_type: 
     assert [one.pattern for one in mesh.state.table] == ["temp.*"]
 
 
-def test_a_control_message_that_is_cancelled_was_none_the_worse_for_it() -> None:
-    mesh = MeshInALog()
+def test_a_control_message_that_is_cancelled_was_none_the_worse_for_it(mesh: MeshInALog) -> None:
     peer = client(mesh)
     mesh.forget_outputs()
     subscribe(mesh, peer, "a.>", number=7)
@@ -71,8 +67,7 @@ def test_a_control_message_that_is_cancelled_was_none_the_worse_for_it() -> None
 
 
 @pytest.mark.parametrize("subject", ["mesh.session.opened", "MESH.x", "Mesh/x"])
-def test_nobody_but_the_mesh_publishes_under_mesh(subject: str) -> None:
-    mesh = MeshInALog()
+def test_nobody_but_the_mesh_publishes_under_mesh(subject: str, mesh: MeshInALog) -> None:
     peer = client(mesh)
     mesh.forget_outputs()
     mesh.log(peer.source, event(subject))
@@ -85,8 +80,7 @@ def test_nobody_but_the_mesh_publishes_under_mesh(subject: str) -> None:
 @pytest.mark.parametrize(
     "body", [{"n": 1}, [1.5, None, "é"], {"$base64": "AP8="}, {"deep": [{"$base64": "AP8="}]}, {"$base64": "no base64"}]
 )
-def test_a_ping_brings_back_its_body_and_when_it_was_here(body: object) -> None:
-    mesh = MeshInALog()
+def test_a_ping_brings_back_its_body_and_when_it_was_here(body: object, mesh: MeshInALog) -> None:
     peer = client(mesh)
     mesh.forget_outputs()
     mesh.log(peer.source, request("mesh.ping", body))
@@ -96,8 +90,7 @@ def test_a_ping_brings_back_its_body_and_when_it_was_here(body: object) -> None:
 
 
 @pytest.mark.parametrize(("sent", "said"), [(b"\0\xff", {"$base64": "AP8="}), (b"text", "text"), (b"", None)])
-def test_a_ping_brings_back_bytes_of_no_type(sent: bytes, said: object) -> None:
-    mesh = MeshInALog()
+def test_a_ping_brings_back_bytes_of_no_type(sent: bytes, said: object, mesh: MeshInALog) -> None:
     peer = mesh.open("hsp", facts={"envelope": True})
     asked = Envelope(Kind.REQUEST, 7, "mesh.ping").encode() + sent
     mesh.log(peer.source, hsp.encode(Frame(Command.DATA_ACK, 1, ENVELOPE_TYPE, asked)))
@@ -112,8 +105,7 @@ def heartbeat(mesh: MeshInALog, server: Peer, asked: list[Any]) -> None:
     )
 
 
-def test_a_sign_of_life_tells_each_request_of_itself_in_a_frame_of_its_own() -> None:
-    mesh = MeshInALog()
+def test_a_sign_of_life_tells_each_request_of_itself_in_a_frame_of_its_own(mesh: MeshInALog) -> None:
     asker, server = client(mesh), mesh.open("wolpertinger", serve=("Calc.>",))
     mesh.forget_outputs()
     for number, subject in enumerate(("Calc.a", "Calc.b"), 1):
@@ -128,8 +120,7 @@ def test_a_sign_of_life_tells_each_request_of_itself_in_a_frame_of_its_own() -> 
     assert len({one.uid for one in heard if isinstance(one, yamp.Response)}) == 2
 
 
-def test_progress_that_has_no_form_here_still_shows_that_the_server_is_at_work() -> None:
-    mesh = MeshInALog()
+def test_progress_that_has_no_form_here_still_shows_that_the_server_is_at_work(mesh: MeshInALog) -> None:
     asker, server = mesh.open("yamp", facts={"format": "msgpack"}), client(mesh, serve=("sum",))
     mesh.forget_outputs()
     mesh.log(asker.source, encode(yamp.Request(b"r" * 16, "sum", content.to_msgpack([1]), progressive=True)))

@@ -22,8 +22,7 @@ def asked(mesh: MeshInALog, caller: Peer, server: Peer) -> ReplyAddress:
     return ReplyAddress.unpack(group.reply)
 
 
-def test_a_dropped_request_is_cancelled_with_its_server() -> None:
-    mesh = MeshInALog()
+def test_a_dropped_request_is_cancelled_with_its_server(mesh: MeshInALog) -> None:
     caller, server = mesh.open("yamp", facts=JSON), mesh.open("yamp", facts=JSON, serve=("sum",))
     mesh.forget_outputs()
     reply = asked(mesh, caller, server)
@@ -37,8 +36,7 @@ def test_a_dropped_request_is_cancelled_with_its_server() -> None:
     assert not mesh.events()
 
 
-def test_who_cannot_be_told_of_a_cancel_is_not() -> None:
-    mesh = MeshInALog()
+def test_who_cannot_be_told_of_a_cancel_is_not(mesh: MeshInALog) -> None:
     caller, _ = mesh.open("yamp", facts=JSON), mesh.open("hsp", serve=("sum",))
     mesh.forget_outputs()
     reply = ReplyAddress("yamp", "yamp", EDGE, 7, caller.number, "09", "sum")

@@ -41,8 +41,7 @@ def names_of_changes(record: bytes) -> list[str]:
 
 
 @pytest.mark.parametrize("verb", ["unsubscribe", "unserve"])
-def test_taking_back_what_never_was_is_answered_and_writes_nothing(verb: str) -> None:
-    mesh = MeshInALog()
+def test_taking_back_what_never_was_is_answered_and_writes_nothing(verb: str, mesh: MeshInALog) -> None:
     peer = client(mesh)
     mesh.forget_outputs()
     mesh.log(peer.source, request(f"mesh.{verb}", {"subject": "a"}))
@@ -50,16 +49,14 @@ def test_taking_back_what_never_was_is_answered_and_writes_nothing(verb: str) ->
     assert (mesh.of("raw"), mesh.of("interests")) == ([], [])
 
 
-def test_taking_back_what_was_asked_for_in_the_same_record_takes_it_back() -> None:
-    mesh = MeshInALog()
+def test_taking_back_what_was_asked_for_in_the_same_record_takes_it_back(mesh: MeshInALog) -> None:
     peer = mesh.open("hsp")
     log_together(mesh, peer, told("mesh.subscribe", "a"), told("mesh.unsubscribe", "a"))
     assert len(mesh.state.table) == 0
     assert mesh.of("interests")[-1].value is None
 
 
-def test_who_subscribes_again_while_its_unsubscription_is_under_way_is_subscribed() -> None:
-    mesh = MeshInALog()
+def test_who_subscribes_again_while_its_unsubscription_is_under_way_is_subscribed(mesh: MeshInALog) -> None:
     peer = mesh.open("hsp")
     mesh.log(peer.source, told("mesh.subscribe", "a"))
     log_together(mesh, peer, told("mesh.unsubscribe", "a"), told("mesh.subscribe", "a"))
@@ -88,8 +85,7 @@ def test_frames_whose_repeats_are_dropped_share_a_record_too() -> None:
     assert names_of_changes(mesh.of("raw")[0].value or b"") == ["Put"] * 50
 
 
-def test_the_changes_of_one_frame_stay_in_their_order() -> None:
-    mesh = MeshInALog()
+def test_the_changes_of_one_frame_stay_in_their_order(mesh: MeshInALog) -> None:
     peer = mesh.open("hsp")
     log_together(mesh, peer, told("mesh.subscribe", "a"), told("mesh.unsubscribe", "a"), told("mesh.subscribe", "a"))
     assert names_of_changes(mesh.of("raw")[-1].value or b"") == ["Put", "Remove", "Put"]

@@ -43,8 +43,7 @@ def logs(mesh: MeshInALog, frame: MeshFrame, again: Replayed | None = None) -> N
     mesh.append(builder.build())
 
 
-def test_both_edges_are_told_where_the_move_stands_in_each_partition() -> None:
-    mesh = MeshInALog()
+def test_both_edges_are_told_where_the_move_stands_in_each_partition(mesh: MeshInALog) -> None:
     left = comes(mesh, "edge-0", "a.>")
     mesh.forget_outputs()
     comes(mesh, "edge-1")
@@ -55,8 +54,7 @@ def test_both_edges_are_told_where_the_move_stands_in_each_partition() -> None:
     assert told(mesh) == [(0, 0, *give), (1, 0, *expect), (0, 1, *give), (1, 1, *expect)]
 
 
-def test_a_node_that_comes_back_where_it_was_moves_nothing() -> None:
-    mesh = MeshInALog()
+def test_a_node_that_comes_back_where_it_was_moves_nothing(mesh: MeshInALog) -> None:
     comes(mesh, "edge-0", "a.>")
     comes(mesh, "edge-1")
     mesh.forget_outputs()
@@ -78,8 +76,7 @@ def test_a_move_that_is_routed_once_more_after_a_crash_says_the_same() -> None:
     assert len(told(mesh)) == 2
 
 
-def test_a_debt_goes_to_where_its_node_is_under_the_name_of_the_first_time() -> None:
-    mesh = MeshInALog()
+def test_a_debt_goes_to_where_its_node_is_under_the_name_of_the_first_time(mesh: MeshInALog) -> None:
     comes(mesh, "edge-0", "a.>")
     comes(mesh, "edge-1")
     comes(mesh, "edge-2")

@@ -71,8 +71,7 @@ def test_a_cancel_needs_the_permission_that_its_request_needs(subject: str) -> N
     assert mesh.rejections() == [("match", "forbidden")]
 
 
-def test_a_server_that_a_reload_denies_is_asked_no_more_and_still_hears_of_cancels() -> None:
-    mesh = MeshInALog()
+def test_a_server_that_a_reload_denies_is_asked_no_more_and_still_hears_of_cancels(mesh: MeshInALog) -> None:
     asking, denied, other = client(mesh), client(mesh, node="denied"), client(mesh, node="other")
     mesh.log(denied.source, request("mesh.serve", {"subject": "sum"}, 1))
     mesh.forget_outputs()

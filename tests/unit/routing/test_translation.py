@@ -83,8 +83,7 @@ def check_golden(name: str, sides: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("to", ALL)
 @pytest.mark.parametrize("origin", ALL)
-def test_an_event_from_any_protocol_reaches_any(origin: str, to: str) -> None:
-    mesh = MeshInALog()
+def test_an_event_from_any_protocol_reaches_any(origin: str, to: str, mesh: MeshInALog) -> None:
     frame = spoken_by_a_peer(origin, made(Kind.EVENT))
     source = (
         peer_of(mesh, origin).source if origin != "emm" else FrameSource("emm", "emm", EDGE, EPOCH, 0, "10.0.0.2:5")
@@ -124,8 +123,7 @@ def spoken_hello() -> bytes:
 
 @pytest.mark.parametrize("to", ASKING)
 @pytest.mark.parametrize("origin", ASKING)
-def test_a_request_between_any_two_is_answered(origin: str, to: str) -> None:
-    mesh = MeshInALog()
+def test_a_request_between_any_two_is_answered(origin: str, to: str, mesh: MeshInALog) -> None:
     requester = peer_of(mesh, origin)
     server = peer_of(mesh, to, serve=("Kitchen.>",))
     mesh.forget_outputs()

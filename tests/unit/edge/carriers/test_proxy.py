@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.core.reasons import Reason, Rejected
+from gateway.core.reasons import Reason
 from gateway.edge.carriers.proxy import HEAD_BYTES, MAX_REST_BYTES, rest_length, source
+from tests.refusals import reason_of
 
 SIGNATURE = bytes.fromhex("0d0a0d0a000d0a515549540a")
 V4 = bytes.fromhex("c0000201 c6336402 d431 13b2")  # 192.0.2.1:54321 to 198.51.100.2:5042
@@ -45,9 +46,7 @@ def test_a_header_names_the_peer(command: int, family: int, rest: bytes, peer: s
     ],
 )
 def test_what_is_no_header_of_version_2_is_refused(head: bytes, reason: Reason) -> None:
-    with pytest.raises(Rejected) as refused:
-        rest_length(head)
-    assert refused.value.reason is reason
+    assert reason_of(rest_length, head) is reason
 
 
 def test_the_longest_header_is_taken() -> None:
@@ -65,6 +64,4 @@ def test_the_longest_header_is_taken() -> None:
 )
 def test_addresses_that_are_no_tcp_or_too_short_are_refused(family: int, rest: bytes, reason: Reason) -> None:
     head, rest = header(0x21, family, rest)
-    with pytest.raises(Rejected) as refused:
-        source(head, rest)
-    assert refused.value.reason is reason
+    assert reason_of(source, head, rest) is reason

@@ -11,8 +11,7 @@ from gateway.protocols.actions import Delivered, Outcome
 from tests.unit.edge.delivery.queue_store import PATIENCE, REDELIVER, FakeSession, Store
 
 
-def test_a_node_that_is_there_gets_what_it_is_owed_at_once_and_in_order() -> None:
-    store = Store()
+def test_a_node_that_is_there_gets_what_it_is_owed_at_once_and_in_order(store: Store) -> None:
     session = store.opens()
     store.owes(3)
     assert session.offsets == [0, 1, 2]
@@ -20,8 +19,7 @@ def test_a_node_that_is_there_gets_what_it_is_owed_at_once_and_in_order() -> Non
     assert store.ends == [(1, "confirmed", "said")]
 
 
-def test_a_node_that_comes_back_gets_what_it_missed_in_order() -> None:
-    store = Store()
+def test_a_node_that_comes_back_gets_what_it_missed_in_order(store: Store) -> None:
     store.closes(store.opens())
     store.owes(3)
     assert len(store.owed) == 3
@@ -29,8 +27,7 @@ def test_a_node_that_comes_back_gets_what_it_missed_in_order() -> None:
     assert store.opens().offsets == [0, 1, 2]
 
 
-def test_what_a_session_did_not_confirm_goes_to_the_next_one_and_what_it_confirmed_does_not() -> None:
-    store = Store()
+def test_what_a_session_did_not_confirm_goes_to_the_next_one_and_what_it_confirmed_does_not(store: Store) -> None:
     first = store.opens()
     store.owes(4)
     store.hears(first, 1, Outcome.CONFIRMED)
@@ -42,8 +39,7 @@ def test_what_a_session_did_not_confirm_goes_to_the_next_one_and_what_it_confirm
     assert store.opens().offsets == [0, 2, 3, 4]
 
 
-def test_deliveries_of_one_egress_record_are_kept_apart() -> None:
-    store = Store()
+def test_deliveries_of_one_egress_record_are_kept_apart(store: Store) -> None:
     first = store.opens()
     store.owes(3, record=0)
     [_, middle, _] = [one.event_id for one in first.got]
@@ -53,8 +49,7 @@ def test_deliveries_of_one_egress_record_are_kept_apart() -> None:
     assert (middle, store.ends) == ("0-1-0", [(0, "confirmed", "")])
 
 
-def test_what_the_peer_refuses_is_not_tried_again() -> None:
-    store = Store()
+def test_what_the_peer_refuses_is_not_tried_again(store: Store) -> None:
     session = store.opens()
     store.owes()
     store.hears(session, 0, Outcome.UNDELIVERABLE, refused=True)
@@ -63,8 +58,7 @@ def test_what_the_peer_refuses_is_not_tried_again() -> None:
     assert store.opens().offsets == []
 
 
-def test_a_newer_session_of_a_node_takes_over_and_an_older_one_is_not_heard_any_more() -> None:
-    store = Store()
+def test_a_newer_session_of_a_node_takes_over_and_an_older_one_is_not_heard_any_more(store: Store) -> None:
     old = store.opens()
     store.owes(2)
     new = store.opens()
@@ -76,8 +70,7 @@ def test_a_newer_session_of_a_node_takes_over_and_an_older_one_is_not_heard_any_
     assert store.ends == [(0, "confirmed", "said")]
 
 
-def test_a_node_that_does_not_come_back_in_time_is_owed_nothing_more() -> None:
-    store = Store()
+def test_a_node_that_does_not_come_back_in_time_is_owed_nothing_more(store: Store) -> None:
     store.closes(store.opens())
     store.owes(2)
     store.waits(REDELIVER - 0.1)
@@ -87,8 +80,7 @@ def test_a_node_that_does_not_come_back_in_time_is_owed_nothing_more() -> None:
     assert (len(store.owed), store.owed.bytes) == (0, 0)
 
 
-def test_a_node_that_was_never_seen_is_waited_for_as_long_as_its_listener_says() -> None:
-    store = Store()
+def test_a_node_that_was_never_seen_is_waited_for_as_long_as_its_listener_says(store: Store) -> None:
     store.owes()
     store.waits(PATIENCE - 0.1)
     assert store.ends == []
@@ -124,8 +116,7 @@ def test_what_is_over_makes_room() -> None:
     assert {outcome for _, outcome, _ in store.ends} == {"confirmed"}
 
 
-def test_a_session_has_so_many_open_at_once_and_no_more() -> None:
-    store = Store()
+def test_a_session_has_so_many_open_at_once_and_no_more(store: Store) -> None:
     session = store.opens()
     store.owes(MOST_UNCONFIRMED + 2, size=1)
     assert len(session.got) == MOST_UNCONFIRMED
@@ -133,8 +124,7 @@ def test_a_session_has_so_many_open_at_once_and_no_more() -> None:
     assert session.offsets[-1] == MOST_UNCONFIRMED
 
 
-def test_a_session_whose_queue_is_full_is_asked_again_later() -> None:
-    store = Store()
+def test_a_session_whose_queue_is_full_is_asked_again_later(store: Store) -> None:
     session = store.opens()
     session.queued_bytes = 501
     store.owes(2)

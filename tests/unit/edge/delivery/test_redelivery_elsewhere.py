@@ -6,8 +6,7 @@ from gateway.protocols.actions import Outcome
 from tests.unit.edge.delivery.queue_store import WAIT, Store
 
 
-def test_what_is_owed_of_a_partition_is_taken_out_in_order_and_nothing_else_is() -> None:
-    store = Store()
+def test_what_is_owed_of_a_partition_is_taken_out_in_order_and_nothing_else_is(store: Store) -> None:
     store.owes(2)
     store.owes(partition=1)
     store.owes()
@@ -16,8 +15,7 @@ def test_what_is_owed_of_a_partition_is_taken_out_in_order_and_nothing_else_is()
     assert store.takes_out(left="edge-0.1.0") == []
 
 
-def test_the_session_that_the_node_has_left_is_ended_and_what_it_did_not_confirm_is_taken_out() -> None:
-    store = Store()
+def test_the_session_that_the_node_has_left_is_ended_and_what_it_did_not_confirm_is_taken_out(store: Store) -> None:
     left = store.opens(number=4)
     store.owes(3)
     store.hears(left, 1, Outcome.CONFIRMED)
@@ -28,8 +26,7 @@ def test_the_session_that_the_node_has_left_is_ended_and_what_it_did_not_confirm
     assert store.owed.bytes == 0
 
 
-def test_a_session_that_is_newer_than_the_one_the_node_has_left_keeps_what_it_is_owed() -> None:
-    store = Store()
+def test_a_session_that_is_newer_than_the_one_the_node_has_left_keeps_what_it_is_owed(store: Store) -> None:
     newer = store.opens(number=5)
     store.owes(2)
     assert store.takes_out(left="edge-0.1.4") == []
@@ -38,8 +35,7 @@ def test_a_session_that_is_newer_than_the_one_the_node_has_left_keeps_what_it_is
     assert store.ends == [(0, "confirmed", "said")]
 
 
-def test_what_is_new_goes_behind_what_the_other_edge_has_owed() -> None:
-    store = Store()
+def test_what_is_new_goes_behind_what_the_other_edge_has_owed(store: Store) -> None:
     session = store.opens()
     store.expects("1-7-0")
     store.owes(2)
@@ -54,8 +50,7 @@ def test_what_is_new_goes_behind_what_the_other_edge_has_owed() -> None:
     assert store.over == ["1-7-0"]
 
 
-def test_another_edge_is_not_waited_for_for_ever() -> None:
-    store = Store()
+def test_another_edge_is_not_waited_for_for_ever(store: Store) -> None:
     session = store.opens()
     store.expects("1-7-0")
     store.owes(2)
@@ -66,8 +61,7 @@ def test_another_edge_is_not_waited_for_for_ever() -> None:
     assert store.over == ["1-7-0"]
 
 
-def test_a_node_that_moves_on_before_it_has_all_takes_that_along_too() -> None:
-    store = Store()
+def test_a_node_that_moves_on_before_it_has_all_takes_that_along_too(store: Store) -> None:
     store.expects("1-7-0")
     store.owes(is_migrated=True)
     store.owes()

@@ -9,8 +9,7 @@ from gateway.protocols.actions import Outcome
 from tests.unit.edge.delivery.queue_store import Store
 
 
-def test_what_a_node_breaks_on_is_given_up_and_costs_it_nothing_else() -> None:
-    store = Store()
+def test_what_a_node_breaks_on_is_given_up_and_costs_it_nothing_else(store: Store) -> None:
     store.owes(8)
     sessions = store.breaks_on(3, 20)
     assert [end for end in store.ends if end[1] != "confirmed"] == [(3, "undeliverable", GIVEN_UP)]
@@ -19,9 +18,8 @@ def test_what_a_node_breaks_on_is_given_up_and_costs_it_nothing_else() -> None:
     assert (len(store.owed), store.owed.bytes) == (0, 0)
 
 
-def test_a_node_that_only_seems_to_be_there_loses_nothing() -> None:
+def test_a_node_that_only_seems_to_be_there_loses_nothing(store: Store) -> None:
     """Behind a balancer, say, which accepts and hangs up for want of anybody to pass it on to."""
-    store = Store()
     store.owes(3)
     for _ in range(5 * GIVE_UP_AFTER):
         store.loses(store.opens(is_alive=False))
@@ -35,8 +33,7 @@ def test_a_node_that_only_seems_to_be_there_loses_nothing() -> None:
     assert session.offsets == [0]  # one at a time, now that it is there
 
 
-def test_a_node_that_comes_and_goes_loses_nothing_of_what_it_gets_on_with() -> None:
-    store = Store()
+def test_a_node_that_comes_and_goes_loses_nothing_of_what_it_gets_on_with(store: Store) -> None:
     store.owes(3 * GIVE_UP_AFTER)
     for offset in range(3 * GIVE_UP_AFTER):
         session = store.opens()
@@ -45,8 +42,7 @@ def test_a_node_that_comes_and_goes_loses_nothing_of_what_it_gets_on_with() -> N
     assert {outcome for _, outcome, _ in store.ends} == {"confirmed"}
 
 
-def test_what_we_end_ourselves_says_nothing_against_what_was_open() -> None:
-    store = Store()
+def test_what_we_end_ourselves_says_nothing_against_what_was_open(store: Store) -> None:
     store.owes()
     for _ in range(5 * GIVE_UP_AFTER):
         store.closes(store.opens())
@@ -60,8 +56,7 @@ def test_of_more_than_one_that_is_open_none_is_given_up() -> None:
     assert suspicion.ended(open_[:1]) is open_[0]
 
 
-def test_a_session_that_leaves_one_unanswered_is_trusted_with_the_next() -> None:
-    store = Store()
+def test_a_session_that_leaves_one_unanswered_is_trusted_with_the_next(store: Store) -> None:
     store.owes(2)
     for _ in range(WARY_AFTER):
         store.loses(store.opens())

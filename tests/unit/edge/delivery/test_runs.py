@@ -163,7 +163,7 @@ class Edge:
         self.dispatch = Dispatch(
             DeliveryBooks(self.ledger, ends, unused, unused),
             EdgeLog(publisher),
-            Peers(sessions.get, sockets, unused),
+            Peers(sessions.get, sockets, unused, unused),
             past or PreviousRun(),
             confirm_seconds=unused,
             on_batch_handled=lambda: None,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import pytest
 
 from gateway.core.ids import FramePosition
-from gateway.inspect.history.search_end import OVERTAKEN_US, RecordSubject, about
+from gateway.inspect.history.search_end import OVERTAKEN_US, RecordSubject, records_about
 from gateway.inspect.history.span import Span
 from gateway.inspect.history.topics import History, Scan
 from gateway.kafka.records import TopicRecord
@@ -39,17 +39,17 @@ def told(record: TopicRecord) -> list[RecordSubject]:
 
 def test_the_record_is_found_wherever_it_stands() -> None:
     stretch = Stretch(written("0-1-0"), written("0-5-2", partition=1), written("0-9-0"))
-    assert [one.value for one in about(stretch, FramePosition.parse("0-5-2"), "0-5-2", told)] == [b"0-5-2"]
+    assert [one.value for one in records_about(stretch, FramePosition.parse("0-5-2"), "0-5-2", told)] == [b"0-5-2"]
 
 
 def test_a_record_of_many_frames_is_found_by_each_of_them_and_has_come_as_far_as_its_last() -> None:
     stretch = Stretch(
         written("0-5-0 0-5-2", AT), written("0-5-2 0-5-4", AT + 1), written("0-9-0", AT + OVERTAKEN_US + 2)
     )
-    found = list(about(stretch, FramePosition.parse("0-5-3"), "0-5-2", told))
+    found = list(records_about(stretch, FramePosition.parse("0-5-3"), "0-5-2", told))
     assert [record.logged_at for record in found] == [AT, AT + 1]
     assert not stretch.left
-    assert list(about(stretch, FramePosition.parse("0-5-3"), "0-5-3", told)) == []
+    assert list(records_about(stretch, FramePosition.parse("0-5-3"), "0-5-3", told)) == []
     assert stretch.left == {0}
 
 
@@ -57,32 +57,32 @@ def test_a_partition_is_left_once_later_frames_have_been_told_of_for_a_while() -
     stretch = Stretch(
         written("0-9-0", AT), written("0-10-0", AT + OVERTAKEN_US), written("0-11-0", AT + OVERTAKEN_US + 1)
     )
-    assert list(about(stretch, FramePosition.parse("0-5-0"), "0-5-0", told)) == []
+    assert list(records_about(stretch, FramePosition.parse("0-5-0"), "0-5-0", told)) == []
     assert stretch.left == {0}
 
 
 def test_what_was_overtaken_by_a_little_is_still_found() -> None:
     stretch = Stretch(written("0-9-0", AT), written("0-5-0", AT + OVERTAKEN_US))
-    assert len(list(about(stretch, FramePosition.parse("0-5-0"), "0-5-0", told))) == 1
+    assert len(list(records_about(stretch, FramePosition.parse("0-5-0"), "0-5-0", told))) == 1
 
 
 @pytest.mark.parametrize("others", [["0-4-9"], ["1-99-0"]])
 def test_earlier_frames_and_those_of_other_raw_partitions_say_nothing(others: list[str]) -> None:
     late = [written(name, AT + 60 * OVERTAKEN_US) for name in others]
     stretch = Stretch(*(written(name) for name in others), *late)
-    assert list(about(stretch, FramePosition.parse("0-5-0"), "0-5-0", told)) == []
+    assert list(records_about(stretch, FramePosition.parse("0-5-0"), "0-5-0", told)) == []
     assert stretch.left == set()
 
 
 def test_each_partition_of_a_topic_is_passed_by_itself() -> None:
     stretch = Stretch(written("0-9-0"), written("0-9-1", AT + 2 * OVERTAKEN_US), written("0-5-0", partition=1))
-    assert len(list(about(stretch, FramePosition.parse("0-5-0"), "0-5-0", told))) == 1
+    assert len(list(records_about(stretch, FramePosition.parse("0-5-0"), "0-5-0", told))) == 1
     assert stretch.left == {0}
 
 
 def test_a_frame_put_in_again_is_looked_for_by_its_first_name_at_its_later_place() -> None:
     stretch = Stretch(written("0-60-0"), written("0-5-0"), written("0-61-0"))
-    assert len(list(about(stretch, FramePosition.parse("0-61-0"), "0-5-0", told))) == 1
+    assert len(list(records_about(stretch, FramePosition.parse("0-61-0"), "0-5-0", told))) == 1
 
 
 @pytest.mark.parametrize("text", ["", "0", "0-1", "0-1-", "a-1-2", "0-1-2-3", " 0-1-2", "0-1-٢", "0--1-2"])

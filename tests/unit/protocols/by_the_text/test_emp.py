@@ -47,6 +47,13 @@ async def greeted(running: WholeMesh, name: str) -> Foreign:
     return peer
 
 
+@asynccontextmanager
+async def peers_at(*names: str) -> AsyncIterator[list[Foreign]]:
+    """Yields peers of these listeners whose sessions stand."""
+    async with mesh() as running:
+        yield [await greeted(running, name) for name in names]
+
+
 class TestHandshake:
     async def test_our_hello_waits_for_nobody(self) -> None:
         async with mesh() as running:
@@ -78,14 +85,12 @@ class TestHandshake:
 
 class TestTheFlow:
     async def test_each_ping_has_its_pong_and_a_pong_nobody_asked_for_is_nothing(self) -> None:
-        async with mesh() as running:
-            peer = await greeted(running, "asks")
+        async with peers_at("asks") as [peer]:
             peer.says(PING, PONG, "0000000b 02000000 010203", PING)
             await peer.hears(PONG, PONG, PONG)
 
     async def test_a_second_hello_is_an_error_and_bye_is_the_end(self) -> None:
-        async with mesh() as running:
-            twice, polite = await greeted(running, "asks"), await greeted(running, "asks")
+        async with peers_at("asks", "asks") as (twice, polite):
             twice.says(HELLO)
             assert (await twice.is_left())[4:9].hex(" ") == "04 00 00 00 03"
             polite.says(BYE)
@@ -100,8 +105,7 @@ class TestTheFlow:
             assert subjects == ["emp.data", "emp.data", "emp.type.200"]
 
     async def test_a_compressed_body_arrives_plain_at_who_never_compressed(self) -> None:
-        async with mesh() as running:
-            sender, receiver = await greeted(running, "speaks"), await greeted(running, "hears")
+        async with peers_at("speaks", "hears") as (sender, receiver):
             zipped = gzip.compress(b"hi")
             head = f"{8 + 12 + len(zipped):08x} 05800000 0000000c 01000000 01000000"
             sender.says(head, zipped, "00000016 05800000 0000000c 01000000 00000000 6869")
@@ -110,37 +114,32 @@ class TestTheFlow:
 
 class TestRequests:
     async def test_a_response_has_the_id_of_its_request_on_each_connection(self) -> None:
-        async with mesh() as running:
-            server, client = await greeted(running, "serves"), await greeted(running, "asks")
+        async with peers_at("serves", "asks") as (server, client):
             client.says(request(MINE, HI))
             await server.hears(request(ONE, HI))
             server.says(response(ONE, OK))
             await client.hears(response(MINE, OK))
 
     async def test_blocks_may_be_several(self) -> None:
-        async with mesh() as running:
-            server, client = await greeted(running, "serves"), await greeted(running, "asks")
+        async with peers_at("serves", "asks") as (server, client):
             identity = "0000000c 01000000 00000000"
             client.says("0000002a 05800000 00000014 00800000 80000000", MINE, identity, HI)
             await server.hears(request(ONE, HI))
 
     async def test_responses_may_come_in_any_order(self) -> None:
-        async with mesh() as running:
-            server, client = await greeted(running, "serves"), await greeted(running, "asks")
+        async with peers_at("serves", "asks") as (server, client):
             client.says(request("000000000000000a", HI), request("000000000000000b", HI))
             await server.hears(request(ONE, HI), request("0000000000000002", HI))
             server.says(response("0000000000000002", OK), response(ONE, HI))
             await client.hears(response("000000000000000b", OK), response("000000000000000a", HI))
 
     async def test_a_response_to_nothing_is_a_protocol_error(self) -> None:
-        async with mesh() as running:
-            peer = await greeted(running, "asks")
+        async with peers_at("asks") as [peer]:
             peer.says(response(ONE, OK))
             assert (await peer.is_left())[4:9].hex(" ") == "04 00 00 00 03"
 
     async def test_who_serves_and_goes_leaves_its_requesters_an_answer(self) -> None:
-        async with mesh() as running:
-            server, client = await greeted(running, "serves"), await greeted(running, "asks")
+        async with peers_at("serves", "asks") as (server, client):
             client.says(request(MINE, HI))
             await server.hears(request(ONE, HI))
             server.says(BYE)
@@ -168,8 +167,7 @@ BROKEN = {
 @pytest.mark.parametrize("what", BROKEN)
 async def test_what_is_broken_is_told_with_its_code_and_harms_no_other(what: str) -> None:
     sent, code = BROKEN[what]
-    async with mesh() as running:
-        bad, good = await greeted(running, "asks"), await greeted(running, "asks")
+    async with peers_at("asks", "asks") as (bad, good):
         bad.says(sent)
         last = await bad.is_left()
         assert last[4] == 4
@@ -180,7 +178,6 @@ async def test_what_is_broken_is_told_with_its_code_and_harms_no_other(what: str
 
 
 async def test_a_size_that_nobody_takes_is_refused_by_its_four_bytes() -> None:
-    async with mesh() as running:
-        peer = await greeted(running, "asks")
+    async with peers_at("asks") as [peer]:
         peer.says("40000000")
         assert (await peer.is_left())[4:9].hex(" ") == "04 00 00 00 03"

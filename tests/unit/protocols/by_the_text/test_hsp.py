@@ -61,6 +61,13 @@ async def standing(running: WholeMesh, name: str) -> Foreign:
     return peer
 
 
+@asynccontextmanager
+async def peers_at(*names: str) -> AsyncIterator[list[Foreign]]:
+    """Yields peers of these listeners whose sessions stand."""
+    async with mesh() as running:
+        yield [await standing(running, name) for name in names]
+
+
 class TestData:
     async def test_data_of_any_type_and_length_arrives_and_is_acknowledged_both_ways(self) -> None:
         async with mesh() as running:
@@ -77,21 +84,18 @@ class TestData:
             assert sorted(one.outcome for one in outcomes()) == ["confirmed", "confirmed"] + ["undeliverable"] * 2
 
     async def test_an_id_may_be_used_again_once_it_was_answered(self) -> None:
-        async with mesh() as running:
-            sender = await standing(running, "asks")
+        async with peers_at("asks") as [sender]:
             for _ in range(3):
                 sender.says(data_ack("00000000", TEMP))
                 await sender.hears(ack("00000000"))
 
     async def test_a_listener_may_send_without_asking_to_be_acknowledged(self) -> None:
-        async with mesh() as running:
-            receiver, sender = await standing(running, "plain"), await standing(running, "asks")
+        async with peers_at("plain", "asks") as (receiver, sender):
             sender.says(data(TEMP, b"hot"))
             await receiver.hears(data(TEMP, b"hot"))
 
     async def test_an_acknowledgement_may_wait_for_all_who_get_it(self) -> None:
-        async with mesh() as running:
-            receiver, sender = await standing(running, "hears"), await standing(running, "careful")
+        async with peers_at("hears", "careful") as (receiver, sender):
             sender.says(data_ack(ANY_ID, TEMP, b"hot"), PING)
             await sender.hears(PONG)
             await receiver.hears(data_ack(FIRST_ID, TEMP, b"hot"))
@@ -101,32 +105,28 @@ class TestData:
 
 class TestRequests:
     async def test_the_answer_s_body_goes_ahead_of_its_acknowledgement(self) -> None:
-        async with mesh() as running:
-            server, client = await standing(running, "serves"), await standing(running, "asks")
+        async with peers_at("serves", "asks") as (server, client):
             client.says(data_ack(ANY_ID, ORDER, b"two"))
             await server.hears(data_ack(FIRST_ID, ORDER, b"two"))
             server.says(ack(FIRST_ID))
             await client.hears(data(ORDERED), ack(ANY_ID))
 
     async def test_an_error_arrives_as_it_was_said(self) -> None:
-        async with mesh() as running:
-            server, client = await standing(running, "serves"), await standing(running, "asks")
+        async with peers_at("serves", "asks") as (server, client):
             client.says(data_ack(ANY_ID, DROP), data_ack("00000007", DROP))
             await server.hears(data_ack(FIRST_ID, DROP), data_ack("00000002", DROP))
             server.says(error_undef("00000002"), error(FIRST_ID, "1234", b"sold out"))
             await client.hears(error_undef("00000007"), error(ANY_ID, "1234", b"sold out"))
 
     async def test_a_request_that_nobody_serves_is_an_error(self) -> None:
-        async with mesh() as running:
-            client = await standing(running, "asks")
+        async with peers_at("asks") as [client]:
             client.says(data_ack(ANY_ID, ORDER))
             await client.hears(f"05 {ANY_ID} ff00")
             size = int.from_bytes(await client.reads(4), "big")
             assert b'"no_responder"' in await client.reads(size)
 
     async def test_a_type_may_stand_for_a_subscription(self) -> None:
-        async with mesh() as running:
-            peer, sender = await standing(running, "asks"), await standing(running, "careful")
+        async with peers_at("asks", "careful") as (peer, sender):
             peer.says(data_ack(ANY_ID, SUBSCRIBE, b'{"subject":"temp.*"}'))
             await peer.hears(ack(ANY_ID))
             sender.says(data(TEMP, b"hot"))
@@ -134,8 +134,7 @@ class TestRequests:
 
     @pytest.mark.parametrize("body", [b"", b"no json", b'{"subject":"a..b"}', b'{"subject":">.a"}', b'{"subject":7}'])
     async def test_a_subscription_that_is_none_is_an_error(self, body: bytes) -> None:
-        async with mesh() as running:
-            peer = await standing(running, "asks")
+        async with peers_at("asks") as [peer]:
             peer.says(data_ack(ANY_ID, SUBSCRIBE, body))
             await peer.hears(f"05 {ANY_ID} ff00")
             size = int.from_bytes(await peer.reads(4), "big")
@@ -144,8 +143,7 @@ class TestRequests:
 
 class TestPing:
     async def test_each_ping_has_one_pong_also_while_an_answer_is_owed(self) -> None:
-        async with mesh() as running:
-            server, client = await standing(running, "serves"), await standing(running, "asks")
+        async with peers_at("serves", "asks") as (server, client):
             client.says(data_ack(ANY_ID, DROP), PING, PING, PING)
             await client.hears(PONG, PONG, PONG)
             await server.hears(data_ack(FIRST_ID, DROP))
@@ -167,8 +165,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("what", BROKEN)
 async def test_what_is_broken_ends_the_connection_without_a_word_and_harms_no_other(what: str) -> None:
-    async with mesh() as running:
-        bad, good = await standing(running, "asks"), await standing(running, "hears")
+    async with peers_at("asks", "hears") as (bad, good):
         bad.says(PING, BROKEN[what])
         assert await bad.is_left() == bytes.fromhex(PONG)
         good.says(PING)

@@ -136,10 +136,16 @@ async def dialled(running: WholeMesh, name: str) -> Line:
     return line
 
 
+@asynccontextmanager
+async def peers_at(*names: str) -> AsyncIterator[list[Line]]:
+    """Yields peers of these listeners whose sessions stand."""
+    async with mesh() as running:
+        yield [await dialled(running, name) for name in names]
+
+
 class TestTransmission:
     async def test_metadata_come_in_any_order_and_case(self) -> None:
-        async with mesh() as running:
-            peer = await dialled(running, "calls")
+        async with peers_at("calls") as [peer]:
             text = b64encode(call("Mesh", "Ping").encode()).decode()
             zipped = compress(call("Mesh", "Ping", call_id=OTHER_CALL_ID).encode())
             peer.writes(f"FRAGMENT_INDEX:0;Message_Id:7;fragment_count:1;{text}")
@@ -149,8 +155,7 @@ class TestTransmission:
             assert await peer.reads() == "result:0;message_id:8;"
 
     async def test_pieces_come_in_any_order_and_are_confirmed_once(self) -> None:
-        async with mesh() as running:
-            peer = await dialled(running, "calls")
+        async with peers_at("calls") as [peer]:
             text = b64encode(call("Mesh", "Ping").encode()).decode()
             pieces = [text[:10], text[10:11], text[11:]]
             for index in (2, 0, 0, 1):
@@ -170,8 +175,7 @@ class TestTransmission:
             assert len(calls) == 1
 
     async def test_who_does_not_confirm_hears_it_three_times_and_then_its_caller_hears_of_it(self) -> None:
-        async with mesh() as running:
-            caller, server = await dialled(running, "calls"), await dialled(running, "serves")
+        async with peers_at("calls", "serves") as (caller, server):
             caller.says(CALL_OF_THE_TEXT)
             await caller.is_confirmed()
             assert len({await server.reads() for _ in range(3)}) == 1
@@ -189,8 +193,7 @@ class TestTransmission:
         ],
     )
     async def test_what_does_not_come_whole_is_told_with_its_code(self, line: str, result: str) -> None:
-        async with mesh() as running:
-            peer = await dialled(running, "calls")
+        async with peers_at("calls") as [peer]:
             peer.writes(line)
             assert await peer.reads() == result
 
@@ -203,16 +206,14 @@ class TestTransmission:
         ],
     )  # fmt: skip
     async def test_what_nobody_can_be_answered_for_is_passed_over(self, line: str) -> None:
-        async with mesh() as running:
-            peer = await dialled(running, "calls")
+        async with peers_at("calls") as [peer]:
             peer.writes(line)
             assert (await peer.asks(call("Mesh", "Ping"))).name == "RemoteMethodResponse"
 
 
 class TestMessages:
     async def test_the_call_of_the_text_reaches_its_server_and_the_answer_its_caller(self) -> None:
-        async with mesh() as running:
-            caller, server = await dialled(running, "calls"), await dialled(running, "serves")
+        async with peers_at("calls", "serves") as (caller, server):
             caller.says(CALL_OF_THE_TEXT)
             await caller.is_confirmed()
             asked = await server.hears()
@@ -226,8 +227,7 @@ class TestMessages:
             assert answer.values == [("boolean", "True")]
 
     async def test_a_foreign_error_keeps_its_code(self) -> None:
-        async with mesh() as running:
-            caller, server = await dialled(running, "calls"), await dialled(running, "serves")
+        async with peers_at("calls", "serves") as (caller, server):
             caller.says(CALL_OF_THE_TEXT)
             await caller.is_confirmed()
             asked = await server.hears()
@@ -240,8 +240,7 @@ class TestMessages:
             assert (answer.name, answer.texts["ErrorCode"], answer.texts["CallId"]) == ("RemoteError", "1", CALL_ID)
 
     async def test_a_call_that_somebody_subscribes_to_is_an_event_and_hears_nothing(self) -> None:
-        async with mesh() as running:
-            caller, subscriber = await dialled(running, "calls"), await dialled(running, "hears")
+        async with peers_at("calls", "hears") as (caller, subscriber):
             caller.says(call("Temp", "High", "81"))
             await caller.is_confirmed()
             heard = await subscriber.hears()
@@ -253,8 +252,7 @@ class TestMessages:
             assert (await caller.asks(ping)).name == "RemoteMethodResponse"
 
     async def test_a_subscription_is_a_call_in_any_case(self) -> None:
-        async with mesh() as running:
-            peer, caller = await dialled(running, "calls"), await dialled(running, "hears")
+        async with peers_at("calls", "hears") as (peer, caller):
             assert (await peer.asks(call("mEsH", "subscribe", "Late.*"))).values == [("boolean", "True")]
             caller.says(call("Late", "News"))
             await caller.is_confirmed()
@@ -275,16 +273,14 @@ class TestMessages:
         ],
     )
     async def test_what_is_wrong_is_answered_with_its_code(self, document: str, code: str) -> None:
-        async with mesh() as running:
-            peer, _ = await dialled(running, "calls"), await dialled(running, "serves")
+        async with peers_at("calls", "serves") as (peer, _):
             answer = await peer.asks(document)
             assert (answer.name, answer.texts["ErrorCode"]) == ("RemoteError", code)
 
 
 class TestTrust:
     async def test_below_the_trust_that_is_asked_for_every_call_is_201(self) -> None:
-        async with mesh() as running:
-            peer = await dialled(running, "trusted")
+        async with peers_at("trusted") as [peer]:
             for component, method in (("Core", "testMethod1"), ("Mesh", "Subscribe")):
                 assert (await peer.asks(call(component, method))).texts["ErrorCode"] == "201"
 

@@ -60,6 +60,13 @@ async def shaken(running: WholeMesh, name: str, handshake: str = JSON) -> Foreig
     return peer
 
 
+@asynccontextmanager
+async def peers_at(*names: str) -> AsyncIterator[list[Foreign]]:
+    """Yields peers of these listeners whose sessions stand."""
+    async with mesh() as running:
+        yield [await shaken(running, name) for name in names]
+
+
 async def hears_user_frame(peer: Foreign, kind: str, uri: str) -> bytes:
     """Its uid, which is any, after its type and before its uri."""
     await peer.hears(kind)
@@ -115,8 +122,7 @@ class TestSystemFrames:
 
     @pytest.mark.parametrize("last", ["03 0000", "03 0003 627965", "04 000a 7463703a2f2f783a3132"])
     async def test_a_peer_that_closes_is_let_go(self, last: str) -> None:
-        async with mesh() as running:
-            peer = await shaken(running, "asks")
+        async with peers_at("asks") as [peer]:
             peer.says(last)
             assert await peer.is_left() == b""
 
@@ -137,8 +143,7 @@ class TestEvents:
                 await peer.hears(null)  # a stock client's parser fails on no bytes at all
 
     async def test_a_uid_that_comes_again_is_no_new_event(self) -> None:
-        async with mesh() as running:
-            receiver, sender = await shaken(running, "hears"), await shaken(running, "asks")
+        async with peers_at("hears", "asks") as (receiver, sender):
             sender.says(event(1, "foo", "1"), event(1, "foo", "1"), event(2, "foo", "2"))
             for written in ("1", "2"):
                 await hears_user_frame(receiver, "05", "foo")
@@ -147,16 +152,14 @@ class TestEvents:
 
 class TestRequests:
     async def test_a_response_names_its_request_and_nothing_else_must_fit(self) -> None:
-        async with mesh() as running:
-            server, client = await shaken(running, "serves"), await shaken(running, "asks")
+        async with peers_at("serves", "asks") as (server, client):
             client.says(request(2, "sum", "[1,2,3]"))
             asked = await hears_request(server, "sum", "[1,2,3]", NO)
             answers(server, asked, "whatever", DONE, "6")
             await hears_response(client, "sum", 2, DONE, "6")
 
     async def test_progress_reaches_who_asked_for_it_and_an_error_is_an_answer(self) -> None:
-        async with mesh() as running:
-            server, client = await shaken(running, "serves"), await shaken(running, "asks")
+        async with peers_at("serves", "asks") as (server, client):
             client.says(request(2, "sum", "[1]", YES), request(3, "sum", "[2]", NO))
             curious = await hears_request(server, "sum", "[1]", YES)
             patient = await hears_request(server, "sum", "[2]", NO)
@@ -168,8 +171,7 @@ class TestRequests:
             await hears_response(client, "sum", 2, ERROR, '"overflow"')
 
     async def test_a_cancel_is_passed_on_and_answered(self) -> None:
-        async with mesh() as running:
-            server, client = await shaken(running, "serves"), await shaken(running, "asks")
+        async with peers_at("serves", "asks") as (server, client):
             client.says(request(2, "sum", "[1]"))
             asked = await hears_request(server, "sum", "[1]", NO)
             client.says(cancel(9, "sum", 7), cancel(8, "sum", 2))
@@ -179,8 +181,7 @@ class TestRequests:
             await hears_response(client, "sum", 2, CANCELLED, "null")
 
     async def test_after_a_kill_the_requester_hears_nothing(self) -> None:
-        async with mesh() as running:
-            server, client = await shaken(running, "serves"), await shaken(running, "asks")
+        async with peers_at("serves", "asks") as (server, client):
             client.says(request(2, "sum", "[1]"))
             asked = await hears_request(server, "sum", "[1]", NO)
             client.says(cancel(8, "sum", 2, YES))
@@ -193,8 +194,7 @@ class TestRequests:
             await client.hears(PONG)
 
     async def test_two_open_requests_of_one_uid_are_one_too_many(self) -> None:
-        async with mesh() as running:
-            server, client = await shaken(running, "serves"), await shaken(running, "asks")
+        async with peers_at("serves", "asks") as (server, client):
             client.says(request(2, "sum", "[1]"), request(2, "sum", "[2]"))
             await hears_user_frame(client, "08", "sum")
             await client.hears(uid(2), ERROR)
@@ -203,8 +203,7 @@ class TestRequests:
             await hears_request(server, "sum", "[1]", NO)
 
     async def test_a_request_that_nobody_serves_is_an_error(self) -> None:
-        async with mesh() as running:
-            client = await shaken(running, "asks")
+        async with peers_at("asks") as [client]:
             client.says(request(2, "nobody.here"))
             await hears_user_frame(client, "08", "nobody.here")
             await client.hears(uid(2), ERROR)
@@ -212,8 +211,7 @@ class TestRequests:
             assert json.loads(await client.reads(size))["code"] == "no_responder"
 
     async def test_the_mesh_itself_is_asked_in_the_same_words(self) -> None:
-        async with mesh() as running:
-            client, sender = await shaken(running, "asks"), await shaken(running, "serves")
+        async with peers_at("asks", "serves") as (client, sender):
             client.says(request(2, "mesh.subscribe", '{"subject":"late.*"}'))
             await hears_response(client, "mesh.subscribe", 2, DONE, "true")
             sender.says(event(1, "late.news", "[]"))
@@ -236,8 +234,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("what", BROKEN)
 async def test_what_is_broken_is_told_why_and_harms_no_other(what: str) -> None:
-    async with mesh() as running:
-        bad, good = await shaken(running, "asks"), await shaken(running, "hears")
+    async with peers_at("asks", "hears") as (bad, good):
         bad.says(PING, BROKEN[what])
         await bad.hears(PONG, "03")
         size = int.from_bytes(await bad.reads(2), "big")

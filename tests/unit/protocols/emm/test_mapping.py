@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 from gateway.auth.keyring import Key, KeyRing
 from gateway.auth.verification import public_of
 from gateway.core.event import FOREIGN_KEY_HEADER, Auth, Event, Kind
-from gateway.core.reasons import Reason, Rejected
+from gateway.core.reasons import Reason
 from gateway.protocols.emm import codec
 from gateway.protocols.emm.frames import MAX_PACKET_BYTES, EventType, Field, FieldType
 from gateway.protocols.emm.mapping import dedup_key, from_event, partition_key
 from gateway.protocols.emm.options import EmmOptions
 from gateway.protocols.spec import CodecContext, Encoded, Target
 from tests.events import bare_event
+from tests.refusals import reason_of
 from tests.unit.core.subjects import subjects
 from tests.unit.protocols.emm.packets import AUTH_KEY_ID, BY_HMAC, NAME, NODE_ID, packet
 from tests.unit.protocols.emm.packets import event as event_packet
@@ -217,9 +218,7 @@ def test_no_body_is_no_field() -> None:
 
 
 def test_json_that_is_none_cannot_be_said() -> None:
-    with pytest.raises(Rejected) as refused:
-        encoded(replace(FOREIGN_EVENT, body=b"{"))
-    assert refused.value.reason is Reason.BAD_ENCODING
+    assert reason_of(encoded, replace(FOREIGN_EVENT, body=b"{")) is Reason.BAD_ENCODING
 
 
 def test_an_event_fits_a_packet_or_is_too_large() -> None:
@@ -228,15 +227,11 @@ def test_an_event_fits_a_packet_or_is_too_large() -> None:
 
     room = MAX_PACKET_BYTES - len(encoded(long(1)).frame) + 1 - 2  # a second field's head
     assert len(encoded(long(room)).frame) == MAX_PACKET_BYTES
-    with pytest.raises(Rejected) as refused:
-        encoded(long(room + 1))
-    assert refused.value.reason is Reason.TOO_LARGE
+    assert reason_of(encoded, long(room + 1)) is Reason.TOO_LARGE
 
 
 def test_a_request_has_no_responder() -> None:
-    with pytest.raises(Rejected) as refused:
-        encoded(replace(FOREIGN_EVENT, kind=Kind.REQUEST))
-    assert refused.value.reason is Reason.NO_RESPONDER
+    assert reason_of(encoded, replace(FOREIGN_EVENT, kind=Kind.REQUEST)) is Reason.NO_RESPONDER
 
 
 @pytest.mark.parametrize("kind", [Kind.RESPONSE, Kind.PROGRESS, Kind.ERROR, Kind.CANCELLED, Kind.CANCEL])
@@ -245,9 +240,7 @@ def test_what_belongs_to_requests_is_lost(kind: Kind) -> None:
 
 
 def test_without_an_identity_nothing_can_be_signed() -> None:
-    with pytest.raises(Rejected) as refused:
-        encoded(FOREIGN_EVENT, env=replace(ENV, identity=None))
-    assert refused.value.reason is Reason.UNTRANSLATABLE
+    assert reason_of(encoded, FOREIGN_EVENT, env=replace(ENV, identity=None)) is Reason.UNTRANSLATABLE
     assert encoded(receive(E1), env=replace(ENV, identity=None)).frame == E1
 
 

@@ -13,8 +13,8 @@ from gateway.protocols.actions import FramesReceived
 from gateway.protocols.emp.extensions import compression_block
 from gateway.protocols.emp.frames import Block, MessageType, Scheme
 from gateway.protocols.emp.session import MAX_NAMES, EmpSession
-from tests.unit.protocols.contract.conversation import only
-from tests.unit.protocols.emp.talk import GZIP, data, emp, envelope, failure, request, response
+from tests.unit.protocols.contract.conversation import Conversation, only
+from tests.unit.protocols.emp.talk import GZIP, data, envelope, failure, request, response
 
 MISMATCHES = {
     "kind request without its block": data(b"", envelope(Kind.REQUEST, 1)),
@@ -29,8 +29,7 @@ MISMATCHES = {
 
 
 @pytest.mark.parametrize("message", MISMATCHES.values(), ids=MISMATCHES)
-def test_an_envelope_that_contradicts_its_message_is_a_bad_block(message: bytes) -> None:
-    talk = emp()
+def test_an_envelope_that_contradicts_its_message_is_a_bad_block(message: bytes, talk: Conversation) -> None:
     talk.receives(message)
     assert (failure(talk).extension, talk.ended) == (128, Reason.MALFORMED)
 
@@ -40,44 +39,37 @@ class TestNamesKnownBySight:
 
     NAMED = data(b"x", envelope(Kind.EVENT))
 
-    def test_they_are_logged_like_the_first(self) -> None:
-        talk = emp()
+    def test_they_are_logged_like_the_first(self, talk: Conversation) -> None:
         run = only(FramesReceived, talk.receives(self.NAMED * 3 + data(b"", envelope(Kind.EVENT), type_=200)))
         assert run.lengths == (len(self.NAMED),) * 3 + (len(self.NAMED) - 1,)
 
-    def test_on_a_message_without_data_the_same_block_is_still_an_error(self) -> None:
-        talk = emp()
+    def test_on_a_message_without_data_the_same_block_is_still_an_error(self, talk: Conversation) -> None:
         talk.receives(self.NAMED + data(b"x", envelope(Kind.EVENT), type_=MessageType.PING))
         assert failure(talk).extension == 128
 
-    def test_with_another_block_behind_it_the_message_is_looked_at(self) -> None:
-        talk = emp()
+    def test_with_another_block_behind_it_the_message_is_looked_at(self, talk: Conversation) -> None:
         talk.receives(self.NAMED)
         talk.receives(data(b"no gzip", envelope(Kind.EVENT), GZIP))
         assert failure(talk).extension == 1
 
-    def test_what_was_said_beside_it_is_not_known_with_it(self) -> None:
-        talk = emp()
+    def test_what_was_said_beside_it_is_not_known_with_it(self, talk: Conversation) -> None:
         talk.receives(data(b"x", envelope(Kind.EVENT), compression_block(Scheme.IDENTITY)))
         talk.receives(data(b"no gzip", envelope(Kind.EVENT), GZIP))
         assert failure(talk).extension == 1
 
     @pytest.mark.parametrize("size", [15, 16, 20, 24, 40])
-    def test_a_message_cut_short_under_a_known_name_is_broken(self, size: int) -> None:
-        talk = emp()
+    def test_a_message_cut_short_under_a_known_name_is_broken(self, size: int, talk: Conversation) -> None:
         talk.receives(self.NAMED)
         talk.receives(size.to_bytes(4, "big") + self.NAMED[4:size])
         assert talk.ended == Reason.MALFORMED
 
-    def test_requests_and_cancels_are_never_known_by_sight(self) -> None:
-        talk = emp()
+    def test_requests_and_cancels_are_never_known_by_sight(self, talk: Conversation) -> None:
         talk.receives(request(1, b"x", envelope(Kind.REQUEST, 1)) + data(b"", envelope(Kind.CANCEL, 1)) + self.NAMED)
         assert len(cast(EmpSession, talk.session)._names) == 1
         talk.receives(request(1, b"x", envelope(Kind.REQUEST, 1)))
         assert talk.ended == Reason.MALFORMED
 
-    def test_only_so_many_and_only_short_ones_are_remembered(self) -> None:
-        talk = emp()
+    def test_only_so_many_and_only_short_ones_are_remembered(self, talk: Conversation) -> None:
         for number in range(MAX_NAMES + 10):
             talk.receives(data(b"x", envelope(Kind.EVENT, subject=f"temp.{number}")))
         assert len(cast(EmpSession, talk.session)._names) <= MAX_NAMES

@@ -9,13 +9,12 @@ from gateway.core.reasons import Reason
 from gateway.protocols.actions import FramesReceived, Opened
 from gateway.protocols.emp.extensions import compression_block, deflate
 from gateway.protocols.emp.frames import Scheme
-from tests.unit.protocols.contract.conversation import only, received
+from tests.unit.protocols.contract.conversation import Conversation, only, received
 from tests.unit.protocols.emp.talk import GZIP, HELLO, data, emp, envelope, failure, greeting
 
 
 class TestFacts:
-    def test_what_the_peer_uses_first_is_told_once(self) -> None:
-        talk = emp()
+    def test_what_the_peer_uses_first_is_told_once(self, talk: Conversation) -> None:
         assert only(Opened, talk.receives(data(b"x", envelope(Kind.EVENT)) * 2)).facts == {"envelope": True}
         both = data(deflate(b"x"), envelope(Kind.EVENT), GZIP)
         assert only(Opened, talk.receives(both)).facts == {"envelope": True, "compression": True}

@@ -12,7 +12,7 @@ from gateway.auth.keyring import KeyRing
 from gateway.core.content import JSON
 from gateway.core.envelope import Envelope
 from gateway.core.event import Event, Kind
-from gateway.core.reasons import Reason, Rejected
+from gateway.core.reasons import Reason
 from gateway.core.wire import U64
 from gateway.protocols.emp import PROTOCOL
 from gateway.protocols.emp.codec import encode
@@ -27,6 +27,7 @@ from gateway.protocols.emp.frames import BadExtension, Block, Message, MessageTy
 from gateway.protocols.emp.options import EmpOptions
 from gateway.protocols.spec import CodecContext, Encoded, Target
 from gateway.records.raw_log.frames import NO_FACTS, Fact, Facts, Reply, RequestName
+from tests.refusals import reason_of
 from tests.unit.protocols.contract.conversation import asked_by, raw
 
 ENV = CodecContext(KeyRing())
@@ -111,9 +112,7 @@ class TestFromThePeer:
         assert (event.kind, event.subject, event.body, event.correlation) == (kind, "sum", b"out", "7")
 
     def test_an_answer_to_nothing_is_refused(self) -> None:
-        with pytest.raises(Rejected) as caught:
-            read(data(b"out", ANSWERS))
-        assert caught.value.reason is Reason.MALFORMED
+        assert reason_of(read, data(b"out", ANSWERS)) is Reason.MALFORMED
 
     def test_compression_is_undone(self) -> None:
         assert read(data(deflate(b"hi"), GZIP)).body == b"hi"
@@ -125,9 +124,7 @@ class TestFromThePeer:
 
     @pytest.mark.parametrize("type_", [0, 1, 2, 3, 4])
     def test_the_protocols_own_messages_are_no_events(self, type_: int) -> None:
-        with pytest.raises(Rejected) as caught:
-            read(Message(type_))
-        assert caught.value.reason is Reason.UNKNOWN_TYPE
+        assert reason_of(read, Message(type_)) is Reason.UNKNOWN_TYPE
 
 
 class TestTowardsThePeer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gateway.core.reasons import Reason
 from gateway.protocols.emp.codec import encode
 from gateway.protocols.emp.frames import Message, MessageType
+from tests.unit.protocols.contract.conversation import Conversation
 from tests.unit.protocols.emp.talk import PING, PONG, data, emp, failure
 
 
@@ -32,8 +33,7 @@ class TestKeepalive:
         talk.waits(1)
         assert talk.sends() == PING
 
-    def test_bodies_of_ping_pong_and_bye_are_ignored(self) -> None:
-        talk = emp()
+    def test_bodies_of_ping_pong_and_bye_are_ignored(self, talk: Conversation) -> None:
         talk.receives(encode(Message(MessageType.PING, b"x")) + encode(Message(MessageType.PONG, b"x")))
         assert talk.sends() == PONG
         talk.receives(encode(Message(MessageType.BYE, b"x")))

@@ -25,8 +25,7 @@ from tests.unit.protocols.emp.talk import BYE, answered, data, emp, envelope, fa
 
 
 class TestRequestsOfThePeer:
-    def test_a_request_is_logged_and_answered_with_what_the_router_wrote(self) -> None:
-        talk = emp()
+    def test_a_request_is_logged_and_answered_with_what_the_router_wrote(self, talk: Conversation) -> None:
         talk.receives(request(1))
         actions = talk.delivers(answered(response(1, b"ok")))
         assert only(RequestEnded, actions).outcome == "response"
@@ -60,8 +59,7 @@ class TestRequestsOfThePeer:
         talk.waits(4)
         assert talk.sends() == progress
 
-    def test_a_request_id_used_twice_at_once_is_an_error_of_the_protocol(self) -> None:
-        talk = emp()
+    def test_a_request_id_used_twice_at_once_is_an_error_of_the_protocol(self, talk: Conversation) -> None:
         talk.receives(request(9) + request(9))
         assert failure(talk).code == 3
         assert talk.ended == Reason.MALFORMED
@@ -83,8 +81,7 @@ class TestRequestsOfThePeer:
         assert [run.data for run in runs] == [data(), cancel, data()]
         assert [reply.subject for reply in runs[1].replies] == ["orders.create"]
 
-    def test_a_cancel_of_no_open_request_is_dropped_and_counted(self) -> None:
-        talk = emp()
+    def test_a_cancel_of_no_open_request_is_dropped_and_counted(self, talk: Conversation) -> None:
         talk.receives(request(9, b"x", envelope(Kind.REQUEST, 9)))
         talk.delivers(answered(response(9), request_id="9"))
         for number in (9, 10):
@@ -100,29 +97,25 @@ class TestRequestsToThePeer:
         stamps = (20, 40) if enveloped else (20,)
         talk.delivers(delivery(frame, Kind.REQUEST, stamps=stamps, reply=asked_by(name)))
 
-    def test_ids_count_up_from_1(self) -> None:
-        talk = emp()
+    def test_ids_count_up_from_1(self, talk: Conversation) -> None:
         for _ in range(3):
             self.ask(talk)
         assert talk.sends() == request(1, b"in") + request(2, b"in") + request(3, b"in")
 
-    def test_an_enveloped_request_has_its_correlation_stamped_too(self) -> None:
-        talk = emp()
+    def test_an_enveloped_request_has_its_correlation_stamped_too(self, talk: Conversation) -> None:
         self.ask(talk)
         talk.sends()
         self.ask(talk, enveloped=True)
         assert talk.sends() == request(2, b"in", envelope(Kind.REQUEST, 2))
 
-    def test_the_response_goes_back_to_who_asked(self) -> None:
-        talk = emp()
+    def test_the_response_goes_back_to_who_asked(self, talk: Conversation) -> None:
         self.ask(talk, "r1")
         self.ask(talk, "r2")
         actions = talk.receives(data() + response(2) + data() + response(1))
         assert [run.data for run in received(actions)] == [data(), response(2), data(), response(1)]
         assert [run.replies for run in received(actions)] == [(), (asked_by("r2"),), (), (asked_by("r1"),)]
 
-    def test_progress_does_not_end_a_request(self) -> None:
-        talk = emp()
+    def test_progress_does_not_end_a_request(self, talk: Conversation) -> None:
         self.ask(talk)
         for answer in (data(b"1", envelope(Kind.PROGRESS, 1)), response(1, b"2", envelope(Kind.ERROR, 1))):
             assert only(FramesReceived, talk.receives(answer)).replies == (asked_by(),)
@@ -137,8 +130,7 @@ class TestRequestsToThePeer:
         assert failure(talk).code == 3
         assert talk.ended == Reason.MALFORMED
 
-    def test_progress_of_no_open_request_is_dropped_and_counted(self) -> None:
-        talk = emp()
+    def test_progress_of_no_open_request_is_dropped_and_counted(self, talk: Conversation) -> None:
         actions = talk.receives(data(b"1", envelope(Kind.PROGRESS, 1)))
         assert only(FrameRefused, actions).reason is Reason.TIMEOUT
         assert received(actions) == []
@@ -157,8 +149,7 @@ class TestRequestsToThePeer:
         talk.receives(response(1))
         assert talk.ended == Reason.MALFORMED
 
-    def test_a_cancel_goes_to_a_peer_that_has_the_request_and_to_no_other(self) -> None:
-        talk = emp()
+    def test_a_cancel_goes_to_a_peer_that_has_the_request_and_to_no_other(self, talk: Conversation) -> None:
         self.ask(talk, "r1", enveloped=True)
         self.ask(talk, "r2", enveloped=True)
         talk.sends()
@@ -168,8 +159,7 @@ class TestRequestsToThePeer:
             assert only(Delivered, actions).outcome is Outcome.WRITTEN
             assert talk.sends() == said
 
-    def test_requests_that_are_open_at_the_end_are_abandoned(self) -> None:
-        talk = emp()
+    def test_requests_that_are_open_at_the_end_are_abandoned(self, talk: Conversation) -> None:
         self.ask(talk, "r1")
         self.ask(talk, "r2")
         actions = talk.receives(BYE)

@@ -8,11 +8,11 @@ from gateway.core.reasons import Reason
 from gateway.protocols.actions import CloseReason, Terminated
 from gateway.protocols.emp.codec import encode_error
 from gateway.protocols.emp.frames import EmpErrorCode, Failure
+from tests.unit.protocols.contract.conversation import Conversation
 from tests.unit.protocols.emp.talk import BYE, data, emp, failure
 
 
-def test_an_error_of_the_peer_ends_the_session_and_a_part_of_its_words_is_kept() -> None:
-    talk = emp()
+def test_an_error_of_the_peer_ends_the_session_and_a_part_of_its_words_is_kept(talk: Conversation) -> None:
     (end,) = talk.receives(encode_error(Failure(1, "x" * 60_000)))
     assert isinstance(end, Terminated)
     assert end.reason == "peer_error"
@@ -21,8 +21,7 @@ def test_an_error_of_the_peer_ends_the_session_and_a_part_of_its_words_is_kept()
 
 
 @pytest.mark.parametrize("why", [CloseReason.DRAIN, CloseReason.KICKED])
-def test_a_normal_end_says_bye(why: CloseReason) -> None:
-    talk = emp()
+def test_a_normal_end_says_bye(why: CloseReason, talk: Conversation) -> None:
     talk.session.drain(talk.now, None, why)
     assert (talk.sends(), talk.ended) == (BYE, why)
 
@@ -44,8 +43,7 @@ def test_an_end_that_is_no_normal_one_says_why_in_an_error(why: CloseReason, cod
     assert talk.ended == why
 
 
-def test_a_stream_that_ends_inside_a_message_is_truncated() -> None:
-    talk = emp()
+def test_a_stream_that_ends_inside_a_message_is_truncated(talk: Conversation) -> None:
     talk.receives(data()[:-1])
     talk.session.receive_eof()
     assert talk.ended == Reason.TRUNCATED

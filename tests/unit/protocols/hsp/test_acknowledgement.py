@@ -11,20 +11,18 @@ from gateway.core.event import Kind
 from gateway.protocols.actions import FramesReceived
 from gateway.protocols.hsp.codec import encode
 from gateway.protocols.hsp.frames import ENVELOPE_TYPE, Command, Frame
-from tests.unit.protocols.contract.conversation import delivery, only, received
+from tests.unit.protocols.contract.conversation import Conversation, delivery, only, received
 from tests.unit.protocols.hsp.talk import ORDERS, ack, data, data_ack, enveloped, error, frames, hsp
 
 
 class TestAcknowledgement:
-    def test_an_ack_leaves_when_the_frame_is_logged_and_not_before(self) -> None:
-        talk = hsp()
+    def test_an_ack_leaves_when_the_frame_is_logged_and_not_before(self, talk: Conversation) -> None:
         tag = only(FramesReceived, talk.receives(data_ack(5) + data() + data_ack(6))).tag
         assert talk.sends() == b""
         talk.logs(tag)
         assert talk.sends() == ack(5) + ack(6)
 
-    def test_each_run_is_acknowledged_on_its_own_in_any_order(self) -> None:
-        talk = hsp()
+    def test_each_run_is_acknowledged_on_its_own_in_any_order(self, talk: Conversation) -> None:
         first = only(FramesReceived, talk.receives(data_ack(5))).tag
         second = only(FramesReceived, talk.receives(data_ack(6))).tag
         talk.logs(second)
@@ -32,13 +30,11 @@ class TestAcknowledgement:
         talk.logs(first)
         assert talk.sends() == ack(5)
 
-    def test_pings_are_answered_while_a_data_ack_waits(self) -> None:
-        talk = hsp()
+    def test_pings_are_answered_while_a_data_ack_waits(self, talk: Conversation) -> None:
         talk.receives(data_ack() + b"\x03\x03")
         assert talk.sends() == b"\x04\x04"
 
-    def test_nothing_is_acknowledged_after_the_end(self) -> None:
-        talk = hsp()
+    def test_nothing_is_acknowledged_after_the_end(self, talk: Conversation) -> None:
         tag = only(FramesReceived, talk.receives(data_ack())).tag
         talk.receives(b"\x07")
         talk.logs(tag)
@@ -74,8 +70,7 @@ class TestAcknowledgement:
         assert talk.sends() == error(5, "timeout", "no answer in time")
 
     @pytest.mark.parametrize("payload", [enveloped(Kind.EVENT), enveloped(Kind.CANCEL, 9)], ids=["event", "cancel"])
-    def test_what_the_envelope_names_is_acknowledged_like_the_rest(self, payload: bytes) -> None:
-        talk = hsp()
+    def test_what_the_envelope_names_is_acknowledged_like_the_rest(self, payload: bytes, talk: Conversation) -> None:
         talk.receives(data_ack(4, ENVELOPE_TYPE, enveloped(Kind.REQUEST, 9)))
         for message_id in (5, 6):
             tag = only(FramesReceived, talk.receives(data_ack(message_id, ENVELOPE_TYPE, payload))).tag
@@ -83,8 +78,7 @@ class TestAcknowledgement:
             assert talk.sends() == ack(message_id)
 
     @pytest.mark.parametrize("subject", ["mesh.subscribe", "MESH.subscribe", "mesh/subscribe"])
-    def test_a_control_subject_is_acknowledged_when_it_is_answered(self, subject: str) -> None:
-        talk = hsp()
+    def test_a_control_subject_is_acknowledged_when_it_is_answered(self, subject: str, talk: Conversation) -> None:
         for message_id in (5, 6):
             payload = enveloped(Kind.EVENT, subject=subject)
             assert only(FramesReceived, talk.receives(data_ack(message_id, ENVELOPE_TYPE, payload))).tag is None

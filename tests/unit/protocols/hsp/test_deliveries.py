@@ -10,21 +10,19 @@ from gateway.protocols.actions import AbandonRequests, Delivered, FrameRefused, 
 from gateway.protocols.hsp import unconfirmed
 from gateway.protocols.hsp.codec import encode
 from gateway.protocols.hsp.frames import Command, Frame
-from tests.unit.protocols.contract.conversation import asked_by, delivery, only
+from tests.unit.protocols.contract.conversation import Conversation, asked_by, delivery, only
 from tests.unit.protocols.hsp.talk import ack, data, data_ack, hsp
 
 
 class TestDeliveries:
-    def test_an_event_gets_an_id_of_its_own_and_is_confirmed_by_the_peers_ack(self) -> None:
-        talk = hsp()
+    def test_an_event_gets_an_id_of_its_own_and_is_confirmed_by_the_peers_ack(self, talk: Conversation) -> None:
         assert talk.delivers(delivery(data_ack(0), stamps=(1,))) == [Opened()]
         talk.delivers(delivery(data_ack(0), stamps=(1,)))
         assert talk.sends() == data_ack(1) + data_ack(2)
         assert only(Delivered, talk.receives(ack(2))).outcome is Outcome.CONFIRMED
         assert only(Delivered, talk.receives(ack(1))).outcome is Outcome.CONFIRMED
 
-    def test_an_event_without_acknowledgement_is_written(self) -> None:
-        talk = hsp()
+    def test_an_event_without_acknowledgement_is_written(self, talk: Conversation) -> None:
         assert only(Delivered, talk.delivers(delivery(data()))).outcome is Outcome.WRITTEN
         assert talk.sends() == data()
 
@@ -64,13 +62,11 @@ class TestDeliveries:
         assert not any(isinstance(action, Delivered) for action in talk.waits(4))
         assert only(Delivered, talk.waits(1)).outcome is Outcome.UNDELIVERABLE
 
-    def test_a_delivery_after_the_end_is_undeliverable(self) -> None:
-        talk = hsp()
+    def test_a_delivery_after_the_end_is_undeliverable(self, talk: Conversation) -> None:
         talk.receives(b"\x07")
         assert only(Delivered, talk.delivers(delivery(data()))).outcome is Outcome.UNDELIVERABLE
 
-    def test_what_waits_when_the_session_ends_is_undeliverable(self) -> None:
-        talk = hsp()
+    def test_what_waits_when_the_session_ends_is_undeliverable(self, talk: Conversation) -> None:
         event, request = (
             delivery(data_ack(0), stamps=(1,)),
             delivery(data_ack(0), Kind.REQUEST, stamps=(1,), reply=asked_by()),

@@ -13,13 +13,12 @@ from gateway.core.subjects import is_control
 from gateway.protocols.actions import Opened
 from gateway.protocols.hsp.codec import is_plain_event
 from gateway.protocols.hsp.frames import ENVELOPE_TYPE
-from tests.unit.protocols.contract.conversation import only
+from tests.unit.protocols.contract.conversation import Conversation, only
 from tests.unit.protocols.hsp.talk import data, enveloped, hsp
 
 
 class TestEnvelopeFacts:
-    def test_the_first_envelope_of_the_peer_is_told_once(self) -> None:
-        talk = hsp()
+    def test_the_first_envelope_of_the_peer_is_told_once(self, talk: Conversation) -> None:
         talk.receives(data())
         actions = talk.receives(data(ENVELOPE_TYPE, enveloped(Kind.EVENT)) * 2)
         assert only(Opened, actions).facts == {"envelope": True}
@@ -27,8 +26,7 @@ class TestEnvelopeFacts:
             isinstance(action, Opened) for action in talk.receives(data(ENVELOPE_TYPE, enveloped(Kind.EVENT)))
         )
 
-    def test_a_broken_one_tells_nothing(self) -> None:
-        talk = hsp()
+    def test_a_broken_one_tells_nothing(self, talk: Conversation) -> None:
         talk.acts()
         assert not any(isinstance(action, Opened) for action in talk.receives(data(ENVELOPE_TYPE, b"\x01")))
 

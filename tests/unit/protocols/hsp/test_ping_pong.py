@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gateway.core.reasons import Reason
+from tests.unit.protocols.contract.conversation import Conversation
 from tests.unit.protocols.hsp.talk import data, hsp
 
 
@@ -42,8 +43,7 @@ class TestKeepalive:
             talk.receives(data())
         assert talk.sends() == b""
 
-    def test_a_pong_without_a_ping_ends_the_session(self) -> None:
-        talk = hsp()
+    def test_a_pong_without_a_ping_ends_the_session(self, talk: Conversation) -> None:
         talk.receives(b"\x04")
         assert talk.ended == Reason.MALFORMED
 

@@ -13,7 +13,7 @@ from gateway.protocols.actions import Delivered, FrameRefused, FramesReceived, O
 from gateway.protocols.hsp.frames import ENVELOPE_TYPE, Command, Frame
 from gateway.protocols.hsp.options import HspOptions
 from gateway.protocols.hsp.session import HspSession
-from tests.unit.protocols.contract.conversation import delivery, only, received
+from tests.unit.protocols.contract.conversation import Conversation, delivery, only, received
 from tests.unit.protocols.hsp.talk import ORDERS, ack, data, data_ack, enveloped, error, frames, hsp
 
 
@@ -27,8 +27,7 @@ class TestRequestsOfThePeer:
         assert only(Delivered, actions).outcome is Outcome.WRITTEN
         assert talk.sends() == data(19) + ack(5)
 
-    def test_an_enveloped_request_hears_progress_answer_and_ack(self) -> None:
-        talk = hsp()
+    def test_an_enveloped_request_hears_progress_answer_and_ack(self, talk: Conversation) -> None:
         talk.receives(data_ack(5, ENVELOPE_TYPE, enveloped(Kind.REQUEST, 77)))
         progress = data(ENVELOPE_TYPE, enveloped(Kind.PROGRESS, 77))
         talk.delivers(delivery(progress, Kind.PROGRESS, request="e77"))
@@ -85,8 +84,7 @@ class TestRequestsOfThePeer:
         run = only(FramesReceived, talk.receives(cancel))
         assert [(reply.request, reply.subject) for reply in run.replies] == [("e77", "orders.create")]
 
-    def test_a_cancel_of_no_open_request_is_refused_and_counted(self) -> None:
-        talk = hsp()
+    def test_a_cancel_of_no_open_request_is_refused_and_counted(self, talk: Conversation) -> None:
         cancel = enveloped(Kind.CANCEL, 77)
         actions = talk.receives(data_ack(6, ENVELOPE_TYPE, cancel))
         assert only(FrameRefused, actions).reason is Reason.UNDELIVERABLE
@@ -136,8 +134,7 @@ class TestRequestsOfThePeer:
         talk.receives(data_ack(5, 7) + data_ack(5, 7))
         assert talk.ended == Reason.MALFORMED
 
-    def test_a_correlation_used_twice_at_once_is_refused_with_its_message_id(self) -> None:
-        talk = hsp()
+    def test_a_correlation_used_twice_at_once_is_refused_with_its_message_id(self, talk: Conversation) -> None:
         talk.receives(data_ack(5, ENVELOPE_TYPE, enveloped(Kind.REQUEST, 77)))
         actions = talk.receives(data_ack(6, ENVELOPE_TYPE, enveloped(Kind.REQUEST, 77)))
         assert only(FrameRefused, actions).reason is Reason.MALFORMED

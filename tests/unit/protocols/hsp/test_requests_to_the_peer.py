@@ -10,7 +10,7 @@ from gateway.protocols.actions import AbandonRequests, Delivered, Delivery, Fram
 from gateway.protocols.hsp import unconfirmed
 from gateway.protocols.hsp.codec import encode
 from gateway.protocols.hsp.frames import ENVELOPE_TYPE, Command, Frame
-from tests.unit.protocols.contract.conversation import asked_by, delivery, only, received
+from tests.unit.protocols.contract.conversation import Conversation, asked_by, delivery, only, received
 from tests.unit.protocols.hsp.talk import ack, data, data_ack, enveloped, error, frames, hsp
 
 
@@ -23,8 +23,7 @@ class TestRequestsToThePeer:
         [ack(), encode(Frame(Command.ERROR, 1, 0x1234, b"bad")), encode(Frame(Command.ERROR_UNDEF, 1))],
         ids=["ACK", "ERROR", "ERROR_UNDEF"],
     )
-    def test_what_the_peer_says_of_it_is_the_answer(self, answer: bytes) -> None:
-        talk = hsp()
+    def test_what_the_peer_says_of_it_is_the_answer(self, answer: bytes, talk: Conversation) -> None:
         talk.delivers(self.request(data_ack(0, 18)))
         assert talk.sends() == data_ack(1, 18)
         actions = talk.receives(data() + answer + data())
@@ -43,8 +42,7 @@ class TestRequestsToThePeer:
             assert (answer.data, answer.replies, answer.tag) == (said, (asked_by(),), None)
         assert [type(action) for action in talk.receives(ack(2))] == [Delivered]
 
-    def test_an_answer_that_asks_for_an_ack_gets_it_when_it_is_logged(self) -> None:
-        talk = hsp()
+    def test_an_answer_that_asks_for_an_ack_gets_it_when_it_is_logged(self, talk: Conversation) -> None:
         talk.delivers(self.request(data_ack(0, ENVELOPE_TYPE, enveloped(Kind.REQUEST, 1)), (1, 19)))
         talk.sends()
         answer = only(FramesReceived, talk.receives(data_ack(9, ENVELOPE_TYPE, enveloped(Kind.RESPONSE, 1))))
@@ -52,8 +50,7 @@ class TestRequestsToThePeer:
         assert talk.sends() == ack(9)
 
     @pytest.mark.parametrize("correlation", [1, 2, 1 << 40])
-    def test_an_answer_to_no_open_request_is_dropped_and_counted(self, correlation: int) -> None:
-        talk = hsp()
+    def test_an_answer_to_no_open_request_is_dropped_and_counted(self, correlation: int, talk: Conversation) -> None:
         talk.delivers(self.request(data_ack(0, 18)))
         talk.receives(ack(1))
         actions = talk.receives(data(ENVELOPE_TYPE, enveloped(Kind.RESPONSE, correlation)))
@@ -61,13 +58,11 @@ class TestRequestsToThePeer:
         assert received(actions) == []
         assert talk.ended is None
 
-    def test_an_answer_to_no_open_request_that_asks_for_an_ack_is_refused(self) -> None:
-        talk = hsp()
+    def test_an_answer_to_no_open_request_that_asks_for_an_ack_is_refused(self, talk: Conversation) -> None:
         talk.receives(data_ack(9, ENVELOPE_TYPE, enveloped(Kind.RESPONSE, 1)))
         assert talk.sends() == error(9, "bad_request", "an answer to no open request")
 
-    def test_a_request_that_was_answered_is_not_lost_with_the_ack_that_never_came(self) -> None:
-        talk = hsp()
+    def test_a_request_that_was_answered_is_not_lost_with_the_ack_that_never_came(self, talk: Conversation) -> None:
         talk.delivers(self.request(data_ack(0, ENVELOPE_TYPE, enveloped(Kind.REQUEST, 1)), (1, 19)))
         talk.receives(data(ENVELOPE_TYPE, enveloped(Kind.RESPONSE, 1)))
         talk.session.receive_eof()
@@ -75,8 +70,7 @@ class TestRequestsToThePeer:
         assert only(Delivered, actions).outcome is Outcome.CONFIRMED
         assert not any(isinstance(action, AbandonRequests) for action in actions)
 
-    def test_a_cancel_goes_to_a_peer_that_has_the_request_and_to_no_other(self) -> None:
-        talk = hsp()
+    def test_a_cancel_goes_to_a_peer_that_has_the_request_and_to_no_other(self, talk: Conversation) -> None:
         cancel = data(ENVELOPE_TYPE, enveloped(Kind.CANCEL, 1))
         request = data_ack(0, ENVELOPE_TYPE, enveloped(Kind.REQUEST, 1))
         talk.delivers(self.request(data_ack(0)))
@@ -88,8 +82,7 @@ class TestRequestsToThePeer:
         talk.delivers(delivery(cancel, Kind.CANCEL, stamps=(15,), reply=asked_by("r2")))
         assert talk.sends() == data(ENVELOPE_TYPE, enveloped(Kind.CANCEL, 2))
 
-    def test_a_cancel_of_what_is_answered_goes_nowhere(self) -> None:
-        talk = hsp()
+    def test_a_cancel_of_what_is_answered_goes_nowhere(self, talk: Conversation) -> None:
         talk.delivers(self.request(data_ack(0)))
         talk.receives(ack(1))
         talk.sends()

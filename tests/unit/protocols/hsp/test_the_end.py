@@ -9,7 +9,7 @@ from gateway.core.reasons import Reason
 from gateway.protocols.actions import CloseReason, Delivered, FramesReceived, Outcome
 from gateway.protocols.hsp.codec import encode
 from gateway.protocols.hsp.frames import Command, Frame
-from tests.unit.protocols.contract.conversation import delivery, only, received
+from tests.unit.protocols.contract.conversation import Conversation, delivery, only, received
 from tests.unit.protocols.hsp.talk import ORDERS, ack, data, data_ack, hsp
 
 
@@ -38,14 +38,12 @@ class TestTheEnd:
         stream = data(17, bytes(1024)) + data_ack(1, 17, bytes(1024))
         assert only(FramesReceived, talk.receives(stream)).lengths == (1031, 1035)
 
-    def test_a_stream_that_ends_inside_a_frame_is_truncated(self) -> None:
-        talk = hsp()
+    def test_a_stream_that_ends_inside_a_frame_is_truncated(self, talk: Conversation) -> None:
         talk.receives(data()[:-1])
         talk.session.receive_eof()
         assert talk.ended == Reason.TRUNCATED
 
-    def test_a_drain_ends_at_once_when_nothing_is_owed(self) -> None:
-        talk = hsp()
+    def test_a_drain_ends_at_once_when_nothing_is_owed(self, talk: Conversation) -> None:
         talk.session.drain(talk.now)
         assert talk.ended == "drain"
         assert talk.sends() == b""

@@ -38,21 +38,18 @@ def member(auth: dict[str, Any] = AUTH) -> Talk:
     return conversation
 
 
-def test_a_connection_is_established() -> None:
-    conversation = talk()
+def test_a_connection_is_established(conversation: Talk) -> None:
     assert asks(conversation, "EstablishConnection") == CallResponse("Authentication", CALL_ID, TRUE)
     assert conversation.session.trust == TrustLevel.CONNECTED
 
 
-def test_authentication_is_confirmed_and_answered_at_once_in_any_case() -> None:
-    conversation = talk()
+def test_authentication_is_confirmed_and_answered_at_once_in_any_case(conversation: Talk) -> None:
     conversation.is_told(call("AUTHENTICATION", "establishconnection"))
     confirmation, _ = conversation.says()
     assert confirmation == b"result:0;message_id:1;"
 
 
-def test_after_the_key_exchange_all_that_is_sent_is_encrypted_with_the_agreed_key() -> None:
-    conversation = talk()
+def test_after_the_key_exchange_all_that_is_sent_is_encrypted_with_the_agreed_key(conversation: Talk) -> None:
     cipher = exchange_keys(conversation)
     assert conversation.session.trust == TrustLevel.ENCRYPTED
     conversation.is_told(call("Authentication", "EstablishConnection"), cipher=cipher)
@@ -82,8 +79,7 @@ def test_a_key_exchange_that_is_none_changes_nothing(parameters: tuple[str, ...]
     assert (conversation.session.trust, conversation.session.cipher) == (TrustLevel.NONE, None)
 
 
-def test_there_is_one_key_exchange_in_a_session() -> None:
-    conversation = talk()
+def test_there_is_one_key_exchange_in_a_session(conversation: Talk) -> None:
     cipher = exchange_keys(conversation)
     again = asks(conversation, "KeyExchange", text(base64(OUR_PAIR.blob)), text(base64(IV)), cipher=cipher)
     assert again == RemoteError("Authentication", RemoteErrorCode.ENCRYPTION, CALL_ID)
@@ -186,8 +182,7 @@ def test_wrong_parameters_are_told(method: str, parameters: tuple[Object, ...]) 
     assert answer == RemoteError("Authentication", RemoteErrorCode.INVALID_PARAMETERS, CALL_ID)
 
 
-def test_what_a_peer_awards_us_needs_no_answer() -> None:
-    conversation = talk()
+def test_what_a_peer_awards_us_needs_no_answer(conversation: Talk) -> None:
     assert conversation.is_told(call("Authentication", "AwardTrustLevel", Object("int32", 2))) == []
     assert conversation.says() == [b"result:0;message_id:1;"]
     assert conversation.session.trust == TrustLevel.NONE

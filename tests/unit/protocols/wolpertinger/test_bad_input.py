@@ -27,6 +27,7 @@ from tests.unit.protocols.wolpertinger.talk import (
     CALL_LINE,
     CALL_XML,
     VECTOR_CIPHER,
+    Talk,
     call,
     confirmations,
     received,
@@ -121,8 +122,7 @@ def test_what_layer_2_can_tell_is_answered_with_its_code_and_rejected_by_the_str
     assert conversation.ended is None
 
 
-def test_ten_thousand_open_sets_hold_no_more_than_their_bound() -> None:
-    conversation = talk()
+def test_ten_thousand_open_sets_hold_no_more_than_their_bound(conversation: Talk) -> None:
     head = b"message_id:%d;fragment_count:1024;fragment_index:0;"
     with holding_at_most(OPEN_WHOLES * WHOLE_BYTES + 4 * MIB):
         for message_id in range(1, 10_001):
@@ -132,8 +132,7 @@ def test_ten_thousand_open_sets_hold_no_more_than_their_bound() -> None:
     assert len(conversation.session._fragments._sets) <= MAX_OPEN_SETS
 
 
-def test_ten_thousand_open_sets_are_refused_beyond_the_bound_and_harm_no_message() -> None:
-    conversation = talk()
+def test_ten_thousand_open_sets_are_refused_beyond_the_bound_and_harm_no_message(conversation: Talk) -> None:
     opened = 10_000
     lines = [b"message_id:%d;fragment_count:2;fragment_index:0;aGVs" % n for n in range(2, opened + 2)]
     said = confirmations(conversation.hears(*lines))
@@ -143,8 +142,7 @@ def test_ten_thousand_open_sets_are_refused_beyond_the_bound_and_harm_no_message
     assert received(conversation) == [CALL_XML, b"hello"]
 
 
-def test_pieces_that_hold_nothing_hold_no_more_than_their_bound() -> None:
-    conversation = talk()
+def test_pieces_that_hold_nothing_hold_no_more_than_their_bound(conversation: Talk) -> None:
     with holding_at_most(OPEN_WHOLES * WHOLE_BYTES + 4 * MIB):
         for index in range(540):
             lines = [b"message_id:%d;fragment_count:1024;fragment_index:%d;" % (n, index) for n in range(1, 65)]
@@ -165,16 +163,14 @@ def test_a_peer_that_confirms_no_error_makes_us_hold_no_more_than_the_bound(monk
     assert conversation.session._unconfirmed.full
 
 
-def test_a_line_that_never_ends_is_not_kept() -> None:
-    conversation = talk()
+def test_a_line_that_never_ends_is_not_kept(conversation: Talk) -> None:
     with holding_at_most(MIB):
         for _ in range(100):
             conversation.receives(b"A" * 10_000)
     assert conversation.ended is None
 
 
-def test_fragments_that_never_end_expire_and_are_counted() -> None:
-    conversation = talk()
+def test_fragments_that_never_end_expire_and_are_counted(conversation: Talk) -> None:
     conversation.hears(b"message_id:8;fragment_count:3;fragment_index:0;aGVs")
     conversation.waits(EXPIRY_SECONDS - 0.1)
     assert refused(conversation) == []

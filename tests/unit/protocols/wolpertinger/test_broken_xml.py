@@ -8,7 +8,7 @@ from gateway.protocols.actions import FramesReceived
 from gateway.protocols.wolpertinger.codec import encode
 from gateway.protocols.wolpertinger.frames import RemoteError
 from tests.unit.protocols.contract.conversation import only
-from tests.unit.protocols.wolpertinger.talk import CALL, CALL_ID, talk
+from tests.unit.protocols.wolpertinger.talk import CALL, CALL_ID, Talk, talk
 
 BROKEN = [
     (b"hello", RemoteError("Core", 301)),
@@ -33,8 +33,7 @@ def test_broken_xml_is_logged_and_answered_once_the_log_has_it(data: bytes, erro
     assert conversation.ended is None
 
 
-def test_the_confirmation_goes_before_the_error() -> None:
-    conversation = talk()
+def test_the_confirmation_goes_before_the_error(conversation: Talk) -> None:
     assert [line.split(b";")[0] for line in conversation.hears(b"message_id:7;aGVsbG8=")] == [
         b"result:0",
         b"message_id:1",

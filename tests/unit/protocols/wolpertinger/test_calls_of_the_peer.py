@@ -17,6 +17,7 @@ from tests.unit.protocols.wolpertinger.talk import (
     CALL,
     CALL_ID,
     OTHER_CALL_ID,
+    Talk,
     call,
     confirmations,
     refused,
@@ -29,8 +30,7 @@ def test_a_session_is_open_from_its_start() -> None:
     assert only(Opened, talk().said).facts == {}
 
 
-def test_a_call_is_logged_as_xml_and_answered_by_the_router() -> None:
-    conversation = talk()
+def test_a_call_is_logged_as_xml_and_answered_by_the_router(conversation: Talk) -> None:
     logged = only(FramesReceived, conversation.is_told(CALL))
     assert (logged.data, logged.replies) == (encode(CALL), ())
     answer = CallResponse("Core", CALL_ID, text("b"))
@@ -39,8 +39,7 @@ def test_a_call_is_logged_as_xml_and_answered_by_the_router() -> None:
     assert conversation.answers() == [answer]
 
 
-def test_a_call_is_confirmed_before_its_answer_though_the_answer_is_quicker_than_the_log() -> None:
-    conversation = talk()
+def test_a_call_is_confirmed_before_its_answer_though_the_answer_is_quicker_than_the_log(conversation: Talk) -> None:
     conversation.slow_log = True
     logged = only(FramesReceived, conversation.is_told(CALL))
     assert conversation.says() == []
@@ -52,8 +51,7 @@ def test_a_call_is_confirmed_before_its_answer_though_the_answer_is_quicker_than
     assert conversation.says() == []
 
 
-def test_what_came_with_an_answered_call_is_confirmed_with_the_log() -> None:
-    conversation = talk()
+def test_what_came_with_an_answered_call_is_confirmed_with_the_log(conversation: Talk) -> None:
     conversation.slow_log = True
     other = call("Core", "testMethod1", call_id=OTHER_CALL_ID)
     pieces = [
@@ -68,8 +66,7 @@ def test_what_came_with_an_answered_call_is_confirmed_with_the_log() -> None:
     assert confirmations(conversation.says()) == [(2, 0)]
 
 
-def test_a_call_id_is_kept_as_the_peer_wrote_it() -> None:
-    conversation = talk()
+def test_a_call_id_is_kept_as_the_peer_wrote_it(conversation: Talk) -> None:
     conversation.is_told(call("Core", "testMethod1", call_id=CALL_ID.upper()))
     late = conversation.delivers(delivery(b"x", Kind.RESPONSE, request=CALL_ID))
     assert only(Delivered, late).outcome is Outcome.EXPIRED
@@ -77,8 +74,7 @@ def test_a_call_id_is_kept_as_the_peer_wrote_it() -> None:
     assert only(RequestEnded, right).outcome == "response"
 
 
-def test_a_call_that_is_an_event_is_forgotten_and_hears_nothing() -> None:
-    conversation = talk()
+def test_a_call_that_is_an_event_is_forgotten_and_hears_nothing(conversation: Talk) -> None:
     conversation.is_told(CALL)
     done = conversation.delivers(delivery(b"", Kind.EVENT, request=CALL_ID))
     assert only(RequestEnded, done).outcome == "event"
@@ -97,15 +93,13 @@ def test_a_call_without_an_answer_in_time_hears_400() -> None:
     assert conversation.answers() == [RemoteError("Core", RemoteErrorCode.RESPONSE, CALL_ID)]
 
 
-def test_a_control_call_without_an_answer_in_time_hears_of_the_meshs_component() -> None:
-    conversation = talk()
+def test_a_control_call_without_an_answer_in_time_hears_of_the_meshs_component(conversation: Talk) -> None:
     conversation.is_told(call("MESH", "subscribe", text("a.>")))
     conversation.waits(30.0)
     assert conversation.answers() == [RemoteError("Mesh", RemoteErrorCode.RESPONSE, CALL_ID)]
 
 
-def test_progress_keeps_a_call_open_and_reaches_the_caller_as_a_heartbeat() -> None:
-    conversation = talk()
+def test_progress_keeps_a_call_open_and_reaches_the_caller_as_a_heartbeat(conversation: Talk) -> None:
     conversation.is_told(CALL)
     conversation.waits(20.0)
     heartbeat = encode(call("Core", "Heartbeat", call_id=UNSTAMPED_CALL_ID))
@@ -120,31 +114,27 @@ def test_progress_keeps_a_call_open_and_reaches_the_caller_as_a_heartbeat() -> N
     assert len(conversation.answers()) == 1
 
 
-def test_a_call_id_that_is_open_is_logged_once_more_and_answered_once() -> None:
-    conversation = talk()
+def test_a_call_id_that_is_open_is_logged_once_more_and_answered_once(conversation: Talk) -> None:
     done = conversation.is_told(CALL, CALL)
     assert [action.data for action in done if isinstance(action, FramesReceived)] == [encode(CALL)] * 2
     conversation.waits(30.0)
     assert conversation.answers() == [RemoteError("Core", RemoteErrorCode.RESPONSE, CALL_ID)]
 
 
-def test_one_open_call_too_many_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    conversation = talk()
+def test_one_open_call_too_many_is_refused(monkeypatch: pytest.MonkeyPatch, conversation: Talk) -> None:
     monkeypatch.setattr(type(conversation.session), "max_open_requests", 1)
     conversation.is_told(CALL, call("Core", "other", call_id=OTHER_CALL_ID))
     assert conversation.answers() == [RemoteError("Core", RemoteErrorCode.REQUEST, OTHER_CALL_ID)]
     assert refused(conversation) == [Reason.OVERLOAD]
 
 
-def test_an_error_that_no_call_caused_is_logged() -> None:
-    conversation = talk()
+def test_an_error_that_no_call_caused_is_logged(conversation: Talk) -> None:
     error = RemoteError("Core", 100)
     assert only(FramesReceived, conversation.is_told(error)).data == encode(error)
     assert conversation.answers() == []
 
 
-def test_a_refused_call_is_confirmed_before_it_hears_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    conversation = talk()
+def test_a_refused_call_is_confirmed_before_it_hears_why(monkeypatch: pytest.MonkeyPatch, conversation: Talk) -> None:
     monkeypatch.setattr(type(conversation.session), "max_open_requests", 0)
     conversation.is_told(CALL)
     assert [said.partition(b";")[0] for said in conversation.says()] == [b"result:0", b"message_id:1"]

@@ -14,7 +14,18 @@ from gateway.protocols.wolpertinger.codec import encode
 from gateway.protocols.wolpertinger.frames import Call, CallResponse, Message, RemoteError, RemoteErrorCode
 from gateway.protocols.wolpertinger.mapping import UNSTAMPED_CALL_ID
 from tests.unit.protocols.contract.conversation import asked_by, delivery, only
-from tests.unit.protocols.wolpertinger.talk import CALL, CALL_ID, HEARTBEAT, STAMPS, UNSTAMPED, line, serve, talk, text
+from tests.unit.protocols.wolpertinger.talk import (
+    CALL,
+    CALL_ID,
+    HEARTBEAT,
+    STAMPS,
+    UNSTAMPED,
+    Talk,
+    line,
+    serve,
+    talk,
+    text,
+)
 
 
 @pytest.mark.parametrize("answer", [CallResponse("Core", "", text("b")), RemoteError("Core", 303, "")])
@@ -30,8 +41,7 @@ def test_an_answer_of_the_peer_is_logged_with_who_asked(answer: CallResponse | R
     assert only(FrameRefused, again).reason is Reason.TIMEOUT
 
 
-def test_an_answer_is_logged_after_what_came_before_it() -> None:
-    conversation = talk()
+def test_an_answer_is_logged_after_what_came_before_it(conversation: Talk) -> None:
     reply = asked_by()
     answer = CallResponse("Core", serve(conversation, reply))
     messages: list[Message] = [CALL, answer, HEARTBEAT]
@@ -40,8 +50,7 @@ def test_an_answer_is_logged_after_what_came_before_it() -> None:
     assert [(action.data, action.replies) for action in done] == [(encode(CALL), ()), (encode(answer), (reply,))]
 
 
-def test_each_call_to_the_peer_has_a_call_id_of_its_own() -> None:
-    conversation = talk()
+def test_each_call_to_the_peer_has_a_call_id_of_its_own(conversation: Talk) -> None:
     asked = [serve(conversation, asked_by(request)) for request in ("r1", "r2")]
     conversation.delivers(delivery(UNSTAMPED, stamps=STAMPS))
     (event,) = conversation.answers()
@@ -51,8 +60,7 @@ def test_each_call_to_the_peer_has_a_call_id_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("answer", [CallResponse("Core", ""), RemoteError("Core", 304)])
-def test_what_a_peer_answers_to_an_event_is_nothing(answer: CallResponse | RemoteError) -> None:
-    conversation = talk()
+def test_what_a_peer_answers_to_an_event_is_nothing(answer: CallResponse | RemoteError, conversation: Talk) -> None:
     conversation.delivers(delivery(UNSTAMPED, stamps=STAMPS))
     (event,) = conversation.answers()
     assert isinstance(event, Call)
@@ -60,15 +68,13 @@ def test_what_a_peer_answers_to_an_event_is_nothing(answer: CallResponse | Remot
     assert conversation.says() == [b"result:0;message_id:1;"]
 
 
-def test_an_answer_to_no_call_is_confirmed_dropped_and_counted() -> None:
-    conversation = talk()
+def test_an_answer_to_no_call_is_confirmed_dropped_and_counted(conversation: Talk) -> None:
     done = conversation.is_told(CallResponse("Core", CALL_ID))
     assert only(FrameRefused, done).reason is Reason.TIMEOUT
     assert conversation.says() == [b"result:0;message_id:1;"]
 
 
-def test_an_answer_that_is_none_ends_the_call_at_once() -> None:
-    conversation = talk()
+def test_an_answer_that_is_none_ends_the_call_at_once(conversation: Talk) -> None:
     reply = asked_by()
     call_id = serve(conversation, reply)
     nonsense = encode(CallResponse("Core", call_id, text("b"))).replace(b'"string"', b'"int32"')
@@ -78,8 +84,7 @@ def test_an_answer_that_is_none_ends_the_call_at_once() -> None:
     assert conversation.answers() == [RemoteError("Core", RemoteErrorCode.INVALID_RESPONSE, call_id)]
 
 
-def test_a_cancel_is_lost_and_the_answer_still_counts() -> None:
-    conversation = talk()
+def test_a_cancel_is_lost_and_the_answer_still_counts(conversation: Talk) -> None:
     reply = asked_by()
     call_id = serve(conversation, reply)
     done = conversation.delivers(delivery(b"", Kind.CANCEL, reply=reply))
@@ -88,8 +93,7 @@ def test_a_cancel_is_lost_and_the_answer_still_counts() -> None:
     assert only(FramesReceived, conversation.is_told(CallResponse("Core", call_id))).replies == (reply,)
 
 
-def test_calls_that_are_open_when_the_session_ends_are_abandoned() -> None:
-    conversation = talk()
+def test_calls_that_are_open_when_the_session_ends_are_abandoned(conversation: Talk) -> None:
     reply = asked_by()
     serve(conversation, reply)
     conversation.session.receive_eof()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.core.reasons import Reason, Rejected
+from gateway.core.reasons import Reason
 from gateway.protocols.wolpertinger import codec
 from gateway.protocols.wolpertinger.codec import MAX_NAMESPACES, SALVAGED_CHARACTERS, decode, encode
 from gateway.protocols.wolpertinger.frames import (
@@ -25,6 +25,7 @@ from gateway.protocols.wolpertinger.frames import (
     RemoteErrorCode,
 )
 from gateway.protocols.wolpertinger.objects import MAX_LISTS
+from tests.refusals import reason_of
 from tests.unit.core.subjects import subjects
 from tests.unit.protocols.wolpertinger.talk import CALL_ID, text
 
@@ -275,24 +276,18 @@ def test_a_message_holds_as_many_objects_as_the_limit() -> None:
 
 def test_more_objects_than_the_limit_are_not_sent() -> None:
     message = Call("Core", CALL_ID, "say", (Object("boolean", True),) * (MAX_OBJECTS + 1))
-    with pytest.raises(Rejected) as raised:
-        encode(message)
-    assert raised.value.reason is Reason.TOO_LARGE
+    assert reason_of(encode, message) is Reason.TOO_LARGE
 
 
 def test_text_that_xml_cannot_hold_is_not_sent() -> None:
     for character in "\0\x0b\ufffe\ud800":
         message = Call("Core", CALL_ID, "say", (text(character),))
-        with pytest.raises(Rejected) as raised:
-            encode(message)
-        assert raised.value.reason is Reason.UNTRANSLATABLE
+        assert reason_of(encode, message) is Reason.UNTRANSLATABLE
 
 
 def test_a_value_that_is_not_of_its_type_is_not_sent() -> None:
     message = CallResponse("Core", CALL_ID, Object("int32", 1 << 31))
-    with pytest.raises(Rejected) as raised:
-        encode(message)
-    assert raised.value.reason is Reason.UNTRANSLATABLE
+    assert reason_of(encode, message) is Reason.UNTRANSLATABLE
 
 
 def test_the_schemas_are_of_one_mind() -> None:

@@ -30,8 +30,7 @@ from tests.unit.protocols.wolpertinger.talk import (
 )
 
 
-def test_a_heartbeat_is_progress_of_every_call_that_is_open_at_the_peer() -> None:
-    conversation = talk()
+def test_a_heartbeat_is_progress_of_every_call_that_is_open_at_the_peer(conversation: Talk) -> None:
     replies = tuple(asked_by(request) for request in ("r1", "r2", "r3"))
     call_ids = [serve(conversation, reply) for reply in replies]
     conversation.is_told(CallResponse("Core", call_ids[1]))
@@ -40,8 +39,7 @@ def test_a_heartbeat_is_progress_of_every_call_that_is_open_at_the_peer() -> Non
     assert conversation.session._served_requests.get(call_ids[0]) == replies[0]
 
 
-def test_a_heartbeat_for_nothing_is_confirmed_and_no_call() -> None:
-    conversation = talk()
+def test_a_heartbeat_for_nothing_is_confirmed_and_no_call(conversation: Talk) -> None:
     assert conversation.is_told(HEARTBEAT) == []
     assert conversation.says() == [b"result:0;message_id:1;"]
     conversation.waits(100.0)
@@ -54,8 +52,7 @@ def heartbeats(conversation: Talk, number: int) -> int:
     return sum(isinstance(action, FramesReceived) for action in done)
 
 
-def test_heartbeats_for_many_calls_are_passed_on_only_so_often() -> None:
-    conversation = talk()
+def test_heartbeats_for_many_calls_are_passed_on_only_so_often(conversation: Talk) -> None:
     for number in range(FEW_OPEN_CALLS):
         serve(conversation, asked_by(f"r{number}"))
     assert heartbeats(conversation, 3) == 3
@@ -66,8 +63,7 @@ def test_heartbeats_for_many_calls_are_passed_on_only_so_often() -> None:
 
 
 @pytest.mark.parametrize(("over", "passed_on"), [(0, 1), (1, 0)])
-def test_a_heartbeat_has_little_to_say_for_it_is_copied_to_many(over: int, passed_on: int) -> None:
-    conversation = talk()
+def test_a_heartbeat_has_little_to_say_for_it_is_copied_to_many(over: int, passed_on: int, conversation: Talk) -> None:
     serve(conversation, asked_by("r1"))
     room = HEARTBEAT_BYTES - len(encode(call("core", "HEARTBEAT", text(""), call_id=OTHER_CALL_ID)))
     long = call("core", "HEARTBEAT", text("x" * (room + over)), call_id=OTHER_CALL_ID)

@@ -24,8 +24,7 @@ from tests.unit.protocols.wolpertinger.talk import (
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
-def test_a_line_is_a_message_and_blank_lines_are_none(end: bytes) -> None:
-    conversation = talk()
+def test_a_line_is_a_message_and_blank_lines_are_none(end: bytes, conversation: Talk) -> None:
     done = conversation.receives(end + CALL_LINE[:-1] + end + end)
     assert only(FramesReceived, done).data == CALL_XML
     assert refused(conversation) == []
@@ -89,8 +88,7 @@ def test_what_follows_a_vector_waits_for_its_own_end(
     assert received(conversation) == [payload, b"again"]
 
 
-def test_messages_of_one_read_are_logged_together_and_confirmed_in_order() -> None:
-    conversation = talk()
+def test_messages_of_one_read_are_logged_together_and_confirmed_in_order(conversation: Talk) -> None:
     conversation.slow_log = True
     done = conversation.receives(CALL_LINE + b"message_id:2;aGVsbG8=\n")
     logged = only(FramesReceived, done)
@@ -100,8 +98,7 @@ def test_messages_of_one_read_are_logged_together_and_confirmed_in_order() -> No
     assert confirmations(conversation.says()) == [(1, 0), (2, 0)]
 
 
-def test_what_is_logged_later_is_confirmed_later() -> None:
-    conversation = talk()
+def test_what_is_logged_later_is_confirmed_later(conversation: Talk) -> None:
     conversation.slow_log = True
     first = only(FramesReceived, conversation.receives(CALL_LINE))
     second = only(FramesReceived, conversation.receives(b"message_id:2;aGVsbG8=\n"))
@@ -151,8 +148,7 @@ def test_a_line_may_be_as_long_as_the_limit(message_transport: bool) -> None:
 
 
 @pytest.mark.parametrize("step", [1000, LINE_BYTES, 10 * LINE_BYTES])
-def test_a_line_too_long_is_answered_at_once_and_skipped_to_its_end(step: int) -> None:
-    conversation = talk()
+def test_a_line_too_long_is_answered_at_once_and_skipped_to_its_end(step: int, conversation: Talk) -> None:
     line = padded(3 * LINE_BYTES) + b"\n"
     for at in range(0, len(line), step):
         conversation.receives(line[at : at + step])
@@ -163,23 +159,20 @@ def test_a_line_too_long_is_answered_at_once_and_skipped_to_its_end(step: int) -
     assert received(conversation) == [CALL_XML]
 
 
-def test_a_line_too_long_is_answered_wherever_in_a_read_it_begins() -> None:
-    conversation = talk()
+def test_a_line_too_long_is_answered_wherever_in_a_read_it_begins(conversation: Talk) -> None:
     conversation.log(conversation.receives(CALL_LINE + padded(LINE_BYTES + 1) + b"\n"))
     assert confirmations(conversation.says()) == [(3, 3), (1, 0)]
     conversation.log(conversation.receives(b"message_id:2;aGVsbG8=\n" + padded(LINE_BYTES + 1, message_id=4)))
     assert (4, 3) in confirmations(conversation.says())
 
 
-def test_a_line_too_long_hears_first_what_its_metadata_lacks() -> None:
-    conversation = talk()
+def test_a_line_too_long_hears_first_what_its_metadata_lacks(conversation: Talk) -> None:
     conversation.receives(b"gzip:abc;" + padded(LINE_BYTES + 1) + b"\n")
     assert conversation.says() == [b"result:5;message_id:3;"]
 
 
 @pytest.mark.parametrize("head", [b"A", b"result:0;message_id:7;", b"message_id:", b"no colon;"])
-def test_a_line_too_long_without_an_id_in_its_head_is_answered_to_nobody(head: bytes) -> None:
-    conversation = talk()
+def test_a_line_too_long_without_an_id_in_its_head_is_answered_to_nobody(head: bytes, conversation: Talk) -> None:
     conversation.receives(head + b"A" * LINE_BYTES + b"\n" + CALL_LINE)
     assert refused(conversation) == [Reason.TOO_LARGE]
     assert conversation.says() == []

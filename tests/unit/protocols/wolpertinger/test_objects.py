@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from gateway.core.reasons import Reason, Rejected
+from gateway.core.reasons import Reason
 from gateway.protocols.wolpertinger.codec import decode
 from gateway.protocols.wolpertinger.frames import MAX_OBJECTS, BadMessage, Call, Object
 from gateway.protocols.wolpertinger.objects import Hint, check_number, from_json, hint_of, to_json
+from tests.refusals import reason_of
 from tests.unit.protocols.wolpertinger.talk import CALL_ID
 from tests.unit.protocols.wolpertinger.test_codec import any_objects
 
@@ -122,9 +123,7 @@ def test_a_value_of_json_has_a_type_by_its_kind(value: Any, type_: str, held: An
 
 
 def test_a_number_too_large_for_any_type_is_not_sent() -> None:
-    with pytest.raises(Rejected) as raised:
-        from_json(10**400)
-    assert raised.value.reason is Reason.UNTRANSLATABLE
+    assert reason_of(from_json, 10**400) is Reason.UNTRANSLATABLE
 
 
 UNKNOWN = '<object type="fileObject"><Name>a</Name></object>'
@@ -188,9 +187,7 @@ def test_json_and_a_hint_say_all_that_an_object_says(item: Object) -> None:
 )
 def test_so_many_values_become_objects_and_no_more(of: Callable[[int], list[Any]]) -> None:
     check_number(of(MAX_OBJECTS))
-    with pytest.raises(Rejected) as raised:
-        check_number(of(MAX_OBJECTS + 1))
-    assert raised.value.reason is Reason.TOO_LARGE
+    assert reason_of(check_number, of(MAX_OBJECTS + 1)) is Reason.TOO_LARGE
 
 
 @pytest.mark.timeout(30)

@@ -60,8 +60,7 @@ def test_a_confirmation_between_two_tries_ends_them() -> None:
     assert conversation.receives(b"result:0;message_id:1;\n") == []
 
 
-def test_a_request_that_is_never_confirmed_is_told_to_who_asked() -> None:
-    conversation = talk()
+def test_a_request_that_is_never_confirmed_is_told_to_who_asked(conversation: Talk) -> None:
     reply = asked_by()
     stamps = (CALL_XML.index(CALL_ID.encode()),)
     conversation.delivers(delivery(CALL_XML, Kind.REQUEST, stamps=stamps, reply=reply))
@@ -78,14 +77,12 @@ def test_what_waits_for_confirmation_when_the_session_ends_is_undeliverable() ->
     assert only(Delivered, conversation.acts()).outcome is Outcome.UNDELIVERABLE
 
 
-def test_a_delivery_to_a_session_that_ended_is_undeliverable() -> None:
-    conversation = talk()
+def test_a_delivery_to_a_session_that_ended_is_undeliverable(conversation: Talk) -> None:
     conversation.session.receive_eof()
     assert only(Delivered, conversation.delivers(delivery(ANSWER))).outcome is Outcome.UNDELIVERABLE
 
 
-def test_a_peer_that_confirms_nothing_gets_no_more_than_the_limit() -> None:
-    conversation = talk()
+def test_a_peer_that_confirms_nothing_gets_no_more_than_the_limit(conversation: Talk) -> None:
     unconfirmed, size = conversation.session._unconfirmed, MAX_UNCONFIRMED_BYTES - SENT_BYTES - 1
     unconfirmed.add(unconfirmed.next_id(), SentMessage([bytes(size)], None))
     conversation.delivers(delivery(ANSWER))

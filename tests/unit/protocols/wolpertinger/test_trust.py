@@ -10,7 +10,7 @@ from gateway.protocols.wolpertinger.codec import encode
 from gateway.protocols.wolpertinger.frames import Call, CallResponse, RemoteError, RemoteErrorCode
 from tests.unit.protocols.contract.conversation import only
 from tests.unit.protocols.wolpertinger.authenticating import AUTH, asks, exchange_keys, prove_cluster, prove_user
-from tests.unit.protocols.wolpertinger.talk import CALL, CALL_ID, call, confirmations, received, talk, text
+from tests.unit.protocols.wolpertinger.talk import CALL, CALL_ID, Talk, call, confirmations, received, talk, text
 
 SUBSCRIBE = call("Mesh", "Subscribe", text("a.>"))
 
@@ -67,16 +67,14 @@ def test_what_is_not_encrypted_after_the_key_exchange_is_answered_with_a_plain_2
     assert conversation.ended == "unauthenticated"
 
 
-def test_broken_xml_that_is_not_encrypted_after_the_key_exchange_is_a_202_too() -> None:
-    conversation = talk()
+def test_broken_xml_that_is_not_encrypted_after_the_key_exchange_is_a_202_too(conversation: Talk) -> None:
     exchange_keys(conversation)
     conversation.is_told(b"<Hello/>")
     assert conversation.answers() == [RemoteError("Authentication", RemoteErrorCode.ENCRYPTION)]
     assert conversation.ended == "unauthenticated"
 
 
-def test_a_peer_that_gives_notice_of_a_reset_is_let_go_encrypted_or_not() -> None:
-    conversation = talk()
+def test_a_peer_that_gives_notice_of_a_reset_is_let_go_encrypted_or_not(conversation: Talk) -> None:
     exchange_keys(conversation)
     conversation.is_told(call("Core", "SendResetNotice"))
     assert confirmations(conversation.says()) == [(2, 0)]

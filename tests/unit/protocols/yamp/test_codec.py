@@ -22,6 +22,7 @@ from gateway.protocols.yamp.frames import (
     ResponseType,
     UserEvent,
 )
+from tests.refusals import reason_of
 
 from .vectors import EVENT, FRAMES, frame, uid
 
@@ -45,17 +46,13 @@ def test_a_frame_is_whole_at_its_last_byte_and_not_before(data: bytes, expected:
 @vectors
 def test_what_follows_a_frame_is_no_part_of_it(data: bytes, expected: Frame) -> None:
     assert split(data + EVENT + EVENT[:-1], LIMIT) == ([len(data), len(EVENT)], None)
-    with pytest.raises(Rejected) as refused:
-        decode(data + b"\0")
-    assert refused.value.reason is Reason.MALFORMED
+    assert reason_of(decode, data + b"\0") is Reason.MALFORMED
 
 
 @vectors
 def test_a_frame_that_is_cut_short_is_refused(data: bytes, expected: Frame) -> None:
     for end in range(1, len(data)):
-        with pytest.raises(Rejected) as refused:
-            decode(data[:end])
-        assert refused.value.reason is Reason.TRUNCATED
+        assert reason_of(decode, data[:end]) is Reason.TRUNCATED
 
 
 BAD = {
@@ -94,9 +91,7 @@ def test_an_unknown_type_is_known_by_its_first_byte_and_the_frames_before_it_cou
 
 def test_a_frame_may_be_as_long_as_the_limit_says_and_not_one_byte_longer() -> None:
     assert frame_length(EVENT, 0, len(EVENT)) == len(EVENT)
-    with pytest.raises(Rejected) as refused:
-        frame_length(EVENT, 0, len(EVENT) - 1)
-    assert refused.value.reason is Reason.TOO_LARGE
+    assert reason_of(frame_length, EVENT, 0, len(EVENT) - 1) is Reason.TOO_LARGE
 
 
 @pytest.mark.parametrize(
@@ -113,9 +108,7 @@ def test_a_body_that_is_too_long_is_refused_when_its_size_is_read(head: str) -> 
 def test_a_uri_has_at_most_255_bytes() -> None:
     longest = UserEvent(uid(1), "é" * 127 + "a")
     assert decode(encode(longest)) == longest
-    with pytest.raises(Rejected) as refused:
-        encode(UserEvent(uid(1), "a" * (MAX_URI_BYTES + 1)))
-    assert refused.value.reason is Reason.TOO_LARGE
+    assert reason_of(encode, UserEvent(uid(1), "a" * (MAX_URI_BYTES + 1))) is Reason.TOO_LARGE
 
 
 def test_a_reason_that_is_too_long_is_cut_between_characters() -> None:

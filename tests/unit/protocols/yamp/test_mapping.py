@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 from gateway.auth.keyring import KeyRing
 from gateway.core.content import BINARY, JSON, MSGPACK, TEXT
 from gateway.core.event import Auth, Event, Kind
-from gateway.core.reasons import Reason, Rejected
+from gateway.core.reasons import Reason
 from gateway.protocols.spec import CodecContext, Encoded, Target
 from gateway.protocols.yamp import PROTOCOL
 from gateway.protocols.yamp.codec import decode, encode
 from gateway.protocols.yamp.frames import Cancel, Request, Response, ResponseType, UserEvent
 from gateway.protocols.yamp.options import YampOptions
 from gateway.records.raw_log.frames import FrameSource, RawFrame, ReplyAddress
+from tests.refusals import reason_of
 from tests.unit.core.subjects import subjects
 
 from .vectors import CANCEL, DONE, EVENT, FRAMES, KILL, PROGRESSIVE_REQUEST, REQUEST, uid
@@ -117,9 +118,7 @@ class TestToEvent:
 
     @pytest.mark.parametrize("name", ["handshake json", "ping", "pong", "close", "close-redirect"])
     def test_a_system_frame_is_no_message(self, name: str) -> None:
-        with pytest.raises(Rejected) as refused:
-            event_of(FRAMES[name][0])
-        assert refused.value.reason is Reason.UNKNOWN_TYPE
+        assert reason_of(event_of, FRAMES[name][0]) is Reason.UNKNOWN_TYPE
 
     def test_a_repeat_is_known_by_node_and_uid(self) -> None:
         first = event_of(EVENT)
@@ -205,15 +204,11 @@ class TestFromEvent:
         [(b"{", JSON), (b"\xcb\x7f\xf0" + bytes(6), MSGPACK), (b"\xff", TEXT), (b"\x81\x01\x01", MSGPACK)],
     )
     def test_a_body_that_has_no_form_is_untranslatable(self, body: bytes, content_type: str) -> None:
-        with pytest.raises(Rejected) as refused:
-            written(event(body=body, content_type=content_type), target())
-        assert refused.value.reason is Reason.UNTRANSLATABLE
+        assert reason_of(written, event(body=body, content_type=content_type), target()) is Reason.UNTRANSLATABLE
 
     def test_a_subject_that_does_not_fit_a_uri_is_too_large(self) -> None:
         assert decode_uid(written(event(subject="a" * 255), target()))
-        with pytest.raises(Rejected) as refused:
-            written(event(subject="a" * 256), target())
-        assert refused.value.reason is Reason.TOO_LARGE
+        assert reason_of(written, event(subject="a" * 256), target()) is Reason.TOO_LARGE
 
     def test_an_error_of_the_mesh_is_in_the_format_of_the_session(self) -> None:
         body = b'{"code":"no_responder","message":"nobody serves sum"}'
@@ -248,9 +243,7 @@ def test_what_yamp_says_arrives_unchanged_at_a_yamp_peer(data: bytes, uri: str, 
 
 
 def test_a_broken_frame_is_refused() -> None:
-    with pytest.raises(Rejected) as refused:
-        event_of(EVENT[:-1])
-    assert refused.value.reason is Reason.TRUNCATED
+    assert reason_of(event_of, EVENT[:-1]) is Reason.TRUNCATED
 
 
 def test_the_protocol_says_where_it_is_spoken() -> None:

@@ -33,14 +33,18 @@ def opened(options: dict[str, Any] | None = None, handshake: bytes = HANDSHAKE_J
     return conversation
 
 
+@pytest.fixture
+def conversation() -> Conversation:
+    return opened()
+
+
 class TestEvents:
     def test_the_events_of_one_read_go_to_the_log_together(self) -> None:
         received = only(FramesReceived, opened().receives(EVENT * 3 + EVENT[:9]))
         assert (received.data, received.lengths) == (EVENT * 3, (len(EVENT),) * 3)
         assert (received.tag, received.replies) == (None, ())
 
-    def test_an_event_may_come_byte_by_byte(self) -> None:
-        conversation = opened()
+    def test_an_event_may_come_byte_by_byte(self, conversation: Conversation) -> None:
         for byte in EVENT:
             conversation.receives(bytes([byte]))
         assert only(FramesReceived, conversation.said).data == EVENT
@@ -57,14 +61,12 @@ class TestEvents:
         lengths = [length for one in received for length in one.lengths]
         assert lengths == [len(EVENT), len(REQUEST), len(CANCEL), len(EVENT)]
 
-    def test_an_event_is_delivered_as_the_router_wrote_it(self) -> None:
-        conversation = opened()
+    def test_an_event_is_delivered_as_the_router_wrote_it(self, conversation: Conversation) -> None:
         assert only(Delivered, conversation.delivers(delivery(EVENT))).outcome is Outcome.WRITTEN
         assert conversation.sends() == EVENT
 
-    def test_each_delivery_is_one_piece_to_send(self) -> None:
+    def test_each_delivery_is_one_piece_to_send(self, conversation: Conversation) -> None:
         """So that over WebSocket each frame is one message."""
-        conversation = opened()
         conversation.delivers(delivery(EVENT))
         conversation.delivers(delivery(EVENT))
         assert conversation.session.data_to_send() == [EVENT, EVENT]
@@ -78,8 +80,7 @@ class TestEvents:
 
 
 class TestKeepalive:
-    def test_a_ping_is_answered_with_its_own_payload(self) -> None:
-        conversation = opened()
+    def test_a_ping_is_answered_with_its_own_payload(self, conversation: Conversation) -> None:
         conversation.receives(frame("01 03 616263") + frame("01 00"))
         assert conversation.session.data_to_send() == [frame("02 03 616263"), frame("02 00")]
 
@@ -90,15 +91,13 @@ class TestKeepalive:
         conversation.waits(0.1)
         assert conversation.sends() == PING
 
-    def test_a_peer_that_talks_is_not_pinged(self) -> None:
-        conversation = opened()
+    def test_a_peer_that_talks_is_not_pinged(self, conversation: Conversation) -> None:
         for _ in range(5):
             conversation.waits(29)
             conversation.receives(EVENT)
         assert conversation.sends() == b""
 
-    def test_the_pong_keeps_the_session(self) -> None:
-        conversation = opened()
+    def test_the_pong_keeps_the_session(self, conversation: Conversation) -> None:
         conversation.waits(30)
         conversation.receives(PONG)
         conversation.waits(29)
@@ -125,8 +124,7 @@ class TestKeepalive:
         conversation.waits(29)
         assert conversation.ended is None
 
-    def test_a_pong_that_nobody_asked_for_is_ignored(self) -> None:
-        conversation = opened()
+    def test_a_pong_that_nobody_asked_for_is_ignored(self, conversation: Conversation) -> None:
         assert conversation.receives(PONG) == []
         assert conversation.ended is None
 
@@ -164,8 +162,7 @@ BAD = {
 
 class TestBadInput:
     @pytest.mark.parametrize(("data", "reason"), BAD.values(), ids=BAD)
-    def test_ends_the_session_with_what_was_wrong(self, data: bytes, reason: str) -> None:
-        conversation = opened()
+    def test_ends_the_session_with_what_was_wrong(self, data: bytes, reason: str, conversation: Conversation) -> None:
         conversation.receives(data)
         assert close_reason(conversation) == reason
         assert conversation.ended == reason.partition(":")[0]
@@ -221,14 +218,12 @@ class TestTheEnd:
             (CloseReason.INTERNAL, "internal: a fault of the mesh"),
         ],
     )
-    def test_a_goodbye_says_why(self, why: CloseReason, said: str) -> None:
-        conversation = opened()
+    def test_a_goodbye_says_why(self, why: CloseReason, said: str, conversation: Conversation) -> None:
         conversation.session.drain(conversation.now, None, why)
         assert close_reason(conversation) == said
         assert conversation.ended == why
 
-    def test_draining_names_another_edge_where_there_is_one(self) -> None:
-        conversation = opened()
+    def test_draining_names_another_edge_where_there_is_one(self, conversation: Conversation) -> None:
         conversation.session.drain(conversation.now, "tcp://192.168.0.42:5000")
         assert conversation.sends() == frame("04 0017 7463703a2f2f3139322e3136382e302e34323a35303030")
         assert conversation.ended == "drain"
@@ -238,32 +233,27 @@ class TestTheEnd:
         conversation.session.drain(conversation.now, "tcp://192.168.0.42:5000")
         assert close_reason(conversation) == "shutting down"
 
-    def test_draining_twice_says_it_once(self) -> None:
-        conversation = opened()
+    def test_draining_twice_says_it_once(self, conversation: Conversation) -> None:
         conversation.session.drain(conversation.now)
         conversation.session.drain(conversation.now)
         assert len(conversation.session.data_to_send()) == 1
 
-    def test_the_peers_end_of_stream_ends_the_session(self) -> None:
-        conversation = opened()
+    def test_the_peers_end_of_stream_ends_the_session(self, conversation: Conversation) -> None:
         conversation.session.receive_eof()
         assert conversation.ended == "eof"
         assert conversation.sends() == b""
 
-    def test_what_is_delivered_after_the_end_is_undeliverable(self) -> None:
-        conversation = opened()
+    def test_what_is_delivered_after_the_end_is_undeliverable(self, conversation: Conversation) -> None:
         conversation.receives(encode(Close()))
         for kind in Kind:
             late = delivery(EVENT, kind, reply=asked_by(), request="02" * 16)
             assert only(Delivered, conversation.delivers(late)).outcome is Outcome.UNDELIVERABLE
 
-    def test_requests_that_the_peer_can_no_longer_answer_are_told(self) -> None:
-        conversation = opened()
+    def test_requests_that_the_peer_can_no_longer_answer_are_told(self, conversation: Conversation) -> None:
         conversation.delivers(delivery(REQUEST, Kind.REQUEST, reply=asked_by()))
         assert only(AbandonRequests, conversation.receives(encode(Close()))).replies == (asked_by(),)
 
-    def test_requests_that_the_peer_has_answered_are_not(self) -> None:
-        conversation = opened()
+    def test_requests_that_the_peer_has_answered_are_not(self, conversation: Conversation) -> None:
         conversation.delivers(delivery(REQUEST, Kind.REQUEST, reply=asked_by()))
         actions = conversation.receives(DONE + encode(Close()))
         assert [type(action) for action in actions] == [FramesReceived, Terminated]
