@@ -31,11 +31,17 @@ _AT_ONCE = 1 << 18
 Idents = NDArray[np.uint64]
 Checks = NDArray[np.uint32]
 Seconds = NDArray[np.uint32]
+Slots = NDArray[np.uint64]
+"""Ids as a table holds them, two words each: the ident, and check and second."""
 
 
 def mixed_bits(idents: Idents) -> Idents:
     mixed = (idents ^ idents >> UPPER) * _MIX[0]
     return (mixed ^ mixed >> _SHIFT) * _MIX[1]
+
+
+def slots_of(idents: Idents, checks: Checks, seconds: Seconds) -> Slots:
+    return np.stack((idents, checks.astype(_U64) << UPPER | seconds), axis=1)
 
 
 def filter_masks(mixed: Idents) -> Idents:
@@ -117,16 +123,16 @@ class IdTable:
         np.bitwise_or.at(self._filter, _place(upper, self._filter), filter_masks(mixed))
         return upper
 
-    def fill(self, idents: Idents, checks: Checks, seconds: Seconds, log_seconds: int) -> None:
+    def fill(self, rows: Slots, log_seconds: int) -> None:
         """Puts ids into a table that has none yet, without a search: a fifth of the time that `put` takes.
 
         They are placed in the order of their homes, each in its home or right behind the one before it. Of the same id
         twice the last one stands first, as `put` leaves them.
         """
-        count = len(idents)
+        count = len(rows)
         order = np.arange(count, dtype=_U64)[::-1].copy()
         for begin in range(0, count, _AT_ONCE):
-            order[begin : begin + _AT_ONCE] |= mixed_bits(idents[begin : begin + _AT_ONCE]) >> UPPER << UPPER
+            order[begin : begin + _AT_ONCE] |= mixed_bits(rows[begin : begin + _AT_ONCE, 0]) >> UPPER << UPPER
         order.sort()
         taken = -1
         for begin in range(0, count, _AT_ONCE):
@@ -136,26 +142,24 @@ class IdTable:
             slots[0] = max(int(slots[0]), taken + 1)
             slots = np.maximum.accumulate(slots) + steps
             taken = int(slots[-1])
-            chosen = (count - 1) - (piece & _U64(_SECONDS)).view(np.int64)
-            rows = np.stack((idents[chosen], checks[chosen].astype(_U64) << UPPER | seconds[chosen]), axis=1)
+            chosen = rows[(count - 1) - (piece & _U64(_SECONDS)).view(np.int64)]
             fitting = int(np.searchsorted(slots, len(self._slots)))
-            self._slots[slots[:fitting]] = rows[:fitting]
-            if behind := len(rows) - fitting:  # those behind the last slot go on at the first ones that are free
+            self._slots[slots[:fitting]] = chosen[:fitting]
+            if behind := len(chosen) - fitting:  # those behind the last slot go on at the first ones that are free
                 free = np.flatnonzero(self._slots[:, 1] == 0)[:behind]
-                self._slots[free] = rows[fitting:]
-            self._add_to_filter(idents[chosen])
+                self._slots[free] = chosen[fitting:]
+            self._add_to_filter(chosen[:, 0])
         self.used = count
         self.ends_at = log_seconds
 
-    def put(self, idents: Idents, checks: Checks, seconds: Seconds, log_seconds: int) -> None:
+    def put(self, rows: Slots, log_seconds: int) -> None:
         """Puts ids, of which one that is there gets the new second. There must be room.
 
         Of the same id twice, both go the same way, so the last takes the first place and the other stands behind it.
         """
         self.ends_at = log_seconds
         count = _U64(len(self._slots))
-        slots = _place(self._add_to_filter(idents), self._slots)
-        rows = np.stack((idents, checks.astype(_U64) << UPPER | seconds), axis=1)
+        slots = _place(self._add_to_filter(rows[:, 0]), self._slots)
         while len(rows):
             found = self._slots[slots]
             is_free = found[:, 1] == 0

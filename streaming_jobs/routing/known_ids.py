@@ -27,10 +27,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from itertools import compress
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gateway.config import Config
 from streaming_jobs.routing.id_rows import DIGEST_BYTES, NODE_BYTES, PACKET_KEY_BYTES, IdColumns, pack_row, read_rows
@@ -41,8 +39,10 @@ from streaming_jobs.routing.id_table import (
     Idents,
     IdTable,
     Seconds,
+    Slots,
     filter_masks,
     mixed_bits,
+    slots_of,
 )
 
 LATENESS_SECONDS = 300
@@ -60,6 +60,8 @@ _SHARE, _FEW_IDS = 6, 500_000
 more tables each id is looked up in."""
 _BYTES_AT_ONCE = 1 << 20
 """Rows of so many bytes are read back together."""
+_READ_ROOM = 2 << 20
+"""Ids that are read back wait for a table here. Of its memory only what they need is ever used."""
 _U32, _U64 = np.uint32, np.uint64
 _NODE_SHIFT = _U64(32)
 FIRST_SECOND, LAST_SECOND = 1, 0xFFFFFFFF
@@ -138,21 +140,21 @@ class KnownIds:
         """Moves the young ids into a table, and drops the tables that are past their time."""
         if self._young:
             idents, checks = self._idents(list(self._young))
-            self._put(idents, checks, np.array(list(self._young.values()), _U32), log_seconds)
+            self._put(slots_of(idents, checks, np.array(list(self._young.values()), _U32)), log_seconds)
             self._young = {}
         oldest = self.log_seconds - self.horizon_seconds - LATENESS_SECONDS
         self._tables = [table for table in self._tables if table.ends_at >= oldest]
 
-    def _put(self, idents: Idents, checks: Checks, seconds: Seconds, log_seconds: int) -> None:
+    def _put(self, slots: Slots, log_seconds: int) -> None:
         """Puts ids that passed by this time of the log into tables that have room for them."""
         tables = self._tables
-        while len(idents):
+        while len(slots):
             room = tables[0].room(log_seconds) if tables else 0
             if not room:
                 tables.insert(0, IdTable(log_seconds, self._share()))
                 continue
-            tables[0].put(idents[:room], checks[:room], seconds[:room], log_seconds)
-            idents, checks, seconds = idents[room:], checks[room:], seconds[room:]
+            tables[0].put(slots[:room], log_seconds)
+            slots = slots[room:]
 
     def _share(self) -> int:
         """Returns how many ids a new table has room for."""
@@ -284,7 +286,6 @@ class KnownIds:
                 waiting, size = [], 0
                 if is_over or read.count >= self._share():
                     self._fill(read, begins_at)
-                    read = _ReadIds()
             self.advance(log_seconds, log_seconds)
             if row:
                 begins_at = begins_at if read.count or waiting else log_seconds
@@ -307,7 +308,7 @@ class KnownIds:
         """Makes a table of ids, with the room that the next one would have. Of an id that stands there twice the last
         one is found first."""
         table = IdTable(begins_at, max(read.count, self._share()))
-        table.fill(_joined(read.idents), _joined(read.checks), _joined(read.seconds), self.log_seconds)
+        table.fill(read.take(), self.log_seconds)
         self._tables.insert(0, table)
 
     def _packet_idents(self, columns: IdColumns) -> tuple[Idents, Checks]:
@@ -322,26 +323,23 @@ class KnownIds:
 
 
 class _ReadIds:
-    """Ids that were read back and wait for a table."""
+    """Ids that were read back and wait for a table, in memory that serves one table after another."""
 
     def __init__(self) -> None:
         self.count = 0
-        self.idents: list[Idents] = []
-        self.checks: list[Checks] = []
-        self.seconds: list[Seconds] = []
+        self._slots: Slots = np.empty((_READ_ROOM, 2), _U64)
 
     def add(self, idents: Idents, checks: Checks, seconds: Seconds) -> None:
-        self.count += len(idents)
-        self.idents.append(idents)
-        self.checks.append(checks)
-        self.seconds.append(seconds)
+        end = self.count + len(idents)
+        if end > len(self._slots):
+            self._slots = np.concatenate((self._slots[: self.count], np.empty((2 * end, 2), _U64)))
+        self._slots[self.count : end] = slots_of(idents, checks, seconds)
+        self.count = end
 
-
-def _joined(pieces: list[NDArray[Any]]) -> NDArray[Any]:
-    """Returns the pieces as one array, and lets them go: memory is what bounds the size of a table."""
-    joined = np.concatenate(pieces)
-    pieces.clear()
-    return joined
+    def take(self) -> Slots:
+        """Returns the ids, which stay until more are added."""
+        count, self.count = self.count, 0
+        return self._slots[:count]
 
 
 def _message_ids(joined: bytes) -> Idents:

@@ -59,6 +59,8 @@ STREAMING = {
     "spark.sql.streaming.minBatchesToRetain": "10",
     # A first batch that was never committed leaves state files behind; a start without a commit goes past them.
     "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart": "false",
+    # At the start of each batch Spark writes the plan down for a page that nobody sees. This is its shortest form.
+    "spark.sql.ui.explainMode": "simple",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.sql.execution.python.udf.maxRecordsPerBatch": "1",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from streaming_jobs.routing.id_table import UPPER, Idents, IdTable, filter_masks, mixed_bits
+from streaming_jobs.routing.id_table import UPPER, Idents, IdTable, filter_masks, mixed_bits, slots_of
 
 SLOTS = 65_536
 BEGIN = 1_700_000_000
@@ -45,8 +45,8 @@ def test_what_is_filled_at_once_is_found_like_what_was_put(chosen: Idents) -> No
     passed = np.arange(len(chosen), dtype=np.uint32) + np.uint32(BEGIN)
     checks = np.zeros(len(chosen), np.uint32)
     filled, other = IdTable(BEGIN, 0), IdTable(BEGIN, 0)
-    filled.fill(chosen, checks, passed, BEGIN)
-    other.put(chosen, checks, passed, BEGIN)
+    filled.fill(slots_of(chosen, checks, passed), BEGIN)
+    other.put(slots_of(chosen, checks, passed), BEGIN)
     last = dict(zip(chosen.tolist(), passed.tolist(), strict=True))
     assert seconds_of(filled, chosen) == seconds_of(other, chosen) == [last[ident] for ident in chosen.tolist()]
     strangers = idents(450_000)[-20_000:]
@@ -58,7 +58,7 @@ def test_a_table_that_was_filled_takes_more() -> None:
     chosen = idents(30_000)
     checks, seconds = np.zeros(len(chosen), np.uint32), np.full(len(chosen), BEGIN, np.uint32)
     table = IdTable(BEGIN, 0)
-    table.fill(chosen[:20_000], checks[:20_000], seconds[:20_000], BEGIN)
-    table.put(chosen[10_000:], checks[10_000:], seconds[10_000:] + 7, BEGIN + 7)
+    table.fill(slots_of(chosen, checks, seconds)[:20_000], BEGIN)
+    table.put(slots_of(chosen, checks, seconds + np.uint32(7))[10_000:], BEGIN + 7)
     assert seconds_of(table, chosen) == [BEGIN] * 10_000 + [BEGIN + 7] * 20_000
     assert table.used == 30_000
