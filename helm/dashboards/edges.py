@@ -143,6 +143,16 @@ IN = row(
         runbook="meshgateoverload",
     ),
     lines(
+        "Records that Kafka acknowledged",
+        (
+            "Records of the raw log a second. An edge at rest sends an empty one every five seconds, so at zero Kafka "
+            "acknowledges nothing: streams wait, and datagrams are lost."
+        ),
+        "cps",
+        Query(rate("produce_duration_seconds_count"), "all"),
+        runbook="meshgatekafkasilent",
+    ),
+    lines(
         "In flight",
         (
             "Bytes that were received and that Kafka has not acknowledged yet. At `limits.in_flight_bytes` TCP "

@@ -106,8 +106,11 @@ class Router:
         self._registry.register(self._jvm)
 
     def run(self, stop: threading.Event, on_running: Callable[[], None] = lambda: None) -> None:
-        """Serves until `stop` is set, and calls `begun` when it does; raises what ended a query, and at once what is
-        wrong with the trust store: a worker would find it with its first record, and Spark would tell it at length."""
+        """Serves until `stop` is set, and calls `on_running` when it begins to; raises what ended a query.
+
+        It raises at once what is wrong with the trust store: a worker would find it with its first record, and Spark
+        would tell it at length.
+        """
         self._on_running = on_running
         check_spans(self._config)
         for warning in self._config.warnings():
