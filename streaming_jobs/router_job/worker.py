@@ -65,7 +65,7 @@ class Worker:
         self._counts[partition].add(offset, self._state.tally.take(), states)
 
     def _refresh(self) -> None:
-        """New settings and keys; both look at their files at most once a second."""
+        """Takes new settings and keys; both look at their files now and then."""
         if isinstance(change := self._watch.poll(), Reloaded):
             self._state.reconfigure(change.config)
         if self._trust.changed():

@@ -50,8 +50,8 @@ def kill_router_and_stop(mesh: TestMesh) -> None:
 
 def test_nodes_that_move_to_new_partitions_lose_nothing_and_repeat_nothing(mesh: TestMesh, tmp_path: Path) -> None:
     with ExitStack() as stack:
-        subscriber, *devices = (
-            stack.enter_context(closing(Device(mesh.ports["devices"]).trusted_by(mesh))) for _ in range(1 + DEVICES)
+        *devices, subscriber = (  # last, so that whoever knows it knows all
+            stack.enter_context(closing(Device(mesh.ports["devices"]).trusted_by(mesh))) for _ in range(DEVICES + 1)
         )
         subscriber.subscribe("grown.>")
         before = [device.packet("grown.before") for device in devices]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from gateway.auth.trust_store import INTERVAL_SECONDS, TrustStore
+from gateway.auth import trust_file
+from gateway.auth.trust_store import INTERVAL_SECONDS, LOAD_SHARE, OWN_SECONDS, TrustStore
 from gateway.core.yaml_files.faults import ConfigError
 
 NODE = "00112233-4455-6677-8899-aabbccddeeff"
@@ -59,12 +61,47 @@ def test_a_change_holds_within_the_interval(path: Path, clock: Clock) -> None:
     assert not store.changed()
 
 
-def test_the_file_is_looked_at_once_an_interval(path: Path, clock: Clock) -> None:
+def test_a_new_key_holds_before_a_program_that_signs_with_it_has_begun(path: Path, clock: Clock) -> None:
     store = TrustStore(path, clock)
-    path.write_text(keys("00000002"))
+    for number in range(2, 5):
+        path.write_text(keys(f"0000000{number}"))
+        clock.now += OWN_SECONDS
+        assert store.changed()
+        assert ids(store) == [f"0000000{number}"]
+        path.write_text(keys("00000009"))
+        clock.now += OWN_SECONDS * 0.9
+        assert not store.changed()
+
+
+def test_files_that_it_names_are_looked_at_less_often(tmp_path: Path, clock: Clock) -> None:
+    (tmp_path / "secret").write_text("5e" * 32)
+    (tmp_path / "keys.yaml").write_text(keys("00000001", secret="${file:secret}"))
+    store = TrustStore(tmp_path / "keys.yaml", clock)
+    assert not store.changed()
+    (tmp_path / "secret").write_text("5f" * 33)
     clock.now += INTERVAL_SECONDS * 0.9
     assert not store.changed()
     clock.now += INTERVAL_SECONDS * 0.1
+    assert store.changed()
+
+
+def test_a_store_that_takes_long_to_read_is_read_less_often(
+    path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load_slowly(*arguments: Any, **options: Any) -> trust_file.Trust:
+        clock.now += 1.0
+        return load(*arguments, **options)
+
+    load = trust_file.load
+    store = TrustStore(path, clock)
+    monkeypatch.setattr(trust_file, "load", load_slowly)
+    path.write_text(keys("00000002"))
+    clock.now += INTERVAL_SECONDS
+    assert store.changed()
+    path.write_text(keys("00000003"))
+    clock.now += 1.0 / LOAD_SHARE * 0.9
+    assert not store.changed()
+    clock.now += 1.0 / LOAD_SHARE * 0.1
     assert store.changed()
 
 

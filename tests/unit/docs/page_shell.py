@@ -43,6 +43,7 @@ NOT_RUN = {
     r"python helm/readme\.py|python -m helm\.dashboards": WRITES,
     r"(openssl|ss|ssh|kafka-configs) .*|cat .*cyclonedx-py .*|CONFIG=.*": SYSTEM,
     r"python|meshgate (rejected redrive|trace)": MENTION,
+    r"meshgate sub .* --via NAME .*": "names a protocol that the reader adds",
     r"meshgate \w+ .*--to xmpp://.*": "needs a user of an XMPP server: `tests/integration/test_xmpp.py` has one",
 }
 """Patterns of commands that are not run, each with the reason. All others are."""
