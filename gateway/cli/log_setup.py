@@ -20,7 +20,7 @@ BUSY = ("kafka.net.selector", "quic")
 """Complain of each tenth of a second that a busy machine did not give them, and of each packet of a peer that is wrong;
 heard from -vv on, too."""
 
-REPEATS = "kafka"
+LENGTHY = "kafka"
 """Its clients complain of every try, and librdkafka of many at once."""
 REPEAT_SECONDS = 5.0
 
@@ -50,8 +50,12 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line, default=str)
 
 
-class RepeatFilter(logging.Filter):
-    """Passes only the first in REPEAT_SECONDS of those lines of one library that differ in numbers only."""
+class LibraryFilter(logging.Filter):
+    """Keeps what one library says short.
+
+    Of lines that differ in numbers only, the first in REPEAT_SECONDS passes. A fault is the end of its line, without
+    the library's traceback: it reads from connections that it closes meanwhile, and tells that at length.
+    """
 
     def __init__(self, library: str) -> None:
         super().__init__()
@@ -61,6 +65,9 @@ class RepeatFilter(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         if record.name.partition(".")[0] != self._library:
             return True
+        if record.exc_info:
+            record.msg, record.args = f"{record.getMessage()}: {record.exc_info[1]!r}", None
+            record.exc_info = None
         line = re.sub(r"\d+", "", record.getMessage())
         self._seen_at = {message: at for message, at in self._seen_at.items() if record.created - at < REPEAT_SECONDS}
         is_new = line not in self._seen_at
@@ -78,7 +85,7 @@ def set_up(verbosity: int, log_format: str) -> None:
     LOG_FORMAT.set(log_format)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
-    handler.addFilter(RepeatFilter(REPEATS))
+    handler.addFilter(LibraryFilter(LENGTHY))
     at = min(max(DEFAULT_LEVEL + verbosity, 0), len(LEVELS) - 1)
     logging.basicConfig(level=LEVELS[at], handlers=[handler], force=True)
     for library in CHATTY:

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from gateway.cli.log_setup import REPEAT_SECONDS, RepeatFilter
+from gateway.cli.log_setup import REPEAT_SECONDS, LibraryFilter, TextFormatter
 
 
 def record(name: str, message: str, at: float) -> logging.LogRecord:
@@ -16,7 +16,7 @@ def record(name: str, message: str, at: float) -> logging.LogRecord:
 
 
 def test_what_kafkas_clients_say_of_every_try_is_said_once_in_a_while() -> None:
-    said = RepeatFilter("kafka")
+    said = LibraryFilter("kafka")
     tries = [
         record("kafka.admin", f"Connect failed: refused (after {number} ms)", number * 0.1) for number in range(40)
     ]
@@ -26,8 +26,21 @@ def test_what_kafkas_clients_say_of_every_try_is_said_once_in_a_while() -> None:
 
 @pytest.mark.parametrize(("name", "message"), [("kafka.producer", "another thing"), ("gateway.edge", "Connect failed")])
 def test_what_is_another_line_or_anothers_is_said(name: str, message: str) -> None:
-    said = RepeatFilter("kafka")
+    said = LibraryFilter("kafka")
     assert said.filter(record("kafka.admin", "Connect failed", 0))
     assert said.filter(record(name, message, 0))
     assert said.filter(record("gateway.edge", "ours is said each time", 0))
     assert said.filter(record("gateway.edge", "ours is said each time", 0))
+
+
+def test_a_fault_that_kafkas_clients_tell_at_length_is_one_line() -> None:
+    said = LibraryFilter("kafka")
+    told = {}
+    for name in ("kafka.net.transport", "gateway.edge"):
+        one = record(name, "it failed", 0)
+        fault = AttributeError("no recv in 100 %")
+        one.exc_info = (type(fault), fault, None)
+        assert said.filter(one)
+        told[name] = TextFormatter().format(one).splitlines()
+    assert told["kafka.net.transport"][0].endswith("it failed: AttributeError('no recv in 100 %')")
+    assert [len(lines) for lines in told.values()] == [1, 2]
