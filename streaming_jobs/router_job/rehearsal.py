@@ -1,4 +1,4 @@
-"""Runs all lanes once without routing anything, so that a standby has loaded, compiled and started what lanes need.
+"""Runs all lanes without routing anything, so that a standby has loaded, compiled and started what lanes need.
 
 The plan is that of the lanes, so that Spark finds what it has compiled when the real ones start. The records that come
 meanwhile give no outputs, and the checkpoints are thrown away.
@@ -44,7 +44,7 @@ class NoOutputs:
 
 
 def rehearse(spark: SparkSession, config: Config, should_end: Callable[[], bool]) -> None:
-    """Starts all lanes, and stops them after a batch. It ends early if it should.
+    """Starts all lanes and stops them after a batch, and once more. It ends early if it should.
 
     It is no fault if this fails: the lanes then start as slowly as in a router that never stood by.
     """
