@@ -26,6 +26,8 @@ from streaming_jobs.spark.jvm_process import SparkJvm
 from streaming_jobs.spark.scratch import scratch_folder
 
 if TYPE_CHECKING:
+    from socketserver import BaseServer
+
     from pyspark.sql import SparkSession
 
 JVM_START_SECONDS = 60
@@ -227,10 +229,19 @@ def stop_spark(session: SparkSession) -> None:
         running.is_ending = True
         gateway = session.sparkContext._gateway  # noqa: SLF001 - by no other name
         if running.exit_code is None and gateway is not None:
+            ignore_cut_off(session.sparkContext._accumulatorServer)  # noqa: SLF001 - by no other name
             session.stop()
             gateway.shutdown()
         running.end()
         SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - what pyspark would go on talking to
+
+
+def ignore_cut_off(accumulators: BaseServer) -> None:
+    """Keeps the server of accumulators, which we have none of, from printing that the JVM cut it off.
+
+    A JVM that stops interrupts its scheduler. If that is just telling of a task's end, this closes its channel.
+    """
+    accumulators.handle_error = lambda _request, _client: None  # type: ignore[assignment]
 
 
 def _read_gateway(connection_info: bytes) -> None:

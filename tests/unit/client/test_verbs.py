@@ -47,8 +47,9 @@ class TestSub:
         arguments = ("sub", "temp.>", "-n", "1", "--reconnect")
         with mesh_beside("yamp") as mesh, beside(lambda: run(mesh, *arguments)) as subscriber:
             until(lambda: len(interests(mesh)) == 1)
-            mesh.loop.call_soon_threadsafe(mesh.peers[0].drain)
-            until(lambda: "drain" in mesh.ended and len(interests(mesh)) == 1)
+            before = mesh.peers[0]
+            mesh.loop.call_soon_threadsafe(before.drain)
+            until(lambda: before not in mesh.peers and len(interests(mesh)) == 1)
             publish(mesh, "temp.high", b"81")
         result = subscriber.result()
         first, second, told = sorted(result.stderr.splitlines(), key=lambda line: line.startswith("away"))
