@@ -12,7 +12,7 @@ import click
 from gateway.cli.console import Output, show_line
 from gateway.cli.options import common_options, dir_option, read_config
 from gateway.core.address import host_port
-from gateway.edge.process_limits import allow_many_files, return_large_blocks
+from gateway.edge.process_limits import allow_many_files
 from gateway.edge.server import Edge
 
 YOUNG_OBJECTS = 20_000
@@ -28,7 +28,6 @@ def command(config_file: str | None, state_dir: Path | None, output: Output) -> 
     It waits up to half a minute for Kafka, which may be on its way up.
     """
     allow_many_files()
-    return_large_blocks()
     config = read_config(config_file, state_dir)
 
     def on_ready() -> None:

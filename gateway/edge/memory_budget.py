@@ -24,6 +24,8 @@ CUT_AT_ONCE = 32
 """Sessions that end in one turn of the loop. Each takes a fifth of a millisecond."""
 FREED_SHARE = 4
 """So much of the budget is free after sessions had to go; else the next byte would bring the next look."""
+RETURN_BYTES = 16 << 20
+"""Memory goes back to the system once sessions have let go of so much: 3 ms for a hundred megabytes."""
 
 
 class Holder(Protocol):
@@ -36,21 +38,28 @@ class Holder(Protocol):
 
 
 class MemoryBudget:
-    """Bounds the memory of all sessions, and of what is included beside. `later` calls a function at the end of a turn.
+    """Bounds the memory of all sessions, and of what is included beside.
 
+    `later` calls a function at the end of a turn; `return_freed` gives freed memory back to the system.
     `seen_bytes` is what the last look has seen, and may be read from any thread.
     """
 
     def __init__(
-        self, most_bytes: int, holders: Callable[[], Iterable[Holder]], later: Callable[[Callable[[], None]], object]
+        self,
+        most_bytes: int,
+        holders: Callable[[], Iterable[Holder]],
+        later: Callable[[Callable[[], None]], object],
+        return_freed: Callable[[], object],
     ) -> None:
         self._most_bytes = most_bytes
         self._sources = [holders]
         self._later = later
+        self._return_freed = return_freed
         self._passed_bytes = 0
         self._look_after_bytes = most_bytes // LOOK_SHARE
         self._is_look_due = False
         self._is_cutting = False
+        self._freed_bytes = 0
         self.seen_bytes = 0
 
     def include(self, holders: Callable[[], Iterable[Holder]]) -> None:
@@ -80,6 +89,7 @@ class MemoryBudget:
         self._is_look_due = False
         self._passed_bytes = 0
         held_bytes = self.held_bytes
+        most_seen_bytes = max(held_bytes, self.seen_bytes)
         enough_bytes = self._most_bytes - self._most_bytes // FREED_SHARE
         if held_bytes > (enough_bytes if self._is_cutting else self._most_bytes):
             held_bytes = self._cut_largest(held_bytes, enough_bytes)
@@ -88,8 +98,15 @@ class MemoryBudget:
                 self._later(self.look)
         else:
             self._is_cutting = False
+        self._count_freed(most_seen_bytes - held_bytes)
         self.seen_bytes = held_bytes
         self._look_after_bytes = max(self._most_bytes - held_bytes, self._most_bytes // LOOK_SHARE)
+
+    def _count_freed(self, freed_bytes: int) -> None:
+        self._freed_bytes += freed_bytes
+        if self._freed_bytes >= RETURN_BYTES:
+            self._freed_bytes = 0
+            self._return_freed()
 
     def _cut_largest(self, held_bytes: int, enough_bytes: int) -> int:
         sizes = [(holder.held_bytes, holder) for holder in self._holders()]

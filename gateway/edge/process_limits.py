@@ -1,9 +1,9 @@
-"""Sets what an edge asks of the system for its own process before it begins: open files, and memory that goes back.
+"""Asks the system for what an edge needs of it for its own process: open files, and that freed memory goes back.
 
-A session's unfinished frame may take a megabyte. glibc begins by asking the system for each such block, and gives it
-back when it is freed. But once it has freed one, it takes blocks of that size from its heap, which shrinks only at its
-end. So a thousand frames that were cut leave a heap of several hundred megabytes, for as long as one byte at its end is
-in use.
+A session's unfinished frame may take a megabyte. glibc takes such blocks from its heap, which shrinks only at its end.
+So a thousand frames that were cut leave a heap of several hundred megabytes, for as long as one byte at its end is in
+use. (To have the system hand out each large block by itself is no way out: the compression of each record takes one,
+and its pages cost a third of the edge's processor time.)
 """
 
 from __future__ import annotations
@@ -12,19 +12,15 @@ import ctypes
 import resource
 from math import inf
 
-LARGE_BLOCK_BYTES = 131_072
-"""glibc's own threshold in the beginning."""
-_M_MMAP_THRESHOLD = -3
-
 OTHER_FILES = 256
 """Files that are no session of a peer: Kafka's, those of links and listeners, of peers that are turned away, and the
 configuration's. An edge whose sessions take these too loses Kafka, and with it everybody."""
 
 
-def return_large_blocks() -> bool:
-    """Has each large block taken from the system and given back to it. Returns False where that cannot be chosen."""
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    return mallopt is not None and bool(mallopt(_M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES))
+def return_freed_memory() -> bool:
+    """Gives freed memory back to the system. Returns False where that is not to be had: not every system has glibc."""
+    malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    return malloc_trim is not None and bool(malloc_trim(0))
 
 
 def allow_many_files() -> None:

@@ -19,7 +19,7 @@ from gateway.edge.logins import Logins
 from gateway.edge.memory_budget import MemoryBudget
 from gateway.edge.metrics import EdgeMetrics
 from gateway.edge.outbox import Outbox
-from gateway.edge.process_limits import most_connections
+from gateway.edge.process_limits import most_connections, return_freed_memory
 from gateway.edge.publisher import RawPublisher
 from gateway.edge.session_terms import SessionTerms
 from gateway.protocols import protocols
@@ -55,7 +55,7 @@ class Sessions:
         self._metrics = metrics
         self.logins = Logins(config)
         self.requests = RequestBudget(config.limits.open_requests)
-        self.memory = MemoryBudget(config.limits.held_bytes, self._everyone, self._loop.call_soon)
+        self.memory = MemoryBudget(config.limits.held_bytes, self._everyone, self._loop.call_soon, return_freed_memory)
         self.reads = ReadQueue(self._loop, lambda: not publisher.in_flight.is_behind)
         self.places, self.most_places = 0, most_connections()
         self._open: dict[int, Connection] = {}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.edge.carriers.carrier import TLS_BYTES
-from gateway.edge.memory_budget import CUT_AT_ONCE, FREED_SHARE, LOOK_SHARE, MemoryBudget
+from gateway.edge.memory_budget import CUT_AT_ONCE, FREED_SHARE, LOOK_SHARE, RETURN_BYTES, MemoryBudget
 from tests.unit.edge.certificates import Authority
 from tests.unit.edge.running import Peer, RunningEdge, configured, listener, running, until
 
@@ -45,6 +45,10 @@ class Turn:
             call()
 
 
+def nothing() -> None:
+    """Gives no memory back."""
+
+
 def held(sessions: list[Session]) -> list[Session]:
     return [session for session in sessions if not session.is_cut]
 
@@ -52,7 +56,7 @@ def held(sessions: list[Session]) -> list[Session]:
 def test_one_turn_ends_so_many_sessions_and_the_next_goes_on_until_enough_is_free() -> None:
     count = 4 * (CUT_AT_ONCE + 1)
     sessions, turn = [Session(100) for _ in range(count)], Turn()
-    budget = MemoryBudget(count * 100 - 1, lambda: held(sessions), turn.later)
+    budget = MemoryBudget(count * 100 - 1, lambda: held(sessions), turn.later, nothing)
     budget.look()
     assert count - len(held(sessions)) == CUT_AT_ONCE
     assert len(turn.due) == 1
@@ -67,7 +71,7 @@ def test_one_turn_ends_so_many_sessions_and_the_next_goes_on_until_enough_is_fre
 
 def test_nobody_goes_at_the_limit_and_the_largest_goes_beyond_it() -> None:
     sessions, turn = [Session(100), Session(500), Session(400)], Turn()
-    budget = MemoryBudget(1_000, lambda: held(sessions), turn.later)
+    budget = MemoryBudget(1_000, lambda: held(sessions), turn.later, nothing)
     budget.count(1_001)
     turn.ends()
     assert not any(session.is_cut for session in sessions)
@@ -80,7 +84,7 @@ def test_nobody_goes_at_the_limit_and_the_largest_goes_beyond_it() -> None:
 
 def test_as_many_go_as_must_and_no_more() -> None:
     sessions, turn = [Session(100) for _ in range(11)], Turn()
-    budget = MemoryBudget(1_000, lambda: held(sessions), turn.later)
+    budget = MemoryBudget(1_000, lambda: held(sessions), turn.later, nothing)
     budget.count(1_001)
     turn.ends()
     assert budget.held_bytes == 700 <= 1_000 - 1_000 // FREED_SHARE
@@ -88,7 +92,7 @@ def test_as_many_go_as_must_and_no_more() -> None:
 
 def test_sessions_are_looked_at_only_when_so_much_has_passed_that_it_may_be_too_much() -> None:
     sessions, turn = [Session(100)], Turn()
-    budget = MemoryBudget(1_000, lambda: held(sessions), turn.later)
+    budget = MemoryBudget(1_000, lambda: held(sessions), turn.later, nothing)
     budget.count(1_000)
     turn.ends()
     for _ in range(9):
@@ -103,16 +107,34 @@ def test_sessions_are_looked_at_only_when_so_much_has_passed_that_it_may_be_too_
 
 def test_a_budget_that_is_nearly_used_up_does_not_bring_a_look_for_each_byte() -> None:
     sessions, turn = [Session(1_000)], Turn()
-    budget = MemoryBudget(1_000, lambda: held(sessions), turn.later)
+    budget = MemoryBudget(1_000, lambda: held(sessions), turn.later, nothing)
     for _ in range(1_000):
         budget.count(1)
         turn.ends()
     assert turn.looks <= LOOK_SHARE
 
 
+def test_memory_goes_back_to_the_system_whenever_so_much_was_let_go_of() -> None:
+    sessions, turn, returned = [Session(RETURN_BYTES), Session(RETURN_BYTES)], Turn(), []
+    budget = MemoryBudget(2 * RETURN_BYTES - 1, lambda: held(sessions), turn.later, lambda: returned.append(1))
+    budget.look()
+    assert (len(held(sessions)), len(returned)) == (1, 1), "it was let go of because it was too much"
+    [left] = held(sessions)
+    left.held_bytes = RETURN_BYTES // 2
+    budget.look()
+    left.held_bytes = RETURN_BYTES
+    budget.look()
+    left.held_bytes = RETURN_BYTES // 2 + 1
+    budget.look()
+    assert len(returned) == 1
+    left.held_bytes -= 1
+    budget.look()
+    assert len(returned) == 2
+
+
 def test_a_smaller_budget_holds_from_the_next_byte() -> None:
     sessions, turn = [Session(1_000)], Turn()
-    budget = MemoryBudget(10_000, lambda: held(sessions), turn.later)
+    budget = MemoryBudget(10_000, lambda: held(sessions), turn.later, nothing)
     budget.reconfigure(500)
     budget.count(1)
     turn.ends()

@@ -10,19 +10,19 @@ import pytest
 SCRIPT = """
 import os, sys
 from pathlib import Path
-from gateway.edge.process_limits import return_large_blocks
+from gateway.edge.process_limits import return_freed_memory
 
 def resident():
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20
 
-if sys.argv[1] == "returned":
-    assert return_large_blocks()
 del (_ := [bytearray(4_000_000)])[:]  # from here on glibc would take such blocks from its heap
 before, frames, others = resident(), [], []
 for number in range(200):
     frames.append(bytearray(b"x") * 900_000)
     others.append(bytes([number]) * 1_000)
 frames.clear()
+if sys.argv[1] == "returned":
+    assert return_freed_memory()
 print(resident() - before)
 """
 
