@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from uuid import UUID
 
 from gateway.core.ids import ANONYMOUS
@@ -9,7 +10,15 @@ from gateway.core.ids import ANONYMOUS
 CERTIFICATE = "san:"
 """Stands before a certificate's name that looks like another kind of name; other names of certificates stand as is."""
 COMMON_NAME, TOKEN = "cn:", "token:"
+MAX_NODE_BYTES = 255
+"""Beside its prefix. The router keeps what it knows by nodes, tens of thousands of them."""
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _PREFIXES = (CERTIFICATE, COMMON_NAME, TOKEN, ANONYMOUS, "cluster:", "link:", "user:", "xmpp:")
+
+
+def is_name(name: str) -> bool:
+    """True for a name that a node may have: not empty, not too long, and without control characters."""
+    return bool(name) and not _UNPRINTABLE.search(name) and len(name.encode()) <= MAX_NODE_BYTES
 
 
 def node_of_alternative_name(name: str) -> str:

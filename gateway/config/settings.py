@@ -116,9 +116,9 @@ class Limits(Section):
     `kafka.message_bytes`."""
     frames_per_second_per_session: Annotated[float, Field(gt=0)] | None = None
     """A session may send at most so many frames a second: beyond it a stream is read later, and datagrams of one
-    address are dropped and counted. Null is 20,000 for a stream, which is four times what the busiest peers that we
-    have measured send, and no limit for datagrams: signed ones are cheap to refuse, many devices may share an address,
-    and an address can be forged to use up another's rate."""
+    address are dropped and counted. Null is 20,000 for a stream, or a connection of QUIC, which is four times what the
+    busiest peers that we have measured send, and no limit for other datagrams: signed ones are cheap to refuse, many
+    devices may share an address, and an address can be forged to use up another's rate."""
     bytes_per_second_per_session: Bytes = 67_108_864
     """A session may send at most so many bytes a second; beyond it a stream is read later. What a WebSocket
     decompresses counts as it comes out."""
@@ -129,7 +129,8 @@ class Limits(Section):
     control_frames_per_second_per_session: Annotated[float, Field(gt=0)] = 20
     """A session may send at most so many requests to the mesh itself (`mesh.subscribe` and the like) a second, each of
     which writes into every raw partition. As many as `subscriptions_per_session` may come at once, since a peer that
-    comes back subscribes again."""
+    comes back subscribes again. A node that says hello by datagrams may change as much; a hello beyond it is refused
+    with `rate_limited`."""
     connections_per_second: Annotated[float, Field(gt=0)] = 500
     """A listener takes at most so many new connections a second, and ten seconds' worth at once. More wait their turn,
     and are refused where that would take longer than `handshake_seconds`. 500 handshakes of TLS take half of the edge's

@@ -16,6 +16,9 @@ from gateway.core.wire import WireReader, text16
 
 VERSION = 1
 _HEAD = struct.Struct(">BBHQ")
+MAX_CONTENT_TYPE_BYTES = 1_024
+"""The two names of a media type have at most 127 bytes each (RFC 6838), and a link adds a hundred bytes of parameters.
+The router remembers thousands of content types, so their size has a bound."""
 CORRELATION_OFFSET = 4  # where a session stamps its own id, counted from the envelope's start
 KINDS = (Kind.EVENT, Kind.REQUEST, Kind.RESPONSE, Kind.PROGRESS, Kind.ERROR, Kind.CANCELLED, Kind.CANCEL)
 _CODES = {kind: code for code, kind in enumerate(KINDS)}
@@ -29,7 +32,11 @@ class Envelope:
     content_type: str = ""
 
     def encode(self) -> bytes:
-        """Returns the head. The body follows it (hsp) or is the frame's own (emp)."""
+        """Returns the head. The body follows it (hsp) or is the frame's own (emp).
+
+        Raises Rejected for a content type that no mesh at the other end of a link would take.
+        """
+        check_content_type(self.content_type)
         return (
             _HEAD.pack(VERSION, _CODES[self.kind], 0, self.correlation)
             + text16(self.subject)
@@ -48,8 +55,15 @@ def decode(data: bytes) -> tuple[Envelope, bytes]:
     if flags:
         raise Rejected(Reason.RESERVED_FLAGS, f"envelope flags {flags:#06x}")
     subject, content_type = reader.text16(), reader.text16()
+    check_content_type(content_type)
     if not subject and not KINDS[kind].answers:
         raise Rejected(Reason.MISSING_FIELD, "an envelope without a subject")
     if (correlation == 0) != (kind == 0):
         raise Rejected(Reason.MALFORMED, "the correlation is 0 for events and for nothing else")
     return Envelope(KINDS[kind], correlation, subject, content_type), reader.rest()
+
+
+def check_content_type(content_type: str) -> None:
+    """Raises Rejected(too_large) for a content type that is too long for an envelope."""
+    if len(content_type.encode()) > MAX_CONTENT_TYPE_BYTES:
+        raise Rejected(Reason.TOO_LARGE, f"a content type has at most {MAX_CONTENT_TYPE_BYTES} bytes")

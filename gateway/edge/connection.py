@@ -269,8 +269,9 @@ class Connection:
 
     def cut(self) -> None:
         """Frees at once what is held for a session that holds too much of the edge's memory."""
-        self.fail(CloseReason.OVER_BUDGET, f"{self.held_bytes} bytes were held for it")
-        self.abort()
+        held_bytes = self.held_bytes
+        self.abort()  # first, or what waits would be handed to the transport
+        self.fail(CloseReason.OVER_BUDGET, f"{held_bytes} bytes were held for it")
 
     # -- what the session wants --------------------------------------------------------------------------------
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 import time
 from collections.abc import Mapping
 from typing import Any
 
 import jwt
 
-from gateway.auth.node_names import TOKEN
+from gateway.auth.node_names import MAX_NODE_BYTES, TOKEN, is_name
 from gateway.config.auth import TokenSettings
 from gateway.core.reasons import Reason, Rejected
 from gateway.core.yaml_files.stamps import stamps
@@ -28,10 +27,8 @@ MAX_TOKEN_BYTES = 8_192
 """The size that web servers allow a whole header; real tokens take one or two KiB."""
 LEEWAY_SECONDS = 10
 """The most by which the issuer's clock may be ahead of ours."""
-MAX_NODE_BYTES = 255
 SHARED = "HS256"
 PUBLIC = frozenset({"EdDSA", "ES256", "RS256"})
-_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 class TokenVerifier:
@@ -105,7 +102,7 @@ class TokenVerifier:
     def _identity(self, claims: Mapping[str, Any]) -> PeerIdentity:
         claim, until = self.settings.node_claim, float(claims["exp"])
         name = claims[claim]
-        if not isinstance(name, str) or not name or _UNPRINTABLE.search(name) or len(name.encode()) > MAX_NODE_BYTES:
+        if not isinstance(name, str) or not is_name(name):
             raise _refusal(f"{claim} of the token is no name of at most {MAX_NODE_BYTES} bytes")
         if until <= time.time():  # the leeway is for clocks, not for longer sessions
             raise _refusal("the token has expired")

@@ -172,7 +172,10 @@ class Index:
             self._cache.clear()
             self._cached_references = 0
         elif _WILD.isdisjoint(parts):
-            forgotten = self._cache.get(parts[0], {}).pop(".".join(parts), None)
+            branch = self._cache.get(parts[0], {})
+            forgotten = branch.pop(".".join(parts), None)
+            if not branch:
+                self._cache.pop(parts[0], None)
             self._cached_references -= _weight(forgotten) if forgotten is not None else 0
         else:
             self._cached_references -= sum(map(_weight, self._cache.pop(parts[0], {}).values()))

@@ -20,7 +20,11 @@ from gateway.records.raw_log.frames import Replayed
 from streaming_jobs.routing.mesh_state import MeshState
 
 _SUBSCRIBE = Verb.SUBSCRIBE
-CACHED_SUBJECTS = 4_096
+CACHED_RECEIVERS = 500_000
+"""The receivers of all remembered subjects together, 100 bytes each at the most (a datagram peer's address). Beyond so
+many all are forgotten, and grouped when needed."""
+SUBJECT_RECEIVERS = 16
+"""The cost of a subject beside its receivers, in the same measure."""
 EncodingKey = tuple[str, str, tuple[tuple[str, object], ...]]
 
 
@@ -93,6 +97,7 @@ class Fanout:
     def __init__(self, state: MeshState) -> None:
         self._state = state
         self._cached: dict[str, tuple[tuple[Interest, ...], Permissions, Destinations]] = {}
+        self._cached_receivers = 0
 
     def find(self, event: Event) -> Destinations:
         matched = self._state.table.match(event.subject, _SUBSCRIBE, event.received_at, event.id, self._may)
@@ -118,8 +123,11 @@ class Fanout:
         if cached is not None and cached[0] is plain and cached[1] is permissions:
             return cached[2]
         destinations = group(self._allowed(plain, subject))
-        if len(self._cached) >= CACHED_SUBJECTS:
+        receivers = SUBJECT_RECEIVERS + len(plain)
+        self._cached_receivers += receivers - (0 if cached is None else SUBJECT_RECEIVERS + len(cached[0]))
+        if self._cached_receivers > CACHED_RECEIVERS:
             self._cached.clear()
+            self._cached_receivers = receivers
         self._cached[subject] = plain, permissions, destinations
         return destinations
 

@@ -19,7 +19,7 @@ from gateway.records.egress_codec import Route
 from gateway.records.event_records import EventTemplate
 from gateway.records.raw_log.container import RecordColumns
 from gateway.records.raw_log.frames import LINK_FACT, FrameSource
-from streaming_jobs.routing.destinations import Destinations, Encodings, Fanout, Receivers
+from streaming_jobs.routing.destinations import CACHED_RECEIVERS, Destinations, Encodings, Fanout, Receivers
 from streaming_jobs.routing.frame_context import RECEIVER_BYTES
 from streaming_jobs.routing.mesh_state import ListenerProtocol, MeshState
 
@@ -82,11 +82,11 @@ class Flows:
     def forget(self) -> None:
         self._flows: dict[int, _SourceFlows] = {}
         self._routes: dict[tuple[str, str], tuple[Destinations, Deliveries]] = {}
-        self._count = 0
+        self._count = self._receivers = 0
 
     def of(self, record: RecordColumns, common: CommonFrames) -> list[Flow]:
         """Returns the flow of each common frame of a record."""
-        if self._count > FLOWS_REMEMBERED:
+        if self._count > FLOWS_REMEMBERED or self._receivers > CACHED_RECEIVERS:
             self.forget()
         sources = record.source[common.rows].tolist()
         by_source = {source: self._of_source(record.sources[source]) for source in set(sources)}  # proven ones alone
@@ -160,8 +160,7 @@ class Flows:
             return None
         cached = self._routes.get((event.subject, event.protocol))
         if cached is None or cached[0] is not destinations:
-            if len(self._routes) >= FLOWS_REMEMBERED:
-                self._routes.clear()
+            self._receivers += _receivers_in(destinations) - (0 if cached is None else _receivers_in(cached[0]))
             cached = self._routes[event.subject, event.protocol] = destinations, _routes(event, destinations)
         largest = self._state.config.kafka.message_bytes
         return cached[1] if all(_most_bytes(route) <= largest for _, route in cached[1]) else None
@@ -177,6 +176,10 @@ class Flows:
         except Rejected:
             return False
         return encoded.frame is event.raw and not encoded.stamps and not encoded.losses
+
+
+def _receivers_in(destinations: Destinations) -> int:
+    return sum(len(receivers) for encodings in destinations.values() for receivers in encodings.values())
 
 
 def _routes(event: Event, destinations: Destinations) -> Deliveries:

@@ -30,7 +30,7 @@ from streaming_jobs.routing.destinations import Fanout, target_of
 from streaming_jobs.routing.frame_context import MESH_ERRORS, FrameContext, naming_request
 from streaming_jobs.routing.frame_counters import AGAIN, CONTROL, EVENT, REJECTED
 from streaming_jobs.routing.interest_log import InterestLog
-from streaming_jobs.routing.known_ids import KnownIds
+from streaming_jobs.routing.known_ids import KnownIds, message_key
 from streaming_jobs.routing.leases import Leases
 from streaming_jobs.routing.mesh_state import MeshState
 from streaming_jobs.routing.output_records import bytes_of
@@ -289,9 +289,16 @@ class FrameRouter:
         work.send(event, self._fanout.find_again(event, again))
 
     def _presence(self, work: FrameContext, event: Event, lease: Lease) -> None:
+        """Records and passes on a hello or a heartbeat, and does what it asks for.
+
+        Nothing is done for one that passed before: what came of it would be dropped as a repeat, and whoever has caught
+        a packet could use up the rate of its node.
+        """
         work.record(event)
         work.send(event, self._fanout.find(event))
-        self._leases.handle(work, event, lease)
+        key = self.key_of(event)
+        if key is None or not self.known.has(message_key(key), event.received_at // SECOND_US):
+            self._leases.handle(work, event, lease)
 
     def _refuse(
         self, work: FrameContext, event: Event, refused: Rejected, headers: Mapping[str, str] = NO_HEADERS

@@ -196,6 +196,11 @@ class KnownIds:
                 verdicts[at] = is_new
         return verdicts
 
+    def has(self, key: bytes, received_second: int) -> bool:
+        """Returns True if the key of a frame that was received at this second has passed before."""
+        passed = self._find([key])
+        return passed is not None and passed[0] > 0 and abs(received_second - passed[0]) <= self.horizon_seconds
+
     def mark(self, key: bytes, received_second: int) -> None:
         """Remembers a key, whether or not it is known."""
         self._remember([(key, received_second)])

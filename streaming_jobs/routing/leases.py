@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gateway.core.event import SECOND_US, Event
-from gateway.core.reasons import Rejected, Stage
+from gateway.core.reasons import Reason, Rejected, Stage
 from gateway.core.subjects import check_pattern, dotted
 from gateway.interests.interest import Interest, Verb
 from gateway.protocols.spec import Lease
@@ -13,6 +13,7 @@ from gateway.records.egress import Group
 from streaming_jobs.routing.frame_context import FrameContext, Hold
 from streaming_jobs.routing.interest_log import InterestLog
 from streaming_jobs.routing.interest_requests import check_allowed, limits_of
+from streaming_jobs.routing.lease_rate import LeaseRate
 from streaming_jobs.routing.mesh_state import MeshState
 
 SPARED_SECONDS, SPARED_SHARE = 1.0, 0.1
@@ -24,6 +25,7 @@ class Leases:
     def __init__(self, state: MeshState, interests: InterestLog) -> None:
         self._state = state
         self._interests = interests
+        self._rate = LeaseRate()
 
     def handle(self, work: FrameContext, event: Event, lease: Lease) -> None:
         """Sends the subscriber's deliveries to the address that the lease names.
@@ -48,7 +50,10 @@ class Leases:
             self._interests.renew(work, alive, until, kept_until)
 
     def _replace(self, work: FrameContext, event: Event, lease: Lease) -> None:
-        """A hello is the full list: what is not in it any more is over. It is answered when it holds everywhere."""
+        """A hello is the full list: what is not in it any more is over. It is answered when it holds everywhere.
+
+        Raises Rejected for one that changes too much.
+        """
         granted = self._grantable(work, event, self._as_before(event, lease) if lease.keeps else lease)
         interests = self._leased(work, event, granted)
         existing = self._interests.of(_subscriber(event))
@@ -59,14 +64,23 @@ class Leases:
             and existing.keys() == kept_keys
             and all(_differs_in_time_alone(existing[interest.key], interest) for interest in interests)
         ):
+            self._check_rate(work, event, 1)
             self._interests.renew(work, existing.values(), *_lease_ends(event, granted), ticket=ticket)
         else:
-            self._interests.remove(work, [key for key in existing if key not in kept_keys])
+            over = [key for key in existing if key not in kept_keys]
+            self._check_rate(work, event, len(over) + len(interests))
+            self._interests.remove(work, over)
             self._interests.put(work, interests, ticket=ticket)
         grant = self._state.protocol(event.protocol).grant_lease
         if grant is not None:
             answer = Group(event.protocol, grant(event, granted, self._state.env), addresses=(_address(work),))
             work.deliver(event.edge, work.raw.source.epoch, event, (answer,), hold=Hold(ticket))
+
+    def _check_rate(self, work: FrameContext, event: Event, changes: int) -> None:
+        if not self._rate.takes(
+            event.node, changes, event.received_at, limits_of(self._state, work.raw.source.listener)
+        ):
+            raise Rejected(Reason.RATE_LIMITED, "the node changes what it asks for too often")
 
     def _as_before(self, event: Event, lease: Lease) -> Lease:
         alive = self._alive(event)

@@ -157,6 +157,9 @@ def start_spark(
         # Else this JVM runs the tasks, and has the jars on its class path.
         conf.set("spark.jars", ",".join(map(str, ensure_jars("connector"))))
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    # Else pyspark gives all workers the seed 0, and whoever names subjects could choose names that meet in one slot of
+    # a dict. Nothing that workers write depends on the order of a set.
+    os.environ["PYTHONHASHSEED"] = "random"
     with _own_jvm():
         session = SparkSession.builder.config(conf=conf).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")

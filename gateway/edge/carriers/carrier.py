@@ -35,6 +35,11 @@ TLS_BYTES = 32_768
 of what it has read and the carrier does not take."""
 SSLProtocol.max_size = TLS_BYTES
 
+PIECE_BYTES = 65_536
+"""The transport is handed so much of a backlog at once, and only what the system did not take waits in it. What waits
+longer waits here: from Python 3.12 on a transport keeps each write by itself, and adds up their sizes at every further
+one. A peer that reads nothing and gets small frames would so cost each frame ten milliseconds."""
+
 LINGER_SECONDS = 5.0
 DISCARDED_BYTES = 4_194_304
 """A peer that sends more than this after our goodbye is not about to stop."""
@@ -71,6 +76,9 @@ class Carrier(asyncio.BufferedProtocol, ABC):
         self._transport: asyncio.Transport | None = None
         self._unread_bytes: Callable[[], int] | None = None
         """How many bytes TLS has read and keeps, because the carrier does not take them."""
+        self._backlog = bytearray()
+        self._is_backed_up = False
+        self._high_bytes = self._low_bytes = 0
         self._read = ReadSize()
         self._asked_bytes = 0
         self._closing = False
@@ -109,13 +117,36 @@ class Carrier(asyncio.BufferedProtocol, ABC):
         self.connection.start()
 
     def _put_out(self, data: bytes) -> None:
-        if self._transport is not None and not self._closing and not self._transport.is_closing():
+        if self._transport is None or self._closing or self._transport.is_closing():
+            return
+        if self._is_backed_up:
+            self._backlog += data
+            self._judge_reader()
+        else:
             self._transport.write(data)
+
+    def _hand_over(self) -> None:
+        """Hands the backlog to the transport, until the system takes no more."""
+        while self._backlog and not self._is_backed_up and self._transport is not None:
+            piece = bytes(self._backlog[:PIECE_BYTES])
+            del self._backlog[:PIECE_BYTES]
+            self._transport.write(piece)
+
+    def _judge_reader(self) -> None:
+        """Stops reading a peer that reads too little, until it has caught up."""
+        if self.connection is None:
+            return
+        queued_bytes = self.queued_bytes()
+        if queued_bytes > self._high_bytes:
+            self.connection.gate.hold(PauseReason.UNREAD)
+        elif queued_bytes <= self._low_bytes:
+            self.connection.gate.release(PauseReason.UNREAD)
 
     # -- asyncio's side ----------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=1, low=0)
         if self.tls is not None:
             secured = cast(Any, transport)
             secured.set_read_buffer_limits(TLS_BYTES)
@@ -161,17 +192,19 @@ class Carrier(asyncio.BufferedProtocol, ABC):
         if self._cut is not None:
             self._cut.cancel()
         self._closing = True
+        self._backlog.clear()
         self._ended()
         self.standing.gone()
         self._host.on_closed(self)
 
     def pause_writing(self) -> None:
-        if self.connection is not None:
-            self.connection.gate.hold(PauseReason.UNREAD)
+        self._is_backed_up = True
+        self._judge_reader()
 
     def resume_writing(self) -> None:
-        if self.connection is not None:
-            self.connection.gate.release(PauseReason.UNREAD)
+        self._is_backed_up = False
+        self._hand_over()
+        self._judge_reader()
 
     # -- the connection's side ---------------------------------------------------------------------------------
 
@@ -197,11 +230,12 @@ class Carrier(asyncio.BufferedProtocol, ABC):
         return False
 
     def limit_writes(self, high: int, low: int) -> None:
-        if self._transport is not None:
-            self._transport.set_write_buffer_limits(high, low)
+        """Sets beyond how many bytes that wait the peer is not read, and below how many it is read again."""
+        self._high_bytes, self._low_bytes = high, low
 
     def queued_bytes(self) -> int:
-        return self._transport.get_write_buffer_size() if self._transport is not None else 0
+        in_transport = self._transport.get_write_buffer_size() if self._transport is not None else 0
+        return in_transport + len(self._backlog)
 
     @property
     def held_bytes(self) -> int:
@@ -222,6 +256,9 @@ class Carrier(asyncio.BufferedProtocol, ABC):
         if self._closing or transport is None:
             return
         self._say_goodbye(reason)
+        if self._backlog:
+            transport.write(bytes(self._backlog))
+            self._backlog.clear()
         self._closing = True
         self._cut = self._loop.call_later(LINGER_SECONDS, transport.abort)
         if transport.is_closing():
@@ -241,5 +278,6 @@ class Carrier(asyncio.BufferedProtocol, ABC):
             transport.close()
 
     def abort(self) -> None:
+        self._backlog.clear()
         if self._transport is not None:
             self._transport.abort()

@@ -14,7 +14,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
 from prometheus_client import Gauge
 
-from gateway.auth.node_names import COMMON_NAME, node_of_alternative_name
+from gateway.auth.node_names import COMMON_NAME, is_name, node_of_alternative_name
 from gateway.config import ConnectTls, Endpoint, ListenTls
 from gateway.core.yaml_files.stamps import Stamp, stamps
 from gateway.edge.carriers.peer import NOBODY, PeerIdentity
@@ -156,12 +156,12 @@ def proven_by(tls: ssl.SSLObject | None, secured: Callable[[], TlsContext | None
 
 
 def node_of(certificate: Mapping[str, Any] | None, node_from: Literal["san", "cn"]) -> str:
-    """Returns the first URI, else the first DNS name; or the common name. "" where the certificate has none."""
+    """Returns the first URI, else the first DNS name; or the common name. "" where that is missing, or no name."""
     if not certificate:
         return ""
     if node_from == "cn":
         names = [value for rdn in certificate.get("subject", ()) for name, value in rdn if name == "commonName"]
-        return f"{COMMON_NAME}{names[0]}" if names else ""
+        return f"{COMMON_NAME}{names[0]}" if names and is_name(names[0]) else ""
     alternatives = certificate.get("subjectAltName", ())
     name = next((value for name_kind in ("URI", "DNS") for kind, value in alternatives if kind == name_kind), "")
-    return node_of_alternative_name(name) if name else ""
+    return node_of_alternative_name(name) if is_name(name) else ""

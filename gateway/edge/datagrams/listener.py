@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from gateway.config import Limits, Listener
 from gateway.core.reasons import Reason
+from gateway.edge.carriers.read_control import TokenBucket
 from gateway.edge.datagrams.open_socket import KernelDrops, bind
 from gateway.edge.datagrams.outgoing import DatagramsOut, OnSent
 from gateway.edge.datagrams.sending import Datagram, DatagramRun, OfT
@@ -34,6 +35,12 @@ class DatagramListener(ABC):
     @abstractmethod
     def reconfigure(self, limits: Limits) -> None:
         """Limits that hold from now on."""
+
+    def _rate_of_strangers(self, limits: Limits) -> TokenBucket | None:
+        """Returns the rate in bytes of all datagrams together, where anybody may send them; else None."""
+        if not self.listener.options.admits_unproven:
+            return None
+        return TokenBucket(limits.unauthenticated_bytes_per_second, self._loop.time())
 
     def slow_down(self, peer: str) -> None:  # noqa: B027 - a connection of QUIC costs its edge more than the router
         """Takes less of a source, by its address, of which the router refuses nearly everything."""

@@ -25,7 +25,12 @@ from gateway.carriers.quic import DatagramConnection
 from gateway.config import Limits, Listener
 from gateway.core.address import host_port
 from gateway.core.reasons import Reason
-from gateway.edge.carriers.read_control import ARRIVALS_BURST_SECONDS, TokenBucket
+from gateway.edge.carriers.read_control import (
+    ARRIVALS_BURST_SECONDS,
+    SLICE_SECONDS,
+    STREAM_FRAMES_PER_SECOND,
+    TokenBucket,
+)
 from gateway.edge.datagrams.incoming import DATAGRAM_BYTES
 from gateway.edge.datagrams.listener import DatagramListener
 from gateway.edge.datagrams.outgoing import OnSent
@@ -41,7 +46,8 @@ from gateway.records.raw_log.frames import FrameSource
 log = logging.getLogger(__name__)
 
 PACKETS_PER_WAKE_UP = 64
-"""Each costs some 100 µs to decrypt and take apart: then others have their turn."""
+"""Each costs some 100 µs to decrypt and take apart, and one that is full of empty DATAGRAM frames several milliseconds.
+After so many, or once they have taken their time, others have their turn."""
 RETRY_FROM_ARRIVING = 64
 """So many handshakes under way, and more must first prove that they are where they say: a handshake costs us a
 signature and a place, and whoever forges addresses would have both for one packet."""
@@ -57,7 +63,7 @@ class _Connection:
     source: FrameSource
     partition: int
     authorities: frozenset[bytes]
-    bucket: TokenBucket | None = None
+    bucket: TokenBucket
     ids: set[bytes] = field(default_factory=set)
 
 
@@ -86,6 +92,7 @@ class QuicListener(DatagramListener):
         """Limits that hold from now on; the idle time for new connections."""
         self._limits = limits
         self._arrivals = TokenBucket(limits.connections_per_second, self._loop.time(), ARRIVALS_BURST_SECONDS)
+        self._unauthenticated = self._rate_of_strangers(limits)
         for connection in self._connections.values():
             connection.bucket = self._bucket()
 
@@ -125,11 +132,14 @@ class QuicListener(DatagramListener):
 
     def _drain(self) -> None:
         heard_peers: dict[str, QuicPeer] = {}
+        until = time.thread_time() + SLICE_SECONDS
         try:
             for _ in range(PACKETS_PER_WAKE_UP):
                 data, address = self.socket.recvfrom(DATAGRAM_BYTES)
                 if (peer := self._route(data, address[:2])) is not None:
                     heard_peers[peer.name] = peer
+                if time.thread_time() > until:
+                    break
         except BlockingIOError:
             pass
         except OSError as error:  # an ICMP error of an earlier send; the socket goes on
@@ -191,9 +201,10 @@ class QuicListener(DatagramListener):
             self.issued(connection_id, peer)
         return peer
 
-    def _bucket(self) -> TokenBucket | None:
-        rate = self._limits.frames_per_second_per_session
-        return TokenBucket(rate, self._loop.time()) if rate else None
+    def _bucket(self) -> TokenBucket:
+        """A connection has the rate of a stream: it is one peer's, and nobody else can use it up."""
+        rate = self._limits.frames_per_second_per_session or STREAM_FRAMES_PER_SECOND
+        return TokenBucket(rate, self._loop.time())
 
     # -- for connections ---------------------------------------------------------------------------------------
 
@@ -203,13 +214,17 @@ class QuicListener(DatagramListener):
         self._metrics.received_bytes.inc(len(packet))
         if self._publisher.in_flight.is_full:
             self._metrics.rejected(Reason.OVERLOAD)
-        elif connection.bucket is not None and not connection.bucket.has_one(self._loop.time()):
+        elif not connection.bucket.has_one(self._loop.time()) or self._is_too_much(len(packet)):
             self._metrics.rejected(Reason.RATE_LIMITED)
         else:
             key = self._peek(packet) if self._peek is not None else b""
             partition = self._publisher.partition_of(key) if key else connection.partition
             received_at = time.time_ns() // 1000
             self._publisher.add_datagrams(partition, (connection.source,), received_at, (len(packet),), packet, self)
+
+    def _is_too_much(self, size: int) -> bool:
+        """Returns True if strangers together have sent more than they may."""
+        return self._unauthenticated is not None and not self._unauthenticated.has_any(size, self._loop.time())
 
     def lets_in(self, certificate: x509.Certificate, chain: Sequence[x509.Certificate]) -> bool:
         return self.secured.lets_in(certificate, chain)

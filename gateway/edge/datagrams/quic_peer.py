@@ -39,6 +39,10 @@ from gateway.protocols.actions import CloseReason
 log = logging.getLogger(__name__)
 _faults = RateLimitedFaultLog(log)
 
+ENTRY_BYTES = 512
+"""The cost of a packet that waits, beside its bytes: its delivery, and its places in queues. The smallest have twenty
+bytes."""
+
 Done = Callable[[str], None]
 """Told "" when a packet has been put out, or what is in the way."""
 
@@ -140,12 +144,12 @@ class QuicPeer:
             done("the connection is not open")
         elif len(packet) > largest:
             done(f"the peer takes datagrams of {largest} bytes at most" if largest else "the peer takes no datagrams")
-        elif self._sending_bytes + len(packet) > bound_bytes:
+        elif self._sending_bytes + ENTRY_BYTES + len(packet) > bound_bytes:
             done("the peer reads too slowly")
         else:
             self._connection.send_datagram_frame(packet)
-            self._sending.append((len(packet), done))
-            self._sending_bytes += len(packet)
+            self._sending.append((ENTRY_BYTES + len(packet), done))
+            self._sending_bytes += ENTRY_BYTES + len(packet)
             if not self._flush_is_due:
                 self._flush_is_due = True
                 self._loop.call_soon(self.flush)

@@ -53,9 +53,7 @@ class UdpListener(DatagramListener):
     def reconfigure(self, limits: Limits) -> None:
         self._rate = limits.frames_per_second_per_session
         self._buckets.clear()
-        self._unauthenticated: TokenBucket | None = None
-        if self.listener.options.admits_unproven:
-            self._unauthenticated = TokenBucket(limits.unauthenticated_bytes_per_second, self._loop.time())
+        self._unauthenticated = self._rate_of_strangers(limits)
 
     def send(self, datagrams: Sequence[Datagram[OfT]], on_sent: OnSent[OfT]) -> None:
         self._out.send(datagrams, on_sent)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from gateway.core.envelope import Envelope
+from gateway.core.envelope import MAX_CONTENT_TYPE_BYTES, Envelope
 from gateway.core.event import Kind
 from gateway.core.reasons import Reason, Rejected
 from gateway.core.wire import U8, U16, U32, WireReader
@@ -85,8 +85,11 @@ def is_plain_event(buffer: bytearray, at: int, end: int) -> bool:
     subject_end: int = subject + _u16(buffer, subject - U16.size)[0]
     if not subject < subject_end <= end - U16.size:
         return False
-    head_end: int = subject_end + U16.size + _u16(buffer, subject_end)[0]
-    if head_end > end or not _PLAIN_SUBJECT.fullmatch(buffer, subject, subject_end):
+    content_type_bytes: int = _u16(buffer, subject_end)[0]
+    head_end = subject_end + U16.size + content_type_bytes
+    if content_type_bytes > MAX_CONTENT_TYPE_BYTES or head_end > end:
+        return False
+    if not _PLAIN_SUBJECT.fullmatch(buffer, subject, subject_end):
         return False
     return buffer[subject_end:head_end].isascii() and buffer[subject : subject + 4].lower() != b"mesh"
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.auth.node_names import node_of_alternative_name
+from gateway.auth.node_names import MAX_NODE_BYTES, is_name, node_of_alternative_name
+from gateway.edge.carriers.tls import node_of
 
 NODE = "0b5c1a2e-8a54-4d7a-9f6e-7a1d2c3b4e5f"
 
@@ -26,6 +27,19 @@ def test_a_certificate_cannot_take_the_name_of_a_device(written: str) -> None:
 @pytest.mark.parametrize("name", ["urn:plant:7", f"urn:uuid:{NODE}", "spiffe://plant/7", "plant-7.example", "username"])
 def test_usual_names_of_certificates_stand_as_they_are(name: str) -> None:
     assert node_of_alternative_name(name) == name
+
+
+@pytest.mark.parametrize("name", ["", "a\0b", "a\nb", "a\x1b[31mb", "a\x9bb", "a" * (MAX_NODE_BYTES + 1)])
+def test_a_certificate_whose_name_steers_a_terminal_or_is_too_long_names_nobody(name: str) -> None:
+    assert not is_name(name)
+    assert node_of({"subjectAltName": (("URI", name),)}, "san") == ""
+    assert node_of({"subject": ((("commonName", name),),)}, "cn") == ""
+
+
+def test_a_certificate_may_have_a_name_as_long_as_the_limit_says() -> None:
+    name = "a" * MAX_NODE_BYTES
+    assert node_of({"subjectAltName": (("URI", name),)}, "san") == name
+    assert node_of({"subject": ((("commonName", name),),)}, "cn") == f"cn:{name}"
 
 
 @given(one=st.text(), other=st.text())

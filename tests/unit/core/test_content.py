@@ -155,6 +155,28 @@ def test_to_check_msgpack_keeps_nothing_of_its_values(item: bytes) -> None:
         tracemalloc.stop()
 
 
+@pytest.mark.parametrize("item", ["810101", "81cb3ff800000000000001", "81c4016101", "81910101"])
+def test_no_dict_is_made_of_keys_that_a_sender_can_choose_to_meet_in_one_slot(
+    item: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eighty thousand such numbers would keep an edge, or a worker, for seconds."""
+    unpack, made = msgpack.unpackb, []
+
+    def unpacked(body: bytes, **hooks: Any) -> Any:
+        pairs_hook = hooks.pop("object_pairs_hook")
+
+        def hook(pairs: list[Any]) -> Any:
+            made.append(pairs_hook(pairs))
+            return made[-1]
+
+        return unpack(body, object_pairs_hook=hook, **hooks)
+
+    monkeypatch.setattr(msgpack, "unpackb", unpacked)
+    check(bytes.fromhex(item), MSGPACK)
+    assert not any(isinstance(value, dict) for value in made)
+    assert reason_of(from_msgpack, bytes.fromhex(item)) is Reason.UNTRANSLATABLE
+
+
 @pytest.mark.parametrize(("encode", "decode"), [(to_json, from_json), (to_msgpack, from_msgpack)])
 def test_a_value_may_be_as_deep_as_the_limit_says_and_no_deeper(encode: Any, decode: Any) -> None:
     assert decode(encode(nested(MAX_DEPTH))) == nested(MAX_DEPTH)

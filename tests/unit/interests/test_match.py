@@ -196,6 +196,12 @@ class TestCache:
         answers = [found for branch in kept._cache.values() for found in branch.values()]
         assert kept._cached_references == sum(index.SUBJECT_REFERENCES + len(found.plain) for found in answers)
 
+    def test_the_cache_keeps_nothing_of_a_first_token_without_answers(self) -> None:
+        kept = index.Index()
+        kept.find("x.1", NOW)
+        kept.put(interest("a", "x.1"))
+        assert (kept._cache, kept._cached_references) == ({}, 0)
+
 
 def test_the_trie_holds_no_branches_for_patterns_that_are_gone() -> None:
     kept, wanted = index.Index(), [interest("a", pattern) for pattern in ("x.y.z", "x.y", "x.*.z", "x.>")]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import pytest
 
+from gateway.config import Limits
 from gateway.interests import InterestTable, Verb
 from gateway.interests.interest import InterestKey
 from gateway.interests.records import apply_record
+from streaming_jobs.routing.lease_rate import MOST_NODES, LeaseRate
 from tests.unit.routing.mesh_in_a_log import NOW, MeshInALog
 from tests.unit.routing.test_nodes import BY_HMAC, ELSEWHERE, NAME, heartbeat, hello, mesh_that, take
 
@@ -107,3 +111,53 @@ def test_a_hello_from_elsewhere_is_written_at_once() -> None:
     known = stored(mesh).get(KEY)
     assert known is not None
     assert known.address == ELSEWHERE
+
+
+class TestChangesOfANodeWithoutASession:
+    """Each is written into every raw partition, and nobody can be read later who sends datagrams."""
+
+    LIMITS: ClassVar = {"subscriptions_per_session": 4, "control_frames_per_second_per_session": 1}
+
+    def test_as_many_as_the_limit_may_come_at_once_and_one_more_is_refused_whole(self) -> None:
+        mesh = mesh_that(**self.LIMITS)
+        take(mesh, hello(BY_HMAC, "a", "b"))
+        take(mesh, hello(BY_HMAC, "c"), after=0.5)  # two end, and one begins: 0.5 of them have been forgotten
+        assert refused(mesh) == ["rate_limited"]
+        assert patterns(mesh) == ["a", "b"]
+        take(mesh, hello(BY_HMAC, "c"), after=1)
+        assert refused(mesh) == ["rate_limited"]
+        assert patterns(mesh) == ["c"]
+
+    def test_another_node_is_not_concerned(self) -> None:
+        rate = LeaseRate()
+        limits = Limits(subscriptions_per_session=4)
+        assert [rate.takes("a", 2, 0, limits), rate.takes("a", 2, 0, limits), rate.takes("a", 1, 0, limits)] == [
+            True, True, False,
+        ]  # fmt: skip
+        assert rate.takes("b", 4, 0, limits)
+
+    def test_whoever_has_caught_a_hello_cannot_use_up_the_rate_of_its_node(self) -> None:
+        mesh = mesh_that(**self.LIMITS)
+        mesh.knows_ids = True
+        first, second = hello(BY_HMAC, "a"), hello(BY_HMAC, "b")
+        take(mesh, first)
+        take(mesh, second, after=1)
+        for number in range(9):
+            take(mesh, (first, second)[number % 2], after=1, peer=ELSEWHERE)
+        take(mesh, hello(BY_HMAC, "c"), after=2)
+        assert refused(mesh) == []
+        assert patterns(mesh) == ["c"]
+
+    def test_the_nodes_that_are_remembered_are_bounded(self) -> None:
+        rate = LeaseRate()
+        for number in range(MOST_NODES + 1):
+            rate.takes(str(number), 1, 0, Limits())
+        assert len(rate._changes) == MOST_NODES
+
+
+def patterns(mesh: MeshInALog) -> list[str]:
+    return sorted(interest.pattern for interest in mesh.state.table)
+
+
+def refused(mesh: MeshInALog) -> list[str]:
+    return [refusal.reason for refusal in mesh.refusals()]

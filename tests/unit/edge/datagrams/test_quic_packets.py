@@ -2,11 +2,49 @@
 
 from __future__ import annotations
 
+import pytest
+
+from gateway.edge.datagrams import quic
+from gateway.edge.datagrams.quic_peer import ENTRY_BYTES
 from tests.unit.edge.certificates import Authority
 from tests.unit.edge.fake_kafka import TOO_LARGE
 from tests.unit.edge.foreign_quic import ForeignQuic
 from tests.unit.edge.quic_devices import PACKET, connected, devices, names, outcomes, peer_of
 from tests.unit.edge.running import RunningEdge, configured, running, until
+
+
+class TestRates:
+    async def test_packets_that_anybody_may_send_have_a_rate_together(self, authority: Authority) -> None:
+        rate = {"unauthenticated": "accept", "unauthenticated_bytes_per_second": 10}
+        async with running(configured(devices(authority, **rate))) as edge:
+            for _ in range(3):
+                (await peer_of(edge, authority).connect()).send(PACKET)
+            await until(lambda: edge.of("accepted_frames_total", "devices") == 1)
+            await until(lambda: edge.of("rejected_frames_total", "devices", reason="rate_limited") == 2)
+
+    async def test_a_connection_has_the_rate_of_a_stream_where_the_configuration_says_none(
+        self, authority: Authority, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(quic, "STREAM_FRAMES_PER_SECOND", 2.0)
+        async with connected(authority) as (edge, peer):
+            for _ in range(3):
+                peer.send(PACKET)
+            await until(lambda: edge.of("accepted_frames_total", "devices") == 2)
+            await until(lambda: edge.of("rejected_frames_total", "devices", reason="rate_limited") == 1)
+
+    async def test_packets_that_take_long_to_take_apart_are_taken_in_turns(
+        self, authority: Authority, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async with connected(authority) as (edge, peer):
+            listening = edge.life.endpoints._quic["devices"]
+            listening._loop.remove_reader(listening.socket.fileno())
+            monkeypatch.setattr(quic, "SLICE_SECONDS", -1.0)
+            for _ in range(3):
+                peer.send(PACKET)
+            for taken in range(1, 4):
+                listening._drain()
+                assert edge.of("received_frames_total", "devices") == taken
+            listening.start()
 
 
 class TestPackets:
@@ -166,6 +204,11 @@ class TestUndeliverable:
             await until(lambda: slow in [(row.outcome, row.detail) for row in edge.kafka.outcomes()])
             peer.silent = False
             assert set(await outcomes(edge, 60)) == {slow, ("written", "")}
+
+    async def test_a_small_packet_takes_as_much_room_as_it_costs(self, authority: Authority) -> None:
+        async with connected(authority, queue_bytes=ENTRY_BYTES + 1) as (edge, peer):
+            ends = await self.ends(edge, peer, b"xx", b"x")
+            assert ends == [("undeliverable", "the peer reads too slowly"), ("written", "")]
 
     async def test_what_waits_when_the_connection_ends(self, authority: Authority) -> None:
         async with connected(authority) as (edge, peer):

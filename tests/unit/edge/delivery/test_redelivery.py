@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from gateway.edge.delivery.redelivery import MOST_UNCONFIRMED
+from gateway.edge.delivery.redelivery import DELIVERY_BYTES, MOST_UNCONFIRMED
 from gateway.protocols.actions import Delivered, Outcome
 from tests.unit.edge.delivery.queue_store import PATIENCE, REDELIVER, FakeSession, Store
 
@@ -89,17 +89,17 @@ def test_a_node_that_was_never_seen_is_waited_for_as_long_as_its_listener_says(s
 
 
 def test_more_than_the_bound_of_a_node_is_undeliverable_and_costs_no_other_node() -> None:
-    store = Store(node_bytes=100)
+    store = Store(node_bytes=10 * (DELIVERY_BYTES + len("s") + 10))
     store.owes(10)
     assert store.ends == []
-    store.owes()
+    store.owes(size=0)
     assert store.ends == [(10, "undeliverable", "too much is owed already")]
     store.owes(10, node="plc-8")
     assert len(store.ends) == 1
 
 
 def test_more_than_the_bound_of_all_is_undeliverable() -> None:
-    store = Store(total_bytes=100)
+    store = Store(total_bytes=10 * (DELIVERY_BYTES + len("s") + 10))
     store.owes(5)
     store.owes(5, node="plc-8")
     store.owes(node="plc-9")
@@ -107,7 +107,7 @@ def test_more_than_the_bound_of_all_is_undeliverable() -> None:
 
 
 def test_what_is_over_makes_room() -> None:
-    store = Store(node_bytes=100)
+    store = Store(node_bytes=10 * (DELIVERY_BYTES + len("s") + 10))
     session = store.opens()
     store.owes(10)
     for offset in range(10):

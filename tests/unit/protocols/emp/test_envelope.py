@@ -6,13 +6,15 @@ from typing import cast
 
 import pytest
 
-from gateway.core.envelope import Envelope
+from gateway.core.envelope import MAX_CONTENT_TYPE_BYTES, Envelope
 from gateway.core.event import Kind
 from gateway.core.reasons import Reason
 from gateway.protocols.actions import FramesReceived
 from gateway.protocols.emp.extensions import compression_block
 from gateway.protocols.emp.frames import Block, MessageType, Scheme
 from gateway.protocols.emp.session import MAX_NAMES, EmpSession
+from gateway.records.link_trail import LinkTrail
+from tests.refusals import reason_of
 from tests.unit.protocols.contract.conversation import Conversation, only
 from tests.unit.protocols.emp.talk import GZIP, data, envelope, failure, request, response
 
@@ -32,6 +34,23 @@ MISMATCHES = {
 def test_an_envelope_that_contradicts_its_message_is_a_bad_block(message: bytes, talk: Conversation) -> None:
     talk.receives(message)
     assert (failure(talk).extension, talk.ended) == (128, Reason.MALFORMED)
+
+
+def test_a_content_type_has_a_limit(talk: Conversation) -> None:
+    """Its bytes are written here by hand, because none that is too long can be encoded."""
+    longest = Envelope(Kind.EVENT, 0, "a", "x" * MAX_CONTENT_TYPE_BYTES).encode()
+    head = longest[: -MAX_CONTENT_TYPE_BYTES - 2]
+    too_long = head + (MAX_CONTENT_TYPE_BYTES + 1).to_bytes(2) + b"x" * (MAX_CONTENT_TYPE_BYTES + 1)
+    assert only(FramesReceived, talk.receives(data(b"", Block(128, longest)))).lengths
+    talk.receives(data(b"", Block(128, too_long)))
+    assert (failure(talk).extension, talk.ended) == (128, Reason.TOO_LARGE)
+
+
+def test_a_content_type_that_a_link_would_make_too_long_does_not_go_over_it() -> None:
+    fits = "x" * (MAX_CONTENT_TYPE_BYTES - len(LinkTrail("0a0b0c", 1).on_content_type("x")) + 1)
+    assert Envelope(Kind.EVENT, 0, "a", LinkTrail("0a0b0c", 1).on_content_type(fits)).encode()
+    too_long = Envelope(Kind.EVENT, 0, "a", LinkTrail("0a0b0c", 1).on_content_type(fits + "x"))
+    assert reason_of(too_long.encode) is Reason.TOO_LARGE
 
 
 class TestNamesKnownBySight:

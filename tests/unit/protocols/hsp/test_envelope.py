@@ -6,15 +6,17 @@ from hypothesis import given
 from hypothesis import settings as profile
 from hypothesis import strategies as st
 
-from gateway.core.envelope import KINDS, Envelope
+from gateway.core.envelope import KINDS, MAX_CONTENT_TYPE_BYTES, Envelope
 from gateway.core.envelope import decode as decode_envelope
 from gateway.core.event import Kind
+from gateway.core.reasons import Reason
 from gateway.core.subjects import is_control
 from gateway.protocols.actions import Opened
 from gateway.protocols.hsp.codec import is_plain_event
-from gateway.protocols.hsp.frames import ENVELOPE_TYPE
+from gateway.protocols.hsp.frames import ENVELOPE_TYPE, Command
+from tests.refusals import reason_of
 from tests.unit.protocols.contract.conversation import Conversation, only
-from tests.unit.protocols.hsp.talk import data, enveloped, hsp
+from tests.unit.protocols.hsp.talk import data, data_ack, enveloped, frames, hsp
 
 
 class TestEnvelopeFacts:
@@ -32,6 +34,18 @@ class TestEnvelopeFacts:
 
     def test_it_is_a_fact_from_the_start_where_the_listener_says_so(self) -> None:
         assert only(Opened, hsp({"envelope": "always"}).acts()).facts == {"envelope": True}
+
+
+def test_a_content_type_has_a_limit(talk: Conversation) -> None:
+    talk.receives(data(ENVELOPE_TYPE, enveloped(Kind.EVENT)))
+    longest = Envelope(Kind.EVENT, 0, "a", "x" * MAX_CONTENT_TYPE_BYTES).encode()
+    head = longest[: -MAX_CONTENT_TYPE_BYTES - 2]
+    too_long = head + (MAX_CONTENT_TYPE_BYTES + 1).to_bytes(2) + b"x" * (MAX_CONTENT_TYPE_BYTES + 1)
+    assert is_plain_event(bytearray(longest), 0, len(longest))
+    assert not is_plain_event(bytearray(too_long), 0, len(too_long))
+    talk.receives(data_ack(7, ENVELOPE_TYPE, too_long))
+    assert frames(talk.sends())[-1].command is Command.ERROR
+    assert reason_of(decode_envelope, too_long) is Reason.TOO_LARGE
 
 
 @given(
