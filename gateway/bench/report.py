@@ -15,6 +15,7 @@ from gateway.bench.compare import lines
 from gateway.bench.measure import Measured
 from gateway.bench.quantiles import rank
 from gateway.bench.schedule import SECOND_NS
+from gateway.core.quantity import quantity
 
 VERSION = 1
 REACHED = 0.99
@@ -136,8 +137,8 @@ def _head(report: Mapping[str, Any]) -> Iterable[str]:
     work, rates, frames = report["work"], report["per_second"], report["frames"]
     load = f"{work['size']} bytes" + (f", {work['sign']}" if work["origin"] == "emm" else "")
     route = f"{work['origin']} → {work['target']}" + (f" → {work['origin']}" if work["request"] else "")
-    far = _many(work["fan_out"], "server" if work["request"] else "subscriber")
-    peers = f"{_many(work['sessions'], 'session')} → {far}"
+    far = quantity(work["fan_out"], "server" if work["request"] else "subscriber")
+    peers = f"{quantity(work['sessions'], 'session')} → {far}"
     yield f"{route}   {load}, {peers}, {work['seconds']:g} s after {work['warm_up']:g} s of warm-up"
     delivered = f"   delivered {rates['delivered']:,.0f}/s" if work["fan_out"] > 1 and not work["request"] else ""
     requested, offered, achieved = (f"{name} {rates[name]:,.0f}/s" for name in ("asked", "offered", "achieved"))
@@ -180,14 +181,6 @@ def _notes(report: Mapping[str, Any]) -> Iterable[str]:
 
 def _line(name: str, line_text: str) -> str:
     return f"{name:<14}{line_text}"
-
-
-def _many(count: int, noun: str) -> str:
-    """
-    >>> _many(1, "session"), _many(2, "session")
-    ('1 session', '2 sessions')
-    """
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
 def _number(value: float | None) -> str:

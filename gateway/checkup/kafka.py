@@ -13,6 +13,7 @@ from kafka.errors import KafkaError
 from gateway.checkup.findings import Finding, Level
 from gateway.config import Config
 from gateway.core.errors import SetupError
+from gateway.core.quantity import quantity
 from gateway.kafka.client_logs import quiet_clients
 from gateway.kafka.topics import ANSWER_SECONDS, TopicState, connect_admin, differing_settings, topic_states
 
@@ -62,9 +63,11 @@ def _copies(metadata: ClusterMetadata, states: list[TopicState]) -> Finding:
             headless += partition.leader < 0
             behind += len(partition.isrs) < len(partition.replicas)
     if headless:
-        return Finding("kafka copies", Level.FAIL, f"{headless} partitions have no leader", "look at the brokers")
+        text = f"without a leader: {quantity(headless, 'partition')}"
+        return Finding("kafka copies", Level.FAIL, text, "look at the brokers")
     if behind:
-        return Finding("kafka copies", Level.WARN, f"{behind} partitions lack a copy in sync", "look at the brokers")
+        text = f"without all copies in sync: {quantity(behind, 'partition')}"
+        return Finding("kafka copies", Level.WARN, text, "look at the brokers")
     return Finding("kafka copies", Level.OK, "every partition has all its copies in sync")
 
 

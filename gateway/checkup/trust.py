@@ -14,6 +14,7 @@ from gateway.auth.key_admin import ListedKey, list_keys
 from gateway.checkup.findings import Finding, Level, graded
 from gateway.config import Config
 from gateway.config.needed_files import named_files
+from gateway.core.quantity import quantity
 from gateway.core.yaml_files.faults import ConfigError
 
 WARN_DAYS, FAIL_DAYS = 30.0, 3.0
@@ -66,7 +67,7 @@ def judge_keys(listed: list[ListedKey], now: datetime) -> Finding:
             remedy,
             len(ending),
         )
-    return Finding("trust keys", Level.OK, f"{len(listed)} keys of {len(days)} nodes", value=0)
+    return Finding("trust keys", Level.OK, f"{quantity(len(listed), 'key')} of {quantity(len(days), 'node')}", value=0)
 
 
 def _some(nodes: list[str]) -> str:

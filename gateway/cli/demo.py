@@ -12,8 +12,10 @@ from gateway.cli.console import CommandError, Exit, Output, UnavailableError, no
 from gateway.cli.numbers import Number, Seconds, Whole
 from gateway.cli.options import common_options, read_config
 from gateway.client import ClientError, RefusedError
-from gateway.demo.devices import MOST_DEVICES, demo_devices
+from gateway.core.quantity import quantity
+from gateway.demo.devices import MOST_DEVICES, Device, demo_devices
 from gateway.demo.traffic import DEVICES, SUBSCRIBER, Demo, DemoCounts, DemoPlan, addresses_of
+from gateway.inspect.live.mesh_parts import edge_parts
 from gateway.protocols import protocols
 
 DEMO_SECONDS, LONGEST_SECONDS = 60.0, 86_400.0
@@ -59,9 +61,12 @@ def command(config_file: str | None, output: Output, seconds: float, rate: float
         note(f"left out: {', '.join(left_out)}, without a listener that takes peers without certificates and tokens")
     if not addresses:
         raise CommandError("there is no listener that takes peers without certificates and tokens")
-    made = demo_devices(config, devices) if DEVICES in addresses else []
+    made: list[Device] = []
+    if DEVICES in addresses:
+        edge_parts(config)[0].readiness()  # before keys are made: a datagram finds out nothing
+        made = demo_devices(config, devices)
     if new := [device.name for device in made if device.is_new]:
-        note(f"new keys in the trust store for {', '.join(new)}; the mesh reads them within seconds")
+        note(f"new keys in the trust store for {', '.join(new)}")
     demo = Demo(DemoPlan(addresses, tuple(made), seconds, rate))
     try:
         asyncio.run(_watched(demo))
@@ -94,7 +99,7 @@ def _first(failed: BaseExceptionGroup[ClientError]) -> BaseException:
 def _summary(tally: DemoCounts) -> str:
     by_protocol = ", ".join(f"{protocol} {count}" for protocol, count in sorted(tally.sent.items()))
     requests = f"; {tally.answered} of {tally.answered + tally.failed} requests answered"
-    return f"sent {tally.sent.total()} events ({by_protocol}), received {tally.received.total()}{requests}"
+    return f"sent {quantity(tally.sent.total(), 'event')} ({by_protocol}), received {tally.received.total()}{requests}"
 
 
 def _document(tally: DemoCounts, left_out: list[str]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from gateway.cli.peer_options import PeerOptions
 from gateway.config import Config
 from gateway.core.errors import SetupError
 from gateway.core.event import SECOND_US
+from gateway.core.quantity import quantity
 from gateway.inspect.live.rows import RowFilter, rows_of
 
 COUNTED_AT_MOST = 100_000
@@ -48,7 +49,7 @@ class Absence:
         elif missed:
             patterns = " ".join(f"--subject '{pattern}'" for pattern in self._patterns[:1])
             shown = f"meshgate tap --from {timestamp(began)} {patterns} -n {missed}"
-            note(f"{away}: {missed} events passed meanwhile; see them: {shown}")
+            note(f"{away}: {quantity(missed, 'event')} passed meanwhile; see them: {shown}")
         else:
             note(f"{away}: nothing was missed")
 

@@ -21,6 +21,7 @@ from gateway.cli.peer_options import SECONDS, PeerOptions, peer_options, run
 from gateway.client import NoAnswerError, StreamClient, Wrapping
 from gateway.client.packets import ALGORITHMS
 from gateway.client.stream import SETTLE_SECONDS
+from gateway.core.quantity import quantity
 from gateway.protocols.actions import Outcome
 
 PUBLISH_SECONDS = 30.0
@@ -135,8 +136,8 @@ def _show_published(published: Published, single: OutgoingMessage | None, output
     outcome = {"outcome": published.outcome}
     acknowledged = f", {_outcome_in_words(published.outcome, protocol)}" if published.count else ""
     if single is None:
-        counts = {"count": published.count, "bytes": published.bytes}
-        show(counts | outcome, output, f"published {published.count} events: {published.bytes} bytes{acknowledged}")
+        counts, events = {"count": published.count, "bytes": published.bytes}, quantity(published.count, "event")
+        show(counts | outcome, output, f"published {events}: {published.bytes} bytes{acknowledged}")
         return
     size = len(single.body)
     facts = {"subject": single.subject, "count": published.count, "bytes": size, "content_type": single.content_type}

@@ -12,6 +12,7 @@ import click
 from gateway.cli.console import Output, show_line
 from gateway.cli.options import common_options, dir_option, read_config
 from gateway.cli.signals import stop_on_signals
+from gateway.core.quantity import quantity
 
 
 @click.command()
@@ -68,7 +69,7 @@ def command(
     }
     router = Router(config, master, settings, accepts_loss=accept_loss, shares_management=shares_management)
     signal.signal(signal.SIGHUP, lambda *_: router.reload())
-    router.run(stop, on_running=lambda: show_line(fields, output, f"ready  {lanes} lanes, {mode}"))
+    router.run(stop, on_running=lambda: show_line(fields, output, f"ready  {quantity(lanes, 'lane')}, {mode}"))
 
 
 def _settings(settings: Iterable[str]) -> dict[str, str]:

@@ -24,6 +24,7 @@ from gateway.cli.options import (
 )
 from gateway.cli.signals import stop_on_signals
 from gateway.config import ConfigError
+from gateway.core.quantity import quantity
 
 if TYPE_CHECKING:
     from gateway.config.settings import RuleSettings
@@ -97,7 +98,7 @@ def test(events: TextIO, name: str | None, rules_file: str | None, config_file: 
         recorded = read_recorded(events)
     except RecordedError as wrong:
         raise CommandError(f"{events.name}: {wrong}") from None
-    note(f"{len(rules)} rules over {len(recorded)} events")
+    note(f"{quantity(len(rules), 'rule')} over {quantity(len(recorded), 'event')}")
     count = 0
     for result in _try(rules, recorded):
         count += 1

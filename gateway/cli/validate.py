@@ -12,6 +12,7 @@ from gateway.cli.console import Exit, Output, note, show
 from gateway.cli.options import common_options
 from gateway.config import Config, ConfigError, Fault, find_config, load
 from gateway.config.exposure import exposure, exposure_warnings
+from gateway.core.quantity import quantity
 
 
 @click.command("validate")
@@ -54,10 +55,10 @@ def _rule_faults(config: Config) -> list[Fault]:
 
 def _summary(config: Config) -> str:
     counts = {
-        "listeners": config.listeners,
-        "links": config.peers,
-        "permissions": config.permissions,
-        "rules": config.rules,
+        "listener": config.listeners,
+        "link": config.peers,
+        "permission": config.permissions,
+        "rule": config.rules,
     }
-    parts = ", ".join(f"{len(entries)} {name}" for name, entries in counts.items())
+    parts = ", ".join(quantity(len(entries), name) for name, entries in counts.items())
     return f"{config.path.name}: valid: mesh {config.mesh}, {parts}\n{exposure(config)}"

@@ -104,7 +104,7 @@ class Broker:
         if not (self.data / "meta.properties").exists():
             self._format(java, jars, properties)
         archived = broker_archive(java, paths).options(lists=lists_classes)
-        return [*jvm(java, jars, NAMED, COMPILES_EARLY, *archived), "kafka.Kafka", str(properties)]
+        return [*jvm(java, jars, NAMED, *COMPILES_EARLY, *archived), "kafka.Kafka", str(properties)]
 
     def _write_properties(self) -> Path:
         try:

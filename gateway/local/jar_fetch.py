@@ -23,6 +23,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from gateway.core.errors import SetupError
+from gateway.core.quantity import quantity
 from gateway.local.spark_files import spark_jars
 
 MIRROR_VARIABLE = "MESHGATE_MAVEN"
@@ -81,9 +82,9 @@ class JarFetch:
         if failures:
             pin, why = failures[0]
             raise SetupError(
-                f"could not fetch {len(failures)} jars from {self._repository} (first: {pin.coordinate}: {why}); check"
-                " the network and run the command again: it goes on where it was."
-                f" Behind a mirror set {MIRROR_VARIABLE}"
+                f"could not fetch {quantity(len(failures), 'jar')} from {self._repository}"
+                f" (first: {pin.coordinate}: {why}); check the network and run the command again:"
+                f" it goes on where it was. Behind a mirror set {MIRROR_VARIABLE}"
             )
 
     def _fetch(self, pin: Pin) -> tuple[Pin, str] | None:

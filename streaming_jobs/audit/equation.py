@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from gateway.core.quantity import quantity
 from gateway.records import cloud_event
 from streaming_jobs.audit.account import Counted
 
@@ -136,7 +137,7 @@ class Equation:
         if self.balanced:
             return "balanced"
         faults = [f"{count:,} {kind}" for kind, count in sorted(self.fault_counts.items())]
-        faults += [f"{len(self.gaps)} gaps"] if self.gaps else []
+        faults += [quantity(len(self.gaps), "gap")] if self.gaps else []
         faults += [f"counts of {edge.edge}" for edge in self.edges or () if not edge.balanced]
         return f"NOT balanced: {', '.join(faults)}"
 

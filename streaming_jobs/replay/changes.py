@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
 from gateway.core.event import Event
+from gateway.core.quantity import quantity
 from gateway.core.trace_context import TRACEPARENT
 from gateway.records import cloud_event
 
@@ -84,13 +85,14 @@ class Replay:
         }
 
     def to_text(self, *, diff: bool) -> str:
-        lines = [f"{self.frames:,} frames decoded again, {self.kinds.total():,} would be decided otherwise today"]
+        frames = quantity(self.frames, "frame")
+        lines = [f"{frames} decoded again, {self.kinds.total():,} would be decided otherwise today"]
         lines += [f"  {count:>10,}  {kind}" for kind, count in self.kinds.most_common()]
         if diff:
             lines += ["", *self._diff()]
         sent = self.sent
         verb = "would be sent" if self.dry_run else "sent"
-        lines.append(f"{len(sent):,} frames {verb} again" if sent else f"nothing {verb} again")
+        lines.append(f"{quantity(len(sent), 'frame')} {verb} again" if sent else f"nothing {verb} again")
         lines += [
             f"  {outcome.event_id:<16} {outcome.because:<28} {outcome.place}".rstrip() for outcome in sent[:LISTED]
         ]

@@ -20,6 +20,7 @@ from gateway.auth.trust_file import load as load_trust
 from gateway.config import Config, ConfigWatch, Reloaded
 from gateway.config.effective import redacted
 from gateway.core.errors import SetupError
+from gateway.core.quantity import quantity
 from gateway.kafka.topics import ensure_topics
 from gateway.observability.management import Checks, Management
 from gateway.observability.spans import check_spans
@@ -185,7 +186,7 @@ class Router:
             self._start_lanes(spark, stop)
             observer = Observer(self._config, self._metrics, spark, self._jvm)
             observer.start()
-            log.info("router is ready: %d lanes, %s", len(self._lanes), self._config.router.mode)
+            log.info("router is ready: %s, %s", quantity(len(self._lanes), "lane"), self._config.router.mode)
             self._on_running()
             if self._has_spare_core and lists_classes():
                 threading.Thread(target=self._archive_classes, args=(spark, stop), name="archive", daemon=True).start()

@@ -79,7 +79,6 @@ QUIET = {
 # What runs for a person who waits is over before the JVM's second compiler has paid off. (For the router it has, after
 # some ten seconds: its JVM then takes half the time a frame.)
 BRIEF_JVM = ("-XX:TieredStopAtLevel=1",)
-LASTING_JVM = (COMPILES_EARLY,)
 _LOG = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.json')}"
 """Errors only, in lines as ours."""
 LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
@@ -117,7 +116,7 @@ _launches: list[_Launch] = []
 _running: list[_Launch] = []
 
 
-def begin_jvm(master: str, *, jvm_options: Iterable[str] = LASTING_JVM, lists_classes: bool = False) -> None:
+def begin_jvm(master: str, *, jvm_options: Iterable[str] = COMPILES_EARLY, lists_classes: bool = False) -> None:
     """Begins to start the JVM of the next `start_spark`. Until then the caller reads and imports what it needs.
 
     Under spark-submit the JVM is there already.
@@ -143,7 +142,7 @@ def begin_jvm(master: str, *, jvm_options: Iterable[str] = LASTING_JVM, lists_cl
 
 
 def start_spark(
-    name: str, master: str, settings: Mapping[str, str], *, jvm_options: Iterable[str] = LASTING_JVM
+    name: str, master: str, settings: Mapping[str, str], *, jvm_options: Iterable[str] = COMPILES_EARLY
 ) -> SparkSession:
     """Starts a session with the Kafka connector, on the JVM that was begun or on one of its own."""
     begin_jvm(master, jvm_options=jvm_options)

@@ -95,3 +95,9 @@ def test_every_object_that_is_named_is_one_of_the_charts(page: Path) -> None:
     pods = {f"{each['metadata']['name']}-0" for each in render() if each["kind"] == "StatefulSet"}
     named = set(re.findall(r"\bdemo-meshgate[a-z0-9-]*", page.read_text()))
     assert named <= made | pods
+
+
+@EACH_PAGE
+def test_what_looks_for_a_fault_of_the_router_looks_at_a_standby_too(page: Path) -> None:
+    """Which of two pods routes is not known by its name."""
+    assert re.findall(r"kubectl[^`\n]* (?:logs|describe|delete|top) [^`\n]*router-0", page.read_text()) == []

@@ -214,6 +214,12 @@ def test_without_a_token_there_is_nothing_to_press(page: Browser, device: Device
     assert page.evaluate("document.getElementById('acting').hidden")
 
 
+def test_what_is_hidden_is_not_seen(page: Browser) -> None:
+    shows(page, "parts", "edge-0")
+    seen = "['operator', 'acting'].filter(id => { at(id).hidden = true; return at(id).checkVisibility(); })"
+    assert page.evaluate(seen) == []
+
+
 def test_a_wrong_token_is_refused_and_forgotten(page: Browser, device: Device) -> None:
     device.send(device.packet("live.page"))
     acts_as_operator(page, "not-the-token-of-alice")

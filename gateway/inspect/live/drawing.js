@@ -7,8 +7,8 @@ const RATES = { received: "received", delivered: "delivered", refused: "refused"
 const LATENCIES = {
   ack_p50: "acknowledge p50", ack_p99: "acknowledge p99", end_to_end_p50: "end to end p50", end_to_end_p99: "end to end p99",
 };
-const [WIDTH, HEIGHT, LINE, PAD, GAP] = [192, 18, 16, 6, 34];
-const [TITLE_LETTERS, SHOWN_LETTERS] = [22, 26];
+const [WIDTH, HEIGHT, LINE, PAD, GAP] = [196, 18, 16, 6, 30];
+const [TITLE_LETTERS, SHOWN_LETTERS] = [22, 25];
 const COLUMNS = { peer: 0, listener: 1, edge: 2, raw: 3, lane: 4, rules: 4, topic: 5 };
 const BACK = 14;
 

@@ -14,6 +14,7 @@ from typing import Any
 from gateway.config import Config
 from gateway.config.topics import TopicName
 from gateway.core.ids import is_anonymous, session_id
+from gateway.core.quantity import quantity
 from gateway.inspect.live.peers import Peer
 from gateway.interests import Interest, Verb
 
@@ -174,7 +175,7 @@ def wanted_lines(interests: Iterable[Interest]) -> list[str]:
 def _put_topics(graph: Graph, config: Config) -> None:
     for name in TOPICS:
         count = config.kafka.topic(name).partitions
-        graph.put(Node(name, "topic", (config.topic(name), f"{count} partition{'s' if count > 1 else ''}")))
+        graph.put(Node(name, "topic", (config.topic(name), quantity(count, "partition"))))
 
 
 def _put_router(graph: Graph, config: Config, modes: Mapping[str, str]) -> None:

@@ -32,6 +32,12 @@ def test_a_node_is_as_well_as_the_key_that_holds_longest(config: Config, days: i
     assert (node in finding.text) is (level is Level.WARN)
 
 
+def test_keys_are_counted_as_people_count(config: Config) -> None:
+    assert judge_keys(list_keys(config.trust, NOW), NOW).text == "1 key of 1 node"
+    new_key(config.trust)
+    assert judge_keys(list_keys(config.trust, NOW), NOW).text == "2 keys of 2 nodes"
+
+
 @pytest.mark.parametrize(
     ("days", "level", "words"),
     [

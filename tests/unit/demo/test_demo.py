@@ -80,6 +80,16 @@ class TestVerb:
         assert "left out: emm, emp, hsp, wolpertinger" in result.stderr
         assert "tcp://127.0.0.1:1: connection refused: is the mesh running? (meshgate up)" in result.stderr
 
+    def test_where_no_mesh_runs_no_keys_are_made(self, folder: Path) -> None:
+        (folder / "meshgate.yaml").write_text(
+            "{mesh: demo, edge: {management: '127.0.0.1:1'},"
+            " listeners: [{name: devices, protocol: emm, listen: 'udp://127.0.0.1:2'}]}"
+        )
+        result = run("demo")
+        assert result.exit_code == Exit.UNAVAILABLE
+        assert "edge.management 127.0.0.1:1 does not answer (Connection refused): is the edge running?" in result.stderr
+        assert not (folder / "keys.yaml").exists()
+
     def test_without_a_listener_that_it_can_reach_there_is_nothing_to_do(self, folder: Path) -> None:
         (folder / "meshgate.yaml").write_text("mesh: demo")
         assert "there is no listener" in run("demo").stderr

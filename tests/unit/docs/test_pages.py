@@ -7,6 +7,7 @@ import re
 import socket
 import sys
 import time
+import tomllib
 from pathlib import Path
 from subprocess import run as run_program
 from typing import Any
@@ -215,3 +216,10 @@ def test_every_reason_for_refusing_a_frame_is_explained() -> None:
 
 def spans_of(text: str) -> list[str]:
     return re.findall(r"`([^`]+)`", text)
+
+
+def test_what_the_first_command_installs_says_at_once_that_a_python_is_too_old() -> None:
+    """An older pip looks at an extra's own requirements first: one that no older Python has must be among them."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert "'.[local]'" in blocks(ROOT / "README.md", "sh")[0]
+    assert set(extras["router"]) < set(extras["local"])

@@ -127,7 +127,7 @@ def test_without_a_network_it_says_what_to_do(folder: Path, monkeypatch: pytest.
 
 def test_a_mirror_without_the_jar_is_named(served: tuple[Path, object], folder: Path) -> None:
     (served[0] / PINS[2].path).unlink()
-    with pytest.raises(SetupError, match=r"could not fetch 1 jars.*jar-2:1\.0: the server answers 404"):
+    with pytest.raises(SetupError, match=r"could not fetch 1 jar.*jar-2:1\.0: the server answers 404"):
         JarFetch(PINS, folder).run()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -9,7 +11,9 @@ import pytest
 
 from gateway.core.errors import SetupError
 from gateway.local import java
-from gateway.local.java import find_java
+from gateway.local.java import COMPILES_EARLY, find_java
+
+JAVA = find_java().executable
 
 
 @pytest.fixture(autouse=True)
@@ -62,3 +66,17 @@ def test_a_home_without_a_program_is_no_java(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("JAVA_HOME", str(home))
     with pytest.raises(SetupError, match="JAVA_HOME: not usable"):
         find_java()
+
+
+def thresholds(*options: str) -> dict[str, int]:
+    """The JVM's own calls until a compiler takes a method, by the compiler's number."""
+    shown = subprocess.run(
+        [JAVA, *options, "-XX:+PrintFlagsFinal", "-version"], capture_output=True, text=True, check=True
+    )
+    return {tier: int(calls) for tier, calls in re.findall(r"Tier(\d)InvocationThreshold +=? *(\d+)", shown.stdout)}
+
+
+def test_a_method_is_optimised_early_and_not_compiled_earlier_than_usual() -> None:
+    usual, early = thresholds(), thresholds(*COMPILES_EARLY)
+    assert early["3"] == usual["3"]
+    assert early["4"] < usual["4"] / 3 + 1

@@ -70,7 +70,7 @@ def replay(*, dry_run: bool) -> Replay:
 
 
 @pytest.mark.parametrize(
-    ("dry_run", "sent", "said"), [(True, 0, "1 frames would be sent again"), (False, 1, "1 frames sent again")]
+    ("dry_run", "sent", "said"), [(True, 0, "1 frame would be sent again"), (False, 1, "1 frame sent again")]
 )
 def test_a_dry_run_tells_what_would_be_sent_and_sends_nothing(dry_run: bool, sent: int, said: str) -> None:
     found = replay(dry_run=dry_run)
