@@ -22,6 +22,7 @@ from gateway.client import NoAnswerError, StreamClient, Wrapping
 from gateway.client.packets import ALGORITHMS
 from gateway.client.stream import SETTLE_SECONDS
 from gateway.core.quantity import quantity
+from gateway.core.subjects import is_control
 from gateway.protocols.actions import Outcome
 
 PUBLISH_SECONDS = 30.0
@@ -50,6 +51,8 @@ class BodySource:
             raise click.UsageError(f"BODY, and {'--lines' if self.lines else '--file'}: choose one of them")
         if subject == EACH_ITS_OWN and not self.lines:
             raise click.UsageError("the subject `-` is for --lines, where each line says its own")
+        if is_control(subject):
+            raise click.UsageError(f"{subject}: nobody but the mesh publishes under `mesh.`; req asks it something")
 
 
 @dataclass(frozen=True)

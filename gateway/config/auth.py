@@ -7,7 +7,8 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 from pydantic_core import PydanticCustomError
 
-from gateway.config.section import RelativePath, Section
+from gateway.config.section import RelativePath
+from gateway.core.section import Section
 
 MIN_SECRET_BYTES = 32
 """A key of HS256 is no shorter than its hash (RFC 7518, section 3.2)."""

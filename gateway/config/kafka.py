@@ -8,9 +8,10 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 from pydantic_core import PydanticCustomError
 
-from gateway.config.section import Bytes, Count, Milliseconds, RelativePath, Seconds, Section
+from gateway.config.section import Bytes, Count, Milliseconds, RelativePath, Seconds
 from gateway.config.topics import TOPICS, TopicName
 from gateway.core.address import HostPort, KnownHostPortField, parse_host_port
+from gateway.core.section import Section
 
 EMBEDDED = "embedded"
 COMPACTED_PARTITIONS = 1

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, SecretStr, SerializeAsAny, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from gateway.config.section import Name, Pattern, RelativePath, Section
+from gateway.config.section import Name, Pattern, RelativePath
 from gateway.config.settings import Limits
 from gateway.core.address import (
     PROXIED_SCHEMES,
@@ -28,6 +28,7 @@ from gateway.core.address import (
     is_this_machine,
     is_within,
 )
+from gateway.core.section import Section
 from gateway.protocols import protocols
 from gateway.protocols.spec import Options
 

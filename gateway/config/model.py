@@ -11,7 +11,7 @@ from pydantic import Field, PrivateAttr
 from gateway.config.auth import AuthSettings
 from gateway.config.kafka import KafkaSettings
 from gateway.config.listeners import Endpoint, Link, Listener
-from gateway.config.section import FILES, NAME, PATH, STATE, RelativePath, Section, WholeSeconds
+from gateway.config.section import FILES, NAME, PATH, STATE, RelativePath, WholeSeconds
 from gateway.config.settings import (
     DEFAULT_LANES,
     EdgeSettings,
@@ -25,6 +25,7 @@ from gateway.config.settings import (
 )
 from gateway.config.topics import TopicName
 from gateway.core.permissions import Permissions, Rule
+from gateway.core.section import Section
 from gateway.core.yaml_files.faults import Fault
 
 SHARED_LIMITS = {

@@ -1,4 +1,4 @@
-"""The basis of every section of a configuration: closed models, and field types with their unit's bounds."""
+"""The field types of a configuration, with their unit's bounds."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 from pydantic_core import PydanticCustomError
 
 from gateway.core.reasons import Rejected
@@ -15,12 +15,6 @@ from gateway.core.subjects import check_pattern
 PATH, FILES, FOLDER, STATE = "path", "files", "folder", "state"
 """Keys of pydantic's validation context: the file read, those put into it, and where relative paths and those of
 state start."""
-
-
-class Section(BaseModel):
-    """Unknown keys are errors: a misspelt limit must not silently be no limit."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 def _from(start: str) -> Callable[[Path, ValidationInfo], Path]:
@@ -39,13 +33,6 @@ def _pattern(text: str) -> str:
     return text
 
 
-def _no_bool(value: Any) -> Any:
-    """YAML's `yes` is a truth value, and Python would take it for the number 1."""
-    if isinstance(value, bool):
-        raise PydanticCustomError("number", "expected a number, got a truth value")
-    return value
-
-
 def _text(value: Any) -> Any:
     """A name written as a bare number (`name: 17`) means its text."""
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
@@ -56,9 +43,9 @@ StatePath = Annotated[Path, AfterValidator(_from(STATE))]
 Pattern = Annotated[str, AfterValidator(_pattern)]
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$"
 Name = Annotated[str, Field(pattern=NAME), BeforeValidator(_text)]
-Count = Annotated[int, Field(ge=1), BeforeValidator(_no_bool)]
-Bytes = Annotated[int, Field(ge=1), BeforeValidator(_no_bool)]
-Seconds = Annotated[float, Field(gt=0), BeforeValidator(_no_bool)]
-SecondsOrZero = Annotated[float, Field(ge=0), BeforeValidator(_no_bool)]
-WholeSeconds = Annotated[int, Field(ge=1), BeforeValidator(_no_bool)]
-Milliseconds = Annotated[float, Field(ge=0), BeforeValidator(_no_bool)]
+Count = Annotated[int, Field(ge=1)]
+Bytes = Annotated[int, Field(ge=1)]
+Seconds = Annotated[float, Field(gt=0)]
+SecondsOrZero = Annotated[float, Field(ge=0)]
+WholeSeconds = Annotated[int, Field(ge=1)]
+Milliseconds = Annotated[float, Field(ge=0)]

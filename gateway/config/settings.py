@@ -11,9 +11,10 @@ from uuid import UUID
 from pydantic import AfterValidator, Field, SecretStr
 from pydantic_core import PydanticCustomError
 
-from gateway.config.section import Bytes, Count, Milliseconds, Name, Pattern, Seconds, SecondsOrZero, Section, StatePath
+from gateway.config.section import Bytes, Count, Milliseconds, Name, Pattern, Seconds, SecondsOrZero, StatePath
 from gateway.core.address import HostPort, HostPortField
 from gateway.core.permissions import EVERYTHING, Grant, Rule
+from gateway.core.section import Section
 from gateway.protocols.request_budget import MOST_OPEN_REQUESTS
 
 EDGE_ID = r"^(?:[A-Za-z0-9][A-Za-z0-9-]*-)?[0-9]{1,6}$"

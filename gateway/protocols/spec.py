@@ -12,11 +12,11 @@ from typing import Generic, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict
 
 from gateway.auth.keyring import GatewayIdentity, KeyRing
 from gateway.core.event import Event
 from gateway.core.reasons import Rejected
+from gateway.core.section import Section
 from gateway.protocols.session import Session
 from gateway.protocols.session_settings import SessionSettings
 from gateway.records.egress import NO_FRAME
@@ -24,10 +24,8 @@ from gateway.records.raw_log.container import RecordColumns
 from gateway.records.raw_log.frames import NO_FACTS, Facts, RawFrame
 
 
-class Options(BaseModel):
+class Options(Section):
     """The keys a listener or link of one protocol takes beside those that all take. Subclassed by each protocol."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     @property
     def confirmed_within_seconds(self) -> float:

@@ -6,10 +6,11 @@ import re
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from gateway.core.content import BINARY
 from gateway.core.event import Kind
+from gateway.core.section import Section
 from gateway.core.subjects import configured_subject, is_control
 from gateway.protocols.hsp.frames import ENVELOPE_TYPE
 from gateway.protocols.spec import Options
@@ -27,10 +28,8 @@ Type = Annotated[int, Field(ge=0, le=0xFFFF), AfterValidator(_not_the_envelopes)
 """A message type that a configuration may name."""
 
 
-class TypeMapping(BaseModel):
+class TypeMapping(Section):
     """A message type stands for a subject. A DATA, which nobody can answer, is always an event."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     subject: str
     """The message type stands for this subject, both ways."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import AfterValidator, Field, SecretStr, model_validator
 
+from gateway.core.section import Section
 from gateway.protocols.spec import Options
 from gateway.protocols.wolpertinger.frames import LINE_BYTES, WHOLE_BYTES, TrustLevel
 
@@ -26,10 +27,8 @@ def _hexadecimal(secret: SecretStr) -> SecretStr:
     return SecretStr(key.lower())
 
 
-class AuthOptions(BaseModel):
+class AuthOptions(Section):
     """The secrets of the edge. Nothing that decodes or encodes needs them, so the router never has them."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     cluster_key: Annotated[SecretStr, AfterValidator(_hexadecimal)] | None = None
     """A peer that proves it has this key, in hexadecimal digits, is a member of the cluster."""

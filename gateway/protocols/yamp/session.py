@@ -12,7 +12,9 @@ Invariants beside those of every session
 1. The echo is byte for byte what the peer sent.
 2. Whatever ends the session from our side is said in a close frame (or a close-redirect) first.
 3. What reaches the log has a uri in UTF-8, true booleans and a body that parses in the agreed format.
+   A request whose body does not is answered with an error; any other frame ends the session.
 4. The peer has one open request for each uid; correlation is by that uid alone.
+5. A pong answers our ping by its payload; any other is ignored.
 """
 
 from __future__ import annotations
@@ -85,6 +87,7 @@ class YampSession(Session):
         self._handshake = encode(Handshake(options.formats[0]))
         self._content_type = options.formats[0].content_type
         self._to_log: list[bytes] = []
+        self._ping_payload = b""
 
     def reconfigure(self, options: YampOptions) -> None:
         self._options = options
@@ -152,8 +155,8 @@ class YampSession(Session):
                 self._take_handshake(raw, frame, now)
             case Ping(payload):
                 self._send(encode(Pong(payload)))
-            case Pong():
-                if self._waiting_pong:  # any pong is a sign of life, whatever the peer made of the payload
+            case Pong(payload):
+                if self._waiting_pong and payload == self._ping_payload:
                     self._pong_received(now)
             case Close(reason):
                 # Before the handshake is done this is how a server says no.
@@ -200,8 +203,12 @@ class YampSession(Session):
         raise Rejected(Reason.BAD_ENCODING, detail, can_continue=False)
 
     def _take_request(self, raw: bytes, frame: Request, now: float) -> None:
-        check(frame.body, self._content_type)
         request = frame.uid.hex()
+        try:
+            check(frame.body, self._content_type)
+        except Rejected as refused:
+            self._refuse(frame, refused.reason, refused.detail)
+            return
         try:
             check_subject(frame.uri)
         except Rejected as refused:
@@ -298,7 +305,8 @@ class YampSession(Session):
         self._send(encode(Response(uid, uri, request_uid, ResponseType.ERROR, body)))
 
     def _ping(self, now: float) -> None:
-        self._send(encode(Ping(self.settings.token(PING_PAYLOAD_BYTES).hex().encode())))
+        self._ping_payload = self.settings.token(PING_PAYLOAD_BYTES).hex().encode()
+        self._send(encode(Ping(self._ping_payload)))
 
     # -- the end -----------------------------------------------------------------------------------------------
 

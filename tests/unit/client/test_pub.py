@@ -181,6 +181,12 @@ class TestPub:
             result = CliRunner().invoke(main, [verb, "temp.kitchen", argument])
             assert (result.exit_code, why in result.stderr) == (Exit.USAGE, True)
 
+    @pytest.mark.parametrize("subject", ["mesh.subscribe", "Mesh/x"])
+    def test_nothing_is_published_under_mesh(self, subject: str) -> None:
+        """The mesh refuses it, and most protocols have no word for that."""
+        result = CliRunner().invoke(main, ["pub", subject, "1"])
+        assert (result.exit_code, "nobody but the mesh publishes" in result.stderr) == (Exit.USAGE, True)
+
     def test_a_number_behind_an_option_is_its_value(self) -> None:
         result = CliRunner().invoke(main, ["pub", "temp.kitchen", "-n", "-5"])
         assert result.exit_code == Exit.USAGE

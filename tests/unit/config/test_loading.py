@@ -326,6 +326,15 @@ class TestYaml:
 
     def test_a_truth_value_is_no_number(self) -> None:
         expect_fault("mesh: demo\nkafka: {partitions: true}", "kafka.partitions", "got a truth value", line=2)
+        text = "mesh: demo\nlimits: {connections_per_second: true}"
+        expect_fault(text, "limits.connections_per_second", "got a truth value", line=2)
+
+    @pytest.mark.parametrize("value", ["true", ".inf"])
+    def test_neither_is_it_in_the_options_of_a_protocol(self, value: str) -> None:
+        text = (
+            f"mesh: demo\nlisteners: [{{name: a, protocol: hsp, listen: 'tcp://127.0.0.1:1', ping_seconds: {value}}}]"
+        )
+        assert [fault.path for fault in faults(text)] == ["listeners[0].ping_seconds"]
 
     @pytest.mark.parametrize("text", [".inf", ".nan", "-1", "0"])
     def test_a_time_without_end_is_refused(self, text: str) -> None:

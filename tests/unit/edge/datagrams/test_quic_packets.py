@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from gateway.edge.datagrams import quic
@@ -41,9 +43,12 @@ class TestRates:
             monkeypatch.setattr(quic, "SLICE_SECONDS", -1.0)
             for _ in range(3):
                 peer.send(PACKET)
-            for taken in range(1, 4):
+            taken = 0.0
+            while taken < 3:  # what confirms the handshake may come between them, and later
+                await asyncio.sleep(0)
                 listening._drain()
-                assert edge.of("received_frames_total", "devices") == taken
+                before, taken = taken, edge.of("received_frames_total", "devices")
+                assert taken <= before + 1
             listening.start()
 
 

@@ -52,6 +52,16 @@ class TestAskedByThePeer:
         received = only(FramesReceived, opened().receives(EVENT + REQUEST + EVENT))
         assert received.data == EVENT + REQUEST + EVENT
 
+    def test_one_whose_body_is_no_json_is_answered_with_an_error_and_the_session_goes_on(self) -> None:
+        conversation = opened()
+        actions = conversation.receives(frame("06 02*16 03 73756d 00 00000002 c3a9") + EVENT)
+        assert only(FrameRefused, actions).reason is Reason.BAD_ENCODING
+        assert only(FramesReceived, actions).data == EVENT
+        said = decode(conversation.sends())
+        assert isinstance(said, Response)
+        assert (said.request_uid, said.outcome) == (uid(2), ResponseType.ERROR)
+        assert said.body == b'{"code":"bad_request","message":"not JSON: JSONDecodeError"}'
+
     @pytest.mark.parametrize(("kind", "outcome"), ANSWERS)
     def test_the_final_answer_ends_it(self, kind: Kind, outcome: ResponseType) -> None:
         conversation = asks()
