@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 from prometheus_client import CollectorRegistry
-from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
 from gateway.auth.trust_file import load as load_trust
 from gateway.config import Config, ConfigWatch, Reloaded
@@ -31,7 +30,6 @@ from streaming_jobs.router_job.lock import STANDS_BY, CheckpointLock, JvmLock
 from streaming_jobs.router_job.metrics import RouterMetrics
 from streaming_jobs.router_job.observer import Observer
 from streaming_jobs.router_job.orderly_stop import end_batches
-from streaming_jobs.router_job.plan import worker_environment
 from streaming_jobs.router_job.probes import probe_sender
 from streaming_jobs.router_job.progress import ProgressListener
 from streaming_jobs.router_job.rehearsal import rehearse
@@ -41,7 +39,7 @@ from streaming_jobs.spark.self_test import self_test
 from streaming_jobs.spark.session import archive_classes, lists_classes, start_spark, stop_spark
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
 
@@ -176,8 +174,6 @@ class Router:
                     topics = beside.submit(ensure_topics, self._config)
                     spark = self._start_spark()
                     log.info("Spark is up")
-                    if self._has_spare_core:
-                        warm_workers(spark, self._config.lanes)
                     topics.result()
                     log.info("the topics are there")
             jvm_lock = JvmLock(spark, self._checkpoint)
@@ -349,28 +345,3 @@ def warm_up(spark: SparkSession) -> None:
         exercise(spark)
     except Exception as failed:
         log.info("not warmed up: %s", type(failed).__name__)
-
-
-def warm_workers(spark: SparkSession, lanes: int) -> None:
-    """Starts the processes that the lanes' workers are forked from, beside what follows: each takes a second or two.
-
-    They take one slot, which the lanes must not need: a query in real time does not start with fewer than all of its
-    own.
-    """
-    warming = [_one_call(spark, lane) for lane in range(lanes)]  # here: the lanes' environment is the whole session's
-
-    def warm() -> None:
-        try:
-            for call in warming:
-                call.collect()
-        except Exception as failed:
-            log.info("workers not warmed up: %s", type(failed).__name__)
-
-    threading.Thread(target=warm, name="warm", daemon=True).start()
-
-
-def _one_call(spark: SparkSession, lane: int) -> DataFrame:
-    """Returns a query that calls a Python function once, in a worker of the lane."""
-    with worker_environment(spark, str(lane)):
-        length = F.udf(len, "int", useArrow=False)(F.lit("x"))
-    return spark.range(0, 1, numPartitions=1).select(length)

@@ -1,7 +1,8 @@
 """A lane is a streaming query over one raw partition.
 
 Each start begins at the last commit. What the query before it had put out since then comes again, and the edges drop
-it by position. Before a query starts, the ids that the last commit's state holds are written for its worker.
+it by position. The worker begins with the ids of the last commit, which it has written itself (see `id_log`). If it
+has not, they are read from Spark's state before the query starts.
 
 Where much has piled up, one micro-batch takes all of it and commits, and real time begins after that. So a router that
 is killed again and again does not have more to do each time.
@@ -12,16 +13,17 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gateway.config import Config
 from gateway.core.errors import SetupError
 from streaming_jobs.router_job.checkpoint import Offsets, committed_offsets, gaps, in_short, last_commit
-from streaming_jobs.router_job.plan import read_raw, route
+from streaming_jobs.router_job.plan import call_once, read_raw, route
 from streaming_jobs.router_job.plan_check import is_as_planned
 from streaming_jobs.router_job.restarts import Restarts
-from streaming_jobs.router_job.snapshot import snapshot_path, write_snapshot
+from streaming_jobs.router_job.snapshot import ensure_snapshot
 from streaming_jobs.router_job.stall import StallDetector
 from streaming_jobs.routing.known_ids import keep_seconds
 from streaming_jobs.spark.kafka_sink import sink_options
@@ -176,15 +178,18 @@ class Lane:
         backlog = self._raw.ends().get(self._number, 0) - self._began
         piled_up = self.is_realtime and catches_up and backlog > BACKLOG_RECORDS
         self._is_catching_up = piled_up or self._only_commits
-        self._write_snapshot()
-        routed = route(
-            read_raw(self._spark, config, self._number, accepts_loss=self._accepts_loss),
-            # Not resolved: a mounted ConfigMap is a link that moves, and what it points to goes away.
-            RoutePass(str(config.path), str(config.state_dir)),
-            # In a worker of its own: the next query's must read the ids that were carried over meanwhile.
-            f"{self._number}-before" if self._only_commits else str(self._number),
-            keep_seconds(config),
-        )
+        # In a worker of its own: the next query's must read the ids that were carried over meanwhile.
+        worker = f"{self._number}-before" if self._only_commits else str(self._number)
+        with ThreadPoolExecutor(max_workers=1) as beside:  # it waits: a query finds only a worker that is idle
+            beside.submit(self._prepare_worker, worker)
+            self._ensure_snapshot()
+            routed = route(
+                read_raw(self._spark, config, self._number, accepts_loss=self._accepts_loss),
+                # Not resolved: a mounted ConfigMap is a link that moves, and what it points to goes away.
+                RoutePass(str(config.path), str(config.state_dir)),
+                worker,
+                keep_seconds(config),
+            )
         writer = routed.writeStream.format("kafka").outputMode("update").queryName(self.name)
         writer = writer.options(**sink_options(config))
         writer = writer.option("checkpointLocation", str(self._checkpoint))
@@ -195,13 +200,30 @@ class Lane:
         self._is_plan_checked = False
         return query
 
-    def _write_snapshot(self) -> None:
-        path = snapshot_path(Path(self._config.router.checkpoint), self._number)
+    def _ensure_snapshot(self) -> None:
+        router = Path(self._config.router.checkpoint)
         try:
-            write_snapshot(self._spark, self._checkpoint, path, self._number, self._began)
+            ensure_snapshot(
+                self._spark, self._checkpoint, router, self._number, self._began, keep_seconds(self._config)
+            )
         except Exception as failed:  # Spark's own: a state that is damaged, or a file system that is full
             why = in_short(str(failed), self._checkpoint)
             raise SetupError(f"{self.name}: the ids of the last commit cannot be read: {why}") from failed
+
+    def _prepare_worker(self, worker: str) -> None:
+        """Starts the worker, which then reads its memory while Spark plans the query and loads its state.
+
+        It is no fault if this fails: the first record makes the worker read. On executors nobody knows where it is.
+        """
+        from streaming_jobs.router_job.worker import PreparePass
+
+        if not str(self._spark.sparkContext.master).startswith("local"):
+            return
+        prepare = PreparePass(str(self._config.path), str(self._config.state_dir), self._number, self._began)
+        try:
+            call_once(self._spark, prepare, worker)
+        except Exception as failed:
+            log.info("%s: its worker is not prepared: %s", self.name, type(failed).__name__)
 
     def _trigger(self) -> dict[str, Any]:
         if self._is_catching_up:

@@ -80,6 +80,13 @@ def route(raw: DataFrame, pass_: Callable[[bytes, int, int], PlainRow], worker: 
     return stored.select(F.explode(OUTS).alias("out")).select("out.*")
 
 
+def call_once(spark: SparkSession, function: Callable[[int], int], worker: str) -> None:
+    """Calls a function in the Python worker of this name, which takes a task slot, and waits for its end."""
+    with worker_environment(spark, worker):
+        called = F.udf(function, "int", useArrow=False)("id")
+    spark.range(0, 1, numPartitions=1).select(called).collect()
+
+
 @contextmanager
 def worker_environment(spark: SparkSession, worker: str) -> Iterator[None]:
     """Lets the functions that are made meanwhile run in the worker of this name. One thread at a time may do so."""

@@ -11,6 +11,7 @@ one task ends and the next one goes on: a batch's end is none of the log's.
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from functools import cache
 from pathlib import Path
@@ -43,15 +44,34 @@ class Worker:
         self._checkpoint = Path(config.router.checkpoint)
         self._pass = OrderedPass(self._rows, self._checkpoint)
         self._counts: dict[int, CountFile] = {}
+        self._preparing: threading.Thread | None = None
 
     def route(self, value: bytes, partition: int, offset: int) -> PlainRow:
         """Routes a record."""
-        if not self._pass.stands_before(partition, offset):
-            self._interests.catch_up(self._state.table)
+        if self._preparing is not None:
+            self._preparing.join()
+            self._preparing = None
+        self._prepare(partition, offset)
         self._refresh()
         routed = self._pass.route(value, partition, offset, now_us() // SECOND_US)
         self._count(partition, offset)
         return routed.log_seconds, offset, routed.ids, [tuple(out) for out in routed.outs]
+
+    def begin_to_prepare(self, partition: int, offset: int) -> None:
+        """Prepares in a thread for the record at this offset, while Spark starts the query that will bring it."""
+        self._preparing = threading.Thread(target=self._try_to_prepare, args=(partition, offset), daemon=True)
+        self._preparing.start()
+
+    def _try_to_prepare(self, partition: int, offset: int) -> None:
+        try:
+            self._prepare(partition, offset)
+        except Exception as failed:  # the first record meets it again, and ends the query
+            log.info("not prepared: %s", failed)
+
+    def _prepare(self, partition: int, offset: int) -> None:
+        if not self._pass.stands_before(partition, offset):
+            self._interests.catch_up(self._state.table)
+            self._pass.prepare(partition, offset)
 
     def _count(self, partition: int, offset: int) -> None:
         if partition not in self._counts:
@@ -81,6 +101,20 @@ class RoutePass:
 
     def __call__(self, value: bytes, partition: int, offset: int) -> PlainRow:
         return worker(self._config_path, self._state_dir).route(value, partition, offset)
+
+
+class PreparePass:
+    """Makes a lane's worker read its memory before its query has started."""
+
+    def __init__(self, config_path: str, state_dir: str | None, partition: int, offset: int) -> None:
+        self._config_path = config_path
+        self._state_dir = state_dir
+        self._partition = partition
+        self._offset = offset
+
+    def __call__(self, _: int) -> int:
+        worker(self._config_path, self._state_dir).begin_to_prepare(self._partition, self._offset)
+        return 0
 
 
 @cache

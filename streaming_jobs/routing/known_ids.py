@@ -126,6 +126,11 @@ class KnownIds:
         """The memory that the tables take, without the few nodes' numbers."""
         return sum(table.memory_bytes for table in self._tables)
 
+    @property
+    def keep_seconds(self) -> int:
+        """How long an id must be known, in log time."""
+        return self.horizon_seconds + LATENESS_SECONDS
+
     # -- the log goes on -----------------------------------------------------------------------------------
 
     def advance(self, received_seconds: int, now_seconds: int) -> int:
@@ -142,7 +147,7 @@ class KnownIds:
             idents, checks = self._idents(list(self._young))
             self._put(slots_of(idents, checks, np.array(list(self._young.values()), _U32)), log_seconds)
             self._young = {}
-        oldest = self.log_seconds - self.horizon_seconds - LATENESS_SECONDS
+        oldest = self.log_seconds - self.keep_seconds
         self._tables = [table for table in self._tables if table.ends_at >= oldest]
 
     def _put(self, slots: Slots, log_seconds: int) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import streaming_jobs.router_job.worker  # noqa: F401 - for its memory
+from streaming_jobs.router_job.id_log import ids_folder, part_path
 from streaming_jobs.router_job.snapshot import SnapshotWriter, read_snapshot
 from streaming_jobs.routing.known_ids import LATENESS_SECONDS, KnownIds
 
@@ -64,9 +65,8 @@ def main() -> None:
     asked = time.process_time() - began - made
     print(f"asking: {asked / ASKED_RECORDS / IN_A_RECORD * 1e6:.2f} µs an id, {IN_A_RECORD} in a record")
     with TemporaryDirectory() as folder:
-        path = Path(folder, "ids", "partition-0")
-        path.parent.mkdir()
-        SnapshotWriter(str(path), 0, 7)(rows)
+        SnapshotWriter(folder, 0, 7)(rows)
+        path = part_path(ids_folder(Path(folder), 0), 7)
         print(f"snapshot: {path.stat().st_size / 2**20:.0f} MiB", flush=True)
         subprocess.run([sys.executable, "-m", "tests.bench.known_ids", "--read-back", folder], check=True)
 
@@ -74,7 +74,7 @@ def main() -> None:
 def read_back(folder: str) -> None:
     before = memory_mib("VmRSS")
     began = time.perf_counter()
-    restored = read_snapshot(Path(folder), 0, 7, HORIZON_SECONDS)
+    restored, _ = read_snapshot(Path(folder), 0, 7, HORIZON_SECONDS)
     took = time.perf_counter() - began
     tables = restored.memory_bytes / 2**20
     print(

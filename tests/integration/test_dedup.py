@@ -33,10 +33,11 @@ from gateway.records import event_records
 from gateway.records.raw_log.container import ContainerBuilder
 from gateway.records.raw_log.frames import FrameSource
 from streaming_jobs.router_job.checkpoint import in_short, last_commit
+from streaming_jobs.router_job.id_log import ids_folder, part_path
 from streaming_jobs.router_job.ordered_pass import OrderedPass
 from streaming_jobs.router_job.plan import PlainRow, route
 from streaming_jobs.router_job.plan_check import is_as_planned
-from streaming_jobs.router_job.snapshot import snapshot_path, write_snapshot
+from streaming_jobs.router_job.snapshot import has_snapshot, write_snapshot
 from streaming_jobs.routing.frame_router import FrameRouter
 from streaming_jobs.routing.known_ids import keep_seconds, repeat_horizon_seconds
 from streaming_jobs.routing.mesh_state import MeshState
@@ -153,10 +154,14 @@ class Log:
         batch = last_commit(self.lane)
         return 0 if batch is None else self.ends[batch]
 
-    def run(self, *, writes_snapshot: bool = True) -> None:
+    def has_files(self) -> bool:
+        """True if the worker's own files reach the last commit."""
+        return has_snapshot(self.checkpoint, 0, self.committed(), keep_seconds(config()))
+
+    def run(self, *, ensures_snapshot: bool = True) -> None:
         """Routes all there is, from the last commit."""
-        if writes_snapshot:
-            write_snapshot(self.spark, self.lane, snapshot_path(self.checkpoint, 0), 0, self.committed())
+        if ensures_snapshot and not self.has_files():
+            write_snapshot(self.spark, self.lane, self.checkpoint, 0, self.committed())
         lines = self.spark.readStream.schema("value string, partition int, offset bigint")
         raw = lines.option("maxFilesPerTrigger", 1).option("pathGlobFilter", "*.json").json(str(self.folder / "raw"))
         raw = raw.withColumn("value", F.unbase64("value"))
@@ -226,6 +231,7 @@ def test_each_message_passes_exactly_once_within_the_horizon_whatever_is_killed_
         for _ in range(count):
             log.add(next(batches))
         log.run()
+        assert log.has_files(), seed
         chance.choice(accidents)()
     log.run()
     assert log.is_planned
@@ -281,10 +287,10 @@ def test_a_worker_without_a_memory_of_its_place_ends_the_query(
     log.run()
     log.kill_worker()
     log.add([Frame(key, BEGIN + 1, BEGIN + 1) for key in range(KEYS + 1)])
-    write_snapshot(spark, log.lane, snapshot_path(log.checkpoint, 0), 0, log.committed())
-    damage(snapshot_path(log.checkpoint, 0))
+    write_snapshot(spark, log.lane, log.checkpoint, 0, log.committed())
+    damage(part_path(ids_folder(log.checkpoint, 0), log.committed()))
     with pytest.raises(StreamingQueryException, match="NoMemory"):
-        log.run(writes_snapshot=False)
+        log.run(ensures_snapshot=False)
     log.run()
     assert log.all_passed() == expected(log.frames)
 
@@ -296,9 +302,9 @@ def test_a_snapshot_of_another_offset_serves_nobody(spark: SparkSession, tmp_pat
     log.add([Frame(KEYS, BEGIN, BEGIN)])
     log.run()
     log.forget_last_commit()
-    write_snapshot(spark, log.lane, snapshot_path(log.checkpoint, 0), 0, log.committed() + 1)
-    with pytest.raises(StreamingQueryException, match="does not stand before offset 25"):
-        log.run(writes_snapshot=False)
+    write_snapshot(spark, log.lane, log.checkpoint, 0, log.committed() + 1)
+    with pytest.raises(StreamingQueryException, match="stand before offset 25"):
+        log.run(ensures_snapshot=False)
 
 
 def newest(state: Path) -> Path:

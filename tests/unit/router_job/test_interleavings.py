@@ -18,14 +18,9 @@ from hypothesis import strategies as st
 from gateway.records import event_records
 from gateway.records.raw_log.container import ContainerBuilder
 from gateway.records.raw_log.frames import FrameSource
+from streaming_jobs.router_job.id_log import NoMemory, ids_folder
 from streaming_jobs.router_job.ordered_pass import OrderedPass
-from streaming_jobs.router_job.snapshot import (
-    ALL_PARTITIONS,
-    NoMemory,
-    SnapshotWriter,
-    carried_path,
-    snapshot_path,
-)
+from streaming_jobs.router_job.snapshot import CarriedWriter, SnapshotWriter, has_snapshot
 from streaming_jobs.routing.frame_router import FrameRouter
 from streaming_jobs.routing.id_table import GENERATION_SECONDS
 from streaming_jobs.routing.known_ids import LATENESS_SECONDS
@@ -68,21 +63,32 @@ class Lane:
     passed: dict[int, Passed] = field(default_factory=dict)
     workers: list[OrderedPass] = field(default_factory=list)
     """The first one has the task."""
+    all_workers: list[OrderedPass] = field(default_factory=list)
     restarts: int = 0
+    snapshots: int = 0
 
     def __post_init__(self) -> None:
         self.workers = [self._worker(), self._worker()]
         self.start()
 
     def _worker(self) -> OrderedPass:
-        return OrderedPass(FrameRouter(mesh().state), self.checkpoint)
+        self.all_workers.append(OrderedPass(FrameRouter(mesh().state), self.checkpoint))
+        return self.all_workers[-1]
+
+    def close(self) -> None:
+        for worker in self.all_workers:
+            worker.close()
 
     def start(self) -> None:
-        """Starts the query: from the last commit, with a snapshot of its state."""
+        """Starts the query: from the last commit, with a snapshot of its state if the lane's files do not reach it."""
         self.batch = []
-        path = snapshot_path(self.checkpoint, self.partition)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        SnapshotWriter(str(path), self.partition, self.committed)(sorted(self.state))
+        if self.committed and has_snapshot(self.checkpoint, self.partition, self.committed, KEEP):
+            return
+        self.snapshots += 1
+        self.write_snapshot(self.committed, sorted(self.state))
+
+    def write_snapshot(self, offset: int, rows: list[tuple[int, bytes]]) -> None:
+        SnapshotWriter(str(self.checkpoint), self.partition, offset)(rows)
 
     def run(self) -> None:
         """Routes what there is. A worker without a memory of its place ends the query, and the lane begins again."""
@@ -124,27 +130,36 @@ class Lane:
     def retry_task(self) -> None:
         self.batch = []
 
-    def lose_snapshot(self) -> None:
-        snapshot_path(self.checkpoint, self.partition).unlink(missing_ok=True)
+    def kill_router(self) -> None:
+        """The next worker has the files alone."""
+        self.workers = [self._worker(), self._worker()]
+        self.start()
+
+    def lose_files(self) -> None:
+        for part in ids_folder(self.checkpoint, self.partition).iterdir():
+            part.unlink()
         self.kill_worker()
 
-    def damage_snapshot(self) -> None:
-        path = snapshot_path(self.checkpoint, self.partition)
-        if path.exists():
-            path.write_bytes(path.read_bytes()[:-1])
+    def lose_a_part(self) -> None:
+        parts = sorted(ids_folder(self.checkpoint, self.partition).iterdir(), key=lambda part: int(part.name))
+        if parts:
+            parts[len(parts) // 2].unlink()
+        self.kill_worker()
+
+    def damage_files(self) -> None:
+        for part in ids_folder(self.checkpoint, self.partition).iterdir():
+            part.write_bytes(part.read_bytes()[:-1])
         self.kill_worker()
 
     def misplace_snapshot(self) -> None:
         """One of an earlier commit is there."""
-        SnapshotWriter(str(snapshot_path(self.checkpoint, self.partition)), self.partition, max(self.committed - 1, 0))(
-            ()
-        )
+        self.write_snapshot(max(self.committed - 1, 0), [])
         self.kill_worker()
 
 
 ACCIDENTS: tuple[Callable[[Lane], None], ...] = (
-    Lane.commit, Lane.commit, Lane.stop_query, Lane.kill_worker, Lane.move_task, Lane.retry_task,
-    Lane.lose_snapshot, Lane.damage_snapshot, Lane.misplace_snapshot,
+    Lane.commit, Lane.commit, Lane.stop_query, Lane.kill_worker, Lane.move_task, Lane.retry_task, Lane.kill_router,
+    Lane.lose_files, Lane.lose_a_part, Lane.damage_files, Lane.misplace_snapshot,
 )  # fmt: skip
 
 
@@ -182,7 +197,7 @@ class Router:
             lane.run()
             lane.commit()
         rows = sorted(row for lane in self.lanes for row in lane.state)
-        SnapshotWriter(str(carried_path(self.checkpoint)), ALL_PARTITIONS, 0, with_earlier=True)(rows)
+        CarriedWriter(str(self.checkpoint))(rows)
         for lane in self.lanes:
             lane.kill_worker()
             lane.start()
@@ -222,5 +237,6 @@ def test_each_message_passes_exactly_once_whatever_happens_between(
                     ACCIDENTS[accident](lane)
         for lane in router.lanes:
             lane.run()
+            lane.close()
         passed = [key for lane in router.lanes for keys in lane.passed.values() for key in keys]
         assert sorted(passed) == sorted(router.expected)

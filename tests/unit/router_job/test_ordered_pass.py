@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from gateway.records import event_records
 from gateway.records.raw_log.container import ContainerBuilder
+from streaming_jobs.router_job.id_log import NoMemory, ids_folder
 from streaming_jobs.router_job.ordered_pass import OrderedPass
-from streaming_jobs.router_job.snapshot import NoMemory, SnapshotWriter, snapshot_path
+from streaming_jobs.router_job.snapshot import SnapshotWriter
 from streaming_jobs.routing.frame_router import FrameRouter
 from streaming_jobs.routing.record_outputs import RoutedRecord
 from tests.unit.routing.asking import client, event
@@ -23,17 +26,19 @@ class WorkerInALog:
         self.mesh = MeshInALog(partitions=2)
         self.checkpoint = checkpoint
         self._source = client(self.mesh).source
-        self.restart()
+        self._begin()
 
-    def restart(self) -> None:
-        """Makes a new worker, which knows nothing."""
+    def _begin(self) -> None:
         self.rows = FrameRouter(self.mesh.state)
         self.pass_ = OrderedPass(self.rows, self.checkpoint)
 
+    def restart(self) -> None:
+        """Makes a new worker, which knows nothing."""
+        self.pass_.close()
+        self._begin()
+
     def snapshot(self, offset: int, rows: list[RoutedRecord], partition: int = 0) -> None:
-        path = snapshot_path(self.checkpoint, partition)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        SnapshotWriter(str(path), partition, offset)([(row.log_seconds, row.ids) for row in rows])
+        SnapshotWriter(str(self.checkpoint), partition, offset)([(row.log_seconds, row.ids) for row in rows])
 
     def route(self, offset: int, *numbers: int, partition: int = 0) -> RoutedRecord:
         builder = ContainerBuilder(self._source.edge, self._source.epoch)
@@ -50,15 +55,16 @@ def passed(routed: RoutedRecord) -> list[int]:
 
 
 @pytest.fixture
-def worker(tmp_path: Path) -> WorkerInALog:
+def worker(tmp_path: Path) -> Iterator[WorkerInALog]:
     worker = WorkerInALog(tmp_path)
     worker.snapshot(10, [])
-    return worker
+    yield worker
+    worker.pass_.close()
 
 
 def test_records_in_their_order_need_the_snapshot_once(worker: WorkerInALog) -> None:
     assert passed(worker.route(10, 1, 2, 1)) == [1, 2]
-    snapshot_path(worker.checkpoint, 0).unlink()
+    shutil.rmtree(ids_folder(worker.checkpoint, 0))
     assert passed(worker.route(11, 2, 3)) == [3]
     assert passed(worker.route(12, 1, 3, 4)) == [4]
 
@@ -69,6 +75,22 @@ def test_a_new_worker_knows_what_the_snapshot_holds(worker: WorkerInALog) -> Non
     worker.restart()
     assert passed(worker.route(12, 1, 2, 3, 4)) == [4]
     assert worker.pass_.rebuild_seconds > 0
+
+
+def test_a_new_worker_knows_what_the_one_before_it_has_written(worker: WorkerInALog) -> None:
+    worker.route(10, 1, 2)
+    worker.route(11, 3)
+    worker.restart()
+    assert passed(worker.route(12, 1, 2, 3, 4)) == [4]
+
+
+def test_a_new_worker_passes_again_what_was_not_committed(worker: WorkerInALog) -> None:
+    worker.route(10, 1)
+    first = [worker.route(11, 2), worker.route(12, 1, 3)]
+    worker.restart()
+    assert [worker.route(11, 2), worker.route(12, 1, 3)] == first
+    worker.restart()
+    assert passed(worker.route(13, 1, 2, 3, 4)) == [4]
 
 
 def test_a_batch_that_is_tried_again_passes_what_it_passed_before(worker: WorkerInALog) -> None:
@@ -96,7 +118,7 @@ def test_after_a_place_without_a_memory_the_worker_goes_on_from_the_snapshot_alo
     assert passed(worker.route(10, 1)) == [1]
 
 
-def test_a_record_that_fails_half_way_leaves_no_memory_to_go_on_with(
+def test_a_record_that_fails_half_way_leaves_nothing_of_it_behind(
     worker: WorkerInALog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker.route(10, 1)
@@ -104,9 +126,6 @@ def test_a_record_that_fails_half_way_leaves_no_memory_to_go_on_with(
         failing.setattr(worker.rows.known, "added_row", fail)
         with pytest.raises(MemoryError):
             worker.route(11, 2)
-    with pytest.raises(NoMemory):
-        worker.route(11, 2)
-    assert passed(worker.route(10, 1)) == [1]
     assert passed(worker.route(11, 2)) == [2], "what the failed try had marked is no repeat"
 
 
