@@ -56,6 +56,8 @@ UNTRACED_SHARE = 1e-18
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     item.add_marker("integration")
+    # kafka-python forgets a socket that it is connecting when it is closed.
+    item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
 
 
 @pytest.fixture(scope="session")
