@@ -48,9 +48,7 @@ class Worker:
 
     def route(self, value: bytes, partition: int, offset: int) -> PlainRow:
         """Routes a record."""
-        if self._preparing is not None:
-            self._preparing.join()
-            self._preparing = None
+        self._end_preparing()
         self._prepare(partition, offset)
         self._refresh()
         routed = self._pass.route(value, partition, offset, now_us() // SECOND_US)
@@ -59,6 +57,7 @@ class Worker:
 
     def begin_to_prepare(self, partition: int, offset: int) -> None:
         """Prepares in a thread for the record at this offset, while Spark starts the query that will bring it."""
+        self._end_preparing()
         self._preparing = threading.Thread(target=self._try_to_prepare, args=(partition, offset), daemon=True)
         self._preparing.start()
 
@@ -67,6 +66,11 @@ class Worker:
             self._prepare(partition, offset)
         except Exception as failed:  # the first record meets it again, and ends the query
             log.info("not prepared: %s", failed)
+
+    def _end_preparing(self) -> None:
+        if self._preparing is not None:
+            self._preparing.join()
+            self._preparing = None
 
     def _prepare(self, partition: int, offset: int) -> None:
         if not self._pass.stands_before(partition, offset):
