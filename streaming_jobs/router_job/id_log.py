@@ -206,8 +206,7 @@ class IdLog:
         self._folder = folder
         self._partition = partition
         self._keep_seconds = keep_seconds
-        self._begins = [part.begin for part in parts]
-        self._paths = [part.path for part in parts]
+        self._parts = [(part.path, part.begin) for part in parts]
         self._place = parts[-1].end
         self._ends_at = parts[-1].ends_at
         self._file: BinaryIO | None = None
@@ -221,7 +220,7 @@ class IdLog:
         try:
             if self._file is None:
                 self._file = self._open()
-            elif log_seconds - self._begins[-1].log_seconds >= GENERATION_SECONDS:
+            elif log_seconds - self._parts[-1][1].log_seconds >= GENERATION_SECONDS:
                 self._file.close()
                 self._file = self._begin_part(log_seconds)
             self._place = _write_row(self._file, Place(offset, log_seconds, self._place.crc), ids)
@@ -235,7 +234,7 @@ class IdLog:
 
     def _open(self) -> BinaryIO:
         """Cuts off what stands behind the last commit."""
-        path = self._paths[-1]
+        path, _ = self._parts[-1]
         for number in _numbers(self._folder):
             if number > int(path.name):
                 part_path(self._folder, number).unlink()
@@ -246,13 +245,12 @@ class IdLog:
         """Begins the next part, and removes those that nobody will need."""
         path = part_path(self._folder, self._place.stands_before)
         file = path.open("wb", 0)
-        self._paths.append(path)
-        self._begins.append(self._place)
+        self._parts.append((path, self._place))
         self._place = _write_head(file, self._partition, self._place)
         oldest = log_seconds - self._keep_seconds - SPARE_SECONDS
-        while len(self._begins) > 1 and self._begins[1].log_seconds < oldest:
-            self._paths.pop(0).unlink(missing_ok=True)
-            self._begins.pop(0)
+        while len(self._parts) > 1 and self._parts[1][1].log_seconds < oldest:
+            unneeded, _ = self._parts.pop(0)
+            unneeded.unlink(missing_ok=True)
         return file
 
 

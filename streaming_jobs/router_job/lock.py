@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -44,10 +45,7 @@ class CheckpointLock:
 
     def wait(self, stop: threading.Event) -> bool:
         """Waits until nobody else has it. Returns False if stopped before."""
-        while not self.take_if_free():
-            if stop.wait(WAIT_SECONDS):
-                return False
-        return True
+        return _wait(self.take_if_free, stop)
 
     def release(self) -> None:
         """Lets another router begin. The checkpoint must not be written to any more."""
@@ -88,11 +86,18 @@ class JvmLock:
 
     def wait(self, stop: threading.Event) -> bool:
         """Waits until no other JVM has it. Returns False if stopped before."""
-        while (lock := self._channel.tryLock()) is None:
-            if stop.wait(WAIT_SECONDS):
-                return False
-        self._lock = lock
-        return True
+        return _wait(self._take_if_free, stop)
 
     def release(self) -> None:
         self._lock.release()
+
+    def _take_if_free(self) -> bool:
+        self._lock = self._channel.tryLock()
+        return self._lock is not None
+
+
+def _wait(take_if_free: Callable[[], bool], stop: threading.Event) -> bool:
+    while not take_if_free():
+        if stop.wait(WAIT_SECONDS):
+            return False
+    return True

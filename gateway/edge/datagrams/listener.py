@@ -31,16 +31,20 @@ class DatagramListener(ABC):
         self.socket = bind(listener)
         self._out = DatagramsOut(self.socket)
         self._drops = KernelDrops(self.socket, metrics)
+        self._strangers: TokenBucket | None = None
 
     @abstractmethod
     def reconfigure(self, limits: Limits) -> None:
         """Limits that hold from now on."""
 
-    def _rate_of_strangers(self, limits: Limits) -> TokenBucket | None:
-        """Returns the rate in bytes of all datagrams together, where anybody may send them; else None."""
-        if not self.listener.options.admits_unproven:
-            return None
-        return TokenBucket(limits.unauthenticated_bytes_per_second, self._loop.time())
+    def _limit_strangers(self, limits: Limits) -> None:
+        """Sets the rate in bytes of all datagrams together, where anybody may send them."""
+        rate, is_open = limits.unauthenticated_bytes_per_second, self.listener.options.admits_unproven
+        self._strangers = TokenBucket(rate, self._loop.time()) if is_open else None
+
+    def _is_too_much(self, size: int) -> bool:
+        """Returns True if strangers together have sent more than they may."""
+        return self._strangers is not None and not self._strangers.has_any(size, self._loop.time())
 
     def slow_down(self, peer: str) -> None:  # noqa: B027 - a connection of QUIC costs its edge more than the router
         """Takes less of a source, by its address, of which the router refuses nearly everything."""

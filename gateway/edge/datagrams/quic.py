@@ -92,7 +92,7 @@ class QuicListener(DatagramListener):
         """Limits that hold from now on; the idle time for new connections."""
         self._limits = limits
         self._arrivals = TokenBucket(limits.connections_per_second, self._loop.time(), ARRIVALS_BURST_SECONDS)
-        self._unauthenticated = self._rate_of_strangers(limits)
+        self._limit_strangers(limits)
         for connection in self._connections.values():
             connection.bucket = self._bucket()
 
@@ -221,10 +221,6 @@ class QuicListener(DatagramListener):
             partition = self._publisher.partition_of(key) if key else connection.partition
             received_at = time.time_ns() // 1000
             self._publisher.add_datagrams(partition, (connection.source,), received_at, (len(packet),), packet, self)
-
-    def _is_too_much(self, size: int) -> bool:
-        """Returns True if strangers together have sent more than they may."""
-        return self._unauthenticated is not None and not self._unauthenticated.has_any(size, self._loop.time())
 
     def lets_in(self, certificate: x509.Certificate, chain: Sequence[x509.Certificate]) -> bool:
         return self.secured.lets_in(certificate, chain)

@@ -30,7 +30,7 @@ class RefusedSources:
 
     def add(self, peer: str, now: float) -> None:
         """Takes the router's word that nearly all of this source is refused."""
-        known = self._sources.pop(peer) if peer in self._sources else None
+        known = self._sources.pop(peer, None)
         bucket = TokenBucket(FRAMES_PER_SECOND, now, BURST_FRAMES / FRAMES_PER_SECOND) if known is None else known[1]
         self._sources[peer] = now + KEPT_SECONDS, bucket
         if len(self._sources) > MOST_SOURCES:

@@ -53,7 +53,7 @@ class UdpListener(DatagramListener):
     def reconfigure(self, limits: Limits) -> None:
         self._rate = limits.frames_per_second_per_session
         self._buckets.clear()
-        self._unauthenticated = self._rate_of_strangers(limits)
+        self._limit_strangers(limits)
 
     def send(self, datagrams: Sequence[Datagram[OfT]], on_sent: OnSent[OfT]) -> None:
         self._out.send(datagrams, on_sent)
@@ -100,7 +100,7 @@ class UdpListener(DatagramListener):
         count = len(datagrams)
         self._metrics.received_frames.inc(count)
         self._metrics.received_bytes.inc(len(datagrams.data))
-        if self._unauthenticated and not self._unauthenticated.has_any(len(datagrams.data), self._loop.time()):
+        if self._is_too_much(len(datagrams.data)):
             self._metrics.rejected(Reason.RATE_LIMITED, len(datagrams))
             return count
         if self._refused:
