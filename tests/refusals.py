@@ -1,4 +1,4 @@
-"""What tests ask of calls that are refused."""
+"""Tells tests why a call was refused."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from gateway.records.raw_log.container import RecordColumns
 from gateway.records.rejected_frame import RefusedFrame
 
 FEWEST_REFUSED = 16
-"""Of one source, in one record. Records leave each 3 ms, so that is 5,000 a second."""
+"""A source with fewer refused frames in a record is no flood. Records leave each 3 ms, so that is 5,000 a second."""
 SHARE_REFUSED = 0.9
 """Whoever is taken for a flood sends so little that is good. A sender that is trusted and forged by another, from its
 own address and port, has to be outnumbered nine times."""

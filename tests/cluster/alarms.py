@@ -25,7 +25,7 @@ START_SECONDS, END_SECONDS = 60.0, 20.0
 
 
 class Alarms:
-    """What Prometheus knows of the mesh."""
+    """Asks Prometheus what it knows of the mesh."""
 
     def __init__(self, prometheus: Prometheus) -> None:
         self._prometheus = prometheus

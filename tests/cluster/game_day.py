@@ -72,7 +72,7 @@ def kafka_away(release: Release, alarms: Alarms) -> Iterator[str]:
 
 
 def edge_killed(release: Release, alarms: Alarms) -> Iterator[str]:
-    """As when its node dies: no goodbye. Its peers reconnect to the other edge."""
+    """Kills an edge as when its node dies, without a goodbye. Its peers reconnect to the other edge."""
     begun = time.monotonic()
     with release.load() as run:
         release.node.kubectl("delete", "pod", f"{NAME}-edge-0", "--grace-period", "0", "--force")

@@ -38,7 +38,7 @@ def unlike_others(number: int) -> bytes:
 
 
 def told(*frames: tuple[FrameSource, Sequence[bytes]]) -> list[tuple[int, Entry]]:
-    """What the edge is told of one record with these frames. The key is one that the mesh knows."""
+    """Returns what the edge is told of one record with these frames. The key is one that the mesh knows."""
     mesh = MeshInALog(keys=vectors.RING.nodes)
     builder = ContainerBuilder(EDGE, EPOCH)
     for source, packets in frames:

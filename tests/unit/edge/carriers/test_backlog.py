@@ -1,4 +1,4 @@
-"""What waits for a peer that does not read waits in its carrier, and not as single writes in the transport."""
+"""Tests that what a peer does not read waits in its carrier, and not as single writes in the transport."""
 
 from __future__ import annotations
 

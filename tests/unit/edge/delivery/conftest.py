@@ -1,4 +1,4 @@
-"""What most tests of redelivery begin with."""
+"""Makes what most tests of redelivery begin with."""
 
 from __future__ import annotations
 

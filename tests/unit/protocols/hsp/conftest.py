@@ -1,4 +1,4 @@
-"""What most tests of the folder begin with."""
+"""Makes what most tests of the folder begin with."""
 
 from __future__ import annotations
 
