@@ -6,7 +6,10 @@ import os
 import re
 import shutil
 import subprocess
+import threading
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,10 +24,17 @@ COMPILES_EARLY = (
     "-XX:Tier4MinInvocationThreshold=180",
     "-XX:Tier4CompileThreshold=4500",
     "-XX:Tier4BackEdgeThreshold=12000",
+    "-XX:-UseDynamicNumberOfCompilerThreads",
 )
 """A JVM with these options optimises a method after a third of the usual calls. What serves a mesh is called a few
 hundred times a second, so the compilers have done what matters after ten seconds instead of thirty. The first compiler
-keeps its thresholds: with a third of them too (`CompileThresholdScaling`) a start takes a tenth more processor time."""
+keeps its thresholds: with a third of them too (`CompileThresholdScaling`) a start takes a tenth more processor time.
+All threads of both are there from the beginning, for `optimise_with_what_is_left`."""
+OPTIMISER_LOWERED_BY = 10
+"""Of the kernel's priorities: it gets a tenth of a core that somebody else wants too."""
+COMPILERS_START_SECONDS = 10.0
+"""The time for a process to become a JVM, and for that to start its threads."""
+COMPILERS_LOOK_SECONDS = 0.05
 _RELEASE = re.compile(r'(?m)^JAVA_VERSION="(\d+)')
 _VERSION = re.compile(r'version "(\d+)')
 
@@ -52,6 +62,29 @@ def find_java() -> Java:
     raise SetupError(
         f"Java {MIN_JAVA} or newer is needed{skipped}; install one, or `pip install '.[local]'` in the repository"
     )
+
+
+def optimise_with_what_is_left(pid: int) -> None:
+    """Lets others run before the second compiler of a JVM, which this process is or is about to become.
+
+    Half of the processor time of a start goes to methods that run a few hundred times and never again. While all cores
+    are busy they may wait. Java itself could only lower the first compiler too, without which a start takes longer.
+    """
+    threading.Thread(target=_lower_optimiser, args=(pid,), name="optimiser", daemon=True).start()
+
+
+def _lower_optimiser(pid: int) -> None:
+    deadline = time.monotonic() + COMPILERS_START_SECONDS
+    while time.monotonic() < deadline:
+        with suppress(OSError):  # a thread, or the process, is gone: look again
+            threads = Path(f"/proc/{pid}/task").iterdir()
+            names = {int(thread.name): thread.joinpath("comm").read_text()[:2] for thread in threads}
+            if {"C1", "C2"} <= set(names.values()):  # the first compiler's threads start after the second's
+                for number in (number for number, name in names.items() if name == "C2"):
+                    priority = os.getpriority(os.PRIO_PROCESS, number)
+                    os.setpriority(os.PRIO_PROCESS, number, priority + OPTIMISER_LOWERED_BY)
+                return
+        time.sleep(COMPILERS_LOOK_SECONDS)
 
 
 def _candidates() -> Iterator[tuple[str, str]]:

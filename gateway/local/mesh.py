@@ -162,7 +162,14 @@ class LocalMesh:
         edge = config.edge
         limit = edge.notice_seconds + edge.graceful_shutdown_limit_seconds if name == "edge" else OTHERS_END_SECONDS
         at_first = self._router_at_first if name == "router" else ()
-        return Part(name, arguments, self._state / "logs" / f"{name}.log", end_seconds=limit + 5, at_first=at_first)
+        return Part(
+            name,
+            arguments,
+            self._state / "logs" / f"{name}.log",
+            end_seconds=limit + 5,
+            at_first=at_first,
+            becomes_java=name == "kafka",
+        )
 
     def _wait(self, name: str, stop: threading.Event, is_up: Callable[[], bool], detail: Callable[[], str]) -> None:
         deadline = self._started_at + START_SECONDS

@@ -24,6 +24,7 @@ from pathlib import Path
 
 import gateway
 from gateway.core.errors import SetupError
+from gateway.local.java import optimise_with_what_is_left
 from gateway.local.mesh_record import MeshRecord, RecordedProcess, start_time
 
 BACK_OFF_SECONDS = (0.0, 1.0, 2.0, 5.0)
@@ -79,13 +80,15 @@ def trim_log(log: Path) -> None:
 
 @dataclass(slots=True)
 class Part:
-    """One process. `end_seconds` bounds its orderly end. `at_first` are more arguments until it is up."""
+    """One process. `end_seconds` bounds its orderly end. `at_first` are more arguments until it is up.
+    `becomes_java`: the process goes on as a JVM."""
 
     name: str
     arguments: Sequence[str]
     log: Path
     end_seconds: float = END_SECONDS
     at_first: Sequence[str] = ()
+    becomes_java: bool = False
     process: subprocess.Popen[bytes] | None = None
     started_at: float = 0.0
     deaths: int = 0
@@ -103,6 +106,8 @@ class Part:
                 preexec_fn=ends_with_parent(signal.SIGTERM),
             )
         self.started_at = time.monotonic()
+        if self.becomes_java:
+            optimise_with_what_is_left(self.process.pid)
 
     @property
     def is_running(self) -> bool:

@@ -14,6 +14,7 @@ import subprocess
 import threading
 from collections.abc import Mapping, Sequence
 
+from gateway.local.java import optimise_with_what_is_left
 from gateway.local.processes import ends_with_parent
 
 log = logging.getLogger(__name__)
@@ -36,6 +37,7 @@ class SparkJvm:
             process_group=0,
             preexec_fn=ends_with_parent(signal.SIGKILL),
         )
+        optimise_with_what_is_left(self._process.pid)
 
     @property
     def exit_code(self) -> int | None:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from gateway.core.errors import SetupError
 from gateway.local import java
-from gateway.local.java import COMPILES_EARLY, find_java
+from gateway.local.java import (
+    COMPILERS_START_SECONDS,
+    COMPILES_EARLY,
+    OPTIMISER_LOWERED_BY,
+    find_java,
+    optimise_with_what_is_left,
+)
 
 JAVA = find_java().executable
 
@@ -80,3 +88,25 @@ def test_a_method_is_optimised_early_and_not_compiled_earlier_than_usual() -> No
     usual, early = thresholds(), thresholds(*COMPILES_EARLY)
     assert early["3"] == usual["3"]
     assert early["4"] < usual["4"] / 3 + 1
+
+
+def test_only_the_second_compiler_waits_for_others() -> None:
+    """Some JVM that goes on: a registry that nobody asks."""
+    registry = ["-m", "java.rmi/sun.rmi.registry.RegistryImpl", "0"]
+    with subprocess.Popen([JAVA, *COMPILES_EARLY, *registry]) as jvm:
+        try:
+            optimise_with_what_is_left(jvm.pid)
+            usual, deadline = os.getpriority(os.PRIO_PROCESS, 0), time.monotonic() + COMPILERS_START_SECONDS
+            while priorities(jvm.pid, "C2") != {min(usual + OPTIMISER_LOWERED_BY, 19)}:
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            assert priorities(jvm.pid, "C1") == {usual}
+            assert priorities(jvm.pid, "java") == {usual}
+        finally:
+            jvm.kill()
+
+
+def priorities(pid: int, name: str) -> set[int]:
+    threads = Path(f"/proc/{pid}/task").iterdir()
+    named = [int(thread.name) for thread in threads if thread.joinpath("comm").read_text().startswith(name)]
+    return {os.getpriority(os.PRIO_PROCESS, number) for number in named}
