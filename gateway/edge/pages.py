@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 
 PAGE_SPEAKS = "yamp"
 """The protocol of the example page."""
+SHOWN_CHARACTERS = 100
+"""The most of what was asked that stands in the log."""
 NOTHING_OFFERED = '<script type="application/json" id="offered">[]</script>'
 
 
@@ -70,7 +72,7 @@ class PeersPage:
         if verb != "kick":
             return json_answer(HTTPStatus.NOT_FOUND, {"error": "the only command is kick"})
         answer = self.kick(session)
-        log.info("a program at %s asks to kick %r: %d", request.client, session, answer.status)
+        log.info("a program at %s asks to kick %r: %d", request.client, session[:SHOWN_CHARACTERS], answer.status)
         return answer
 
     def kick(self, session: str) -> PageAnswer:

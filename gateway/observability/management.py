@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BufferedIOBase
 from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote
@@ -31,6 +32,8 @@ from gateway.core.errors import SetupError
 
 BODY_BYTES = 65_536
 """The largest body of a command: a subject and a small event's body. More is refused unread."""
+REQUEST_BYTES = 2 * BODY_BYTES
+"""A whole request has no more. A hundred headers of 64 KiB would be taken else, of each connection."""
 REQUEST_SECONDS = 10  # a scraper that says nothing for so long is dropped
 MOST_ASKING = 64
 """Connections at once, each of which has a thread. The oldest is cut for one more: a request takes milliseconds, and
@@ -221,9 +224,36 @@ class _Server(ThreadingHTTPServer):
         """A scraper that went away is no news."""
 
 
+class _RequestReader:
+    """Reads one request. Raises ConnectionError for one that is too long, so that no part of it passes for all."""
+
+    def __init__(self, file: BufferedIOBase) -> None:
+        self._file = file
+        self._left = REQUEST_BYTES
+
+    def readline(self, size: int) -> bytes:
+        return self._counted(self._file.readline(min(size, self._left + 1)))
+
+    def read(self, size: int) -> bytes:
+        return self._counted(self._file.read(size))
+
+    def _counted(self, data: bytes) -> bytes:
+        self._left -= len(data)
+        if self._left < 0:
+            raise ConnectionError("the request is too long")
+        return data
+
+    def close(self) -> None:
+        self._file.close()
+
+
 def _handler(management: Management) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         timeout = REQUEST_SECONDS
+
+        def setup(self) -> None:
+            super().setup()
+            self.rfile: Any = _RequestReader(self.rfile)
 
         def do_GET(self) -> None:
             headers = self.headers

@@ -4,13 +4,16 @@ slixmpp keeps something of everyone who ever wrote or was seen, for as long as i
 component. So messages and presence are taken out before it sees them; it keeps the stream, its handshake and its XML.
 It would also dial again by itself, and knows one connection at a time: so each try has a stream of its own, and one
 that has failed is let go of at once. What a connection of the past still says can then disturb no other.
+
+What a server does not read waits here as one block of bytes, like that of other carriers. Texts for peers are bounded
+by their sessions. Answers to presence and to requests are not, so a server that leaves too much unread is given up.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from slixmpp import JID, ComponentXMPP, Message, Presence
 from slixmpp.jid import InvalidJID
@@ -19,9 +22,13 @@ from slixmpp.xmlstream import StanzaBase
 
 from gateway.carriers.xmpp import body_of, for_now, is_ping, let_go, write_stanza
 from gateway.core.fault_log import RateLimitedFaultLog
+from gateway.edge.carriers.carrier import PIECE_BYTES
 
 log = logging.getLogger(__name__)
 _faults = RateLimitedFaultLog(log)
+
+GIVEN_UP_SHARE = 2
+"""A stream ends with so many times as much unread as its peers are stopped at."""
 
 
 class User(Protocol):
@@ -53,6 +60,9 @@ class ComponentStream(ComponentXMPP):
         super().__init__(domain, secret)  # type: ignore[no-untyped-call]
         self._loop = asyncio.get_running_loop()
         self._user = user
+        self._backlog = bytearray()
+        self._is_backed_up = self._is_unread = False
+        self._high_bytes = self._low_bytes = PIECE_BYTES
         self._condition = ""
         self.over: asyncio.Future[str] = self._loop.create_future()
         self.add_filter("in", self._sort)
@@ -64,13 +74,15 @@ class ComponentStream(ComponentXMPP):
     def give_up(self, why: object) -> None:
         """Ends the stream at once."""
         self._ended(why)
+        self._backlog.clear()
         self.abort()
         let_go(self)
 
     def hang_up(self) -> None:
         """Ends the stream after what was written has gone out."""
         if self.transport is not None:
-            self.send_raw(self.stream_footer)
+            self.transport.write(bytes(self._backlog) + self.stream_footer.encode())
+            self._backlog.clear()
             self.transport.close()
         let_go(self)
 
@@ -95,11 +107,12 @@ class ComponentStream(ComponentXMPP):
 
     @property
     def queued_bytes(self) -> int:
-        return self.transport.get_write_buffer_size() if self.transport is not None else 0
+        in_transport = self.transport.get_write_buffer_size() if self.transport is not None else 0
+        return in_transport + len(self._backlog)
 
     def limit_writes(self, high: int, low: int) -> None:
-        if self.transport is not None:
-            self.transport.set_write_buffer_limits(high, low)
+        """Sets beyond how many unread bytes the server counts as one that does not read, and below how many no more."""
+        self._high_bytes, self._low_bytes = high, low
 
     def _put_out(self, stanza: StanzaBase) -> None:
         if self.transport is not None:
@@ -107,11 +120,40 @@ class ComponentStream(ComponentXMPP):
 
     # -- asyncio's and slixmpp's side --------------------------------------------------------------------------
 
+    def connection_made(self, transport: asyncio.BaseTransport, send_event: bool = True) -> None:
+        cast(asyncio.WriteTransport, transport).set_write_buffer_limits(high=1, low=0)
+        super().connection_made(transport, send_event)
+
+    def send_raw(self, data: str | bytes) -> None:
+        """Writes, or keeps it while the server does not read. Everything that slixmpp writes passes here too."""
+        if not self._is_backed_up:
+            super().send_raw(data)
+        elif not self.over.done():
+            self._backlog += data.encode() if isinstance(data, str) else data
+            self._judge_server()
+
     def pause_writing(self) -> None:
-        self._user.server_reads_not()
+        self._is_backed_up = True
 
     def resume_writing(self) -> None:
-        self._user.server_reads_again()
+        self._is_backed_up = False
+        while self._backlog and not self._is_backed_up and self.transport is not None:
+            piece = bytes(self._backlog[:PIECE_BYTES])
+            del self._backlog[:PIECE_BYTES]
+            self.transport.write(piece)
+        self._judge_server()
+
+    def _judge_server(self) -> None:
+        """Tells the user when the server begins and ceases to leave much unread."""
+        queued_bytes = self.queued_bytes
+        if queued_bytes > GIVEN_UP_SHARE * self._high_bytes:
+            self.give_up("it does not read what it is sent")
+        elif queued_bytes > self._high_bytes and not self._is_unread:
+            self._is_unread = True
+            self._user.server_reads_not()
+        elif queued_bytes <= self._low_bytes and self._is_unread:
+            self._is_unread = False
+            self._user.server_reads_again()
 
     def _stands(self, _: Any) -> None:
         self._user.stands()

@@ -59,6 +59,8 @@ PING_PAYLOAD_BYTES = 8
 stock peers decode it as one."""
 SHOWN_REASON_CHARACTERS = 200
 """The most of a peer's own words that goes into our logs."""
+MAX_REDIRECT_CHARACTERS = 512
+"""The longest address that a peer may send us to: a name has at most 255, and the rest is for a path. It is logged."""
 CLOSE_REASONS: Mapping[CloseReason, str] = MappingProxyType(
     {
         CloseReason.DRAIN: "shutting down",
@@ -162,7 +164,7 @@ class YampSession(Session):
                 # Before the handshake is done this is how a server says no.
                 self._end("bye" if self._state is YampState.OPEN else "peer_error", reason[:SHOWN_REASON_CHARACTERS])
             case CloseRedirect(url):
-                self._end("redirect", url)
+                self._end("redirect", url if len(url) <= MAX_REDIRECT_CHARACTERS else "")
 
     def _take_event(self, raw: bytes, frame: UserEvent) -> None:
         check(frame.body, self._content_type)

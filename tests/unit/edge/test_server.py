@@ -126,6 +126,16 @@ async def test_nothing_else_is_a_command_and_web_pages_give_none(
         assert (await edge.asks(path, post=True, headers=headers))[0] == status
 
 
+async def test_of_a_long_name_that_is_to_be_kicked_the_beginning_is_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    async with process(tmp_path, listener("apps", "yamp")) as edge:
+        assert (await edge.asks(f"/peers/{'x' * 60_000}/kick", post=True))[0] == 404
+    assert "asks to kick" in caplog.text
+    assert max(map(len, caplog.messages)) < 300
+
+
 class TestReloading:
     async def test_limits_hold_for_sessions_that_stand_and_none_is_dropped(self, tmp_path: Path) -> None:
         async with process(tmp_path, listener("plc", "hsp")) as edge:

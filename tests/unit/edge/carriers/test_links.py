@@ -282,6 +282,13 @@ class TestRedirects:
             (await meets(edge, first)).sends(HANDSHAKE + redirect(url))
             await meets(edge, first)
 
+    async def test_a_long_address_is_not_gone_to_and_stands_in_no_log(self, caplog: pytest.LogCaptureFixture) -> None:
+        async with plant() as (first, port), running(configured(peers=[link(port)])) as edge:
+            (await meets(edge, first)).sends(HANDSHAKE + redirect(f"ws://127.0.0.1:{port}/".ljust(60_000, "x")))
+            await meets(edge, first)
+            assert "redirect" in caplog.text
+            assert max(map(len, caplog.messages)) < 200
+
     @pytest.mark.parametrize(("hosts", "goes"), [((), False), (("*.example.org",), False), (("LOCAL*",), True)])
     async def test_to_another_host_it_goes_only_where_it_may(self, hosts: tuple[str, ...], *, goes: bool) -> None:
         async with (

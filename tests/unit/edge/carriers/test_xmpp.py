@@ -10,6 +10,7 @@ import pytest
 
 from gateway.core.event import Auth
 from gateway.edge.carriers import links, xmpp, xmpp_carrier
+from gateway.edge.carriers.carrier import PIECE_BYTES
 from gateway.records.raw_log.control_frames import SessionClosed, SessionOpened
 from tests.unit.edge.foreign_xmpp import ALICE, CALL, DOMAIN, SECRET, XmppServer, body, xmpp_server
 from tests.unit.edge.running import RunningEdge, configured, running, until
@@ -259,6 +260,41 @@ class TestBackPressure:
             assert max(one.outbox.queued_bytes for one in edge.life.sessions) < 1_000_000
             server.reads_again()
             await until(lambda: len(server.bodies()) > 1)
+
+    async def test_what_a_server_does_not_read_waits_as_one_block_and_then_comes_in_order(self) -> None:
+        async with chatting() as (server, edge):
+            server.message(body(1))
+            await until(server.bodies)
+            server.reads_not()
+            for number in range(400):
+                long = CALL.replace("<Parameters/>", f"<Parameters>{' ' * 20_000}</Parameters>{number}")
+                edge.delivers(long.encode(), sessions=(1,), protocol="wolpertinger")
+            [connection] = edge.life.sessions
+            await until(lambda: connection.outbox.queued_bytes > 1_000_000)
+            transport = connection._carrier._stream.transport  # type: ignore[attr-defined]
+            assert transport.get_write_buffer_size() <= 4 * PIECE_BYTES
+            server.reads_again()
+            await until(lambda: len(server.bodies()) == 401)
+            assert [text.partition(";")[0] for text in server.bodies()[1:]] == [
+                f"message_id:{number}" for number in range(1, 401)
+            ]
+
+    async def test_a_server_that_asks_without_end_and_reads_nothing_is_given_up(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        async with chatting(queue_bytes=16_384) as (server, edge):
+            server.message(body(1))
+            await until(edge.kafka.frames)
+            server.reads_not()
+            for _ in range(400):
+                edge.delivers(CALL.replace("<Parameters/>", f"<Parameters>{' ' * 20_000}</Parameters>").encode(),
+                              sessions=(1,), protocol="wolpertinger")  # fmt: skip
+            await until(lambda: "the peer reads too slowly" in [row.detail for row in edge.kafka.outcomes()])
+            for number in range(1_000):
+                server.presence(f"{number}@localhost", "probe")
+            await until(lambda: server.tries == 2)
+            assert "it does not read what it is sent" in caplog.text
+            assert closed(edge) == ["eof"]
 
 
 class TestTheStream:

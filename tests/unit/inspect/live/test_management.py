@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from http.client import HTTPConnection, HTTPResponse
 
 import pytest
@@ -124,6 +124,15 @@ def test_a_body_is_read_up_to_its_bound_and_no_further() -> None:
             assert (answer.status, len(answer.read())) == (202, BODY_BYTES + len("echo"))
         with asked(management, "POST", "/acts/echo", b"x" * (BODY_BYTES + 1)) as answer:
             assert answer.status == 413
+
+
+def test_headers_are_read_up_to_a_bound_and_no_part_of_them_is_answered() -> None:
+    with managed() as management:
+        with asked(management, "GET", "/version", None, **{"X-Long": "x" * 60_000}) as answer:
+            assert answer.status == 200
+        with connect(("127.0.0.1", management.port), 10) as peer, suppress(ConnectionError):
+            peer.sendall(b"GET /version HTTP/1.0\r\n" + 3 * (b"X-Long: " + b"x" * 60_000 + b"\r\n") + b"\r\n")
+            assert peer.recv(1) == b""
 
 
 @pytest.mark.parametrize("length", ["-1", "1e3", "9" * 5000, "many"])
