@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
+from gateway.cli.console import printable_lines
 from gateway.core.content import BINARY, JSON, TEXT, from_json
 from gateway.core.reasons import Rejected
 from gateway.core.subjects import configured_subject, tokens
@@ -139,9 +140,12 @@ def body_text(body: bytes) -> str:
 
 
 def write_body(body: bytes) -> None:
-    """Writes a body. Text ends its line; anything else goes out as it is, for a pipe."""
+    """Writes a body as it is, for a pipe; text ends its line. A terminal is shown what would steer it."""
+    if sys.stdout.isatty():
+        click.echo(printable_lines(body_text(body).expandtabs()))
+        return
     try:
-        click.echo(body.decode())
+        click.echo(body.decode(), color=True)  # else click leaves out what would colour a terminal
     except UnicodeDecodeError:
         sys.stdout.flush()
         sys.stdout.buffer.write(body)

@@ -119,11 +119,11 @@ def complain(message: str, trace: str = "") -> None:
 
 
 def _write_line(level: str, message: str, text: str, trace: str = "") -> None:
-    """Prints `text`, or writes a line of the log if that is JSON."""
+    """Prints `text`, which may quote a peer, or writes a line of the log if that is JSON."""
     if LOG_FORMAT.get() == "json":
         line = {"time": timestamp(time.time()), "level": level, "logger": "meshgate", "message": message}
         text = json.dumps(line | ({"traceback": trace} if trace else {}))
-    click.echo(text, err=True)
+    click.echo(printable_lines(text), err=True)
 
 
 def timestamp(seconds: float) -> str:

@@ -7,7 +7,7 @@ import logging
 import re
 import sys
 
-from gateway.cli.console import LOG_FORMAT, printable, timestamp
+from gateway.cli.console import LOG_FORMAT, printable, printable_lines, timestamp
 
 LEVELS = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
 """The levels from -q (0) over the default (1) to -vv (3)."""
@@ -33,7 +33,7 @@ class TextFormatter(logging.Formatter):
         line = printable(
             f"{timestamp(record.created)} {record.levelname.lower()} {record.name}: {record.getMessage()}{fields}"
         )
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+        return f"{line}\n{printable_lines(self.formatException(record.exc_info))}" if record.exc_info else line
 
 
 class JsonFormatter(logging.Formatter):

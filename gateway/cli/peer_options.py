@@ -38,7 +38,7 @@ from gateway.client import (
 )
 from gateway.client.address import peer_address
 from gateway.client.carriers.stream import tls_context
-from gateway.client.connecting import CONNECT_SECONDS
+from gateway.client.connecting import CONNECT_SECONDS, redirected
 from gateway.client.driver import REFUSED
 from gateway.client.packets import EMM
 from gateway.client.reconnect import stay
@@ -124,7 +124,9 @@ class PeerOptions:
 
     async def open_stream(self, url: str | None = None, *, connect_seconds: float = CONNECT_SECONDS) -> StreamClient:
         """Opens a session, and logs in where a token is given. Raises UnreachableError, RefusedError."""
-        address = self.address() if url is None else peer_address(self.spec, url)
+        address = self.address()
+        if url is not None:
+            address = redirected(self.spec, address, url)
         token = self._token_for(address)
         client = await open_client(
             self.via,

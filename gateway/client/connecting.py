@@ -12,7 +12,7 @@ from typing import Any
 from gateway.client.address import peer_address
 from gateway.client.errors import UnreachableError
 from gateway.client.stream import OnEvent, StreamClient
-from gateway.core.address import Address
+from gateway.core.address import Address, is_this_machine
 from gateway.protocols import protocols
 from gateway.protocols.session_settings import SessionSettings
 from gateway.protocols.spec import Options, ProtocolSpec
@@ -93,8 +93,23 @@ async def open_client(
     except UnreachableError as refused:
         if refused.redirect_url is None:
             raise
-        elsewhere = peer_address(spec, refused.redirect_url)
+        elsewhere = redirected(spec, address, refused.redirect_url)
     return await dial(elsewhere)
+
+
+def redirected(spec: ProtocolSpec[Any], address: Address, url: str) -> Address:
+    """Returns where the peer at an address sends a client.
+
+    Raises UnreachableError if anybody could read there what nobody can here: a token and all that is published.
+    """
+    elsewhere = peer_address(spec, url)
+    if _is_confidential(address) and not _is_confidential(elsewhere):
+        raise UnreachableError(str(address), f"it sends us to {elsewhere}, which has no TLS")
+    return elsewhere
+
+
+def _is_confidential(address: Address) -> bool:
+    return address.has_tls or is_this_machine(address.host)
 
 
 def client_options(spec: ProtocolSpec[Any], options_given: Mapping[str, Any]) -> Options:

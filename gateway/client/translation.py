@@ -62,7 +62,7 @@ class Answer:
     def _body_fields(self) -> dict[str, Any]:
         try:
             value = json.loads(self.body)
-        except ValueError:
+        except (ValueError, RecursionError):
             return {}
         return value if isinstance(value, dict) else {}
 

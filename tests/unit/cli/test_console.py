@@ -10,7 +10,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from gateway.cli.console import Output, cell, printable, show, show_line, show_table
+from gateway.cli.bodies import write_body
+from gateway.cli.console import Output, cell, complain, printable, show, show_line, show_table
 from gateway.cli.options import common_options, logging_options
 
 ROWS: list[dict[str, object]] = [
@@ -56,6 +57,29 @@ class TestOutput:
         for row in ROWS:
             show_line(row, Output.JSON, "")
         assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == ROWS
+
+    def test_what_an_error_quotes_of_a_peer_does_not_steer_the_terminal(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        complain("the session ended: bye: \x1b[2J", "Trace\n  \x9b2J")
+        assert capsys.readouterr().err == "meshgate: the session ended: bye: \\x1b[2J\nTrace\n  \\x9b2J\n"
+
+    @pytest.mark.parametrize(
+        ("body", "piped", "shown"),
+        [
+            (b"a\tb\n\x1b[2J", b"a\tb\n\x1b[2J\n", b"a       b\n\\x1b[2J\n"),
+            (b"\xff\x1b", b"\xff\x1b", b"0xff1b\n"),
+        ],
+    )
+    def test_a_body_steers_no_terminal_and_is_whole_in_a_pipe(
+        self, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch,
+        body: bytes, piped: bytes, shown: bytes,
+    ) -> None:  # fmt: skip
+        write_body(body)
+        assert capfdbinary.readouterr().out == piped
+        monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+        write_body(body)
+        assert capfdbinary.readouterr().out == shown
 
     def test_a_line_of_text_does_not_steer_the_terminal(self, capsys: pytest.CaptureFixture[str]) -> None:
         show_line({}, Output.TEXT, "a\x1b[2Jb")

@@ -33,6 +33,12 @@ def test_what_is_another_line_or_anothers_is_said(name: str, message: str) -> No
     assert said.filter(record("gateway.edge", "ours is said each time", 0))
 
 
+def test_what_a_fault_quotes_of_a_peer_steers_no_terminal() -> None:
+    one, fault = record("gateway.edge", "it failed", 0), ValueError("\x1b[2J")
+    one.exc_info = (type(fault), fault, None)
+    assert TextFormatter().format(one).splitlines()[1:] == ["ValueError: \\x1b[2J"]
+
+
 def test_a_fault_that_kafkas_clients_tell_at_length_is_one_line() -> None:
     said = LibraryFilter("kafka")
     told = {}

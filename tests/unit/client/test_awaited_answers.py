@@ -60,3 +60,7 @@ async def test_all_of_them_fail_at_once() -> None:
     await asyncio.sleep(0)
     requests.fail(ended)
     assert await asyncio.gather(*waiting, return_exceptions=True) == [ended] * 3
+
+
+def test_an_error_that_is_nested_without_end_has_the_code_of_its_kind() -> None:
+    assert Answer(Kind.ERROR, b"[" * 100_000).code == "error"

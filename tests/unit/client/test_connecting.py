@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from gateway.cli.peer_options import PeerOptions
 from gateway.client import EndedError, UnreachableError, connect
 from gateway.client import reconnect as staying_module
 from gateway.client.carriers.stream import tls_context
@@ -145,6 +146,15 @@ class TestRedirects:
                 async with connect("yamp", "127.0.0.1", port):
                     pass
         assert str(refused.value) == f"tcp://127.0.0.1:{last}: the session ended: redirect: tcp://127.0.0.1:1"
+
+    async def test_one_to_where_anybody_can_read_along_is_not_followed(self) -> None:
+        async with redirecting("tcp://192.0.2.1:5042") as port:
+            with pytest.raises(UnreachableError, match="it sends us to tcp://192"):
+                async with connect("yamp", "127.0.0.1", port):
+                    pass
+            options = PeerOptions(None, "yamp", f"127.0.0.1:{port}")
+            with pytest.raises(UnreachableError, match="which has no TLS"):
+                await options.open_stream("tcp://192.0.2.1:5042")
 
     async def test_one_that_ends_an_open_session_tells_where(self) -> None:
         async with loopback("yamp") as mesh, connect("yamp", "127.0.0.1", mesh.port) as client:
