@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import stat
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -25,7 +26,8 @@ def scratch_folder() -> Path:
     root = Path(tempfile.gettempdir(), f"meshgate-jvm-{os.getuid()}")
     try:
         root.mkdir(mode=0o700, exist_ok=True)
-        if root.stat().st_uid != os.getuid():
+        found = root.lstat()  # a link of somebody else's may lead to any folder of ours, which would be swept
+        if found.st_uid != os.getuid() or not stat.S_ISDIR(found.st_mode):
             raise SetupError(f"{root} belongs to somebody else: remove it, or set TMPDIR to another folder")
         mine = next((folder for folder in _held if folder.parent == root and folder.exists()), None) or _made(root)
         _sweep(root)

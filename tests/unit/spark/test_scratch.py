@@ -64,3 +64,11 @@ def test_a_folder_that_cannot_be_made_is_told_with_the_way_out(temporary: Path) 
     with pytest.raises(SetupError) as refused:
         scratch_folder()
     assert "set TMPDIR to another folder" in str(refused.value)
+
+
+def test_a_link_that_somebody_has_left_there_is_not_followed(temporary: Path) -> None:
+    home = filled(temporary / "home")
+    (temporary / f"meshgate-jvm-{os.getuid()}").symlink_to(home)
+    with pytest.raises(SetupError, match="belongs to somebody else"):
+        scratch_folder()
+    assert (home / "blockmgr" / "data").exists()
