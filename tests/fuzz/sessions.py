@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import gzip
 from collections.abc import Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from gateway.auth.keyring import KeyRing
@@ -25,6 +25,8 @@ from tests.unit.protocols.contract.streams import examples, stream_protocols
 
 FRAME_BYTES = 32_768
 PIECES = (1 << 20, 1, 2, 3, 7, 64, 512, 4096)
+MOST_PIECES = 256
+"""More of them take long and reach nothing new."""
 DIALLED, MESSAGES = 0x08, 0x10
 ENV = CodecContext(KeyRing())
 TIMERS = 8
@@ -67,7 +69,7 @@ def feed(spec: ProtocolSpec[Any], data: bytes) -> None:
     mode, data = data[0] if data else 0, data[1:]
     session = _session(spec, mode)
     connection = _Connection(spec, session)
-    piece = PIECES[mode & 7] if not mode & MESSAGES else FRAME_BYTES
+    piece = max(PIECES[mode & 7], len(data) // MOST_PIECES) if not mode & MESSAGES else FRAME_BYTES
     for at in range(0, len(data), piece):
         session.receive(data[at : at + piece], connection.now)
         connection.settle()
@@ -83,7 +85,12 @@ def _session(spec: ProtocolSpec[Any], mode: int) -> Session:
     settings = SessionSettings(
         token=bytes, dialled=bool(mode & DIALLED), frame_bytes=FRAME_BYTES, message_transport=bool(mode & MESSAGES)
     )
-    return spec.session(settings, spec.options())
+    return spec.session(settings, _options(spec.name))
+
+
+@cache
+def _options(name: str) -> Any:
+    return protocols()[name].options()
 
 
 class _Connection:
@@ -93,7 +100,7 @@ class _Connection:
         self.now, self.sent = 1_000.0, 0
         self._spec, self._session = spec, session
         self._facts: dict[str, Fact] = {"envelope": True, "format": "json"}
-        self._options = {"fuzz": spec.options()}
+        self._options = _options(spec.name)
         session.start(self.now)
         self.settle()
 
@@ -123,7 +130,7 @@ class _Connection:
             raw = RawFrame(bytes(received.data[at : at + length]), source, 1_700_000_000_000_000, received.replies)
             at += length
             try:
-                self._spec.to_event(raw, "0-0-0", self._options["fuzz"], ENV)
+                self._spec.to_event(raw, "0-0-0", self._options, ENV)
             except Rejected:
                 continue
 

@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from gateway.core.content import BINARY
-from gateway.core.subjects import configured_subject
-from gateway.protocols.emp.frames import FIRST_APPLICATION_TYPE, MessageType
+from gateway.core.subjects import configured_subject, is_login
+from gateway.protocols.emp.frames import FIRST_APPLICATION_TYPE, MessageType, carries_data
 from gateway.protocols.spec import Options
 
 ApplicationType = Annotated[int, Field(ge=FIRST_APPLICATION_TYPE, le=255)]
@@ -46,6 +46,11 @@ class EmpOptions(Options):
     def type_for(self, subject: str) -> int | None:
         """Returns the type that stands for a subject; data, then the lowest, if there are several."""
         return self._types_by_subject.get(subject.replace("/", "."))
+
+    @cached_property
+    def are_data(self) -> tuple[bool, ...]:
+        """Tells of each type whether its messages carry data, and no login. To ask takes a session's start tenfold."""
+        return tuple(carries_data(type_) and not is_login(self.subject_of(type_)) for type_ in range(256))
 
     @cached_property
     def _types_by_subject(self) -> dict[str, int]:

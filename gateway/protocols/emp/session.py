@@ -113,7 +113,7 @@ class EmpSession(Session):
 
     def reconfigure(self, options: EmpOptions) -> None:
         self.options = options
-        self._is_data = tuple(carries_data(type_) and not is_login(options.subject_of(type_)) for type_ in range(256))
+        self._is_data = options.are_data
 
     def _started(self, now: float) -> None:
         self._send(encode_hello())

@@ -8,6 +8,9 @@ from gateway.core.reasons import Reason
 from gateway.protocols.actions import Delivered, FramesReceived, Opened, Outcome, Terminated
 from gateway.protocols.emp.codec import encode, encode_error, encode_hello
 from gateway.protocols.emp.frames import Failure, Message, MessageType
+from gateway.protocols.emp.options import EmpOptions
+from gateway.protocols.emp.session import EmpSession
+from gateway.protocols.session_settings import SessionSettings
 from tests.unit.protocols.contract.conversation import delivery, only
 from tests.unit.protocols.emp.talk import BYE, HELLO, PING, PONG, data, failure, greeting, request
 
@@ -19,6 +22,14 @@ class TestHandshake:
         assert talk.acts() == []
         assert talk.receives(HELLO) == [Opened()]
         assert talk.sends() == b""
+
+    def test_a_session_asks_its_options_for_no_type_that_another_has_asked_for(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        options, settings = EmpOptions(), SessionSettings(token=bytes)
+        EmpSession(settings, options)
+        monkeypatch.setattr(EmpOptions, "subject_of", None)
+        EmpSession(settings, options)
 
     @pytest.mark.parametrize("version", [2, 255])
     def test_a_higher_version_means_that_both_speak_ours(self, version: int) -> None:
