@@ -16,6 +16,7 @@ Invariants
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -75,7 +76,7 @@ class InterestTable:
         self._edges: dict[str, dict[InterestKey, Interest]] = {}
         self._leases: dict[InterestKey, Interest] = {}
         self._epochs: dict[str, int] = {}
-        self._ended_at: dict[InterestKey | str, FramePosition] = {}
+        self._ended_at: OrderedDict[InterestKey | str, FramePosition] = OrderedDict()
         self._counts: dict[str, int] = {}
         self._count = 0
         self.version = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Mapping
 from typing import TypeVar
 
@@ -17,7 +18,8 @@ class OpenRequests(Mapping[IdT, RequestT]):
 
     def __init__(self, budget: RequestBudget) -> None:
         self._budget = budget
-        self._requests: dict[IdT, RequestT] = {}
+        self._requests: OrderedDict[IdT, RequestT] = OrderedDict()
+        """A dict would look for its oldest entry through all that were deleted before it: up to 60 µs a request."""
 
     def __len__(self) -> int:
         return len(self._requests)

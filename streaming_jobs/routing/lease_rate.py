@@ -6,6 +6,8 @@ a hello is refused whole, and what its node had asked for before still holds.
 
 from __future__ import annotations
 
+from collections import OrderedDict
+
 from gateway.config import Limits
 from gateway.core.event import SECOND_US
 
@@ -17,7 +19,7 @@ class LeaseRate:
     """Counts the changes of each node by the time of the raw log, so that a router that catches up does as it did."""
 
     def __init__(self) -> None:
-        self._changes: dict[str, tuple[int, float]] = {}
+        self._changes: OrderedDict[str, tuple[int, float]] = OrderedDict()
 
     def takes(self, node: str, changes: int, at_us: int, limits: Limits) -> bool:
         """Returns True, and counts them, if the node may cause so many changes now.

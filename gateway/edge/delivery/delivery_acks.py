@@ -12,6 +12,7 @@ Invariants
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
@@ -60,8 +61,9 @@ class PendingAcks(Generic[HeldT]):
     """A record may be told of before its answer is here to be held, or after: both are kept."""
 
     def __init__(self) -> None:
-        self._answers: dict[str, _Answer[HeldT]] = {}
-        self._confirmations: dict[str, dict[tuple[str, int], bool]] = {}
+        self._answers: OrderedDict[str, _Answer[HeldT]] = OrderedDict()
+        self._confirmations: OrderedDict[str, dict[tuple[str, int], bool]] = OrderedDict()
+        """A dict would look for its oldest entry through all that were deleted before it: 30 µs a confirmation."""
 
     def __len__(self) -> int:
         """Returns how many answers wait."""
