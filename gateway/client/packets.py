@@ -40,6 +40,8 @@ class Wrapping:
 
 
 PLAIN = Wrapping()
+LEAST_LEASE_SECONDS = 1.0
+"""No mesh grants less: a lease of nothing would be renewed without a pause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +133,8 @@ def grant_of(event: Event) -> GrantedLease | None:
         return None
     try:
         fields: Any = json.loads(event.body)
-        return GrantedLease(float(fields["lease_seconds"]), frozenset(fields["subscribed"]), int(fields.get("more", 0)))
-    except (ValueError, KeyError, TypeError, AttributeError):
+        seconds, subscribed = float(fields["lease_seconds"]), frozenset(fields["subscribed"])
+        grant = GrantedLease(seconds, subscribed, int(fields.get("more", 0)))
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return None
+    return grant if seconds >= LEAST_LEASE_SECONDS else None

@@ -120,7 +120,10 @@ def _response(root: etree._Element) -> CallResponse:
 
 def _remote_error(root: etree._Element) -> RemoteError:
     call_id = _text(root[2]).strip() if len(root) > 2 else ""
-    return RemoteError(_text(root[0]), int(_text(root[1])), call_id)
+    try:
+        return RemoteError(_text(root[0]), int(_text(root[1])), call_id)
+    except ValueError:  # the schema takes thousands of zeros in front of a number, and `int` takes 4300 digits
+        raise _misfit(root) from None
 
 
 def _text(element: etree._Element) -> str:

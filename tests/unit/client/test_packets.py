@@ -155,7 +155,10 @@ class TestGrants:
 
     @pytest.mark.parametrize(
         "said",
-        [{"subscribe": ["temp.>"]}, {"lease_seconds": 90}, {"lease_seconds": "x", "subscribed": []}, [], b"\xff"],
+        [
+            *({"subscribe": ["temp.>"]}, {"lease_seconds": 90}, {"lease_seconds": "x", "subscribed": []}, [], b"\xff"),
+            *({"lease_seconds": seconds, "subscribed": []} for seconds in (0, -1, 0.9, float("nan"), 10**400)),
+        ],
     )
     def test_any_other_hello_grants_nothing(self, said: object) -> None:
         assert self.granted(said) is None

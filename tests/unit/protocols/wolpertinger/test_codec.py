@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tracemalloc
 from contextlib import suppress
 from pathlib import Path
@@ -211,6 +212,12 @@ def test_a_doctype_is_refused_before_anything_is_expanded(doctype: str, place: s
         tracemalloc.stop()
     assert raised.value.detail == "a DOCTYPE"
     assert peak < 100_000
+
+
+def test_a_number_with_more_zeros_in_front_than_python_takes_is_no_error_of_ours() -> None:
+    with pytest.raises(BadMessage) as raised:
+        decode(re.sub(r"<ErrorCode>\d+<", f"<ErrorCode>{'0' * 5_000}1<", EXAMPLE_ERROR).encode())
+    assert raised.value.code == RemoteErrorCode.INVALID_XML
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-7", "cp037"])
