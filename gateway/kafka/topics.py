@@ -23,12 +23,15 @@ from confluent_kafka.admin import (
 
 from gateway.config import Config
 from gateway.config.topics import TOPICS, TopicName
+from gateway.core.address import HostPort
 from gateway.core.errors import SetupError
 from gateway.kafka.client_logs import in_words, quiet_clients
+from gateway.kafka.ports import accepts_connections
 
 log = logging.getLogger(__name__)
 library = logging.getLogger("kafka.admin")
 ANSWER_SECONDS, TRY_SECONDS, LEAST_TRY_SECONDS = 30.0, 2.0, 0.5
+PORT_SECONDS = 0.05
 START_SECONDS = 30.0
 """The time for Kafka to answer a part that is being started, perhaps together with it."""
 LOOK_SECONDS = 4.0
@@ -143,10 +146,12 @@ def connect_admin(config: Config, seconds: float | None = None) -> AdminClient:
     Callers that go on with another client call this first too: each such client would try for another while, and none
     says why in vain.
     """
+    deadline = time.monotonic() + (LOOK_SECONDS if seconds is None else seconds)
+    if config.kafka.is_embedded:
+        _wait_for_port(config.kafka.listen, deadline)
     complaints: list[str] = []  # why not, by what is known of the connection; a request only knows that none came
     settings = {**config.kafka.native_settings(), "error_cb": lambda error: complaints.append(error.str())}
     admin = AdminClient(settings, logger=library)
-    deadline = time.monotonic() + (LOOK_SECONDS if seconds is None else seconds)
     with quiet_clients():
         while True:
             try:
@@ -163,6 +168,15 @@ def connect_admin(config: Config, seconds: float | None = None) -> AdminClient:
                 silent = f"kafka.bootstrap {config.kafka.bootstrap_servers} does not answer ({in_words(why)})"
                 raise SetupError(f"{silent}: is {running}")
             time.sleep(0.2)
+
+
+def _wait_for_port(address: HostPort, deadline: float) -> None:
+    """Waits until our own broker, which starts together with its clients, listens.
+
+    librdkafka would log each try as an error, and leave up to a second between them.
+    """
+    while time.monotonic() < deadline and not accepts_connections(address):
+        time.sleep(PORT_SECONDS)
 
 
 def _create(admin: AdminClient, config: Config, names: Sequence[TopicName], brokers: int) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,10 +12,11 @@ from pathlib import Path
 from gateway.auth import trust_file
 from gateway.config import Config
 from gateway.config.watch import ConfigWatch, Reloaded
-from gateway.core.address import HostPort, parse_address
+from gateway.core.address import parse_address
 from gateway.core.errors import SetupError
 from gateway.core.yaml_files.faults import ConfigError, Fault
 from gateway.inspect.live import mesh_parts as live
+from gateway.kafka.ports import accepts_connections
 from gateway.local.broker import broker_archive, refuse_a_full_disk
 from gateway.local.jars import JarSet, ensure_jars, fetch, missing_sets
 from gateway.local.java import find_java
@@ -143,7 +143,8 @@ class LocalMesh:
         for name in parts + (["rules"] if config.rules else []):  # a Spark of their own, only for rules that exist
             self._processes.start(self._part(name))
         if config.kafka.is_embedded:
-            self._wait("kafka", stop, lambda: _answers(config.kafka.listen), lambda: str(config.kafka.listen))
+            broker = config.kafka.listen
+            self._wait("kafka", stop, lambda: accepts_connections(broker), lambda: str(broker))
         self._wait("edge", stop, lambda: _is_ready(live.edge_parts(config)[0]), lambda: _addresses(_as_bound(config)))
         self._wait("router", stop, lambda: _is_ready(live.router_part(config)), lambda: f"Spark, {config.router.mode}")
         if config.rules:
@@ -244,15 +245,6 @@ class LocalMesh:
         if count and all(part.name != "rules" for part in self._processes.parts):
             self._processes.start(self._part("rules"))
             self._say({"event": "rules", "rules": count}, f"rules are started: {count}")
-
-
-def _answers(address: HostPort) -> bool:
-    at = address.reachable
-    try:
-        with socket.create_connection((at.host, at.port), timeout=1):
-            return True
-    except OSError:
-        return False
 
 
 def _check_ports(config: Config) -> None:

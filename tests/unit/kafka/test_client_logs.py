@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -59,3 +61,18 @@ def test_a_broker_that_is_not_there_is_told_once_and_not_at_each_try(caplog: pyt
         connect_admin(config, 0)
     assert "kafka.bootstrap 127.0.0.1:1 does not answer (" in str(refused.value)
     assert caplog.text == ""
+
+
+def test_our_own_broker_is_waited_for_without_a_line_of_error(caplog: pytest.LogCaptureFixture) -> None:
+    """It starts together with its clients: a newcomer would read errors in the log of a mesh where all is well."""
+    logging.getLogger().setLevel(logging.INFO)  # as the parts of `up` log
+    with socket.socket() as broker:
+        broker.bind(("127.0.0.1", 0))
+        port = broker.getsockname()[1]
+        config = parse(f"mesh: demo\nkafka: {{listen: '127.0.0.1:{port}'}}", Path("meshgate.yaml"))
+        late = threading.Timer(0.1, broker.listen)
+        late.start()
+        with pytest.raises(SetupError):  # it accepts, and says nothing
+            connect_admin(config, 1.0)
+        late.join()
+    assert "refused" not in caplog.text
