@@ -25,8 +25,22 @@ def _mesh_name(context: click.Context, option: click.Parameter, mesh: str) -> st
 
 
 @click.command("init")
-@click.option("-c", "--config", "config_file", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--dir", "directory", metavar="DIR", type=click.Path(file_okay=False, path_type=Path), default=Path())
+@click.option(
+    "-c",
+    "--config",
+    "config_file",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the configuration here.  [default: meshgate.yaml in DIR]",
+)
+@click.option(
+    "--dir",
+    "directory",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path(),
+    help="Write into this folder, which is made if it is missing.  [default: .]",
+)
 @click.option("--mesh", default="demo", show_default=True, callback=_mesh_name, help="The prefix of every topic.")
 @click.option("--force", is_flag=True, help="Overwrite a configuration that is there. Keys are never overwritten.")
 @output_option

@@ -48,7 +48,11 @@ def filter_options(verb: Verb) -> Verb:
 
 @config_group("rejected")
 def command() -> None:
-    """Frames that were refused, and events that could not be delivered."""
+    """Frames that were refused, and events that could not be delivered.
+
+    `rejected list` says why, `rejected show EVENT_ID` shows the bytes. When the cause is mended, `rejected redrive`
+    sends them through again. The page Troubleshooting of `meshgate docs` explains each reason.
+    """
 
 
 @command.command("list")

@@ -24,7 +24,11 @@ COLUMNS = ("topic", "partitions", "wanted", "replication", "fits")
 
 @config_group("topics")
 def command() -> None:
-    """The mesh's topics: kafka.partitions and kafka.topics of the configuration against what Kafka has."""
+    """The mesh's topics: kafka.partitions and kafka.topics of the configuration against what Kafka has.
+
+    Edges and router create what is missing when they start. `topics describe` shows what does not fit, and
+    `topics grow` adds partitions after the configuration was raised. Partitions never shrink.
+    """
 
 
 @command.command("create")
