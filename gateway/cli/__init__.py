@@ -120,7 +120,7 @@ class Verbs(click.Group):
 def main() -> None:
     """One event mesh for five small messaging protocols, routed by Spark Structured Streaming.
 
-    Every verb that needs a configuration takes -c FILE; without it, $MESHGATE_CONFIG, else ./meshgate.yaml,
+    Every verb takes -c FILE; without it the configuration is $MESHGATE_CONFIG, else ./meshgate.yaml,
     else ./mesh/meshgate.yaml. pub, sub, req and serve speak to the mesh of a context: --context, $MESHGATE_CONTEXT, or
     the one that is selected.
 

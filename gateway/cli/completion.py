@@ -6,7 +6,7 @@ import click
 from click.shell_completion import ShellComplete, get_completion_class
 
 from gateway.cli.console import Output, show
-from gateway.cli.options import logging_options, output_option
+from gateway.cli.options import logging_options, output_option, unread_config_option
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -14,6 +14,7 @@ SHELLS = ("bash", "zsh", "fish")
 @click.command("completion")
 @click.argument("shell", type=click.Choice(SHELLS))
 @output_option
+@unread_config_option
 @logging_options
 @click.pass_context
 def command(context: click.Context, shell: str, output: Output) -> None:

@@ -11,7 +11,7 @@ from click.core import ParameterSource
 
 from gateway.cli.console import CommandError, Output, show, show_table
 from gateway.cli.contexts import Context, complete_context, contexts_path, load_contexts
-from gateway.cli.options import logging_options, output_option
+from gateway.cli.options import logging_options, output_option, unread_config_option
 from gateway.cli.peer_options import PEER_NAMES, UNRESOLVED_OPTIONS, connection_options
 
 NONE = "-"
@@ -69,6 +69,7 @@ def _value_to_keep(option: str) -> Any:
 
 @command.command("list")
 @output_option
+@unread_config_option
 @logging_options
 def list_contexts(output: Output) -> None:
     """All contexts, and which one is selected."""
@@ -83,6 +84,7 @@ def list_contexts(output: Output) -> None:
 @command.command("select")
 @click.argument("name", shell_complete=complete_context)
 @output_option
+@unread_config_option
 @logging_options
 def select(name: str, output: Output) -> None:
     """Use the context NAME where none is named; `-` selects none."""
@@ -95,6 +97,7 @@ def select(name: str, output: Output) -> None:
 @command.command("show")
 @click.argument("name", required=False, shell_complete=complete_context)
 @output_option
+@unread_config_option
 @logging_options
 def show_context(name: str | None, output: Output) -> None:
     """Show what NAME says, or the selected context. Values that may be secret are not shown."""
@@ -110,6 +113,7 @@ def show_context(name: str | None, output: Output) -> None:
 @command.command("remove")
 @click.argument("name", shell_complete=complete_context)
 @output_option
+@unread_config_option
 @logging_options
 def remove(name: str, output: Output) -> None:
     """Forget the context NAME."""

@@ -13,7 +13,7 @@ import click
 
 from gateway.cli.console import CommandError, Output, show_line
 from gateway.cli.numbers import Whole
-from gateway.cli.options import logging_options
+from gateway.cli.options import logging_options, unread_config_option
 
 TYPES = {
     "html": "text/html; charset=utf-8",
@@ -40,6 +40,7 @@ MOST_PORT = 65_535
 )
 @click.option("--no-open", is_flag=True, help="Do not open a browser.")
 @click.option("--json", "is_json", is_flag=True, help="Print as JSON where the documentation is.")
+@unread_config_option
 @logging_options
 def command(folder: Path | None, port: int, no_open: bool, is_json: bool) -> None:
     """Read the documentation in a browser. It is served on this machine alone, and asks for nothing elsewhere."""

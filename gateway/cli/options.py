@@ -37,6 +37,11 @@ config_option = click.option(
 )
 """Adds `config_file: str | None`, for `read_config`."""
 
+unread_config_option = click.option(
+    "-c", "--config", metavar="FILE", type=click.Path(dir_okay=False), expose_value=False, hidden=True
+)
+"""Takes -c, as every verb does, where no configuration is read."""
+
 
 def config_group(name: str) -> Callable[[Callable[..., Any]], click.Group]:
     """A verb that has verbs of its own: takes -c before them too, for whichever follows."""

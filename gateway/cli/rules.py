@@ -21,6 +21,7 @@ from gateway.cli.options import (
     logging_options,
     output_option,
     read_config,
+    unread_config_option,
 )
 from gateway.cli.signals import stop_on_signals
 from gateway.config import ConfigError
@@ -108,6 +109,7 @@ def test(events: TextIO, name: str | None, rules_file: str | None, config_file: 
 
 @command.command("examples")
 @output_option
+@unread_config_option
 @logging_options
 def examples(output: Output) -> None:
     """Print rules to begin with, as they stand in a configuration."""

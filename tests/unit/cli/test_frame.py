@@ -218,6 +218,11 @@ def test_every_verb_speaks_json_and_says_as_much_as_it_is_asked_to() -> None:
         assert {"--output", "--json", "-v", "-q", "--log-format"} <= options, name
 
 
+def test_every_verb_takes_the_configuration_s_file_also_where_it_reads_none() -> None:
+    for name, verb in leaves(main):
+        assert "-c" in {option for parameter in verb.params for option in parameter.opts}, name
+
+
 @pytest.mark.parametrize("line", [("--json",), ("--output", "text", "--json"), ("--json", "--output", "text")])
 def test_json_is_short_for_output_json(line: tuple[str, ...]) -> None:
     assert said(run("completion", "bash", *line)) == said(run("completion", "bash", "--output", "json"))
