@@ -26,6 +26,7 @@ FOLDER = CHART.parents[1] / "gateway"
 TEXT = (FOLDER / "compose.yaml").read_text()
 COMPOSE: dict[str, Any] = yaml.safe_load(TEXT)
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+BUILT = {service["image"]: service for service in SERVICES.values() if "build" in service}
 OURS = {"prepare", "broker", "edge", "router", "demo", "docs"}
 MESH = "/etc/meshgate/config/meshgate.yaml"
 EACH = pytest.mark.parametrize("name", SERVICES)
@@ -76,11 +77,19 @@ class TestFile:
         repository, _, tag = SERVICES[name]["image"].rpartition(":")
         assert re.fullmatch(r"v?\d+\.\d+\.\d+", tag), name
         if name in OURS:
-            build = SERVICES[name]["build"]
+            build = BUILT[SERVICES[name]["image"]]["build"]
             dockerfile = (FOLDER / build["context"] / build["dockerfile"]).resolve()
             assert tag == __version__
             assert f"-t {repository} " in f"{dockerfile.read_text()} "
             assert "target" not in build or f" AS {build['target']}\n" in dockerfile.read_text()
+
+    def test_an_image_of_ours_is_built_once_and_never_fetched(self) -> None:
+        """In a public registry, who has its name could be anybody."""
+        builders = [name for name in OURS if "build" in SERVICES[name]]
+        assert {SERVICES[name]["image"] for name in OURS} == set(BUILT)
+        assert len(builders) == len(BUILT)
+        for name in OURS:
+            assert SERVICES[name]["pull_policy"] == ("build" if name in builders else "never")
 
     @EACH
     def test_no_service_has_more_rights_than_it_needs(self, name: str) -> None:
