@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from gateway.config import Config, Endpoint, Limits, Link, Listener
 from gateway.core.event import Auth
 from gateway.core.ids import durable_parts
+from gateway.core.quantity import quantity
 from gateway.edge.carriers.carrier import Carrier
 from gateway.edge.carriers.peer import Peer
 from gateway.edge.carriers.read_queue import ReadQueue
@@ -215,7 +216,7 @@ class Sessions:
         while self._everyone():
             elapsed = self._loop.time() - begun
             if elapsed >= seconds:
-                log.warning("%d sessions were cut: they did not end in time", len(self._everyone()))
+                log.warning("cut, because they did not end in time: %s", quantity(len(self._everyone()), "session"))
                 return
             for connection in self._everyone():
                 if connection.is_quiet or elapsed >= patience:

@@ -25,6 +25,7 @@ from gateway.config import Config
 from gateway.config.topics import TOPICS, TopicName
 from gateway.core.address import HostPort
 from gateway.core.errors import SetupError
+from gateway.core.quantity import quantity
 from gateway.kafka.client_logs import in_words, quiet_clients
 from gateway.kafka.ports import accepts_connections
 
@@ -187,7 +188,8 @@ def _create(admin: AdminClient, config: Config, names: Sequence[TopicName], brok
         plan = plans[topic]
         try:
             created.result()
-            log.info("created topic %s: %d partitions, %d copies", topic, plan.partitions, plan.replication)
+            partitions = quantity(plan.partitions, "partition")
+            log.info("created topic %s: %s, replication %d", topic, partitions, plan.replication)
         except KafkaException as error:
             code = error.args[0].code()
             if code == KafkaError.INVALID_REPLICATION_FACTOR:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gateway.core.ids import FramePosition, record_id
+from gateway.core.quantity import quantity
 from gateway.core.reasons import Rejected
 from gateway.inspect.history.topics import History
 from gateway.records.raw_log.container import decode_record
@@ -38,7 +39,8 @@ def find_frame(history: History, position: FramePosition) -> LoggedFrame:
         record_name = record_id(position.partition, position.offset)
         raise NotFoundError(f"the raw record {record_name} cannot be read: {refused}") from None
     if position.frame_index >= len(frames):
-        raise NotFoundError(f"{position.event_id}: its raw record holds {len(frames)} frames, counted from 0")
+        held = quantity(len(frames), "frame")
+        raise NotFoundError(f"{position.event_id}: its raw record holds {held}, counted from 0")
     return LoggedFrame(position, frames[position.frame_index], record.logged_at, len(value), len(frames))
 
 
