@@ -56,6 +56,13 @@ def test_axe_finds_nothing_and_nothing_is_wider_than_the_window(
     assert violations(browser) == []
 
 
+@pytest.mark.parametrize("name", ["settings.html", "metrics.html"])
+def test_no_name_in_a_table_is_broken_on_a_telephone(browser: Browser, site: Path, name: str) -> None:
+    look(browser, site, name, 390, "light")
+    names = "[...document.querySelectorAll('td:first-child code')]"
+    assert browser.evaluate(f"{names}.filter(one => one.getClientRects().length > 1).map(one => one.textContent)") == []
+
+
 def test_it_is_searched_from_a_folder_without_a_server(browser: Browser, site: Path) -> None:
     look(browser, site, "index.html", 1600, "light")
     assert "Settings: edge" in search(browser, "edge.operators token")
