@@ -47,7 +47,7 @@ def command(config_file: str | None, output: Output, seconds: float, rate: float
     """Send sample traffic through the mesh of the configuration: something to look at, and a test of every protocol.
 
     \b
-    devices       over emm, signed UDP; each with a key and a label of its own
+    devices       over emm, signed UDP; each with a label and a key of its own, which holds for a year
     an hsp PLC    publishes, and answers requests
     an emp client and a wolpertinger client, which publish, and ask the PLC
     a subscriber  over yamp, which counts what arrives

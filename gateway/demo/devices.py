@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import NAMESPACE_URL, uuid5
 
@@ -15,6 +16,8 @@ from gateway.core.errors import SetupError
 
 NAMES = ("garden sensor", "kitchen sensor", "cellar sensor", "roof sensor", "gate sensor", "well sensor")
 MOST_DEVICES = len(NAMES)
+KEYS_HOLD = timedelta(days=365)
+"""Keys for trying things on come to an end by themselves. A later demo makes others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,5 +52,5 @@ def _device(trust: Path, mesh: str, name: str) -> Device:
     key_id = next((key.key_id.hex() for key in keys.values() if key.hmac is not None and key.valid_at(now)), None)
     is_new = key_id is None
     if key_id is None:
-        key_id = new_key(trust, str(node), label=name).key_id
+        key_id = new_key(trust, str(node), label=name, not_after=datetime.now(UTC) + KEYS_HOLD).key_id
     return Device(name, find_key(f"{node}/{key_id}", trust_file.load(trust).keys), is_new)

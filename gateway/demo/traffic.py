@@ -190,7 +190,11 @@ _SENDERS = {"demo.pump.pressure": PLC, "demo.order.created": ORDERS, "demo.shift
 
 
 async def _turn_valve(request: IncomingRequest) -> Answer:
-    """Echoes what the valve was set to: wolpertinger sends its parameters as a list."""
+    """Says that the valve turns, and echoes what it was set to: wolpertinger sends its parameters as a list.
+
+    Progress towards wolpertinger loses its body, so there is a translation loss to be seen.
+    """
+    request.progress(_json("turning"), JSON)
     return Answer(body=request.body, content_type=request.content_type)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import cast
 
@@ -14,11 +15,14 @@ import pytest
 from gateway.auth.key_admin import ensure_identity, labels_of, list_keys, revoke_key
 from gateway.cli.console import Exit
 from gateway.cli.demo import _watched
+from gateway.client import Answer, IncomingRequest
 from gateway.config import Config, parse
-from gateway.demo.devices import demo_devices
-from gateway.demo.traffic import Demo, addresses_of
+from gateway.core.event import Event, Kind
+from gateway.demo.devices import KEYS_HOLD, demo_devices
+from gateway.demo.traffic import Demo, _turn_valve, addresses_of
 from tests.unit.cli.running import run
 from tests.unit.config.reading import read
+from tests.unit.protocols.wolpertinger.events import encoded
 
 LISTENERS = """
 mesh: demo
@@ -55,6 +59,13 @@ def test_devices_get_keys_with_labels_once(config: Config) -> None:
     assert [one.key.signer for one in first] == [one.key.signer for one in second[:2]]
 
 
+def test_keys_of_devices_come_to_an_end_by_themselves(config: Config) -> None:
+    demo_devices(config, 1)
+    (key,) = [key for key in list_keys(config.trust, datetime.now(UTC)) if not key.gateway]
+    assert key.not_after is not None
+    assert timedelta(days=364) < datetime.fromisoformat(key.not_after) - datetime.now(UTC) <= KEYS_HOLD
+
+
 def test_a_device_whose_key_was_revoked_gets_another(config: Config) -> None:
     demo_devices(config, 1)
     now = datetime.now(UTC)
@@ -63,6 +74,18 @@ def test_a_device_whose_key_was_revoked_gets_another(config: Config) -> None:
     (device,) = demo_devices(config, 1)
     assert device.is_new
     assert [one.state for one in list_keys(config.trust, now) if not one.gateway] == ["expired", "valid"]
+
+
+def test_the_valve_says_that_it_turns_which_wolpertinger_cannot_hear() -> None:
+    """So a dashboard's panel of translation losses shows one."""
+    request = Event(id="0-0-0", kind=Kind.REQUEST, subject="Demo.Valve", protocol="hsp", body=b"[7]")
+    said: list[Answer] = []
+    answer = asyncio.run(_turn_valve(IncomingRequest(request, lambda _, progress: said.append(progress))))
+    (progress,) = said
+    assert progress.kind is Kind.PROGRESS
+    told = replace(request, kind=progress.kind, body=progress.body, content_type=progress.content_type)
+    assert encoded(told).losses == ("body",)
+    assert answer.body == b"[7]"
 
 
 class TestVerb:
