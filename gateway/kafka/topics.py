@@ -151,7 +151,12 @@ def connect_admin(config: Config, seconds: float | None = None) -> AdminClient:
     if config.kafka.is_embedded:
         _wait_for_port(config.kafka.listen, deadline)
     complaints: list[str] = []  # why not, by what is known of the connection; a request only knows that none came
-    settings = {**config.kafka.native_settings(), "error_cb": lambda error: complaints.append(error.str())}
+
+    def complain(error: KafkaError) -> None:
+        if error.code() != KafkaError._ALL_BROKERS_DOWN:  # it follows a cause, and says less  # noqa: SLF001
+            complaints.append(error.str())
+
+    settings = {**config.kafka.native_settings(), "error_cb": complain}
     admin = AdminClient(settings, logger=library)
     with quiet_clients():
         while True:

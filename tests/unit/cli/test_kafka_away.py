@@ -109,6 +109,18 @@ def test_it_is_asked_for_as_long_as_was_said_and_hardly_longer(monkeypatch: pyte
     assert seconds <= kafka.now - 1_000 <= seconds + LEAST_TRY_SECONDS
 
 
+def test_the_cause_is_told_and_not_that_all_brokers_are_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refusing(settings: dict[str, Any], **_: Any) -> Waiting:
+        settings["error_cb"](KafkaError(KafkaError._TRANSPORT, "m:1/bootstrap: Connection refused"))
+        settings["error_cb"](KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down"))
+        return Waiting()
+
+    monkeypatch.setattr("gateway.kafka.topics.AdminClient", refusing)
+    config = parse("mesh: demo\nkafka: {bootstrap: '127.0.0.1:1'}", Path("meshgate.yaml"))
+    with pytest.raises(SetupError, match="connection refused"):
+        connect_admin(config, 0)
+
+
 def test_a_tap_says_once_that_kafka_has_gone_and_once_that_it_is_back(capsys: pytest.CaptureFixture[str]) -> None:
     now = 0.0
     watch = KafkaWatch("k:9092", lambda: now)
