@@ -140,12 +140,12 @@ def _show_published(published: Published, single: OutgoingMessage | None, output
     acknowledged = f", {_outcome_in_words(published.outcome, protocol)}" if published.count else ""
     if single is None:
         counts, events = {"count": published.count, "bytes": published.bytes}, quantity(published.count, "event")
-        show(counts | outcome, output, f"published {events}: {published.bytes} bytes{acknowledged}")
+        show(counts | outcome, output, f"published {events}: {quantity(published.bytes, 'byte')}{acknowledged}")
         return
     size = len(single.body)
     facts = {"subject": single.subject, "count": published.count, "bytes": size, "content_type": single.content_type}
     times = f" {published.count} times" if published.count > 1 else ""
-    show(facts | outcome, output, f"published {single.subject}{times}: {size} bytes{acknowledged}")
+    show(facts | outcome, output, f"published {single.subject}{times}: {quantity(size, 'byte')}{acknowledged}")
 
 
 class Published:

@@ -44,8 +44,8 @@ class TestPub:
 
     def test_where_the_protocol_does_not_confirm_people_are_told_so(self) -> None:
         with mesh_beside("yamp") as mesh:
-            result = run(mesh, "pub", "temp.high", "81")
-        assert result.stdout == "published temp.high: 2 bytes, written: yamp does not confirm\n"
+            result = run(mesh, "pub", "temp.high", "8")
+        assert result.stdout == "published temp.high: 1 byte, written: yamp does not confirm\n"
 
     def test_programs_are_told_in_json(self) -> None:
         with mesh_beside("yamp") as mesh:
