@@ -7,6 +7,7 @@ The base is Debian by debootstrap: it stands in for the public one, which comes 
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -92,8 +93,17 @@ def _buildah(verb: str, *arguments: str) -> str:
     store = ["--root", str(CACHE / "storage"), "--runroot", str(CACHE / "storage-run"), "--storage-driver", "overlay"]
     command = ["nice", "buildah", *store, verb, *arguments]
     output = None if verb == "build" else subprocess.PIPE
-    done = subprocess.run(command, stdout=output, text=True, check=True, cwd=ROOT)
+    environment = os.environ | {"CONTAINERS_CONF": str(_buildah_settings())}
+    done = subprocess.run(command, stdout=output, text=True, check=True, cwd=ROOT, env=environment)
     return (done.stdout or "").strip()
+
+
+def _buildah_settings() -> Path:
+    """Returns buildah's settings. Where the machine has podman, buildah writes a lock beside its networks, which are in
+    /etc, and that is read-only here."""
+    path = CACHE / "containers.conf"
+    path.write_text(f'[network]\nnetwork_config_dir = "{CACHE / "networks"}"\n')
+    return path
 
 
 if __name__ == "__main__":

@@ -37,6 +37,8 @@ CONTROLLERS = ("cpu", "cpuacct", "cpuset", "memory", "pids", "devices", "freezer
 GROUP = "meshgate-cluster"
 """Of all the pods, in each hierarchy of control groups."""
 GROUPS = Path("/sys/fs/cgroup")
+POD_SHARES = 8 * 1024
+"""All pods together count as eight other processes do. By default they count as one, and starve on a busy machine."""
 SYSCTLS = ("vm/overcommit_memory", "kernel/panic", "kernel/panic_on_oops")
 """What a kubelet sets for the whole machine. `__main__` puts them back."""
 SECONDS = 180
@@ -197,6 +199,8 @@ class Node:
         for controller in CONTROLLERS:
             if (GROUPS / controller).is_dir():
                 (GROUPS / controller / GROUP).mkdir(exist_ok=True)
+        if (shares := GROUPS / "cpu" / GROUP / "cpu.shares").exists():
+            shares.write_text(str(POD_SHARES))
         kubelet = {
             "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
             "authentication": {"anonymous": {"enabled": True}, "webhook": {"enabled": False}},
