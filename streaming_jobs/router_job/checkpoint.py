@@ -3,7 +3,7 @@
     version.json             the format of all this, and the build that began it
     lock, jvm, standby       see `lock`
     counts/                  see `counts`
-    ids/lane-0/1200          see `id_log`, and `snapshot` for ids/carried
+    ids/lane-0/1200          see `id_log`, and `snapshot` for ids/carried-0
     lane-0/offsets/12        where batch 12 ends, in the raw log
     lane-0/commits/12        batch 12 is done
     lane-0/state/…           the ids that have passed, in Spark's own format

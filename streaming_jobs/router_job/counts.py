@@ -65,10 +65,12 @@ _FILE_BYTES = _NAMES_AT + NAMES_BYTES
 class Counts:
     """The counts of one lane.
 
-    `routed` is the next offset that the workers will take. After a crash it goes back, the counts do not.
+    `routed` is the next offset that the workers will take. After a crash it goes back; the counts do not, and neither
+    does `counted`, the first offset that is not in them.
     """
 
     routed: int
+    counted: int
     series: Mapping[Series, int]
 
 
@@ -173,7 +175,7 @@ def _read(file: int) -> Counts | None:
         slot = memoryview(os.pread(file, _WORD * _SLOT_WORDS, _WORD * _slot_at(turn))).cast("Q")
         names = os.pread(file, slot[_NAMED], _NAMES_AT)
         if os.pread(file, _WORD, _WORD * _TURN) == struct.pack("Q", turn):
-            return Counts(routed, dict(zip(_read_names(names), slot[_COUNTS:], strict=False)))
+            return Counts(routed, slot[_COUNTED], dict(zip(_read_names(names), slot[_COUNTS:], strict=False)))
     return None
 
 

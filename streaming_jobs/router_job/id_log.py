@@ -19,11 +19,13 @@ Invariants
 3. Files that do not reach the last commit serve nobody. The driver then writes them from Spark's state (`snapshot`), as
    one part that needs no earlier one.
 4. A row is in the kernel's hands before its record's outputs leave, so a process that is killed loses none. Files need
-   not outlive the machine.
+   not outlive the machine. So the rows behind the last commit are all that has passed, too, where partitions are added
+   (`read_all_parts`). A worker that cannot write a row removes the files.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import struct
@@ -188,6 +190,18 @@ def read_parts(folder: Path, partition: int, offset: int, keep_seconds: int) -> 
     raise NoMemory(f"no ids in {folder} stand before offset {offset} of partition {partition}")
 
 
+def read_all_parts(folder: Path, partition: int, routed_to: int, keep_seconds: int) -> list[IdPart]:
+    """Returns the parts up to where the worker has come, which may be behind the last commit.
+
+    Raises NoMemory if they do not reach the first offset that was never routed.
+    """
+    newest = max(_numbers(folder), default=routed_to)
+    end = read_part(part_path(folder, newest), partition).end.stands_before
+    if end < routed_to:
+        raise NoMemory(f"the ids in {folder} end before offset {routed_to}")
+    return read_parts(folder, partition, end, keep_seconds)
+
+
 def _numbers(folder: Path) -> list[int]:
     try:
         return [int(path.name) for path in folder.iterdir() if path.name.isdigit()]
@@ -227,10 +241,16 @@ class IdLog:
         except OSError as error:
             log.warning("the next start of this lane reads Spark's state, for its ids cannot be written: %s", error)
             self._has_failed = True
+            self._remove_parts()  # or lanes that are added would take them for all that has passed
 
     def close(self) -> None:
         if self._file is not None:
             self._file.close()
+
+    def _remove_parts(self) -> None:
+        for number in _numbers(self._folder):
+            with contextlib.suppress(OSError):
+                part_path(self._folder, number).unlink()
 
     def _open(self) -> BinaryIO:
         """Cuts off what stands behind the last commit."""

@@ -25,7 +25,7 @@ from gateway.observability.management import Checks, Management
 from gateway.observability.spans import check_spans
 from streaming_jobs.router_job.checkpoint import claim
 from streaming_jobs.router_job.jvm import JvmMetrics
-from streaming_jobs.router_job.lane import Lane, lane_folder, lane_name
+from streaming_jobs.router_job.lane import BACKLOG_RECORDS, Lane, lane_folder, lane_name
 from streaming_jobs.router_job.lock import STANDS_BY, CheckpointLock, JvmLock
 from streaming_jobs.router_job.metrics import RouterMetrics
 from streaming_jobs.router_job.observer import Observer
@@ -33,7 +33,14 @@ from streaming_jobs.router_job.orderly_stop import end_batches
 from streaming_jobs.router_job.probes import probe_sender
 from streaming_jobs.router_job.progress import ProgressListener
 from streaming_jobs.router_job.rehearsal import rehearse
-from streaming_jobs.router_job.snapshot import carry_over
+from streaming_jobs.router_job.snapshot import (
+    begun_lanes,
+    carry_over_files,
+    carry_over_state,
+    forget_carried,
+    must_carry_over,
+)
+from streaming_jobs.routing.known_ids import keep_seconds
 from streaming_jobs.spark.exercise import exercise
 from streaming_jobs.spark.self_test import self_test
 from streaming_jobs.spark.session import archive_classes, lists_classes, start_spark, stop_spark
@@ -230,18 +237,29 @@ class Router:
                 only_commits=only_commits,
             )
 
-        earlier = [number for number, folder in enumerate(folders) if folder.exists()]
-        if len(earlier) < len(folders):  # partitions were added: the new lanes must know what the others let pass
-            committing = [start(number, only_commits=True) for number in earlier]
+        forget_carried(self._checkpoint, time.time())
+        # Partitions were added: the lanes must know what the others let pass.
+        begun = begun_lanes(self._checkpoint, folders)
+        if must_carry_over(folders) and not self._carry_over_files(begun):
+            committing = [start(number, only_commits=True) for number in begun]
             while not all(lane.has_committed() for lane in committing):
                 if stop.wait(WATCH_SECONDS):
                     return
-        carry_over(spark, self._checkpoint, folders, time.time())
+            carry_over_state(spark, self._checkpoint, folders)
         for number, folder in enumerate(folders):
             folder.mkdir(parents=True, exist_ok=True)
             self._metrics.lane_started(lane_name(number), number)
         with ThreadPoolExecutor() as beside:
             self._lanes += beside.map(start, range(len(folders)))
+
+    def _carry_over_files(self, begun: Mapping[int, int]) -> bool:
+        """Carries over without a query, unless much has piled up: that is routed first. On executors a worker of the
+        router before may be writing yet."""
+        ends = self._raw.ends()
+        has_piled_up = any(ends.get(number, 0) - routed_to > BACKLOG_RECORDS for number, routed_to in begun.items())
+        if has_piled_up or not self._master.startswith("local"):
+            return False
+        return carry_over_files(self._checkpoint, begun, keep_seconds(self._config))
 
     def _end_lanes(self, spark: SparkSession) -> None:
         """Lets the open real-time batches end with a commit, and stops all queries.

@@ -280,6 +280,8 @@ class KnownIds:
     def restore(self, rows: Iterable[tuple[int, bytes]], size_bytes: int = 0) -> None:
         """Takes back rows of the state, each with its log time, in that order. What is known already stays.
 
+        Nothing is forgotten meanwhile, because rows may come from lanes that are far ahead of this one.
+
         Raises ValueError or struct.error for a row that is damaged.
 
         Args:
@@ -296,7 +298,7 @@ class KnownIds:
                 waiting, size = [], 0
                 if is_over or read.count >= self._share():
                     self._fill(read, begins_at)
-            self.advance(log_seconds, log_seconds)
+            self.log_seconds = max(self.log_seconds, log_seconds)
             if row:
                 begins_at = begins_at if read.count or waiting else log_seconds
                 waiting.append(row)

@@ -18,6 +18,7 @@ from streaming_jobs.router_job.id_log import (
     NoMemory,
     Row,
     part_path,
+    read_all_parts,
     read_part,
     read_parts,
     remove_other_parts,
@@ -223,3 +224,21 @@ def test_a_worker_that_cannot_write_routes_on_and_leaves_no_memory(
     add(log, 0, 1)
     assert len(caplog.records) == 1
     assert not parts_of(tmp_path)
+
+
+def test_files_that_end_before_what_passed_are_removed(tmp_path: Path) -> None:
+    log = begun(tmp_path)
+    add(log, 0, 1)
+    part_path(tmp_path, OFFSET + 2).mkdir()  # where the next part would begin
+    add(log, 2, 3, seconds=GENERATION_SECONDS)
+    assert parts_of(tmp_path) == [2]
+    with pytest.raises(OSError, match="1099511627778"):
+        read_all_parts(tmp_path, PARTITION, OFFSET + 2, KEEP)
+
+
+def test_all_parts_reach_behind_the_last_commit(tmp_path: Path) -> None:
+    add(begun(tmp_path), 0, 1, 2, seconds=GENERATION_SECONDS)
+    parts = read_all_parts(tmp_path, PARTITION, OFFSET + 1, KEEP)
+    assert parts[-1].end.stands_before == OFFSET + 3
+    with pytest.raises(NoMemory, match="end before offset"):
+        read_all_parts(tmp_path, PARTITION, OFFSET + 4, KEEP)

@@ -20,7 +20,7 @@ from gateway.records.raw_log.container import ContainerBuilder
 from gateway.records.raw_log.frames import FrameSource
 from streaming_jobs.router_job.id_log import NoMemory, ids_folder
 from streaming_jobs.router_job.ordered_pass import OrderedPass
-from streaming_jobs.router_job.snapshot import CarriedWriter, SnapshotWriter, has_snapshot
+from streaming_jobs.router_job.snapshot import CarriedWriter, SnapshotWriter, carry_over_files, has_snapshot
 from streaming_jobs.routing.frame_router import FrameRouter
 from streaming_jobs.routing.id_table import GENERATION_SECONDS
 from streaming_jobs.routing.known_ids import LATENESS_SECONDS
@@ -190,17 +190,20 @@ class Router:
                 self.lanes[partition].log.append((builder.build(), self.now + 5))
 
     def grow(self) -> None:
-        """Adds a partition, in order: what the lanes have is committed before, and then carried over."""
+        """Adds a partition: what the lanes know is carried over, and what they have not committed is routed again.
+
+        Where their files do not hold, they commit first, and Spark's state is carried over.
+        """
         if len(self.lanes) == MOST_PARTITIONS:
             return
         for lane in self.lanes:
             lane.run()
-            lane.commit()
-        rows = sorted(row for lane in self.lanes for row in lane.state)
-        CarriedWriter(str(self.checkpoint))(rows)
+        if not carry_over_files(self.checkpoint, {lane.partition: len(lane.log) for lane in self.lanes}, KEEP):
+            for lane in self.lanes:
+                lane.commit()
+                CarriedWriter(str(self.checkpoint), lane.partition)(sorted(lane.state))
         for lane in self.lanes:
-            lane.kill_worker()
-            lane.start()
+            lane.kill_router()
         self.lanes.append(Lane(self.checkpoint, len(self.lanes)))
 
 

@@ -8,12 +8,17 @@ from typing import Any, cast
 
 import pytest
 
+from streaming_jobs.router_job.counts import CountFile, path_of
 from streaming_jobs.router_job.id_log import NoMemory, ids_folder, part_path
 from streaming_jobs.router_job.snapshot import (
     CarriedWriter,
     SnapshotWriter,
+    begun_lanes,
+    carried_path,
+    carry_over_files,
     ensure_snapshot,
     has_snapshot,
+    must_carry_over,
     read_snapshot,
     write_snapshot,
 )
@@ -140,12 +145,80 @@ def test_behind_a_gap_the_state_is_read(tmp_path: Path) -> None:
 def test_what_was_carried_over_is_known_beside_a_lanes_own(tmp_path: Path) -> None:
     known = KnownIds(HORIZON)
     first, second, third = rows_of(known, 3, 2)
-    CarriedWriter(str(tmp_path))([first])
-    CarriedWriter(str(tmp_path))([second])
+    for row in (first, second):
+        CarriedWriter(str(tmp_path), PARTITION + 1)([row])
     write(tmp_path, [third])
     again = read(tmp_path)
     assert again.log_seconds == third[0]
     assert again.admit([packet_key(number) for number in range(7)], [BEGIN + 3] * 7) == [False] * 6 + [True]
+
+
+def opened_lane(checkpoint: Path) -> list[Row]:
+    """Writes the files of a lane that has committed one row, and routed two records since."""
+    rows = rows_of(KnownIds(HORIZON), 3, 2)
+    write(checkpoint, rows[:1])
+    _, id_log = read_snapshot(checkpoint, PARTITION, OFFSET, HORIZON)
+    for at, (log_seconds, ids) in enumerate(rows[1:], start=1):
+        id_log.add(OFFSET + at, log_seconds, ids)
+    id_log.close()
+    return rows
+
+
+KEEP = HORIZON + LATENESS_SECONDS
+
+
+def test_other_lanes_know_what_a_lane_had_open_and_its_own_worker_routes_that_again(tmp_path: Path) -> None:
+    opened_lane(tmp_path)
+    SnapshotWriter(str(tmp_path), PARTITION + 1, 0)([])
+    assert carry_over_files(tmp_path, {PARTITION: OFFSET + 2}, KEEP)
+    other, _ = read_snapshot(tmp_path, PARTITION + 1, 0, HORIZON)
+    keys = [packet_key(number) for number in range(7)]
+    assert other.log_seconds == 0
+    assert other.admit(keys, [BEGIN + 3] * 7) == [False] * 6 + [True]
+    assert read(tmp_path).admit(keys, [BEGIN + 3] * 7) == [False] * 2 + [True] * 5
+
+
+def test_a_copy_that_was_cut_off_is_not_read(tmp_path: Path) -> None:
+    write(tmp_path, [])
+    path = carried_path(tmp_path, PARTITION + 1)
+    path.with_name(f"{path.name}.new").write_bytes(b"MGK")
+    assert len(read(tmp_path)) == 0
+
+
+def test_files_that_do_not_hold_all_that_was_routed_are_not_carried_over(tmp_path: Path) -> None:
+    opened_lane(tmp_path)
+    assert not carry_over_files(tmp_path, {PARTITION: OFFSET + 3}, KEEP)
+    assert not carry_over_files(tmp_path, {PARTITION: OFFSET + 2, PARTITION + 1: 0}, KEEP)
+    assert not carried_path(tmp_path, PARTITION).exists()
+
+
+def test_ids_of_a_lane_that_is_far_ahead_take_the_place_of_none(tmp_path: Path) -> None:
+    first, second = KnownIds(HORIZON), KnownIds(HORIZON)
+    ahead = second.advance(BEGIN + 10 * KEEP, BEGIN + 10 * KEEP)
+    CarriedWriter(str(tmp_path), PARTITION + 1)([*rows_of(first, 1, 2), (ahead, b"")])
+    write(tmp_path, [])
+    assert read(tmp_path).admit([packet_key(0)], [BEGIN]) == [False]
+
+
+def test_what_was_routed_is_behind_the_last_commit_or_there(tmp_path: Path) -> None:
+    lane = committed_lane(tmp_path / "lane-0", 7)
+    for partition, routed in ((0, 3), (1, 5)):
+        counts = CountFile(path_of(tmp_path, partition))
+        counts.add(routed, {})
+        counts.close()
+    (tmp_path / "lane-1").mkdir()
+    lanes = [lane, tmp_path / "lane-1", tmp_path / "lane-2"]
+    assert begun_lanes(tmp_path, lanes) == {0: 4, 1: 6}
+
+
+def test_ids_are_carried_over_where_a_lane_begins_beside_others(tmp_path: Path) -> None:
+    begun, committed, new = tmp_path / "lane-0", committed_lane(tmp_path / "lane-1", 7), tmp_path / "lane-2"
+    assert not must_carry_over([begun, new])
+    begun.mkdir()
+    assert must_carry_over([begun, new])
+    assert must_carry_over([begun, committed])
+    assert not must_carry_over([begun])
+    assert not must_carry_over([committed])
 
 
 def test_none_is_no_memory(tmp_path: Path) -> None:
