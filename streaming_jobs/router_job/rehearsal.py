@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streaming_jobs.router_job.checkpoint import last_commit
-from streaming_jobs.router_job.plan import PlainRow, read_raw, route
+from streaming_jobs.router_job.plan import PlainRow, call_once, read_raw, route
 from streaming_jobs.router_job.probes import probe_sender
 from streaming_jobs.router_job.snapshot import write_snapshot
 from streaming_jobs.routing.known_ids import keep_seconds
@@ -81,6 +81,7 @@ def _run(
 
 def _begin(spark: SparkSession, config: Config, number: int, lane: Path, stack: ExitStack) -> StreamingQuery:
     write_snapshot(spark, lane, lane.with_suffix(".ids"), number, 0)
+    call_once(spark, abs, str(number))  # as a lane does to prepare its worker
     raw = read_raw(spark, config, number, begin="latest")
     writer = route(raw, NoOutputs(), str(number), keep_seconds(config)).writeStream.format("kafka").outputMode("update")
     writer = writer.options(**sink_options(config)).option("checkpointLocation", str(lane))
