@@ -189,6 +189,9 @@ def _carried(address: Address, protocol: str | None) -> Address:
             "expected one of {schemes}: that is what {protocol} runs over",
             {"schemes": schemes, "protocol": protocol},
         )
+    if "?" in address.path:
+        # Addresses stand in logs, and a query may hold a secret. Only a peer's redirect brings one.
+        raise PydanticCustomError("query", "expected an address without a query")
     return address
 
 

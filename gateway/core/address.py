@@ -30,7 +30,7 @@ PRIVATE_DOMAINS = (".svc", ".svc.cluster.local", ".localhost")
 
 _HOST = r"(?P<host>\[[0-9A-Fa-f:.%a-z]+\]|[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?)"
 _HOST_PORT = re.compile(rf"{_HOST}:(?P<port>\d{{1,5}})")
-_URL = re.compile(rf"(?P<scheme>[a-z]+)://{_HOST}:(?P<port>\d{{1,5}})(?P<path>/[^\s?#]*)?")
+_URL = re.compile(rf"(?P<scheme>[a-z]+)://{_HOST}:(?P<port>\d{{1,5}})(?P<path>/[^\s#]*)?")
 
 
 def host_port(host: str, port: int) -> str:
@@ -128,7 +128,7 @@ class HostPort:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """The address where a listener listens or a link connects. Only WebSockets have a path."""
+    """The address where a listener listens or a link connects. Only WebSockets have a path, which may have a query."""
 
     scheme: str
     at: HostPort

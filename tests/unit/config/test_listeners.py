@@ -52,6 +52,7 @@ UDP = "protocol: emm, listen: 'udp://127.0.0.1:1'"
             "expected the port where the server waits for its components",
         ),
         (f"{TCP}, origins: ['*']", "origins", "only ws://"),
+        ("protocol: yamp, listen: 'ws://127.0.0.1:1/mesh?x=1'", "listen", "an address without a query"),
         (f"{UDP}, subscribe: [a.>, b..c]", "subscribe[1]", "a pattern has no empty token"),
     ],
 )
@@ -65,6 +66,7 @@ def test_a_faulty_listener_is_told_where_it_stands(keys: str, where: str, said: 
         ("protocol: hsp, connect: 'tcp://127.0.0.1:0'", "connect", "a port from 1"),
         ("protocol: hsp, connect: 'tls://127.0.0.1:1', tls: {cert: a.pem}", "tls", "belong together"),
         ("protocol: hsp, connect: 'tcp://127.0.0.1:1', tls: {ca: a.pem}", "tls", "has no TLS"),
+        ("protocol: yamp, connect: 'ws://127.0.0.1:1/mesh?x=1'", "connect", "an address without a query"),
         ("protocol: wolpertinger, connect: 'xmpp://127.0.0.1:5347'", "connect", "xmpp:// is a listener's"),
     ],
 )

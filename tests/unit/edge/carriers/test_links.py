@@ -276,6 +276,15 @@ class TestRedirects:
             (await meets(edge, first)).sends(redirect(f"tcp://127.0.0.1:{other}"))
             await meets(edge, second)
 
+    async def test_it_asks_for_the_path_and_the_query_that_it_is_sent_to(self) -> None:
+        """The url is the text's own example."""
+        async with two_plants() as (first, second, other, edge):
+            (await meets(edge, first)).sends(
+                HANDSHAKE + redirect(f"ws://127.0.0.1:{other}/hello/world?msg=goodmorning")
+            )
+            request = b"GET /hello/world?msg=goodmorning HTTP/1.1\r\n"
+            assert await (await meets(edge, second)).reads(len(request)) == request
+
     @pytest.mark.parametrize("url", ["nonsense", "udp://127.0.0.1:9", "tcp://127.0.0.1:99999", "xmpp://127.0.0.1:5222"])
     async def test_where_it_cannot_go_it_does_not_go(self, url: str) -> None:
         async with plant() as (first, port), running(configured(peers=[link(port)])) as edge:
