@@ -116,6 +116,8 @@ def redrive(
     config = read_config(config_file)
     with History(config) as history:
         matching = list(rejections(history, chosen, microseconds(start), microseconds(end)))
+        if missing := chosen.event_ids - {rejection.event_id for rejection in matching}:
+            raise CommandError(f"{' '.join(sorted(missing))}: not refused, or no longer kept; nothing is sent")
         result = send_again(config, history, matching, dry_run=dry_run)
     rows = [
         {

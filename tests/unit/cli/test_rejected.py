@@ -78,6 +78,12 @@ def test_frames_to_redrive_are_named_as_show_and_trace_take_them(arguments: tupl
     assert {row["event_id"] for row in rows("redrive", *arguments, "--dry-run")} == {"0-7-1", "1-9-0"}
 
 
+def test_a_frame_to_redrive_that_nobody_refused_is_an_error_and_none_is_sent() -> None:
+    result = run("rejected", "redrive", "0-7-1", "--event-id", "0-0-0")
+    assert (result.exit_code, result.stdout) == (Exit.FAILURE, "")
+    assert result.stderr == "meshgate: 0-0-0: not refused, or no longer kept; nothing is sent\n"
+
+
 def test_without_any_it_is_asked_which() -> None:
     result = run("rejected", "redrive")
     assert result.exit_code == Exit.USAGE
