@@ -18,6 +18,7 @@ from gateway.core.yaml_files.faults import ConfigError, Fault
 from gateway.inspect.live import mesh_parts as live
 from gateway.kafka.ports import accepts_connections
 from gateway.local.broker import broker_archive, refuse_a_full_disk
+from gateway.local.class_archive import wait_for_rest
 from gateway.local.jars import JarSet, ensure_jars, fetch, missing_sets
 from gateway.local.java import find_java
 from gateway.local.mesh_record import FILE_NAME
@@ -27,8 +28,6 @@ from gateway.local.processes import Part, Processes, trim_log
 START_SECONDS = 300.0
 """The time for all parts together. A cold cache on a machine at many times its load has been seen to take 150."""
 WATCH_SECONDS = 0.1
-ARCHIVE_AFTER_SECONDS = 5.0
-"""The time from `ready` to writing the class archive: whoever waits for the first events has them by then."""
 OTHERS_END_SECONDS = 60.0
 """The router ends its open batch with a commit (2 s), the broker closes its segments (1 s)."""
 BEGINNING_END_SECONDS = 5.0
@@ -216,7 +215,7 @@ class LocalMesh:
     def _archive_classes(self, stop: threading.Event) -> None:
         """Writes the classes of the broker for its next start. (The router does so for Spark's.)"""
         kafka = next((part for part in self._processes.parts if part.name == "kafka"), None)
-        if kafka is not None and kafka.process is not None and not stop.wait(ARCHIVE_AFTER_SECONDS):
+        if kafka is not None and kafka.process is not None and wait_for_rest(stop):
             java = find_java()
             broker_archive(java, map(str, ensure_jars("broker")), kafka.process.pid).write()
 

@@ -21,6 +21,7 @@ from gateway.config.effective import redacted
 from gateway.core.errors import SetupError
 from gateway.core.quantity import quantity
 from gateway.kafka.topics import ensure_topics
+from gateway.local.class_archive import wait_for_rest
 from gateway.observability.management import Checks, Management
 from gateway.observability.spans import check_spans
 from streaming_jobs.router_job.checkpoint import claim
@@ -68,8 +69,6 @@ FOLLOW_SECONDS = 5.0
 """The interval at which Kafka is asked how far each lane is."""
 ASK_MILLISECONDS = 5_000
 """The time for an answer of Kafka's; meanwhile nothing else is looked at."""
-ARCHIVE_AFTER_SECONDS = 5.0
-"""The time from the start to writing the class archive: whoever waits for the first events has them by then."""
 
 
 def local_master(config: Config) -> str:
@@ -216,8 +215,8 @@ class Router:
         return spark
 
     def _archive_classes(self, spark: SparkSession, stop: threading.Event) -> None:
-        """Writes what the next start will load, once this one is over."""
-        if stop.wait(ARCHIVE_AFTER_SECONDS):
+        """Writes what the next start will load, while nobody needs the cores."""
+        if not wait_for_rest(stop):
             return
         warm_up(spark)
         if archive_classes():

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
-from gateway.local.class_archive import KEPT, WRITE_BYTES, ClassArchive
+from gateway.local.class_archive import KEPT, REST_SECONDS, WRITE_BYTES, ClassArchive, wait_for_rest
 from gateway.local.java import Java, find_java
 
 JAVA = Java("/opt/java/bin/java", 17, "JAVA_HOME")
@@ -137,3 +138,37 @@ def test_a_real_jvm_takes_what_another_has_archived(tmp_path: Path) -> None:
     shown = [option for option in archive.options(lists=False) if not option.startswith("-Xlog")]
     options = ["-Xshare:on" if option == "-Xshare:auto" else option for option in shown]
     subprocess.run([java.executable, *options, *program], check=True, capture_output=True)
+
+
+class Cores(threading.Event):
+    """Stands for a mesh's life on two cores: each time somebody waits, they were idle for so many seconds."""
+
+    def __init__(self, root: Path, *idle_seconds: float) -> None:
+        super().__init__()
+        self._stat = root / "proc/stat"
+        self._stat.parent.mkdir()
+        self._idle_seconds = 5000.0
+        self._to_come = list(idle_seconds)
+        self._write()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        assert timeout == REST_SECONDS
+        if not self._to_come:
+            return True
+        self._idle_seconds += self._to_come.pop(0)
+        self._write()
+        return False
+
+    def _write(self) -> None:
+        ticks = int(self._idle_seconds * os.sysconf("SC_CLK_TCK"))
+        self._stat.write_text(f"cpu  42 0 7 {ticks} 3 0 0 0 0 0\ncpu0 42 0 7 {ticks // 2} 3 0 0 0 0 0\n")
+
+
+def test_it_is_written_once_a_core_was_free_for_some_time(tmp_path: Path) -> None:
+    cores = Cores(tmp_path, 0, REST_SECONDS / 2, 2 * REST_SECONDS, 0)
+    assert wait_for_rest(cores, tmp_path)
+    assert cores.wait(REST_SECONDS) is False  # it has not waited for what came after
+
+
+def test_a_mesh_that_is_never_at_rest_writes_none(tmp_path: Path) -> None:
+    assert not wait_for_rest(Cores(tmp_path, 0, REST_SECONDS * 0.9), tmp_path)
