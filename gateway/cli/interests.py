@@ -19,7 +19,7 @@ COLUMNS = ("verb", "pattern", "group", "subscriber", "protocol", "listener", "no
 
 @config_group("interests")
 def command() -> None:
-    """Who wants what: subscriptions, and subjects that are served.
+    """Show who wants what: subscriptions, and subjects that are served.
 
     `interests list --subject temp.kitchen` shows who would get an event of that subject. Where nobody is shown, nobody
     subscribes to it. Sessions stand in `meshgate peers list`.

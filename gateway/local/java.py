@@ -31,7 +31,7 @@ hundred times a second, so the compilers have done what matters after ten second
 keeps its thresholds: with a third of them too (`CompileThresholdScaling`) a start takes a tenth more processor time.
 All threads of both are there from the beginning, for `optimise_with_what_is_left`."""
 OPTIMISER_LOWERED_BY = 10
-"""Of the kernel's priorities: it gets a tenth of a core that somebody else wants too."""
+"""The second compiler is lowered by so many of the kernel's priorities: it gets a tenth of a core that is wanted."""
 COMPILERS_START_SECONDS = 10.0
 """The time for a process to become a JVM, and for that to start its threads."""
 COMPILERS_LOOK_SECONDS = 0.05

@@ -47,6 +47,17 @@ def closed(edge: RunningEdge) -> list[str]:
     return [one.reason for one in edge.kafka.mesh() if isinstance(one, SessionClosed)]
 
 
+async def leave_unread(server: XmppServer, edge: RunningEdge) -> None:
+    """Lets the server read nothing any more, and sends one of its peers more than may wait for it."""
+    server.message(body(1))
+    await until(edge.kafka.frames)
+    server.reads_not()
+    long = CALL.replace("<Parameters/>", f"<Parameters>{' ' * 20_000}</Parameters>").encode()
+    for _ in range(400):
+        edge.delivers(long, sessions=(1,), protocol="wolpertinger")
+    await until(lambda: "the peer reads too slowly" in [row.detail for row in edge.kafka.outcomes()])
+
+
 class TestSessions:
     async def test_who_writes_has_a_session_and_each_body_is_one_message(self) -> None:
         async with chatting(subscribe=["temp.>"]) as (server, edge):
@@ -250,13 +261,7 @@ class TestBackPressure:
 
     async def test_a_server_that_does_not_read_holds_its_peers_and_nobody_grows(self) -> None:
         async with chatting(queue_bytes=65_536) as (server, edge):
-            server.message(body(1))
-            await until(edge.kafka.frames)
-            server.reads_not()
-            for _ in range(400):
-                edge.delivers(CALL.replace("<Parameters/>", f"<Parameters>{' ' * 20_000}</Parameters>").encode(),
-                              sessions=(1,), protocol="wolpertinger")  # fmt: skip
-            await until(lambda: "the peer reads too slowly" in [row.detail for row in edge.kafka.outcomes()])
+            await leave_unread(server, edge)
             assert max(one.outbox.queued_bytes for one in edge.life.sessions) < 1_000_000
             server.reads_again()
             await until(lambda: len(server.bodies()) > 1)
@@ -283,13 +288,7 @@ class TestBackPressure:
         self, caplog: pytest.LogCaptureFixture
     ) -> None:
         async with chatting(queue_bytes=16_384) as (server, edge):
-            server.message(body(1))
-            await until(edge.kafka.frames)
-            server.reads_not()
-            for _ in range(400):
-                edge.delivers(CALL.replace("<Parameters/>", f"<Parameters>{' ' * 20_000}</Parameters>").encode(),
-                              sessions=(1,), protocol="wolpertinger")  # fmt: skip
-            await until(lambda: "the peer reads too slowly" in [row.detail for row in edge.kafka.outcomes()])
+            await leave_unread(server, edge)
             for number in range(1_000):
                 server.presence(f"{number}@localhost", "probe")
             await until(lambda: server.tries == 2)
