@@ -20,6 +20,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from gateway.core.address import host_name, is_loopback
+from gateway.edge.carriers.backlog import Backlog
 from gateway.edge.carriers.peer import PeerIdentity
 from gateway.edge.carriers.read_control import READ_BYTES, PauseReason, ReadSize
 from gateway.edge.metrics import ConnectionGauge
@@ -34,11 +35,6 @@ TLS_BYTES = 32_768
 """Two records of TLS. asyncio keeps a buffer of 256 KiB for each connection, however little it reads, and twice as much
 of what it has read and the carrier does not take."""
 SSLProtocol.max_size = TLS_BYTES
-
-PIECE_BYTES = 65_536
-"""The transport is handed so much of a backlog at once, and only what the system did not take waits in it. What waits
-longer waits here: from Python 3.12 on a transport keeps each write by itself, and adds up their sizes at every further
-one. A peer that reads nothing and gets small frames would so cost each frame ten milliseconds."""
 
 LINGER_SECONDS = 5.0
 DISCARDED_BYTES = 4_194_304
@@ -76,8 +72,7 @@ class Carrier(asyncio.BufferedProtocol, ABC):
         self._transport: asyncio.Transport | None = None
         self._unread_bytes: Callable[[], int] | None = None
         """How many bytes TLS has read and keeps, because the carrier does not take them."""
-        self._backlog = bytearray()
-        self._is_backed_up = False
+        self._backlog = Backlog()
         self._high_bytes = self._low_bytes = 0
         self._read = ReadSize()
         self._asked_bytes = 0
@@ -119,18 +114,11 @@ class Carrier(asyncio.BufferedProtocol, ABC):
     def _put_out(self, data: bytes) -> None:
         if self._transport is None or self._closing or self._transport.is_closing():
             return
-        if self._is_backed_up:
-            self._backlog += data
+        if self._backlog.is_held:
+            self._backlog.add(data)
             self._judge_reader()
         else:
             self._transport.write(data)
-
-    def _hand_over(self) -> None:
-        """Hands the backlog to the transport, until the system takes no more."""
-        while self._backlog and not self._is_backed_up and self._transport is not None:
-            piece = bytes(self._backlog[:PIECE_BYTES])
-            del self._backlog[:PIECE_BYTES]
-            self._transport.write(piece)
 
     def _judge_reader(self) -> None:
         """Stops reading a peer that reads too little, until it has caught up."""
@@ -198,12 +186,12 @@ class Carrier(asyncio.BufferedProtocol, ABC):
         self._host.on_closed(self)
 
     def pause_writing(self) -> None:
-        self._is_backed_up = True
+        self._backlog.is_held = True
         self._judge_reader()
 
     def resume_writing(self) -> None:
-        self._is_backed_up = False
-        self._hand_over()
+        if self._transport is not None:
+            self._backlog.hand_over(self._transport)
         self._judge_reader()
 
     # -- the connection's side ---------------------------------------------------------------------------------
@@ -257,8 +245,7 @@ class Carrier(asyncio.BufferedProtocol, ABC):
             return
         self._say_goodbye(reason)
         if self._backlog:
-            transport.write(bytes(self._backlog))
-            self._backlog.clear()
+            transport.write(self._backlog.take_all())
         self._closing = True
         self._cut = self._loop.call_later(LINGER_SECONDS, transport.abort)
         if transport.is_closing():

@@ -5,7 +5,7 @@ component. So messages and presence are taken out before it sees them; it keeps 
 It would also dial again by itself, and knows one connection at a time: so each try has a stream of its own, and one
 that has failed is let go of at once. What a connection of the past still says can then disturb no other.
 
-What a server does not read waits here as one block of bytes, like that of other carriers. Texts for peers are bounded
+What a server does not read waits as what waits for other peers does (see `backlog`). Texts for peers are bounded
 by their sessions. Answers to presence and to requests are not, so a server that leaves too much unread is given up.
 """
 
@@ -22,7 +22,7 @@ from slixmpp.xmlstream import StanzaBase
 
 from gateway.carriers.xmpp import body_of, for_now, is_ping, let_go, write_stanza
 from gateway.core.fault_log import RateLimitedFaultLog
-from gateway.edge.carriers.carrier import PIECE_BYTES
+from gateway.edge.carriers.backlog import PIECE_BYTES, Backlog
 
 log = logging.getLogger(__name__)
 _faults = RateLimitedFaultLog(log)
@@ -60,8 +60,8 @@ class ComponentStream(ComponentXMPP):
         super().__init__(domain, secret)  # type: ignore[no-untyped-call]
         self._loop = asyncio.get_running_loop()
         self._user = user
-        self._backlog = bytearray()
-        self._is_backed_up = self._is_unread = False
+        self._backlog = Backlog()
+        self._is_unread = False
         self._high_bytes = self._low_bytes = PIECE_BYTES
         self._condition = ""
         self.over: asyncio.Future[str] = self._loop.create_future()
@@ -81,8 +81,7 @@ class ComponentStream(ComponentXMPP):
     def hang_up(self) -> None:
         """Ends the stream after what was written has gone out."""
         if self.transport is not None:
-            self.transport.write(bytes(self._backlog) + self.stream_footer.encode())
-            self._backlog.clear()
+            self.transport.write(self._backlog.take_all() + self.stream_footer.encode())
             self.transport.close()
         let_go(self)
 
@@ -126,21 +125,18 @@ class ComponentStream(ComponentXMPP):
 
     def send_raw(self, data: str | bytes) -> None:
         """Writes, or keeps it while the server does not read. Everything that slixmpp writes passes here too."""
-        if not self._is_backed_up:
+        if not self._backlog.is_held:
             super().send_raw(data)
         elif not self.over.done():
-            self._backlog += data.encode() if isinstance(data, str) else data
+            self._backlog.add(data.encode() if isinstance(data, str) else data)
             self._judge_server()
 
     def pause_writing(self) -> None:
-        self._is_backed_up = True
+        self._backlog.is_held = True
 
     def resume_writing(self) -> None:
-        self._is_backed_up = False
-        while self._backlog and not self._is_backed_up and self.transport is not None:
-            piece = bytes(self._backlog[:PIECE_BYTES])
-            del self._backlog[:PIECE_BYTES]
-            self.transport.write(piece)
+        if self.transport is not None:
+            self._backlog.hand_over(self.transport)
         self._judge_server()
 
     def _judge_server(self) -> None:

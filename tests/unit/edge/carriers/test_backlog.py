@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.edge.carriers.carrier import PIECE_BYTES
+from gateway.edge.carriers.backlog import PIECE_BYTES
 from gateway.protocols.actions import CloseReason
 from tests.unit.edge.certificates import Authority
 from tests.unit.edge.running import Peer, RunningEdge, configured, listener, running, until

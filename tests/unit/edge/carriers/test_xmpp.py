@@ -10,7 +10,7 @@ import pytest
 
 from gateway.core.event import Auth
 from gateway.edge.carriers import links, xmpp, xmpp_carrier
-from gateway.edge.carriers.carrier import PIECE_BYTES
+from gateway.edge.carriers.backlog import PIECE_BYTES
 from gateway.records.raw_log.control_frames import SessionClosed, SessionOpened
 from tests.unit.edge.foreign_xmpp import ALICE, CALL, DOMAIN, SECRET, XmppServer, body, xmpp_server
 from tests.unit.edge.running import RunningEdge, configured, running, until
