@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tracemalloc
 from typing import Any
 
@@ -155,6 +156,47 @@ def test_to_check_msgpack_keeps_nothing_of_its_values(item: bytes) -> None:
         tracemalloc.stop()
 
 
+@pytest.mark.parametrize("item", [b"[]", b"{}", b"1", b'""'])
+def test_to_check_json_makes_nothing_of_its_values(item: bytes) -> None:
+    body = b"[" + b",".join([item] * 200_000) + b"]"
+    tracemalloc.start()
+    try:
+        check(body, JSON)
+        assert tracemalloc.get_traced_memory()[1] < 4 * len(body)
+    finally:
+        tracemalloc.stop()
+
+
+SEEDS = [
+    b'{"a":[1,2.5e-3,true,false,null,"x\\u00e9\\n"],"b":{}}', b'"\\ud83d\\ude00"', b'"\\ud800\\\\ud800"', b"-0",
+    b"0.1E+10", b"\t[1 , 2]\r\n", b'{"a":1,"a":2}', b"NaN", b"-Infinity", b"01", b"1.", '"é"'.encode(),
+]  # fmt: skip
+JSON_BYTES = b'[]{}",:\\u019dDefbnrtE+-. \t\n\r\x00\x1f\x7f\x80\xc3\xa9\xff\x0b'
+
+
+@given(st.sampled_from(SEEDS), st.lists(st.tuples(st.integers(0, 60), st.sampled_from(JSON_BYTES), st.integers(0, 2))))
+@settings(max_examples=2_000, deadline=None)
+def test_a_body_is_json_where_the_standard_library_says_so(seed: bytes, changes: list[tuple[int, int, int]]) -> None:
+    changed = bytearray(seed)
+    for at, byte, replaced in changes:
+        changed[at : at + replaced] = bytes([byte])
+    body = bytes(changed)
+    try:
+        json.loads(body.decode(), parse_constant=pytest.fail)
+        is_json = True
+    except (ValueError, pytest.fail.Exception):
+        is_json = False
+    assert is_json == (body != b"" and reason_of_check(body) is None)
+
+
+def reason_of_check(body: bytes) -> Reason | None:
+    try:
+        check(body, JSON)
+    except Rejected as refused:
+        return refused.reason
+    return None
+
+
 @pytest.mark.parametrize("item", ["810101", "81cb3ff800000000000001", "81c4016101", "81910101"])
 def test_no_dict_is_made_of_keys_that_a_sender_can_choose_to_meet_in_one_slot(
     item: str, monkeypatch: pytest.MonkeyPatch
@@ -190,6 +232,7 @@ def test_a_value_may_be_as_deep_as_the_limit_says_and_no_deeper(encode: Any, dec
         (b"", MSGPACK),
         (b'{"a":[1]}', JSON),
         (b"1e999", JSON),
+        (b'"\\uD800\\\\ud800"', JSON),
         (b"\x81\x01\x02", MSGPACK),
         (b"\xc7\x00\x05", MSGPACK),
         (b"\xc3\xa9", TEXT),

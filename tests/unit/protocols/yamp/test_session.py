@@ -144,11 +144,11 @@ BAD = {
     ),
     "an event's body that is no JSON": (
         frame("05 01*16 01 61 00000001 7b"),
-        "bad_encoding: not JSON: JSONDecodeError",
+        "bad_encoding: not JSON: Input data was truncated",
     ),
     "a response's body that is no JSON": (
         frame("08 01*16 01 61 02*16 00 00000001 ff"),
-        "bad_encoding: not JSON: UnicodeDecodeError",
+        "bad_encoding: not JSON: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte",
     ),
     "an unknown response type": (
         frame("08 01*16 01 61 02*16 04 00000000"),
