@@ -108,7 +108,7 @@ class Connection:
         )
         self._admission = Admission(self.leave, peer.proofs, must_log_in=terms.require_login)
         self.gate = ReadGate(carrier.pause_reading, carrier.resume_reading)
-        self._has_heard = False
+        self._has_heard = self._is_at_eof = False
         self._buffered = 0
         self._progress_at = self._loop.time()
         self.reading = StreamReading(
@@ -161,10 +161,14 @@ class Connection:
             self.receive(b"", self._loop.time())
         else:
             self._carrier.go_on(self._loop.time())
+        if self._is_at_eof and not self.session.has_more:
+            self.receive_eof()
 
     def receive_eof(self) -> None:
-        while self.session.has_more and self._own_end is None:
-            self.receive(b"", self._loop.time())
+        """Ends the session, once it has taken what came before by turns, as ever."""
+        if self.session.has_more and self._own_end is None:
+            self._is_at_eof = True
+            return
         self.session.receive_eof()
         self.pump()
 

@@ -158,6 +158,21 @@ async def test_what_a_peer_sent_before_it_closed_its_half_is_taken_however_small
         assert edge.of("connections_closed_total", "plc", reason="eof") == 1
 
 
+async def test_what_a_lost_peer_had_sent_is_taken_by_turns_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dear frames and a reset would else keep the loop until the last of them."""
+    monkeypatch.setattr(sessions, "SLICE_EFFORT", 1)
+    async with dialled(configured(listener("plc", "hsp")), "plc") as (edge, peer):
+        await answers(peer)
+        [connection] = edge.life.sessions
+        connection.session.hold_back(CONTROL * 7 + EMPTY * 3)
+        connection._carrier.abort()
+        connection.reading.account(0.0, is_filled=False)
+        connection.receive_eof()
+        assert connection.session.has_more
+        await until(lambda: edge.of("connections_closed_total", "plc", reason="eof") == 1)
+        assert edge.of("received_frames_total", "plc") == 10
+
+
 async def test_connections_beyond_the_rate_wait_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listeners, "ARRIVALS_BURST_SECONDS", 1.0)
     async with running(configured(listener("plc", "hsp", connections_per_second=1), listener("free", "hsp"))) as edge:
