@@ -29,6 +29,7 @@ from streaming_jobs.reprocess.frame_verdict import (
     numbered,
 )
 from streaming_jobs.routing.destinations import Fanout, destination_of
+from streaming_jobs.routing.frame_judge import Verdict
 from streaming_jobs.routing.frame_router import FrameRouter
 from streaming_jobs.routing.mesh_state import MeshState
 
@@ -81,7 +82,7 @@ class Reprocessor:
             effect = self._effect(raw)  # before the frame has it: an end tells for whom
             yield judged(next(routed), partition, offset, self._config.mesh, effect)
 
-    def verdict(self, raw: RawFrame) -> Event | Rejected | None:
+    def verdict(self, raw: RawFrame) -> Verdict:
         """Returns the verdict on one frame. An event has no id of its own then."""
         (verdict,) = self.verdicts([raw], 0, 0)
         return verdict
@@ -111,12 +112,12 @@ class Reprocessor:
         verdict = self.verdict(raw)
         return isinstance(verdict, Event) and bool(Fanout(self._state).find_again(verdict, again))
 
-    def verdicts(self, frames: Sequence[RawFrame], partition: int, offset: int) -> list[Event | Rejected | None]:
+    def verdicts(self, frames: Sequence[RawFrame], partition: int, offset: int) -> Sequence[Verdict]:
         """Returns the verdict on each frame by itself, before permissions, receivers and repeats.
 
         The verdict on a frame of the mesh's own is None.
         """
-        return self.rows.judge(frames, partition, offset)
+        return self.rows.judge.verdicts(frames, partition, offset)
 
     def _effect(self, raw: RawFrame) -> Effect:
         if raw.source.protocol != MESH:

@@ -6,22 +6,18 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import groupby
-from typing import Any
 
 from gateway.core.event import NO_HEADERS, SECOND_US, SERVED_BESIDE_HEADER, Event, Kind
 from gateway.core.fault_log import RateLimitedFaultLog
-from gateway.core.ids import event_ids
 from gateway.core.reasons import MeshError, Reason, Rejected, Stage
 from gateway.core.subjects import is_control, is_login
 from gateway.interests.interest import Interest
-from gateway.protocols.spec import Lease, Options, ProtocolSpec
+from gateway.protocols.spec import Lease
 from gateway.records import egress_codec
 from gateway.records.egress import NO_FRAME, Group, Position
 from gateway.records.event_records import record_bytes
-from gateway.records.link_trail import found_in, is_loop
+from gateway.records.link_trail import is_loop
 from gateway.records.raw_log.container import RecordColumns, read_columns
-from gateway.records.raw_log.control_frames import MESH
 from gateway.records.raw_log.frames import RawFrame, Replayed
 from streaming_jobs.routing.columnar import ColumnarPass, CommonRecord
 from streaming_jobs.routing.control_frames import ControlFrameHandler
@@ -29,6 +25,7 @@ from streaming_jobs.routing.control_subjects import ControlSubjects
 from streaming_jobs.routing.destinations import Fanout, target_of
 from streaming_jobs.routing.frame_context import MESH_ERRORS, FrameContext, naming_request
 from streaming_jobs.routing.frame_counters import AGAIN, CONTROL, EVENT, REJECTED
+from streaming_jobs.routing.frame_judge import FrameJudge, Verdict, internal
 from streaming_jobs.routing.interest_log import InterestLog
 from streaming_jobs.routing.known_ids import KnownIds, message_key
 from streaming_jobs.routing.leases import Leases
@@ -59,6 +56,7 @@ class FrameRouter:
         self._leases = Leases(state, interests)
         self._mesh_events = ControlFrameHandler(state, interests, self._fanout)
         self._faults = RateLimitedFaultLog(log)
+        self.judge = FrameJudge(state, self._faults)
 
     @property
     def horizon_seconds(self) -> int:
@@ -109,7 +107,7 @@ class FrameRouter:
         partition: int,
         offset: int,
         first: int = 0,
-        verdicts: Sequence[Event | Rejected | None] = (),
+        verdicts: Sequence[Verdict] = (),
     ) -> Iterator[RoutedFrame]:
         """Returns frame by frame what the router makes of a record, whether it is a repeat or not.
 
@@ -120,8 +118,8 @@ class FrameRouter:
         traces = self._state.traces
         traced = traces.of_record(frames, partition, offset) if traces is not None else None
         largest = self._state.config.kafka.message_bytes
-        known = self._complete(frames, event_ids(partition, offset, range(first, first + len(frames))), verdicts)
-        for index, (raw, judged) in enumerate(zip(frames, known, strict=True), first):
+        complete = self.judge.verdicts(frames, partition, offset, first, verdicts)
+        for index, (raw, judged) in enumerate(zip(frames, complete, strict=True), first):
             if isinstance(judged, Rejected) and traced is None:
                 yield self._refused(index, raw, Position(partition, offset, index), judged)
                 continue
@@ -146,65 +144,9 @@ class FrameRouter:
         refusal = self._state.refusal(raw, position, refused, _DECODE)
         return RoutedFrame(index, raw, None, [], [], None, None, (), (refusal,))
 
-    def _complete(
-        self, frames: Sequence[RawFrame], places: Sequence[str], verdicts: Sequence[Event | Rejected | None]
-    ) -> Sequence[Event | Rejected | None]:
-        """Returns the verdicts on all frames: those that are there, and what `_judge` says of the others."""
-        if not any(verdicts):
-            return self._judge(frames, places)
-        missing = [at for at, verdict in enumerate(verdicts) if verdict is None]
-        judged = iter(self._judge([frames[at] for at in missing], [places[at] for at in missing]))
-        return [next(judged) if verdict is None else verdict for verdict in verdicts]
-
-    # -- decode and authenticate -------------------------------------------------------------------------------
-
-    def judge(
-        self, frames: Sequence[RawFrame], partition: int, offset: int, first: int = 0
-    ) -> list[Event | Rejected | None]:
-        """Returns the verdict on each frame; None for the mesh's own. Neighbours of a protocol are judged together."""
-        return self._judge(frames, event_ids(partition, offset, range(first, first + len(frames))))
-
-    def _judge(self, frames: Sequence[RawFrame], places: Sequence[str]) -> list[Event | Rejected | None]:
-        ids = [raw.again.event_id if raw.again else name for raw, name in zip(frames, places, strict=True)]
-        verdicts: list[Event | Rejected | None] = []
-        for protocol, run in groupby(frames, _protocol_of):
-            raws = list(run)
-            if protocol == MESH:
-                verdicts += [None] * len(raws)
-            else:
-                verdicts += self._judge_run(protocol, raws, ids[len(verdicts) : len(verdicts) + len(raws)])
-        return verdicts
-
-    def _judge_run(self, name: str, raws: list[RawFrame], ids: list[str]) -> Sequence[Event | Rejected]:
-        try:
-            protocol = self._state.protocol(name)
-        except Rejected as refused:
-            return [refused] * len(raws)
-        listeners = {raw.source.listener for raw in raws}
-        options = {listener: self._state.spoken(listener, name).options for listener in listeners}
-        if protocol.to_events is not None:
-            try:
-                return protocol.to_events(raws, ids, options, self._state.env)
-            except Exception:
-                self._internal(_DECODE)  # told once; then each alone, so that only the frame at fault is refused
-        return [
-            self._judge_alone(protocol, raw, event_id, options[raw.source.listener])
-            for raw, event_id in zip(raws, ids, strict=True)
-        ]
-
-    def _judge_alone(
-        self, protocol: ProtocolSpec[Any], raw: RawFrame, event_id: str, options: Options
-    ) -> Event | Rejected:
-        try:
-            return found_in(protocol.to_event(raw, event_id, options, self._state.env))
-        except Rejected as refused:
-            return refused
-        except Exception:
-            return self._internal(_DECODE)
-
     # -- match and encode --------------------------------------------------------------------------------------
 
-    def _route(self, work: FrameContext, judged: Event | Rejected | None) -> str | None:
+    def _route(self, work: FrameContext, judged: Verdict) -> str | None:
         """Fills the work's outputs. Returns the dedup key, if the frame has one."""
         if isinstance(judged, Rejected):
             work.reject(judged, _DECODE)
@@ -218,17 +160,17 @@ class FrameRouter:
         except Rejected as refused:
             work.reject(refused, _MATCH)
         except Exception:
-            self._refuse_whole(work, judged, self._internal(_MATCH))
+            self._refuse_whole(work, judged, internal(self._faults, _MATCH))
         return None
 
-    def _refuse_whole(self, work: FrameContext, judged: Event | Rejected | None, refused: Rejected) -> None:
+    def _refuse_whole(self, work: FrameContext, judged: Verdict, refused: Rejected) -> None:
         """Whatever was to come of it. Who waits for an answer hears so now, and not by a timeout."""
         work.refuse_whole(refused)
         if isinstance(judged, Event):
             with suppress(Exception):  # what has failed once may fail here too; then only its record is left
                 self._tell(work, judged, refused)
 
-    def _count(self, protocol: str, work: FrameContext, judged: Event | Rejected | None) -> None:
+    def _count(self, protocol: str, work: FrameContext, judged: Verdict) -> None:
         """A frame counts as refused if nothing but a refusal was recorded of it."""
         tally = self._state.tally
         refused = work.refused if work.refused is _INTERNAL or not work.recorded else None
@@ -365,11 +307,6 @@ class FrameRouter:
         for reply in replies:  # a sign of life is of all that are open, each about a subject of its own
             work.answer(event if reply.subject == event.subject else replace(event, subject=reply.subject), reply)
 
-    def _internal(self, stage: Stage) -> Rejected:
-        """Counts and records a fault of ours each time, and logs it now and then."""
-        self._faults.log_exception(f"in stage {stage}")
-        return Rejected(Reason.INTERNAL, f"stage {stage} failed; see the router's log")
-
 
 def _largest_record(work: FrameContext, state: MeshState) -> int:
     """Returns the size of the largest record that comes of a frame; about that where it is far below the limit."""
@@ -386,10 +323,6 @@ def _largest_record(work: FrameContext, state: MeshState) -> int:
     if (row := work.event_row) is not None and len(work.raw.data) + len(row.body) > is_small_below:
         largest = max(largest, *(record_bytes(*record) for record in state.topics.events.records([row], 0)))
     return largest
-
-
-def _protocol_of(raw: RawFrame) -> str:
-    return raw.source.protocol
 
 
 def _outcome(work: FrameContext) -> str:
