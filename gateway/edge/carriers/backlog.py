@@ -1,4 +1,4 @@
-"""What waits until a transport takes more: one block of bytes, of which it is handed a piece at a time.
+"""Keeps what waits until a transport takes more: one block of bytes, of which it is handed a piece at a time.
 
 Only what the system did not take waits in the transport. What waits longer waits here: from Python 3.12 on a transport
 keeps each write by itself, and adds up their sizes at every further one. A peer that reads nothing and gets small
