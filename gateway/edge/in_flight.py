@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 RESUME_SHARE = 0.5
 """Listeners that stopped go on when so much of the bound is free again; less would flap."""
-BEHIND_SHARE = 1 / 64
+BEHIND_SHARE = 1 / 128
 """The share of the bound beyond which frames queue for Kafka. Streams with more to be read wait then, so that the
-frames of all others do not stand behind theirs. Kafka takes 2 MiB in some 20 ms."""
+frames of all others do not stand behind theirs. A megabyte keeps Kafka as busy as two do."""
 
 
 class InFlightBytes:
