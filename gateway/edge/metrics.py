@@ -231,7 +231,9 @@ class ConnectionGauge:
         metrics.in_state(self._state).inc()
 
     def opened(self) -> None:
-        self._move("open")
+        """Notes that the session stands; what a lost peer has left may hold the handshake, and changes nothing."""
+        if not self.reason:
+            self._move("open")
 
     def ended(self, reason: str) -> None:
         """Notes why the connection ended. The first reason is the one that counts."""

@@ -6,7 +6,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from gateway.core.reasons import Reason
-from gateway.edge.metrics import LATENCY_BUCKETS, EdgeMetrics, Latencies
+from gateway.edge.metrics import LATENCY_BUCKETS, ConnectionGauge, EdgeMetrics, Latencies
 from gateway.protocols.actions import REQUEST_ENDS
 from tests.unit.edge.running import configured, listener
 
@@ -42,6 +42,19 @@ def test_refusals_and_ends_of_requests_stand_at_zero_before_the_first(registry: 
 def test_no_label_names_a_peer_or_what_it_said(registry: CollectorRegistry) -> None:
     labels = {label for family in registry.collect() for sample in family.samples for label in sample.labels}
     assert labels.isdisjoint(NOBODY)
+
+
+def test_a_session_that_stands_after_its_transport_is_no_more_counts_nowhere() -> None:
+    """What a lost peer had sent is still taken, its handshake too."""
+    registry = CollectorRegistry()
+    metrics = EdgeMetrics(configured(listener("apps", "yamp")), registry)
+    gauge = ConnectionGauge(metrics.of_name("apps", "yamp"))
+    gauge.gone()
+    gauge.opened()
+    gauge.ended("truncated")
+    apps = {"mesh": "test", "edge": "edge-0", "listener": "apps", "protocol": "yamp"}
+    for state in ConnectionGauge.STATES:
+        assert registry.get_sample_value("meshgate_connections", apps | {"state": state}) == 0
 
 
 def test_what_is_observed_together_counts_as_if_it_came_one_by_one() -> None:

@@ -169,8 +169,9 @@ async def test_what_a_lost_peer_had_sent_is_taken_by_turns_too(monkeypatch: pyte
         connection.reading.account(0.0, is_filled=False)
         connection.receive_eof()
         assert connection.session.has_more
-        await until(lambda: edge.of("connections_closed_total", "plc", reason="eof") == 1)
+        await until(lambda: not list(edge.life.sessions))
         assert edge.of("received_frames_total", "plc") == 10
+        assert edge.of("connections_closed_total", "plc", reason="eof") == 1
 
 
 async def test_connections_beyond_the_rate_wait_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
