@@ -61,7 +61,10 @@ def end_of(asking: Consumer, place: TopicPartition) -> int:
 
 
 def records_since(config: Config, topic: str, partition: int, since_ms: int, seconds: float) -> Iterator[Message]:
-    """Yields the records up to the present end. Blocks. Raises SetupError, and TimeoutError if it takes too long."""
+    """Yields the records up to the present end. Blocks.
+
+    Raises SetupError, and TimeoutError if nothing comes for so many seconds.
+    """
     with closing(consumer(config, **{"enable.partition.eof": True})) as reading:
         end = end_of(reading, TopicPartition(topic, partition))
         since = TopicPartition(topic, partition, max(since_ms, 0))
@@ -69,18 +72,18 @@ def records_since(config: Config, topic: str, partition: int, since_ms: int, sec
         if first.offset == OFFSET_END or first.offset >= end:
             return
         reading.assign([first])
-        deadline = time.monotonic() + seconds
+        last_at = time.monotonic()
         while True:
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{topic} could not be read back within {seconds:.0f} s")
             record = reading.poll(POLL_SECONDS)
-            if record is None:
-                continue
-            if (error := record.error()) is None:
+            error = record.error() if record is not None else None
+            if record is not None and error is None:
                 yield record
-            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - its name
+                last_at = time.monotonic()
+            elif error is not None and error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - its name
                 return
-            if (record.offset() or 0) >= end - 1:
+            elif time.monotonic() - last_at > seconds:
+                raise TimeoutError(f"of {topic} nothing could be read for {seconds:.0f} s")
+            if record is not None and (record.offset() or 0) >= end - 1:
                 return
 
 

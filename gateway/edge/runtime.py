@@ -14,7 +14,7 @@ from gateway.edge.delivery.dispatch import DeliveryBooks, Dispatch, Peers
 from gateway.edge.delivery.egress_delivery import OutcomeRecorder
 from gateway.edge.delivery.migration import QueueMigration
 from gateway.edge.delivery.offset_tracker import OffsetTracker
-from gateway.edge.delivery.outcomes import KnownOutcomes, OutcomeLog
+from gateway.edge.delivery.outcomes import MOST_OWED_OUTCOMES, KnownOutcomes, OutcomeLog
 from gateway.edge.delivery.previous_run import PreviousRun
 from gateway.edge.delivery.redelivery import Later, RedeliveryQueues
 from gateway.edge.delivery.session_deliveries import SessionDeliveries
@@ -181,6 +181,8 @@ class EdgeRuntime:
         self._reader.commit(self._offsets.checkpoint(time.time_ns() // 1_000_000))
         self.sessions.memory.look()
         self._queues.expire()
+        if before := self._offsets.owed_too_long(MOST_OWED_OUTCOMES):
+            self._queues.give_up_before(before)
         self._dispatch.expire()
         handled_to = self._offsets.handled_to
         end = handled_to + self._reader.lag(handled_to)

@@ -43,11 +43,17 @@ Positions = dict[int, Position]
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """The positions handled when everything before `offset` was. `at_ms`: the wall clock's time then."""
+    """The positions handled when everything before `offset` was.
+
+    Args:
+        at_ms: the wall clock's time then.
+        owed_ended: how many owed deliveries this life had ended by then. It is not committed.
+    """
 
     offset: int
     positions: Positions = field(default_factory=dict)
     at_ms: int = 0
+    owed_ended: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +101,7 @@ class OffsetTracker:
         self._reached: Position | None = None
         self._checkpoints = [begin]
         self._open: dict[bool, dict[int, int]] = {False: {}, True: {}}
+        self._owed_ended = 0
         self.handled_to = begin.offset
 
     def begin(self, record: EgressRecord) -> EgressRecord:
@@ -111,6 +118,7 @@ class OffsetTracker:
     def settle(self, offset: int, count: int = 1, *, owed: bool = False) -> None:
         """Counts so many deliveries of that record as over: their outcomes are on all in-sync replicas."""
         table = self._open[owed]
+        self._owed_ended += count if owed else 0
         remaining = table.get(offset, 0) - count
         if remaining > 0:
             table[offset] = remaining
@@ -127,13 +135,25 @@ class OffsetTracker:
     def checkpoint(self, at_ms: int) -> CommittedState:
         """Takes one, and says what may be committed."""
         if self.handled_to > self._checkpoints[-1].offset:
-            self._checkpoints.append(Checkpoint(self.handled_to, dict(self._positions), at_ms))
+            self._checkpoints.append(Checkpoint(self.handled_to, dict(self._positions), at_ms, self._owed_ended))
         sessions = self._latest(self._oldest(False))
         committed = self._latest(min(self._oldest(False), self._oldest(True)))
         self._checkpoints = [checkpoint for checkpoint in self._checkpoints if checkpoint.offset >= committed.offset]
         if len(self._checkpoints) > CHECKPOINTS:
             self._checkpoints = [*self._checkpoints[:-1:2], self._checkpoints[-1]]
         return CommittedState(self._epoch, committed, sessions.offset, sessions.at_ms)
+
+    def owed_too_long(self, most: int) -> int:
+        """Returns the offset before which nothing may be owed any more; 0 if all may wait on.
+
+        A restart reads the outcome of every owed delivery that ended since the oldest open one was handled. Once those
+        are more than `most`, half as many may stay.
+        """
+        ended = self._owed_ended
+        if ended - self._latest(self._oldest(True)).owed_ended <= most:
+            return 0
+        recent = (checkpoint.offset for checkpoint in self._checkpoints if ended - checkpoint.owed_ended <= most // 2)
+        return next(recent, self.handled_to)
 
     @property
     def ended_to(self) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections import deque
 from collections.abc import Iterator
 
 from gateway.config import Config
@@ -25,11 +26,14 @@ LOOK_BACK_SECONDS = 20.0
 def orphaned_requests(config: Config, epoch: int) -> list[ReplyAddress]:
     """Returns the requests that were open on sessions of epochs before this one. Blocks. Raises SetupError."""
     since_ms = int((time.time() - config.request_timeout_seconds) * 1000)
-    orphans: dict[ReplyAddress, None] = {}
+    until = time.monotonic() + LOOK_BACK_SECONDS
+    orphans: deque[ReplyAddress] = deque(maxlen=config.limits.open_requests)  # no more were open at once
     with contextlib.suppress(TimeoutError):
         for record in records_since(config, config.topic("egress"), config.edge_ordinal, since_ms, LOOK_BACK_SECONDS):
-            orphans |= dict.fromkeys(replies_in(record.value() or b"", epoch))
-    return list(orphans)
+            orphans.extend(replies_in(record.value() or b"", epoch))
+            if time.monotonic() > until:
+                break
+    return list(dict.fromkeys(orphans))
 
 
 def replies_in(value: bytes, epoch: int) -> Iterator[ReplyAddress]:

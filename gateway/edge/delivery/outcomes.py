@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from itertools import islice
 from typing import Any
+
+import numpy as np
 
 from gateway.config import Config
 from gateway.core.reasons import Reason, Rejected, Stage
@@ -26,6 +31,11 @@ OWED_KEY = b"owed"
 CLOCK_STEP_MS = 10_000
 """The most by which this host's clock may have been set back between two starts."""
 LOOK_BACK_SECONDS = 60.0
+MOST_OWED_OUTCOMES = 10_000_000
+"""A restart reads at most so many outcomes of what was owed: 90 MB, and some fifteen seconds."""
+MOST_SESSION_OUTCOMES = 2_000_000
+"""A restart remembers at most so many outcomes of what sessions got. What it does not know of more is said a second
+time, as undeliverable, which changes nothing: of two outcomes the better one counts."""
 
 
 def partition_of(config: Config) -> int:
@@ -113,45 +123,74 @@ class OutcomeLog:
 
 
 class KnownOutcomes:
-    """The outcomes that an earlier life of this edge has written, for records that are read again."""
+    """The outcomes that an earlier life of this edge has written, for records that are read again.
+
+    Each takes nine bytes: its hash, with a secret of this process, and whether it was asked for. Of ten million that
+    are known and as many that are asked for, two different ones are taken for the same once in 200,000 restarts.
+    """
 
     def __init__(self) -> None:
-        self._outcomes: set[tuple[str, int, str]] = set()
-
-    def __len__(self) -> int:
-        return len(self._outcomes)
+        self._hashes = array("Q")
+        self._taken: bytearray | None = None
+        """None until the hashes are in order."""
 
     def clear(self) -> None:
-        self._outcomes.clear()
+        self._hashes, self._taken = array("Q"), None
 
     def add(self, row: DeliveryOutcome) -> None:
-        self._outcomes.add((row.event_id, row.part, row.destination))
+        self._hashes.append(_hash(row.event_id, row.part, row.destination))
+        self._taken = None
 
     def take(self, event_id: str, part: int, destination: str) -> bool:
-        """Returns True if the outcome is known, and forgets it: nobody asks for it again."""
-        key = event_id, part, destination
-        is_known = key in self._outcomes
-        self._outcomes.discard(key)
-        return is_known
+        """Returns True if the outcome is known, the first time: a delivery that is redriven has the same name."""
+        if self._taken is None:
+            np.frombuffer(self._hashes, np.uint64).sort()
+            self._taken = bytearray(len(self._hashes))
+        wanted = _hash(event_id, part, destination)
+        at = bisect_left(self._hashes, wanted)
+        if at == len(self._hashes) or self._hashes[at] != wanted or self._taken[at]:
+            return False
+        self._taken[at] = True
+        return True
+
+
+def _hash(event_id: str, part: int, destination: str) -> int:
+    return hash((event_id, part, destination)) & 0xFFFF_FFFF_FFFF_FFFF
 
 
 def look_back(config: Config, resumption: CommittedState) -> KnownOutcomes:
     """Reads `deliveries` from the time of what was committed. Blocks. Raises SetupError, TimeoutError."""
-    outcomes = KnownOutcomes()
     since_ms = min(resumption.checkpoint.at_ms, resumption.sessions_ms) - CLOCK_STEP_MS
-    all_from_ms = resumption.sessions_ms - CLOCK_STEP_MS
     topic = config.topic("deliveries")
-    for record in records_since(config, topic, partition_of(config), since_ms, LOOK_BACK_SECONDS):
-        if record.key() == OWED_KEY or record.timestamp()[1] >= all_from_ms:
-            _add_rows(outcomes, record.value() or b"", config.edge.id)
+    records = records_since(config, topic, partition_of(config), since_ms, LOOK_BACK_SECONDS)
+    found = ((record.key() == OWED_KEY, record.timestamp()[1], record.value() or b"") for record in records)
+    return known_outcomes(found, config.edge.id, resumption.sessions_ms - CLOCK_STEP_MS)
+
+
+def known_outcomes(records: Iterable[tuple[bool, int, bytes]], edge: str, sessions_from_ms: int) -> KnownOutcomes:
+    """Returns the outcomes in records of `deliveries`.
+
+    Args:
+        records: of each, whether it tells of what is owed, its time in milliseconds, and its value.
+        edge: whose outcomes are meant.
+        sessions_from_ms: what was delivered to sessions is left out of older records.
+    """
+    outcomes, room = KnownOutcomes(), MOST_SESSION_OUTCOMES
+    for is_owed, at_ms, value in records:
+        if is_owed or (at_ms >= sessions_from_ms and room > 0):
+            added = _add_rows(outcomes, value, edge, None if is_owed else room)
+            room -= 0 if is_owed else added
     return outcomes
 
 
-def _add_rows(outcomes: KnownOutcomes, value: bytes, edge: str) -> None:
+def _add_rows(outcomes: KnownOutcomes, value: bytes, edge: str, most: int | None) -> int:
+    """Returns how many rows were added, at most `most`."""
     try:
         record = deliveries.decode(value)
     except Rejected:
-        return  # of another version: what it says is lost on us, and its deliveries are judged as open
+        return 0  # of another version: what it says is lost on us, and its deliveries are judged as open
+    count = 0
     if record.edge == edge:
-        for row in record:
+        for count, row in enumerate(islice(record, most), 1):  # noqa: B007 - the last count is what is asked for
             outcomes.add(row)
+    return count

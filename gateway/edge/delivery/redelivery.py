@@ -6,6 +6,7 @@
                               │  └── the session ended, or never said ─────┘ └─► sessions end on it: undeliverable
                               │      (again at the next session)                 (see `poison`)
                               └── no session for `redeliver_seconds`: expired
+                                  ten million others have ended since: undeliverable
 
 A node that comes back at another edge takes what it is owed along (see `migration`): it is taken out here, and arrives
 there, where what is new is held back until then.
@@ -37,6 +38,7 @@ MOST_UNCONFIRMED = 1_024
 DELIVERY_BYTES = 512
 """Charged for each delivery beside its frame and subject, for its fields and its places in queues. Without it, the
 frames of eleven bytes that fill the bound of one node would take half a gigabyte."""
+OWED_TOO_LONG = "too many other owed deliveries have ended since"
 FULL_SECONDS = 0.05
 """The pause before a session whose queue is full, or that gives no sign of life, is tried again."""
 
@@ -242,6 +244,21 @@ class RedeliveryQueues:
         for delivery in queue.waiting:
             self._weigh(name, -_cost(delivery))
             self._end(delivery, Outcome.EXPIRED, "the node did not come back in time")
+
+    def give_up_before(self, offset: int) -> None:
+        """Ends what waits since an egress record before this one: what a restart would have to read is bounded.
+
+        What a session has been given and may still confirm is left alone: the session ends that soon.
+        """
+        for name, queue in self._queues.items():
+            not_confirmed = sorted(key for key in queue.returned if key[0] < offset)
+            queue.returned.difference_update(not_confirmed)
+            given_up = [queue.unconfirmed.pop(key) for key in not_confirmed]
+            given_up += [delivery for delivery in queue.waiting if delivery.offset < offset]
+            queue.waiting = deque(delivery for delivery in queue.waiting if delivery.offset >= offset)
+            for delivery in given_up:
+                self._weigh(name, -_cost(delivery))
+                self._end(delivery, Outcome.UNDELIVERABLE, OWED_TOO_LONG)
 
     # -- from one edge to another ------------------------------------------------------------------------------
 

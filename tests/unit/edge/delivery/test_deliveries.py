@@ -13,6 +13,7 @@ from gateway.core.event import Kind
 from gateway.edge.datagrams.calls import AT_ONCE
 from gateway.edge.delivery.offset_tracker import Checkpoint, CommittedState
 from gateway.edge.delivery.poison import GIVEN_UP
+from gateway.edge.delivery.redelivery import OWED_TOO_LONG
 from gateway.records.deliveries import DeliveryOutcome
 from gateway.records.egress import Deliver, Group, InterestApplied, Position
 from gateway.records.egress_codec import EgressBuilder, EgressRecord, Route
@@ -359,6 +360,21 @@ async def test_what_we_fail_to_write_is_not_tried_again(monkeypatch: pytest.Monk
         assert await peer.reads(len(DATA_ACK_1)) == DATA_ACK_1
         peer.sends(ACK_1)
         assert (await ends(edge, 2))[1] == (OWED, "confirmed", "")
+
+
+async def test_what_is_owed_while_too_many_others_end_does_not_hold_the_offset_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("gateway.edge.runtime.MOST_OWED_OUTCOMES", 1)
+    plant = listener("plant", "hsp", redeliver_seconds=60)
+    async with running(configured(plant, limits={"queue_bytes": 4_000})) as edge:
+        for size in (1_000, 5_000, 5_000):
+            edge.delivers(bytes(size), owed=(OWED,))
+            edge.life.tick()
+        await ends(edge, 2)
+        edge.life.tick()
+        assert (await ends(edge, 3))[2] == (OWED, "undeliverable", OWED_TOO_LONG)
+        await until(lambda: committed(edge) == 3)
 
 
 async def test_a_killed_edge_finds_again_what_it_owed_and_sends_nothing_twice_that_was_confirmed() -> None:

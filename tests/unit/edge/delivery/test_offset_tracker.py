@@ -97,6 +97,32 @@ def test_what_is_owed_holds_the_offset_but_not_what_sessions_lack() -> None:
     assert book.checkpoint(3_000).checkpoint.offset == 102
 
 
+def test_what_was_owed_long_ago_must_end_once_a_restart_would_read_too_many_outcomes() -> None:
+    book = ledger()
+    handle(book, 100, owed=1)  # and stays open
+    for offset in range(101, 140):
+        book.checkpoint(offset)
+        handle(book, offset, owed=1)
+        book.settle(offset, owed=True)
+    assert book.owed_too_long(39) == 0
+    before = book.owed_too_long(38)
+    assert 120 <= before <= 122
+    book.settle(100, owed=True)
+    book.checkpoint(140)
+    assert book.owed_too_long(0) == 0
+
+
+def test_what_sessions_hold_back_is_no_reason_to_give_up_what_is_owed() -> None:
+    book = ledger()
+    handle(book, 100, sessions=1)  # and stays open
+    for offset in range(101, 140):
+        book.checkpoint(offset)
+        handle(book, offset, owed=1)
+        book.settle(offset, owed=True)
+    book.checkpoint(140)
+    assert book.owed_too_long(1) == 0
+
+
 def test_long_open_deliveries_keep_few_checkpoints_and_the_oldest_of_them() -> None:
     book = ledger(0)
     handle(book, 0, owed=1)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import tracemalloc
+
+import pytest
 
 from gateway.core.event import Kind
+from gateway.edge.delivery import outcomes
 from gateway.edge.delivery.offset_tracker import Checkpoint, OffsetTracker
-from gateway.edge.delivery.outcomes import OUTCOMES_PER_RECORD, OWED_KEY, KnownOutcomes, OutcomeLog
+from gateway.edge.delivery.outcomes import OUTCOMES_PER_RECORD, OWED_KEY, KnownOutcomes, OutcomeLog, known_outcomes
 from gateway.edge.delivery.previous_run import PreviousRun
 from gateway.edge.producer import NotTaken
 from gateway.protocols.actions import Delivery
-from gateway.records.deliveries import DeliveriesRecord, DeliveryOutcome
+from gateway.records.deliveries import DeliveriesRecord, DeliveryOutcome, RunOutcome, pack_receivers
 from gateway.records.deliveries import decode as decode_outcomes
+from gateway.records.deliveries import encode as encode_outcomes
 from tests.unit.edge.fake_kafka import FENCED, FakeProducer
 from tests.unit.edge.running import configured, until
 
@@ -114,7 +119,38 @@ def test_an_outcome_is_known_by_event_part_and_destination() -> None:
     assert not known.take("0-1-0", 2, "edge-0.1.7")
     assert known.take("0-1-0", 0, "edge-0.1.7")
     assert known.take("0-1-0", 1, "edge-0.1.7")
-    assert len(known) == 0
+    assert not known.take("0-1-0", 1, "edge-0.1.7")
+
+
+def test_known_outcomes_take_little_memory() -> None:
+    tracemalloc.start()
+    known = KnownOutcomes()
+    for number in range(30_000):
+        known.add(ROW._replace(event_id=f"0-{number}-0", destination=f"node:plc-{number}@plc"))
+    assert known.take("0-7-0", 0, "node:plc-7@plc")
+    assert tracemalloc.get_traced_memory()[0] < 30 * 30_000
+    tracemalloc.stop()
+
+
+OTHER_EDGE = "edge-1"
+RUN = RunOutcome(0, 7, b"\0\0\1\0", "", "written", "", 1, receivers=pack_receivers([("a", ""), ("b", "")]))
+
+
+def test_of_what_sessions_got_only_what_is_young_and_so_much_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outcomes, "MOST_SESSION_OUTCOMES", 3)
+    old, owed = ROW._replace(event_id="0-2-0"), ROW._replace(event_id="0-3-0", destination="node:n@plc")
+    records = [
+        (False, 99, encode_outcomes("edge-0", [old])),
+        (False, 100, encode_outcomes(OTHER_EDGE, [ROW])),
+        (False, 100, encode_outcomes("edge-0", [], [RUN])),
+        (True, 1, encode_outcomes("edge-0", [owed])),
+    ]
+    known = known_outcomes(records, "edge-0", 100)
+    of_the_run = [("0-7-0", 0, "a"), ("0-7-1", 0, "a"), ("0-7-0", 0, "b"), ("0-7-1", 0, "b")]
+    assert [known.take(*name) for name in of_the_run] == [True, True, True, False]
+    assert known.take("0-3-0", 0, "node:n@plc")
+    assert not known.take(old.event_id, 0, old.destination)
+    assert not known.take(ROW.event_id, 0, ROW.destination)
 
 
 def test_of_records_before_the_start_sessions_lack_nothing_where_all_was_settled() -> None:

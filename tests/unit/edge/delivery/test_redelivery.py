@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from gateway.edge.delivery.redelivery import DELIVERY_BYTES, MOST_UNCONFIRMED
+from gateway.edge.delivery.redelivery import DELIVERY_BYTES, MOST_UNCONFIRMED, OWED_TOO_LONG
 from gateway.protocols.actions import Delivered, Outcome
 from tests.unit.edge.delivery.queue_store import PATIENCE, REDELIVER, FakeSession, Store
 
@@ -68,6 +68,20 @@ def test_a_newer_session_of_a_node_takes_over_and_an_older_one_is_not_heard_any_
     store.hears(new, 0, Outcome.CONFIRMED)
     store.waits(10 * PATIENCE)
     assert store.ends == [(0, "confirmed", "said")]
+
+
+def test_what_waits_since_too_long_ago_is_given_up_and_what_is_under_way_is_not(store: Store) -> None:
+    away, there = "plc-8", store.opens()
+    store.owes(2, node=away)  # 0, 1
+    store.owes(3)  # 2, 3, 4
+    store.owes(node=away)  # 5
+    store.hears(there, 3, Outcome.UNDELIVERABLE)  # it never answered
+    store.hears(there, 4, Outcome.UNDELIVERABLE)
+    store.owed.give_up_before(4)
+    assert store.ends == [(at, "undeliverable", OWED_TOO_LONG) for at in (3, 0, 1)]
+    store.closes(there)
+    assert store.opens().offsets == [2, 4]
+    assert store.opens(away).offsets == [5]
 
 
 def test_a_node_that_does_not_come_back_in_time_is_owed_nothing_more(store: Store) -> None:
