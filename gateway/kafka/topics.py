@@ -23,7 +23,7 @@ from confluent_kafka.admin import (
 
 from gateway.config import Config
 from gateway.config.topics import TOPICS, TopicName
-from gateway.core.address import HostPort
+from gateway.core.address import parse_host_port
 from gateway.core.errors import SetupError
 from gateway.core.quantity import quantity
 from gateway.kafka.client_logs import in_words, quiet_clients
@@ -148,8 +148,7 @@ def connect_admin(config: Config, seconds: float | None = None) -> AdminClient:
     says why in vain.
     """
     deadline = time.monotonic() + (LOOK_SECONDS if seconds is None else seconds)
-    if config.kafka.is_embedded:
-        _wait_for_port(config.kafka.listen, deadline)
+    _wait_for_port(config.kafka.bootstrap_servers, deadline)
     complaints: list[str] = []  # why not, by what is known of the connection; a request only knows that none came
 
     def complain(error: KafkaError) -> None:
@@ -176,13 +175,14 @@ def connect_admin(config: Config, seconds: float | None = None) -> AdminClient:
             time.sleep(0.2)
 
 
-def _wait_for_port(address: HostPort, deadline: float) -> None:
-    """Waits until our own broker, which starts together with its clients, listens.
+def _wait_for_port(servers: str, deadline: float) -> None:
+    """Waits until one of the brokers, which may start together with its clients, listens.
 
     librdkafka would log each try as an error, and leave up to a second between them.
     """
-    while time.monotonic() < deadline and not accepts_connections(address):
-        time.sleep(PORT_SECONDS)
+    addresses = [parse_host_port(server.strip()) for server in servers.split(",")]
+    while (seconds_left := deadline - time.monotonic()) > 0 and not any(map(accepts_connections, addresses)):
+        time.sleep(min(PORT_SECONDS, seconds_left))
 
 
 def _create(admin: AdminClient, config: Config, names: Sequence[TopicName], brokers: int) -> None:

@@ -63,13 +63,14 @@ def test_a_broker_that_is_not_there_is_told_once_and_not_at_each_try(caplog: pyt
     assert caplog.text == ""
 
 
-def test_our_own_broker_is_waited_for_without_a_line_of_error(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("setting", ["listen: '127.0.0.1:{}'", "bootstrap: '127.0.0.1:{}'"])
+def test_a_broker_is_waited_for_without_a_line_of_error(setting: str, caplog: pytest.LogCaptureFixture) -> None:
     """It starts together with its clients: a newcomer would read errors in the log of a mesh where all is well."""
     logging.getLogger().setLevel(logging.INFO)  # as the parts of `up` log
     with socket.socket() as broker:
         broker.bind(("127.0.0.1", 0))
         port = broker.getsockname()[1]
-        config = parse(f"mesh: demo\nkafka: {{listen: '127.0.0.1:{port}'}}", Path("meshgate.yaml"))
+        config = parse(f"mesh: demo\nkafka: {{{setting.format(port)}}}", Path("meshgate.yaml"))
         late = threading.Timer(0.1, broker.listen)
         late.start()
         with pytest.raises(SetupError):  # it accepts, and says nothing
