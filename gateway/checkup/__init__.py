@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -52,6 +53,6 @@ class Checkup:
         for fault in faults:
             yield Finding("configuration", Level.FAIL, str(fault), "meshgate validate")
         for fault in advice:
-            yield Finding("configuration", Level.WARN, str(fault), "meshgate explain SETTING")
+            yield Finding("configuration", Level.WARN, str(fault), f"meshgate explain {shlex.quote(fault.path)}")
         if not faults and not advice:
             yield Finding("configuration", Level.OK, f"{self.config.path.name} is valid")

@@ -19,9 +19,9 @@ def file_advice(config: Config) -> list[Fault]:
     """Returns what `up` makes where it is missing; an edge or a router that is started alone needs it."""
     entry = config.identity.key
     if not config.trust.exists():
-        return [Fault(str(config.path), "trust", f"there is no {config.trust} yet: up makes it")]
+        return [Fault(str(config.path), "trust", f"there is no {config.trust}: up and init make it")]
     if load_trust(config.trust, entry=entry).identity is None:
-        return [Fault(str(config.path), "identity.key", f"the trust store has no entry {entry} yet: up makes it")]
+        return [Fault(str(config.path), "identity.key", f"the trust store has no entry {entry}: up and init make it")]
     return []
 
 

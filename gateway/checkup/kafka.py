@@ -32,7 +32,7 @@ def check_kafka(config: Config) -> Iterator[Finding]:
             f"{len(metadata.brokers)} at {config.kafka.bootstrap_servers}",
             value=len(metadata.brokers),
         )
-        yield _topics(states)
+        yield judge_topics(states)
         if all(state.partitions for state in states):
             yield _copies(metadata, states)
             yield _settings(admin, config, len(metadata.brokers))
@@ -42,7 +42,7 @@ def check_kafka(config: Config) -> Iterator[Finding]:
         yield Finding("kafka brokers", Level.FAIL, str(away), remedy)
 
 
-def _topics(states: list[TopicState]) -> Finding:
+def judge_topics(states: list[TopicState]) -> Finding:
     unfit = [
         f"{state.topic} has {state.partitions} partitions of {state.wanted}"
         if state.partitions
@@ -51,7 +51,9 @@ def _topics(states: list[TopicState]) -> Finding:
         if not state.fits
     ]
     if unfit:
-        return Finding("kafka topics", Level.FAIL, "; ".join(unfit), "meshgate topics grow")
+        too_many = [state.partitions for state in states if not state.fits and state.partitions > state.wanted]
+        remedy = f"set kafka.partitions to {too_many[0]}: they never shrink" if too_many else "meshgate topics grow"
+        return Finding("kafka topics", Level.FAIL, "; ".join(unfit), remedy)
     return Finding("kafka topics", Level.OK, f"{len(states)} topics have the partitions that are configured")
 
 

@@ -104,7 +104,8 @@ def _backlog(granted: int) -> Finding:
 def _open_files(granted: int, connections: int) -> Finding:
     unlimited = granted == resource.RLIM_INFINITY
     level = Level.OK if unlimited or granted >= connections + OTHER_FILES else Level.WARN
-    remedy = f"ulimit -Hn {connections + OTHER_FILES}, or lower limits.connections" if level else ""
+    needed = connections + OTHER_FILES
+    remedy = f"as root, ulimit -Hn {needed} before the start; or lower limits.connections" if level else ""
     text = f"{'any number of' if unlimited else granted} open files; a listener may have {connections} connections"
     return Finding("machine open-files", level, text, remedy, None if unlimited else granted)
 

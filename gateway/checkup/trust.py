@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import stat
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -40,7 +41,8 @@ def _keys(config: Config, now: datetime) -> Iterator[Finding]:
         yield Finding("trust keys", Level.FAIL, str(faulty.faults[0]), "meshgate validate")
         return
     if identity is None:
-        yield Finding("trust gateway", Level.FAIL, f"{config.trust} has no entry {entry}", "meshgate up makes it")
+        text = f"{config.trust} has no entry {entry}"
+        yield Finding("trust gateway", Level.FAIL, text, "meshgate up or init makes it")
     yield judge_keys(listed, now)
 
 
@@ -56,15 +58,15 @@ def judge_keys(listed: list[ListedKey], now: datetime) -> Finding:
         days[key.node] = max(days.get(key.node, days_left), days_left)
     ended = [node for node, days_left in days.items() if days_left <= 0]
     ending = [node for node, days_left in days.items() if 0 < days_left <= WARN_DAYS]
-    remedy = "meshgate keys rotate NODE"
-    if ended:
-        return Finding("trust keys", Level.WARN, f"no key holds any more of {_some(ended)}", remedy, len(ended))
+    if ended:  # without a key that holds there is none to make a new one like
+        text, remedy = f"no key holds any more of {_some(ended)}", "meshgate keys new NODE, unless it is gone for good"
+        return Finding("trust keys", Level.WARN, text, remedy, len(ended))
     if ending:
         return Finding(
             "trust keys",
             Level.WARN,
             f"the last key ends within {WARN_DAYS:.0f} days of {_some(ending)}",
-            remedy,
+            "meshgate keys rotate NODE",
             len(ending),
         )
     return Finding("trust keys", Level.OK, f"{quantity(len(listed), 'key')} of {quantity(len(days), 'node')}", value=0)
@@ -93,26 +95,26 @@ def judge_certificates(setting: str, path: Path, now: datetime) -> Finding:
             certificate.not_valid_after_utc for certificate in x509.load_pem_x509_certificates(path.read_bytes())
         )
     except (OSError, ValueError) as unusable:
-        return Finding(
-            check, Level.FAIL, f"{path} is of no use: {unusable}", f"put a PEM file there, or mend {setting}"
-        )
+        why = unusable.strerror if isinstance(unusable, OSError) else "it holds no certificate (PEM)"
+        return Finding(check, Level.FAIL, f"{path} is of no use: {why}", f"put a PEM file there, or mend {setting}")
     days = (last_end - now.astimezone(UTC)).total_seconds() / DAY_SECONDS
     level = graded(days, warn_below=WARN_DAYS, fail_below=FAIL_DAYS)
     remedy = "renew it: the edge takes it over without a restart" if level else ""
-    text = f"{path.name} ends in {days:.0f} days" if days > 0 else f"{path.name} ended {-days:.0f} days ago"
+    whole = quantity(round(abs(days)), "day")
+    text = f"{path.name} ends in {whole}" if days > 0 else f"{path.name} ended {whole} ago"
     return Finding(check, level, text, remedy, round(days, 1), "days")
 
 
 def _readable(config: Config) -> Iterator[Finding]:
     """Everyone on the machine could sign as the gateway, or as any node."""
     secret = [("trust", config.trust)] + [(name, path) for name, path in named_files(config) if name.endswith(".key")]
-    open_files = [
-        f"{setting} ({path.name})"
-        for setting, path in dict(secret).items()
+    open_files = {
+        setting: path
+        for setting, path in secret
         if path is not None and path.is_file() and path.stat().st_mode & stat.S_IROTH
-    ]
+    }
     if open_files:
         text = f"others on this machine can read {', '.join(open_files)}"
-        yield Finding("trust files", Level.WARN, text, "chmod 600")
+        yield Finding("trust files", Level.WARN, text, f"chmod 600 {shlex.join(map(str, open_files.values()))}")
     else:
         yield Finding("trust files", Level.OK, "only the owner can read secrets")

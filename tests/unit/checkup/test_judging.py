@@ -8,9 +8,10 @@ import pytest
 
 from gateway.auth.key_admin import ensure_identity
 from gateway.checkup.findings import Finding, Level, worst
-from gateway.checkup.kafka import judge_clock
+from gateway.checkup.kafka import judge_clock, judge_topics
 from gateway.checkup.parts import probe_path
 from gateway.config import parse
+from gateway.kafka.topics import TopicState
 
 
 @pytest.mark.parametrize(
@@ -20,6 +21,15 @@ from gateway.config import parse
 def test_a_clock_is_judged_by_how_far_it_is_off(ahead: float, level: Level, words: str) -> None:
     finding = judge_clock(ahead)
     assert (finding.level, words in finding.text, bool(finding.remedy)) == (level, True, level > Level.OK)
+
+
+@pytest.mark.parametrize(
+    ("has", "remedy"), [(0, "meshgate topics grow"), (2, "meshgate topics grow"), (8, "set kafka.partitions to 8: ")]
+)
+def test_topics_that_do_not_fit_are_told_with_what_mends_them(has: int, remedy: str) -> None:
+    """Partitions never shrink, so `topics grow` refuses where there are too many."""
+    finding = judge_topics([TopicState("demo.raw", has, wanted=4, replication=1)])
+    assert (finding.level, finding.remedy.startswith(remedy)) == (Level.FAIL, True)
 
 
 def test_a_checkup_is_as_bad_as_its_worst_finding() -> None:

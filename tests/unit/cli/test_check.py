@@ -50,6 +50,13 @@ def test_warnings_are_told_with_what_to_do() -> None:
     assert re.search(r"^warn  trust keys: there is no .*keys.yaml yet  -> meshgate up or init", result.stdout)
 
 
+def test_a_warning_of_the_configuration_names_the_setting_to_be_explained(keys: None, folder: Path) -> None:
+    (folder / "meshgate.yaml").write_text("{mesh: demo, router: {lanes: 2}}")
+    (line,) = run("check", "--only", "configuration").stdout.splitlines()[:-1]
+    verb = line.rpartition("-> meshgate ")[2].split()
+    assert (verb, run(*verb).exit_code) == (["explain", "router.lanes"], 0)
+
+
 def test_what_does_not_answer_is_a_failure() -> None:
     result = run("check", "--only", "kafka", "--only", "parts", "--json")
     assert result.exit_code == 2

@@ -47,6 +47,9 @@ class TestInit:
 
     def test_a_configuration_that_is_there_is_kept(self, mesh: Path) -> None:
         (mesh / "meshgate.yaml").write_text("mesh: mine")
+        made = run("init")
+        assert (made.exit_code, run("check", "--only", "trust").exit_code) == (Exit.OK, Exit.OK)
+        assert made.stdout.startswith("meshgate.yaml is kept as it was; the gateway's keys are in ")
         result = run("init")
         assert result.exit_code == Exit.FAILURE
         assert result.stderr == "meshgate: meshgate.yaml is there already: --force overwrites it\n"
@@ -142,7 +145,7 @@ class TestValidate:
         (mesh / "meshgate.yaml").write_text("mesh: demo")
         result = run("validate", "--output", "json")
         assert (result.exit_code, said(result)) == (Exit.OK, {"valid": True, "faults": []})
-        assert result.stderr.endswith(f"meshgate.yaml: trust: there is no {mesh / 'keys.yaml'} yet: up makes it\n")
+        assert result.stderr.endswith(f"meshgate.yaml: trust: there is no {mesh / 'keys.yaml'}: up and init make it\n")
         assert run("validate", "--skip-files").stderr == ""
 
     def test_a_trust_store_that_is_there_and_cannot_be_read_is_a_fault(self, mesh: Path) -> None:
@@ -184,7 +187,7 @@ class TestValidate:
         (mesh / "keys.yaml").write_text("nodes: {}")
         result = run("validate")
         assert result.exit_code == Exit.OK
-        assert "identity.key: the trust store has no entry gateway yet: up makes it" in result.stderr
+        assert "identity.key: the trust store has no entry gateway: up and init make it" in result.stderr
 
     @pytest.mark.usefixtures("mesh")
     def test_where_there_is_none_it_is_said_how_to_get_one(self) -> None:

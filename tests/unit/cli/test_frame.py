@@ -264,4 +264,4 @@ class TestLogFormat:
         (tmp_path / "meshgate.yaml").write_text("mesh: demo")
         result = run("validate", "-c", str(tmp_path / "meshgate.yaml"), "--log-format", "json")
         (line,) = map(json.loads, result.stderr.splitlines())
-        assert (line["level"], "up makes it" in line["message"]) == ("info", True)
+        assert (line["level"], "up and init make it" in line["message"]) == ("info", True)
