@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import click
 
-from gateway.cli.console import Exit, Output, complain, show_table
+from gateway.cli.console import Exit, Output, note, show_table
 from gateway.cli.numbers import Seconds
 from gateway.cli.options import common_options, config_group, read_config
 from gateway.kafka.topics import LOOK_SECONDS, TopicState, ensure_topics, grow_topics, topic_states
@@ -52,7 +52,7 @@ def grow(config_file: str | None, output: Output, wait_seconds: float) -> None:
     """
     config = read_config(config_file)
     for was in grow_topics(config, seconds=wait_seconds):
-        complain(f"{was.topic}: {was.partitions} -> {was.wanted} partitions")
+        note(f"{was.topic}: {was.partitions} -> {was.wanted} partitions")
     _show(topic_states(config), output)
 
 
