@@ -184,9 +184,13 @@ class PeerOptions:
 
     def note_unsigned(self) -> None:
         """Warns that packets are not signed: the sender of a datagram never hears of its refusal."""
-        if self.key is None and self.config() is None:
+        if self.key is not None:
+            return
+        if (config := self.config()) is None:
             where = f"no {DEFAULT_PATHS[0]} here; most listeners refuse it"
             note(f"not signed: {where}. Name a configuration with -c, or a key with --key")
+        elif trust_file.load(config.trust, entry=config.identity.key).identity is None:
+            note(f"not signed: {config.trust} has no keys of the gateway; most listeners refuse it. See meshgate check")
 
     def _packet_key(self, keys: KeyRing | None, identity: GatewayIdentity | None) -> PacketKey | None:
         if self.key is None:

@@ -141,6 +141,9 @@ class TestUse:
         run_here("context", "add", "far", "--to", f"udp://{dead_port()}", "--via", "emm")
         assert "not signed" in run_here("pub", "x", "1").stderr
         assert "not signed" not in run_here("pub", "x", "1", "-c", "meshgate.yaml").stderr
+        Path("keys.yaml").write_text("nodes: {}")
+        nameless = run_here("pub", "x", "1", "-c", "meshgate.yaml", "--via", "emm")
+        assert "keys.yaml has no keys of the gateway" in nameless.stderr
 
     @pytest.mark.parametrize("verb", [("pub", "x"), ("sub", "x"), ("req", "x"), ("serve", "x", "--", "true")])
     def test_each_verb_that_speaks_to_a_mesh_takes_one(self, verb: tuple[str, ...]) -> None:
