@@ -9,7 +9,7 @@ import click
 from gateway.cli.console import Exit, Output, note, show
 from gateway.cli.numbers import Seconds
 from gateway.cli.options import common_options, read_config
-from gateway.cli.times import from_time, microseconds, to_time
+from gateway.cli.times import from_time, time_range, to_time
 
 
 @click.command("audit")
@@ -51,8 +51,7 @@ def command(
     config = read_config(config_file)
     equation = audit_mesh(
         config,
-        microseconds(start),
-        microseconds(end),
+        *time_range(start, end),
         master=master,
         ask_edge=ask_edge,
         settle_seconds=settle_seconds,

@@ -16,6 +16,7 @@ from gateway.auth.key_admin import KINDS, NewKey
 from gateway.auth.trust_file import GATEWAY
 from gateway.cli.console import CommandError, Output, show, show_table
 from gateway.cli.options import common_options, config_group, read_config
+from gateway.cli.texts import utf8
 from gateway.cli.times import moment, span
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
@@ -73,7 +74,7 @@ def list_keys(config_file: str | None, trust: Path | None, output: Output) -> No
 @click.option(
     "--key-id", metavar="ID", callback=_key_id, help="The key's id, 8 hex digits.  [default: the next free one]"
 )
-@click.option("--label", metavar="TEXT", help='What people call the device, such as "garden sensor".')
+@click.option("--label", type=utf8, metavar="TEXT", help='What people call the device, such as "garden sensor".')
 @click.option("--public", metavar="HEX", help="The Ed25519 public key of a pair that the device made itself.")
 @click.option(
     "--default/--no-default", default=None, help="Use it for packets that name no key.  [default: a node's first]"

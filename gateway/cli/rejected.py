@@ -16,7 +16,7 @@ from gateway.cli.event_id import EventId
 from gateway.cli.numbers import Whole
 from gateway.cli.options import common_options, config_group, read_config
 from gateway.cli.protocol_option import protocol_option
-from gateway.cli.times import from_time, microseconds, to_time
+from gateway.cli.times import from_time, time_range, to_time
 from gateway.core.event import SECOND_US
 from gateway.core.ids import FramePosition
 from gateway.core.reasons import Reason, Stage
@@ -63,8 +63,9 @@ def list_(
     config_file: str | None, output: Output, limit: int, start: datetime | None, end: datetime | None, **filters: Any
 ) -> None:
     """List them, the newest first."""
+    between = time_range(start, end)
     with History(read_config(config_file)) as history:
-        matching = rejections(history, _filter(**filters), microseconds(start), microseconds(end))
+        matching = rejections(history, _filter(**filters), *between)
         show_table([_row(rejection) for rejection in islice(matching, limit)], COLUMNS, output)
 
 
@@ -113,9 +114,9 @@ def redrive(
     chosen = _filter(**filters | {"event_ids": (*named, *filters["event_ids"])})
     if not everything and chosen == RejectionFilter() and start is None:
         raise click.UsageError("say which frames: EVENT_ID, --reason, --stage, --protocol, --node or --from; or --all")
-    config = read_config(config_file)
+    between, config = time_range(start, end), read_config(config_file)
     with History(config) as history:
-        matching = list(rejections(history, chosen, microseconds(start), microseconds(end)))
+        matching = list(rejections(history, chosen, *between))
         if missing := chosen.event_ids - {rejection.event_id for rejection in matching}:
             raise CommandError(f"{' '.join(sorted(missing))}: not refused, or no longer kept; nothing is sent")
         result = send_again(config, history, matching, dry_run=dry_run)

@@ -8,7 +8,7 @@ import click
 
 from gateway.cli.console import Output, note, printable_lines, show
 from gateway.cli.options import common_options, read_config
-from gateway.cli.times import from_time, microseconds, to_time
+from gateway.cli.times import from_time, time_range, to_time
 
 
 @click.command("replay")
@@ -36,8 +36,7 @@ def command(
 
     replayed = replay_mesh(
         read_config(config_file),
-        microseconds(start),
-        microseconds(end),
+        *time_range(start, end),
         dry_run=dry_run or diff,
         master=master,
         say=note,

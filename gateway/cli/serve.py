@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import click
 
+from gateway.cli import texts
 from gateway.cli.bodies import guessed_type
 from gateway.cli.console import CommandError, Output, note, show_line
 from gateway.cli.events import answer_fields
@@ -40,7 +41,7 @@ class Serving:
 
 
 @click.command("serve")
-@click.argument("pattern")
+@click.argument("pattern", type=texts.pattern)
 @click.argument("line", metavar="-- CMD...", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.option("--content-type", metavar="TYPE", help="The answers' content type.  [default: JSON if it is, else text]")
 @click.option("-n", "--count", type=Whole(min=1), help="End after COUNT requests.")

@@ -17,6 +17,7 @@ from gateway.cli.console import CommandError, Output, json_text, note, show_line
 from gateway.cli.numbers import Whole
 from gateway.cli.options import common_options, read_config
 from gateway.cli.signals import stop_on_signals
+from gateway.cli.texts import utf8
 from gateway.cli.times import from_time
 from gateway.kafka.topics import connect_admin
 
@@ -32,7 +33,7 @@ WAIT_SECONDS = 0.5
 
 
 @click.command("sql")
-@click.argument("query")
+@click.argument("query", type=utf8)
 @click.option(
     "--from",
     "start",

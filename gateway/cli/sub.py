@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import click
 
+from gateway.cli import texts
 from gateway.cli.bodies import write_body
 from gateway.cli.console import Output, note, show_line, timestamp
 from gateway.cli.events import event_fields, event_line, header_lines
@@ -54,8 +55,10 @@ class ShownEnd:
 
 
 @click.command("sub")
-@click.argument("patterns", metavar="PATTERN...", nargs=-1, required=True)
-@click.option("--group", metavar="NAME", help="Join the group NAME: each event goes to one of its members.")
+@click.argument("patterns", metavar="PATTERN...", nargs=-1, required=True, type=texts.pattern)
+@click.option(
+    "--group", type=texts.utf8, metavar="NAME", help="Join the group NAME: each event goes to one of its members."
+)
 @click.option("-n", "--count", type=Whole(min=1), help="End after COUNT events.")
 @click.option("--timeout", type=SECONDS, help="End with an error if no event came for SECONDS.")
 @click.option("--verify", is_flag=True, help="emm only: show only packets whose sender the trust store proves.")

@@ -15,10 +15,11 @@ from gateway.cli.console import Output, UnavailableError, json_text, note, print
 from gateway.cli.numbers import Whole
 from gateway.cli.options import common_options, read_config
 from gateway.cli.protocol_option import protocol_option
+from gateway.cli.texts import pattern
 from gateway.cli.times import from_time
 from gateway.config import Config
-from gateway.core.reasons import Reason, Rejected
-from gateway.core.subjects import check_pattern
+from gateway.core.reasons import Reason
+from gateway.core.subjects import tokens
 from gateway.inspect.live.rows import FILTERS, ROWS, Row, RowFilter, as_hex, as_json, as_text, rows_of
 from gateway.inspect.live.topic_sampler import consumer_of
 from gateway.kafka.client_logs import quiet_clients
@@ -31,20 +32,17 @@ FETCH_BYTES = 1024 * 1024
 """Fetched of a partition at a time: here everything is wanted."""
 
 
-def _pattern(context: click.Context, option: click.Parameter, text: str) -> str:
-    try:
-        return ".".join(check_pattern(text)) if text else ""
-    except Rejected as wrong:
-        raise click.BadParameter(f"{text}: {wrong.detail}", context, option) from None
-
-
 @click.command("tap")
 @click.option("--at", type=click.Choice(list(ROWS)), default="events", show_default=True, help="The topic to look at.")
 @protocol_option("Only frames of this protocol.")
 @click.option("--node", default="", metavar="NODE", help="Show only frames of this node.")
 @click.option("--message-id", default="", metavar="ID", help="Show only events to which their sender gave this id.")
 @click.option(
-    "--subject", default="", metavar="PATTERN", callback=_pattern, help="Show only subjects that match PATTERN."
+    "--subject",
+    type=pattern,
+    metavar="PATTERN",
+    callback=lambda _context, _option, text: ".".join(tokens(text)) if text else "",
+    help="Show only subjects that match PATTERN.",
 )
 @click.option(
     "--reason",

@@ -55,3 +55,10 @@ def to_time(text: str) -> datetime:
 
 def microseconds(at: datetime | None) -> int | None:
     return None if at is None else int(at.timestamp() * SECOND_US)
+
+
+def time_range(start: datetime | None, end: datetime | None) -> tuple[int | None, int | None]:
+    """Returns both in microseconds. Raises UsageError where nothing lies between: an audit of that balances."""
+    if start is not None and end is not None and start >= end:
+        raise click.UsageError("--to must be later than --from")
+    return microseconds(start), microseconds(end)

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from gateway.cli.bodies import write_body
-from gateway.cli.console import Output, cell, complain, printable, show, show_line, show_table
+from gateway.cli.console import LOG_FORMAT, Output, cell, complain, printable, show, show_line, show_table
 from gateway.cli.options import common_options, logging_options
 
 ROWS: list[dict[str, object]] = [
@@ -61,6 +61,7 @@ class TestOutput:
     def test_what_an_error_quotes_of_a_peer_does_not_steer_the_terminal(
         self, capsys: pytest.CaptureFixture[str]
     ) -> None:
+        LOG_FORMAT.set("text")  # another verb's may be left
         complain("the session ended: bye: \x1b[2J", "Trace\n  \x9b2J")
         assert capsys.readouterr().err == "meshgate: the session ended: bye: \\x1b[2J\nTrace\n  \\x9b2J\n"
 
