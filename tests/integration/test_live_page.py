@@ -150,6 +150,13 @@ def test_the_name_of_a_node_stays_on_one_line(page: Browser, width: int) -> None
         assert page.evaluate(LINES_OF_A_NODE) == 1
 
 
+def test_a_wide_window_shows_tables_with_ids_of_nodes_whole(page: Browser, device: Device) -> None:
+    shows(page, "interests", "live.page", device.node)
+    hidden = "[...document.querySelectorAll('#sessions, #interests')].map(rows => rows.closest('.scroll'))"
+    with sized(page, 1600):
+        assert page.evaluate(f"{hidden}.filter(part => part.scrollWidth > part.clientWidth).length") == 0
+
+
 @pytest.mark.parametrize("width", [390, 1600])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("path", ["", "example"])
