@@ -44,7 +44,7 @@ def check_kafka(config: Config) -> Iterator[Finding]:
 
 def judge_topics(states: list[TopicState]) -> Finding:
     unfit = [
-        f"{state.topic} has {state.partitions} partitions of {state.wanted}"
+        f"{state.topic} has {quantity(state.partitions, 'partition')} of {state.wanted}"
         if state.partitions
         else f"there is no {state.topic}"
         for state in states

@@ -30,6 +30,7 @@ def test_topics_that_do_not_fit_are_told_with_what_mends_them(has: int, remedy: 
     """Partitions never shrink, so `topics grow` refuses where there are too many."""
     finding = judge_topics([TopicState("demo.raw", has, wanted=4, replication=1)])
     assert (finding.level, finding.remedy.startswith(remedy)) == (Level.FAIL, True)
+    assert judge_topics([TopicState("demo.raw", 1, 4, 1)]).text == "demo.raw has 1 partition of 4"
 
 
 def test_a_checkup_is_as_bad_as_its_worst_finding() -> None:
