@@ -75,7 +75,8 @@ def load_contexts() -> Contexts:
     except (FileNotFoundError, NotADirectoryError):
         return Contexts()
     except (OSError, ValueError, TypeError, KeyError, AttributeError, yaml.YAMLError) as broken:
-        raise CommandError(f"{path}: no contexts can be read from it: {type(broken).__name__}") from None
+        why = type(broken).__name__
+        raise CommandError(f"{path}: no contexts can be read from it ({why}): mend it, or remove it") from None
 
 
 def complete_context(_context: click.Context, _option: click.Parameter, typed: str) -> list[CompletionItem]:

@@ -87,7 +87,8 @@ class TestKeeping:
         (home / "meshgate/contexts.yaml").write_text("[")
         result = run_here("context", "list")
         assert result.exit_code == Exit.FAILURE
-        assert result.stderr.startswith(f"meshgate: {home}/meshgate/contexts.yaml: no contexts can be read from it")
+        assert result.stderr.startswith(f"meshgate: {home}/meshgate/contexts.yaml: no contexts can be read from it (")
+        assert result.stderr.endswith("): mend it, or remove it\n")
 
     def test_their_names_are_completed(self) -> None:
         run_here("context", "add", "plant", "--to", "a:1")

@@ -47,3 +47,17 @@ def test_a_text_that_is_no_utf8_is_told_as_such(folder: Path, verb: tuple[str, .
     before = (folder / "keys.yaml").read_bytes()
     assert "is no UTF-8" in refusal(*verb, NO_UTF8)
     assert (folder / "keys.yaml").read_bytes() == before
+
+
+@pytest.mark.parametrize("verb", ["status", "logs", "down"])
+def test_a_configuration_that_is_not_there_is_no_mesh_that_does_not_run(verb: str) -> None:
+    """Who mistypes the file of a mesh that runs would read that it is down."""
+    result = run(verb, "-c", "mseh/meshgate.yaml")
+    assert (result.exit_code, result.stdout) == (Exit.CONFIG, "")
+    assert result.stderr == "meshgate: mseh/meshgate.yaml: cannot read it: no such file\n"
+
+
+def test_a_mesh_whose_configuration_has_gone_can_still_be_ended(folder: Path) -> None:
+    (folder / "state").mkdir()
+    (folder / "meshgate.yaml").unlink()
+    assert run("down", "-c", "meshgate.yaml").exit_code == Exit.OK
