@@ -14,7 +14,7 @@ from gateway.cli.console import Exit
 from gateway.cli.logs import LogTail
 from gateway.config import Config
 from gateway.local import mesh_record
-from gateway.local.mesh import DETACHED
+from gateway.local.mesh import DETACHED, prepare_state
 from gateway.local.mesh_record import MeshRecord
 from gateway.local.processes import program, refuse_running
 
@@ -35,6 +35,7 @@ def start_detached(config: Config, options: Sequence[str]) -> int:
     state = config.state_dir / "state"
     record_path, log_path = state / mesh_record.FILE_NAME, state / "logs" / f"{DETACHED}.log"
     refuse_running(MeshRecord.read(record_path), record_path)
+    prepare_state(config)  # here: without room, what the child says of it could not be written either
     log_path.parent.mkdir(parents=True, exist_ok=True)
     tail = LogTail(log_path)
     list(tail.new_lines())  # what earlier meshes have said

@@ -32,7 +32,7 @@ def command(config_file: str | None, state_dir: Path | None, timeout: float | No
     stopped = record is not None and record.is_running
     if record is not None and record.is_running:
         note(f"stopping the mesh in {mesh.folder} (process {record.supervisor.pid}) ...")
-        if not record.supervisor.terminate(timeout):
+        if not record.supervisor.end(timeout):
             raise CommandError(f"the mesh in {mesh.folder} has not ended within {timeout:g} s; it still ends by itself")
     cleared = Processes(mesh.record_path).end_leftovers()
     document = {"dir": str(mesh.folder), "stopped": stopped, "cleared": cleared}

@@ -11,6 +11,7 @@ import click
 
 from gateway.cli.console import Output, show_line
 from gateway.cli.options import common_options, dir_option, read_config
+from gateway.config import ConfigError, check_files
 from gateway.core.address import host_port
 from gateway.edge.process_limits import allow_many_files
 from gateway.edge.server import Edge
@@ -29,6 +30,8 @@ def command(config_file: str | None, state_dir: Path | None, output: Output) -> 
     """
     allow_many_files()
     config = read_config(config_file, state_dir)
+    if faults := check_files(config):
+        raise ConfigError(faults)
 
     def on_ready() -> None:
         gc.freeze()  # what it has begun with stays

@@ -18,7 +18,7 @@ from gateway.cli.detached import start_detached
 from gateway.cli.local_mesh import existing_config, own_config
 from gateway.cli.options import config_option, dir_option, logging_options, output_option
 from gateway.cli.signals import stop_on_signals
-from gateway.config import Config, find_config, load
+from gateway.config import Config, ConfigError, Fault, check_files, find_config, load
 from gateway.config.default import write_default
 from gateway.local.mesh import LocalMesh
 
@@ -46,6 +46,8 @@ def command(
     everything in order; the next `up` goes on from the state in DIR. With --detach the mesh goes on in the background.
     """
     config = _configuration(config_file, state_dir, output)
+    if faults := _file_faults(config):
+        raise ConfigError(faults)
     if detach:
         options = ["--output", output.value, "--log-format", LOG_FORMAT.get()]
         return start_detached(config, [*options, *(["--accept-loss"] if accept_loss else [])])
@@ -59,6 +61,15 @@ def command(
     say = _print_timed if timed else _print_line
     LocalMesh(config, lambda fields, text: say(fields, output, text), at_first, LOG_FORMAT.get()).run(stop)
     return None
+
+
+def _file_faults(config: Config) -> list[Fault]:
+    """Returns the faults of the files that the edge would not start with. Imported late: most name no certificates."""
+    if all(getattr(endpoint, "tls", None) is None for endpoint in (*config.listeners, *config.peers)):
+        return check_files(config)
+    from gateway.checkup.files import file_faults
+
+    return file_faults(config)
 
 
 def _print_timed(event_fields: Mapping[str, object], output: Output, text: str) -> None:

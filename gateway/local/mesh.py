@@ -69,21 +69,16 @@ class LocalMesh:
         """Brings everything up, says `ready`, and watches until `stop` is set. Ends all parts whatever happens."""
         _check_ports(self._config)
         try:
-            self._state.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise SetupError(f"cannot write {self._state}: {error.strerror}; give another folder with --dir") from error
-        try:
             if leftovers := self._processes.end_leftovers():
                 self._say(
                     {"event": "cleared", "parts": leftovers},
                     f"ended what an earlier run had left: {', '.join(leftovers)}",
                 )
+            prepare_state(self._config)
             own = {"edge": self._config.edge.management, "router": self._config.router.management}
             management = {name: str(address.reachable) for name, address in own.items()}
             self._processes.note(config=str(self._config.path), management=management)
             refuse_a_start(self._config)
-            if self._config.kafka.is_embedded:
-                refuse_a_full_disk(self._state)
             self._prepare()
             self._start_parts(stop)
             if not stop.is_set():
@@ -244,6 +239,17 @@ class LocalMesh:
         if count and all(part.name != "rules" for part in self._processes.parts):
             self._processes.start(self._part("rules"))
             self._say({"event": "rules", "rules": count}, f"rules are started: {count}")
+
+
+def prepare_state(config: Config) -> None:
+    """Makes the folder of the state. Raises SetupError where it cannot be written, or has too little room."""
+    state = config.state_dir / "state"
+    try:
+        state.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SetupError(f"cannot write {state}: {error.strerror}; give another folder with --dir") from error
+    if config.kafka.is_embedded:
+        refuse_a_full_disk(state)
 
 
 def _check_ports(config: Config) -> None:

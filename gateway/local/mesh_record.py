@@ -47,8 +47,8 @@ class RecordedProcess:
         up = float(Path("/proc/uptime").read_text().split()[0])
         return max(0.0, up - self.started / _TICKS_PER_SECOND)
 
-    def terminate(self, timeout_seconds: float | None = None) -> bool:
-        """Sends SIGTERM and waits; returns whether the process has ended within the time.
+    def end(self, timeout_seconds: float | None = None, number: signal.Signals = signal.SIGTERM) -> bool:
+        """Sends the signal and waits; returns whether the process has ended within the time.
 
         The descriptor stands for this very process, even if another one gets its id meanwhile.
         """
@@ -59,7 +59,7 @@ class RecordedProcess:
         try:
             if not self.is_alive:
                 return True
-            signal.pidfd_send_signal(descriptor, signal.SIGTERM)
+            signal.pidfd_send_signal(descriptor, number)
             waiting = select.poll()
             waiting.register(descriptor, select.POLLIN)
             return bool(waiting.poll(None if timeout_seconds is None else timeout_seconds * 1000))

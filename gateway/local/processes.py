@@ -213,9 +213,8 @@ def refuse_running(record: MeshRecord | None, path: Path) -> None:
 
 
 def _end(process: RecordedProcess) -> None:
-    if not process.terminate(END_SECONDS):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(process.pid, signal.SIGKILL)
+    if not process.end(END_SECONDS):
+        process.end(END_SECONDS, signal.SIGKILL)  # and wait: until it has gone it holds its ports
 
 
 def ends_with_parent(number: signal.Signals) -> Callable[[], None]:

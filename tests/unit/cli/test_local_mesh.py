@@ -225,6 +225,17 @@ class TestDetached:
         assert "edge.management: expected a port from 1 to 65535" in result.stderr
         assert "edge.management" in run("logs", "up").stdout
 
+    def test_a_full_disk_is_told_where_nothing_could_be_logged(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (folder / "meshgate.yaml").write_text("mesh: mine")
+        monkeypatch.setattr("gateway.local.broker.MIN_FREE_BYTES", 2**70)
+        monkeypatch.setattr(subprocess, "Popen", None)
+        result = run("up", "--detach")
+        assert result.exit_code == Exit.UNAVAILABLE
+        assert f"{folder}/state has" in result.stderr
+        assert "make room" in result.stderr
+
     def test_a_second_one_is_refused_while_the_first_runs(self, folder: Path, running: subprocess.Popen[str]) -> None:
         (folder / "meshgate.yaml").write_text("mesh: mine")
         result = run("up", "--detach")

@@ -16,6 +16,7 @@ from gateway.cli.console import Exit, Output
 from gateway.cli.up import _print_line
 from gateway.config import load
 from gateway.core.errors import SetupError
+from gateway.edge.server import Edge
 from gateway.local.jar_fetch import Pin
 from gateway.local.jars import JarSet
 from gateway.local.mesh import LocalMesh
@@ -116,6 +117,42 @@ def test_a_management_address_without_a_port_is_a_fault(tmp_path: Path, part: st
     result = run("up", "-c", str(file))
     assert result.exit_code == Exit.CONFIG
     assert f"meshgate: {file}: {part}.management: expected a port from 1 to 65535" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("verb", "files", "setting"),
+    [
+        (["up"], [], "listeners[0].tls.cert"),
+        (["up"], ["it.pem", "it.key"], "listeners[0].tls"),
+        (["up", "--detach"], ["it.pem", "it.key"], "listeners[0].tls"),
+        (["edge"], [], "listeners[0].tls.cert"),
+    ],
+)
+def test_files_that_an_edge_could_not_use_are_faults_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: list[str], files: list[str], setting: str
+) -> None:
+    monkeypatch.setattr(Edge, "run", None)
+    monkeypatch.setattr(LocalMesh, "run", None)
+    monkeypatch.setattr(subprocess, "Popen", None)
+    file = tmp_path / "meshgate.yaml"
+    listener = "name: plc, protocol: hsp, listen: 'tls://127.0.0.1:5141', tls: {cert: it.pem, key: it.key}"
+    file.write_text(f"{{mesh: mine, listeners: [{{{listener}}}]}}")
+    for name in files:
+        (tmp_path / name).write_text("no PEM")
+    result = run(*verb, "-c", str(file))
+    assert result.exit_code == Exit.CONFIG
+    assert f"meshgate: {file}: {setting}: " in result.stderr
+
+
+def test_a_full_disk_is_told_before_anything_is_written_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The record of the mesh goes to that disk, too, and its failure would name no folder."""
+    file = tmp_path / "meshgate.yaml"
+    file.write_text("mesh: mine")
+    monkeypatch.setattr("gateway.local.broker.MIN_FREE_BYTES", 2**70)
+    monkeypatch.setattr(Processes, "note", None)
+    result = run("up", "-c", str(file))
+    assert result.exit_code == Exit.UNAVAILABLE
+    assert f"{tmp_path}/state has" in result.stderr
 
 
 UNHEARD = """

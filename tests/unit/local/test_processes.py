@@ -42,21 +42,39 @@ def test_what_is_for_the_beginning_is_said_until_the_part_has_come_up(tmp_path: 
     assert "no-such-option" not in ended(part)
 
 
-def test_one_that_does_not_end_within_the_time_that_is_left_is_killed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    deaf = (
-        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)"
-    )
-    monkeypatch.setattr("gateway.local.processes.program", lambda: [sys.executable, "-c", deaf])
+DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)"
+
+
+@pytest.fixture
+def deaf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Processes, Part]:
+    """An edge that runs, and does not hear SIGTERM."""
+    monkeypatch.setattr("gateway.local.processes.program", lambda: [sys.executable, "-c", DEAF])
     part = Part("edge", [], tmp_path / "edge.log", end_seconds=60)
     processes = Processes(tmp_path / "running.json")
     processes.start(part)
     while "deaf" not in part.log.read_text():
         time.sleep(0.01)
+    return processes, part
+
+
+def test_one_that_does_not_end_within_the_time_that_is_left_is_killed(deaf: tuple[Processes, Part]) -> None:
+    processes, part = deaf
     processes.end_all(0.1)
     assert part.process is not None
     assert part.process.returncode == -signal.SIGKILL
+
+
+def test_a_leftover_that_had_to_be_killed_has_gone_before_the_next_mesh_looks_for_free_ports(
+    deaf: tuple[Processes, Part], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    processes, part = deaf
+    whole = json.loads(processes.record.read_text())
+    processes.record.write_text(json.dumps(whole | {"supervisor": os.getppid(), "started": 0}))
+    monkeypatch.setattr("gateway.local.processes.END_SECONDS", 0.1)
+    assert Processes(processes.record).end_leftovers() == ["edge"]
+    assert part.process is not None
+    assert start_time(part.process.pid) is None
+    assert part.process.wait(DEADLINE_SECONDS) == -signal.SIGKILL
 
 
 def test_a_log_that_has_grown_begins_anew_and_its_last_part_is_kept(tmp_path: Path) -> None:

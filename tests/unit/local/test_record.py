@@ -53,9 +53,9 @@ def test_a_process_that_has_its_id_by_now_is_not_ended() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
         started = start_time(other.pid)
         assert started is not None
-        assert RecordedProcess("edge", other.pid, started - 1).terminate()
+        assert RecordedProcess("edge", other.pid, started - 1).end()
         assert other.poll() is None
-        assert RecordedProcess("edge", other.pid, started).terminate(30)
+        assert RecordedProcess("edge", other.pid, started).end(30)
     assert other.returncode == -15
 
 
@@ -65,7 +65,7 @@ def test_who_does_not_end_in_time_is_told_of() -> None:
     ) as child:  # fmt: skip
         assert child.stdout is not None
         child.stdout.readline()
-        assert not RecordedProcess("edge", child.pid, start_time(child.pid)).terminate(0.01)
+        assert not RecordedProcess("edge", child.pid, start_time(child.pid)).end(0.01)
 
 
 def test_only_who_lives_has_an_age() -> None:
