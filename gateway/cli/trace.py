@@ -18,6 +18,7 @@ from gateway.core.ids import FramePosition
 from gateway.inspect.history.frame_trace import FrameTrace, way_of
 from gateway.inspect.history.logged_frame import NotFoundError, find_frame
 from gateway.inspect.history.messages import find_message
+from gateway.inspect.history.put_in_again import put_in_again
 from gateway.inspect.history.topics import History
 
 FROM = "-1h"
@@ -47,7 +48,7 @@ LOOK_BACK_SECONDS = 10.0
     default=LOOK_BACK_SECONDS,
     show_default=True,
     metavar="SECONDS",
-    help="How long to look for the first frame of which this one is a repeat.",
+    help="How long to look for the first frame of which this one is a repeat, or for where it was put in again.",
 )
 @common_options
 def command(
@@ -74,7 +75,11 @@ def command(
         except NotFoundError as missing:
             raise CommandError(str(missing)) from None
         key, repeats = _repeated(history, config, way, seconds)
-    show(way_as_json(way, key, repeats), output, printable_lines(way_as_text(way, key, repeats)))
+        later = put_in_again(history, way.logged, seconds) if way.may_be_put_in_again else ()
+        ways_again = [way_of(history, config, logged) for logged in list(later)]
+    document = way_as_json(way, key, repeats) | {"put_in_again": [way_as_json(one, key, None) for one in ways_again]}
+    texts = [way_as_text(way, key, repeats), *(way_as_text(one, key, None) for one in ways_again)]
+    show(document, output, printable_lines("\n".join(texts)))
 
 
 def _position_of(history: History, node: str, message_id: str, start: datetime) -> FramePosition:

@@ -72,6 +72,13 @@ def test_what_was_refused_for_a_missing_key_is_delivered_once_and_what_was_deliv
         event = find(lambda one: header(one, "ce_id") == first)
     assert header(event, "ce_subject") == "replayed.refused"
     assert subscriber.receive() == packet
+    run = mesh.command("trace", first, "--output", "json")
+    assert run.returncode == 0, run.stderr
+    way = json.loads(run.stdout)
+    (again,) = way["put_in_again"]
+    assert [refusal["reason"] for refusal in way["rejected"]] == ["unknown_key"]
+    assert (again["verdict"], again["raw"]["put_in_again_at"] is None) == ("accepted", False)
+    assert bytes.fromhex(again["deliveries"][0]["frame"]) == packet
 
     assert replayed(mesh, "--from", began)["sent"] == 0
     subscriber.subscribe(PATTERN)

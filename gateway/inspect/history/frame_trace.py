@@ -16,6 +16,7 @@ from gateway.inspect.history.rejections import Rejection, rejections_of
 from gateway.inspect.history.search_end import RecordSubject, records_about
 from gateway.inspect.history.topics import History, Scan
 from gateway.kafka.records import TopicRecord
+from gateway.protocols.actions import REACHED
 from gateway.records import deliveries, egress_codec, event_records
 from gateway.records.deliveries import DeliveryOutcome
 from gateway.records.egress import Deliver, Group
@@ -48,6 +49,12 @@ class FrameTrace:
     event_at: int
     refusals: tuple[Rejection, ...]
     sent: tuple[SentOutput, ...]
+
+    @property
+    def may_be_put_in_again(self) -> bool:
+        """True if a redrive or a replay finds something to do: it was refused, or somebody has not got it."""
+        outcomes = [output.outcome.outcome for output in self.sent if output.outcome is not None]
+        return self.logged.raw.again is None and (bool(self.refusals) or not REACHED.issuperset(outcomes))
 
 
 def way_of(history: History, config: Config, logged: LoggedFrame) -> FrameTrace:
