@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import signal
 from pathlib import Path
 
 import click
 
-from gateway.cli.console import Output, show_line
+from gateway.cli.console import Exit, Output, show_line
 from gateway.cli.options import common_options, dir_option, read_config
 from gateway.config import ConfigError, check_files
 from gateway.core.address import host_port
@@ -51,8 +52,15 @@ def _show_ready(edge: Edge, output: Output) -> None:
 
 async def _serve(edge: Edge) -> None:
     stop = asyncio.Event()
+
+    def end() -> None:
+        """Before it has begun no peer is there to be told, and a thread that waits for Kafka could not be stopped."""
+        if not edge.life.has_begun:
+            os._exit(Exit.OK)
+        stop.set()
+
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, end)
     loop.add_signal_handler(signal.SIGHUP, edge.reload)
     await edge.run(stop)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,8 +18,11 @@ from confluent_kafka import KafkaError, KafkaException
 from gateway.cli.console import Exit
 from gateway.cli.tap import SILENT_SECONDS, KafkaWatch
 from gateway.config import parse
+from gateway.core.address import HostPort
 from gateway.core.errors import SetupError
+from gateway.kafka.ports import accepts_connections
 from gateway.kafka.topics import LEAST_TRY_SECONDS, LOOK_SECONDS, connect_admin
+from tests.integration.mesh import free_port, wait_until
 from tests.unit.cli.running import run
 
 LOOKING = [
@@ -139,3 +146,15 @@ def test_a_tap_does_not_ask_kafka_while_records_come() -> None:
 
 def test_who_only_looks_waits_for_a_few_seconds() -> None:
     assert LOOK_SECONDS < 5
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_an_edge_that_waits_for_kafka_ends_when_it_is_told_to(folder: Path, number: signal.Signals) -> None:
+    port = free_port()
+    text = f"{{mesh: demo, kafka: {{bootstrap: '127.0.0.1:1'}}, edge: {{management: '127.0.0.1:{port}'}}}}"
+    (folder / "meshgate.yaml").write_text(text)
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}
+    with subprocess.Popen([sys.executable, "-m", "gateway.cli", "edge"], env=environment) as edge:
+        wait_until(lambda: accepts_connections(HostPort("127.0.0.1", port)), "its management address answers")
+        edge.send_signal(number)
+        assert edge.wait() == Exit.OK
