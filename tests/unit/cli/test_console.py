@@ -23,9 +23,10 @@ ROWS: list[dict[str, object]] = [
 @pytest.fixture(autouse=True)
 def _the_log_as_it_was() -> Iterator[None]:
     root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
+    handlers, level, log_format = root.handlers[:], root.level, LOG_FORMAT.get()
     yield
     root.handlers[:], root.level = handlers, level
+    LOG_FORMAT.set(log_format)
 
 
 class TestOutput:
