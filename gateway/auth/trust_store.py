@@ -69,7 +69,7 @@ class TrustStore:
         try:
             trust = self._load()
         except ConfigError as broken:
-            self.error = str(broken)
+            self.error = "; ".join(map(str, broken.faults))
             return False
         self.error = None
         different, self._trust = trust != self._trust, trust

@@ -146,8 +146,16 @@ class _Watch:
         for verb in Verb:
             self._metrics.interests.labels(self._metrics.mesh, verb.value).set(alive[verb])
 
+    def _follow_keys(self) -> None:
+        """Says what became of a change of the trust store. Each worker takes it over itself; it is logged here once."""
+        error_before = self._trust.error
+        if self._trust.changed():
+            log.info("the trust store has changed and is in force")
+        elif self._trust.error not in (None, error_before):
+            log.warning("the trust store has changed and cannot be used; the old keys hold: %s", self._trust.error)
+
     def _count_keys(self) -> None:
-        self._trust.changed()
+        self._follow_keys()
         now, metrics, nodes = time.time(), self._metrics, self._trust.keys.nodes
         states: Counter[str] = Counter()
         for key in (key for keys in nodes.values() for key in keys.values()):
