@@ -10,9 +10,10 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 
+from gateway.local.class_archive import ClassArchive
 from gateway.local.jars import ensure_jars
 from gateway.local.java import Java, find_java
-from streaming_jobs.spark.session import SUBMIT, jvm
+from streaming_jobs.spark.session import SUBMIT, class_path_entries, jvm
 
 EXECUTOR = "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
 _MISSING_MODULE = "--add-modules=jdk.incubator."
@@ -44,8 +45,10 @@ def driver(java: Java, connector: Sequence[str], arguments: Sequence[str]) -> li
 
 
 def executor(java: Java, connector: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+    """Returns the command of an executor. It starts with the classes that the image has archived for the driver."""
     memory = environment["SPARK_EXECUTOR_MEMORY"]
-    options = [*_java_options(environment), f"-Xms{memory}", f"-Xmx{memory}"]
+    archive = ClassArchive("spark", java, class_path_entries(connector))
+    options = [*archive.options(lists=False), *_java_options(environment), f"-Xms{memory}", f"-Xmx{memory}"]
     return [*jvm(java, connector), *options, EXECUTOR, *_backend_arguments(environment)]
 
 

@@ -109,6 +109,7 @@ class TestExecutors:
         assert settings["spark.executor.instances"] == "3"
         assert settings["spark.executor.cores"] == "4"
         assert settings["spark.executor.memory"] == "3g"
+        assert settings["spark.kubernetes.allocation.batch.delay"] == "200ms"  # it is part of the time without one
         assert settings["spark.authenticate"] == settings["spark.network.crypto.enabled"] == "true"
         assert settings["spark.kubernetes.namespace"] == "mesh"
         assert settings["spark.kubernetes.container.image"].startswith("meshgate/router:")

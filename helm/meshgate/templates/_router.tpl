@@ -44,6 +44,8 @@ spark.kubernetes.container.image: {{ include "meshgate.image" (list . "router") 
 spark.kubernetes.container.image.pullPolicy: {{ .Values.images.pullPolicy }}
 spark.kubernetes.executor.request.cores: {{ $executors.cpu | quote }}
 spark.kubernetes.executor.podNamePrefix: {{ $full }}-router
+# A pod that was lost is made anew at once. (By default Spark looks once a second.)
+spark.kubernetes.allocation.batch.delay: 200ms
 # Nobody else joins as an executor, and what driver and executors tell each other (Kafka's password too) is not in clear.
 # Spark makes the secret anew for each start.
 spark.authenticate: "true"

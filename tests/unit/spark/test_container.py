@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from gateway.local.class_archive import ClassArchive
 from gateway.local.java import Java
 from streaming_jobs.spark.container import driver, executor
-from streaming_jobs.spark.session import LOOPBACK, session_settings
+from streaming_jobs.spark.session import LOOPBACK, class_path_entries, session_settings
 from tests.unit.cli.running import run
 
 JAVA = Java("/opt/java/bin/java", 25, "a test")
@@ -41,6 +44,17 @@ def test_an_executor_connects_to_the_driver_that_asked_for_it() -> None:
         "--resourceProfileId": "0",
         "--podName": "mesh-exec-3",
     }
+
+
+def test_an_executor_starts_with_the_classes_that_the_image_has_archived(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("MESHGATE_CACHE", str(tmp_path))
+    assert not any("SharedArchiveFile" in option for option in executor(JAVA, CONNECTOR, ENVIRONMENT))
+    archive = ClassArchive("spark", JAVA, class_path_entries(CONNECTOR))
+    archive.path.parent.mkdir()
+    archive.path.touch()
+    assert f"-XX:SharedArchiveFile={archive.path}" in executor(JAVA, CONNECTOR, ENVIRONMENT)
 
 
 def test_an_executor_has_the_memory_it_was_given_and_no_other() -> None:
